@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,8 @@ from core.db.schema.index import chain_cursor, chain_reorg
 from core.stock.vested import Moment
 
 MAX_LAG_SECONDS = 60
+CLOCK_SLACK_SECONDS = 60
+"""Blocks come with gaps; the wall clock may run ahead of the head by so much before it is not believed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,13 @@ class Head:
         if now - self.seen_at > MAX_LAG_SECONDS or (self.lag > 0 and self.lag_seconds > MAX_LAG_SECONDS):
             return "The indexer lags."
         return None
+
+
+def chain_now(head_timestamp: int) -> int:
+    """The chain's clock; between its blocks it runs on with ours, unless the two have nothing to do with each other (a
+    warped or stalled chain)."""
+    wall = int(time.time())
+    return wall if 0 <= wall - head_timestamp <= CLOCK_SLACK_SECONDS else head_timestamp
 
 
 async def read_cursor(connection: AsyncConnection, chain_id: int, *venue: Column[Any]) -> Any | None:

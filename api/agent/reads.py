@@ -33,9 +33,10 @@ from api.agent.requests import (
 from api.agent.rows import read_by_bet, read_history, read_observations, read_readings, read_wallet
 from api.agent.storage import storage
 from api.agent.trade import store
-from api.agent.trade.orders import MAX_POINTS, MIN_SIZE, SIMPLE_MAX, chain_now, check_open, largest_size, side_of
+from api.agent.trade.orders import MAX_POINTS, MIN_SIZE, SIMPLE_MAX, check_open, largest_size, side_of
 from api.archive import READ_AT_ONCE
 from api.finality import read_final_block
+from api.head import chain_now
 from api.http.caller import caller_ip
 from api.http.limits import RateLimits
 from api.http.requests import read_query

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 from api.agent.facts import Venue
 from core.db.switches import TRADING_PAUSED, SwitchWatcher
@@ -12,12 +11,9 @@ from core.db.switches import TRADING_PAUSED, SwitchWatcher
 class Trading:
     """The switch of the agent markets: whether bets are taken now, and why not."""
 
-    def __init__(
-        self, paused_by_setting: bool, watcher: SwitchWatcher, *, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, paused_by_setting: bool, watcher: SwitchWatcher) -> None:
         self._paused_by_setting = paused_by_setting
         self._watcher = watcher
-        self._clock = clock
 
     def why_off(self, venue: Venue | None) -> str | None:
         """A sentence when bets are refused, None while trading is on."""
@@ -27,4 +23,4 @@ class Trading:
             return "Nothing has been indexed yet."
         if venue.stakes_paused:
             return "New stakes are paused in the settlement contract; payouts go on."
-        return venue.head.why_late(self._clock())
+        return venue.head.why_late(time.time())

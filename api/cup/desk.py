@@ -63,15 +63,12 @@ def now_utc() -> datetime:
 
 
 class Desk:
-    """Everything the cup can be asked, for REST and MCP alike. Paper deadlines and rounds run on our own `clock`."""
+    """Everything the cup can be asked, for REST and MCP alike. Paper deadlines and rounds run on our own clock."""
 
-    def __init__(
-        self, settings: Settings, pool: Pool, limits: RateLimits, clock: Callable[[], datetime] = now_utc
-    ) -> None:
+    def __init__(self, settings: Settings, pool: Pool, limits: RateLimits) -> None:
         self._settings = settings
         self._pool = pool
         self._limits = limits
-        self._clock = clock
         self._boards = Boards(pool)
         self._intake = Intake(pool)
         self._trades: Batches[None, Order, PaperReceipt] = Batches(self._place_trades)
@@ -94,7 +91,7 @@ class Desk:
             "version": "service-cup-api-v1",
             "currency": "pUSDC",
             "paper": True,
-            "generatedAt": iso_of(self._clock()),
+            "generatedAt": iso_of(now_utc()),
             "docsUrl": f"{self._settings.public_url}/api/cup/v1/getting-started",
         }
 
@@ -105,7 +102,7 @@ class Desk:
     def require_open(self) -> None:
         """409 while the tournament's window is unset, not begun or over."""
         opens, closes = self._settings.cup_opens_at, self._settings.cup_closes_at
-        if opens is None or closes is None or not opens <= self._clock() < closes:
+        if opens is None or closes is None or not opens <= now_utc() < closes:
             extra = {
                 "opensAt": iso_of(opens) if opens else None,
                 "closesAt": iso_of(closes) if closes else None,
@@ -141,13 +138,13 @@ class Desk:
 
     async def markets(self, request: requests.MarketsQuery, _caller: str) -> Json:
         async with self.connection() as connection:
-            markets = await books.open_markets(connection, self._clock(), request.limit)
+            markets = await books.open_markets(connection, now_utc(), request.limit)
         return {"count": len(markets), "markets": [render.market_body(each) for each in markets]}
 
     async def quote(self, request: requests.QuoteRequest, _caller: str) -> Json:
         async with self.connection() as connection:
             market = await books.find(connection, request.slug)
-        now = self._clock()
+        now = now_utc()
         receipt = trading.simulate(market, request.side, request.size_paper, None, now)
         return render.quote_body(market, receipt, outlook.warnings(market, market.outcome(request.side), now))
 
@@ -166,7 +163,7 @@ class Desk:
             live = await _live(connection)
             crowd = await betting.crowd(connection, live.round_no)
             history = await rounds.settled(connection, HISTORY)
-            body = render.round_body(live, crowd, history, self._clock())
+            body = render.round_body(live, crowd, history, now_utc())
             if request.wallet is not None:
                 bets = await betting.bets_of(connection, live.round_no, request.wallet)
                 body["bets"] = render.bets_body(bets)
@@ -202,7 +199,7 @@ class Desk:
         self._require_in_window(order.issued_at)
         await self._take_write("cup_trade", order.wallet)
         # What waits for others' locks below would keep everybody behind it waiting as well.
-        seen.market.require_open(self._clock())
+        seen.market.require_open(now_utc())
         return {"receipt": render.trade_receipt(await self._placed(order))}
 
     async def _placed(self, order: Order) -> PaperReceipt:
@@ -219,7 +216,7 @@ class Desk:
             market = await books.find(connection, request.slug)
             market.outcome(request.side)
             if request.simulate:
-                wallet, size, now = request.wallet_address, request.size_paper, self._clock()
+                wallet, size, now = request.wallet_address, request.size_paper, now_utc()
                 balance = await _balance(connection, wallet)
                 receipt = trading.simulate(market, request.side, size, balance, now)
                 warnings = outlook.warnings(market, market.outcome(request.side), now)
@@ -233,7 +230,7 @@ class Desk:
 
     async def _place_trades(self, _key: None, orders: Sequence[Order]) -> list[PaperReceipt | Exception]:
         async with self.connection() as connection:
-            return await trading.place(connection, orders, self._clock)
+            return await trading.place(connection, orders, now_utc)
 
     async def bet(self, request: requests.BetRequest, caller: str) -> Json:
         betting.require_key(request.bet_key)
@@ -264,7 +261,7 @@ class Desk:
         self._require_in_window(request.issued_at)
         await self._take_write("cup_bet", request.wallet_address)
         async with self.connection() as connection:
-            done = await betting.place(connection, bet, self._clock)
+            done = await betting.place(connection, bet, now_utc)
         return {"receipt": render.bet_receipt(done)}
 
     async def enrol(self, request: requests.EnrolRequest, _caller: str) -> Json:
@@ -286,7 +283,7 @@ class Desk:
     async def _simulated_bet(self, request: requests.BetRequest) -> Json:
         async with self.connection() as connection:
             live = await _live(connection)
-            if not live.takes_bets(self._clock()) or request.round_no not in (None, live.round_no):
+            if not live.takes_bets(now_utc()) or request.round_no not in (None, live.round_no):
                 raise betting.round_closed(request.round_no or live.round_no, live)
             crowd = await betting.crowd(connection, live.round_no)
             balance = await _balance(connection, request.wallet_address)
@@ -308,12 +305,12 @@ class Desk:
         await self._limits.take(REPLAYS_EACH_CALLER, "cup_replay", caller, "Too many replays from this address.")
 
     def _require_in_window(self, issued_at: str) -> None:
-        if not messages.in_window(issued_at, self._clock()):
+        if not messages.in_window(issued_at, now_utc()):
             raise Problem(
                 401,
                 "invalid_signature",
                 "issuedAt is more than 5 minutes from our time; sign a fresh message.",
-                extra={"reason": "issued_at_out_of_window", "serverTime": iso_of(self._clock())},
+                extra={"reason": "issued_at_out_of_window", "serverTime": iso_of(now_utc())},
             )
 
 

@@ -38,11 +38,10 @@ class Cron:
     """The keeper's jobs on demand. `secret` None refuses everybody. Run `listen` beside it; without it reports are
     found by asking again."""
 
-    def __init__(self, secret: SecretStr | None, url: str, pool: Pool, *, wait_seconds: float = WAIT_SECONDS) -> None:
+    def __init__(self, secret: SecretStr | None, url: str, pool: Pool) -> None:
         self._secret = secret
         self._url = url
         self._pool = pool
-        self._wait_seconds = wait_seconds
         self._waiting: dict[int, set[asyncio.Event]] = defaultdict(set)
 
     async def run(self, request: web.Request) -> web.StreamResponse:
@@ -83,7 +82,7 @@ class Cron:
             job_id = await jobs.request(connection, job)
         done = asyncio.Event()
         self._waiting[job_id].add(done)
-        deadline = asyncio.get_running_loop().time() + self._wait_seconds
+        deadline = asyncio.get_running_loop().time() + WAIT_SECONDS
         try:
             while True:
                 done.clear()

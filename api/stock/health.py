@@ -55,9 +55,8 @@ class HealthSources:
 class Health:
     """The health of the stock markets: every check, asked once for all who ask meanwhile."""
 
-    def __init__(self, sources: HealthSources, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, sources: HealthSources) -> None:
         self._of = sources
-        self._clock = clock
         self._asking: asyncio.Task[list[CheckBody]] | None = None
         self._delivered: dict[int, tuple[int, tuple[int, int]]] = {}
 
@@ -67,7 +66,7 @@ class Health:
             self._asking.add_done_callback(self._asked)
         checks = await asyncio.shield(self._asking)
         ok = all(each.ok for each in checks)
-        body = HealthBody(ok=ok, deployed=self._of.index is not None, now_sec=int(self._clock()), checks=checks)
+        body = HealthBody(ok=ok, deployed=self._of.index is not None, now_sec=int(time.time()), checks=checks)
         return json_response(body, 200 if ok else 503)
 
     def _asked(self, _task: asyncio.Task[list[CheckBody]]) -> None:
@@ -107,7 +106,7 @@ class Health:
         if self._of.client is None:
             return False, "no RPC URL is configured for the stock chain"
         head = await self._of.client.head(timeout_seconds=CHECK_SECONDS)
-        age = int(self._clock()) - head.timestamp
+        age = int(time.time()) - head.timestamp
         if self._of.deployment.kind == "local":
             return True, f"block {head.number} of a local chain"
         return age < HEAD_OLD_SECONDS, f"block {head.number} is {age} s old"
@@ -124,7 +123,7 @@ class Health:
         if index is None or index.venue is None:
             return False, "nothing has been indexed yet"
         head = index.venue.head
-        silence = max(0, int(self._clock()) - head.seen_at)
+        silence = max(0, int(time.time()) - head.seen_at)
         if head.state == "halted":
             return False, "the indexer stopped at a contradiction"
         if not index.readable:

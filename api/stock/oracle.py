@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -58,8 +58,6 @@ class OracleWatch:
         contracts: StockContracts | None,
         index: StockIndex | None,
         engine: AsyncEngine,
-        *,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self.oracle = Oracle()
         self.head_time = 0
@@ -69,7 +67,6 @@ class OracleWatch:
         self._contracts = contracts
         self._index = index
         self._engine = engine
-        self._clock = clock
         self._asked: dict[int, _Asked] = {}
         self._besides: Kept[int, ListedMarket] = Kept(MAX_BESIDES)
 
@@ -81,7 +78,7 @@ class OracleWatch:
     @property
     def stale(self) -> bool:
         """The chain could not be read for a while, or never."""
-        return self._clock() - self.oracle.read_at > STALE_AFTER_SECONDS
+        return time.time() - self.oracle.read_at > STALE_AFTER_SECONDS
 
     async def run(self) -> None:
         tick = 0
@@ -119,11 +116,11 @@ class OracleWatch:
             if needy:
                 readings |= await self._readings(needy, head.number, head.timestamp)
                 for market in needy:
-                    self._asked[market.id] = _asked(market, latest.get(market.feed), head.timestamp, self._clock())
+                    self._asked[market.id] = _asked(market, latest.get(market.feed), head.timestamp, time.time())
         self.head_time = head.timestamp
         changed = latest != self.oracle.latest or readings != self.oracle.readings
         self.oracle = Oracle(
-            read_at=int(self._clock()),
+            read_at=int(time.time()),
             latest=latest,
             readings=readings,
             version=self.oracle.version + int(changed or not self.oracle.version),
@@ -155,7 +152,7 @@ class OracleWatch:
         if market.settlement is not None and asked.past_final and asked.version == market.version:
             return False
         fresh = _asked(market, latest, now, asked.at)
-        return fresh != asked or (market.settlement is None and self._clock() - asked.at > REREAD_SECONDS)
+        return fresh != asked or (market.settlement is None and time.time() - asked.at > REREAD_SECONDS)
 
     async def _readings(self, markets: list[ListedMarket], block: int, now: int) -> dict[int, MarketReadings]:
         contracts = self._contracts

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from aiohttp import web
@@ -106,7 +106,6 @@ class Proof:
         solvency: Mapping[str, SolvencyWatch],
         *,
         attester: str | None = None,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         """`solvency`: of the contracts that hold money, on both chains, by their names. `attester`: the address whose
         key signs the agent surface's offers and receipts."""
@@ -119,7 +118,6 @@ class Proof:
         self._index = index
         self._oracle = oracle
         self._engine = engine
-        self._clock = clock
         self._gathered = Gathered()
         self._version = 0
         self._shown: ProofBody | None = None

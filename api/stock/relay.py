@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,6 +18,7 @@ from limits import parse
 from msgspec import to_builtins
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from api.head import chain_now
 from api.http.application import json_response
 from api.http.caller import blocked_region, caller_ip
 from api.http.limits import RateLimits
@@ -52,8 +52,6 @@ ANSWERS = counter("vpm_relay_answers", "What the relay answered", ("answer",))
 RELAY_RATE = parse("10/minute")
 MIN_AHEAD_SECONDS, MAX_AHEAD_SECONDS = 30, 3600
 RECEIPT_WAIT_SECONDS = 10.0
-# Blocks come with gaps; the wall clock may run ahead of the head by so much before it is not believed.
-CLOCK_SLACK_SECONDS = 60
 BODY_LIMIT = 16 * 1024
 
 _SPENT = "AuthorizationSpent"
@@ -87,9 +85,6 @@ class Relay:
         pool: Pool,
         watch: IntentWatch,
         limits: RateLimits,
-        *,
-        clock: Callable[[], float] = time.time,
-        wait_seconds: float = RECEIPT_WAIT_SECONDS,
     ) -> None:
         self._settings = settings
         self._deployment = deployment
@@ -100,8 +95,6 @@ class Relay:
         self._pool = pool
         self._watch = watch
         self._limits = limits
-        self._clock = clock
-        self._wait_seconds = wait_seconds
         self._in_hand = 0
 
     async def enter(self, request: web.Request) -> web.StreamResponse:
@@ -165,7 +158,7 @@ class Relay:
             self._check_domain(bet, body, contracts)
             if (booked := await self._booked(bet, kit, visit, seen=facts.block, spent=True)) is not None:
                 return booked  # whatever has closed or expired since: the chain has it
-        now = self._now(facts.timestamp)
+        now = chain_now(facts.timestamp)
         try:
             _check_window(bet, now)
             _check_market(bet, facts, now)
@@ -238,12 +231,6 @@ class Relay:
             raise _bad_signature(f"This service is on chain {bet.chain_id}, and the bet names chain {body.chain_id}.")
         if body.service_vpm is not None and body.service_vpm.lower() != contracts.settler.address.lower():
             raise _bad_signature(f"The bet names another contract; this service's is {contracts.settler.address}.")
-
-    def _now(self, head_timestamp: int) -> int:
-        """The chain's clock; between its blocks it runs on with ours, unless the two have nothing to do with each
-        other (a warped or stalled chain)."""
-        wall = int(self._clock())
-        return wall if 0 <= wall - head_timestamp <= CLOCK_SLACK_SECONDS else head_timestamp
 
     # ------------------------------------------------------------ bodies seen before
 
@@ -370,7 +357,7 @@ class Relay:
     async def _outcome(self, bet: StockBet, intent: Intent, kit: EscapeKit, visit: _Visit) -> web.StreamResponse:
         """Waits for the receipt as long as there is time, and says what is known then."""
         visit.room.close()
-        left = self._wait_seconds - (asyncio.get_running_loop().time() - visit.started)
+        left = RECEIPT_WAIT_SECONDS - (asyncio.get_running_loop().time() - visit.started)
         with contextlib.suppress(*UNREADABLE):  # what was known before stands
             intent = await self._watch.wait(intent.id, HAS_RESULT, timeout_seconds=max(0.0, left))
         if intent.succeeded:

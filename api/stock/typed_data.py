@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import secrets
-import time
-from collections.abc import Callable
 
 import msgspec
 from aiohttp import web
 
+from api.head import chain_now
 from api.http.application import json_response, unavailable
 from api.http.problem import Problem
 from api.http.requests import read_query
@@ -18,7 +17,6 @@ from api.stock.bodies.relay import TypedDataBody
 from api.stock.chain import STOCK_TOKEN_SYMBOL, StockContracts
 from api.stock.facts import Phase
 from api.stock.index import StockIndex
-from api.stock.relay import CLOCK_SLACK_SECONDS
 from api.stock.requests import TypedDataQuery
 from core.chain import checksum
 from core.contracts.deployments import Deployment
@@ -35,12 +33,10 @@ class TypedData:
         deployment: Deployment,
         contracts: StockContracts | None,
         index: StockIndex | None,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self._deployment = deployment
         self._contracts = contracts
         self._index = index
-        self._clock = clock
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         query = read_query(request, TypedDataQuery)
@@ -56,9 +52,6 @@ class TypedData:
             raise Problem(409, "market_closed", "This market takes no bets.")
         terms = market.market.terms
         check_amount(int(query.amount), max(MIN_BET, terms.min_entry), min(MAX_BET, terms.max_entry))
-        wall = int(self._clock())
-        ahead = wall - venue.head.timestamp
-        now = wall if 0 <= ahead <= CLOCK_SLACK_SECONDS else venue.head.timestamp
         bet = StockBet(
             chain_id=self._deployment.chain_id,
             settler=self._contracts.settler.address,
@@ -67,7 +60,7 @@ class TypedData:
             outcome=query.outcome,
             amount=int(query.amount),
             valid_after=0,
-            valid_before=now + query.valid_seconds,
+            valid_before=chain_now(venue.head.timestamp) + query.valid_seconds,
             salt=bytes_of(query.salt, 32) if query.salt else secrets.token_bytes(32),
         )
         body = {

@@ -41,9 +41,9 @@ class Assets:
         return file.response(request)
 
 
-async def load_assets(folder: Path = FOLDER) -> Assets:
+async def load_assets() -> Assets:
     """A module imports others by their own names; here those become the hashed ones, dependencies first."""
-    sources = _read(folder)
+    sources = {path.name: path.read_bytes() for path in sorted(FOLDER.iterdir()) if path.suffix in _TYPES}
     urls: dict[str, str] = {}
     files: dict[str, Rendered] = {}
 
@@ -73,7 +73,3 @@ async def load_assets(folder: Path = FOLDER) -> Assets:
         files[urls[name].removeprefix(PREFIX)] = await Rendered.make(bodies[name], FOREVER, content_type=kind)
     digest = hashlib.sha256("".join(sorted(urls.values())).encode()).hexdigest()[:12]
     return Assets(urls, files, digest)
-
-
-def _read(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.suffix in _TYPES}

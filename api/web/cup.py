@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,11 +116,11 @@ async def read(desk: Desk, name: str, asked: BaseModel) -> Mapping[str, Any]:
     return body
 
 
-def draw_wheel(pockets: Sequence[int] = POCKETS, outer: float = 96, inner: float = 62) -> tuple[Pocket, ...]:
+def draw_wheel() -> tuple[Pocket, ...]:
     """Slices around (0, 0), the first at the top."""
-    step = 2 * math.pi / len(pockets)
+    outer, inner, step = 96, 62, 2 * math.pi / len(POCKETS)
     drawn = []
-    for place, number in enumerate(pockets):
+    for place, number in enumerate(POCKETS):
         start, end = (place - 0.5) * step, (place + 0.5) * step
         corners = [
             (math.sin(a) * r, -math.cos(a) * r) for a, r in ((start, outer), (end, outer), (end, inner), (start, inner))

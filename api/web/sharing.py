@@ -40,12 +40,9 @@ Json = Mapping[str, Any]
 class SharePictures:
     """The cards of markets and of the site, and its icons."""
 
-    def __init__(
-        self, stock: StockReads | None, agent: Reads | None, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, stock: StockReads | None, agent: Reads | None) -> None:
         self._stock = stock
         self._agent = agent
-        self._clock = clock
         self._held: Kept[str, tuple[float, Rendered]] = Kept(HELD, HELD_BYTES)
         self._drawing = asyncio.Lock()
         self._waiting = 0
@@ -93,14 +90,14 @@ class SharePictures:
                     return kept
                 drawn = await asyncio.to_thread(draw_card, await card())
                 picture = Rendered(drawn, CACHE, content_type=PNG)
-                self._held.put(name, (self._clock(), picture), picture.size)
+                self._held.put(name, (time.monotonic(), picture), picture.size)
                 return picture
         finally:
             self._waiting -= 1
 
     def _fresh(self, name: str) -> Rendered | None:
         kept = self._held.get(name)
-        return kept[1] if kept is not None and self._clock() - kept[0] < FRESH_SECONDS else None
+        return kept[1] if kept is not None and time.monotonic() - kept[0] < FRESH_SECONDS else None
 
 
 def stock_card(detail: MarketDetailBody) -> ShareCard:

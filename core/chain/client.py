@@ -63,12 +63,10 @@ class ChainClient(AsyncWeb3[ChainProvider]):
         criteria = _criteria({"fromBlock": hex(from_block), "toBlock": hex(to_block)}, addresses, topics)
         return await self.provider.call("eth_getLogs", [criteria], list[Log])
 
-    async def logs_of_block(
-        self, block_hash: str, addresses: Sequence[str] | None = None, topics: Topics | None = None
-    ) -> list[Log]:
+    async def logs_of_block(self, block_hash: str, addresses: Sequence[str] | None = None) -> list[Log]:
         """Logs of exactly one block, which a reorg cannot swap for another."""
         return await self.provider.call(
-            "eth_getLogs", [_criteria({"blockHash": block_hash}, addresses, topics)], list[Log]
+            "eth_getLogs", [_criteria({"blockHash": block_hash}, addresses, None)], list[Log]
         )
 
     # Calls

@@ -101,7 +101,6 @@ def make_pool(
     url: str,
     *,
     size: int = 6,
-    min_size: int = 1,
     autocommit: bool = False,
     connect_timeout_seconds: float = 5.0,
     application_name: str = "vpm",
@@ -109,7 +108,7 @@ def make_pool(
     """A psycopg pool, not yet open: use it as `async with make_pool(...) as pool`."""
     return AsyncConnectionPool(
         conninfo(url),
-        min_size=min_size,
+        min_size=1,
         max_size=size,
         open=False,
         timeout=connect_timeout_seconds,

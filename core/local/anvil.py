@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from core.errors import ProcessError
-from core.local.packages import NODE_MODULES, foundry_binary
+from core.local.packages import foundry_binary
 from core.local.process import RunningProcess, SpawnPlan, start_process, wait_until
 
 PAST_STATES: Final = 600
@@ -57,7 +57,7 @@ class AnvilOptions:
         return f"ws://{self.host}:{self.port}"
 
 
-def anvil_plan(options: AnvilOptions, *, node_modules: Path = NODE_MODULES) -> SpawnPlan:
+def anvil_plan(options: AnvilOptions) -> SpawnPlan:
     """How to run the chain."""
     past = options.past or Path(tempfile.gettempdir(), f"vpm-anvil-{secrets.token_hex(8)}")
     given: dict[str, object | None] = {
@@ -77,7 +77,7 @@ def anvil_plan(options: AnvilOptions, *, node_modules: Path = NODE_MODULES) -> S
         "--cache-path": past,
         "--max-persisted-states": PAST_STATES,
     }
-    argv = [str(foundry_binary("anvil", node_modules))]
+    argv = [str(foundry_binary("anvil"))]
     for flag, value in given.items():
         if value is not None:
             argv += [flag, str(value)]
@@ -86,7 +86,7 @@ def anvil_plan(options: AnvilOptions, *, node_modules: Path = NODE_MODULES) -> S
     return SpawnPlan(f"anvil {options.chain_id}", (*argv, *options.extra), env=_environment(), scratch=past)
 
 
-def start_anvil(options: AnvilOptions, log_path: Path, *, timeout_seconds: float = 30.0) -> RunningProcess:
+def start_anvil(options: AnvilOptions, log_path: Path) -> RunningProcess:
     """Spawns the chain and waits until it, and no other node on its port, answers."""
     # A second door that only the node we start can have: its name is new.
     socket_path = Path(tempfile.gettempdir(), f"vpm-{secrets.token_hex(8)}.ipc")
@@ -97,7 +97,7 @@ def start_anvil(options: AnvilOptions, log_path: Path, *, timeout_seconds: float
         return anvil_answers(options) and _same_node(options.url, socket_path)
 
     try:
-        wait_until(ready, running, timeout_seconds, f"anvil on port {options.port}")
+        wait_until(ready, running, 30.0, f"anvil on port {options.port}")
     except BaseException:
         running.stop()
         raise

@@ -113,14 +113,12 @@ def prepare_postgres(
     return PostgresServer(plan, data_dir, port, password, note)
 
 
-def start_postgres(
-    server: PostgresServer, log_path: Path, *, timeout_seconds: float = 30.0, parent_pid: int | None = None
-) -> RunningProcess:
+def start_postgres(server: PostgresServer, log_path: Path, *, parent_pid: int | None = None) -> RunningProcess:
     """Spawns the server and waits until it answers. It ends with `parent_pid` (this process by default)."""
     remove_stale_lock(server)
     running = start_process(server.plan, log_path, parent_pid=parent_pid)
     try:
-        wait_postgres(server, running, timeout_seconds)
+        wait_postgres(server, running)
     except BaseException:
         running.stop()
         raise

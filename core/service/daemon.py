@@ -49,14 +49,14 @@ class Daemon:
         self.settings = settings
         self.health = health
         self.stop = asyncio.Event()
-        self._tasks: dict[asyncio.Task[None], bool] = {}
+        self._tasks: list[asyncio.Task[None]] = []
         self._crash: tuple[str, BaseException] | None = None
         self._started = False
 
-    def spawn(self, name: str, work: Coroutine[Any, Any, None], *, may_finish: bool = False) -> asyncio.Task[None]:
-        """Supervises `work`. Unless `may_finish`, its ending before the stop is a fault like an exception."""
+    def spawn(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Supervises `work`. Its ending before the stop is a fault like an exception."""
         task = asyncio.create_task(work, name=name)
-        self._tasks[task] = may_finish
+        self._tasks.append(task)
         task.add_done_callback(self._finished)
         return task
 
@@ -84,12 +84,12 @@ class Daemon:
         return not self.stop.is_set()
 
     def _finished(self, task: asyncio.Task[None]) -> None:
-        may_finish = self._tasks.pop(task)
+        self._tasks.remove(task)
         if task.cancelled():
             error: BaseException | None = None if self.stop.is_set() else asyncio.CancelledError("cancelled")
         else:
             error = task.exception()
-        if error is None and not may_finish and not self.stop.is_set():
+        if error is None and not self.stop.is_set():
             error = RuntimeError("it ended although it should run until the daemon stops")
         if error is not None and self._crash is None:
             self._crash = (task.get_name(), error)

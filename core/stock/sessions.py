@@ -54,12 +54,12 @@ def trading_day(at: int) -> TradingDay | None:
     return None
 
 
-def sessions_around(now: int, *, back_days: int = 8, ahead_days: int = 16) -> tuple[Session, ...]:
+def sessions_around(now: int) -> tuple[Session, ...]:
     """The sessions of the weeks around `now`, every week whole. Slow the first time; use a thread."""
     today = datetime.fromtimestamp(now, UTC).date()
-    start = today - timedelta(days=back_days)
+    start = today - timedelta(days=8)
     start -= timedelta(days=start.weekday())
-    end = today + timedelta(days=ahead_days)
+    end = today + timedelta(days=16)
     end += timedelta(days=6 - end.weekday())
     years = sorted({start.year, end.year})
     return tuple(each for year in years for each in _sessions(year) if start <= each.day <= end)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from scripts._drill.fleet import DidNotHappen, Fleet
 from scripts._drill.load import Load, LoadReport, Promise
 from scripts._drill.witness import is_public, times_there
-from scripts._stack.wallets import Wallet
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +46,7 @@ def require(holds: bool, otherwise: str) -> None:
         raise DidNotHappen(otherwise)
 
 
-async def bet_taken(
-    fleet: Fleet, load: Load, seconds: float, wallet: Wallet | None = None, door: str | None = None
-) -> float:
+async def bet_taken(fleet: Fleet, load: Load, seconds: float, door: str | None = None) -> float:
     """Seconds until a new gasless bet is confirmed from end to end: told, on the chain once, and shown on the public
     page of its owner (`door`: by this API process). One that has to wait does not hold up the next."""
     trying: list[asyncio.Task[Promise | None]] = []
@@ -59,7 +56,7 @@ async def bet_taken(
         nonlocal tried
         if time.monotonic() - tried > TRY_EVERY_SECONDS:
             tried = time.monotonic()
-            trying.append(asyncio.create_task(load.stock(wallet)))
+            trying.append(asyncio.create_task(load.stock()))
         done = [task.result() for task in trying if task.done() and task.exception() is None]
         for promise in done:
             if promise is None or promise.told is not LoadReport.TAKEN:

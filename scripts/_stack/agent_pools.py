@@ -218,8 +218,8 @@ def _open(
 class Walk:
     """The trader's view: where each pool stands, and the swap that brings it to where its walk has come."""
 
-    def __init__(self, who: Actor, pools: AgentPools, seed: str = SEED) -> None:
-        self.who, self.pools, self._seed = who, pools, seed
+    def __init__(self, who: Actor, pools: AgentPools) -> None:
+        self.who, self.pools = who, pools
         self._homes = {pool.key: first_value(pool.key) for pool in pools.of_tokens}
         self._homes[pools.weth.key] = ETH_DOLLARS * ONE
         self._last: dict[str, int] = {}
@@ -246,7 +246,7 @@ class Walk:
 
     def _step(self, pool: LocalPool, value: int, now: int) -> int:
         last = LatestRound(value, self._last.get(pool.key, now - 60))
-        return step(last, self._homes[pool.key], self._seed, pool.key, now)
+        return step(last, self._homes[pool.key], SEED, pool.key, now)
 
     def _swap(self, pool: LocalPool, target: int) -> Call | None:
         here = self._sqrt_price(pool)

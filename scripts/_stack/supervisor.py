@@ -220,12 +220,12 @@ def _kill_group(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
 
 
-def _tail(log: Path, lines: int = 12) -> str:
+def _tail(log: Path) -> str:
     try:
         with log.open("rb") as handle:
             handle.seek(0, os.SEEK_END)
             handle.seek(max(0, handle.tell() - 8000))
-            last = handle.read().decode(errors="replace").splitlines()[-lines:]
+            last = handle.read().decode(errors="replace").splitlines()[-12:]
     except OSError:
         return ""
     return "".join(f"\n    | {line}" for line in last)

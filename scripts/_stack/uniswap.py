@@ -189,16 +189,14 @@ class Exchange:
     def collect(self, who: Actor, position: int) -> dict[str, Any]:
         return who.send(self._manager().call("collect", (position, who.address, MAX_UINT128, MAX_UINT128)))
 
-    def swap(
-        self, who: Actor, key: PoolKey, zero_for_one: bool, amount: int, limit: int = 0, value_wei: int = 0
-    ) -> dict[str, Any]:
+    def swap(self, who: Actor, key: PoolKey, zero_for_one: bool, amount: int, limit: int = 0) -> dict[str, Any]:
         """An amount in; a negative one is an amount out, for whatever it takes."""
         pair = (key.token0, key.token1) if zero_for_one else (key.token1, key.token0)
         router = Contract(self.router, artifact("SwapRouter").abi)
         common = (*pair, key.fee_pips, who.address, _FOREVER)
         if amount > 0:
-            return who.send(router.call("exactInputSingle", (*common, amount, 0, limit)), value_wei)
-        return who.send(router.call("exactOutputSingle", (*common, -amount, MAX_UINT256, limit)), value_wei)
+            return who.send(router.call("exactInputSingle", (*common, amount, 0, limit)))
+        return who.send(router.call("exactOutputSingle", (*common, -amount, MAX_UINT256, limit)))
 
     def _manager(self) -> Contract:
         return Contract(self.positions, artifact("NonfungiblePositionManager").abi)

@@ -16,9 +16,9 @@ _DECIDING = ("SpecRegistered", "Settled")
 _HOLDERS = {"stock": "VestedMarkets", "base": "SettlementWallet"}
 
 
-async def check_page(chain: PinnedChain, body: dict[str, Any], said: Findings, *, markets: int | None = None) -> None:
+async def check_page(chain: PinnedChain, body: dict[str, Any], said: Findings) -> None:
     """What the page says of this node's chain: on Base the money of the agent markets, on the stock chain everything
-    else. `markets`: how many settled ones have their rounds proven again, newest first; all when None."""
+    else."""
     for one in body.get("solvency") or []:
         stated = one.get("chain")
         if stated == chain.name:
@@ -37,7 +37,7 @@ async def check_page(chain: PinnedChain, body: dict[str, Any], said: Findings, *
     for sweep in body.get("feeSweeps") or []:
         found = swept.get(sweep.get("tx"))
         said.integer(f"fee sweep {sweep.get('tx')}", sweep.get("amount"), found, "VestedMarkets.FeesSwept")
-    await _settled(chain, body.get("settled") or [], venue, said, markets)
+    await _settled(chain, body.get("settled") or [], venue, said)
 
 
 async def _contracts(chain: PinnedChain, body: dict[str, Any], said: Findings) -> None:
@@ -150,9 +150,7 @@ class _Venue:
         said.fields("usdg", stated, grown, said.at_most)
 
 
-async def _settled(
-    chain: PinnedChain, rows: list[dict[str, Any]], venue: _Venue, said: Findings, most: int | None
-) -> None:
+async def _settled(chain: PinnedChain, rows: list[dict[str, Any]], venue: _Venue, said: Findings) -> None:
     resolver = chain.contract("RoundResolver").address
     wanted = {topic: each for topic, each in ev.RESOLVER_EVENTS.items() if each.name in _DECIDING}
     specs: dict[int, ev.SpecRegistered] = {}
@@ -163,7 +161,7 @@ async def _settled(
         else:
             ends[one.event.market_id] = one
     now = Moment(chain.head.l1_block_number, chain.head.timestamp)
-    for at, row in enumerate(rows):
+    for row in rows:
         market_id = whole(row.get("id"))
         if market_id is None or market_id not in venue.positions:
             said.says(f"market {row.get('id')} exists", False, "VestedMarkets.MarketCreated")
@@ -182,8 +180,7 @@ async def _settled(
         paid = venue.paid_by_market.get(market_id, 0)
         said.at_most(f"{of} totalPaid", row.get("totalPaid"), paid, "VestedMarkets.Delivered")
         _rounds(row, found, said)
-        if most is None or at < most:
-            await check_settlement(chain, found, said)
+        await check_settlement(chain, found, said)
 
 
 def _rounds(row: dict[str, Any], found: StockMarket, said: Findings) -> None:

@@ -37,8 +37,7 @@ HEADERS = {
 
 
 class Events:
-    """The streams of events to wallets. `window_seconds`: how long a stream stays open; `heartbeat_seconds` is shorter
-    in tests only."""
+    """The streams of events to wallets. `window_seconds`: how long a stream stays open."""
 
     def __init__(
         self,
@@ -46,12 +45,10 @@ class Events:
         hub: EventHub,
         *,
         window_seconds: float,
-        heartbeat_seconds: float = HEARTBEAT_SECONDS,
     ) -> None:
         self._settings = settings
         self._hub = hub
         self._window_seconds = window_seconds
-        self._heartbeat_seconds = heartbeat_seconds
 
     async def stream(self, request: web.Request) -> web.StreamResponse:
         query = read_query(request, EventsQuery)
@@ -102,7 +99,7 @@ class Events:
                 await _written(request, response, b": the window ends; reconnect to go on\n\n")
                 return "window"
             # What cannot be read now is tried again soon; otherwise silence lasts until there are news.
-            pause = min(left, self._heartbeat_seconds if frames is not None else 1.0)
+            pause = min(left, HEARTBEAT_SECONDS if frames is not None else 1.0)
             try:
                 async with asyncio.timeout(pause):
                     await seat.news.wait()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from api.agent.chain import AgentContracts
@@ -13,18 +11,17 @@ from api.agent.requests import MIN_SIZE, TradeRequest
 from api.agent.storage import storage
 from api.agent.switch import Trading
 from api.agent.trade import store
+from api.head import chain_now
 from api.http.problem import Problem
 from core.agent.bet import ZERO_ADDRESS, Bet, bet_hash
 from core.agent.book import MAX_STAKE, Book, Quote
 from core.db.engine import Pool
 from core.money import USD, decimal_text, json_number
 
-__all__ = ["MIN_SIZE", "SIMPLE_MAX", "Order", "OrderDesk", "chain_now", "check_open", "side_of"]
+__all__ = ["MIN_SIZE", "SIMPLE_MAX", "Order", "OrderDesk", "check_open", "side_of"]
 
 SIMPLE_MAX = 10 * USD
 MAX_POINTS = 40 * 10**16  # wad: what one trade may move the price by
-# Blocks come with gaps; the wall clock may run ahead of the head by so much before it is not believed.
-CLOCK_SLACK_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +47,9 @@ class Order:
 class OrderDesk:
     """What turns a request into the order its payer signs."""
 
-    def __init__(self, pool: Pool, switch: Trading, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, pool: Pool, switch: Trading) -> None:
         self._pool = pool
         self._switch = switch
-        self._clock = clock
 
     def order(
         self, wanted: TradeRequest, market: ListedMarket, key_hash: bytes, contracts: AgentContracts
@@ -78,7 +74,7 @@ class OrderDesk:
     async def check(self, wanted: TradeRequest, market: ListedMarket, order: Order | None, venue: Venue) -> Order:
         """The order, or why it is refused, in the order the documentation gives the checks."""
         self._check_on(venue)
-        check_open(market, self.now(venue.now))
+        check_open(market, chain_now(venue.now))
         if order is None:
             raise no_such_side(market, wanted.side)
         if wanted.size > SIMPLE_MAX:
@@ -91,9 +87,6 @@ class OrderDesk:
             )
         check_impact(market, order.outcome, order.got)
         return order
-
-    def now(self, head_timestamp: int) -> int:
-        return chain_now(head_timestamp, self._clock)
 
     def _check_on(self, venue: Venue) -> None:
         reason = self._switch.why_off(venue)
@@ -118,13 +111,6 @@ class OrderDesk:
             raise problem("quote_mismatch", "The quote has served another trade.")
         if lock.expired:
             raise problem("quote_expired", "The quote is older than 60 seconds.")
-
-
-def chain_now(head_timestamp: int, clock: Callable[[], float] = time.time) -> int:
-    """The chain's clock; between its blocks it runs on with ours, unless the two have nothing to do with each other (a
-    warped or stalled chain)."""
-    wall = int(clock())
-    return wall if 0 <= wall - head_timestamp <= CLOCK_SLACK_SECONDS else head_timestamp
 
 
 def check_open(market: ListedMarket, now: int) -> None:

@@ -77,7 +77,6 @@ class PaymentSettling:
         *,
         request_seconds: float,
         finality_blocks: int,
-        wait_seconds: float = RESULT_WAIT_SECONDS,
     ) -> None:
         self._engine = engine
         self._pool = pool
@@ -86,7 +85,6 @@ class PaymentSettling:
         self._receipts = receipts
         self._request_seconds = request_seconds
         self._finality_blocks = finality_blocks
-        self._wait_seconds = wait_seconds
 
     # ------------------------------------------------------------ what a key did before
 
@@ -167,7 +165,7 @@ class PaymentSettling:
         asked = await self._take_in("settle", contracts, order, payment, attempt, kit)
         if asked is None:
             return await self._beaten(order, kit)
-        intent, placed = await self._first_news(order.request, asked, self._wait_seconds)
+        intent, placed = await self._first_news(order.request, asked, RESULT_WAIT_SECONDS)
         if placed is not None:
             return await self._shown(order.request, placed, replay=False, kit=kit)
         if intent.refused or intent.outcome is MinedOutcome.REVERTED:
@@ -209,7 +207,7 @@ class PaymentSettling:
         asked = await self._take_in("credit", contracts, order, payment, attempt, None)
         if asked is None:
             return await self._beaten(order, None)
-        return await self._outcome(order.request, asked, None, replay=False, seconds=self._wait_seconds)
+        return await self._outcome(order.request, asked, None, replay=False, seconds=RESULT_WAIT_SECONDS)
 
     async def account_for(self, contracts: AgentContracts, wallet: str, amount: int, nonce: bytes, block: int) -> None:
         """Raises what became of a payment that was brought under this key before and used since; nothing when it was

@@ -7,7 +7,6 @@ and an authorization once. After a broadcast no answer asks for another payment.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +29,7 @@ from api.agent.trade.payment import Payment, PaymentRejected
 from api.agent.trade.rates import TradeRates
 from api.agent.trade.receipts import Receipts
 from api.agent.trade.settling import PastTrade, PaymentSettling
+from api.head import chain_now
 from api.http.problem import Problem
 from core.agent.bet import idem_hash
 from core.beside import beside
@@ -76,7 +76,6 @@ class TradeDesk:
         *,
         request_seconds: float,
         allow_private_callbacks: bool,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self._contracts = contracts
         self._client = client
@@ -91,7 +90,6 @@ class TradeDesk:
         self._links = links
         self._request_seconds = request_seconds
         self._allow_private_callbacks = allow_private_callbacks
-        self._clock = clock
 
     async def trade(self, request: web.Request) -> web.StreamResponse:
         try:
@@ -134,9 +132,7 @@ class TradeDesk:
                 raise
             refusal = why
         if wanted.simulate:
-            return self._receipts.simulated(
-                order, now=self._orders.now(venue.now), balance=await self._balance(order.wallet)
-            )
+            return self._receipts.simulated(order, now=chain_now(venue.now), balance=await self._balance(order.wallet))
         if self._client is None:
             raise trade_refusals.unavailable("Base cannot be reached")
         return await self._real(order, refusal, payment, rejected, past, contracts, self._client, venue)
@@ -190,7 +186,7 @@ class TradeDesk:
                     await self._settling.account_for(contracts, order.wallet, order.bet.amount, nonce, facts.block)
             if refusal is not None:
                 raise refusal
-            now = self._orders.now(venue.now)
+            now = chain_now(venue.now)
             if payment is not None:
                 fault = fault or _outside_its_window(payment, order, now) or forged
             if payment is None or fault is not None:
@@ -258,7 +254,7 @@ class TradeDesk:
             asset=seller.token.address,
             pay_to=seller.pay_to,
             amount=offer.amount,
-            valid_until=int(self._clock()) + offer.seconds,
+            valid_until=int(time.time()) + offer.seconds,
         )
         headers = {x402.REQUIRED_HEADER: offer.required(error, signed)}
         return reply(self._links, offer.challenge(error, signed), status=402, meta=False, headers=headers)
