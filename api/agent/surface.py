@@ -306,7 +306,6 @@ def _operations(
             described_by={"security": [], "x-payment-info": PAYMENT_INFO},
             body=models.TradeRequest,
             headers=models.PaymentHeaders,
-            body_limit=models.BODY_LIMIT,
         ),
         Operation(
             "GET",

@@ -11,7 +11,7 @@ from api.cup import bodies, requests
 from api.cup.desk import Desk
 from api.cup.download import Download
 from api.cup.mcp import Mcp
-from api.cup.rest import BODY_LIMIT, RestDoor
+from api.cup.rest import RestDoor
 from api.http.mcp_door import CORS
 from api.http.operation import DocumentedAnswer, Operation, Surface
 from api.http.problem import Problem
@@ -82,7 +82,6 @@ def _post(
         {**answers, **(errors or {})},
         description=description,
         body=body,
-        body_limit=BODY_LIMIT,
     )
 
 

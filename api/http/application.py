@@ -74,7 +74,6 @@ class _Wording:
     """The middleware that words errors as the path's surface does, and sets the headers every answer has."""
 
     def __init__(self, surfaces: Sequence[Surface]) -> None:
-        self._surfaces = surfaces
         # The longest prefix first, so that the first match is the closest.
         self._by_prefix = sorted(
             ((prefix, surface) for surface in surfaces for prefix in surface.prefixes), key=lambda pair: -len(pair[0])

@@ -98,7 +98,6 @@ class McpDoor:
                 "MCP: stateless streamable HTTP",
                 {200: DocumentedAnswer("JSON-RPC.")},
                 hidden=True,
-                body_limit=BODY_LIMIT,
             ),
         )
 

@@ -34,7 +34,7 @@ class Operation:
     path_parameters, query, body: the models that validate them. answers: every status it can give, by status; those
     every operation can give (404 of unknown paths, 405, 500) need not be listed. group: the part of its surface it
     belongs to, a second tag in the description. described_by: what else its OpenAPI description says. from_memory:
-    answers without waiting, so it is counted but neither timed nor traced. body_limit: bytes.
+    answers without waiting, so it is counted but neither timed nor traced.
     """
 
     method: str
@@ -52,7 +52,6 @@ class Operation:
     described_by: Mapping[str, Any] = field(default_factory=dict)
     from_memory: bool = False
     hidden: bool = False
-    body_limit: int = 64 * 1024
 
     @property
     def id(self) -> str:

@@ -113,7 +113,7 @@ def detail_body(
             )
             for book in view.books
         ],
-        finder=_finder(market, prices, reading) if after_bell else None,
+        finder=_finder(market, prices) if after_bell else None,
         preview=_preview(_preview_of(market, reading)) if after_bell else None,
         activity=True,
         read_at=read_at,
@@ -247,7 +247,7 @@ def _resolution(market: ListedMarket) -> ResolutionBody | None:
     )
 
 
-def _finder(market: ListedMarket, prices: Prices, reading: MarketReadings | None) -> FinderBody:
+def _finder(market: ListedMarket, prices: Prices) -> FinderBody:
     """The two rounds the finder proved and what they say; `expected` is null while they say nothing."""
     strike, final = prices.strike, prices.final
     missing = strike is None or final is None

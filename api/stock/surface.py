@@ -31,7 +31,7 @@ from api.stock.oracle import OracleWatch
 from api.stock.proof import Proof
 from api.stock.reads import StockReads
 from api.stock.receipt import BetReceipts
-from api.stock.relay import BODY_LIMIT, Relay
+from api.stock.relay import Relay
 from api.stock.requests import (
     CronPath,
     MarketPath,
@@ -232,7 +232,6 @@ def _operations(
             },
             description=RELAY_DESCRIPTION,
             body=RelayRequest,
-            body_limit=BODY_LIMIT,
         ),
         Operation(
             "GET",

@@ -80,7 +80,6 @@ class Service:
     url: str
     port: int
     names: list[str]
-    fill_seconds: float
     pid: int = 0
     start_seconds: float = 0.0
     started_mb: float = 0.0
@@ -141,7 +140,7 @@ def _filled(server: PostgresServer, name: str, size: HistorySize) -> Service:
     at = fill(url, size)
     took = time.perf_counter() - started
     print(f"{name}: {size.rows:,} rows filled in {took:.0f} s", flush=True)
-    return Service(name, size, url, free_port(), [each for _, each, *_ in agent_names(size, at)], took)
+    return Service(name, size, url, free_port(), [each for _, each, *_ in agent_names(size, at)])
 
 
 @contextmanager

@@ -128,7 +128,6 @@ class EventChannels:
                 },
                 description=REGISTER,
                 body=models.WebhookRequest,
-                body_limit=models.BODY_LIMIT,
             ),
             Operation(
                 "GET",
