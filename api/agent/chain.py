@@ -17,6 +17,9 @@ from core.chain import Abi, Call, ChainClient, Contract, RpcError, checksum, val
 from core.chain.wire import Data, data_bytes
 from core.contracts.abi import abi
 from core.contracts.deployments import Deployment, Token
+from core.log import get_logger
+
+log = get_logger(__name__)
 
 TOKEN_SYMBOL = "USDC"  # noqa: S105 - a currency
 BALANCE_CACHE_SECONDS = 3.0
@@ -180,3 +183,12 @@ class Balances:
         balance = int(await self._client.read(call, timeout_seconds=self._timeout_seconds))
         self._held.put(wallet, (now, balance))
         return balance
+
+
+async def balance_of(balances: Balances | None, wallet: str) -> int | None:
+    """What the wallet holds; None when that cannot be read, which holds nothing up."""
+    try:
+        return None if balances is None else await balances.of(wallet)
+    except RpcError as error:
+        log.warning("a balance cannot be read", action="agent.no_chain", why=error)
+        return None

@@ -13,7 +13,7 @@ from limits import parse
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.agent import outlook, render
-from api.agent.chain import AgentContracts, Balances
+from api.agent.chain import AgentContracts, Balances, balance_of
 from api.agent.cursors import Order, StakePlace, cursor_of, order_of, place_of, stake_before, stake_cursor
 from api.agent.errors import problem
 from api.agent.facts import ListedMarket, Venue, deciding_times, key_of
@@ -41,15 +41,11 @@ from api.http.caller import caller_ip
 from api.http.limits import RateLimits
 from api.http.requests import read_query
 from core.agent.document import CATEGORIES
-from core.chain import RpcError
 from core.config import Settings
 from core.contracts.statuses import MarketKind
 from core.db.engine import Pool
 from core.iso import iso, iso_of
-from core.log import get_logger
 from core.money import USD_DECIMALS, decimal_text, json_number
-
-log = get_logger(__name__)
 
 _DEFAULTS = MarketsQuery()
 KINDS = {name: kind for kind, name in CATEGORIES.items()}
@@ -276,7 +272,7 @@ class Reads:
         outcome = side_of(market, query.side)
         got = market.book.quote(outcome, size)
         ahead = outlook.of_quote(
-            market, outcome, got, now=now, balance=None if wallet is None else await self._balance(wallet)
+            market, outcome, got, now=now, balance=None if wallet is None else await balance_of(self._balances, wallet)
         )
         quote_id, tier = store.new_quote_id(), "simple" if size <= SIMPLE_MAX else "locked"
         seconds = min(store.LOCK_SECONDS, market.closes_at - now)
@@ -360,7 +356,7 @@ class Reads:
 
     async def readiness(self, request: web.Request) -> web.StreamResponse:
         wallet = checked_wallet(request.match_info["address"])
-        balance = await self._balance(wallet)
+        balance = await balance_of(self._balances, wallet)
         ready = None if balance is None else balance >= MIN_SIZE
         if balance is None:
             reason, hint = "The balance cannot be read now.", "Try again shortly."
@@ -389,14 +385,6 @@ class Reads:
                 }
             },
         )
-
-    async def _balance(self, wallet: str) -> int | None:
-        """None when it cannot be read."""
-        try:
-            return None if self._balances is None else await self._balances.of(wallet)
-        except RpcError as error:
-            log.warning("a balance cannot be read", action="agent.no_chain", why=error)
-            return None
 
     async def _found(self, name: str) -> tuple[Venue, ListedMarket]:
         venue = self._index.required()

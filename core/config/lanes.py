@@ -11,6 +11,7 @@ a key of its own too: whoever holds CREDITOR can take all unbooked money, so tha
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -53,11 +54,16 @@ def _split(text: str) -> tuple[str | None, tuple[str, ...], str]:
     return chain, groups, found["what"].strip()
 
 
-def _keys(value: Any) -> Any:
-    parts = split_list(value)
-    if not isinstance(parts, tuple):
-        return value
-    return tuple(_lane_key(part) if isinstance(part, str) else part for part in parts)
+def _each(read: Callable[[str], Any]) -> BeforeValidator:
+    """Reads the parts of a list; what is no text, or no list, is left for the field to take or refuse."""
+
+    def parts_of(value: Any) -> Any:
+        parts = split_list(value)
+        if not isinstance(parts, tuple):
+            return value
+        return tuple(read(part) if isinstance(part, str) else part for part in parts)
+
+    return BeforeValidator(parts_of)
 
 
 def _lane_key(text: str) -> tuple[str | None, tuple[str, ...], SecretStr]:
@@ -65,17 +71,10 @@ def _lane_key(text: str) -> tuple[str | None, tuple[str, ...], SecretStr]:
     return chain, groups, SecretStr(secret)
 
 
-def _keystores(value: Any) -> Any:
-    parts = split_list(value)
-    if not isinstance(parts, tuple):
-        return value
-    return tuple(_lane_keystore(part) if isinstance(part, str) else part for part in parts)
-
-
 def _lane_keystore(text: str) -> tuple[str | None, tuple[str, ...], KeyName | Path]:
     chain, groups, place = _split(text)
     return chain, groups, key_name(place) if names_key(place) else Path(place)
 
 
-LaneKeys = Annotated[tuple[LaneKey, ...], BeforeValidator(_keys)]
-LaneKeystores = Annotated[tuple[LaneKeystore, ...], BeforeValidator(_keystores)]
+LaneKeys = Annotated[tuple[LaneKey, ...], _each(_lane_key)]
+LaneKeystores = Annotated[tuple[LaneKeystore, ...], _each(_lane_keystore)]

@@ -12,7 +12,7 @@ from typing import Any
 
 from aiohttp import web
 
-from api.agent.chain import AgentContracts, Balances, PaymentFacts, accepts_signature, read_facts
+from api.agent.chain import AgentContracts, Balances, PaymentFacts, accepts_signature, balance_of, read_facts
 from api.agent.errors import RETRIABLE, problem
 from api.agent.facts import Venue
 from api.agent.index import AgentIndex
@@ -132,18 +132,12 @@ class TradeDesk:
                 raise
             refusal = why
         if wanted.simulate:
-            return self._receipts.simulated(order, now=chain_now(venue.now), balance=await self._balance(order.wallet))
+            return self._receipts.simulated(
+                order, now=chain_now(venue.now), balance=await balance_of(self._balances, order.wallet)
+            )
         if self._client is None:
             raise trade_refusals.unavailable("Base cannot be reached")
         return await self._real(order, refusal, payment, rejected, past, contracts, self._client, venue)
-
-    async def _balance(self, wallet: str) -> int | None:
-        """What the wallet holds; None when that cannot be read, which holds nothing up."""
-        try:
-            return None if self._balances is None else await self._balances.of(wallet)
-        except RpcError as error:
-            log.warning("a balance cannot be read", action="agent.no_chain", why=error)
-            return None
 
     # ------------------------------------------------------------ payment
 
