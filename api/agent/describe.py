@@ -62,8 +62,9 @@ balance. `simulate: true` ends before the last two: it needs no money and no sig
 `details`: `limit` (`price`: 40 points by one trade; `pot_cap`: what the market's stakes may add up to) and
 `largestSizeUsd`. A key belongs to its wallet: used again with the same market, side, size and builder it returns the
 first receipt, with others it is `idem_conflict`. After a broadcast no answer asks for another payment: it is the
-receipt, or 500 `internal_error` with `txHash`. 10 a minute for each wallet, a challenge and its paid retry counting
-once.
+receipt, or 500 `internal_error` with `txHash`. A refusal with `final: false` was made by a block that is not final:
+should the chain undo that block, the bet, which is signed, may still be taken; the same request tells. 10 a minute for
+each wallet, a challenge and its paid retry counting once.
 
 The challenge and the receipt of a real trade are signed too, in the EIP-712 form of the x402 offer-and-receipt
 extension (`extensions["offer-receipt"].info`), by the key whose address `GET /health` gives as `attester` and

@@ -80,7 +80,8 @@ Amount = Annotated[
     WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": MAX_AMOUNT}),
 ]
 Text = Annotated[str, Field(min_length=1, max_length=200)]
-Line = Annotated[Text, AfterValidator(line)]
+WITHOUT_NUL = {"pattern": "^[^\\u0000]*$"}  # what `line` lets pass, for those who read the schema
+Line = Annotated[Text, AfterValidator(line), Field(json_schema_extra=WITHOUT_NUL)]
 
 
 CURSOR_WORDS = "nextCursor of the page before; one that no answer gave is refused."

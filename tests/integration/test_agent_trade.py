@@ -329,6 +329,9 @@ async def reverted(buyer: Buyer, service: AgentService, body: dict[str, Any], en
         chain.resume()
     assert (response.status, refused["error"]) == (503, "platform_paused"), refused
     assert chain.ask("eth_getTransactionReceipt", refused["txHash"])["status"] == "0x0"
+    # It is signed and in everybody's hands: should that block be undone, another may take it.
+    assert refused["final"] is False, refused
+    assert "which is not final" in refused["message"], refused
 
 
 async def test_the_authorization_of_a_failed_payment_serves_no_other_bet(

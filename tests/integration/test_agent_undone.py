@@ -1,4 +1,5 @@
-"""A fork undoes a market's listing together with a bet on it that was answered 200: what its payer is told."""
+"""What a payer is told while a fork may undo it: of a bet on a market whose listing is undone together with the bet,
+and of a bet that a block refused which is not final yet."""
 
 from __future__ import annotations
 
@@ -107,6 +108,40 @@ async def test_a_bet_undone_with_its_market_is_over_and_nobody_was_charged(buyer
     assert (response.status, said["error"]) == (404, "market_not_found")
     response, said = await buyer.post({**body, "simulate": True})
     assert (response.status, said["error"]) == (404, "market_not_found")
+
+
+async def test_a_refusal_by_a_block_that_may_be_undone_is_not_called_final(buyer: Buyer, service: AgentService) -> None:
+    """The bet is signed: should the chain replace the block by one before the deadline, it would be taken."""
+    played, payer = service.chain, DEV[4]
+    closes_at = played.now + 600
+    market = played.list("closing", closes_at=closes_at)
+    await buyer.shows(market)
+    body = bet(market, payer)
+    offer = (await buyer.challenged(body))["accepts"][0]
+    paid = header(sign(offer, payer, now=max(played.now, int(time.time()))))
+    deadline = time.monotonic() + SECONDS
+    played.ask("evm_setAutomine", False)
+    try:
+        paying = asyncio.create_task(buyer.post(body, headers=paid))
+        while int(played.ask("txpool_status")["pending"], 16) == 0:
+            assert time.monotonic() < deadline, "the bet was not sent"
+            await asyncio.sleep(0.05)
+        played.ask("evm_setNextBlockTimestamp", hex(closes_at + 1))
+        played.ask("evm_mine")
+        response, said = await paying
+    finally:
+        played.ask("evm_setAutomine", True)
+    assert (response.status, said["error"], said["final"]) == (409, "market_closed", False), said
+    assert "the bet may still be taken" in said["message"], said
+    response, said = await buyer.post(body, headers=paid)
+    assert (response.status, said["error"], said["final"]) == (409, "market_closed", False), said
+
+    played.mine(BEYOND_FINALITY)
+    while "final" in said:
+        assert time.monotonic() < deadline, said
+        await asyncio.sleep(0.1)
+        response, said = await buyer.post(body, headers=paid)
+    assert (response.status, said["error"]) == (409, "market_closed"), said
 
 
 def _refused(service: AgentService) -> bool:

@@ -24,6 +24,7 @@ class PaidBet(Bet):
     market: str
     request: tuple[Any, Mapping[str, str]]
     valid_until: float
+    is_refused_for_now: bool = False  # in a block that is not final, as it was told
 
 
 @dataclass
@@ -84,7 +85,8 @@ class Crowd(Clients[PaidBet]):
             fault = self.judge_receipt(bet.wallet.address, bet.key, said)
             bet.faults += [fault] if fault else []
         elif said.get("error") in REFUSALS:
-            bet.told = Outcome.REFUSED
+            bet.told, bet.told_at = Outcome.REFUSED, self.clock.now
+            bet.is_refused_for_now = said.get("final") is False
         elif status == 402 and self.clock.now > bet.valid_until + 30:
             bet.told = Outcome.REFUSED  # the payment can no longer be taken, and the service says it was not
 

@@ -113,8 +113,9 @@ class StockCrowd(Clients[RelayedBet]):
         return said.get("receipt") in ("confirmed", "reverted") or said.get("error") in REFUSALS
 
     async def ask_again(self, bet: RelayedBet) -> None:
-        """And for its receipt."""
-        await super().ask_again(bet)
+        """And for its receipt. One that was refused is not sent again: that would be to bet anew."""
+        if bet.told is not Outcome.REFUSED:
+            await super().ask_again(bet)
         for _ in range(TIMES_AGAIN):
             path = f"/api/relay/receipt?from={bet.wallet.address}&nonce={bet.nonce}"
             bet.looked_up = status, answer = await self.call("GET", path)

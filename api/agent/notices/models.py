@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from api.agent.bodies import _Answer, _Body
-from api.agent.requests import WALLET_SCHEMA, WALLET_WORDS, line
+from api.agent.requests import WALLET_SCHEMA, WALLET_WORDS, WITHOUT_NUL, line
 from api.http.openapi import required
 from core.agent.notices.kinds import EventType
 
@@ -92,7 +92,7 @@ class WebhookRequest(BaseModel):
 
     wallet: Wallet = Field(description="Whose events are pushed.")
     url: Annotated[str, Field(min_length=1, max_length=2048), AfterValidator(line)] = Field(
-        description="Where to, an https URL.", json_schema_extra={"format": "uri"}
+        description="Where to, an https URL.", json_schema_extra={"format": "uri", **WITHOUT_NUL}
     )
     message: Annotated[str, Field(min_length=1, max_length=4096)] = Field(
         description="Five lines: `Service webhook registration`, `Service: <origin of this service>`, "

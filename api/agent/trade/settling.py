@@ -26,6 +26,7 @@ from api.agent.trade.orders import SIMPLE_MAX, Order
 from api.agent.trade.payment import Payment
 from api.agent.trade.receipts import Receipts
 from api.finality import read_final_block
+from api.http.problem import Problem
 from api.unreadable import UNREADABLE
 from core.agent.bet import ZERO_ADDRESS, idem_hash
 from core.beside import beside
@@ -376,10 +377,21 @@ class PaymentSettling:
         if intent.succeeded:
             return await self._landed(wanted, intent.tx_hash_hex, replay=replay, kit=kit)
         if intent.refused or intent.outcome in (MinedOutcome.REVERTED, MinedOutcome.CANCELLED) or intent.state.ended:
-            raise trade_refusals.refused(intent)
+            raise await self.standing(trade_refusals.refused(intent), intent)
         if intent.tx_hash_hex is not None:
             raise trade_refusals.unknown(intent.tx_hash_hex, kit)
         raise trade_refusals.settling(kit)
+
+    async def standing(self, refusal: Problem, intent: Intent | None) -> Problem:
+        """A refusal, and that it is not for good while the block that reverted the bet may be undone. `intent`: the
+        last attempt to settle it, if there was one."""
+        if intent is None or intent.outcome is not MinedOutcome.REVERTED or intent.block_number is None:
+            return refusal
+        final = -1
+        with contextlib.suppress(*UNREADABLE):
+            async with asyncio.timeout(INDEX_WAIT_SECONDS), self._engine.connect() as connection:
+                final = await read_final_block(connection, intent.chain_id, self._finality_blocks)
+        return refusal if intent.block_number <= final else trade_refusals.for_now(refusal, intent.block_number)
 
     async def _landed(
         self, wanted: TradeRequest, tx_hash: str | None, *, replay: bool = True, kit: dict[str, Any] | None = None

@@ -179,7 +179,7 @@ class TradeDesk:
                 if facts.is_astray(nonce):
                     await self._settling.account_for(contracts, order.wallet, order.bet.amount, nonce, facts.block)
             if refusal is not None:
-                raise refusal
+                raise await self._settling.standing(refusal, None if past.trade is None else past.trade.intent)
             now = chain_now(venue.now)
             if payment is not None:
                 fault = fault or _outside_its_window(payment, order, now) or forged
