@@ -62,14 +62,14 @@ class LaneStore:
     async def _fenced(self) -> AsyncIterator[tuple[Connection, int | None]]:
         """A transaction that holds the lane's row; gives the lane's next nonce. LeaseLost when it is not ours."""
         async with self._pool.connection() as connection:
-            async with connection.pipeline():  # with the BEGIN before it, in one way there and back
-                cursor = await connection.execute(
-                    "SELECT next_nonce, set_config('idle_in_transaction_session_timeout', %s, true) FROM outbox_lane "
-                    "WHERE id = %s AND epoch = %s AND lease_until > clock_timestamp() FOR UPDATE",
-                    (str(IDLE_IN_TRANSACTION_MS), self.lease.lane_id, self.lease.epoch),
-                    prepare=True,
-                )
-                row = await cursor.fetchone()
+            # Not in a pipeline with the BEGIN before it: after that PostgreSQL 18 does not count the time it is idle.
+            cursor = await connection.execute(
+                "SELECT next_nonce, set_config('idle_in_transaction_session_timeout', %s, true) FROM outbox_lane "
+                "WHERE id = %s AND epoch = %s AND lease_until > clock_timestamp() FOR UPDATE",
+                (str(IDLE_IN_TRANSACTION_MS), self.lease.lane_id, self.lease.epoch),
+                prepare=True,
+            )
+            row = await cursor.fetchone()
             if row is None:
                 raise LeaseLost(f"Lane {self.lease.lane_id} is no longer ours (epoch {self.lease.epoch}).")
             yield connection, row[0]

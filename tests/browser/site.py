@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import psycopg
 
+from core.db.engine import conninfo
 from core.local.ports import free_port
 from core.local.process import RunningProcess, SpawnPlan, start_process, stop_together
 from scripts._stack import wallets
@@ -27,6 +29,7 @@ from tests.support.agent_chain import AgentChain
 from tests.support.buyer import Buyer, bet
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.keeper_rig import relayer_keys
+from tests.support.service import followed
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,6 +44,7 @@ class Site:
     stock: StockChain
     base: AgentChain
     folder: Path
+    database_url: str
     port: int
     running: dict[str, RunningProcess] = field(default_factory=dict)
     markets: dict[str, int] = field(default_factory=dict)
@@ -84,23 +88,27 @@ class Site:
         self.until("/api/agent/v1/markets", lambda body: any(each["slug"] == slug for each in body["markets"]))
         return slug
 
+    def end_paper_trades(self, slug: str) -> None:
+        """As if the market's paper trades ended now, so that a page has all the time it needs before."""
+        with psycopg.connect(conninfo(self.database_url)) as connection:
+            connection.execute("UPDATE cup_market SET closes_at = now() WHERE slug = %s", (slug,))
+
 
 @contextlib.contextmanager
 def running_site(
     genesis: Genesis, stock: RunningChain, base: RunningChain, database_url: str, folder: Path
 ) -> Iterator[Site]:
     port = free_port()
-    site = Site(StockChain.on(stock.url, stock.deployment), AgentChain.on(base.url, base.deployment), folder, port)
+    chains = StockChain.on(stock.url, stock.deployment), AgentChain.on(base.url, base.deployment)
+    site = Site(*chains, folder, database_url, port)
     site.stock.mine()  # the saved genesis may be hours old; a block of now makes its time the present
     env = {
         "PATH": os.environ["PATH"],
         "HOME": os.environ.get("HOME", "/"),
         "DATABASE_URL": database_url,
         "VPM_DEPLOYMENTS_DIR": str(genesis.deployments),
-        "VPM_BASE_RPC_URLS": base.url,
-        "VPM_STOCK_RPC_URLS": stock.url,
-        "VPM_BASE_POLL_INTERVAL_MS": "200",
-        "VPM_STOCK_POLL_INTERVAL_MS": "100",
+        **followed("BASE", base.url),
+        **followed("STOCK", stock.url),
         "VPM_PORT": str(port),
         "VPM_PUBLIC_URL": site.url,
         "VPM_LOG_FORMAT": "console",
@@ -115,7 +123,7 @@ def running_site(
         "CRON_SECRET": "a-secret-only-the-scheduler-has",
         "VPM_PARENT_PID": str(os.getpid()),
     }
-    only = {"relayer": {"VPM_RELAYER_KEYS": relayer_keys()}, "keeper": {"VPM_STOCK_RPC_URLS": ""}}
+    only = {"relayer": {"VPM_RELAYER_KEYS": relayer_keys()}, "keeper": dict.fromkeys(followed("STOCK", ""), "")}
     try:
         for names in (("indexer", "relayer", "api"), ("keeper",)):
             for name in names:

@@ -82,7 +82,7 @@ def test_a_paper_trade_goes_on_after_a_reload_and_is_one(site: Site, visitor: Vi
 @pytest.mark.proves("shared.pages.decision.progress", "shared.pages.decision.reload")
 def test_a_paper_trade_that_its_market_did_not_wait_for_takes_nothing(site: Site, visitor: Visitor) -> None:
     """Nothing of it reached the service before trades ended; the page that is loaded again says so and forgets it."""
-    slug = site.open_agent_market("bnkr-paper-closes-meanwhile", 40)
+    slug = site.open_agent_market("bnkr-paper-closes-meanwhile")
     paper = site.until("/api/cup/v1/markets", lambda body: any(each["slug"] == slug for each in body["markets"]), 30)
     assert paper["count"] >= 3
     visit = visitor.visit("phone", "dark")
@@ -92,7 +92,8 @@ def test_a_paper_trade_that_its_market_did_not_wait_for_takes_nothing(site: Site
     page.locator("#paper-market").select_option(slug)
     page.get_by_role("button", name="Sign and trade").click()
     expect(page.locator("#paper-status")).to_have_text("No connection. The same trade is sent again…")
-    site.until("/api/cup/v1/markets", lambda body: all(each["slug"] != slug for each in body["markets"]), 90)
+    site.end_paper_trades(slug)
+    site.until("/api/cup/v1/markets", lambda body: all(each["slug"] != slug for each in body["markets"]))
     page.reload()
     expect(page.locator("#paper-status")).to_have_text("No connection. The same trade is sent again…")
     page.unroute("**/api/cup/v1/trade")

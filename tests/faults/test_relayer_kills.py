@@ -7,6 +7,8 @@ sets another length. The seed is printed; `VPM_TEST_SEED` repeats it.
 from __future__ import annotations
 
 import asyncio
+import itertools
+import math
 import os
 import random
 import signal
@@ -23,6 +25,7 @@ LONG = os.environ.get("VPM_TEST_LONG") == "1"
 SECONDS = float(os.environ.get("VPM_TEST_SECONDS", "600" if LONG else "25"))
 RATE = 20
 SECONDS_PER_KILL = 6.0
+WAIT = 90.0  # for what takes a few on an idle machine
 
 
 @pytest.fixture
@@ -32,12 +35,16 @@ async def relayers(fresh_database_url: str, anvil: StartAnvil, tmp_path: Path) -
         yield made
 
 
-async def bets(rig: Rig, seconds: float, rate: int) -> list[tuple[Intent, IntentRequest]]:
-    """Asks for `rate` transactions a second, whoever is there to carry them."""
-    accepted = []
+async def bets(
+    rig: Rig, rate: int, *, seconds: float = math.inf, end: asyncio.Event | None = None
+) -> list[tuple[Intent, IntentRequest]]:
+    """Asks for `rate` transactions a second, whoever is there to carry them: for so long, or until `end`."""
+    accepted: list[tuple[Intent, IntentRequest]] = []
     loop = asyncio.get_running_loop()
     started = loop.time()
-    for number in range(int(seconds * rate)):
+    for number in itertools.count():
+        if number >= seconds * rate or (end is not None and end.is_set()):
+            break
         await asyncio.sleep(max(0.0, started + number / rate - loop.time()))
         request = rig.transfer(priority=number % 2)
         accepted.append((await rig.ask_for(request), request))
@@ -77,7 +84,7 @@ async def test_every_bet_is_mined_exactly_once_however_often_the_relayer_is_kill
     print(f"seed {seed}")
     chance = random.Random(seed)
     process = relayers.start()
-    betting = asyncio.create_task(bets(relayers.rig, SECONDS, RATE))
+    betting = asyncio.create_task(bets(relayers.rig, RATE, seconds=SECONDS))
     kills = 0
     while not betting.done():
         await asyncio.wait((betting,), timeout=chance.uniform(0.5, 2 * SECONDS_PER_KILL - 0.5))
@@ -97,7 +104,8 @@ async def test_every_bet_is_mined_exactly_once_however_often_the_relayer_is_kill
 async def test_a_relayer_that_is_stopped_and_wakes_after_a_takeover_does_no_harm(relayers: Relayers) -> None:
     rig = relayers.rig
     sleeper = relayers.start()
-    betting = asyncio.create_task(bets(rig, 18, RATE))
+    enough = asyncio.Event()
+    betting = asyncio.create_task(bets(rig, RATE, end=enough))
 
     async def works() -> bool:
         async with rig.pool.connection() as connection:
@@ -105,24 +113,31 @@ async def test_a_relayer_that_is_stopped_and_wakes_after_a_takeover_does_no_harm
             row = await cursor.fetchone()
         return bool(row and row[0] > 20)
 
-    await until(works, what="the first relayer at work")
+    async def holders() -> set[object]:
+        async with rig.pool.connection() as connection:
+            return {row[0] for row in await (await connection.execute("SELECT holder FROM outbox_lane")).fetchall()}
+
+    await until(works, WAIT, "the first relayer at work")
     sleeper.send_signal(signal.SIGSTOP)
+    asleep = await holders()
     other = relayers.start()
 
     async def taken_over() -> bool:
-        async with rig.pool.connection() as connection:
-            cursor = await connection.execute("SELECT count(*) FROM outbox_lane WHERE epoch > 1")
-            return await cursor.fetchone() == (2,)
+        return asleep.isdisjoint(await holders())
 
-    await until(taken_over, 20, "the takeover of both lanes")
+    async def lost() -> bool:
+        said = await asyncio.to_thread(relayers.log_of, sleeper)
+        return "relayer.lane_taken" in said or "relayer.lease_expired" in said
+
+    await until(taken_over, WAIT, "the takeover of both lanes")
     await asyncio.sleep(2)
     sleeper.send_signal(signal.SIGCONT)
+    await until(lost, WAIT, "what a sleeper sees when it wakes")
+    enough.set()
     accepted = await betting
-    await all_mined_exactly_once(rig, accepted, seconds=40)
+    await all_mined_exactly_once(rig, accepted, WAIT)
     assert sleeper.poll() is None, relayers.log_of(sleeper)
     assert other.poll() is None, relayers.log_of(other)
-    said = relayers.log_of(sleeper)
-    assert "relayer.lane_taken" in said or "relayer.lease_expired" in said
     async with rig.pool.connection() as connection:
         cursor = await connection.execute("SELECT count(*) FROM outbox_intent WHERE state <> 'final'")
         assert await cursor.fetchone() == (0,)

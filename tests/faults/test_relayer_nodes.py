@@ -114,7 +114,8 @@ async def test_lost_answers_refusals_and_rate_limits_lose_and_double_nothing(rig
             some = [rig.transfer() for _ in range(30)]
             requests += some
             asked += await rig.ask_for_many(some)
-            await asyncio.sleep(0.3)
+            # The calls of these are made, however slow the machine is, and the others' are under way.
+            await rig.reaches(asked[-len(some)], IntentState.MINED, IntentState.FINAL, seconds=60)
         done = [await rig.reaches(each, IntentState.FINAL, seconds=60) for each in asked]
         node.lost_answers = node.refusals = node.rate_limits = 0.0  # so that the lanes can be given back
     assert [each.outcome for each in done] == [MinedOutcome.SUCCEEDED] * len(asked)

@@ -8,6 +8,7 @@ import secrets
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
+import psycopg
 import pytest
 
 from core.outbox import Intent, IntentState, MinedOutcome, history
@@ -402,6 +403,26 @@ async def test_a_holder_that_slept_through_a_takeover_can_write_and_send_nothing
     async with rig.pool.connection() as connection:
         cursor = await connection.execute("SELECT count(*) FROM outbox_transaction")
         assert await cursor.fetchone() == (1,)
+
+
+async def test_a_holder_that_stops_in_a_transaction_lets_go_of_its_lane(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped, not dead: its connection answers, and would keep the lane's row locked for as long as it sleeps."""
+    monkeypatch.setattr("relayer.store.IDLE_IN_TRANSACTION_MS", 500)
+    signer = await rig.new_signer()
+    sleeper = await rig.dead_holder(signer, next_nonce=0, lease_seconds=1.0)
+    asked = await rig.ask_for(rig.transfer())
+
+    async def sleeps() -> None:
+        async with sleeper._fenced():
+            monkeypatch.undo()
+            async with rig.relayer(rig.spec(signer)):
+                (done,) = await mined(rig, asked)
+            assert done.nonce == 0
+
+    with pytest.raises(psycopg.errors.IdleInTransactionSessionTimeout):
+        await sleeps()
 
 
 async def test_what_is_signed_is_not_offered_once_the_lease_ran_out(rig: Rig) -> None:
