@@ -79,6 +79,7 @@ class Gathered:
     betting: Betting | None = None
     totals: Totals | None = None
     settled: tuple[ListedMarket, ...] = ()
+    generation: int = 0  # of the index, when `settled` was read
     drill: ListedMarket | None = None
     openers: tuple[str, ...] = ()
     sweeps: tuple[FeeSweepProof, ...] = ()
@@ -170,6 +171,9 @@ class Proof:
         venue = self._index.venue
         if venue is None:
             return replace(gathered, logs_missing=True)
+        # After a rebuild rows may differ whose blocks are the same.
+        generation = self._index.generation
+        known = {each.id: each for each in gathered.settled} if generation == gathered.generation else {}
         try:
             async with asyncio.timeout(15), self._engine.connect() as connection:
                 await connection.execution_options(isolation_level="REPEATABLE READ")
@@ -181,7 +185,8 @@ class Proof:
                     openers=tuple(openers),
                     betting=await read_betting(connection, self._operators(openers)),
                     totals=await read_totals(connection, venue.head.moment),
-                    settled=tuple(await read_newest_settled(connection, SETTLED_SHOWN)),
+                    settled=tuple(await read_newest_settled(connection, venue.reorgs, SETTLED_SHOWN, known)),
+                    generation=generation,
                     drill=drill,
                     sweeps=tuple(await read_sweeps(connection)),
                     refunds=() if drill is None else tuple(await read_refunds(connection, drill.id)),

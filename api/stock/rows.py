@@ -91,16 +91,22 @@ async def read_settled_page(connection: AsyncConnection, before: int, limit: int
     return list(await connection.scalars(query))
 
 
-async def read_newest_settled(connection: AsyncConnection, limit: int) -> list[ListedMarket]:
-    """The markets settled last, the last first."""
+async def read_newest_settled(
+    connection: AsyncConnection, reorgs: int, limit: int, known: Mapping[int, ListedMarket]
+) -> list[ListedMarket]:
+    """The markets settled last, the last first. Of those `known`, by id, only what changed since is read."""
     columns = stock_market.c
     query = (
-        select(stock_market)
+        select(columns.market_id, columns.updated_block)
         .where(columns.closed_tx.is_not(None), _IS_LISTED)
         .order_by(columns.closed_at.desc(), columns.market_id.desc())
         .limit(limit)
     )
-    return [_listed(row, 0) for row in await connection.execute(query)]
+    newest = (await connection.execute(query)).all()
+    same = {at: known[at] for at, block in newest if at in known and known[at].version == (reorgs, block)}
+    others = [number for number, _ in newest if number not in same]
+    markets = same | await _read_where(connection, reorgs, columns.market_id.in_(others)) if others else same
+    return [markets[number] for number, _ in newest]
 
 
 async def read_drill(connection: AsyncConnection) -> ListedMarket | None:
