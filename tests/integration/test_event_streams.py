@@ -16,7 +16,6 @@ from api.agent.notices import hub as event_hub
 from api.agent.notices import stream as events
 from api.agent.notices.channels import EventChannels
 from api.agent.notices.hub import EventHub
-from api.agent.notices.stream import Events
 from api.agent.render import Links
 from api.app import serve
 from api.context import open_context
@@ -48,8 +47,6 @@ async def service(database_url: str, monkeypatch: pytest.MonkeyPatch, **how: Any
 
     for name, value in how.items():
         monkeypatch.setattr(events, name.upper(), value)
-        if name == "heartbeat_seconds":
-            monkeypatch.setitem(Events.__init__.__kwdefaults__, name, value)
     try:
         async with open_context(settings, ApiSecrets(), spawn) as context:
             channels = EventChannels(context, LINKS, None)

@@ -174,15 +174,6 @@ def test_a_task_that_ends_too_early_is_a_crash(daemon: StartDaemon) -> None:
     assert "ended although it should run" in probe.until("daemon.crashed")["message"]
 
 
-def test_a_task_that_may_finish_may(daemon: StartDaemon) -> None:
-    probe = daemon('daemon.spawn("once", ends(), may_finish=True)')
-    probe.until("daemon.ready")
-    time.sleep(0.6)
-    assert probe.process.poll() is None
-    probe.process.terminate()
-    assert probe.end() == 0
-
-
 @pytest.mark.parametrize(
     ("body", "code"),
     [
