@@ -32,6 +32,8 @@ from indexer.store.lookup import hashes_of
 from indexer.store.steps import payload, stored_batches
 from indexer.store.tables import begin_writing, look_up_by_key, remove
 
+_PATIENT = b"SET LOCAL statement_timeout = 0"  # of either connection: what a statement takes grows with the history
+
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
@@ -48,7 +50,7 @@ async def rebuild(pool: Pool, sources: Sources, progress: Callable[[int], None] 
     folded = 0
     async with pool.connection() as connection, pool.connection() as reader, connection.transaction():
         await begin_writing(connection)
-        await connection.execute("SET LOCAL statement_timeout = 0")
+        await connection.execute(_PATIENT)
         found = await connection.execute(
             "SELECT number, hash, coalesce(block_time, 0), coalesce(l1_block_number, 0) FROM chain_cursor"
             " WHERE chain_id = %s FOR UPDATE",
@@ -65,6 +67,7 @@ async def rebuild(pool: Pool, sources: Sources, progress: Callable[[int], None] 
             await remove(connection, removal)
         # Nobody adds or takes back logs while the cursor's row is ours, so a transaction begun now reads all of them.
         await look_up_by_key(reader)
+        await reader.execute(_PATIENT)
         async with aclosing(_one_ahead(stored_batches(reader, sources))) as batches:
             async for batch in batches:
                 await fold_logs(connection, sources.chain_id, sources.feeds, batch)
