@@ -31,6 +31,7 @@ from core.agent.document import Metadata, Specification, described
 from core.chain import checksum
 from core.contracts.statuses import AgentMarketStatus, RefundReason
 from core.db.given import given
+from core.db.schema.agent import agent_trade
 from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake, agent_venue
 from core.db.schema.index_shared import oracle_round, token_authorization
 from core.db.types import Address
@@ -231,6 +232,13 @@ async def read_by_key(connection: AsyncConnection, wallet: str, idem_hash: bytes
 async def read_by_nonce(connection: AsyncConnection, wallet: str, nonce: bytes) -> Stake | None:
     """What an authorization of a wallet was booked as."""
     return next(iter(await _stakes(connection, _of_wallet(wallet).where(agent_stake.c.nonce == nonce))), None)
+
+
+async def read_attempts(connection: AsyncConnection, wallet: str, idem_hash: bytes) -> int:
+    """How many attempts were made to settle a payment under a wallet's idempotency key."""
+    trade = agent_trade.c
+    query = select(trade.attempt).where(trade.wallet == bytes.fromhex(wallet[2:]), trade.idem_hash == idem_hash)
+    return await connection.scalar(query) or 0
 
 
 _IN_BOOK = select(agent_stake).where(agent_stake.c.outcome.is_not(None))

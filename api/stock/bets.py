@@ -20,8 +20,10 @@ class BetKey:
     signer: bytes
     nonce: bytes
 
-    def intent_key(self, attempt: int) -> str:
-        return f"relay:{self.chain_id}:{self.signer.hex()}:{self.nonce.hex()}:{attempt}"
+    def intent_keys(self, attempts: int) -> list[str]:
+        """Of so many attempts to bring it to the chain, in order."""
+        bet = f"relay:{self.chain_id}:{self.signer.hex()}:{self.nonce.hex()}"
+        return [f"{bet}:{attempt}" for attempt in range(1, attempts + 1)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ from limits import parse
 from msgspec import to_builtins
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from api.finality import for_now, may_land
 from api.head import chain_now
 from api.http.application import json_response
 from api.http.caller import blocked_region, caller_ip
@@ -64,11 +65,12 @@ MAX_IN_HAND = 64
 
 @dataclass(slots=True)
 class _Visit:
-    """One request: when it began (the loop's clock), what it gives back when it has nothing left to check, and the bet
-    its answer says is booked."""
+    """One request: when it began (the loop's clock), what it gives back when it has nothing left to check, the keys of
+    the intents that were to bring its bet to the chain, and the bet its answer says is booked."""
 
     started: float
     room: contextlib.ExitStack
+    attempts: Sequence[str] = ()
     booked: BetKey | None = None
 
 
@@ -95,6 +97,7 @@ class Relay:
         self._pool = pool
         self._watch = watch
         self._limits = limits
+        self._finality_blocks = settings.chain("stock").finality_blocks
         self._in_hand = 0
 
     async def enter(self, request: web.Request) -> web.StreamResponse:
@@ -104,7 +107,7 @@ class Relay:
                 response = await self._enter(request, visit)
         except Problem as problem:
             ANSWERS.labels(problem.code).inc()
-            raise
+            raise await self._standing(problem, visit) from None
         # Only who was really told may later be answered that the signature is used: an answer that reached nobody
         # leaves the bet as it was, and the same body is answered with its first transaction again.
         if visit.booked is not None and await _written(request, response):
@@ -141,6 +144,8 @@ class Relay:
         except UNREADABLE as error:
             log.warning("the relay has no database", action="relay.no_database", why=error)
             raise _off(kit) from None
+        if known is not None:
+            visit.attempts = _key(bet).intent_keys(known.attempt)
         # A body we took in before is answered from its transaction, whatever has closed or expired since.
         if known is not None and known.may_land and known.body_hash == _body_hash(kit):
             return await self._follow_up(bet, known, kit, visit)
@@ -322,7 +327,7 @@ class Relay:
         attempt = 1 if known is None else known.attempt + 1
         call = bet.call(contracts.settler, signature)
         wanted = IntentRequest(
-            key=key.intent_key(attempt),
+            key=key.intent_keys(attempt)[-1],
             chain_id=bet.chain_id,
             group=RELAY,
             kind="enter",
@@ -341,6 +346,7 @@ class Relay:
                     raise _busy(waiting, kit)
                 async with connection.transaction():
                     asked = await bets.ask(connection, key, bet.market_id, _body_hash(kit), wanted, attempt)
+                visit.attempts = key.intent_keys(attempt)
                 if asked is None:
                     known = await bets.find(connection, key)
         except UNREADABLE as error:
@@ -376,7 +382,8 @@ class Relay:
                 return booked
         if intent.outcome is not None and intent.outcome.value == "reverted":
             assert intent.tx_hash_hex is not None
-            return _answer(bet, intent.tx_hash_hex, "reverted", kit, block=intent.block_number)
+            final = not await self._may_land(visit)
+            return _answer(bet, intent.tx_hash_hex, "reverted", kit, block=intent.block_number, final=final)
         if intent.refused:
             raise Problem(
                 422,
@@ -387,6 +394,26 @@ class Relay:
         if intent.tx_hash_hex is None or intent.state.ended or intent.outcome is not None:
             raise _failed(kit) if await self._lanes_work(bet.chain_id) else _off(kit)
         return _answer(bet, intent.tx_hash_hex, "pending", kit)
+
+    async def _standing(self, refusal: Problem, visit: _Visit) -> Problem:
+        """A refusal, and that it is not for good while an attempt to bring the bet to the chain may still do so."""
+        if not visit.attempts or refusal.extra.get("receipt") == "confirmed":
+            return refusal
+        asks_again = refusal.status >= 500 or refusal.status == 429
+        if not await self._may_land(visit, or_is_on_its_way=not asks_again):
+            return refusal
+        return for_now(refusal, "GET /api/relay/receipt tells.")
+
+    async def _may_land(self, visit: _Visit, *, or_is_on_its_way: bool = True) -> bool:
+        """Whether the bet may still be booked although it is being refused; what cannot be read may be."""
+        try:
+            async with asyncio.timeout(3), self._engine.connect() as connection:
+                return await may_land(
+                    connection, visit.attempts, self._finality_blocks, or_is_on_its_way=or_is_on_its_way
+                )
+        except UNREADABLE as error:
+            log.warning("whether a refusal is final cannot be read", action="relay.no_database", why=error)
+            return True
 
     async def _lanes_work(self, chain_id: int) -> bool:
         """Unknown counts as working: then the bettor is told to try again rather than to give up on us."""
@@ -499,6 +526,7 @@ def _answer(
     *,
     block: int | None = None,
     position: str | None = None,
+    final: bool | None = None,
 ) -> web.Response:
     ANSWERS.labels(receipt).inc()
     return json_response(
@@ -509,6 +537,7 @@ def _answer(
             receipt=receipt,
             position_id=position,
             block_number=None if block is None else str(block),
+            final=final,
             escape_kit=kit,
         )
     )

@@ -66,7 +66,7 @@ TOOLS = (
         "Place a signed bet with real money",
         "Sends a signed bet to the chain: real USDG, and it cannot be taken back. Arguments: the fields of "
         "prepare_bet's `request` as they stand, and signature. Answers within about 10 seconds: confirmed with "
-        "positionId, reverted, or pending. 10 a minute.",
+        "positionId, reverted, or pending; what was refused with final: false may still be taken. 10 a minute.",
         reads=False,
         risks=True,
     ),

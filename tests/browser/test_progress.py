@@ -73,10 +73,38 @@ def test_a_market_that_closes_before_the_block_takes_nothing(site: Site, visitor
         expect(status).to_have_class(re.compile("bad"))
     expect(status).to_be_visible()  # though there is nothing left to bet on
     expect(status).not_to_contain_text("Confirmed")
+    expect(status).to_contain_text("it may still be taken")
     expect(page.locator("#bet-progress")).to_be_hidden()
     assert len(site.stock.positions(market)) == before
+    sent: list[object] = []
+    page.on("request", lambda each: sent.append(each) if "/api/relay/enter" in each.url else None)
+    page.reload()
+    expect(status).to_contain_text("it may still be taken")
+    site.stock.warp_to(site.stock.now + 3600)  # what was signed is good for no longer
+    expect(status).to_have_text("It was refused. Nothing was taken, and nothing can be any more.")
     page.reload()
     expect(page.locator("#bet-status")).to_have_text("")
+    assert sent == []  # it is not bet anew
+
+
+@pytest.mark.proves("shared.pages.decision.progress")
+def test_a_bet_that_a_block_refused_which_is_undone_is_told_as_taken(site: Site, visitor: Visitor) -> None:
+    market = site.open_market(strike_in=60, lasts=120, ticker="NVDA")
+    before, began = len(site.stock.positions(market)), site.stock.block
+    visit = visitor.visit()
+    with no_blocks(site.stock):
+        page = _begin(site, visit, market)
+        status = page.locator("#bet-status")
+        expect(status).to_have_text("Sent. Waiting for its block…")
+        now = site.stock.now
+        site.stock.warp_to(now + 200)
+        expect(status).to_contain_text("it may still be taken")
+        site.stock.ask("anvil_rollback", site.stock.block - began)
+        site.stock.warp_to(now + 10)
+        site.stock.until_sent()
+        site.stock.warp_to(now + 20)
+        expect(status).to_have_text(re.compile(r"^Confirmed: position #\d+"))
+    assert len(site.stock.positions(market)) == before + 1
 
 
 @pytest.mark.proves("shared.pages.decision.progress", "shared.pages.decision.reload")

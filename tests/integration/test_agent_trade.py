@@ -21,6 +21,7 @@ from tests.support.buyer import Buyer, bet, header, sign
 from tests.support.played_chain import Reverted
 
 DEV = wallets.DEV
+BEYOND_FINALITY = 80
 
 
 @pytest.fixture(scope="module")
@@ -319,7 +320,7 @@ async def reverted(buyer: Buyer, service: AgentService, body: dict[str, Any], en
     chain.ask("evm_setAutomine", False)
     try:
         paying = asyncio.create_task(buyer.post(body, headers=header(envelope)))
-        await asyncio.sleep(1.5)  # ours is in the pool by now
+        await asyncio.to_thread(chain.until_sent)
         fees = {"gas": hex(500_000), "maxFeePerGas": tip, "maxPriorityFeePerGas": tip}
         chain.ask("eth_sendTransaction", {**pause.parameters(), "from": guardian, **fees})
         chain.ask("evm_mine")
@@ -331,7 +332,32 @@ async def reverted(buyer: Buyer, service: AgentService, body: dict[str, Any], en
     assert chain.ask("eth_getTransactionReceipt", refused["txHash"])["status"] == "0x0"
     # It is signed and in everybody's hands: should that block be undone, another may take it.
     assert refused["final"] is False, refused
-    assert "which is not final" in refused["message"], refused
+    assert "not final" in refused["message"], refused
+
+
+async def test_whatever_refuses_a_bet_that_a_block_refused_says_whether_that_is_final(
+    buyer: Buyer, service: AgentService, market: str
+) -> None:
+    """She has spent the money meanwhile; should the chain undo both, it is there again, and the bet is signed."""
+    who, chain = wallets.wallet("spends it elsewhere"), service.chain
+    transfer = chain.contracts.token.call
+    chain.send(transfer("transfer", who.address, 6_000_000), DEV[0].address)
+    body = bet(market, who, size=6)
+    _, challenge = await buyer.post(body)
+    envelope = sign(challenge["accepts"][0], who, now=chain.now)
+    await reverted(buyer, service, body, envelope)
+    await buyer.shows(chain.list("after-the-pause"))
+    chain.send(transfer("transfer", DEV[0].address, 6_000_000), who.address)
+    response, refused = await buyer.post(body, headers=header(envelope))
+    assert (response.status, refused["error"], refused.get("final")) == (422, "insufficient_balance", False), refused
+    assert "it may still be taken" in refused["message"]
+    chain.mine(BEYOND_FINALITY)
+    deadline = time.monotonic() + 30
+    while "final" in refused:
+        assert time.monotonic() < deadline, refused
+        await asyncio.sleep(4)  # ten a minute
+        response, refused = await buyer.post(body, headers=header(envelope))
+    assert (response.status, refused["error"]) == (422, "insufficient_balance"), refused
 
 
 async def test_the_authorization_of_a_failed_payment_serves_no_other_bet(

@@ -20,6 +20,7 @@ from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
 from tests.support.stock_service import StockService, stock_service
 
 DAY = 86_400
+BEYOND_FINALITY = 600
 LANES = [wallet.address for wallet in wallets.RELAY_LANES[:2]]
 
 
@@ -144,16 +145,61 @@ async def test_a_bet_mined_after_the_bell_is_reverted(service: StockService, doo
     short = chain.open_market(strike_in=600, lasts=600)
     body = chain.signed(wallet, chain.bet(wallet, short, valid_before=chain.now + 3500))
     posting = asyncio.create_task(door.post("/api/relay/enter", body))
-    await asyncio.sleep(2)
+    await asyncio.to_thread(chain.until_sent)
     spec = chain.read(chain.contracts.resolver.call("spec", short))
     chain.warp_to(spec["finalTime"] + 1)
     response, answer = await mine_until(service, posting)
     assert (response.status, answer["ok"], answer["receipt"]) == (200, False, "reverted"), answer
     hold(RelayBody, answer)
     assert chain.ask("eth_getTransactionReceipt", answer["txHash"])["status"] == "0x0"
-    # It can never land now, so the same body is judged afresh.
+    # The same body is judged afresh, and what it is refused with is not for good either: it was signed.
+    assert answer["final"] is False
+    nonce = answer["nonce"]
+    response, answer = await door.post("/api/relay/enter", body)
+    assert (response.status, answer["error"], answer["final"]) == (409, "market_closed", False), answer
+    assert "it may still be taken" in answer["message"]
+    ErrorBody.model_validate(answer)
+    block, receipt = chain.block, f"/api/relay/receipt?from={wallet.address}&nonce={nonce}"
+    chain.mine(BEYOND_FINALITY)
+    deadline = time.monotonic() + 30
+    while int((await door.get(receipt))[1]["finalBlock"]) < block:
+        assert time.monotonic() < deadline, "its block is not final"
+        await asyncio.sleep(1)
     response, answer = await door.post("/api/relay/enter", body)
     assert (response.status, answer["error"]) == (409, "market_closed")
+    assert "final" not in answer
+
+
+async def test_a_bet_that_a_block_refused_which_is_undone_may_be_taken(service: StockService, door: Door) -> None:
+    """The chain replaces a block after the bell by one before it: the bet is signed, and it is taken."""
+    chain, wallet = service.chain, bettor(service, "late, and then not")
+    short = chain.open_market(strike_in=600, lasts=600)
+    body = chain.signed(wallet, chain.bet(wallet, short, valid_before=chain.now + 3500))
+    bell = chain.read(chain.contracts.resolver.call("spec", short))["finalTime"]
+    before = chain.block
+    posting = asyncio.create_task(door.post("/api/relay/enter", body))
+    await asyncio.to_thread(chain.until_sent)
+    chain.ask("evm_setNextBlockTimestamp", hex(bell + 1))
+    chain.ask("evm_mine")
+    response, refused = await posting
+    assert (response.status, refused["receipt"], refused["final"]) == (200, "reverted", False), refused
+
+    chain.ask("anvil_rollback", chain.block - before)
+    chain.ask("evm_setNextBlockTimestamp", hex(bell - 60))
+    chain.ask("evm_mine")
+    await asyncio.to_thread(chain.until_sent)
+    chain.ask("evm_setNextBlockTimestamp", hex(bell - 30))
+    chain.ask("evm_mine")
+    assert len(chain.positions(short)) == 2 + 1
+    deadline = time.monotonic() + 30
+    while True:
+        asked = f"/api/relay/receipt?from={wallet.address}&nonce={refused['nonce']}"
+        _, receipt = await door.get(asked)
+        if receipt["receipt"] == "confirmed":
+            break
+        assert time.monotonic() < deadline, receipt
+        await asyncio.sleep(1)
+    assert receipt["txHash"] == refused["txHash"]
 
 
 async def test_a_bet_that_somebody_else_brought_first_is_confirmed(
@@ -164,14 +210,7 @@ async def test_a_bet_that_somebody_else_brought_first_is_confirmed(
     bet = chain.bet(wallet, market)
     body = chain.signed(wallet, bet)
     posting = asyncio.create_task(door.post("/api/relay/enter", body))
-
-    def waiting() -> bool:
-        return int(chain.ask("txpool_status")["pending"], 16) > 0
-
-    deadline = time.monotonic() + 10
-    while not await asyncio.to_thread(waiting):
-        assert time.monotonic() < deadline, "nothing was sent"
-        await asyncio.sleep(0.05)
+    await asyncio.to_thread(chain.until_sent)
     call = bet.call(chain.contracts.settler, bytes.fromhex(body["signature"][2:]))
     fees = {"maxFeePerGas": hex(400 * 10**9), "maxPriorityFeePerGas": hex(300 * 10**9), "gas": hex(900_000)}
     chain.ask("anvil_impersonateAccount", wallets.DEV[5].address)

@@ -24,7 +24,6 @@ class PaidBet(Bet):
     market: str
     request: tuple[Any, Mapping[str, str]]
     valid_until: float
-    is_refused_for_now: bool = False  # in a block that is not final, as it was told
 
 
 @dataclass

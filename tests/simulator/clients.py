@@ -44,6 +44,7 @@ class Bet:
     amount: int
     told: Outcome = Outcome.WAITING
     told_at: float = 0.0
+    is_refused_for_now: bool = False  # in a block that is not final, as it was told
     faults: list[str] = field(default_factory=list)  # what was wrong with a receipt when it came
     last: tuple[int, Any] = (0, None)  # the answer to the same request when all is over
     answers: list[str] = field(default_factory=list)

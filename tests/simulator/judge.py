@@ -16,7 +16,7 @@ from indexer.audit.run import audit
 from indexer.sources import sources_of
 from tests.simulator.clients import Bet, Clients, Outcome
 from tests.simulator.contracts import LOOKS_BACK_SECONDS, ChainTruth
-from tests.simulator.judgement import AUDIT, LOST, PAID, TRUE, Judgement
+from tests.simulator.judgement import AUDIT, DOUBLED, LOST, PAID, TRUE, Judgement
 
 B = TypeVar("B", bound=Bet)
 T = TypeVar("T", bound=ChainTruth)
@@ -78,6 +78,13 @@ class Judge(ABC, Generic[T, B]):
             self._undone(bet, about)
         for fault in bet.faults:
             self.judgement.against(TRUE, f"{fault}: {about}")
+
+    def refused_and_there(self, bet: B, about: str) -> None:
+        """It was refused: only in a block that a fork undid may it have been taken, and only if that was said."""
+        if bet.is_refused_for_now and self.truth.chain.forked_since(bet.told_at):
+            self.judgement.counts["refused for now and taken after a fork"] += 1
+        else:
+            self.judgement.against(DOUBLED, f"a bet that was refused is there: {about}")
 
     def _undone(self, bet: B, about: str) -> None:
         """Of a bet that was taken nothing is left: only a fork can do that, when the contract refuses it in the new

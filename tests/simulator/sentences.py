@@ -66,10 +66,7 @@ class AgentJudge(Judge[Truth, PaidBet]):
         if stake is not None and bet.told is Outcome.TAKEN and stake["amount"] != bet.amount:
             self.judgement.against(LOST, f"a bet has another amount, {stake['amount']}: {about}")
         if stake is not None and bet.told is Outcome.REFUSED:
-            if bet.is_refused_for_now and self.truth.chain.forked_since(bet.told_at):
-                self.judgement.counts["refused for now and taken after a fork"] += 1
-            else:
-                self.judgement.against(DOUBLED, f"a bet that was refused is there: {about}")
+            self.refused_and_there(bet, about)
         self._asked_again(bet, stake, about)
         return stake
 

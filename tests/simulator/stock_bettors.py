@@ -107,7 +107,8 @@ class StockCrowd(Clients[RelayedBet]):
             fault = self.judge_receipt(bet.wallet.address, bet.outcome, bet.amount, said)
             bet.faults += [fault] if fault else []
         elif said.get("error") in REFUSALS or said.get("receipt") == "reverted":
-            bet.told = Outcome.REFUSED
+            bet.told, bet.told_at = Outcome.REFUSED, self.clock.now
+            bet.is_refused_for_now = said.get("final") is False
 
     def is_definite(self, status: int, said: Mapping[str, Any]) -> bool:
         return said.get("receipt") in ("confirmed", "reverted") or said.get("error") in REFUSALS

@@ -33,7 +33,7 @@ class StockJudge(Judge[StockTruth, RelayedBet]):
         entries = ledger.by_authorization.get((owner, bet.nonce), [])
         self.told(bet, bool(entries), about)
         if bet.told is Outcome.REFUSED and entries:
-            self.judgement.against(DOUBLED, f"a bet that was refused is there: {about}")
+            self.refused_and_there(bet, about)
         if len(entries) > 1:
             self.judgement.against(DOUBLED, f"a bet has {len(entries)} positions: {about}")
         signed = (bet.market, owner, bet.outcome, bet.amount)

@@ -54,6 +54,14 @@ class PlayedChain(Generic[K]):
         self.ask("evm_setNextBlockTimestamp", hex(timestamp))
         self.ask("evm_mine")
 
+    def until_sent(self) -> None:
+        """Waits until the node's pool holds a transaction, on a chain that mines on demand."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while int(self.ask("txpool_status")["pending"], 16) == 0:
+            if time.monotonic() > deadline:
+                raise TimeoutError("nothing was sent")
+            time.sleep(0.05)
+
     # ------------------------------------------------------------ reading and sending
 
     def read(self, call: Call, block: int | str = "latest") -> Any:

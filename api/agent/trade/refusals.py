@@ -212,18 +212,6 @@ def refunded(stake: Stake) -> Problem:
 # ---------------------------------------------------------------- what the contract refused
 
 
-def for_now(refusal: Problem, block: int) -> Problem:
-    """The same, of a bet that a block refused which may yet be undone: it is signed, and another block may take it."""
-    return Problem(
-        refusal.status,
-        refusal.code,
-        f"{refusal.message} The contract refused this bet in block {block}, which is not final: if a reorganization of "
-        "the chain undoes it, the bet may still be taken. The same request tells.",
-        headers=refusal.headers,
-        extra={**refusal.extra, "final": False},
-    )
-
-
 def refused(intent: Intent) -> Problem:
     """What the contract's refusal means; no money moved by it."""
     why = intent.reason_code or ""

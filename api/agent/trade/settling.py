@@ -14,18 +14,18 @@ from aiohttp import web
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from api.agent.chain import AgentContracts, PaymentFacts, read_facts
-from api.agent.errors import problem
+from api.agent.errors import RETRIABLE, problem
 from api.agent.facts import Arrival, ArrivalState, BookTotals, ListedMarket, Stake, key_of
 from api.agent.index import AgentIndex
 from api.agent.requests import TradeRequest
-from api.agent.rows import read_arrival, read_by_key, read_by_nonce, read_totals
+from api.agent.rows import read_arrival, read_attempts, read_by_key, read_by_nonce, read_totals
 from api.agent.storage import storage
 from api.agent.trade import refusals as trade_refusals
 from api.agent.trade import store
 from api.agent.trade.orders import SIMPLE_MAX, Order
 from api.agent.trade.payment import Payment
 from api.agent.trade.receipts import Receipts
-from api.finality import read_final_block
+from api.finality import for_now, may_land, read_final_block
 from api.http.problem import Problem
 from api.unreadable import UNREADABLE
 from core.agent.bet import ZERO_ADDRESS, idem_hash
@@ -137,8 +137,8 @@ class PaymentSettling:
             if facts.is_astray(nonce):
                 await self.account_for(contracts, wanted.wallet, wanted.size, nonce, facts.block)
         async with storage("The trade records"), self._engine.connect() as reading:
-            final = await read_final_block(reading, contracts.chain_id, self._finality_blocks)
-        if facts.settled_stake or (known.intent.block_number or 0) > final:
+            may_settle = await self._may_settle(reading, contracts, wanted, key_hash, or_is_on_its_way=True)
+        if facts.settled_stake or may_settle:
             raise trade_refusals.undone_for_now(known.intent)
         raise trade_refusals.undone(known.intent)
 
@@ -267,7 +267,7 @@ class PaymentSettling:
         call = contracts.call(how, order.bet, payment)
         is_new = how == "settle"
         wanted = IntentRequest(
-            key=f"agent:{contracts.chain_id}:{order.wallet}:{order.bet.idem_hash.hex()}:{attempt + 1}",
+            key=_intent_key(contracts, order.wallet, order.bet.idem_hash, attempt + 1),
             chain_id=contracts.chain_id,
             group=RELAY if is_new else CREDIT,
             kind=how,
@@ -377,21 +377,39 @@ class PaymentSettling:
         if intent.succeeded:
             return await self._landed(wanted, intent.tx_hash_hex, replay=replay, kit=kit)
         if intent.refused or intent.outcome in (MinedOutcome.REVERTED, MinedOutcome.CANCELLED) or intent.state.ended:
-            raise await self.standing(trade_refusals.refused(intent), intent)
+            raise trade_refusals.refused(intent)
         if intent.tx_hash_hex is not None:
             raise trade_refusals.unknown(intent.tx_hash_hex, kit)
         raise trade_refusals.settling(kit)
 
-    async def standing(self, refusal: Problem, intent: Intent | None) -> Problem:
-        """A refusal, and that it is not for good while the block that reverted the bet may be undone. `intent`: the
-        last attempt to settle it, if there was one."""
-        if intent is None or intent.outcome is not MinedOutcome.REVERTED or intent.block_number is None:
-            return refusal
-        final = -1
-        with contextlib.suppress(*UNREADABLE):
+    async def standing(
+        self, refusal: Problem, contracts: AgentContracts, wanted: TradeRequest, key_hash: bytes
+    ) -> Problem:
+        """A refusal under a key, and that it is not for good while an attempt to settle the bet may still do so."""
+        if refusal.code == "idem_conflict" or refusal.extra.get("moneyMoved"):
+            return refusal  # of another bet than was sent; of what the payment did
+        try:
             async with asyncio.timeout(INDEX_WAIT_SECONDS), self._engine.connect() as connection:
-                final = await read_final_block(connection, intent.chain_id, self._finality_blocks)
-        return refusal if intent.block_number <= final else trade_refusals.for_now(refusal, intent.block_number)
+                may_settle = await self._may_settle(
+                    connection, contracts, wanted, key_hash, or_is_on_its_way=refusal.code not in RETRIABLE
+                )
+        except UNREADABLE as error:
+            log.warning("whether a refusal is final cannot be read", action="agent.no_database", why=error)
+            may_settle = True
+        return for_now(refusal, "The same request tells.") if may_settle else refusal
+
+    async def _may_settle(
+        self,
+        connection: AsyncConnection,
+        contracts: AgentContracts,
+        wanted: TradeRequest,
+        key_hash: bytes,
+        *,
+        or_is_on_its_way: bool,
+    ) -> bool:
+        made = await read_attempts(connection, wanted.wallet, key_hash)
+        keys = [_intent_key(contracts, wanted.wallet, key_hash, each) for each in range(1, made + 1)]
+        return await may_land(connection, keys, self._finality_blocks, or_is_on_its_way=or_is_on_its_way)
 
     async def _landed(
         self, wanted: TradeRequest, tx_hash: str | None, *, replay: bool = True, kit: dict[str, Any] | None = None
@@ -437,6 +455,10 @@ def _same(wanted: TradeRequest, named: ListedMarket, stake: Stake) -> bool:
 async def _placed(connection: AsyncConnection, wallet: str, key_hash: bytes) -> LandedBet | None:
     stake = await read_by_key(connection, wallet, key_hash)
     return None if stake is None else LandedBet(stake, await read_totals(connection, stake))
+
+
+def _intent_key(contracts: AgentContracts, wallet: str, key_hash: bytes, attempt: int) -> str:
+    return f"agent:{contracts.chain_id}:{wallet}:{key_hash.hex()}:{attempt}"
 
 
 def _brought(contracts: AgentContracts, order: Order, payment: Payment) -> store.SignedBet:

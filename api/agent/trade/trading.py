@@ -14,7 +14,7 @@ from aiohttp import web
 
 from api.agent.chain import AgentContracts, Balances, PaymentFacts, accepts_signature, balance_of, read_facts
 from api.agent.errors import RETRIABLE, problem
-from api.agent.facts import Venue
+from api.agent.facts import ListedMarket, Venue
 from api.agent.index import AgentIndex
 from api.agent.render import Links
 from api.agent.reply import reply
@@ -120,6 +120,26 @@ class TradeDesk:
         past = await self._settling.before(wanted, market, key_hash)
         if isinstance(past, web.Response):
             return past
+        try:
+            return await self._wanted(wanted, market, key_hash, payment, rejected, past, contracts, venue)
+        except Problem as refusal:
+            if wanted.simulate or (past.trade is None and payment is None):  # nothing of it was sent
+                raise
+            raise await self._settling.standing(refusal, contracts, wanted, key_hash) from None
+
+    async def _wanted(
+        self,
+        wanted: TradeRequest,
+        market: ListedMarket,
+        key_hash: bytes,
+        payment: Payment | None,
+        rejected: str | None,
+        past: PastTrade,
+        contracts: AgentContracts,
+        venue: Venue,
+    ) -> web.StreamResponse:
+        """What is said of a bet that has not settled. `rejected`: why there is no payment although one was sent.
+        `past`: what was paid under this key, of which nothing is booked."""
         if past.trade is not None and not past.trade.is_over:
             return await self._settling.repeated(wanted, past.trade.intent)
         order = self._orders.order(wanted, market, key_hash, contracts)
@@ -179,7 +199,7 @@ class TradeDesk:
                 if facts.is_astray(nonce):
                     await self._settling.account_for(contracts, order.wallet, order.bet.amount, nonce, facts.block)
             if refusal is not None:
-                raise await self._settling.standing(refusal, None if past.trade is None else past.trade.intent)
+                raise refusal
             now = chain_now(venue.now)
             if payment is not None:
                 fault = fault or _outside_its_window(payment, order, now) or forged

@@ -31,6 +31,13 @@ class RelayBody(Body):
     receipt: Literal["confirmed", "pending", "reverted"]
     position_id: Annotated[str | None, Meta(description="Once it is known.")]
     block_number: Integer | None
+    final: Annotated[
+        bool | None,
+        Meta(
+            description="Of `reverted`: false while the block that refused the bet may be undone. What was signed may "
+            "then still be taken in another block; GET /api/relay/receipt tells. Null of the others."
+        ),
+    ]
     escape_kit: EscapeKit
 
 

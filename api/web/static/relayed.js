@@ -8,9 +8,10 @@ import { patience, pause, unsure } from "./resend.js";
 import { say } from "./signing.js";
 import { local } from "./times.js";
 
-/** @typedef {{body: object, nonce: string, side: string, stake: string, landed?: {txHash: string}}} Bet */
+/** @typedef {{body: object, nonce: string, side: string, stake: string, landed?: {txHash: string}, refused?: string}} Bet */
 
 const RECEIPT_SECONDS = 3;
+const FOR_NOW = "That is not final yet: should the chain undo the block that refused it, it may still be taken, and this page tells.";
 const kept = `stock.${document.body.dataset.market}`;
 const byId = (id) => document.getElementById(id);
 const line = byId("bet-progress");
@@ -33,6 +34,10 @@ export async function follow(bet, escape) {
     landed(bet, bet.landed);
     return;
   }
+  if (bet.refused) {
+    refused(bet, bet.refused, false);
+    return;
+  }
   keepPending(kept, bet);
   reached(line, "signed");
   say(status, "Sending…");
@@ -45,10 +50,10 @@ export async function follow(bet, escape) {
       landed(bet, said); // also when an answer before this one was lost: then it is refused as used, and said to be booked
       return;
     } else if (said?.receipt === "reverted") {
-      over(bet, "The contract refused it, and nothing was taken. The book may have moved; try again.");
+      refused(bet, `The contract refused it. ${said.final ? "Nothing was taken. The book may have moved; try again." : FOR_NOW}`, said.final);
       return;
     } else if (said && !unsure(said.status)) {
-      over(bet, said.message ?? "It was refused.");
+      refused(bet, said.message ?? "It was refused.", said.final);
       escape(said.escapeKit, () => untilFinal(bet));
       return;
     } else {
@@ -86,6 +91,20 @@ function unanswered(said) {
 
 /** The chain can take it no more: what is not in a block by then never will be. */
 const tooLate = (bet, receipt) => receipt.head.timestamp > Number(bet.body.validBefore);
+
+/** In a block that may still be undone (`final` is false) it is looked for until the chain can take it no more, and not sent. */
+function refused(bet, text, final) {
+  if (final !== false) {
+    over(bet, text);
+    return;
+  }
+  bet.refused = text;
+  keepPending(kept, bet);
+  reached(line, "");
+  byId("bet-actions").replaceChildren();
+  say(status, text, "bad");
+  untilFinal(bet);
+}
 
 /** Nothing of it is or will be on the chain. */
 function over(bet, text) {
@@ -125,6 +144,12 @@ async function untilFinal(bet) {
   while (current === bet) {
     const said = await receiptOf(bet);
     if (current !== bet) return;
+    if (said?.txHash && bet.refused) {
+      delete bet.refused;
+      followed.delete(bet);
+      landed(bet, { ...said, positionId: said.position?.id });
+      return;
+    }
     if (said?.txHash) {
       const { txHash, blockNumber, position } = said;
       keepLanded(bet, { txHash, blockNumber, positionId: position?.id ?? bet.landed?.positionId });
@@ -135,7 +160,7 @@ async function untilFinal(bet) {
         return;
       }
     } else if (said && tooLate(bet, said)) {
-      over(bet, "The chain replaced its block, and did not take it again in time. Nothing was taken.");
+      over(bet, bet.refused ? "It was refused. Nothing was taken, and nothing can be any more." : "The chain replaced its block, and did not take it again in time. Nothing was taken.");
       return;
     } else if (said && replaced(bet, said)) {
       reached(line, "sent");
