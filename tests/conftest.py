@@ -37,7 +37,7 @@ from core.local.anvil import AnvilOptions, start_anvil
 from core.local.ports import free_port
 from core.local.postgres import UNSAFE_BUT_FAST, prepare_postgres, start_postgres
 from core.local.process import RunningProcess
-from tests.support import nursery
+from tests.support import nursery, questions
 
 # How long an example takes says nothing about what is right: two cores may be busy with something else.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -80,6 +80,7 @@ class TestPostgres:
     def drop_beside(self, url: str) -> None:
         """Without waiting: PostgreSQL drops a database when every backend of the server, of whichever worker's test,
         has let go of its files, and one that writes to a client that does not read does so late."""
+        questions.let_go(url)
 
         def drop() -> None:
             with contextlib.suppress(psycopg.Error):  # the server ends with the run, and this database with it

@@ -12,5 +12,5 @@ async def until(condition: Callable[[], bool], seconds: float = 10.0) -> float:
     started = time.monotonic()
     async with asyncio.timeout(seconds):
         while not condition():
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.05)
     return time.monotonic() - started

@@ -30,6 +30,7 @@ from core.contracts.deployments import Deployment, load_deployment
 from core.db.engine import conninfo
 from core.db.migrate import migrate
 from core.local.anvil import AnvilOptions, ask, start_anvil
+from core.local.asking import Asking
 from core.local.ports import free_port
 from core.local.postgres import PostgresServer, prepare_postgres, start_postgres
 from core.local.process import RunningProcess, SpawnPlan, start_process, stop_together
@@ -85,6 +86,7 @@ class Fleet:
     urls: dict[str, str]
     proxies: dict[str, MoodyProxy]
     postgres: RunningProcess
+    asking: Asking
     session: aiohttp.ClientSession
     api_ports: list[int]
     patience: float = 1.0  # for a machine that is busy with other things: every wait may take so many times as long
@@ -210,8 +212,7 @@ class Fleet:
     # ------------------------------------------------------------ database
 
     def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        with psycopg.connect(conninfo(self.database_url), autocommit=True, connect_timeout=5) as connection:
-            return connection.execute(query.encode(), values).fetchall()
+        return self.asking.rows(query, *values)
 
     async def ask_database(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         return await asyncio.to_thread(self.rows, query, *values)
@@ -396,6 +397,7 @@ async def fleet(
         postgres = await asyncio.to_thread(start_postgres, server, folder / "postgres.log")
         database_url = server.url("vpm")
         await asyncio.to_thread(_make_database, server.url(), database_url)
+        asking = stack.enter_context(contextlib.closing(Asking(database_url)))
         session = await stack.enter_async_context(aiohttp.ClientSession())
         ports = [free_port() for _ in range(size.api)]
         made = Fleet(
@@ -408,6 +410,7 @@ async def fleet(
             urls,
             proxies,
             postgres,
+            asking,
             session,
             ports,
             patience,

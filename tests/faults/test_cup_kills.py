@@ -25,13 +25,12 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import psycopg
 import pytest
 
 from core.cup import wheel
-from core.db.engine import conninfo
 from core.local.ports import free_port
 from tests.cup_rig import BASE, Signer, iso
+from tests.support import questions
 from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.genesis import Genesis, chain
@@ -183,12 +182,7 @@ class Crowd:
     # ------------------------------------------------------------ the database
 
     async def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        def ask() -> list[tuple[Any, ...]]:
-            url = conninfo(self.service.env["DATABASE_URL"])
-            with psycopg.connect(url, autocommit=True) as connection:
-                return connection.execute(query.encode(), values).fetchall()
-
-        return await asyncio.to_thread(ask)
+        return await asyncio.to_thread(questions.rows, self.service.env["DATABASE_URL"], query, *values)
 
     async def value(self, query: str) -> Any:
         return (await self.rows(query))[0][0]

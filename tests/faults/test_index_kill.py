@@ -29,6 +29,7 @@ from scripts._bench.index_child import CHAIN_ID, STOCK
 from scripts._bench.index_load import LoadVenue, emit, place_emitter
 from tests.conftest import StartAnvil, TestPostgres
 from tests.faults import index_victim
+from tests.support import questions
 from tests.support.index_tables import contents, differences, fresh_index
 
 LONG = os.environ.get("VPM_TEST_LONG") == "1"
@@ -42,9 +43,8 @@ forked.set_forkserver_preload(["tests.faults.index_victim"])
 
 
 def cursor(url: str) -> int:
-    with psycopg.connect(conninfo(url), autocommit=True) as connection:
-        row = connection.execute("SELECT number FROM chain_cursor").fetchone()
-    return -1 if row is None else int(row[0])
+    found = questions.rows(url, "SELECT number FROM chain_cursor")
+    return int(found[0][0]) if found else -1
 
 
 def wipe(url: str) -> None:

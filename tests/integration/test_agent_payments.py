@@ -16,17 +16,16 @@ from functools import partial
 from typing import Any
 
 import aiohttp
-import psycopg
 import pytest
 
 from core.agent.bet import idem_hash
 from core.chain import Call, checksum
 from core.contracts.statuses import Form, RefundReason, StakeStatus
-from core.db.engine import conninfo
 from core.money import USD
 from scripts._stack import wallets
 from scripts._stack.wallets import DEV, Wallet
 from tests import waiting
+from tests.support import questions
 from tests.support.agent_payments import (
     YES_CODE,
     balance,
@@ -103,8 +102,7 @@ async def asked(
 
 
 def rows(service: AgentService, query: str, *values: object) -> list[tuple[Any, ...]]:
-    with psycopg.connect(conninfo(service.env["DATABASE_URL"]), autocommit=True) as connection:
-        return connection.execute(query.encode(), values).fetchall()
+    return questions.rows(service.env["DATABASE_URL"], query, *values)
 
 
 async def never_asked_again(buyer: Buyer, service: AgentService, mine: Offer, *, pays: bool = True) -> dict[str, Any]:

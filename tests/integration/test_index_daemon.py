@@ -27,7 +27,7 @@ from indexer.node import RpcNode
 from indexer.sources import sources_of
 from scripts._status.scrape import samples
 from tests.conftest import TestPostgres
-from tests.support import nursery
+from tests.support import nursery, questions
 from tests.support.genesis import Genesis, RunningChain, chain, genesis
 from tests.support.index_activity import StockPlayers
 from tests.support.index_tables import contents, differences, fresh_index
@@ -105,9 +105,8 @@ def daemon(folder: Path, name: str, env: dict[str, str]) -> Iterator[Daemon]:
 
 
 def cursor(url: str) -> int:
-    with psycopg.connect(conninfo(url), autocommit=True) as connection:
-        row = connection.execute("SELECT number FROM chain_cursor").fetchone()
-    return -1 if row is None else int(row[0])
+    found = questions.rows(url, "SELECT number FROM chain_cursor")
+    return int(found[0][0]) if found else -1
 
 
 def wait_for(url: str, number: int, seconds: float) -> float:

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 import aiohttp
-import psycopg
 import pytest
 
 from core.agent.bet import idem_hash
@@ -17,7 +16,6 @@ from core.chain import checksum
 from core.config import Settings
 from core.config.keeping import KeeperSettings
 from core.contracts.statuses import RefundReason, StakeStatus
-from core.db.engine import conninfo
 from core.money import USD
 from keeper.report import RunReport
 from keeper.runner import Runner
@@ -26,6 +24,7 @@ from keeper.service import keeping
 from scripts._stack import wallets
 from scripts._stack.wallets import DEV, Wallet
 from tests import waiting
+from tests.support import questions
 from tests.support.agent_payments import balance, nonce_of, offered, spending, together
 from tests.support.agent_service import AgentService
 from tests.support.buyer import Buyer, bet, header, sign
@@ -53,8 +52,7 @@ def _aliases(settings: Any) -> set[str]:
 
 
 def rows(service: AgentService, query: str, *values: object) -> list[tuple[Any, ...]]:
-    with psycopg.connect(conninfo(service.env["DATABASE_URL"]), autocommit=True) as connection:
-        return connection.execute(query.encode(), values).fetchall()
+    return questions.rows(service.env["DATABASE_URL"], query, *values)
 
 
 def payer(service: AgentService, role: str) -> Wallet:

@@ -21,7 +21,6 @@ from eth_utils.crypto import keccak
 from core.config import Settings
 from core.config.keeping import KeeperSettings
 from core.contracts.deployments import Deployment
-from core.db.engine import conninfo
 from core.local.anvil import ask
 from core.local.process import RunningProcess, SpawnPlan, start_process, stop_together
 from keeper.report import RunReport
@@ -29,6 +28,7 @@ from keeper.runner import Runner
 from keeper.schedule import BY_NAME
 from keeper.service import keeping
 from scripts._stack import wallets
+from tests.support import questions
 from tests.support.genesis import Genesis, RunningChain, chain
 from tests.support.service import followed
 
@@ -46,7 +46,6 @@ class Rig:
     folder: Path
     daemons: dict[str, RunningProcess] = field(default_factory=dict)
     extra: dict[str, str] = field(default_factory=dict)
-    _connection: psycopg.Connection | None = None
 
     # ---------------------------------------------------------------- processes
 
@@ -133,21 +132,12 @@ class Rig:
         deadline = time.monotonic() + 15
         while True:
             try:
-                if self._connection is None:
-                    self._connection = psycopg.connect(
-                        conninfo(self.database_url), autocommit=True, prepare_threshold=None
-                    )
-                return self._connection.execute(query.encode(), values).fetchall()
+                return questions.rows(self.database_url, query, *values)
             except psycopg.OperationalError:
-                self.disconnect()
+                questions.let_go(self.database_url)
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.2)
-
-    def disconnect(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
 
     async def works(self) -> None:
         """Waits until the index is at the head and the relayer has said which lanes it has."""
@@ -205,7 +195,7 @@ def rigged(genesis: Genesis, database_url: str, folder: Path, *names: str, block
             yield rig
         finally:
             rig.stop()
-            rig.disconnect()
+            questions.let_go(database_url)
 
 
 def _aliases(settings: Any) -> set[str]:

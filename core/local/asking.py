@@ -1,0 +1,44 @@
+"""Questions to a database, over one connection: to open one costs PostgreSQL as much as a hundred short answers."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import psycopg
+
+from core.db.engine import conninfo
+
+
+class Asking:
+    """Asks a database for rows, from any thread. A connection that was lost is made anew, once for each question."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._lock = threading.Lock()
+        self._connection: psycopg.Connection | None = None
+
+    def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        """Each question is a transaction of its own."""
+        with self._lock:
+            if self._connection is not None:
+                try:
+                    return self._connection.execute(query.encode(), values).fetchall()
+                except psycopg.OperationalError:
+                    if not self._connection.closed:
+                        raise
+                    self._let_go()
+            self._connection = psycopg.connect(
+                # No statement is prepared: a plan would be older than what a test does to a table meanwhile.
+                conninfo(self._url), autocommit=True, connect_timeout=5, prepare_threshold=None
+            )  # fmt: skip
+            return self._connection.execute(query.encode(), values).fetchall()
+
+    def close(self) -> None:
+        with self._lock:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
