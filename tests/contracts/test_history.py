@@ -1,6 +1,6 @@
 """The contract against the independent model, over thousands of random market histories, every number to the unit.
 
-2,500 in an ordinary run and 10,000 with `VPM_TEST_LONG=1`; `VPM_TEST_HISTORIES` overrides how many, `VPM_TEST_SEED`
+1,000 in an ordinary run and 10,000 with `VPM_TEST_LONG=1`; `VPM_TEST_HISTORIES` overrides how many, `VPM_TEST_SEED`
 which. A failure names the history's number and step; `tests.contracts.model.encoding.history(seed, number)` makes it
 again.
 """
@@ -34,7 +34,7 @@ from tests.contracts.model.histories import (
 from tests.contracts.model.narrator import Narrator
 
 LONG = os.environ.get("VPM_TEST_LONG") == "1"
-COUNT = int(os.environ.get("VPM_TEST_HISTORIES", "10000" if LONG else "2500"))
+COUNT = int(os.environ.get("VPM_TEST_HISTORIES", "10000" if LONG else "1000"))
 SEED = os.environ.get("VPM_TEST_SEED", "vested")
 
 

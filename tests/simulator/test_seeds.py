@@ -16,7 +16,7 @@ from tests.simulator.sides import SIDES
 ROOT = Path(__file__).resolve().parents[2]
 LONG = os.environ.get("VPM_TEST_LONG") == "1"
 SEEDS = int(os.environ.get("VPM_TEST_SEEDS", "200")) if LONG else 1
-SHORT = {"agent": "130", "stock": "1"}  # of an ordinary run: with bets and forks, and deaths on the agent side
+SHORT = {"agent": "235", "stock": "109"}  # of an ordinary run: short worlds, with bets, deaths and forks
 
 
 def _simulator(surface: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
