@@ -16,7 +16,7 @@ from scripts._stack.wallets import Wallet
 from tests.browser.site import Site, running_site
 from tests.browser.wallet import PageWallet
 from tests.conftest import TestPostgres
-from tests.support.genesis import Genesis, chain
+from tests.support.genesis import chain, genesis
 
 # The first has no windows to draw, which takes a fifth less of the processor's time.
 CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
@@ -30,14 +30,14 @@ Scheme = Literal["light", "dark"]
 
 
 @pytest.fixture(scope="session")
-def site(local_genesis: Genesis, postgres: TestPostgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    folder = tmp_path_factory.mktemp("site")
+def site(postgres: TestPostgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder, known = tmp_path_factory.mktemp("site"), genesis()
     database_url = postgres.create()
     with (
-        chain(local_genesis, "stock", folder / "stock.log") as stock,
+        chain(known, "stock", folder / "stock.log") as stock,
         # A block a second, as the wheel's beacon is the first block after a round closes.
-        chain(local_genesis, "base", folder / "base.log", block_seconds=1) as base,
-        running_site(local_genesis, stock, base, database_url, folder) as running,
+        chain(known, "base", folder / "base.log", block_seconds=1) as base,
+        running_site(known, stock, base, database_url, folder) as running,
     ):
         yield running
     postgres.drop(database_url)

@@ -14,9 +14,9 @@ from tests.support.buyer import Buyer
 from tests.support.genesis import Genesis, RunningChain, chain, genesis
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def local_genesis() -> Genesis:
-    """Both chains with everything deployed, saved; start your own from it."""
+    """Both chains with everything deployed, saved lately; start your own from it."""
     return genesis()
 
 

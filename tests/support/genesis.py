@@ -1,8 +1,9 @@
 """A local genesis: both chains with tokens, feeds, Safes and our contracts deployed by the real ape scripts.
 
-Built once for each state of the sources and kept in .vpm/build/genesis, because deploying takes half a minute; every
-test module then starts its own chains from the saved state. With VPM_TEST_FORK_BASE and VPM_TEST_FORK_STOCK the genesis
-is deployed on forks of the live chains instead, with the genuine tokens and feeds.
+Built for each state of the sources and kept in .vpm/build/genesis, because deploying takes half a minute; every test
+module then starts its own chains from the saved state. Those go by the present, in which what the feeds have read grows
+old: after FRESH_SECONDS another is built. With VPM_TEST_FORK_BASE and VPM_TEST_FORK_STOCK the genesis is deployed on
+forks of the live chains instead, with the genuine tokens and feeds.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import hashlib
+import math
 import os
 import shutil
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -31,6 +34,9 @@ from scripts._stack.supervisor import Supervisor
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".vpm" / "build" / "genesis"
 CHAIN_IDS = {chain.name: chain.chain_id for chain in CHAINS}
+DAY = 86_400
+# Nothing is listed on a feed whose reading is an hour old, and a test module goes on for minutes.
+FRESH_SECONDS = 2_400
 FORKS = {"base": os.environ.get("VPM_TEST_FORK_BASE"), "stock": os.environ.get("VPM_TEST_FORK_STOCK")}
 
 
@@ -58,21 +64,27 @@ class RunningChain:
 
 
 def genesis() -> Genesis:
-    """The genesis for the sources as they stand."""
-    return built(sources_key(), _build)
+    """The genesis for the sources as they stand, whose feeds have read lately."""
+    return built(sources_key(), _build, fresh_seconds=FRESH_SECONDS)
 
 
-def built(name: str, build: Callable[[State], Awaitable[None]]) -> Genesis:
-    """The genesis of this name; builds it when it is not there (one process at a time)."""
-    CACHE.mkdir(parents=True, exist_ok=True)
+def built(name: str, build: Callable[[State], Awaitable[None]], *, fresh_seconds: float = math.inf) -> Genesis:
+    """The genesis of this name; builds it when there is none so fresh (one process at a time). What is older stays for
+    a day: whoever has taken it starts chains from it still."""
+    kept, now = CACHE / name, int(time.time())
+    kept.mkdir(parents=True, exist_ok=True)
     with (CACHE / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        folder = CACHE / name
-        done = folder / "complete"
-        if not done.exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            asyncio.run(_made(State(folder), build))
-            done.touch()
+        made = {int(each.name): each for each in kept.iterdir() if each.name.isdigit()}
+        newest = max((at for at, folder in made.items() if (folder / "complete").exists()), default=-math.inf)
+        if now - newest < fresh_seconds:
+            return Genesis(State(made[int(newest)]))
+        for at, folder in made.items():
+            if now - at > DAY:
+                shutil.rmtree(folder, ignore_errors=True)
+        folder = kept / str(now)
+        asyncio.run(_made(State(folder), build))
+        (folder / "complete").touch()
         return Genesis(State(folder))
 
 
