@@ -151,7 +151,7 @@ class Rig:
         assert found is not None
         return found
 
-    async def reaches(self, intent: Intent, *states: IntentState, seconds: float = 40.0) -> Intent:
+    async def reaches(self, intent: Intent, *states: IntentState, seconds: float = 90.0) -> Intent:
         """Waits until the intent is in one of the states; fails the test when it is not in time."""
         found = await self.watch.wait(intent.id, frozenset(states), timeout_seconds=seconds)
         assert found.state in states, f"{found} is not {states} after {seconds} s"
@@ -221,7 +221,7 @@ class Relayers:
     def log_of(self, process: Process) -> str:
         return (self.folder / f"relayer-{self.running.index(process)}.log").read_text(errors="replace")
 
-    async def metrics_of(self, process: Process, seconds: float = 20.0) -> str:
+    async def metrics_of(self, process: Process, seconds: float = 60.0) -> str:
         """The URL of its metrics server, once it is ready."""
         file = self.folder / f"ready-{self.running.index(process)}.json"
 

@@ -16,6 +16,7 @@ from tests.browser.site import Site
 
 DEMO = f"/api/agent/v1/positions?wallet={wallets.DEMO.address}"
 FINAL_BLOCKS = 100  # more than Base may take back on a local chain
+CLOSES_SECONDS = 100
 COMES_BACK_SECONDS = 120  # the relayer, which finds its lanes taken over and takes them again
 
 
@@ -99,14 +100,17 @@ def test_an_agent_bet_that_waits_for_its_block_is_called_sent(site: Site, visito
 @pytest.mark.proves("shared.pages.decision.progress", "shared.pages.decision.reload")
 def test_an_agent_bet_that_its_market_did_not_wait_for_takes_nothing(site: Site, visitor: Visitor) -> None:
     """Signed while the relayer was away, opened again after the market's end: the page says that nothing was taken."""
-    slug = site.open_agent_market("bnkr-closes-meanwhile", 45)
+    # Its page must be open and the bet signed before it closes. The chain's clock is not moved on to that: pages sign
+    # by the time of the day, and all the others of this run would sign too late.
+    slug = site.open_agent_market("bnkr-closes-meanwhile", CLOSES_SECONDS)
     visit = visitor.visit()
     page = _ready(visit, slug, "4")
     status, again = page.locator("#a-status"), page.get_by_role("button", name="Ask again")
     with relayer_away_once_signed(site, page):
         page.get_by_role("button", name="Sign and bet").click()
         expect(status).to_contain_text("The same bet is asked for again…")
-        site.until(f"/api/agent/v1/markets/{slug}", lambda body: body["market"]["status"] != "open", 90)
+        ended = 2 * CLOSES_SECONDS
+        site.until(f"/api/agent/v1/markets/{slug}", lambda body: body["market"]["status"] != "open", ended)
         visit.open(f"/markets/{slug}")
         expect(page.get_by_role("button", name="Sign and bet")).to_have_count(0)
         expect(page.locator("#a-progress .done")).to_have_text(["signed"])

@@ -137,7 +137,7 @@ class Buyer:
             assert time.monotonic() < deadline, challenge
             await asyncio.sleep(0.2)
 
-    async def shows(self, market: str, *, seconds: float = 15.0) -> None:
+    async def shows(self, market: str, *, seconds: float = 60.0) -> None:
         """Waits until the index has the market."""
         deadline = time.monotonic() + seconds
         while (await self.get(f"/markets/{market}"))[0].status != 200:

@@ -100,9 +100,22 @@ class Rig:
         return int(self.ask(name, "eth_getBlockByNumber", "latest", False)["timestamp"], 16)
 
     def warp(self, name: str, moment: int) -> None:
-        """Moves the chain's clock on and mines."""
-        self.ask(name, "evm_setNextBlockTimestamp", hex(moment))
+        """Moves the chain's clock on to this moment and mines; a clock that is there already is left alone."""
+        try:
+            self.ask(name, "evm_setNextBlockTimestamp", hex(moment))
+        except ValueError:
+            if self.now(name) < moment:
+                raise
         self.ask(name, "evm_mine")
+
+    @contextmanager
+    def no_blocks(self, name: str) -> Iterator[None]:
+        """The chain and its clock stand still."""
+        self.ask(name, "evm_setIntervalMining", 0)
+        try:
+            yield
+        finally:
+            self.ask(name, "evm_setIntervalMining", 1)
 
     def deployment(self, name: str) -> Deployment:
         return self.chains[name].deployment
@@ -129,7 +142,7 @@ class Rig:
 
     def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         """Of one connection, which is made anew while the database is failing over."""
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + 60
         while True:
             try:
                 return questions.rows(self.database_url, query, *values)
@@ -140,11 +153,17 @@ class Rig:
                 time.sleep(0.2)
 
     async def works(self) -> None:
-        """Waits until the index is at the head and the relayer has said which lanes it has."""
-        await self.until(lambda: self.rows("SELECT 1 FROM chain_cursor WHERE state = 'tail'"), "the index")
+        """Waits until the index is at what is the head now and the relayer has said which lanes it has."""
+        heads = {self.deployment(name).chain_id: int(self.ask(name, "eth_blockNumber"), 16) for name in self.chains}
+
+        def read() -> bool:
+            at = dict(self.rows("SELECT chain_id, number FROM chain_cursor WHERE state = 'tail'"))
+            return all(at.get(chain_id, -1) >= head for chain_id, head in heads.items())
+
+        await self.until(read, "the index")
         await self.until(lambda: self.rows("SELECT 1 FROM outbox_lane WHERE status = 'ready'"), "the relayer")
 
-    async def until(self, holds: Callable[[], T], what: str, seconds: float = 40.0) -> T:
+    async def until(self, holds: Callable[[], T], what: str, seconds: float = 90.0) -> T:
         """Waits for a true answer; fails with the daemons' last words when it does not come."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:

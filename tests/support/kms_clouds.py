@@ -68,13 +68,15 @@ class Cloud:
     """What both services share: keys by name, and what is wrong with the service at the moment.
 
     faults: for the next requests to sign, one each. down: refuses everything until set to False. slow_seconds: by key.
-    digests: every digest it was asked to sign. denied: keys of which only the public part may be read.
+    held: keys whose signatures are not answered while they are in it. digests: every digest it was asked to sign.
+    denied: keys of which only the public part may be read.
     """
 
     keys: dict[str, Key] = field(default_factory=dict)
     faults: deque[Fault] = field(default_factory=deque)
     down: bool = False
     slow_seconds: dict[str, float] = field(default_factory=dict)
+    held: set[str] = field(default_factory=set)
     denied: set[str] = field(default_factory=set)
     digests: list[bytes] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
@@ -91,6 +93,8 @@ class Cloud:
         self.most_at_once = max(self.most_at_once, self.at_once)
         try:
             await asyncio.sleep(self.slow_seconds.get(name, 0.0))
+            while name in self.held:
+                await asyncio.sleep(0.02)
         finally:
             self.at_once -= 1
         return self.keys[name].sign(digest)

@@ -150,7 +150,7 @@ class Door:
         async with self.session.post(self.url + path, json=body, headers=_from(ip, headers)) as response:
             return response, json.loads(await response.read())
 
-    async def until(self, path: str, holds: Any, *, seconds: float = 15.0) -> Any:
+    async def until(self, path: str, holds: Any, *, seconds: float = 60.0) -> Any:
         """The first body of `path` for which `holds(body)`."""
         deadline = time.monotonic() + seconds
         while True:

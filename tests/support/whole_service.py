@@ -45,9 +45,18 @@ async def assert_nothing_is_lost_or_doubled(
 ) -> None:
     assert len(landed) >= 50, "there was too little to prove anything by"
     on_chain = {each.bet.nonce for each in landed}
+    # Sent, and mined after the bell; that may have been told in an answer that did not arrive.
+    reverted = {
+        bytes(nonce)
+        for (nonce,) in rig.rows(
+            "SELECT b.nonce FROM relay_bet b JOIN outbox_intent i ON i.key LIKE "
+            "'relay:' || b.chain_id || ':' || encode(b.signer, 'hex') || ':' || encode(b.nonce, 'hex') || ':%%' "
+            "WHERE i.outcome = 'reverted'"
+        )
+    }
     for placed in crowd.placed:
         assert placed.end is not None, f"no final answer in {placed.answers[-5:]}"
-        if placed.accepted and placed.end != "reverted":
+        if placed.accepted and placed.end != "reverted" and placed.bet.nonce not in reverted:
             assert placed.bet.nonce in on_chain, f"accepted, and not on the chain: {placed.answers}"
     assert_positions_are_the_landed_bets(rig, crowd, landed)
     assert_wallets_add_up(rig, crowd, landed)
