@@ -405,7 +405,7 @@ async def test_logs_that_keep_contradicting_halt_the_chain_until_they_stop(wiped
     chain, crowd = busy_chain("halt", 30)
     node = SimNode(chain)
     entered = "0x" + ENTERED.topic.hex()
-    settings = Settings(DATABASE_URL=wiped)  # type: ignore[arg-type]
+    settings = Settings.model_validate({"DATABASE_URL": wiped})
     async with following(wiped, node, world_sources(), finality_blocks=10_000) as (follower, pool):
         await follower.catch_up()
         service = ChainService(settings.chain("base"), settings, pool)

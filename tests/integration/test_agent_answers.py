@@ -139,7 +139,7 @@ async def test_the_whole_receipt(buyer: Buyer, service: AgentService) -> None:
     assert unknown == {"startAt", "txHash", "explorerUrl", "proofUrl"}
 
 
-FIELDS = [
+FIELDS: list[tuple[str, list[Any], Any]] = [
     ("marketId", [None, "", 5], "main"),
     ("side", [None, "", 5], "yes"),
     ("sizeUsd", [None, "5", True, -1, 0, 1e-7], 1.5),

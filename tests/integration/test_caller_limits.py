@@ -21,7 +21,8 @@ from core.config import Settings
 @pytest.fixture
 async def url() -> AsyncIterator[str]:
     """A door that only counts: by the address, and as the trade endpoint does before it asks anybody anything."""
-    settings = Settings(DATABASE_URL="postgresql://nobody@127.0.0.1/none", VPM_TRUST_PROXY="1")  # type: ignore[arg-type]
+    given = {"DATABASE_URL": "postgresql://nobody@127.0.0.1/none", "VPM_TRUST_PROXY": "1"}
+    settings = Settings.model_validate(given)
     rates = TradeRates(RateLimits("memory://"), settings)
 
     async def who(request: web.Request) -> web.Response:

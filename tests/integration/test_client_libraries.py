@@ -21,7 +21,7 @@ import httpx
 import psycopg
 import pytest
 from eth_account import Account
-from eth_keys import keys
+from eth_keys.datatypes import PrivateKey
 from eth_utils.crypto import keccak
 from vpm_client import (
     AsyncClient,
@@ -327,7 +327,7 @@ class Digests:
 
     def __init__(self, who: Wallet) -> None:
         self.address = who.address
-        self._key = keys.PrivateKey(bytes.fromhex(who.private_key[2:]))
+        self._key = PrivateKey(bytes.fromhex(who.private_key[2:]))
 
     async def sign_digest(self, digest: bytes) -> bytes:
         await asyncio.sleep(0)

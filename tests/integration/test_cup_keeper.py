@@ -68,7 +68,7 @@ class Desk:
             await self.rpc.call("evm_increaseTime", [apart_seconds], Any)
             await self.rpc.call("evm_mine", [], Any)
 
-    def list(self, target_musd: int, kind: MarketKind = MarketKind.THRESHOLD) -> str:
+    def listed(self, target_musd: int, kind: MarketKind = MarketKind.THRESHOLD) -> str:
         """Lists a market on the deployment's feed; its id."""
         target = target_musd * 10**14 if kind is MarketKind.THRESHOLD else 0
         spec = specification(kind, target=target)
@@ -102,7 +102,7 @@ async def desk_at(database_url: str, node_url: str, **changes: Any) -> AsyncIter
 @pytest.mark.proves("cup.markets.decision.mirror", "cup.markets.decision.real_resolution")
 async def test_paper_markets_follow_the_listed_ones(anvil: StartAnvil, fresh_database_url: str) -> None:
     async with desk_at(fresh_database_url, anvil(chain_id=CHAIN_ID).url) as desk:
-        first, second = desk.list(100), desk.list(0, MarketKind.DIRECTION)
+        first, second = desk.listed(100), desk.listed(0, MarketKind.DIRECTION)
         report = await desk.run(follow_markets)
         assert {(action.kind, action.target) for action in report.actions} == {
             ("cup-open", first),
@@ -137,7 +137,7 @@ async def test_a_listing_that_is_gone_for_good_gives_its_stakes_back(
     anvil: StartAnvil, fresh_database_url: str
 ) -> None:
     async with desk_at(fresh_database_url, anvil(chain_id=CHAIN_ID).url) as desk:
-        gone, running = desk.list(1), desk.list(2)
+        gone, running = desk.listed(1), desk.listed(2)
         await desk.run(follow_markets)
         async with desk.keeper.pool.connection() as connection:
             signer = Signer()

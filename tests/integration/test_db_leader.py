@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from core.config.settings import REPOSITORY
+from core.db.engine import connect
 from core.db.leader import Leadership, lock_key
 from tests.waiting import until
 
@@ -155,17 +156,16 @@ async def test_failing_work_gives_up_the_lock_and_raises(database_url: str) -> N
 
 
 async def test_the_election_outlives_a_missing_database(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from core.db import leader as module
     from core.errors import DatabaseUnreachable
 
-    real, failures = module.connect, [DatabaseUnreachable(), DatabaseUnreachable()]
+    real, failures = connect, [DatabaseUnreachable(), DatabaseUnreachable()]
 
     async def flaky(*arguments: object, **options: object) -> object:
         if failures:
             raise failures.pop()
         return await real(*arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(module, "connect", flaky)
+    monkeypatch.setattr("core.db.leader.connect", flaky)
     leader = Leadership(database_url, "patient")
     task = asyncio.create_task(leader.run(Work()))
     try:

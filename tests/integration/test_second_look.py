@@ -90,7 +90,7 @@ def test_no_failure_is_no_news(elsewhere: Path) -> None:
 
 def test_without_a_browser_nothing_else_is_run_in_its_place(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (elsewhere / "test_other.py").write_text(BROKEN)
-    monkeypatch.setattr(checks.shutil, "which", lambda name: None)
+    monkeypatch.setattr("shutil.which", lambda name: None)
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.setattr(checks, "_call", lambda *argv, **_: pytest.fail(f"{argv} was run"))
     (browser,) = checks.run_tests([each for each in checks.STAGES if each.apart], ())

@@ -94,9 +94,7 @@ Verify = Callable[..., tuple[int, dict[str, Any]]]
 
 
 @pytest.fixture
-def verify(
-    settled: Settled, local_genesis: Genesis, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Verify]:
+def verify(settled: Settled, local_genesis: Genesis, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Verify:
     def run(subject: Any, *options: str) -> tuple[int, dict[str, Any]]:
         """The exit code and the report, of a document or of an id."""
         word = str(subject)

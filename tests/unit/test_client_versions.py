@@ -13,7 +13,7 @@ import httpx
 import pytest
 import vpm_client
 from eth_account import Account
-from eth_keys import keys
+from eth_keys.datatypes import PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 from vpm_client import (
@@ -204,12 +204,12 @@ class Digests:
     address = ACCOUNT.address
 
     def sign_digest(self, digest: bytes) -> bytes:
-        return bytes(keys.PrivateKey(bytes.fromhex(KEY[2:])).sign_msg_hash(digest).to_bytes())
+        return bytes(PrivateKey(bytes.fromhex(KEY[2:])).sign_msg_hash(digest).to_bytes())
 
 
 def der(digest: bytes, *, high: bool) -> bytes:
     """As a key service answers, which gives the higher of the two valid s every other time."""
-    made = keys.PrivateKey(bytes.fromhex(KEY[2:])).sign_msg_hash(digest)
+    made = PrivateKey(bytes.fromhex(KEY[2:])).sign_msg_hash(digest)
     numbers = (made.r, ORDER - made.s if high else made.s)
     parts = b"".join(b"\2" + bytes([len(each)]) + each for each in (_minimal(number) for number in numbers))
     return b"\x30" + bytes([len(parts)]) + parts

@@ -11,7 +11,6 @@ import jsonschema
 import pytest
 
 from core.config.settings import REPOSITORY
-from core.contracts import deployments
 from core.contracts.deployments import ContractInfo, Deployment, json_schema, load_deployment, write_deployment
 from core.errors import EXIT_CONFIG, DeploymentError
 from core.money import USD
@@ -247,7 +246,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, stock: Any, monkeypa
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(deployments.os, "fsync", full)
+    monkeypatch.setattr("os.fsync", full)
     with pytest.raises(DeploymentError, match="No space left on device"):
         write_deployment(deployment, tmp_path / "stock.json")
     assert (tmp_path / "stock.json").read_bytes() == before

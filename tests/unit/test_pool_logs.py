@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass, field
+from random import Random
 
 import pytest
 from eth_abi.abi import encode
@@ -31,7 +31,7 @@ class Played:
 
     @classmethod
     def random(cls, seed: int, steps: int) -> Played:
-        rng = random.Random(seed)
+        rng = Random(seed)
         tick = rng.randrange(-20_000, 20_000)
         made = cls(uniswap.Pool.at(sqrt_price_at(tick), 3_000, 60, BEGIN))
         made.middle = tick
@@ -43,7 +43,7 @@ class Played:
             made.step(rng)
         return made
 
-    def step(self, rng: random.Random) -> None:
+    def step(self, rng: Random) -> None:
         near = self.pool.tick // 60 * 60
         what = rng.random()
         if what < 0.15:
@@ -90,7 +90,7 @@ def told(window: PoolWindow) -> tuple[int, int, int, int]:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_windows_from_logs_are_those_of_the_ring(seed: int) -> None:
-    rng, played = random.Random(seed), Played.random(seed, 120)
+    rng, played = Random(seed), Played.random(seed, 120)
     ring = played.remembered()
     checked = 0
     for _ in range(60):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from eth_abi import encode as abi_encode
+from eth_abi.abi import encode as abi_encode
 from eth_abi.exceptions import EncodingError
-from eth_utils import keccak
 from eth_utils.abi import event_abi_to_log_topic
+from eth_utils.crypto import keccak
 
 from core.chain.contract import Abi, Contract, checksum
 from core.chain.endpoint import revert_data

@@ -96,13 +96,15 @@ class Narrator:
             return []
         block, entries = self.pending.block, self.pending.entries
         self.pending = None
-        sides = ([e for e in entries if e.side == 0], [e for e in entries if e.side == 1])
+        up, down = ([e for e in entries if e.side == side] for side in (0, 1))
         return [
             log.VintageFinalized(
                 self.market_id,
                 block,
-                *(sum(e.offered for e in side) for side in sides),
-                *(sum(e.accepted or 0 for e in side) for side in sides),
+                sum(e.offered for e in up),
+                sum(e.offered for e in down),
+                sum(e.accepted or 0 for e in up),
+                sum(e.accepted or 0 for e in down),
                 self.model.promised_since_the_seed(0),
                 self.model.promised_since_the_seed(1),
             )
