@@ -67,7 +67,7 @@ def new_stack(local_genesis: Genesis, tmp_path: Path) -> Iterator[Callable[..., 
         stack.end()
 
 
-def test_two_stacks_tell_everything_and_one_survives_the_other_and_stops_without_a_trace(
+def test_two_stacks_tell_everything_and_one_survives_the_other_stops_without_a_trace_and_goes_on_where_it_was(
     new_stack: Callable[..., Stack],
 ) -> None:
     stack, other = new_stack(), new_stack("other")
@@ -114,6 +114,7 @@ def test_two_stacks_tell_everything_and_one_survives_the_other_and_stops_without
     assert said.returncode == 0, said.stdout + said.stderr
 
     assert stack.process.poll() is None
+    height = int(ask(ready["rpc"]["stock"], "eth_blockNumber"), 16)
     family = tree(stack.process.pid)
     ports = [int(url.rsplit(":", 1)[1]) for url in ready["rpc"].values()]
     assert stack.stop(signal.SIGINT) == 0
@@ -121,6 +122,17 @@ def test_two_stacks_tell_everything_and_one_survives_the_other_and_stops_without
     assert not any(_listening(port) for port in ports)
     assert not stack.ready_file.exists()
     assert local_stack({}, stack.state) is None
+    _keeps_chains_and_addresses(new_stack(), ready, height)
+
+
+def _keeps_chains_and_addresses(again: Stack, first: dict[str, Any], height: int) -> None:
+    """A restart. What was mined before it is still there."""
+    second = again.ready()
+    assert second["addresses"] == first["addresses"]
+    assert second["rpc"] == first["rpc"]
+    assert second["cron_secret"] == first["cron_secret"]
+    assert int(ask(second["rpc"]["stock"], "eth_blockNumber"), 16) >= height
+    _ends_when_killed(again, "postgres", "postgres")
 
 
 def _dev_wallets_are_funded(ready: dict[str, Any]) -> None:
@@ -253,20 +265,6 @@ def _ends_when_killed(stack: Stack, name: str, sign: str) -> None:
 
 def _command(pid: int) -> str:
     return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-
-
-def test_a_restart_keeps_the_chains_and_their_addresses(new_stack: Callable[..., Stack]) -> None:
-    stack = new_stack()
-    first = stack.ready()
-    height = int(ask(first["rpc"]["stock"], "eth_blockNumber"), 16)
-    stack.stop()
-    again = new_stack()
-    second = again.ready()
-    assert second["addresses"] == first["addresses"]
-    assert second["rpc"] == first["rpc"]
-    assert second["cron_secret"] == first["cron_secret"]
-    assert int(ask(second["rpc"]["stock"], "eth_blockNumber"), 16) >= height
-    _ends_when_killed(again, "postgres", "postgres")
 
 
 def test_forks_of_live_chains_get_contracts_and_funded_wallets_and_go_with_their_launcher(
