@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import gc
 import json
 import os
 import secrets
@@ -185,6 +186,12 @@ def _stop_guard(pid: int) -> None:
         for _ in range(200):
             os.kill(pid, 0)
             time.sleep(0.05)
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays: no later collection of garbage needs to look through it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

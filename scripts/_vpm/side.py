@@ -31,7 +31,7 @@ def prepare(lock: Path) -> Path:
         made_from = hashlib.sha256(lock.read_bytes() + sys.version.encode()).hexdigest()
         if not stamp.exists() or stamp.read_text() != made_from:
             shutil.rmtree(there, ignore_errors=True)
-            venv.create(there, with_pip=True)
+            venv.create(there, with_pip=False)  # uv and the machine's pip install into it from outside
             install_locked(str(python), lock, f"install the environment {lock.stem}")
             stamp.write_text(made_from)
         return python

@@ -29,7 +29,7 @@ from tests.support.relay_crowd import Crowd
 from tests.support.whole_service import assert_nothing_is_lost_or_doubled, ended, lanes
 
 LONG = os.environ.get("VPM_TEST_LONG") == "1"
-SECONDS = float(os.environ.get("VPM_TEST_SECONDS", "600" if LONG else "45"))
+SECONDS = float(os.environ.get("VPM_TEST_SECONDS", "600" if LONG else "30"))
 PER_SECOND = 20
 KILLS = round(SECONDS / 6)
 WALLETS = 300

@@ -28,7 +28,7 @@ from tests.support.genesis import Genesis
 from tests.support.hazy_node import HazyNode
 
 LONG = os.environ.get("VPM_TEST_LONG") == "1"
-BETS, TRADES = (2_000, 500) if LONG else (100, 25)
+BETS, TRADES = (2_000, 500) if LONG else (60, 20)
 BETS_PER_SECOND = 5.0
 KILL_SECONDS = 5.0
 WALLETS = 50
