@@ -1,4 +1,4 @@
-"""Questions to a database, over one connection: to open one costs PostgreSQL as much as a hundred short answers."""
+"""Questions to a database, over one connection: to open one costs PostgreSQL as much as two hundred short answers."""
 
 from __future__ import annotations
 
