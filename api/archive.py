@@ -21,6 +21,7 @@ READ_SECONDS = 5.0
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
+# In one statement: it is asked outside of any transaction.
 Load = Callable[[AsyncConnection, Sequence[K]], Awaitable[Mapping[K, V]]]
 
 
@@ -32,7 +33,8 @@ class Archive(Generic[K, V]):
     """
 
     def __init__(self, engine: AsyncEngine, load: Load[K, V], *, most: int = MAX_KEPT) -> None:
-        self._engine = engine
+        # One statement reads them, so no transaction is needed around it.
+        self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
         self._load = load
         self._kept: Kept[K, V] = Kept(most)
         self._changes = 0
@@ -70,7 +72,6 @@ class Archive(Generic[K, V]):
     async def _read(self, keys: Sequence[K]) -> Mapping[K, V]:
         changes = self._changes
         async with asyncio.timeout(READ_SECONDS), self._engine.connect() as connection:
-            await connection.execution_options(isolation_level="REPEATABLE READ")
             read = await self._load(connection, keys)
         if changes == self._changes:
             for key, value in read.items():

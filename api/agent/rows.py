@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
@@ -20,11 +20,12 @@ from sqlalchemy import (
     true,
     tuple_,
 )
+from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from api.agent.cursors import Order
 from api.agent.facts import Arrival, ArrivalState, BookTotals, Ending, FeedRound, ListedMarket, Stake, Venue
-from api.archive import READ_AT_ONCE, Archive
+from api.archive import Archive
 from api.head import head_of, read_cursor
 from core.agent.book import Book
 from core.agent.document import Metadata, Specification, described
@@ -44,6 +45,7 @@ MAX_SETTLED = 200
 # As the partial indexes have it: with the number as a parameter a generic plan could not use them.
 _OPEN: ColumnElement[int] = literal_column(f"{AgentMarketStatus.OPEN:d}")  # as the partial indexes have it
 _SETTLED = agent_market.c.status != _OPEN
+_BOOK = [(f"each_{name}", agent_outcome.c[name]) for name in ("net", "shares", "excess", "stakes")]
 _ROUND = (oracle_round.c.answer, oracle_round.c.updated_at, oracle_round.c.tx)
 
 
@@ -144,18 +146,16 @@ async def read_settled_page(
 async def _read_where(
     connection: AsyncConnection, feeds: Mapping[bytes, FeedWords], where: ColumnElement[bool]
 ) -> dict[bytes, ListedMarket]:
-    rows = (await connection.execute(select(agent_market).where(where))).all()
-    by_market: dict[bytes, list[Any]] = {}
-    for start in range(0, len(rows), READ_AT_ONCE):
-        keys = [row.market_id for row in rows[start : start + READ_AT_ONCE]]
-        books = (
-            select(agent_outcome)
-            .where(agent_outcome.c.market_id.in_(keys))
-            .order_by(agent_outcome.c.market_id, agent_outcome.c.outcome)
+    """In one statement, so what it reads of a market is of one moment, with or without a transaction."""
+    books = (
+        select(
+            *(func.array_agg(aggregate_order_by(column, agent_outcome.c.outcome)).label(name) for name, column in _BOOK)
         )
-        for each in await connection.execute(books):
-            by_market.setdefault(each.market_id, []).append(each)
-    return {row.market_id: _market(row, by_market[row.market_id], feeds) for row in rows}
+        .where(agent_outcome.c.market_id == agent_market.c.market_id)
+        .lateral("books")
+    )
+    query = select(agent_market, books).join(books, true()).where(where)
+    return {row.market_id: _market(row, feeds) for row in await connection.execute(query)}
 
 
 async def _read_latest(connection: AsyncConnection, chain_id: int, feeds: set[str]) -> dict[str, FeedRound]:
@@ -331,7 +331,18 @@ def _feed_text(feed: bytes) -> str:
     return checksum(feed)
 
 
-def _market(row: Any, books: Sequence[Any], feeds: Mapping[bytes, FeedWords]) -> ListedMarket:
+class _Outcome(NamedTuple):
+    """A row of `agent_outcome`, of arrays that hold those of a market in their order."""
+
+    net: int
+    shares: int
+    excess: int
+    stakes: int
+
+
+def _market(row: Any, feeds: Mapping[bytes, FeedWords]) -> ListedMarket:
+    columns = zip(*(getattr(row, name) for name, _ in _BOOK), strict=True)
+    books = [_Outcome(*map(int, each)) for each in columns]
     spec = Specification.of_row(row)
     words = feeds.get(spec.feed)
     ending = None

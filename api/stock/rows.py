@@ -80,9 +80,10 @@ def _present(markets: Mapping[int, ListedMarket]) -> dict[int, ListedMarket]:
 
 async def read_settled(chain_id: int, connection: AsyncConnection, numbers: Sequence[int]) -> dict[int, ListedMarket]:
     """Those of these markets that are settled."""
-    reorgs = await connection.scalar(select(last_reorg(chain_id))) or 0
-    settled = and_(stock_market.c.market_id.in_(numbers), stock_market.c.closed_tx.is_not(None))
-    return await _read_where(connection, reorgs, settled)
+    query = select(stock_market, last_reorg(chain_id).label("last_reorg")).where(
+        stock_market.c.market_id.in_(numbers), stock_market.c.closed_tx.is_not(None), _IS_LISTED
+    )
+    return {row.market_id: _listed(row, row.last_reorg or 0) for row in await connection.execute(query)}
 
 
 async def read_settled_page(connection: AsyncConnection, before: int, limit: int) -> list[int]:

@@ -8,6 +8,7 @@ from api.stock.bodies.markets import PreviewName, RulesBody, RuleSegment
 from api.stock.facts import FAMILIES, SIDES, ListedMarket, Phase
 from core.contracts.statuses import PreviewStatus, RoundProblem
 from core.feeds.rounds import MAX_PHASES, TOO_HIGH
+from core.iso import written
 from core.money import decimal_text
 
 PRICE_DECIMALS = 8
@@ -34,8 +35,7 @@ _PROBLEMS = {
 
 def utc(at: int) -> str:
     """A time for people: 21 Nov 2026 14:30 UTC; with its seconds where they are not zero, as they decide."""
-    form = "%-d %b %Y %H:%M:%S UTC" if at % 60 else "%-d %b %Y %H:%M UTC"
-    return datetime.fromtimestamp(at, UTC).strftime(form)
+    return f"{written(datetime.fromtimestamp(at, UTC))} UTC"
 
 
 def span(seconds: int) -> str:

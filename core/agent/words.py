@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from core.contracts.statuses import MarketKind
+from core.iso import written
 
 BINARY_KEYS = {MarketKind.THRESHOLD: ("yes", "no"), MarketKind.DIRECTION: ("up", "down")}
 FEED_DECIMALS = 8
@@ -106,7 +107,7 @@ def moment(at: int) -> str:
     when = _utc(at)
     if when is None:
         return f"Unix second {at}"
-    return f"{when:%-d %b %Y %H:%M:%S} UTC" if at % 60 else f"{when:%-d %b %Y %H:%M} UTC"
+    return f"{written(when)} UTC"
 
 
 def beside(at: int, other: int) -> str:
@@ -122,7 +123,7 @@ def interval(start: int, end: int) -> str:
     first, last = _utc(start), _utc(end)
     if first is None or last is None or start % 60 or end % 60 or first.date() != last.date():
         return f"{moment(start)} to {moment(end)}"
-    return f"{first:%-d %b %Y %H:%M} to {last:%H:%M} UTC"
+    return f"{written(first)} to {last:%H:%M} UTC"
 
 
 def time_slug(at: int, other: int | None = None) -> str:

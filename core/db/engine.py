@@ -1,6 +1,9 @@
 """Connections: SQLAlchemy engines for ordinary queries, psycopg pools for COPY and hot statements, clear start-up
 errors.
 
+A connection is asked whether it lives before it is handed out, unless it was in use a moment ago and nothing has come
+over it since: a server that ends says so, so silence costs no way there and back.
+
 Pools are small on purpose: more than 8 connections per process cost PostgreSQL more than they give. `autocommit`
 saves a round trip pair where one statement is all; never use it for several statements that belong together.
 
@@ -10,16 +13,22 @@ place. Connections then go to the one that can be written to, unless the URL's `
 
 from __future__ import annotations
 
+import select
+import time
 from typing import Any
 from urllib.parse import urlencode, urlsplit, urlunsplit
+from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool
-from sqlalchemy import URL, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy import URL, PoolProxiedConnection, event, make_url
+from sqlalchemy.engine import Engine
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import ArgumentError, DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from core.errors import ConfigError, DatabaseError, DatabaseRefused, DatabaseUnreachable
 from core.log import redact_text, redact_url
@@ -28,6 +37,9 @@ Pool = AsyncConnectionPool[AsyncConnection[TupleRow]]
 
 # A query of ours that takes longer than this is a fault, not patience.
 STATEMENT_TIMEOUT_MS = 30_000
+
+# A connection that was idle for longer is asked whether it lives: what drops idle ones on the way tells nobody.
+TRUSTED_SECONDS = 1.0
 
 
 DEFAULT_PORT = 5432
@@ -85,16 +97,36 @@ def make_engine(
     application_name: str = "vpm",
 ) -> AsyncEngine:
     """An engine that checks a connection before handing it out, so a restarted database costs no error."""
-    return create_async_engine(
+    engine = create_async_engine(
         sqlalchemy_url(url),
         pool_size=pool_size,
         max_overflow=0,
-        pool_pre_ping=True,
         pool_timeout=connect_timeout_seconds,
         isolation_level="AUTOCOMMIT" if autocommit else "READ COMMITTED",
         connect_args=_connect_arguments(connect_timeout_seconds, application_name),
         hide_parameters=True,  # bound values may be addresses or signatures: not for logs
     )
+    _check_when_handed_out(engine.sync_engine)
+    return engine
+
+
+def _check_when_handed_out(engine: Engine) -> None:
+    @event.listens_for(engine, "checkin")
+    def _used(_connection: DBAPIConnection | None, entry: ConnectionPoolEntry) -> None:
+        entry.info[_USED_AT] = time.monotonic()
+
+    @event.listens_for(engine, "checkout")
+    def _check(connection: DBAPIConnection, entry: ConnectionPoolEntry, _proxy: PoolProxiedConnection) -> None:
+        used_at = entry.info.get(_USED_AT)
+        fresh = used_at is None  # it was opened a moment ago
+        driver: AsyncConnection[TupleRow] = engine.dialect.get_driver_connection(connection)
+        if fresh or (_trusted(used_at) and _silent(driver)):
+            return
+        try:
+            engine.dialect.do_ping(connection)
+        except engine.dialect.loaded_dbapi.Error as error:
+            # The pool opens another one in its place.
+            raise DisconnectionError(str(error)) from error
 
 
 def make_pool(
@@ -112,17 +144,41 @@ def make_pool(
         max_size=size,
         open=False,
         timeout=connect_timeout_seconds,
-        check=AsyncConnectionPool.check_connection,
-        reset=_give_back_elsewhere,
+        check=_check_from_pool,
+        reset=_given_back,
         kwargs={"autocommit": autocommit, **_connect_arguments(connect_timeout_seconds, application_name)},
         name=application_name,
     )
 
 
-async def _give_back_elsewhere(_connection: AsyncConnection[TupleRow]) -> None:
-    """There is nothing to reset. But with a reset the pool takes connections back in a task of its own; without one it
-    does so in the caller's, and a caller whose time runs out in that instant loses the connection to the pool for good.
+async def _check_from_pool(connection: AsyncConnection[TupleRow]) -> None:
+    if not (_trusted(_used_at.get(connection)) and _silent(connection)):
+        await AsyncConnectionPool.check_connection(connection)
+
+
+async def _given_back(connection: AsyncConnection[TupleRow]) -> None:
+    """There is nothing to reset, only to note. And with a reset the pool takes connections back in a task of its own;
+    without one it does so in the caller's, and a caller whose time runs out in that instant loses the connection to the
+    pool for good.
     """
+    _used_at[connection] = time.monotonic()
+
+
+_USED_AT = "used_at"
+_used_at: WeakKeyDictionary[AsyncConnection[TupleRow], float] = WeakKeyDictionary()
+
+
+def _trusted(used_at: float | None) -> bool:
+    return used_at is not None and time.monotonic() - used_at < TRUSTED_SECONDS
+
+
+def _silent(connection: AsyncConnection[TupleRow]) -> bool:
+    """Whether nothing has come over an idle connection: neither its end nor a word of the server."""
+    if connection.closed:
+        return False
+    waiting = select.poll()
+    waiting.register(connection.fileno(), select.POLLIN)
+    return not waiting.poll(0)
 
 
 async def connect(

@@ -87,7 +87,7 @@ async def test_a_pool_survives_the_loss_of_its_connections(database_url: str, po
     async with pool.connection() as connection:
         pid = connection.info.backend_pid
     with psycopg.connect(database_url, autocommit=True) as other:
-        other.execute("SELECT pg_terminate_backend(%s)", (pid,))
+        other.execute("SELECT pg_terminate_backend(%s, 5000)", (pid,))
     async with pool.connection() as connection:
         cursor = await connection.execute("SELECT 1")
         assert await cursor.fetchone() == (1,)
@@ -99,9 +99,41 @@ async def test_an_engine_survives_it_too(database_url: str) -> None:
         async with engine.connect() as connection:
             pid = await connection.scalar(sa.text("SELECT pg_backend_pid()"))
         with psycopg.connect(database_url, autocommit=True) as other:
-            other.execute("SELECT pg_terminate_backend(%s)", (pid,))
+            other.execute("SELECT pg_terminate_backend(%s, 5000)", (pid,))
         async with engine.connect() as connection:
             assert await connection.scalar(sa.text("SELECT 1")) == 1
+    finally:
+        await engine.dispose()
+
+
+async def test_only_a_connection_that_was_idle_is_asked_whether_it_lives(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = make_engine(database_url, pool_size=1, autocommit=True)
+
+    async def last_statements(pool: Pool) -> list[str]:
+        """What the server saw last of each connection, when both had nothing to do but to be handed out."""
+        async with pool.connection() as connection, engine.connect() as other:
+            raw = await other.get_raw_connection()
+            assert raw.driver_connection is not None
+            pids = [each.info.backend_pid for each in (connection, raw.driver_connection)]
+        with psycopg.connect(database_url) as reader:
+            query = (
+                "SELECT query FROM pg_stat_activity JOIN unnest(%s::int[]) WITH ORDINALITY AS p (pid, at) USING (pid)"
+            )
+            return [each for (each,) in reader.execute(f"{query} ORDER BY at".encode(), (pids,))]
+
+    async def one_and_two(pool: Pool) -> None:
+        async with pool.connection() as connection, engine.connect() as other:
+            await connection.execute("SELECT 1")
+            await other.execute(sa.text("SELECT 2"))
+
+    try:
+        async with make_pool(database_url, size=1, autocommit=True) as pool:
+            await one_and_two(pool)
+            assert await last_statements(pool) == ["SELECT 1", "SELECT 2"]
+            monkeypatch.setattr("core.db.engine.TRUSTED_SECONDS", 0.0)
+            assert await last_statements(pool) == ["", ";"]
     finally:
         await engine.dispose()
 
