@@ -149,9 +149,10 @@ class _Ready(web.StreamResponse):
         if now != self._second:
             self._second = now
             self._dated = f"{self._text}\r\nDate: {formatdate(now, usegmt=True)}\r\nX-Request-Id: ".encode("latin-1")
+        # Head and body in one write: what a read costs is mostly the kernel's work for each.
+        head = b"%b%b\r\n\r\n" % (self._dated, fresh_request_id().encode("ascii"))
         writer = request.writer
-        await writer.write(b"%b%b\r\n\r\n" % (self._dated, fresh_request_id().encode("ascii")))
-        await writer.write_eof(self._whole)
+        await writer.write_eof(head + self._whole)
         return writer
 
     async def write_eof(self, data: bytes = b"") -> None:
