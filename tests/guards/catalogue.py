@@ -894,7 +894,7 @@ ANSWERS = (
     Guard(
         "a title has a time as programs write it",
         "core/agent/words.py",
-        'return f"{when:%-d %b %Y %H:%M:%S} UTC" if at % 60 else f"{when:%-d %b %Y %H:%M} UTC"',
+        'return f"{written(when)} UTC"',
         "return when.isoformat()",
         ("tests/unit/test_market_document.py::test_every_specification_can_be_said",),
     ),
