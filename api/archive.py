@@ -21,7 +21,7 @@ READ_SECONDS = 5.0
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-# In one statement: it is asked outside of any transaction.
+# In one statement, since each sees a moment of its own.
 Load = Callable[[AsyncConnection, Sequence[K]], Awaitable[Mapping[K, V]]]
 
 
@@ -33,8 +33,7 @@ class Archive(Generic[K, V]):
     """
 
     def __init__(self, engine: AsyncEngine, load: Load[K, V], *, most: int = MAX_KEPT) -> None:
-        # One statement reads them, so no transaction is needed around it.
-        self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._engine = engine
         self._load = load
         self._kept: Kept[K, V] = Kept(most)
         self._changes = 0

@@ -53,7 +53,7 @@ async def keeping(settings: Settings, how: KeeperSettings) -> AsyncIterator[Keep
         pool = await stack.enter_async_context(
             make_pool(url, size=settings.database_pool_size, autocommit=True, application_name="vpm-keeper")
         )
-        engine = make_engine(url, pool_size=4, autocommit=True, application_name="vpm-keeper")
+        engine = make_engine(url, pool_size=4, application_name="vpm-keeper")
         stack.push_async_callback(engine.dispose)
         http = await stack.enter_async_context(aiohttp.ClientSession())
         desks: dict[ChainName, ChainDesk] = {}

@@ -35,7 +35,7 @@ from api.stock.index import StockIndex
 from api.stock.oracle import OracleWatch
 from api.stock.position_view import owned_bodies, position_body, totals_body
 from api.stock.requests import POSITIONS_LISTED, MarketsQuery, OwnerQuery
-from api.stock.rows import MAX_SETTLED, read_owner, read_positions, read_version
+from api.stock.rows import MAX_SETTLED, read_owner, read_positions
 from api.unreadable import UNREADABLE
 from core.chain import checksum
 from core.config import Settings
@@ -330,9 +330,7 @@ class StockReads:
         generation = self.generation  # before reading: what is read is this old at the most
         try:
             async with asyncio.timeout(5), self._engine.connect() as connection:
-                await connection.execution_options(isolation_level="REPEATABLE READ")
-                version = await read_version(connection, self._deployment.chain_id, market_id)
-                positions = await read_positions(connection, market_id)
+                version, positions = await read_positions(connection, self._deployment.chain_id, market_id)
         except UNREADABLE as error:
             raise unavailable("This market's positions cannot be read now; try again shortly.") from error
         page = _Page(version, generation, positions)

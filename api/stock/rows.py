@@ -143,10 +143,20 @@ _HELD = select(
 )
 
 
-async def read_positions(connection: AsyncConnection, market_id: int) -> tuple[HeldPosition, ...]:
-    """Every position of a market in the order of entry, the seed first."""
-    query = _HELD.where(stock_position.c.market_id == market_id).order_by(stock_position.c.ordinal)
-    return tuple(_held(row) for row in await connection.execute(query))
+async def read_positions(
+    connection: AsyncConnection, chain_id: int, market_id: int
+) -> tuple[tuple[int, int], tuple[HeldPosition, ...]]:
+    """What `ListedMarket.version` is now, and with it every position in the order of entry, the seed first; (-1, -1)
+    for a market that is not there."""
+    query = (
+        _HELD.add_columns(stock_market.c.updated_block, last_reorg(chain_id).label("last_reorg"))
+        .join(stock_market, stock_market.c.market_id == stock_position.c.market_id)
+        .where(stock_position.c.market_id == market_id)
+        .order_by(stock_position.c.ordinal)
+    )
+    rows = (await connection.execute(query)).all()
+    version = (rows[0].last_reorg or 0, rows[0].updated_block) if rows else (-1, -1)
+    return version, tuple(_held(row) for row in rows)
 
 
 async def read_owing(
@@ -177,13 +187,6 @@ async def read_owing(
         if owing or len(page) < at_most:
             return owing
         after = page[-1].position_id
-
-
-async def read_version(connection: AsyncConnection, chain_id: int, market_id: int) -> tuple[int, int]:
-    """What `ListedMarket.version` is now; (-1, -1) for a market that is not there."""
-    query = select(stock_market.c.updated_block, last_reorg(chain_id)).where(stock_market.c.market_id == market_id)
-    row = (await connection.execute(query)).one_or_none()
-    return (-1, -1) if row is None else (row[1] or 0, row[0])
 
 
 async def read_owner(connection: AsyncConnection, chain_id: int, owner: bytes) -> tuple[int, tuple[HeldPosition, ...]]:

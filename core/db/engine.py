@@ -4,8 +4,9 @@ errors.
 A connection is asked whether it lives before it is handed out, unless it was in use a moment ago and nothing has come
 over it since: a server that ends says so, so silence costs no way there and back.
 
-Pools are small on purpose: more than 8 connections per process cost PostgreSQL more than they give. `autocommit`
-saves a round trip pair where one statement is all; never use it for several statements that belong together.
+Pools are small on purpose: more than 8 connections per process cost PostgreSQL more than they give. A pool's
+`autocommit` saves a round trip pair where one statement is all; never use it for several statements that belong
+together.
 
 A URL may name several hosts, `postgresql://user:password@one:5432,two:5432/vpm`: a primary and whoever may take its
 place. Connections then go to the one that can be written to, unless the URL's `target_session_attrs` says otherwise.
@@ -92,17 +93,20 @@ def make_engine(
     url: str,
     *,
     pool_size: int = 6,
-    autocommit: bool = False,
     connect_timeout_seconds: float = 5.0,
     application_name: str = "vpm",
 ) -> AsyncEngine:
-    """An engine that checks a connection before handing it out, so a restarted database costs no error."""
+    """An engine to read by. It checks a connection before handing it out, so a restarted database costs no error.
+
+    Each statement stands alone, since BEGIN and ROLLBACK around one are two more ways there and back; those that must
+    see the same moment ask for `isolation_level="REPEATABLE READ"`.
+    """
     engine = create_async_engine(
         sqlalchemy_url(url),
         pool_size=pool_size,
         max_overflow=0,
         pool_timeout=connect_timeout_seconds,
-        isolation_level="AUTOCOMMIT" if autocommit else "READ COMMITTED",
+        isolation_level="AUTOCOMMIT",
         connect_args=_connect_arguments(connect_timeout_seconds, application_name),
         hide_parameters=True,  # bound values may be addresses or signatures: not for logs
     )

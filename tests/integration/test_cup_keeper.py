@@ -86,7 +86,7 @@ class Desk:
 @asynccontextmanager
 async def desk_at(database_url: str, node_url: str, **changes: Any) -> AsyncIterator[Desk]:
     settings = settings_for(database_url, **changes)
-    engine = make_engine(database_url, autocommit=True)
+    engine = make_engine(database_url)
     async with (
         make_pool(database_url, size=2, autocommit=True) as pool,
         aiohttp.ClientSession() as http,

@@ -109,7 +109,7 @@ async def test_an_engine_survives_it_too(database_url: str) -> None:
 async def test_only_a_connection_that_was_idle_is_asked_whether_it_lives(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine = make_engine(database_url, pool_size=1, autocommit=True)
+    engine = make_engine(database_url, pool_size=1)
 
     async def last_statements(pool: Pool) -> list[str]:
         """What the server saw last of each connection, when both had nothing to do but to be handed out."""
@@ -138,16 +138,24 @@ async def test_only_a_connection_that_was_idle_is_asked_whether_it_lives(
         await engine.dispose()
 
 
-async def test_autocommit_is_what_was_asked_for(database_url: str) -> None:
+async def test_a_pool_commits_as_it_was_asked_to(database_url: str) -> None:
     for autocommit in (True, False):
-        engine = make_engine(database_url, autocommit=autocommit)
         async with make_pool(database_url, autocommit=autocommit) as pool, pool.connection() as connection:
             assert connection.autocommit is autocommit
-        async with engine.connect() as sa_connection:
-            await sa_connection.execute(sa.text("SELECT 1"))
-            raw = await sa_connection.get_raw_connection()
-            assert raw.driver_connection is not None
-            assert raw.driver_connection.autocommit is autocommit
+
+
+async def test_statements_of_an_engine_stand_alone_unless_they_must_see_the_same_moment(database_url: str) -> None:
+    engine = make_engine(database_url, pool_size=1)
+    now = sa.text("SELECT now()")  # when the transaction began
+    try:
+        async with engine.connect() as connection:
+            assert await connection.scalar(now) < await connection.scalar(now)
+        async with engine.connect() as connection:
+            await connection.execution_options(isolation_level="REPEATABLE READ")
+            assert await connection.scalar(now) == await connection.scalar(now)
+        async with engine.connect() as connection:  # the next who takes it has it as it was
+            assert await connection.scalar(now) < await connection.scalar(now)
+    finally:
         await engine.dispose()
 
 

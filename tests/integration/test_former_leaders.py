@@ -39,7 +39,7 @@ async def running(work: Any) -> AsyncIterator[None]:
 
 async def test_a_former_keeper_says_nothing_of_what_is_due(fresh_database_url: str) -> None:
     settings = settings_for(fresh_database_url)
-    engine = make_engine(fresh_database_url, autocommit=True)
+    engine = make_engine(fresh_database_url)
     due = {"job": "resolve", "what": "markets"}
     async with make_pool(fresh_database_url, size=2, autocommit=True) as pool, aiohttp.ClientSession() as http:
         keeping = Keeping(Keeper(settings, load(KeeperSettings, {}), pool, engine, http, {}), fresh_database_url)
