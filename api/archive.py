@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from api.kept import Kept
 
-MAX_KEPT = 1_000
+MAX_KEPT = 500
 READ_AT_ONCE = 500
 READ_SECONDS = 5.0
 

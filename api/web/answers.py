@@ -17,7 +17,7 @@ TEXT = "text/plain; charset=utf-8"
 REVALIDATE = "no-cache"
 # What names an address is for the caller's own cache only.
 PRIVATE = "private, no-cache"
-HELD, HELD_BYTES = 512, 12_000_000
+HELD, HELD_BYTES = 512, 8_000_000
 
 SECURITY = {
     "Content-Security-Policy": (

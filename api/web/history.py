@@ -20,7 +20,7 @@ from core.log import get_logger
 
 log = get_logger(__name__)
 
-HELD, POINTS_HELD = 256, 100_000
+HELD, POINTS_HELD = 256, 50_000
 MAX_READINGS = 600
 
 
