@@ -16,6 +16,8 @@ from eth_account import Account
 from eth_account.messages import encode_defunct
 from eth_account.signers.local import LocalAccount
 from eth_utils.crypto import keccak
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
 from pydantic import SecretStr
 
 from api.app import make_app, serve
@@ -174,6 +176,8 @@ class Cup:
     url: str
     database_url: str
     session: aiohttp.ClientSession
+    _connection: AsyncConnection[TupleRow]
+    _free: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def get(self, path: str, **query: Any) -> Answer:
         return await self._ask("GET", path, params={name: str(value) for name, value in query.items()})
@@ -202,7 +206,7 @@ class Cup:
         opens, ends = (int((now() + each).timestamp()) for each in (opened, closes))
         spec = specification(kind, outcomes, opens, ends)
         listing = listing_named(slug, spec, outcomes)
-        async with await connect(self.database_url) as connection:
+        async with self._database() as connection:
             row = agent_market_row(listing.market_key, spec, outcomes, slug)
             await connection.execute(LIST_AGENT_MARKET.encode(), row)
             assert await books.add(connection, listing)
@@ -211,7 +215,7 @@ class Cup:
     async def open_round(self, betting_left: timedelta = timedelta(seconds=45), head: int = 100) -> RouletteRound:
         """The next round, opened so long ago that betting lasts `betting_left` from now."""
         at = now() - rounds.BETTING + betting_left
-        async with await connect(self.database_url) as connection:
+        async with self._database() as connection:
             opened = await rounds.open_next(connection, at, CHAIN_ID, head, int(at.timestamp()))
         assert opened is not None
         return opened
@@ -227,19 +231,25 @@ class Cup:
 
     async def finish_round(self, round_no: int, beacon: bytes = b"\x11" * 32) -> RouletteRound:
         await self.close_round(round_no)
-        async with await connect(self.database_url) as connection:
+        async with self._database() as connection:
             done = await rounds.finish(connection, round_no, 123, beacon, now())
         assert done is not None
         return done
 
     async def run(self, query: str, *values: Any) -> None:
-        async with await connect(self.database_url) as connection:
+        async with self._database() as connection:
             await connection.execute(query.encode(), values)
 
     async def value(self, query: str, *values: Any) -> Any:
-        async with await connect(self.database_url) as connection:
+        async with self._database() as connection:
             row = await (await connection.execute(query.encode(), values)).fetchone()
         return None if row is None else row[0]
+
+    @asynccontextmanager
+    async def _database(self) -> AsyncIterator[AsyncConnection[TupleRow]]:
+        """The one connection, for one question or piece of work at a time."""
+        async with self._free:
+            yield self._connection
 
     async def _ask(self, method: str, path: str, **how: Any) -> Answer:
         async with self.session.request(
@@ -275,8 +285,10 @@ async def cup_door(database_url: str, **changes: Any) -> AsyncIterator[Cup]:
             make_app(context, (cup_surface,)) as app,
             serve(app, "127.0.0.1", 0) as port,
             aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session,
+            await connect(database_url) as connection,
         ):
-            yield Cup(f"http://127.0.0.1:{port}", database_url, session)
+            connection.prepare_threshold = None  # a plan would be older than what a test does to a table meanwhile
+            yield Cup(f"http://127.0.0.1:{port}", database_url, session, connection)
     finally:
         for task in tasks:
             task.cancel()

@@ -48,6 +48,10 @@ class Download:
         await self._limits.take(
             EACH_CALLER, "cup_export", caller_ip(request, self._settings), "Too many exports from this address."
         )
+        if request.method == "HEAD":  # the whole ledger would be read for nobody
+            response = _response()
+            await response.prepare(request)
+            return response
         if self._under_way >= AT_ONCE:
             raise Problem(
                 503, "busy", "Other exports are under way; ask again in a while.", headers={"Retry-After": "10"}
@@ -63,13 +67,7 @@ class Download:
             connection = await connect(self._url, application_name="vpm-cup-export")
         except DatabaseError:
             raise unavailable() from None
-        response = web.StreamResponse(
-            headers={
-                "Content-Type": "application/x-ndjson",
-                "Content-Disposition": 'attachment; filename="cup-export.ndjson"',
-                "Cache-Control": NO_STORE,
-            }
-        )
+        response = _response()
         async with connection:
             try:
                 async with asyncio.timeout(MAX_SECONDS), aclosing(lines(connection)) as pieces:
@@ -86,3 +84,13 @@ class Download:
                 return response  # the reader went away
         await response.write_eof()
         return response
+
+
+def _response() -> web.StreamResponse:
+    return web.StreamResponse(
+        headers={
+            "Content-Type": "application/x-ndjson",
+            "Content-Disposition": 'attachment; filename="cup-export.ndjson"',
+            "Cache-Control": NO_STORE,
+        }
+    )
