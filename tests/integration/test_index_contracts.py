@@ -25,7 +25,7 @@ from tests.support.genesis import Genesis, RunningChain, chain, genesis
 from tests.support.index_activity import AgentPlayers, Players, StockPlayers
 from tests.support.index_tables import contents, differences, fresh_index, wipe
 
-STEPS = 150
+STEPS = 150 if os.environ.get("VPM_TEST_LONG") == "1" else 75
 
 
 @pytest.fixture(autouse=True)
@@ -87,6 +87,7 @@ async def _busy_history(side: str, database_url: str, running: RunningChain) -> 
             if step % 50 == 49:
                 await follower.catch_up()
                 await check(pool, rpc, sources)
+        await players.everything_once()
         if isinstance(players, AgentPlayers):
             await players.condemn()
         await follower.catch_up()

@@ -7,7 +7,8 @@ impersonated, so only token authorizations need keys.
 from __future__ import annotations
 
 import random
-from typing import Any
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
 
 import orjson
 from eth_account import Account
@@ -25,8 +26,10 @@ UNIT = 10**6
 GAS = hex(4_000_000)
 
 
-class Players:
+class Players(ABC):
     """What both chains' traffic shares: sending, mining, warping, signing."""
+
+    ODDS_AND_ENDS: ClassVar[int]
 
     def __init__(self, rpc: ChainProvider, deployment: Deployment, token: Token, seed: object) -> None:
         self.rpc = rpc
@@ -40,6 +43,20 @@ class Players:
 
     async def prepare(self) -> None:
         await self.ask("anvil_autoImpersonateAccount", True)
+        # The saved genesis may be an hour old: dated by its last block, a first reading came too late for its feed.
+        await self.mine()
+
+    async def everything_once(self) -> None:
+        """Whatever is rare, so that a short history has it too; stakes are open afterwards."""
+        for which in range(self.ODDS_AND_ENDS):
+            await self._odds_and_ends(which)
+            await self.mine()
+        await self.by_the_safe(self.pauser, "resume")
+        await self.mine()
+
+    @abstractmethod
+    async def _odds_and_ends(self, which: int) -> None:
+        """One of `ODDS_AND_ENDS` things that seldom happen."""
 
     async def by_the_safe(self, contract: Contract, name: str, *arguments: Any) -> None:
         """What the owner of a contract does; impersonated, it needs a coin for gas."""
@@ -127,6 +144,8 @@ class Players:
 class StockPlayers(Players):
     """Traffic on the stock chain."""
 
+    ODDS_AND_ENDS = 5
+
     def __init__(self, rpc: ChainProvider, deployment: Deployment, seed: object) -> None:
         super().__init__(rpc, deployment, deployment.token("USDG"), seed)
         address = {name: contract.address for name, contract in deployment.contracts.items()}
@@ -185,7 +204,7 @@ class StockPlayers(Players):
         if rng.random() < 0.3:
             await self._deliver()
         if rng.random() < 0.1:
-            await self._odds_and_ends()
+            await self._odds_and_ends(rng.randrange(self.ODDS_AND_ENDS))
         await self.mine(rng.randint(1, 6))
 
     async def _bet(self, market: int) -> None:
@@ -228,11 +247,11 @@ class StockPlayers(Players):
             chosen = self.rng.sample(ids, self.rng.randint(1, len(ids)))
             await self.send(wallets.DEV[3].address, self.settler, "deliver", chosen)
 
-    async def _odds_and_ends(self) -> None:
+    async def _odds_and_ends(self, which: int) -> None:
         rng = self.rng
         market = rng.randint(1, max(1, self.markets))
         frozen = wallets.DEV[7].address
-        match rng.randrange(5):
+        match which:
             case 0:
                 await self.send(wallets.DEV[4].address, self.settler, "claimResidue", market)
             case 1:
@@ -252,6 +271,8 @@ class StockPlayers(Players):
 
 class AgentPlayers(Players):
     """Traffic on Base. Readings are posted often, since nothing is listed on a feed that is not fresh."""
+
+    ODDS_AND_ENDS = 7
 
     def __init__(self, rpc: ChainProvider, deployment: Deployment, seed: object) -> None:
         super().__init__(rpc, deployment, deployment.token("USDC"), seed)
@@ -321,12 +342,12 @@ class AgentPlayers(Players):
         if self.past_us and rng.random() < 0.5:
             await self.send(self.creditor, self.wallet, "credit", *self.past_us.pop(0))
         if rng.random() < 0.2:
-            await self._odds_and_ends()
+            await self._odds_and_ends(rng.randrange(self.ODDS_AND_ENDS))
         await self.mine(rng.choice((1, 5, 60, 600)))
 
-    async def _odds_and_ends(self) -> None:
+    async def _odds_and_ends(self, which: int) -> None:
         rng = self.rng
-        match rng.randrange(7):
+        match which:
             case 0:
                 await self.send(wallets.DEV[1].address, self.wallet, "sweepFees")
             case 1:
