@@ -11,7 +11,8 @@ from core.db.engine import conninfo
 
 
 class Asking:
-    """Asks a database for rows, from any thread. A connection that was lost is made anew, once for each question."""
+    """A way to ask a database for rows, from any thread. A connection that was lost is made anew, once for each
+    question."""
 
     def __init__(self, url: str) -> None:
         self._url = url

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from playwright.sync_api import Route, expect
@@ -26,8 +26,8 @@ FORGE = """([name, value]) => {
 def test_a_round_of_roulette_from_bet_to_result(site: Site, visitor: Visitor) -> None:
     wallet = wallets.wallet("a browser's player")
     visit, signer = visitor.with_wallet(wallet, "phone", "dark")
-    # Not in the last seconds of a round, which may close before the bet is signed.
-    site.until("/api/cup/v1/roulette", lambda body: body["phase"] == "bet" and body["secondsToClose"] > 8, 70)
+    # Not in the last seconds of a round, which may close before the bet is signed, nor in one that others bet on.
+    site.until("/api/cup/v1/roulette", _is_empty_and_open, 150)
     visit.open("/roulette")
     page = visit.page
     black = page.locator('#bet-table input[value="colour:black"]')
@@ -51,6 +51,10 @@ def test_a_round_of_roulette_from_bet_to_result(site: Site, visitor: Visitor) ->
     row.get_by_role("button").click()
     expect(page.locator("#check-status")).to_contain_text(f"Round {number} holds")
     visit.clean()
+
+
+def _is_empty_and_open(body: dict[str, Any]) -> bool:
+    return body["phase"] == "bet" and body["secondsToClose"] > 8 and body["stakedPaper"] == 0
 
 
 SPIN = """([phase, pocket]) => {
