@@ -60,8 +60,9 @@ class SimulatedChain:
         self.block_seconds = float(BLOCK_SECONDS)
         self.fork_rate = 0.0
         self.deepest_fork = 3
-        self._undone_at: dict[int, float] = {}  # when a fork last undid this block
+        self._undone_at: dict[int, float] = {}  # when a fork last undid this block, by `_awake`
         self._forked_at = -1e9
+        self._asleep = 0.0
         self._raw: dict[str, str] = {}
         self._blocks: dict[int, list[str]] = {}
         self._oldest = 0  # forks reach no deeper
@@ -93,8 +94,20 @@ class SimulatedChain:
         self._oldest = self.head
 
     def stood_for(self, number: int, seconds: float) -> bool:
-        """Whether no fork touched this block in the last so many seconds."""
-        return self._clock.now - self._undone_at.get(number, -1e9) > seconds
+        """Whether no fork touched this block in the last so many seconds in which anybody could have noticed."""
+        return self._awake - self._undone_at.get(number, -1e9) > seconds
+
+    def forked_within(self, seconds: float) -> bool:
+        """Whether one came in the last so many seconds in which anybody could have noticed."""
+        return any(self._awake - at <= seconds for at in self._undone_at.values())
+
+    def sleep(self, seconds: float) -> None:
+        """The machine that everything runs on is suspended for so long."""
+        self._asleep += seconds
+
+    @property
+    def _awake(self) -> float:
+        return self._clock.now - self._asleep
 
     @property
     def now(self) -> float:
@@ -127,7 +140,7 @@ class SimulatedChain:
         self.forks += 1
         self._forked_at = self._clock.now
         for number in range(self.head - depth + 1, self.head + 1):
-            self._undone_at[number] = self._clock.now
+            self._undone_at[number] = self._awake
         dropped = [each for number in range(self.head - depth + 1, self.head + 1) for each in self._blocks.pop(number)]
         self.undone += len(dropped)
         times = [

@@ -80,7 +80,7 @@ class Truth(ChainTruth):
 
     def receipt(self, owner: str, idem_key: str, answer: Any) -> str | None:
         """Judges a receipt by the stake as it stands now; see `Seen.true`."""
-        if self.chain.forked_since(self.chain.now - LOOKS_BACK_SECONDS):
+        if self.chain.forked_within(LOOKS_BACK_SECONDS):
             return None
         identity = self.stake_of(owner, idem_key)
         if not identity:

@@ -149,7 +149,7 @@ class StockTruth(ChainTruth):
 
     def receipt(self, owner: str, outcome: int, amount: int, answer: Any) -> str | None:
         """Judges what a confirmed bet was told of its position, as that stands now; see `Seen.true`."""
-        if self.chain.forked_since(self.chain.now - LOOKS_BACK_SECONDS):
+        if self.chain.forked_within(LOOKS_BACK_SECONDS):
             return None
         if answer["positionId"] is None:
             return ""

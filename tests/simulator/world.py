@@ -198,7 +198,9 @@ class World:
 
     async def sleep_until(self, second: float) -> None:
         """The whole machine is suspended, and the chain makes no block: everything wakes up late, at once."""
-        self.clock.advance(max(0.0, second - self.clock.elapsed))
+        seconds = max(0.0, second - self.clock.elapsed)
+        self.chain.sleep(seconds)
+        self.clock.advance(seconds)
         await asyncio.sleep(0)
 
     async def _in(self, name: str, work: object) -> None:
