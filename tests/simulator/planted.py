@@ -114,7 +114,7 @@ def _another_token() -> None:
 
 PLANTED: dict[str, Fault] = {
     "forget": Fault("what a fork undid is not sent again", frozenset({LOST, PAID}), None, _forget_what_a_fork_undid),
-    "refuse": Fault("a trade on its way is refused", frozenset({DOUBLED}), 10, _refuse_what_is_on_its_way),
+    "refuse": Fault("a trade on its way is refused", frozenset({DOUBLED}), None, _refuse_what_is_on_its_way),
     "head": Fault("answers name the chain's head", frozenset({TRUE}), 25, _name_the_head),
     "skip": Fault("the first of those to be paid is left out", frozenset({PAID}), 25, _skip_a_payout),
     "believe": Fault("one node's logs are taken for all there are", frozenset({AUDIT, TRUE}), None, _believe_one_node),
