@@ -42,5 +42,5 @@ def written(when: datetime) -> str:
 
 
 def _whole(seconds: int) -> str:
-    # An answer has hundreds of times: this takes a third of what strftime does.
+    # An answer has hundreds of times: this takes three fifths of what strftime does.
     return datetime.fromtimestamp(seconds, UTC).isoformat().removesuffix("+00:00")
