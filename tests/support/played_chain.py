@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -53,6 +55,15 @@ class PlayedChain(Generic[K]):
         """The next block, mined here, has this time."""
         self.ask("evm_setNextBlockTimestamp", hex(timestamp))
         self.ask("evm_mine")
+
+    @contextmanager
+    def one_second(self) -> Iterator[None]:
+        """Blocks within share the second of the head, as several do on a fast chain."""
+        self.ask("anvil_setBlockTimestampInterval", 0)
+        try:
+            yield
+        finally:
+            self.ask("anvil_removeBlockTimestampInterval")
 
     def until_sent(self) -> None:
         """Waits until the node's pool holds a transaction, on a chain that mines on demand."""

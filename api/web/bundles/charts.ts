@@ -68,11 +68,21 @@ function clock(at: number, long: boolean): string {
   return new Date(at * 1000).toLocaleString(undefined, { ...day, hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 }
 
+/** Times that rise: those that share a second, as the blocks of a fast chain do, are spread over it in their order. */
+function spread(seconds: number[]): number[] {
+  const shared = new Map<number, number>();
+  for (const second of seconds) shared.set(second, (shared.get(second) ?? 0) + 1);
+  let place = 0;
+  return seconds.map((second, index) => {
+    place = seconds[index - 1] === second ? place + 1 : 0;
+    return second + place / shared.get(second)!;
+  });
+}
+
 /** The lines on one axis of times, as uPlot wants them; between its points a line keeps its value or runs straight. */
 function aligned(figures: Figures): uPlot.AlignedData {
   const tables = figures.lines.map((line): uPlot.AlignedData => {
-    const at = new Map(line.points); // of several values at one time the last
-    return [[...at.keys()], [...at.values()].map((value) => value / figures.one)];
+    return [spread(line.points.map(([at]) => at)), line.points.map(([, value]) => value / figures.one)];
   });
   if (tables.length === 0) return [[figures.start, figures.end]];
   return tables.length === 1 ? tables[0]! : uPlot.join(tables);
@@ -86,9 +96,10 @@ function tick(at: number, step: number): string {
   return new Date(at * 1000).toLocaleString(undefined, wanted);
 }
 
+/** From the first second that is shown to the end of the last. */
 function span(figures: Figures): [number, number] {
   const from = chosen.get(figures.name) ? Math.max(figures.start, figures.end - HOUR) : figures.start;
-  return [from, Math.max(figures.end, from + 1)];
+  return [from, figures.end + 1];
 }
 
 /** The levels and marks, over the lines. */
