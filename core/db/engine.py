@@ -14,6 +14,7 @@ place. Connections then go to the one that can be written to, unless the URL's `
 
 from __future__ import annotations
 
+import math
 import select
 import time
 from typing import Any
@@ -116,15 +117,15 @@ def make_engine(
 
 def _check_when_handed_out(engine: Engine) -> None:
     @event.listens_for(engine, "checkin")
-    def _used(_connection: DBAPIConnection | None, entry: ConnectionPoolEntry) -> None:
-        entry.info[_USED_AT] = time.monotonic()
+    def _used(connection: DBAPIConnection | None, _entry: ConnectionPoolEntry) -> None:
+        if connection is not None:
+            _used_at[engine.dialect.get_driver_connection(connection)] = _now()
 
     @event.listens_for(engine, "checkout")
-    def _check(connection: DBAPIConnection, entry: ConnectionPoolEntry, _proxy: PoolProxiedConnection) -> None:
-        used_at = entry.info.get(_USED_AT)
-        fresh = used_at is None  # it was opened a moment ago
-        driver: AsyncConnection[TupleRow] = engine.dialect.get_driver_connection(connection)
-        if fresh or (_trusted(used_at) and _silent(driver)):
+    def _check(connection: DBAPIConnection, _entry: ConnectionPoolEntry, _proxy: PoolProxiedConnection) -> None:
+        driver = engine.dialect.get_driver_connection(connection)
+        opened_for_this = driver not in _used_at
+        if opened_for_this or _trusted(driver):
             return
         try:
             engine.dialect.do_ping(connection)
@@ -156,7 +157,7 @@ def make_pool(
 
 
 async def _check_from_pool(connection: AsyncConnection[TupleRow]) -> None:
-    if not (_trusted(_used_at.get(connection)) and _silent(connection)):
+    if not _trusted(connection):
         await AsyncConnectionPool.check_connection(connection)
 
 
@@ -165,20 +166,21 @@ async def _given_back(connection: AsyncConnection[TupleRow]) -> None:
     without one it does so in the caller's, and a caller whose time runs out in that instant loses the connection to the
     pool for good.
     """
-    _used_at[connection] = time.monotonic()
+    _used_at[connection] = _now()
 
 
-_USED_AT = "used_at"
 _used_at: WeakKeyDictionary[AsyncConnection[TupleRow], float] = WeakKeyDictionary()
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # the first runs on while a machine is suspended
 
 
-def _trusted(used_at: float | None) -> bool:
-    return used_at is not None and time.monotonic() - used_at < TRUSTED_SECONDS
+def _now() -> float:
+    return time.clock_gettime(_CLOCK)
 
 
-def _silent(connection: AsyncConnection[TupleRow]) -> bool:
-    """Whether nothing has come over an idle connection: neither its end nor a word of the server."""
-    if connection.closed:
+def _trusted(connection: AsyncConnection[TupleRow]) -> bool:
+    """Whether it was in use a moment ago and nothing has come over it since: neither its end nor a word of the
+    server."""
+    if connection.closed or _now() - _used_at.get(connection, -math.inf) >= TRUSTED_SECONDS:
         return False
     waiting = select.poll()
     waiting.register(connection.fileno(), select.POLLIN)

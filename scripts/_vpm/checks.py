@@ -2,10 +2,11 @@
 
 A stage passes or fails; nothing is skipped silently. In CI (CI=true) a stage that cannot run here is a failure.
 
-Three lines run side by side. The tests of all chosen stages are one run of pytest, with more processes than there are
-cores where tests wait for blocks and timeouts; each takes a file at a time, the longest first. The tests in browsers
-are another run. The other programs run one after another and give way to the tests. What the second and third line say
-is shown as each of their parts ends. Every failed test is still a failure of its own stage.
+Two lines run side by side. The tests of all chosen stages are one run of pytest, with more processes than there are
+cores where tests wait for blocks and timeouts; each takes a file at a time, the longest first. In the other line the
+programs run one after another, giving way to the tests, and then the tests in browsers, a run of their own: by then the
+tests of the first line leave the cores idle a quarter of the time. What the second line says is shown as each of its
+parts ends. Every failed test is still a failure of its own stage.
 
 Tests with real processes share two cores with their neighbours and wait for real clocks. When only a few of a stage
 fail, those are run once more when all else has ended, alone: a defect fails again, a want of processor time does not.
@@ -130,15 +131,15 @@ def _run(chosen: Sequence[Stage], extra: Sequence[str]) -> list[StageResult]:
     looks: list[Look] = []
     alone = [stage for stage in tests if stage.apart]
     together = [stage for stage in tests if not stage.apart]
-    lines = [lambda: results.extend(_aside(stage) for stage in programs)]
-    if together:
-        lines += [lambda: looks.extend(_look_aside(stage, extra) for stage in alone)]
-    beside = [threading.Thread(target=line) for line in lines]
-    for line in beside:
-        line.start()
+
+    def line_beside() -> None:
+        results.extend(_aside(stage) for stage in programs)
+        looks.extend(_look_aside(stage, extra) for stage in alone if together)
+
+    beside = threading.Thread(target=line_beside)
+    beside.start()
     own = [first_look(together, extra)] if together else [first_look([stage], extra) for stage in alone]
-    for line in beside:
-        line.join()
+    beside.join()
     results += [one for look in (*own, *looks) for one in second_look(look, extra)]
     return sorted(results, key=lambda one: chosen.index(one.stage))
 
