@@ -67,7 +67,7 @@ def test_a_guard_and_its_theorem_stand(guard: Guard) -> None:
 def test_a_theorem_is_refuted_without_its_guard() -> None:
     """One of them in every run, so that a prover that always agrees is noticed."""
     prepare()
-    assert Copy().without(GUARDS[0]).result == REFUTED
+    assert Copy().without(GUARDS[0], PATIENCE).result == REFUTED
 
 
 @pytest.mark.skipif(not LONG, reason="VPM_TEST_LONG=1 takes out every guard; ./vpm prove --guards shows them")
