@@ -183,8 +183,8 @@ class ChainFollower:
     async def _backfill(self, first: int, last: int) -> None:
         begun = time.monotonic()
         rate, said = _Rate(begun), begun
-        async with aclosing(pages(self._fetcher, first, last, self._width)) as found:
-            async for page in found:
+        async with aclosing(pages(self._fetcher, first, last, self._width)) as history:
+            async for page in history:
                 started = time.perf_counter()
                 await self._append(page, durable=False)
                 metrics.STEP_SECONDS.labels(self.sources.name, "backfill").observe(time.perf_counter() - started)
@@ -324,9 +324,9 @@ class ChainFollower:
         """Every node must tell of the same fork; one that is behind, or on the old side, means: wait."""
         asked = [block.number for block in (fork.ancestor, fork.replaced) if block is not None]
         for node in self.node.opinions():
-            found = await self._hashes(node, asked)
-            ancestor = found.get(fork.ancestor.number) if fork.ancestor is not None else None
-            replaced = found.get(fork.replaced.number) if fork.replaced is not None else None
+            hashes = await self._hashes(node, asked)
+            ancestor = hashes.get(fork.ancestor.number) if fork.ancestor is not None else None
+            replaced = hashes.get(fork.replaced.number) if fork.replaced is not None else None
             if not confirms(fork, ancestor, replaced):
                 raise NodeFault(
                     f"The nodes of {self.sources.name} disagree on a reorganization at block {asked[-1]}; nothing is"
@@ -372,9 +372,9 @@ class ChainFollower:
         now = time.monotonic()
         if now - self._finalized_asked >= FINALIZED_SECONDS:
             self._finalized_asked = now
-            found = await self.node.finalized()
-            if found is not None and found <= head.number:
-                self._finalized = max(found, self._finalized or 0)
+            finalized = await self.node.finalized()
+            if finalized is not None and finalized <= head.number:
+                self._finalized = max(finalized, self._finalized or 0)
         async with self._pool.connection() as connection:
             await note_head(connection, self.sources.chain_id, head.number, head.timestamp, self._finalized)
         metrics.HEAD.labels(self.sources.name).set(head.number)

@@ -85,24 +85,24 @@ async def _rebuild(pool: Pool, _settings: Settings, chain: ChainSettings, source
 
 
 async def _audit(pool: Pool, settings: Settings, chain: ChainSettings, sources: Sources, *, anew: bool) -> bool:
-    def going_on(known: Progress) -> None:
-        print(f"{chain.name}: going on with the audit that began {known.began_at:%Y-%m-%d %H:%M} UTC, {_far(known)}")
+    def going_on(begun: Progress) -> None:
+        print(f"{chain.name}: going on with the audit that began {begun.began_at:%Y-%m-%d %H:%M} UTC, {_far(begun)}")
 
-    def progress(known: Progress) -> None:
-        print(f"\r{chain.name}: {_far(known)}", end="", flush=True)
+    def progress(reached: Progress) -> None:
+        print(f"\r{chain.name}: {_far(reached)}", end="", flush=True)
 
     async with ChainProvider(
         chain.rpc_urls, chain_id=sources.chain_id, timeout_seconds=settings.rpc_timeout_seconds
     ) as rpc:
         done = await audit(pool, ChainClient(rpc), sources, anew=anew, going_on=going_on, progress=progress)
-    found, one = done.found, done.first_block == done.last_block
+    comparison, one = done.comparison, done.first_block == done.last_block
     blocks = f"block {done.last_block}" if one else f"blocks {done.first_block} to {done.last_block}"
-    print(f"\r{chain.name}: {found.compared:,} numbers compared at {blocks}, {found.mismatches} mismatches")
-    for each in found.detail[:20]:
+    print(f"\r{chain.name}: {comparison.compared:,} numbers compared at {blocks}, {comparison.mismatches} mismatches")
+    for each in comparison.detail[:20]:
         where = f"{each['what']} {each['key']} {each['field']}"
         print(f"  {where}: table {each['ours']}, chain {each['chain']} at block {each['block']}")
-    return found.mismatches == 0
+    return comparison.mismatches == 0
 
 
-def _far(known: Progress) -> str:
-    return f"{known.comparison.compared:,} numbers compared, at {known.stage} from {known.place or 'the first'} on"
+def _far(point: Progress) -> str:
+    return f"{point.comparison.compared:,} numbers compared, at {point.stage} from {point.place or 'the first'} on"

@@ -18,16 +18,16 @@ from indexer.wire import WireLog
 
 def block_hashes(logs: Sequence[WireLog], first: int, last: int) -> dict[int, str]:
     """The blocks the logs say they are in; NodeFault for one outside the range, or with two hashes."""
-    found: dict[int, str] = {}
+    hashes: dict[int, str] = {}
     number_text, number, hash_text = "", -1, ""
     for log in logs:
         if log.block_number == number_text and log.block_hash == hash_text:
             continue
         number_text, hash_text = log.block_number, log.block_hash
         number = int(number_text, 16)
-        if log.removed or not first <= number <= last or found.setdefault(number, hash_text) != hash_text:
+        if log.removed or not first <= number <= last or hashes.setdefault(number, hash_text) != hash_text:
             raise NodeFault(f"A node's logs of blocks {first} to {last} contradict each other at block {number}.")
-    return found
+    return hashes
 
 
 def decode_logs(logs: Sequence[WireLog], sources: Sources, blocks: Mapping[int, BlockInfo]) -> list[LogRecord]:

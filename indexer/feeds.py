@@ -41,17 +41,17 @@ _PHASE_AGGREGATORS = "0x" + keccak(text="phaseAggregators(uint16)")[:4].hex()
 
 async def emitters_of(rpc: ChainProvider, proxies: Iterable[bytes]) -> dict[bytes, FeedRounds]:
     """For every address that announces rounds of one of the feeds: which feed, and which phase of it."""
-    found: dict[bytes, FeedRounds] = {}
+    emitters: dict[bytes, FeedRounds] = {}
     for proxy in proxies:
         if await _view(rpc, proxy, _AGGREGATOR) is None:
-            found[proxy] = FeedRounds(proxy)
+            emitters[proxy] = FeedRounds(proxy)
             continue
         current = int.from_bytes(await _view(rpc, proxy, _PHASE_ID) or b"\1")
         for phase in range(max(1, current - PHASES_BACK + 1), current + 1):
             answer = await _view(rpc, proxy, _PHASE_AGGREGATORS + phase.to_bytes(32).hex())
             if answer is not None and any(answer):
-                found[answer[-20:]] = FeedRounds(proxy, phase)
-    return found
+                emitters[answer[-20:]] = FeedRounds(proxy, phase)
+    return emitters
 
 
 async def _view(rpc: ChainProvider, to: bytes, data: str) -> bytes | None:
@@ -71,8 +71,8 @@ async def read_past(connection: Connection, node: ChainNode, sources: Sources, c
 
     Interrupted, it starts again and replaces what it wrote.
     """
-    known = await known_feeds(connection, sources.chain_id)
-    missing = [each for each, feed in sources.feeds.items() if known.get(each) != feed]
+    followed = await known_feeds(connection, sources.chain_id)
+    missing = [each for each, feed in sources.feeds.items() if followed.get(each) != feed]
     if not missing:
         return
     if cursor.number >= sources.start_block:
@@ -83,7 +83,7 @@ async def read_past(connection: Connection, node: ChainNode, sources: Sources, c
             await _write(connection, added, cursor, page)
     await connection.execute(
         "UPDATE chain_cursor SET sources = jsonb_set(sources, '{feeds}', %s) WHERE chain_id = %s",
-        (Jsonb(feeds_json({**known, **sources.feeds})), sources.chain_id),
+        (Jsonb(feeds_json({**followed, **sources.feeds})), sources.chain_id),
     )
 
 
@@ -91,11 +91,11 @@ async def _write(connection: Connection, added: Sources, cursor: Cursor, page: P
     span = (added.chain_id, page.first, page.end.number)
     async with connection.transaction():
         await begin_writing(connection, durable=False)
-        held = await connection.execute(
+        locked = await connection.execute(
             "SELECT FROM chain_cursor WHERE chain_id = %s AND number = %s AND hash IS NOT DISTINCT FROM %s FOR UPDATE",
             (cursor.chain_id, cursor.number, cursor.hash),
         )
-        if await held.fetchone() is None:
+        if await locked.fetchone() is None:
             raise CursorMoved(f"The cursor of chain {cursor.chain_id} is no longer at block {cursor.number}.")
         for block in page.blocks:
             row = await (

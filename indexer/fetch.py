@@ -95,12 +95,12 @@ class Fetcher:
         return await self._present(range(first, last + 1))
 
     async def _present(self, numbers: Sequence[int]) -> list[Header]:
-        found = []
+        headers = []
         for number, header in zip(numbers, await self.node.headers(numbers), strict=True):
             if header is None or header.number != number:
                 raise NodeFault(f"A node says it is past block {number}, but does not have it.")
-            found.append(header)
-        return found
+            headers.append(header)
+        return headers
 
     async def _blocks_of(self, logs: Sequence[WireLog], hashes: Mapping[int, str]) -> dict[int, BlockInfo]:
         """The blocks of logs: from what the logs say where that is all there is to know, else from headers."""
@@ -113,12 +113,12 @@ class Fetcher:
                     )
                     for text, time in times.items()
                 }
-        found = {}
+        blocks = {}
         for header in await self._present(sorted(hashes)):
             if header.hash != hashes[header.number]:
                 raise NodeFault(f"A node's logs of block {header.number} are of another block than its header.")
-            found[header.number] = header.info(self.sources.l1_blocks)
-        return found
+            blocks[header.number] = header.info(self.sources.l1_blocks)
+        return blocks
 
     # ---------------------------------------------------------------- logs
 
@@ -137,11 +137,11 @@ class Fetcher:
         logs = await self._ours_and_payments(first, last)
         if len(self.node.opinions()) > 1:
             logs = await self.witness.of_page(self._filters, first, last, logs)
-        found = []
+        authorizations = []
         for chosen in self._authorization_filters(self._payments_in(logs)):
             for node in self.node.opinions():
-                found += await node.logs(chosen, first, last)
-        return logs + merged(found)
+                authorizations += await node.logs(chosen, first, last)
+        return logs + merged(authorizations)
 
     async def _sampled(self, logs: Sequence[WireLog]) -> None:
         """Where no second node was asked for a page, some of its blocks are compared with their receipts."""
@@ -163,9 +163,9 @@ class Fetcher:
         async def ask(header: Header, transfers: list[WireLog]) -> list[WireLog]:
             async with gate:
                 filters = self._authorization_filters(transfers)
-                found = [log for chosen in filters for log in await self.node.logs_of_block(chosen, header.hash)]
-                proved = await self.witness.whole(header, filters, found)
-                return _of_block(found if proved is None else proved, header)
+                given = [log for chosen in filters for log in await self.node.logs_of_block(chosen, header.hash)]
+                proved = await self.witness.whole(header, filters, given)
+                return _of_block(given if proved is None else proved, header)
 
         parts = await asyncio.gather(*(ask(headers[int(number, 16)], some) for number, some in by_block.items()))
         return [log for part in parts for log in part]
@@ -209,10 +209,10 @@ class Fetcher:
         return bits is None or self.bloom.allows_ours(bits) or self.bloom.allows_payment(bits)
 
     async def _again(self, header: Header) -> list[WireLog]:
-        found = [log for chosen in self._filters for log in await self.node.logs_of_block(chosen, header.hash)]
-        if found:
+        logs = [log for chosen in self._filters for log in await self.node.logs_of_block(chosen, header.hash)]
+        if logs:
             metrics.SHORT_ANSWERS.labels(self.sources.name).inc()
-        return found
+        return logs
 
 
 def _of_block(logs: list[WireLog], header: Header) -> list[WireLog]:

@@ -60,11 +60,11 @@ async def _measure_tables(pool: Pool) -> None:
     while True:
         with contextlib.suppress(psycopg.Error, TimeoutError):
             async with pool.connection() as connection:
-                found = await connection.execute(_ROWS)
-                for table, rows in await found.fetchall():
+                estimates = await connection.execute(_ROWS)
+                for table, rows in await estimates.fetchall():
                     metrics.ROWS.labels(table).set(rows)
-                found = await connection.execute(_AUDITS)
-                for chain, mismatches, at in await found.fetchall():
+                audits = await connection.execute(_AUDITS)
+                for chain, mismatches, at in await audits.fetchall():
                     metrics.AUDIT_MISMATCHES.labels(chain).set(mismatches)
                     metrics.AUDITED.labels(chain).set(at)
         await asyncio.sleep(MEASURE_SECONDS)

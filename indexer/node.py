@@ -79,14 +79,14 @@ class RpcNode:
         return values(await self._rpc.batch(requests, _MAYBE_HEADER))
 
     async def logs(self, chosen: Filter, first: int, last: int) -> list[WireLog]:
-        found: list[WireLog] = await self._rpc.call(
+        logs: list[WireLog] = await self._rpc.call(
             "eth_getLogs", [{**chosen, "fromBlock": hex(first), "toBlock": hex(last)}], _LOGS
         )
-        return found
+        return logs
 
     async def logs_of_block(self, chosen: Filter, block_hash: str) -> list[WireLog]:
-        found: list[WireLog] = await self._rpc.call("eth_getLogs", [{**chosen, "blockHash": block_hash}], _LOGS)
-        return found
+        logs: list[WireLog] = await self._rpc.call("eth_getLogs", [{**chosen, "blockHash": block_hash}], _LOGS)
+        return logs
 
     async def receipt_logs(self, block_hash: str) -> list[WireLog] | None:
         if not self._has_receipts:

@@ -39,21 +39,21 @@ class _Stake:
     bet_hash: bytes
 
 
-async def tell(
+async def announce(
     connection: Connection, sources: Sources, logs: Sequence[LogRecord], hashes: Mapping[int, bytes]
 ) -> None:
     """Adds the events of some logs, in chain order, whose projections are stored. `hashes`: of their blocks."""
-    told = [each for each in logs if isinstance(each.event, TOLD)]
-    if not told:
+    announced = [each for each in logs if isinstance(each.event, TOLD)]
+    if not announced:
         return
-    markets = await named(connection, {each.event.market_id for each in told})
-    ended = [each.event.market_id for each in told if isinstance(each.event, ev.MarketDecided)]
+    markets = await named(connection, {each.event.market_id for each in announced})
+    ended = [each.event.market_id for each in announced if isinstance(each.event, ev.MarketDecided)]
     stakes = await _stakes_of(connection, ended)
     paid = await _stakes(
-        connection, [each.event.stake_id for each in told if isinstance(each.event, ev.Paid | ev.PayoutFailed)]
+        connection, [each.event.stake_id for each in announced if isinstance(each.event, ev.Paid | ev.PayoutFailed)]
     )
     drafts: list[Draft] = []
-    for each in told:
+    for each in announced:
         at = _Place(sources.chain_id, each, hashes[each.block])
         market = markets.get(each.event.market_id)
         if market is None:
@@ -104,9 +104,9 @@ def _ended(
 ) -> list[Draft]:
     """Each wallet first hears how the market ended, then of each of its stakes. Refunded stakes neither won nor lost;
     their payout says so."""
-    told = payloads.market_resolved(market, winner=winner, observed=observed, tx=at.log.tx, block=at.log.block)
+    resolved = payloads.market_resolved(market, winner=winner, observed=observed, tx=at.log.tx, block=at.log.block)
     wallets = dict.fromkeys(each.wallet for each in stakes)
-    drafts = [at.draft(EventType.MARKET_RESOLVED, wallet, told, market, None) for wallet in wallets]
+    drafts = [at.draft(EventType.MARKET_RESOLVED, wallet, resolved, market, None) for wallet in wallets]
     if winner is None or market.book.refunds(winner):
         return drafts
     for each in stakes:
@@ -145,13 +145,13 @@ _STAKE = "SELECT stake_id, market_id, wallet, outcome, amount, shares, bet_hash 
 
 async def _stakes_of(connection: Connection, markets: Sequence[bytes]) -> dict[bytes, list[_Stake]]:
     """Everything in the books of some markets: once settled they take no more."""
-    found: dict[bytes, list[_Stake]] = {}
+    stakes: dict[bytes, list[_Stake]] = {}
     if markets:
         query = f"{_STAKE} WHERE market_id = ANY(%s) AND outcome IS NOT NULL ORDER BY market_id, ordinal"
         for row in await (await connection.execute(query.encode(), (list(markets),))).fetchall():
             stake = _stake(row)
-            found.setdefault(stake.market, []).append(stake)
-    return found
+            stakes.setdefault(stake.market, []).append(stake)
+    return stakes
 
 
 async def _stakes(connection: Connection, ids: Sequence[int]) -> dict[int, _Stake]:

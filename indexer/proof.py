@@ -53,14 +53,14 @@ class Witness:
         nodes = self.node.opinions()
         if len(nodes) < 2:
             return None
-        found: list[WireLog] = []
+        logs: list[WireLog] = []
         for node in nodes:
             for chosen in filters:
                 try:
-                    found += await node.logs_of_block(chosen, header.hash)
+                    logs += await node.logs_of_block(chosen, header.hash)
                 except RpcError:
                     return None
-        return found
+        return logs
 
     async def receipts(self, block_hash: str) -> list[WireLog] | None:
         """Every log of a block, from its receipts; None when no node offers them."""
@@ -102,11 +102,11 @@ class Witness:
         """Compares a few blocks of a page with their receipts. NodeFault when one has more: from then on all are."""
         hashes = sorted({log.block_hash for log in logs})
         chosen = self._chance.sample(hashes, min(SAMPLED_BLOCKS, len(hashes)))
-        found = await asyncio.gather(*(self.receipts(block_hash) for block_hash in chosen))
-        for block_hash, receipts in zip(chosen, found, strict=True):
+        answers = await asyncio.gather(*(self.receipts(block_hash) for block_hash in chosen))
+        for block_hash, receipts in zip(chosen, answers, strict=True):
             given = [log for log in logs if log.block_hash == block_hash]
-            wanted = [log for log in receipts or () if any(chosen_by(log, each) for each in filters)]
-            if {_place(log) for log in wanted} - {_place(log) for log in given}:
+            proved = [log for log in receipts or () if any(chosen_by(log, each) for each in filters)]
+            if {_place(log) for log in proved} - {_place(log) for log in given}:
                 metrics.SHORT_ANSWERS.labels(self.chain).inc()
                 self.distrusts = True
                 raise NodeFault(
@@ -119,9 +119,9 @@ def chosen_by(log: WireLog, chosen: Filter) -> bool:
     addresses = chosen["address"]
     if log.address.lower() not in ([addresses] if isinstance(addresses, str) else addresses):
         return False
-    for position, wanted in enumerate(chosen["topics"]):
-        if wanted is not None and (
-            position >= len(log.topics) or log.topics[position] not in ([wanted] if isinstance(wanted, str) else wanted)
+    for position, topic in enumerate(chosen["topics"]):
+        if topic is not None and (
+            position >= len(log.topics) or log.topics[position] not in ([topic] if isinstance(topic, str) else topic)
         ):
             return False
     return True
@@ -129,12 +129,12 @@ def chosen_by(log: WireLog, chosen: Filter) -> bool:
 
 def merged(logs: Iterable[WireLog]) -> list[WireLog]:
     """Each log once; NodeFault when two nodes tell of different ones at the same place."""
-    found: dict[tuple[str, int], WireLog] = {}
+    by_place: dict[tuple[str, int], WireLog] = {}
     for log in logs:
-        other = found.setdefault(_place(log), log)
+        other = by_place.setdefault(_place(log), log)
         if (other.address.lower(), other.topics, other.data) != (log.address.lower(), log.topics, log.data):
             raise NodeFault(f"Two nodes tell of different logs {int(log.log_index, 16)} of block {log.block_number}.")
-    return list(found.values())
+    return list(by_place.values())
 
 
 def _place(log: WireLog) -> tuple[str, int]:

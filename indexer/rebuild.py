@@ -51,12 +51,12 @@ async def rebuild(pool: Pool, sources: Sources, progress: Callable[[int], None] 
     async with pool.connection() as connection, pool.connection() as reader, connection.transaction():
         await begin_writing(connection)
         await connection.execute(_PATIENT)
-        found = await connection.execute(
+        cursor = await connection.execute(
             "SELECT number, hash, coalesce(block_time, 0), coalesce(l1_block_number, 0) FROM chain_cursor"
             " WHERE chain_id = %s FOR UPDATE",
             (sources.chain_id,),
         )
-        row = await found.fetchone()
+        row = await cursor.fetchone()
         if row is None:
             raise CursorMoved(f"Chain {sources.chain_id} was never indexed: there is nothing to rebuild.")
         # Logs of feeds that are no longer followed are still history.
@@ -72,7 +72,7 @@ async def rebuild(pool: Pool, sources: Sources, progress: Callable[[int], None] 
             async for batch in batches:
                 await fold_logs(connection, sources.chain_id, sources.feeds, batch)
                 hashes = await hashes_of(connection, sources.chain_id, {each.block for each in batch})
-                await notices.tell(connection, sources, batch, hashes)
+                await notices.announce(connection, sources, batch, hashes)
                 folded += len(batch)
                 progress(folded)
         end = BlockInfo(row[0], row[1] or b"", row[2], row[3])

@@ -116,8 +116,8 @@ class Sources:
 
     def fingerprint(self) -> dict[str, str]:
         """The contracts a database is filled from; feeds may be added later, so they are not part of it."""
-        found = {role.value: hex_of(address) for role, address in self.contracts.items()}
-        return found | ({"token": hex_of(self.token)} if self.token is not None else {})
+        contracts = {role.value: hex_of(address) for role, address in self.contracts.items()}
+        return contracts | ({"token": hex_of(self.token)} if self.token is not None else {})
 
 
 def sources_of(deployment: Deployment, name: str, feeds: Mapping[bytes, FeedRounds] | None = None) -> Sources:

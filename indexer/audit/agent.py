@@ -195,10 +195,10 @@ async def _outcomes(scene: Scene, markets: list[Any]) -> dict[bytes, list[Any]]:
     """Each market's, in order."""
     keys = [(each.market_id,) for each in markets]
     rows = await rows_by_key(scene.connection, agent.OUTCOME, ("market_id",), keys)
-    found: dict[bytes, list[Any]] = {}
+    outcomes: dict[bytes, list[Any]] = {}
     for row in sorted(rows, key=lambda each: each.outcome):
-        found.setdefault(row.market_id, []).append(row)
-    return found
+        outcomes.setdefault(row.market_id, []).append(row)
+    return outcomes
 
 
 async def _books(scene: Scene, markets: list[Any]) -> dict[bytes, Book]:
@@ -255,9 +255,9 @@ async def _stakes_page(scene: Scene, after: Place | None) -> Place | None:
     if not rows:
         return None
     ids = sorted({row.market_id for row in rows})
-    found = await rows_by_key(scene.connection, agent.MARKET, ("market_id",), [(each,) for each in ids])
-    markets = {row.market_id: row for row in found}
-    books = await _books(scene, found)
+    market_rows = await rows_by_key(scene.connection, agent.MARKET, ("market_id",), [(each,) for each in ids])
+    markets = {row.market_id: row for row in market_rows}
+    books = await _books(scene, market_rows)
     scene.comparison.keys("agent market", books, ids)
     _check_ids(scene, markets, rows, after)
     there = [row for row in rows if row.market_id in books]
@@ -307,8 +307,7 @@ async def _views(scene: Scene, markets: dict[bytes, Any], books: dict[bytes, Boo
 async def _payments(scene: Scene, rows: list[Any]) -> None:
     """Each stake against the very authorization that paid for it, which `indexer.audit.shared` checks."""
     ids = [row.stake_id for row in rows]
-    found = await scene.rows(_PAYMENTS, (scene.sources.chain_id, ids))
-    payments = {stake_id: tuple(rest) for stake_id, *rest in found}
+    payments = {stake_id: tuple(rest) for stake_id, *rest in await scene.rows(_PAYMENTS, (scene.sources.chain_id, ids))}
     recipient = scene.sources.contracts[Role.WALLET]
     for row in rows:
         state, value, paid_to, in_time, stakes = payments[row.stake_id]

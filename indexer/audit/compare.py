@@ -52,8 +52,8 @@ class Comparison:
     def _differs(self, what: str, key: object, name: str, ours: Any, chain: Any) -> None:
         self.mismatches += 1
         if len(self.detail) < KEPT:
-            found = {"what": what, "key": key, "field": name, "ours": ours, "chain": chain, "block": self.block}
-            self.detail.append({word: _text(value) for word, value in found.items()})
+            mismatch = {"what": what, "key": key, "field": name, "ours": ours, "chain": chain, "block": self.block}
+            self.detail.append({word: _text(value) for word, value in mismatch.items()})
 
 
 def under_names(row: Any, *names: str) -> dict[str, Any]:

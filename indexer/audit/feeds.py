@@ -135,8 +135,8 @@ class _PoolFeed:
     async def holes(self, moments: set[int]) -> None:
         """What the contract has recorded of times that matter, and no row says so."""
         times = {grid_time(at, self._step) for at in moments}
-        found = await self._scene.rows(_KNOWN, (self._scene.sources.chain_id, self._feed, list(times)))
-        unknown = sorted(at for at in times - {at for (at,) in found} if at > 0)
+        rows = await self._scene.rows(_KNOWN, (self._scene.sources.chain_id, self._feed, list(times)))
+        unknown = sorted(at for at in times - {at for (at,) in rows} if at > 0)
         for start in range(0, len(unknown), READINGS_AT_ONCE):
             some = unknown[start : start + READINGS_AT_ONCE]
             answers = await self._scene.read(*(self._contract.call("qualityOf", at) for at in some))

@@ -71,7 +71,7 @@ class AuditReport:
     began_at: datetime
     first_block: int
     last_block: int
-    found: Comparison
+    comparison: Comparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +99,15 @@ async def audit(
     sources: Sources,
     *,
     anew: bool = False,
-    going_on: Callable[[Progress], None] = lambda _known: None,
-    progress: Callable[[Progress], None] = lambda _known: None,
+    going_on: Callable[[Progress], None] = lambda _so_far: None,
+    progress: Callable[[Progress], None] = lambda _so_far: None,
 ) -> AuditReport:
     """Goes on with the audit that was stopped last, of which `going_on` is told, or begins one; `progress` is told how
     far it is after each page. What was found is kept in `chain_audit`."""
     async with pool.connection() as connection, _transaction_each(connection), _alone(connection, sources):
         await connection.execute(_FORGET, {"chain": sources.chain_id, "anew": anew, "old": GOES_ON_FOR})
-        if known := await _progress(connection, sources, [stage.name for stage in stages_of(sources)]):
-            going_on(known)
+        if stopped := await _progress(connection, sources, [stage.name for stage in stages_of(sources)]):
+            going_on(stopped)
         tries = 0
         while True:
             try:
@@ -137,31 +137,31 @@ async def compare(connection: Connection, client: ChainClient, sources: Sources)
 
 
 async def _next_page(
-    connection: Connection, client: ChainClient, sources: Sources, tell: Callable[[Progress], None]
+    connection: Connection, client: ChainClient, sources: Sources, progress: Callable[[Progress], None]
 ) -> AuditReport | None:
     """Compares a page and keeps how far that is, or neither; the report after the last one."""
     stages = {stage.name: stage for stage in stages_of(sources)}
     names = list(stages)
     async with connection.transaction():
         await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        known = await _progress(connection, sources, names)
-        scene = await _scene(connection, client, sources, known.comparison if known else Comparison())
-        if known is None:
+        so_far = await _progress(connection, sources, names)
+        scene = await _scene(connection, client, sources, so_far.comparison if so_far else Comparison())
+        if so_far is None:
             await connection.execute("DELETE FROM chain_audit_progress WHERE chain_id = %s", (sources.chain_id,))
             await connection.execute(_START, (sources.chain_id, names[0], scene.number))
-            known = await _progress(connection, sources, names)
-            assert known is not None
-        place = await stages[known.stage].page(scene, known.place)
-        now_at = known.stage
+            so_far = await _progress(connection, sources, names)
+            assert so_far is not None
+        place = await stages[so_far.stage].page(scene, so_far.place)
+        now_at = so_far.stage
         if place is None:
-            following = names[names.index(known.stage) + 1 :]
+            following = names[names.index(so_far.stage) + 1 :]
             if not following:
-                return await _finish(scene, known)
+                return await _finish(scene, so_far)
             now_at = following[0]
-        found = scene.comparison
-        kept = (Jsonb(place), found.compared, found.mismatches, Jsonb(found.detail))
+        comparison = scene.comparison
+        kept = (Jsonb(place), comparison.compared, comparison.mismatches, Jsonb(comparison.detail))
         await connection.execute(_KEEP, (now_at, *kept, sources.chain_id))
-    tell(Progress(now_at, place, known.first_block, found, known.began_at))
+    progress(Progress(now_at, place, so_far.first_block, comparison, so_far.began_at))
     return None
 
 
@@ -176,12 +176,12 @@ async def _progress(connection: Connection, sources: Sources, stages: list[str])
     return Progress(stage, place, first_block, Comparison(compared, mismatches, detail), began_at)
 
 
-async def _finish(scene: Scene, known: Progress) -> AuditReport:
-    found, chain_id = scene.comparison, scene.sources.chain_id
-    values = (chain_id, known.began_at, known.first_block, scene.number, scene.digest)
-    await scene.connection.execute(_FINISH, (*values, found.compared, found.mismatches, Jsonb(found.detail)))
+async def _finish(scene: Scene, so_far: Progress) -> AuditReport:
+    result, chain_id = scene.comparison, scene.sources.chain_id
+    values = (chain_id, so_far.began_at, so_far.first_block, scene.number, scene.digest)
+    await scene.connection.execute(_FINISH, (*values, result.compared, result.mismatches, Jsonb(result.detail)))
     await scene.connection.execute("DELETE FROM chain_audit_progress WHERE chain_id = %s", (chain_id,))
-    return AuditReport(known.began_at, known.first_block, scene.number, found)
+    return AuditReport(so_far.began_at, so_far.first_block, scene.number, result)
 
 
 @asynccontextmanager

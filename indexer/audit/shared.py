@@ -111,8 +111,8 @@ async def _logs_page(scene: Scene, after: Place | None) -> Place | None:
     has no end: a row may stand behind the last log."""
     block, index = after or (-1, -1)
     values: dict[str, Any] = {"chain": scene.sources.chain_id, "block": block, "index": index, "some": LOGS_AT_ONCE}
-    found = await scene.rows(_LAST_OF_LOGS, values)
-    last = tuple(found[0]) if found else _AFTER_ALL
+    page_end = await scene.rows(_LAST_OF_LOGS, values)
+    last = tuple(page_end[0]) if page_end else _AFTER_ALL
     values |= {"last_block": last[0], "last_index": last[1]}
     if Role.TOKEN in scene.contracts:
         topics = [AUTHORIZATION_USED.topic, AUTHORIZATION_CANCELED.topic]
@@ -123,7 +123,7 @@ async def _logs_page(scene: Scene, after: Place | None) -> Place | None:
         missing = await scene.rows(_in_range(_MISSING, table), {**values, "topics": [topic]})
         scene.comparison.keys(what, [], missing)
         scene.comparison.keys(what, await scene.rows(_in_range(_BASELESS, table), values), [])
-    return list(last) if found else None
+    return list(last) if page_end else None
 
 
 _TABLES_OF_FEEDS = {"AnswerUpdated": ("round", oracle_round.name), "ReadingMeasured": ("measure", oracle_measure.name)}
@@ -144,8 +144,8 @@ async def _authorizations_page(scene: Scene, after: Place | None) -> Place | Non
         return None
     key = ("chain_id", "block_number", "log_index")
     place = [chain_id, *(after or (-1, -1))]
-    found = await rows_after(scene.connection, AUTHORIZATION, key, place, AUTHORIZATIONS_AT_ONCE)
-    rows = [row for row in found if row.chain_id == chain_id]
+    page = await rows_after(scene.connection, AUTHORIZATION, key, place, AUTHORIZATIONS_AT_ONCE)
+    rows = [row for row in page if row.chain_id == chain_id]
     if not rows:
         return None
     spent = await scene.read(

@@ -153,11 +153,11 @@ async def _positions_page(scene: Scene, after: Place | None) -> Place | None:
         return None
     await _check_order(scene, rows)
     ids = sorted({row.market_id for row in rows})
-    found = await rows_by_key(scene.connection, stock.MARKET, ("market_id",), [(each,) for each in ids])
-    markets = {row.market_id: market_of(row) for row in found}
+    market_rows = await rows_by_key(scene.connection, stock.MARKET, ("market_id",), [(each,) for each in ids])
+    markets = {row.market_id: market_of(row) for row in market_rows}
     needed = {(row.market_id, row.vintage) for row in rows}
-    found = await rows_by_key(scene.connection, stock.VINTAGE, ("market_id", "vintage"), sorted(needed))
-    vintages = {(row.market_id, row.vintage): vintage_of(row) for row in found}
+    vintage_rows = await rows_by_key(scene.connection, stock.VINTAGE, ("market_id", "vintage"), sorted(needed))
+    vintages = {(row.market_id, row.vintage): vintage_of(row) for row in vintage_rows}
     scene.comparison.keys("market", markets, ids)
     scene.comparison.keys("vintage", vintages, needed)
     whole_rows = [row for row in rows if row.market_id in markets and (row.market_id, row.vintage) in vintages]
@@ -186,8 +186,8 @@ async def _ahead_of(scene: Scene, rows: list[Any]) -> dict[tuple[int, int, int],
     first = rows[0]
     market = first.position_id >> 32
     vintages = list({row.vintage for row in rows if row.position_id >> 32 == market})
-    found = await scene.rows(_AHEAD, (market << 32, first.position_id, first.market_id, vintages))
-    return {(first.market_id, vintage, outcome): int(offered) for vintage, outcome, offered in found}
+    earlier = await scene.rows(_AHEAD, (market << 32, first.position_id, first.market_id, vintages))
+    return {(first.market_id, vintage, outcome): int(offered) for vintage, outcome, offered in earlier}
 
 
 def _position(scene: Scene, market: VestedMarket, position: Position, vintage: Vintage, answers: list[Any]) -> None:

@@ -369,11 +369,11 @@ def _slug(document: dict[str, Any] | None, key: bytes) -> str | None:
 def _document(metadata: str) -> dict[str, Any] | None:
     """The metadata as a JSON object, or None; anybody with the lister's key may have written anything."""
     try:
-        found = orjson.loads(metadata)
+        document = orjson.loads(metadata)
     except orjson.JSONDecodeError:
         return None
     # jsonb takes no NUL, which an escape may have smuggled past the text.
-    return found if isinstance(found, dict) and "\\u0000" not in metadata else None
+    return document if isinstance(document, dict) and "\\u0000" not in metadata else None
 
 
 def _require(log: LogRecord, holds: bool, otherwise: str) -> None:

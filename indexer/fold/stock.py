@@ -345,9 +345,8 @@ class StockFold:
 
     def _vintage_of(self, position: Any) -> Vintage:
         key = position.market_id, position.vintage
-        found = self._matched.get(key)
-        if found is not None:
-            return found
+        if (matched := self._matched.get(key)) is not None:
+            return matched
         row = self._vintages.get(key)
         if row is None:
             raise mirror.Diverged(f"position {position.position_id} is of a vintage nobody entered")
@@ -356,8 +355,8 @@ class StockFold:
             pending = self._state(position.market_id).value().vintage
             assert pending is not None
             return pending
-        found = self._matched[key] = vintage_of(row)
-        return found
+        matched = self._matched[key] = vintage_of(row)
+        return matched
 
     def _write_vintage(self, row: Any, vintage: Vintage) -> None:
         assert vintage.accepted is not None

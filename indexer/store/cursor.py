@@ -49,17 +49,17 @@ async def open_cursor(connection: Connection, sources: Sources) -> Cursor:
             "UPDATE chain_cursor SET sources = jsonb_set(sources, '{observed}', %s) WHERE chain_id = %s",
             (Jsonb({feed.hex(): key for feed, key in sources.observed.items()}), sources.chain_id),
         )
-        found = await (
+        row = await (
             await connection.execute(
                 "SELECT start_block, number, hash, finalized_number, sources FROM chain_cursor"
                 " WHERE chain_id = %s FOR UPDATE",
                 (sources.chain_id,),
             )
         ).fetchone()
-        assert found is not None
-        start_block, number, digest, finalized, known = found
+        assert row is not None
+        start_block, number, digest, finalized, filled_from = row
         if start_block != sources.start_block or any(
-            known[role] != ours for role, ours in sources.fingerprint().items() if role in known
+            filled_from[role] != ours for role, ours in sources.fingerprint().items() if role in filled_from
         ):
             raise OtherSources(
                 f"The database holds what chain {sources.chain_id} ({sources.name}) said of other contracts than those"
@@ -76,11 +76,11 @@ def feeds_json(feeds: Mapping[bytes, FeedRounds]) -> dict[str, list[str | int | 
 
 async def known_feeds(connection: Connection, chain_id: int) -> dict[bytes, FeedRounds]:
     """Every emitter the tables hold rounds of, also such as are no longer followed."""
-    found = await connection.execute("SELECT sources->'feeds' FROM chain_cursor WHERE chain_id = %s", (chain_id,))
-    row = await found.fetchone()
-    known = row[0] if row is not None and row[0] is not None else {}
+    cursor = await connection.execute("SELECT sources->'feeds' FROM chain_cursor WHERE chain_id = %s", (chain_id,))
+    row = await cursor.fetchone()
+    feeds = row[0] if row is not None and row[0] is not None else {}
     return {
-        bytes.fromhex(emitter): FeedRounds(bytes.fromhex(proxy), phase) for emitter, (proxy, phase) in known.items()
+        bytes.fromhex(emitter): FeedRounds(bytes.fromhex(proxy), phase) for emitter, (proxy, phase) in feeds.items()
     }
 
 

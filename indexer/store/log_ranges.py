@@ -27,8 +27,7 @@ async def make_ranges(connection: Connection, chain_id: int, first: int, last: i
     """
     for number in range(first // BLOCKS, last // BLOCKS + 2):
         name = range_name(chain_id, number)
-        found = await connection.execute("SELECT to_regclass(%s) IS NOT NULL", (name,))
-        row = await found.fetchone()
+        row = await (await connection.execute("SELECT to_regclass(%s) IS NOT NULL", (name,))).fetchone()
         assert row is not None
         if row[0]:
             continue

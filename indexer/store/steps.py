@@ -58,7 +58,7 @@ async def append(
         await writing
         changed = await folding.store(connection)
         await warn_of_unpaid(connection, sources, page.logs)
-        await notices.tell(connection, sources, page.logs, page.hashes)
+        await notices.announce(connection, sources, page.logs, page.hashes)
         await notify(connection, Channel.CHAIN_INDEXED, payload(sources, page.end, changed))
     return moved
 
@@ -109,7 +109,7 @@ async def mend(
         alone = await fold_logs(connection, chain_id, sources.feeds, [log for log in missing if log.entity is None])
         changed.feeds |= alone.feeds
         _mark(changed, entities)
-        await notices.tell(connection, sources, missing, page.hashes)
+        await notices.announce(connection, sources, missing, page.hashes)
         await notify(connection, Channel.CHAIN_INDEXED, payload(sources, page.end, changed, everything=True))
 
 

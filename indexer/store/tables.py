@@ -45,7 +45,7 @@ def _type_name(kind: Any) -> LiteralString:
         return _type_name(kind.impl)
     if isinstance(kind, sa.ARRAY):
         return _type_name(kind.item_type) + "[]"
-    return next(name for known, name in _POSTGRES_TYPES if isinstance(kind, known))
+    return next(name for column_type, name in _POSTGRES_TYPES if isinstance(kind, column_type))
 
 
 _BY_KEY = (

@@ -175,8 +175,8 @@ async def test_pages_of_two_rows_find_what_one_page_finds(history: History, monk
     audit_in_pages_of(2, monkeypatch)
     pages: list[str] = []
     small = await history.audit(progress=lambda known: pages.append(known.stage))
-    assert small.found.detail == large.found.detail
-    assert large.found.mismatches == small.found.mismatches > 5
+    assert small.comparison.detail == large.comparison.detail
+    assert large.comparison.mismatches == small.comparison.mismatches > 5
     ((stakes, authorizations),) = await history.rows(
         "SELECT (SELECT count(*) FROM agent_stake), (SELECT count(*) FROM token_authorization)"
     )
@@ -206,8 +206,8 @@ async def test_what_is_stopped_too_long_ago_or_rebuilt_or_unwanted_begins_anew(
     async def finish(**how: Any) -> AuditReport:
         resumed.clear()
         done = await history.audit(going_on=lambda known: resumed.append(known.stage), **how)
-        assert done.found.compared == whole.found.compared
-        assert done.found.mismatches == 0, done.found.detail
+        assert done.comparison.compared == whole.comparison.compared
+        assert done.comparison.mismatches == 0, done.comparison.detail
         return done
 
     await stop_in(history, "authorizations")
@@ -232,7 +232,7 @@ async def test_what_is_stopped_too_long_ago_or_rebuilt_or_unwanted_begins_anew(
     later = [each for each in stages_of(history.sources) if each.name != "authorizations"]
     monkeypatch.setattr(run, "stages_of", lambda _sources: later)  # a version that knows no such stage
     resumed.clear()
-    assert (await history.audit(going_on=lambda known: resumed.append(known.stage))).found.mismatches == 0
+    assert (await history.audit(going_on=lambda known: resumed.append(known.stage))).comparison.mismatches == 0
     assert resumed == []
 
 
@@ -259,4 +259,4 @@ async def test_a_block_that_is_taken_back_meanwhile_is_no_mismatch(
     await asyncio.sleep(0)
     await history.follower.catch_up()
     done = await going_on
-    assert done.found.mismatches == 0, done.found.detail
+    assert done.comparison.mismatches == 0, done.comparison.detail

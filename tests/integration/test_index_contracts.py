@@ -58,7 +58,7 @@ async def indexed(url: str, running: RunningChain) -> AsyncIterator[tuple[ChainP
 
 
 async def check(pool: Pool, rpc: ChainProvider, sources: Sources) -> Comparison:
-    found = (await audit(pool, ChainClient(rpc), sources)).found
+    found = (await audit(pool, ChainClient(rpc), sources)).comparison
     assert found.mismatches == 0, found.detail
     return found
 

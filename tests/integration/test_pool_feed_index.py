@@ -54,7 +54,7 @@ def played(local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 async def audited(pool: Pool, rpc: ChainProvider, sources: Sources) -> list[dict[str, str]]:
-    found = (await audit(pool, ChainClient(rpc), sources)).found
+    found = (await audit(pool, ChainClient(rpc), sources)).comparison
     return found.detail
 
 

@@ -112,7 +112,7 @@ class Judge(ABC, Generic[T, B]):
         deployment = self.truth.deployment
         provider = ChainProvider((chain_url,), chain_id=deployment.chain_id, timeout_seconds=5)
         async with provider as rpc, make_pool(os.environ["DATABASE_URL"], size=2) as pool:
-            comparison = (await audit(pool, ChainClient(rpc), sources_of(deployment, self.chain))).found
+            comparison = (await audit(pool, ChainClient(rpc), sources_of(deployment, self.chain))).comparison
         self.judgement.counts["facts audited"] = comparison.compared
         if comparison.mismatches:
             self.judgement.against(AUDIT, f"{comparison.mismatches} mismatches: {comparison.detail}")

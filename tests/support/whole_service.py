@@ -207,17 +207,17 @@ async def assert_index_equals_the_contracts(rig: Rig) -> None:
         ChainProvider((rig.chains["stock"].url,), chain_id=sources.chain_id) as rpc,
         make_pool(rig.database_url, size=2) as pool,
     ):
-        first = (await audit(pool, ChainClient(rpc), sources)).found
+        first = (await audit(pool, ChainClient(rpc), sources)).comparison
         assert first.mismatches == 0, first.detail[:5]
         await rebuild(pool, sources)
-        second = (await audit(pool, ChainClient(rpc), sources)).found
+        second = (await audit(pool, ChainClient(rpc), sources)).comparison
         assert (second.mismatches, second.compared) == (0, first.compared), second.detail[:5]
         print(f"{first.compared} numbers compared with the contracts, before and after a rebuild: 0 mismatches")
         rig.rows(
             "UPDATE stock_position SET offered = offered + 1 WHERE position_id = "
             "(SELECT position_id FROM stock_position ORDER BY random() LIMIT 1) RETURNING 1"
         )
-        tampered = (await audit(pool, ChainClient(rpc), sources)).found
+        tampered = (await audit(pool, ChainClient(rpc), sources)).comparison
         assert tampered.mismatches > 0
 
 
