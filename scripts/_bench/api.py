@@ -99,17 +99,17 @@ async def _compare(service: StockService, path: str, folder: Path) -> dict[str, 
     }
 
 
-async def _memory(service: StockService, wanted: int) -> dict[str, Any]:
+async def _memory(service: StockService, requests: int) -> dict[str, Any]:
     """Resident memory of the API process while it answers so many requests, at every tenth of them."""
     pid = _program_of(service.running["api"])
     samples = []
     started = time.perf_counter()
     for step in range(MEMORY_STEPS):
         path = PATHS[step % len(PATHS)]
-        await load(service.port, path, wanted // MEMORY_STEPS, connections=CONNECTIONS)
+        await load(service.port, path, requests // MEMORY_STEPS, connections=CONNECTIONS)
         samples.append(resident_mb(pid))
     return {
-        "requests": wanted,
+        "requests": requests,
         "seconds": time.perf_counter() - started,
         "resident_mb": samples,
         "grown_mb": samples[-1] - max(samples[:3]),
@@ -145,12 +145,12 @@ def _print(figures: dict[str, Any]) -> bool:
 @contextmanager
 def busy_service(folder: Path) -> Iterator[StockService]:
     """The stock surface with a dozen markets and some hundred bets; indexer and API run."""
-    known = genesis()
-    with database(folder, UNSAFE_BUT_FAST) as url, chain(known, "stock", folder / "anvil.log") as running:
+    saved = genesis()
+    with database(folder, UNSAFE_BUT_FAST) as url, chain(saved, "stock", folder / "anvil.log") as running:
         stock = StockChain.on(running.url, running.deployment)
         _live(stock)
         stock.ask("evm_setIntervalMining", 1)
-        with stock_service(stock, url, known.deployments, folder, VPM_TRUST_PROXY="0") as service:
+        with stock_service(stock, url, saved.deployments, folder, VPM_TRUST_PROXY="0") as service:
             service.start("indexer", "api")
             wait_for_markets(service.url)
             yield service

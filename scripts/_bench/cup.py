@@ -139,11 +139,11 @@ async def _board(database_url: str, port: int, folder: Path) -> dict[str, dict[s
         "own rank": lambda: f"{path}?wallet={anybody()}",
         "own rank of the week": lambda: f"{path}?week={week}&wallet={anybody()}",
     }
-    found = {}
+    figures = {}
     for name, url in asked.items():
         await _load(port, [url() for _ in range(WARM_UP)], folder)
-        found[name] = _figures(await _load(port, [url() for _ in range(READS)], folder))
-    return found
+        figures[name] = _figures(await _load(port, [url() for _ in range(READS)], folder))
+    return figures
 
 
 async def _trades(database_url: str, port: int, folder: Path) -> dict[str, float]:
@@ -221,8 +221,8 @@ async def _bet(connection: Connection, live: RouletteRound, names: list[str]) ->
         )
 
 
-def _figures(found: LoadResult) -> dict[str, float]:
-    return {"p50_ms": round(found.p50_ms, 2), "p99_ms": round(found.p99_ms, 2), "per_second": round(found.rate)}
+def _figures(load: LoadResult) -> dict[str, float]:
+    return {"p50_ms": round(load.p50_ms, 2), "p99_ms": round(load.p99_ms, 2), "per_second": round(load.rate)}
 
 
 async def _load(port: int, lines: list[str], folder: Path, *path: str) -> LoadResult:
@@ -288,9 +288,9 @@ async def _timed(work: Callable[[], Awaitable[None]], times: int, workers: int) 
     return {"p50_ms": round(cuts[49], 2), "p99_ms": round(cuts[98], 2), "per_second": round(times / seconds)}
 
 
-def _row(name: str, found: dict[str, float], bare: dict[str, float] | None = None) -> str:
-    ratio = "" if bare is None else f"{found['per_second'] / bare['per_second']:.0%}"
-    return f"{name:<34}{found['per_second']:>10,}{found['p50_ms']:>10}{found['p99_ms']:>10}{ratio:>10}"
+def _row(name: str, figures: dict[str, float], bare: dict[str, float] | None = None) -> str:
+    ratio = "" if bare is None else f"{figures['per_second'] / bare['per_second']:.0%}"
+    return f"{name:<34}{figures['per_second']:>10,}{figures['p50_ms']:>10}{figures['p99_ms']:>10}{ratio:>10}"
 
 
 def main(json_path: Path | None = None) -> int:
@@ -299,42 +299,42 @@ def main(json_path: Path | None = None) -> int:
         database(folder) as url,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,  # what the daemon runs on
     ):
-        found = runner.run(_measure(url, folder))
-    worst = max(each["p99_ms"] for each in found["board"].values())
+        measured = runner.run(_measure(url, folder))
+    worst = max(each["p99_ms"] for each in measured["board"].values())
     print(f"{'':<34}{'a second':>10}{'p50, ms':>10}{'p99, ms':>10}{'of bare':>10}")
-    for name, each in found["board"].items():
-        print(_row(f"board, {name}", each, found["bare board"]))
-    print(_row("bare query of the first 50", found["bare board"]))
-    print(_row("signed trades, 64 at once", found["trades"], found["bare trades"]))
-    print(_row("bare ledger transactions", found["bare trades"]))
+    for name, each in measured["board"].items():
+        print(_row(f"board, {name}", each, measured["bare board"]))
+    print(_row("bare query of the first 50", measured["bare board"]))
+    print(_row("signed trades, 64 at once", measured["trades"], measured["bare trades"]))
+    print(_row("bare ledger transactions", measured["bare trades"]))
     print(f"The board's p99 is {worst} ms at worst with {WALLETS:,} wallets; target under {TARGET_MS:g} ms.")
     ratios = {
         **{
-            f"board, {name}, rate / bare query": each["per_second"] / found["bare board"]["per_second"]
-            for name, each in found["board"].items()
+            f"board, {name}, rate / bare query": each["per_second"] / measured["bare board"]["per_second"]
+            for name, each in measured["board"].items()
         },
-        "signed trades, rate / bare ledger": found["trades"]["per_second"] / found["bare trades"]["per_second"],
-        "a round, time / bare rows": found["round_ms"] / found["bare_round_ms"],
+        "signed trades, rate / bare ledger": measured["trades"]["per_second"] / measured["bare trades"]["per_second"],
+        "a round, time / bare rows": measured["round_ms"] / measured["bare_round_ms"],
     }
-    keep(json_path, {**found, "wallets": WALLETS, "target_ms": TARGET_MS, "ratios": ratios})
-    least = min(TARGET_OF_BARE * found["bare trades"]["per_second"], TARGET_TRADES)
-    trades = found["trades"]
+    keep(json_path, {**measured, "wallets": WALLETS, "target_ms": TARGET_MS, "ratios": ratios})
+    least = min(TARGET_OF_BARE * measured["bare trades"]["per_second"], TARGET_TRADES)
+    trades = measured["trades"]
     print(
         f"Trades: {trades['per_second']:,} a second, target {least:,.0f}; "
         f"p99 {trades['p99_ms']} ms, target {TARGET_TRADES_MS:g} ms."
     )
-    slowest = min(found["board"][name]["per_second"] for name in ("own rank", "own rank of the week"))
-    ranks = slowest / found["bare board"]["per_second"]
+    slowest = min(measured["board"][name]["per_second"] for name in ("own rank", "own rank of the week"))
+    ranks = slowest / measured["bare board"]["per_second"]
     print(f"Own ranks at {ranks:.0%} of the bare query; target {TARGET_RANKS:.0%}.")
     print(
-        f"A round of {BETTORS * BETS_EACH:,} bets: {found['round_ms']} ms at worst, target {TARGET_ROUND_MS:g} ms; "
-        f"as many bare rows {found['bare_round_ms']} ms."
+        f"A round of {BETTORS * BETS_EACH:,} bets: {measured['round_ms']} ms at worst, target {TARGET_ROUND_MS:g} ms; "
+        f"as many bare rows {measured['bare_round_ms']} ms."
     )
     good = (
         worst < TARGET_MS
         and ranks >= TARGET_RANKS
         and trades["per_second"] >= least
         and trades["p99_ms"] <= TARGET_TRADES_MS
-        and found["round_ms"] <= TARGET_ROUND_MS
+        and measured["round_ms"] <= TARGET_ROUND_MS
     )
     return 0 if good else 1

@@ -57,16 +57,16 @@ class ReaderCrowd:
     def __init__(self) -> None:
         self.opened = 0
         self.times: list[float] = []
-        self._wanted = 0
+        self._count = 0
         self._all = asyncio.Event()
 
     def expect(self, count: int) -> None:
-        self.times, self._wanted = [], count
+        self.times, self._count = [], count
         self._all.clear()
 
     def arrived(self, at: float) -> None:
         self.times.append(at)
-        if len(self.times) >= self._wanted:
+        if len(self.times) >= self._count:
             self._all.set()
 
     async def everybody(self) -> None:
@@ -166,14 +166,14 @@ def main(json_path: Path | None = None) -> int:
         api = start_process(plan, folder / "api.log")
         try:
             wait_until(ready.exists, api, READY_SECONDS, "the API")
-            found = asyncio.run(_measure(url, port, int(json.loads(ready.read_text())["pid"])))
+            measured = asyncio.run(_measure(url, port, int(json.loads(ready.read_text())["pid"])))
         finally:
             api.stop()
-    streams, idle, each = found["streams"], found["idle_mb"], found["kb_each"]
+    streams, idle, each = measured["streams"], measured["idle_mb"], measured["kb_each"]
     times = ("to_half_ms", "to_all_ms", "to_all_worst_ms", "bare_to_all_ms")
-    half, everyone, worst, bare = (found[name] for name in times)
+    half, everyone, worst, bare = (measured[name] for name in times)
     print(f"{streams:,} idle streams: {idle} MB, {each} kB each; target {TARGET_MB:g} MB")
     print(f"an event reaches half of them in {half} ms, all in {everyone} ms (medians of {EVENTS}; worst {worst} ms)")
     print(f"bare sockets: {bare} ms; target {TARGET_MS:g} ms to all")
-    keep(json_path, {**found, "ratios": {"an event to all, time / bare sockets": everyone / bare}})
-    return 0 if found["idle_mb"] < TARGET_MB and found["to_all_ms"] < TARGET_MS else 1
+    keep(json_path, {**measured, "ratios": {"an event to all, time / bare sockets": everyone / bare}})
+    return 0 if measured["idle_mb"] < TARGET_MB and measured["to_all_ms"] < TARGET_MS else 1

@@ -112,12 +112,12 @@ def main(json_path: Path | None) -> int:
 
 def _ratios(measured: Mapping[str, tuple[int, int]]) -> dict[str, float]:
     """Of what the best known takes for the same calls, and of what ours may take at most."""
-    known = [(measured[row.what][0], int(row.known_best.replace(",", ""))) for row in ROWS if _compares(row, measured)]
+    best = [(measured[row.what][0], int(row.known_best.replace(",", ""))) for row in ROWS if _compares(row, measured)]
     limited = [(measured[row.what][0], row.limit) for row in ROWS if row.what in measured]
     return {
         name: statistics.geometric_mean(ours / other for ours, other in pairs)
         for name, pairs in (
-            ("gas / best known, mean of the calls it has", known),
+            ("gas / best known, mean of the calls it has", best),
             ("gas / the limits, mean of all", limited),
         )
         if pairs
@@ -141,8 +141,8 @@ def lay_out_build() -> None:
         asyncio.run(contracts.compile_all())
     shutil.rmtree(BUILD, ignore_errors=True)
     BUILD.mkdir(parents=True)
-    for name, known in contracts.compiled_contracts().items():
-        code = (known.get("deploymentBytecode") or {}).get("bytecode")
+    for name, artifact in contracts.compiled_contracts().items():
+        code = (artifact.get("deploymentBytecode") or {}).get("bytecode")
         if code:
             (BUILD / f"{name}.json").write_text(json.dumps({"bytecode": {"object": code}}))
 

@@ -235,20 +235,20 @@ async def _blocks(service: Service, stop: asyncio.Event) -> None:
                 await asyncio.to_thread(next_block, connection, BASE_CHAIN, _AGENT_CHANGE)
                 row = connection.execute("SELECT number FROM chain_cursor WHERE chain_id = %s", (BASE_CHAIN,))
                 number = (row.fetchone() or (0,))[0]
-                told = time.perf_counter()
+                written = time.perf_counter()
                 while True:
                     async with session.get(path) as response:
                         body = await response.json()
                     if body["meta"]["freshness"]["block"] >= number:
                         break
                     await asyncio.sleep(0.002)
-                service.seen_ms.append((time.perf_counter() - told) * 1e3)
+                service.seen_ms.append((time.perf_counter() - written) * 1e3)
                 await asyncio.sleep(max(0.0, BLOCK_SECONDS - (time.perf_counter() - began)))
 
 
 async def _soak(service: Service, hours: int) -> list[float]:
     """The memory after each hour of blocks, MB."""
-    found = []
+    memory = []
     rng = random.Random("soak")
     with psycopg.connect(conninfo(service.url), autocommit=True) as connection:
         async with aiohttp.ClientSession(service.origin) as session:
@@ -259,8 +259,8 @@ async def _soak(service: Service, hours: int) -> list[float]:
                         await asyncio.to_thread(next_block, connection, BASE_CHAIN, _AGENT_CHANGE)
                     for ask in READ.values():
                         await _read(session, ask(service, rng), rng)
-                found.append(resident_mb(service.pid))
-    return found
+                memory.append(resident_mb(service.pid))
+    return memory
 
 
 _AGENT_CHANGE = (

@@ -86,15 +86,15 @@ class _Client(asyncio.Protocol):
 
 
 class _Run:
-    def __init__(self, wanted: int) -> None:
-        self.wanted = wanted
+    def __init__(self, requests: int) -> None:
+        self.requests = requests
         self.latencies: list[float] = []
         self.received = 0
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def answered(self, seconds: float) -> bool:
         self.latencies.append(seconds)
-        if len(self.latencies) >= self.wanted:
+        if len(self.latencies) >= self.requests:
             if not self.done.done():
                 self.done.set_result(None)
             return False

@@ -233,9 +233,9 @@ async def _announcements(ws_url: str, announced: dict[int, float]) -> None:
         await socket.send_json({"jsonrpc": "2.0", "id": 1, "method": "eth_subscribe", "params": ["newHeads"]})
         async for message in socket:
             now = time.perf_counter()
-            told = orjson.loads(message.data)
-            if told.get("method") == "eth_subscription":
-                announced[int(told["params"]["result"]["number"], 16)] = now
+            notice = orjson.loads(message.data)
+            if notice.get("method") == "eth_subscription":
+                announced[int(notice["params"]["result"]["number"], 16)] = now
 
 
 async def _reader(url: str, seen: dict[int, float]) -> None:

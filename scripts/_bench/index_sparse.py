@@ -125,8 +125,8 @@ def main() -> None:
     async def serve(request: web.Request) -> web.Response:
         asked = _QUESTIONS.decode(await request.read())
         await asyncio.sleep(LATENCY_SECONDS)
-        told = [chain.answer(each) for each in asked] if isinstance(asked, list) else chain.answer(asked)
-        return web.Response(body=orjson.dumps(told), content_type="application/json")
+        answers = [chain.answer(each) for each in asked] if isinstance(asked, list) else chain.answer(asked)
+        return web.Response(body=orjson.dumps(answers), content_type="application/json")
 
     app = web.Application(client_max_size=2**24)
     app.router.add_post("/", serve)

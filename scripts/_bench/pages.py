@@ -22,13 +22,13 @@ MOST_BYTES, MOST_MS = 100_000, 1_000  # as tests/browser/paint.py has them
 
 def main(json_path: Path | None) -> int:
     with tempfile.TemporaryDirectory() as folder:
-        found = Path(folder) / "pages.json"
+        report = Path(folder) / "pages.json"
         argv = [sys.executable, "-m", "pytest", "-q", "-o", "timeout=600", "tests/browser/paint.py"]
-        env = {**os.environ, "VPM_BENCH_JSON": str(found)}
+        env = {**os.environ, "VPM_BENCH_JSON": str(report)}
         code = subprocess.run(argv, cwd=ROOT, env=env, stdout=sys.stderr, check=False).returncode
-        if not found.exists():
+        if not report.exists():
             return code or 1
-        rows = json.loads(found.read_text())
+        rows = json.loads(report.read_text())
     print(f"{'page':<12}{'bytes':>9}{'first paint, ms':>18}{'shift':>10}{'serious':>10}")
     for row in rows:
         print(

@@ -51,11 +51,11 @@ def own_processor_seconds(pid: int) -> float:
 
 def memory_mb(root: int) -> dict[str, float]:
     """Megabytes of a process and all below it, by what it is; a page that several share counts for each in part."""
-    found: dict[str, float] = defaultdict(float)
+    by_name: dict[str, float] = defaultdict(float)
     for pid in tree(root):
         with suppress(OSError):
-            found[_name(pid)] += _megabytes(pid, "smaps_rollup", "Pss:")
-    return dict(found)
+            by_name[_name(pid)] += _megabytes(pid, "smaps_rollup", "Pss:")
+    return dict(by_name)
 
 
 def resident_mb(pid: int) -> float:
@@ -64,8 +64,8 @@ def resident_mb(pid: int) -> float:
 
 
 def _megabytes(pid: int, file: str, label: str) -> float:
-    (told,) = [line for line in Path(f"/proc/{pid}/{file}").read_text().splitlines() if line.startswith(label)]
-    return int(told.split()[1]) / 1024
+    (row,) = [line for line in Path(f"/proc/{pid}/{file}").read_text().splitlines() if line.startswith(label)]
+    return int(row.split()[1]) / 1024
 
 
 def _name(pid: int) -> str:

@@ -98,24 +98,24 @@ async def measure(rig: Rig) -> tuple[list[tuple[int, bool, Rates]], dict[str, fl
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     proxy.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    found: list[tuple[int, bool, Rates]] = []
+    cases: list[tuple[int, bool, Rates]] = []
     sending: dict[str, float] = {}
     try:
-        for poll_ms, told in CASES:
-            await _start(rig, proxy, poll_ms, node.ws_url if told else "")
+        for poll_ms, subscribed in CASES:
+            await _start(rig, proxy, poll_ms, node.ws_url if subscribed else "")
             await asyncio.sleep(WARM_UP_SECONDS)
             proxy.asked.clear()
-            heads = await _bytes_of_heads(node.ws_url) if told else 0.0
-            await asyncio.sleep(COUNTED_SECONDS - (5.0 if told else 0.0))
+            heads = await _bytes_of_heads(node.ws_url) if subscribed else 0.0
+            await asyncio.sleep(COUNTED_SECONDS - (5.0 if subscribed else 0.0))
             asked = Counter(proxy.asked)
             # The indexer and the relayer subscribe, each for itself.
-            found.append((poll_ms, told, rates(asked, COUNTED_SECONDS, 2 * heads * UNITS_A_BYTE)))
+            cases.append((poll_ms, subscribed, rates(asked, COUNTED_SECONDS, 2 * heads * UNITS_A_BYTE)))
             if not sending:
-                sending = await _cost_of_sending(rig, proxy, found[-1][2])
+                sending = await _cost_of_sending(rig, proxy, cases[-1][2])
             await asyncio.to_thread(rig.stop)
     finally:
         await runner.cleanup()
-    return found, sending
+    return cases, sending
 
 
 async def _start(rig: Rig, proxy: CountingProxy, poll_ms: int, ws_url: str) -> None:
@@ -184,14 +184,14 @@ def main(json_path: Path | None) -> int:
         rigged(genesis(), url, folder, "stock", block_seconds=BLOCK_SECONDS) as rig,
     ):
         rig.extra = {"VPM_KEEPER_LOCAL_PRICES": "0"}
-        found, sending = asyncio.run(measure(rig))
+        cases, sending = asyncio.run(measure(rig))
     print(f"{'calls a second, nobody betting':38}" + "".join(f"{each:>9}" for each in DAEMONS) + f"{'all':>8}")
     rows: list[dict[str, Any]] = []
-    for poll_ms, told, each in found:
-        title = f"poll {poll_ms} ms{', told of new blocks' if told else ''}"
+    for poll_ms, subscribed, each in cases:
+        title = f"poll {poll_ms} ms{', told of new blocks' if subscribed else ''}"
         calls, units = sum(each.calls.values()), sum(each.units.values())
         print(f"{title:38}" + "".join(f"{each.calls[one]:9.2f}" for one in DAEMONS) + f"{calls:8.2f}")
-        rows.append({**asdict(each), "poll_ms": poll_ms, "told": told, "all_calls": calls, "all_units": units})
+        rows.append({**asdict(each), "poll_ms": poll_ms, "told": subscribed, "all_calls": calls, "all_units": units})
     print(f"{'a month, in millions':38}{'calls':>9}{'units':>9}{'with heads by the byte':>25}")
     for row in rows:
         month = MONTH_SECONDS / 1e6
@@ -200,7 +200,7 @@ def main(json_path: Path | None) -> int:
         print(f"{title:38}{row['all_calls'] * month:9.1f}{row['all_units'] * month:9.0f}{with_heads:25.0f}")
     print(f"Each transaction sent: {sending['calls']:.1f} calls, {sending['units']:.0f} units more.")
     print("Most asked at the default: " + ", ".join(f"{m} {n:.2f}/s" for m, n in list(rows[0]["methods"].items())[:6]))
-    asked, told_of = (next(row["all_calls"] for row in rows if row["told"] is told) for told in (False, True))
+    asked, told_of = (next(row["all_calls"] for row in rows if row["told"] is heard) for heard in (False, True))
     ratios = {"calls, told of new blocks / asking for them": told_of / asked}
     keep(json_path, {"bench": "provider", "rows": rows, "sending": sending, "ratios": ratios})
     return 0

@@ -37,16 +37,16 @@ def add(path: Path, name: str, run: RecordedRun) -> list[RecordedRun]:
     """Records a run, lets go of the eleventh, and returns what is kept of this benchmark."""
     if not run.ratios:
         raise ValueError(f"vpm bench {name} told no ratio: there is nothing to compare with its next run")
-    known = read(path)
+    runs = read(path)
     run = replace(run, ratios={what: round(value, 4) for what, value in run.ratios.items()})
-    known[name] = [*known.get(name, []), run][-KEPT_RUNS:]
+    runs[name] = [*runs.get(name, []), run][-KEPT_RUNS:]
     # A run a line: two that were recorded apart are merged by git, and read in a diff.
     parts = []
-    for each in sorted(known):
-        lines = ",\n".join(f"    {json.dumps(asdict(one))}" for one in known[each])
+    for each in sorted(runs):
+        lines = ",\n".join(f"    {json.dumps(asdict(one))}" for one in runs[each])
         parts.append(f"  {json.dumps(each)}: [\n{lines}\n  ]")
     path.write_text("{\n" + ",\n".join(parts) + "\n}\n")
-    return known[name]
+    return runs[name]
 
 
 def table(runs: Sequence[RecordedRun]) -> str:

@@ -17,9 +17,9 @@ from relayer.signing import LocalSigner
 from scripts._bench.relay import lanes_at_work
 
 
-async def _work(told: dict[str, Any]) -> None:
-    signers = [LocalSigner(bytes.fromhex(key)) for key in told["keys"]]
-    async with lanes_at_work(told["rpc"], told["database"], told["group"], signers) as tasks:
+async def _work(job: dict[str, Any]) -> None:
+    signers = [LocalSigner(bytes.fromhex(key)) for key in job["keys"]]
+    async with lanes_at_work(job["rpc"], job["database"], job["group"], signers) as tasks:
         end = asyncio.create_task(asyncio.to_thread(sys.stdin.read))
         done, _ = await asyncio.wait([end, *tasks], return_when=asyncio.FIRST_COMPLETED)
         for task in done:
@@ -27,9 +27,9 @@ async def _work(told: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    told = json.loads(sys.stdin.readline())
+    job = json.loads(sys.stdin.readline())
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_work(told))
+        runner.run(_work(job))
 
 
 if __name__ == "__main__":

@@ -77,8 +77,8 @@ def _run(name: str, kept: Path) -> BenchOutcome:
     argv = [sys.executable, "-m", "scripts._vpm.cli", "bench", name, "--json", str(kept)]
     done = subprocess.run(argv, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     printed = "\n".join(line.rstrip() for line in done.stdout.splitlines()).strip("\n")
-    told = json.loads(kept.read_text()).get("ratios", {}) if kept.exists() else {}
-    return BenchOutcome(name, printed, done.returncode == 0, told)
+    measured = json.loads(kept.read_text()).get("ratios", {}) if kept.exists() else {}
+    return BenchOutcome(name, printed, done.returncode == 0, measured)
 
 
 def record(outcome: BenchOutcome, day: str, where: str, *, page: Path = PAGE, kept: Path = RECORD) -> None:

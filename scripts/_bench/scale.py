@@ -86,15 +86,15 @@ def _reads(folder: Path) -> list[ScaleRow]:
         with _api(service, 1, redis) as one:
             body.write_bytes(get(f"{one.url}{PATHS[0]}"))
         bare_port, bare_pid = stack.enter_context(bare_handler(folder))
-        found: dict[str, list[ScaleRow]] = {}
+        rounds: dict[str, list[ScaleRow]] = {}
         for _ in range(ROUNDS):
-            found.setdefault("bare handler", []).append(_read(folder, "bare handler", bare_port, "/", bare_pid))
+            rounds.setdefault("bare handler", []).append(_read(folder, "bare handler", bare_port, "/", bare_pid))
             for count in PROCESSES:
                 with _api(service, count, redis) as running:
                     name = f"{count} process{'es' if count > 1 else ''}"
                     row = _read(folder, name, running.port, PATHS[0], running.pid)
-                    found.setdefault(name, []).append(row)
-    return [_median(rows) for rows in found.values()]
+                    rounds.setdefault(name, []).append(row)
+    return [_median(rows) for rows in rounds.values()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,13 +167,13 @@ def _redis(folder: Path) -> Iterator[str | None]:
 
 
 async def _sends(folder: Path) -> list[ScaleRow]:
-    found: dict[str, list[ScaleRow]] = {}
+    rounds: dict[str, list[ScaleRow]] = {}
     async with rig(folder / "relay") as bench:
         for _ in range(ROUNDS):
-            found.setdefault("bare loop", []).append(await _bare(bench))
+            rounds.setdefault("bare loop", []).append(await _bare(bench))
             for name, (relayers, lanes) in RELAYERS.items():
-                found.setdefault(name, []).append(await _relayed(bench, name, relayers, lanes))
-    return [_median(rows) for rows in found.values()]
+                rounds.setdefault(name, []).append(await _relayed(bench, name, relayers, lanes))
+    return [_median(rows) for rows in rounds.values()]
 
 
 async def _bare(bench: RelayBench) -> ScaleRow:
@@ -189,8 +189,8 @@ async def _relayed(bench: RelayBench, name: str, relayers: int, lanes: int) -> S
     keys = [secrets.token_bytes(32) for _ in range(lanes)]
     for key in keys:
         await bench.funded(key)
-    told = {"rpc": bench.rpc_url, "database": bench.database_url, "group": group}
-    running = [_relayer({**told, "keys": [key.hex() for key in keys]}) for _ in range(relayers)]
+    job = {"rpc": bench.rpc_url, "database": bench.database_url, "group": group}
+    running = [_relayer({**job, "keys": [key.hex() for key in keys]}) for _ in range(relayers)]
     try:
         await _shared_out(bench, group, relayers, lanes)
         pids = {"ours": [each.pid for each in running], **{who: [pid] for who, pid in bench.pids.items()}}
@@ -210,11 +210,11 @@ async def _relayed(bench: RelayBench, name: str, relayers: int, lanes: int) -> S
     return ScaleRow(name, rate, {who: seconds / TRANSACTIONS for who, seconds in used.items()}, memory)
 
 
-def _relayer(told: Mapping[str, Any]) -> subprocess.Popen[str]:
+def _relayer(job: Mapping[str, Any]) -> subprocess.Popen[str]:
     argv = [sys.executable, "-m", "scripts._bench.relay_child"]
     process = subprocess.Popen(argv, cwd=ROOT, stdin=subprocess.PIPE, text=True)
     assert process.stdin is not None
-    process.stdin.write(json.dumps(told) + "\n")
+    process.stdin.write(json.dumps(job) + "\n")
     process.stdin.flush()
     return process
 
@@ -245,11 +245,11 @@ def _median(rows: Sequence[ScaleRow]) -> ScaleRow:
 def _ratios(what: str, rows: Sequence[ScaleRow]) -> dict[str, float]:
     """Each arrangement to the first of ours, and that one to the baseline."""
     bare, one, *more = rows
-    found = {f"{what}, {one.name}, rate / {bare.name}": one.rate / bare.rate}
+    ratios = {f"{what}, {one.name}, rate / {bare.name}": one.rate / bare.rate}
     for row in more:
-        found[f"{what}, {row.name}, rate / {one.name}"] = row.rate / one.rate
-        found[f"{what}, {row.name}, processor of each / {one.name}"] = row.each["ours"] / one.each["ours"]
-    return found
+        ratios[f"{what}, {row.name}, rate / {one.name}"] = row.rate / one.rate
+        ratios[f"{what}, {row.name}, processor of each / {one.name}"] = row.each["ours"] / one.each["ours"]
+    return ratios
 
 
 def _print(reads: Sequence[ScaleRow], sends: Sequence[ScaleRow]) -> bool:

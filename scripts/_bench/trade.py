@@ -137,11 +137,11 @@ def timed(laps: list[float]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _running(folder: Path) -> Iterator[AgentService]:
-    known = genesis()
-    with database(folder) as url, chain(known, "base", folder / "anvil.log") as base:
+    saved = genesis()
+    with database(folder) as url, chain(saved, "base", folder / "anvil.log") as base:
         played = AgentChain.on(base.url, base.deployment)
         env = {"VPM_BASE_WS_URLS": base.ws_url, "VPM_BASE_POLL_INTERVAL_MS": "200"}  # as in the local stack
-        with agent_service(played, url, known.deployments, folder, **env) as service:
+        with agent_service(played, url, saved.deployments, folder, **env) as service:
             service.start("indexer", "relayer", "api")
             yield service
 
@@ -178,7 +178,7 @@ def main(json_path: Path | None, *, count: int = TRADES) -> int:
             print(_row(each, getattr(laps, each)))
         print(f"  A trade takes {trade - bare:.0f} ms more than a bare send, {trade / bare:.2f} times as long.")
         print(f"  Its p50 is {trade:.0f} ms of {allowed:.0f} allowed{': MISSED' if missed else ''}.")
-        figures = {step: [round(each, 2) for each in found] for step, found in vars(laps).items()}
+        figures = {step: [round(each, 2) for each in times] for step, times in vars(laps).items()}
         rows.append({"blocks": blocks, "allowed_p50_ms": allowed, "ratio": trade / bare, **figures})
     ratios = {f"a trade, {row['blocks']}, time / bare send": row["ratio"] for row in rows}
     keep(json_path, {"bench": "trade", "trades": count, "rows": rows, "ratios": ratios})
