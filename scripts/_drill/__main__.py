@@ -87,7 +87,7 @@ async def _run(options: argparse.Namespace, names: list[str]) -> int:
         await warm(running, load, _say)
         while True:
             results += await run_drills(running, [DRILLS[name] for name in names], load, _say)
-            if not all(one.held for one in results) or time.monotonic() - began >= options.seconds:
+            if not all(one.passed for one in results) or time.monotonic() - began >= options.seconds:
                 break
         said = await final_checks(running, load, _say)
         restarts = running.restarts
@@ -95,8 +95,8 @@ async def _run(options: argparse.Namespace, names: list[str]) -> int:
     _say("\n" + "\n  ".join(verdict.sentences()))
     if options.all and len(results) >= len(names):
         said += verdict.faults()
-    held = sum(one.held for one in results)
-    print(f"\n{held} of {len(results)} drills held, {len(said)} faults, {restarts} daemons started again")
+    passed = sum(one.passed for one in results)
+    print(f"\n{passed} of {len(results)} drills held, {len(said)} faults, {restarts} daemons started again")
     if options.json is not None:
         body = {
             "drills": [one.body() for one in results],
@@ -105,7 +105,7 @@ async def _run(options: argparse.Namespace, names: list[str]) -> int:
             "metrics": asdict(verdict),
         }
         options.json.write_text(json.dumps(body, indent=2) + "\n")
-    return 0 if held == len(results) and not said else 1
+    return 0 if passed == len(results) and not said else 1
 
 
 def _say(text: str) -> None:
@@ -115,9 +115,9 @@ def _say(text: str) -> None:
 def _check_ready(path: Path) -> None:
     """NotLocal unless the file is of a local stack. Drills never touch it; this is for scripts that want to be sure."""
     try:
-        told = json.loads(path.read_text())
-        state = State(Path(told["deployments"]).parent)
-        urls = {"base": told["rpc"]["base"], "stock": told["rpc"]["stock"]}
+        ready = json.loads(path.read_text())
+        state = State(Path(ready["deployments"]).parent)
+        urls = {"base": ready["rpc"]["base"], "stock": ready["rpc"]["stock"]}
     except (OSError, ValueError, KeyError, TypeError):
         raise NotLocal(f"{path} is no ready file of a local stack.") from None
     for name, url in urls.items():

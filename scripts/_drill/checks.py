@@ -30,57 +30,57 @@ _PAIRS = {
 
 async def faults(fleet: Fleet, load: Load | None) -> list[str]:
     """Sentences; empty when everything holds. Waits for the index and the outbox to come to rest first."""
-    found: list[str] = []
+    broken: list[str] = []
     for chain in CHAIN_IDS:
         try:
             await fleet.indexed(chain, SETTLED_WITHIN_SECONDS)
         except DidNotHappen as error:
-            found.append(str(error))
+            broken.append(str(error))
     if load is not None:
         await load.settle()
-        found += [f"unanswered: {_about(one)}" for one in load.waiting]
-        found += [f"the load met {each}" for each in load.unexpected[:5]]
+        broken += [f"unanswered: {_about(one)}" for one in load.waiting]
+        broken += [f"the load met {each}" for each in load.unexpected[:5]]
         for one in load.promises:
-            found += await _kept(fleet, one)
-    found += await _outbox(fleet)
-    found += await _solvency(fleet)
-    if not found:
-        found += await _audited(fleet)
-    return found
+            broken += await _kept(fleet, one)
+    broken += await _outbox(fleet)
+    broken += await _solvency(fleet)
+    if not broken:
+        broken += await _audited(fleet)
+    return broken
 
 
 async def _kept(fleet: Fleet, one: Promise) -> list[str]:
     """A bet that was taken happened once; one that was refused never did."""
-    if one.told is LoadReport.WAITING:
+    if one.report is LoadReport.WAITING:
         return []
     times = await times_there(fleet, one)
-    wanted = 1 if one.told is LoadReport.TAKEN else 0
-    return [] if times == wanted else [f"{_about(one)} is there {times} times, not {wanted}"]
+    expected = 1 if one.report is LoadReport.TAKEN else 0
+    return [] if times == expected else [f"{_about(one)} is there {times} times, not {expected}"]
 
 
 def _about(one: Promise) -> str:
-    said = one.answer.get("error") if isinstance(one.answer, dict) else one.answer
-    return f"{one.surface} bet {one.key[:18]} of {one.wallet.role} ({one.told}, last answer {said}, {one.tries} tries)"
+    why = one.answer.get("error") if isinstance(one.answer, dict) else one.answer
+    return f"{one.surface} bet {one.key[:18]} of {one.wallet.role} ({one.report}, last answer {why}, {one.tries} tries)"
 
 
 async def _outbox(fleet: Fleet) -> list[str]:
     """Nothing is left unsent, and no bet was entered twice."""
-    found = []
+    broken = []
     try:
         await fleet.until(lambda: not _unfinished(fleet), "the outbox empty", SETTLED_WITHIN_SECONDS)
     except DidNotHappen:
-        found += [f"{count} {kind} on {chain} are still {state}" for chain, kind, state, count in _unfinished(fleet)]
+        broken += [f"{count} {kind} on {chain} are still {state}" for chain, kind, state, count in _unfinished(fleet)]
     for what, query in _PAIRS.items():
         ((count,),) = await fleet.ask_database(query)
         if count:
-            found.append(f"{count} {what}")
+            broken.append(f"{count} {what}")
     entered = await fleet.ask_database(
         "SELECT (SELECT count(*) FROM stock_position WHERE vintage > 0),"
         " (SELECT count(*) FROM token_authorization WHERE chain_id = 4663 AND state = 'paid')"
     )
     if entered[0][0] != entered[0][1]:
-        found.append(f"{entered[0][0]} positions were entered with {entered[0][1]} authorizations")
-    return found
+        broken.append(f"{entered[0][0]} positions were entered with {entered[0][1]} authorizations")
+    return broken
 
 
 def _unfinished(fleet: Fleet) -> list[tuple[object, ...]]:
@@ -92,15 +92,15 @@ def _unfinished(fleet: Fleet) -> list[tuple[object, ...]]:
 
 
 async def _solvency(fleet: Fleet) -> list[str]:
-    found = []
+    broken = []
     for chain, name in (("base", "SettlementWallet"), ("stock", "VestedMarkets")):
         contract = fleet.contract(chain, name)
         owed = await fleet.read(chain, contract.call("liabilities"))
         owed = sum(owed) if isinstance(owed, tuple) else owed
-        held = await fleet.read(chain, fleet.token(chain).call("balanceOf", contract.address))
-        if held < owed:
-            found.append(f"{name} holds {held} and owes {owed}")
-    return found
+        balance = await fleet.read(chain, fleet.token(chain).call("balanceOf", contract.address))
+        if balance < owed:
+            broken.append(f"{name} holds {balance} and owes {owed}")
+    return broken
 
 
 async def _audited(fleet: Fleet) -> list[str]:

@@ -108,7 +108,7 @@ def _nothing(key: Wallet, nonce: int) -> str:
 
 
 async def _foreign(fleet: Fleet) -> float:
-    return sum(value for each in await fleet.told("relayer", "vpm_relayer_foreign_total") for value in each.values())
+    return sum(value for each in await fleet.samples("relayer", "vpm_relayer_foreign_total") for value in each.values())
 
 
 async def out_of_gas(fleet: Fleet, load: Load) -> DrillHeld:
@@ -137,7 +137,7 @@ async def out_of_gas(fleet: Fleet, load: Load) -> DrillHeld:
 
 
 async def _is_there(fleet: Fleet, bet: Promise) -> bool:
-    return bet.told is LoadReport.TAKEN and await times_there(fleet, bet) == 1
+    return bet.report is LoadReport.TAKEN and await times_there(fleet, bet) == 1
 
 
 async def _answered(fleet: Fleet, load: Load) -> Promise:
@@ -167,19 +167,19 @@ def _dry(fleet: Fleet) -> int:
 async def freeze_owner(fleet: Fleet, load: Load) -> DrillHeld:
     frozen, free = wallets.BETTORS[0], wallets.BETTORS[1]
     market = await _both_sides(fleet, load, frozen, free)
-    token, held = fleet.token("stock"), {each: await balance(fleet, each) for each in (frozen, free)}
+    token, before = fleet.token("stock"), {each: await balance(fleet, each) for each in (frozen, free)}
     await fleet.send("stock", token.address, token.call("freeze", frozen.address).data)
     try:
         await _ring(fleet, market)
         settled = await fleet.until(lambda: is_settled(fleet, market), f"market {market} settled", 90)
         paid = await fleet.until(lambda: not _owed(fleet, market, free), "the other owner paid", 90)
-        require(await balance(fleet, free) > held[free], "the other owner is owed nothing and got nothing")
+        require(await balance(fleet, free) > before[free], "the other owner is owed nothing and got nothing")
         require(_owed(fleet, market, frozen) != [], "the frozen owner was paid all the same")
-        require(await balance(fleet, frozen) == held[frozen], "the frozen owner's balance changed")
+        require(await balance(fleet, frozen) == before[frozen], "the frozen owner's balance changed")
     finally:
         await fleet.send("stock", token.address, token.call("unfreeze", frozen.address).data)
     took = await _deliver_by_hand(fleet, market, frozen)
-    require(await balance(fleet, frozen) > held[frozen], "the released owner is owed nothing and got nothing")
+    require(await balance(fleet, frozen) > before[frozen], "the released owner is owed nothing and got nothing")
     return DrillHeld(
         f"settled after {settled:.1f} s, the other owner paid {paid:.1f} s later, the frozen one {took:.1f} s after it "
         "was released",
@@ -190,7 +190,7 @@ async def freeze_owner(fleet: Fleet, load: Load) -> DrillHeld:
 async def pause_token(fleet: Fleet, load: Load) -> DrillHeld:
     one, other = wallets.BETTORS[2], wallets.BETTORS[3]
     market = await _both_sides(fleet, load, one, other)
-    token, held = fleet.token("stock"), {each: await balance(fleet, each) for each in (one, other)}
+    token, before = fleet.token("stock"), {each: await balance(fleet, each) for each in (one, other)}
     await fleet.send("stock", token.address, token.call("setPaused", True).data)
     try:
         await _ring(fleet, market)
@@ -198,12 +198,12 @@ async def pause_token(fleet: Fleet, load: Load) -> DrillHeld:
         await asyncio.sleep(8)
         for each in (one, other):
             require(_owed(fleet, market, each) != [], f"{each.role} is owed nothing while the token is paused")
-            require(await balance(fleet, each) == held[each], f"{each.role} was paid while the token was paused")
+            require(await balance(fleet, each) == before[each], f"{each.role} was paid while the token was paused")
     finally:
         await fleet.send("stock", token.address, token.call("setPaused", False).data)
     took = await _deliver_by_hand(fleet, market, one) + await _deliver_by_hand(fleet, market, other)
     for each in (one, other):
-        require(await balance(fleet, each) > held[each], f"{each.role} is owed nothing and got nothing")
+        require(await balance(fleet, each) > before[each], f"{each.role} is owed nothing and got nothing")
     bet = await bet_taken(fleet, load, 60)
     return DrillHeld(
         f"the market was settled {settled:.1f} s after its bell although the token was paused; owners were paid "
@@ -215,7 +215,7 @@ async def pause_token(fleet: Fleet, load: Load) -> DrillHeld:
 async def miss_bell(fleet: Fleet, load: Load) -> DrillHeld:
     bettors = wallets.BETTORS[4], wallets.BETTORS[5]
     market = await _both_sides(fleet, load, *bettors)
-    held = {each: await balance(fleet, each) for each in bettors}
+    before = {each: await balance(fleet, each) for each in bettors}
     names = fleet.instances("keeper")
     for name in names:
         fleet.keep_down(name)
@@ -229,7 +229,7 @@ async def miss_bell(fleet: Fleet, load: Load) -> DrillHeld:
     took = await fleet.until(lambda: is_settled(fleet, market), f"market {market} settled", 120)
     paid = await fleet.until(lambda: not _owed(fleet, market), "everybody paid", 120)
     for each in bettors:
-        require(await balance(fleet, each) > held[each], f"{each.role} is owed nothing and got nothing")
+        require(await balance(fleet, each) > before[each], f"{each.role} is owed nothing and got nothing")
     wrong = await verified(fleet, market)
     require(not wrong, "; ".join(wrong))
     return DrillHeld(
@@ -264,8 +264,8 @@ async def lose_source(fleet: Fleet, load: Load) -> DrillHeld:
 
 
 async def _refused(fleet: Fleet, key: str) -> bool:
-    told = await fleet.told("keeper", "vpm_keeper_source_refusals_total")
-    return any(("feed", key) in labels and value > 0 for samples in told for labels, value in samples.items())
+    by_instance = await fleet.samples("keeper", "vpm_keeper_source_refusals_total")
+    return any(("feed", key) in labels and value > 0 for samples in by_instance for labels, value in samples.items())
 
 
 async def _both_sides(fleet: Fleet, load: Load, *bettors: Wallet) -> int:
@@ -281,7 +281,7 @@ async def _both_sides(fleet: Fleet, load: Load, *bettors: Wallet) -> int:
 async def _insisted(load: Load, bettor: Wallet, market: int, side: int) -> Promise:
     for _ in range(5):
         promise = await load.stock(bettor, str(market), side)
-        if promise is not None and promise.told is LoadReport.TAKEN:
+        if promise is not None and promise.report is LoadReport.TAKEN:
             return promise
         await asyncio.sleep(1)
     raise DidNotHappen(f"no bet could be placed in market {market}")
@@ -289,21 +289,21 @@ async def _insisted(load: Load, bettor: Wallet, market: int, side: int) -> Promi
 
 async def _open_market(fleet: Fleet, load: Load) -> int:
     """One that takes bets for a while yet; the keeper of a local stack always has some."""
-    found: list[int] = []
+    ids: list[int] = []
 
     async def there() -> bool:
         status, listed = await load.call("GET", "/api/markets")
         now = await fleet.now("stock")
         if status == 200:
-            found.extend(
+            ids.extend(
                 int(each["id"])
                 for each in listed["markets"]
                 if each["acceptingBets"] and each["family"] == "drill" and each["finalTime"] > now + 60
             )
-        return bool(found)
+        return bool(ids)
 
     await fleet.until(there, "an open market", 90, pause=0.5)
-    return found[0]
+    return ids[0]
 
 
 async def _ring(fleet: Fleet, market: int) -> None:
@@ -317,13 +317,7 @@ def _owed(fleet: Fleet, market: int, owner: Wallet | None = None) -> list[int]:
     settler = fleet.contract("stock", "VestedMarkets")
     rows = fleet.rows("SELECT position_id, owner FROM stock_position WHERE market_id = %s", market)
     mine = [row[0] for row in rows if owner is None or checksum(bytes(row[1])) == checksum(owner.address)]
-    found = []
-    for position in mine:
-        call = settler.call("settlement", position)
-        answer = _view(fleet, call)
-        if answer[5]:
-            found.append(int(position))
-    return found
+    return [int(position) for position in mine if _view(fleet, settler.call("settlement", position))[5]]
 
 
 def _view(fleet: Fleet, call: Any) -> Any:

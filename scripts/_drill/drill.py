@@ -59,7 +59,7 @@ async def bet_taken(fleet: Fleet, load: Load, seconds: float, door: str | None =
             trying.append(asyncio.create_task(load.stock()))
         done = [task.result() for task in trying if task.done() and task.exception() is None]
         for promise in done:
-            if promise is None or promise.told is not LoadReport.TAKEN:
+            if promise is None or promise.report is not LoadReport.TAKEN:
                 continue
             if await times_there(fleet, promise) == 1 and await is_public(fleet, load, promise, door):
                 return True
@@ -84,6 +84,6 @@ async def all_taken(fleet: Fleet, bets: list[asyncio.Task[Promise | None]], what
             return False
         made = [promise for task in bets if (promise := task.result()) is not None]
         require(bool(made), "no bet was made: there was nothing to lose")
-        return all([one.told is LoadReport.TAKEN and await times_there(fleet, one) == 1 for one in made])
+        return all([one.report is LoadReport.TAKEN and await times_there(fleet, one) == 1 for one in made])
 
     return await fleet.until(are_there, what, seconds)

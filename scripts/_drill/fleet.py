@@ -205,7 +205,7 @@ class Fleet:
         """Those of a daemon that are running."""
         return [name for name in self.running if name.startswith(daemon)]
 
-    async def told(self, daemon: str, name: str) -> list[dict[tuple[tuple[str, str], ...], float]]:
+    async def samples(self, daemon: str, name: str) -> list[dict[tuple[tuple[str, str], ...], float]]:
         """Samples of one metric, of each running instance of a daemon."""
         return [await self.metric(each, name) for each in self.instances(daemon)]
 
@@ -239,11 +239,11 @@ class Fleet:
 
     def pids(self) -> dict[str, int]:
         """Of the programs themselves, from their ready files."""
-        found = {}
+        pids = {}
         for name in self.running:
             with contextlib.suppress(OSError, ValueError, KeyError):
-                found[name] = json.loads(self.ready_file(name).read_text())["pid"]
-        return found
+                pids[name] = json.loads(self.ready_file(name).read_text())["pid"]
+        return pids
 
     def stop_all(self) -> None:
         """The daemons, then the database under them."""
@@ -300,10 +300,10 @@ class Fleet:
             sent.append(await self.rpc(chain, "eth_sendTransaction", given))
         for transaction in sent:
 
-            async def mined(wanted: str = transaction) -> bool:
-                receipt = await self.rpc(chain, "eth_getTransactionReceipt", wanted)
+            async def mined(tx: str = transaction) -> bool:
+                receipt = await self.rpc(chain, "eth_getTransactionReceipt", tx)
                 if receipt is not None and receipt["status"] != "0x1":
-                    raise DidNotHappen(f"{wanted} reverted")
+                    raise DidNotHappen(f"{tx} reverted")
                 return receipt is not None
 
             await self.until(mined, "transactions mined", 60)
@@ -355,12 +355,12 @@ def ran(module: str, *words: str, env: Mapping[str, str] | None = None) -> subpr
 
 def children(pid: int) -> list[int]:
     """Process ids of whatever a process has started and not outlived."""
-    found = []
+    pids = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError, IndexError):
             if int(stat.read_text().rpartition(")")[2].split()[1]) == pid:
-                found.append(int(stat.parent.name))
-    return found
+                pids.append(int(stat.parent.name))
+    return pids
 
 
 @asynccontextmanager

@@ -22,11 +22,11 @@ def require_local(name: str, url: str, deployment: Deployment) -> None:
     if deployment.kind != "local":
         raise NotLocal(f"{deployment.network}.json describes {deployment.name}, a {deployment.kind} network.")
     try:
-        found = int(ask(url, "eth_chainId"), 16)
+        chain_id = int(ask(url, "eth_chainId"), 16)
         node = ask(url, "anvil_nodeInfo")
     except (OSError, ValueError, KeyError):
         raise NotLocal(f"The node at {url} is not anvil; drills run on the local stack only.") from None
-    if found != CHAIN_IDS[name] or deployment.chain_id != found:
-        raise NotLocal(f"The node at {url} serves chain {found}, not the local {CHAIN_IDS[name]}.")
+    if chain_id != CHAIN_IDS[name] or deployment.chain_id != chain_id:
+        raise NotLocal(f"The node at {url} serves chain {chain_id}, not the local {CHAIN_IDS[name]}.")
     if (node.get("forkConfig") or {}).get("forkUrl"):
         raise NotLocal(f"The chain at {url} is a fork of a live one; drills run on the local genesis only.")

@@ -56,7 +56,7 @@ class Promise:
     wallet: Wallet
     key: str
     amount: int
-    told: LoadReport = LoadReport.WAITING
+    report: LoadReport = LoadReport.WAITING
     answer: Any = None
     busy: bool = False  # somebody is asking about it
     tries: int = 0
@@ -114,10 +114,10 @@ class Load:
 
     @property
     def waiting(self) -> list[Promise]:
-        return [one for one in self.promises if one.told is LoadReport.WAITING]
+        return [one for one in self.promises if one.report is LoadReport.WAITING]
 
     def taken(self, surface: str) -> list[Promise]:
-        return [one for one in self.promises if one.surface == surface and one.told is LoadReport.TAKEN]
+        return [one for one in self.promises if one.surface == surface and one.report is LoadReport.TAKEN]
 
     def adopt(self, tasks: Iterable[asyncio.Task[Any]]) -> None:
         """Bets somebody else began: they go on, and end with the load."""
@@ -194,7 +194,7 @@ class Load:
             while promise.seconds < PATIENCE_SECONDS:
                 wait = await self._once(promise)
                 promise.seconds = time.monotonic() - began
-                if promise.told is not LoadReport.WAITING:
+                if promise.report is not LoadReport.WAITING:
                     return
                 await asyncio.sleep(wait)
         finally:
@@ -207,12 +207,12 @@ class Load:
         promise.tries += 1
         status, answer = await self.call("POST", path, body, headers)
         promise.answer = answer
-        told = answer if isinstance(answer, dict) else {}
-        if status == 200 and told.get("receipt") != "pending":
-            promise.told = LoadReport.REFUSED if told.get("receipt") == "reverted" else LoadReport.TAKEN
-        elif told.get("error") in refusals or (status == 402 and promise.tries > UNPAID_TRIES):
-            promise.told = LoadReport.REFUSED
-        return max(PAUSE_SECONDS, min(float(told.get("retryAfter") or 0), 10.0)) * (4 if status == 429 else 1)
+        fields = answer if isinstance(answer, dict) else {}
+        if status == 200 and fields.get("receipt") != "pending":
+            promise.report = LoadReport.REFUSED if fields.get("receipt") == "reverted" else LoadReport.TAKEN
+        elif fields.get("error") in refusals or (status == 402 and promise.tries > UNPAID_TRIES):
+            promise.report = LoadReport.REFUSED
+        return max(PAUSE_SECONDS, min(float(fields.get("retryAfter") or 0), 10.0)) * (4 if status == 429 else 1)
 
     # ------------------------------------------------------------ one bet on each surface
 

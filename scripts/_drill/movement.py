@@ -114,8 +114,8 @@ class MovementVerdict:
 
     def faults(self) -> list[str]:
         """Of a run of every drill: what is there is seen, and moves unless it is said why not."""
-        found = [f"the metric {name} was never seen" for name in self.missing]
-        return found + [f"the metric {name} did not move" for name in self.still if name not in ELSEWHERE]
+        unseen = [f"the metric {name} was never seen" for name in self.missing]
+        return unseen + [f"the metric {name} did not move" for name in self.still if name not in ELSEWHERE]
 
 
 def judge(metrics: Mapping[str, Metric], seen: SeenMetrics) -> MovementVerdict:

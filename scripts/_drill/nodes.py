@@ -112,7 +112,7 @@ async def reorg(fleet: Fleet, load: Load) -> DrillHeld:
     require(undone >= len(CHAIN_IDS), f"{undone} reorganizations were noticed, of {len(CHAIN_IDS)}")
     again = await fleet.until(lambda: _stand_anew(fleet, gone), "every undone transaction in another block", 60)
     again += await fleet.until(lambda: not _sent(fleet), "every transaction mined again", 60)
-    taken = sum(one is not None and one.told is LoadReport.TAKEN for one in bets)
+    taken = sum(one is not None and one.report is LoadReport.TAKEN for one in bets)
     return DrillHeld(
         f"{SHALLOW} blocks of both chains were replaced; undone after {took:.1f} s, {len(gone)} transactions "
         f"({taken} of them fresh bets) stood in other blocks after {again:.1f} s",
@@ -204,8 +204,8 @@ async def stand_still(fleet: Fleet, load: Load) -> DrillHeld:
 
 async def _counted(fleet: Fleet, daemon: str, what: str) -> float:
     """A metric of the stock chain, over all instances of a daemon."""
-    told = await fleet.told(daemon, what)
-    return sum(value for samples in told for labels, value in samples.items() if ("chain", "stock") in labels)
+    by_instance = await fleet.samples(daemon, what)
+    return sum(value for samples in by_instance for labels, value in samples.items() if ("chain", "stock") in labels)
 
 
 async def _more(fleet: Fleet, daemon: str, what: str, than: float) -> bool:
@@ -284,9 +284,9 @@ async def _lists_what_is(fleet: Fleet, load: Load) -> bool:
 
 def _stands(bet: Promise, block: int) -> bool:
     """Whether a bet is in a block up to this one, or was refused for good."""
-    if bet.told is LoadReport.TAKEN and isinstance(bet.answer, dict):
+    if bet.report is LoadReport.TAKEN and isinstance(bet.answer, dict):
         return 0 < int(bet.answer.get("blockNumber") or 0) <= block
-    return bet.told is LoadReport.REFUSED
+    return bet.report is LoadReport.REFUSED
 
 
 def _final_within(fleet: Fleet, blocks: int) -> bool:

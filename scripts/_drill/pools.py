@@ -61,20 +61,20 @@ class Owner:
             self.pools.exchange.provide(self._who, self.pool.place, lower, upper, *amounts)
 
     def _numbers(self) -> list[int]:
-        held = self._who.read(self._manager.call("balanceOf", self._who.address))
+        count = self._who.read(self._manager.call("balanceOf", self._who.address))
         numbers = [
-            self._who.read(self._manager.call("tokenOfOwnerByIndex", self._who.address, at)) for at in range(held)
+            self._who.read(self._manager.call("tokenOfOwnerByIndex", self._who.address, at)) for at in range(count)
         ]
-        return [number for number in numbers if self._place(number) == self.pool.place and self._told(number)[7]]
+        return [number for number in numbers if self._place(number) == self.pool.place and self._position(number)[7]]
 
-    def _told(self, number: int) -> Any:
+    def _position(self, number: int) -> Any:
         return self._who.read(self._manager.call("positions", number))
 
     def _place(self, number: int) -> PoolKey:
-        return PoolKey.of(*self._told(number)[2:5])
+        return PoolKey.of(*self._position(number)[2:5])
 
     def _taken(self, number: int) -> LiquidityPosition:
-        lower, upper, liquidity = self._told(number)[5:8]
+        lower, upper, liquidity = self._position(number)[5:8]
         self.pools.exchange.withdraw(self._who, number, liquidity)
         receipt = self.pools.exchange.collect(self._who, number)
         given = get_event_data(CODEC, _MANAGER.events["Collect"], receipt["logs"][-1])["args"]
@@ -165,7 +165,7 @@ async def _shown(load: Load, market: str) -> bool:
 
 async def _bet(load: Load, market: str, side: int) -> Promise:
     promise = await load.agent(market=market, side="yes" if side == YES else "no")
-    require(promise is not None and promise.told is LoadReport.TAKEN, f"no bet could be placed on {market}")
+    require(promise is not None and promise.report is LoadReport.TAKEN, f"no bet could be placed on {market}")
     assert promise is not None
     return promise
 
@@ -176,8 +176,8 @@ async def _is_past(fleet: Fleet, moment: int) -> bool:
 
 async def _is_deep(fleet: Fleet, feed: PoolFeed, deep: bool) -> bool:
     """Whether a keeper says so of the feed's pools."""
-    told = await fleet.told("keeper", "vpm_pool_depth")
-    shares = [value for samples in told for labels, value in samples.items() if ("feed", feed.key) in labels]
+    by_instance = await fleet.samples("keeper", "vpm_pool_depth")
+    shares = [value for samples in by_instance for labels, value in samples.items() if ("feed", feed.key) in labels]
     return bool(shares) and (min(shares) >= ALARM) is deep
 
 

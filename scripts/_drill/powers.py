@@ -42,10 +42,10 @@ async def pause_bets(fleet: Fleet, load: Load) -> DrillHeld:
             await _pauser(fleet, chain, "resume", safe.address)
     took = await bet_taken(fleet, load, 60)
     require(await _paused(fleet) == [False, False], "the contracts still say that they are paused")
-    known = len(load.promises)
+    earlier = len(load.promises)
 
     async def is_staked() -> bool:
-        made = [one for one in load.promises[known:] if one.surface == "agent" and one.told is LoadReport.TAKEN]
+        made = [one for one in load.promises[earlier:] if one.surface == "agent" and one.report is LoadReport.TAKEN]
         return any([await times_there(fleet, one) == 1 for one in made])
 
     agent = await fleet.until(is_staked, "an agent bet taken and on the chain", 90)

@@ -112,8 +112,8 @@ async def kill_worker(fleet: Fleet, load: Load) -> DrillHeld:
         before = _workers(fleet, name)
         os.kill(before[0], signal.SIGKILL)
         took = await fleet.until(lambda: _replaced(fleet, name, before), "the worker started again", 30)
-        told = await fleet.metric(name, "vpm_api_worker_restarts_total")
-        require(sum(told.values()) >= 1, "the metrics do not tell of the restart")
+        restarts = await fleet.metric(name, "vpm_api_worker_restarts_total")
+        require(sum(restarts.values()) >= 1, "the metrics do not tell of the restart")
         # The other one dies, too, so that whoever answers next is the one that was started again.
         os.kill(before[1], signal.SIGKILL)
         again = await fleet.until(lambda: _answers(load, door), "an answer of the worker started again", 30)

@@ -25,7 +25,7 @@ class Result:
     """One drill's outcome."""
 
     drill: Drill
-    held: bool
+    passed: bool
     happened: str
     recovery_seconds: float | None
     took_seconds: float
@@ -38,7 +38,7 @@ class Result:
             "expected": self.drill.expected,
             "afterwards": self.drill.afterwards,
             "happened": self.happened,
-            "held": self.held and not self.faults,
+            "held": self.passed and not self.faults,
             "recoverySeconds": None if self.recovery_seconds is None else round(self.recovery_seconds, 2),
             "tookSeconds": round(self.took_seconds, 1),
             "faults": self.faults,
@@ -55,8 +55,8 @@ async def run_drills(fleet: Fleet, drills: Sequence[Drill], load: Load, say: Say
         say(f"  happened   {result.happened}")
         if result.recovery_seconds is not None:
             say(f"  recovery   {result.recovery_seconds:.1f} s")
-        say(f"  {'held' if result.held else 'DID NOT HOLD'}")
-        if not result.held and not await _rests(fleet):
+        say(f"  {'held' if result.passed else 'DID NOT HOLD'}")
+        if not result.passed and not await _rests(fleet):
             say("  the service did not come to rest; the remaining drills are not run")
             break
     return results
@@ -73,12 +73,12 @@ async def warm(fleet: Fleet, load: Load, say: Say) -> None:
 async def _one(fleet: Fleet, drill: Drill, load: Load) -> Result:
     began = time.monotonic()
     try:
-        held = await drill.run(fleet, load)
+        outcome = await drill.run(fleet, load)
     except Exception as error:  # whatever a drill meets is its outcome; the next one still has its turn
         fleet.mood(Mood.FAITHFUL)
         happened = str(error) if isinstance(error, DidNotHappen) else f"{type(error).__name__}: {error}"
         return Result(drill, False, happened, None, time.monotonic() - began)
-    return Result(drill, True, held.happened, held.recovery_seconds, time.monotonic() - began)
+    return Result(drill, True, outcome.happened, outcome.recovery_seconds, time.monotonic() - began)
 
 
 async def _rests(fleet: Fleet) -> bool:
@@ -92,12 +92,12 @@ async def _rests(fleet: Fleet) -> bool:
 async def final_checks(fleet: Fleet, load: Load, say: Say) -> list[str]:
     """Nothing lost, nothing doubled: after the last drill, over everything that was bet."""
     say("\nnothing lost, nothing doubled")
-    found = await faults(fleet, load)
+    broken = await faults(fleet, load)
     counts = ", ".join(f"{len(load.taken(surface))} {surface}" for surface in SURFACES if load.taken(surface))
-    refused = sum(one.told is LoadReport.REFUSED for one in load.promises)
+    refused = sum(one.report is LoadReport.REFUSED for one in load.promises)
     say(f"  {counts or 'no bets'} taken, {refused} refused, {load.reads} reads of which {load.failed_reads} failed")
-    for each in found:
+    for each in broken:
         say(f"  FAULT {each}")
-    if not found:
+    if not broken:
         say("  every bet that was taken is there once, none that was refused is; tables and contracts agree")
-    return found
+    return broken

@@ -111,9 +111,9 @@ async def _clean(fleet: Fleet) -> bool:
 
 async def _mismatches(fleet: Fleet, some: bool) -> bool:
     """Whether every indexer tells of some, or every one of none."""
-    told = await fleet.told("indexer", "vpm_index_audit_mismatches")
-    found = [samples.get((("chain", "stock"),)) for samples in told]
-    return all(value is not None and (value > 0) is some for value in found)
+    by_instance = await fleet.samples("indexer", "vpm_index_audit_mismatches")
+    counts = [samples.get((("chain", "stock"),)) for samples in by_instance]
+    return all(value is not None and (value > 0) is some for value in counts)
 
 
 def _words(fleet: Fleet) -> str:

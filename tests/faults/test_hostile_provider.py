@@ -80,7 +80,7 @@ async def test_every_answer_is_true_and_nothing_is_lost_or_doubled(local_genesis
             lying.cancel()
             kills = (await asyncio.gather(killing, return_exceptions=True))[0]
             assert isinstance(kills, Counter), kills
-            told = Counter((one.surface, one.told.value) for one in load.promises)
+            told = Counter((one.surface, one.report.value) for one in load.promises)
             print(f"{took:.0f} s, {dict(told)}, {kills.total()} kills {dict(kills)}, {running.restarts} restarts")
             print(
                 f"receipts withheld {sum(each.withheld for each in nodes)}, logs left out "
@@ -94,11 +94,11 @@ async def test_every_answer_is_true_and_nothing_is_lost_or_doubled(local_genesis
                 "VPM_STOCK_RPC_URLS": running.urls["stock"],
             }
             assert await faults(running, load) == []
-            taken = Counter(one.surface for one in load.promises if one.told is LoadReport.TAKEN)
+            taken = Counter(one.surface for one in load.promises if one.report is LoadReport.TAKEN)
             refused = Counter(
                 (one.surface, (one.answer or {}).get("error"), (one.answer or {}).get("receipt"))
                 for one in load.promises
-                if one.told is LoadReport.REFUSED
+                if one.report is LoadReport.REFUSED
             )
             print(f"taken {dict(taken)}, refused {dict(refused)}")
             assert taken["stock"] >= BETS * 0.8
