@@ -64,9 +64,9 @@ async def run(options: argparse.Namespace) -> tuple[PinnedChain, Subject, Findin
         chain = await PinnedChain.at(rpc, options.deployments, options.block)
         # The proof page speaks of both chains, and each node tells its part.
         if chain.name != subject.kind.chain and subject.kind is not SubjectKind.PROOF:
-            wanted = "Base" if subject.kind.chain == "base" else "the stock chain"
+            about = "Base" if subject.kind.chain == "base" else "the stock chain"
             raise NotCheckable(
-                f"A {subject.kind} is about {wanted}; the node serves chain {chain.deployment.chain_id} "
+                f"A {subject.kind} is about {about}; the node serves chain {chain.deployment.chain_id} "
                 f"({chain.deployment.name})."
             )
         try:

@@ -106,8 +106,8 @@ async def read_market(chain: PinnedChain, key: bytes) -> AgentMarket:
     if not listed:
         raise NotCheckable(f"Market 0x{key.hex()} was never listed in {lister}.")
     spec: ev.MarketSpec = listed[0].event.spec
-    told = told_by(chain.deployment.agent_feeds).get(spec.feed)
-    words = described(key, specification(listed[0].event), told.key if told else None, told.computed if told else None)
+    feed = told_by(chain.deployment.agent_feeds).get(spec.feed)
+    words = described(key, specification(listed[0].event), feed.key if feed else None, feed.computed if feed else None)
     book = Book.empty(spec.weights, listed[0].event.terms.fee_bps)
     market = AgentMarket(key, listed[0], words, book)
     for one in await chain.logs(chain.contract("SettlementWallet").address, ev.WALLET_EVENTS, topics):

@@ -45,16 +45,16 @@ def check_challenge(chain: PinnedChain, body: dict[str, Any], said: Findings, at
         accepts = body.get("accepts") or []
         if payload is None or not isinstance(at, int) or not 0 <= at < len(accepts):
             continue
-        told = accepts[at]
+        terms = accepts[at]
         stated = (payload.get("amount"), str(payload.get("payTo")).lower(), str(payload.get("asset")).lower())
-        asked = (told.get("maxAmountRequired"), str(told.get("payTo")).lower(), str(told.get("asset")).lower())
+        asked = (terms.get("maxAmountRequired"), str(terms.get("payTo")).lower(), str(terms.get("asset")).lower())
         said.same("the signed offer is what the challenge asks", stated, asked, f"accepts[{at}]")
-        said.same("the signed offer is for this resource", payload.get("resourceUrl"), told.get("resource"), "accepts")
+        said.same("the signed offer is for this resource", payload.get("resourceUrl"), terms.get("resource"), "accepts")
 
 
 def _info(extensions: Any) -> dict[str, Any] | None:
-    held = extensions.get("offer-receipt") if isinstance(extensions, dict) else None
-    info = held.get("info") if isinstance(held, dict) else None
+    extension = extensions.get("offer-receipt") if isinstance(extensions, dict) else None
+    info = extension.get("info") if isinstance(extension, dict) else None
     return info if isinstance(info, dict) else None
 
 
@@ -82,9 +82,9 @@ def _signed(
     except Exception as error:  # whatever a hostile document makes the libraries raise
         said.says(what, False, "EIP-712 recovery", f"it cannot be read ({type(error).__name__})")
         return None
-    known = attester or chain.deployment.operator_wallets.get("attestation")
-    said.address(f"{what} is by", known or info.get("signer"), signer, "EIP-712 recovery of the signer")
-    if known is None:
+    expected = attester or chain.deployment.operator_wallets.get("attestation")
+    said.address(f"{what} is by", expected or info.get("signer"), signer, "EIP-712 recovery of the signer")
+    if expected is None:
         said.unknown(
             f"{signer} is the service's attestation key",
             "--attester ADDRESS",

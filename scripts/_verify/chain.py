@@ -45,11 +45,11 @@ class PinnedChain:
         """The chain the node serves; NotCheckable when no deployment file is about it."""
         client = ChainClient(rpc)
         chain_id = await client.eth.chain_id
-        known = deployments_in(deployments)
-        if chain_id not in known:
-            listed = ", ".join(f"{each.chain_id} ({each.network})" for each in known.values()) or "none"
+        by_chain_id = deployments_in(deployments)
+        if chain_id not in by_chain_id:
+            listed = ", ".join(f"{each.chain_id} ({each.network})" for each in by_chain_id.values()) or "none"
             raise NotCheckable(f"The node serves chain {chain_id}; {deployments} describes {listed}.")
-        deployment = known[chain_id]
+        deployment = by_chain_id[chain_id]
         if not deployment.is_deployed:
             raise NotCheckable(
                 f"{deployments / (deployment.network + '.json')} says nothing is deployed on chain {chain_id}. For a "
@@ -93,26 +93,26 @@ class PinnedChain:
 
     async def header(self, block: int) -> Block:
         if block not in self._headers:
-            found = await self.client.block(block)
-            if found is None:
+            header = await self.client.block(block)
+            if header is None:
                 raise NotCheckable(f"The node has no block {block}.")
-            self._headers[block] = found
+            self._headers[block] = header
         return self._headers[block]
 
     async def receipt(self, tx: Any) -> Receipt | None:
         """None when it is no transaction hash, or not mined at the pinned block."""
         if not is_hash(tx):
             return None
-        found = await self.client.receipt(tx)
-        return found if found is not None and found.block_number <= self.head.number else None
+        receipt = await self.client.receipt(tx)
+        return receipt if receipt is not None and receipt.block_number <= self.head.number else None
 
     async def logs(
         self, address: str, layouts: Mapping[bytes, Layout], topics: Sequence[str | Sequence[str] | None] = ()
     ) -> list[SeenLog]:
         """Decoded logs of one contract from its deployment to the pinned block, in chain order."""
-        wanted: list[str | Sequence[str] | None] = [["0x" + topic.hex() for topic in layouts], *topics]
-        found = await self.range(address, wanted, self.deployment.start_block, self.head.number)
-        return seen(found, address, layouts)
+        filters: list[str | Sequence[str] | None] = [["0x" + topic.hex() for topic in layouts], *topics]
+        logs = await self.range(address, filters, self.deployment.start_block, self.head.number)
+        return seen(logs, address, layouts)
 
     async def range(self, address: str, topics: list[Any], first: int, last: int) -> list[Log]:
         """Logs of one contract between two blocks, in as many questions as the node needs."""
@@ -130,12 +130,12 @@ class PinnedChain:
     async def in_effect(self, feed: str, time: int) -> RoundReading:
         """The round in effect, found here with core.feeds.rounds."""
         head = await self._feed_head(feed)
-        return await run_async(in_effect_at(head, time), lambda wanted: self.round(feed, wanted))
+        return await run_async(in_effect_at(head, time), lambda round_id: self.round(feed, round_id))
 
     async def proves(self, feed: str, proposed: int, time: int) -> Round | None:
         """The round if it proves to be the one in effect."""
         head = await self._feed_head(feed)
-        return await run_async(prove_in_effect_at(head, proposed, time), lambda wanted: self.round(feed, wanted))
+        return await run_async(prove_in_effect_at(head, proposed, time), lambda round_id: self.round(feed, round_id))
 
     async def round(self, feed: str, round_id: int) -> Round | None:
         key = (feed, round_id)

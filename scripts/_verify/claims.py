@@ -48,38 +48,38 @@ class Findings:
     def unknown(self, what: str, shown_by: str, why: str) -> None:
         self.claims.append(Claim(what, ClaimVerdict.UNKNOWN, shown_by, why))
 
-    def same(self, what: str, stated: Any, found: Any, shown_by: str) -> bool:
+    def same(self, what: str, stated: Any, actual: Any, shown_by: str) -> bool:
         """Equal in value and kind: True is not 1 here."""
-        equal = stated == found and isinstance(stated, bool) == isinstance(found, bool)
-        return self.says(what, equal, shown_by, _both(stated, found, equal))
+        equal = stated == actual and isinstance(stated, bool) == isinstance(actual, bool)
+        return self.says(what, equal, shown_by, _both(stated, actual, equal))
 
-    def address(self, what: str, stated: Any, found: str, shown_by: str) -> bool:
-        equal = isinstance(stated, str) and stated.lower() == found.lower()
-        return self.says(what, equal, shown_by, _both(stated, found, equal))
+    def address(self, what: str, stated: Any, actual: str, shown_by: str) -> bool:
+        equal = isinstance(stated, str) and stated.lower() == actual.lower()
+        return self.says(what, equal, shown_by, _both(stated, actual, equal))
 
-    def integer(self, what: str, stated: Any, found: int | None, shown_by: str) -> bool:
+    def integer(self, what: str, stated: Any, actual: int | None, shown_by: str) -> bool:
         """A number, or a number as text as the stock surface writes it."""
-        equal = found is not None and whole(stated) == found
-        return self.says(what, equal, shown_by, _both(stated, found, equal))
+        equal = actual is not None and whole(stated) == actual
+        return self.says(what, equal, shown_by, _both(stated, actual, equal))
 
-    def at_most(self, what: str, stated: Any, found: int, shown_by: str) -> bool:
+    def at_most(self, what: str, stated: Any, actual: int, shown_by: str) -> bool:
         """For what only ever grows: a document of an earlier moment may say less, never more."""
         given = whole(stated)
-        fits = given is not None and 0 <= given <= found
-        return self.says(what, fits, shown_by, f"the document says {stated}, by now it is {found}")
+        fits = given is not None and 0 <= given <= actual
+        return self.says(what, fits, shown_by, f"the document says {stated}, by now it is {actual}")
 
-    def money(self, what: str, stated: Any, found: int, shown_by: str, *, decimals: int = 6) -> bool:
-        """A JSON number of the agent surface against `found` in its smallest unit."""
-        equal = decimal_units(stated, decimals) == found
-        return self.says(what, equal, shown_by, _both(stated, decimal_text(found, decimals), equal))
+    def money(self, what: str, stated: Any, actual: int, shown_by: str, *, decimals: int = 6) -> bool:
+        """A JSON number of the agent surface against `actual` in its smallest unit."""
+        equal = decimal_units(stated, decimals) == actual
+        return self.says(what, equal, shown_by, _both(stated, decimal_text(actual, decimals), equal))
 
     def fields(
         self, of: str, stated: dict[str, Any], checks: dict[str, tuple[Any, str]], by: Callable[..., bool] | None = None
     ) -> None:
         """Each field the document has, against what was found; fields it lacks claim nothing."""
-        for name, (found, shown_by) in checks.items():
+        for name, (actual, shown_by) in checks.items():
             if name in stated:
-                (by or self.same)(f"{of} {name}".strip(), stated[name], found, shown_by)
+                (by or self.same)(f"{of} {name}".strip(), stated[name], actual, shown_by)
 
     @property
     def failed(self) -> int:
@@ -101,9 +101,9 @@ class Findings:
             verdict = claim.verdict.upper() if claim.verdict is ClaimVerdict.FAILS else claim.verdict
             shown.append(f"  {verdict:<{width}}  {claim.what}{': ' + claim.detail if claim.detail else ''}")
             shown.append(f"  {'':<{width}}    {claim.shown_by}")
-        held = len(self.claims) - self.failed - self.untold
+        holding = len(self.claims) - self.failed - self.untold
         tail = f", {self.untold} cannot be told" if self.untold else ""
-        shown.append(f"\n{len(self.claims)} claims: {held} hold, {self.failed} do not hold{tail}")
+        shown.append(f"\n{len(self.claims)} claims: {holding} hold, {self.failed} do not hold{tail}")
         return shown
 
     def body(self) -> list[dict[str, str]]:
@@ -130,8 +130,8 @@ def decimal_units(value: Any, decimals: int) -> int | None:
         return None
 
 
-def _both(stated: Any, found: Any, equal: bool) -> str:
-    return str(found) if equal else f"the document says {_short(stated)}, the chain says {_short(found)}"
+def _both(stated: Any, actual: Any, equal: bool) -> str:
+    return str(actual) if equal else f"the document says {_short(stated)}, the chain says {_short(actual)}"
 
 
 def _short(value: Any) -> str:

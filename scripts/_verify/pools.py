@@ -114,10 +114,10 @@ async def check_reading(chain: PinnedChain, feed: PoolFeedFacts, at: int, when: 
         pools.append(pool)
     again = measure(feed.terms, pools, at)
     assert again is not None  # both ways of reading a pool reach back to the window's start
-    said.same(claim, _told(quality, stands.answer), _told(again.quality, again.answer), "; ".join(shown))
+    said.same(claim, _in_words(quality, stands.answer), _in_words(again.quality, again.answer), "; ".join(shown))
 
 
-def _told(quality: int, answer: int) -> str:
+def _in_words(quality: int, answer: int) -> str:
     return f"{answer} ({Quality(quality).name.lower().replace('_', ' ')})"
 
 

@@ -35,21 +35,21 @@ async def check_page(chain: PinnedChain, body: dict[str, Any], said: Findings) -
     venue.totals(body.get("usdg") or {}, said)
     swept = {one.tx: one.event.amount for one in logs if isinstance(one.event, ev.FeesSwept)}
     for sweep in body.get("feeSweeps") or []:
-        found = swept.get(sweep.get("tx"))
-        said.integer(f"fee sweep {sweep.get('tx')}", sweep.get("amount"), found, "VestedMarkets.FeesSwept")
+        amount = swept.get(sweep.get("tx"))
+        said.integer(f"fee sweep {sweep.get('tx')}", sweep.get("amount"), amount, "VestedMarkets.FeesSwept")
     await _settled(chain, body.get("settled") or [], venue, said)
 
 
 async def _contracts(chain: PinnedChain, body: dict[str, Any], said: Findings) -> None:
     for one in body.get("contracts") or []:
         name = str(one.get("name"))
-        known = chain.deployment.contracts.get(name)
-        if known is None:
+        info = chain.deployment.contracts.get(name)
+        if info is None:
             said.says(f"contract {name} is ours", False, "the deployment file", "it lists no such contract")
             continue
-        said.address(f"contract {name}", one.get("address"), known.address, "the deployment file")
-        code = await chain.client.eth.get_code(checksum(known.address), chain.head.number)
-        said.says(f"contract {name} has code", bool(code), f"eth_getCode({known.address})", f"{len(code)} bytes")
+        said.address(f"contract {name}", one.get("address"), info.address, "the deployment file")
+        code = await chain.client.eth.get_code(checksum(info.address), chain.head.number)
+        said.says(f"contract {name} has code", bool(code), f"eth_getCode({info.address})", f"{len(code)} bytes")
         if one.get("deployTx"):
             receipt = await chain.receipt(one["deployTx"])
             made = None if receipt is None or receipt.contract_address is None else receipt.contract_address
@@ -57,7 +57,7 @@ async def _contracts(chain: PinnedChain, body: dict[str, Any], said: Findings) -
             if made is None and receipt is not None:
                 said.unknown(f"contract {name} was deployed there", shown, "it was made by another contract's call")
             else:
-                said.address(f"contract {name} was deployed there", made, known.address, shown)
+                said.address(f"contract {name} was deployed there", made, info.address, shown)
     feeds = {feed.proxy for feed in chain.deployment.price_feeds}
     for one in body.get("feeds") or []:
         said.says(
@@ -95,12 +95,12 @@ async def _solvency(chain: PinnedChain, stated: dict[str, Any], said: Findings) 
         said.says("solvency block", False, "eth_blockNumber", f"{stated.get('block')} is not a block of this chain yet")
         return
     then = await chain.client.read_many(calls, block)
-    for field, call, found in zip(("balance", "liabilities"), ("balanceOf", "liabilities"), then, strict=True):
-        if isinstance(found, Exception):
+    for field, call, answer in zip(("balance", "liabilities"), ("balanceOf", "liabilities"), then, strict=True):
+        if isinstance(answer, Exception):
             said.unknown(f"solvency {field} at block {block}", call, "the node no longer has that state")
         else:
             said.integer(
-                f"solvency {field} at block {block}", stated.get(field), _whole(found), f"{call} at block {block}"
+                f"solvency {field} at block {block}", stated.get(field), _whole(answer), f"{call} at block {block}"
             )
 
 
@@ -152,10 +152,10 @@ class _Venue:
 
 async def _settled(chain: PinnedChain, rows: list[dict[str, Any]], venue: _Venue, said: Findings) -> None:
     resolver = chain.contract("RoundResolver").address
-    wanted = {topic: each for topic, each in ev.RESOLVER_EVENTS.items() if each.name in _DECIDING}
+    layouts = {topic: each for topic, each in ev.RESOLVER_EVENTS.items() if each.name in _DECIDING}
     specs: dict[int, ev.SpecRegistered] = {}
     ends: dict[int, SeenLog] = {}
-    for one in await chain.logs(resolver, wanted):
+    for one in await chain.logs(resolver, layouts):
         if isinstance(one.event, ev.SpecRegistered):
             specs[one.event.market_id] = one.event
         else:
@@ -166,28 +166,28 @@ async def _settled(chain: PinnedChain, rows: list[dict[str, Any]], venue: _Venue
         if market_id is None or market_id not in venue.positions:
             said.says(f"market {row.get('id')} exists", False, "VestedMarkets.MarketCreated")
             continue
-        found = StockMarket(market_id, chain.head.number, now)
-        found.registered = specs.get(market_id)
+        market = StockMarket(market_id, chain.head.number, now)
+        market.registered = specs.get(market_id)
         end = ends.get(market_id)
-        found.settled = None if end is None else end.event
-        fold_into(found, venue.of(market_id))
+        market.settled = None if end is None else end.event
+        fold_into(market, venue.of(market_id))
         if row.get("outcome") is not None:
             shown = f"RoundResolver.Settled / VestedMarkets.Voided of {market_id}"
-            said.same(f"market {market_id} outcome", row["outcome"], found.outcome, shown)
+            said.same(f"market {market_id} outcome", row["outcome"], market.outcome, shown)
         of = f"market {market_id}"
-        said.same(f"{of} resolveTx", row.get("resolveTx"), found.closing_tx, "VestedMarkets.Resolved / Voided")
+        said.same(f"{of} resolveTx", row.get("resolveTx"), market.closing_tx, "VestedMarkets.Resolved / Voided")
         said.integer(f"{of} positions", row.get("positions"), venue.positions[market_id], "VestedMarkets.Entered")
         paid = venue.paid_by_market.get(market_id, 0)
         said.at_most(f"{of} totalPaid", row.get("totalPaid"), paid, "VestedMarkets.Delivered")
-        _rounds(row, found, said)
-        await check_settlement(chain, found, said)
+        _rounds(row, market, said)
+        await check_settlement(chain, market, said)
 
 
-def _rounds(row: dict[str, Any], found: StockMarket, said: Findings) -> None:
-    settled = found.settled
+def _rounds(row: dict[str, Any], market: StockMarket, said: Findings) -> None:
+    settled = market.settled
     if settled is None:
         return
-    shown = f"RoundResolver.Settled of {found.id}"
+    shown = f"RoundResolver.Settled of {market.id}"
     for name, round_id, answer, at in (
         ("strike", settled.strike_round, settled.strike_answer, settled.strike_at),
         ("final", settled.final_round, settled.final_answer, settled.final_at),
@@ -195,7 +195,7 @@ def _rounds(row: dict[str, Any], found: StockMarket, said: Findings) -> None:
         stated = row.get(name)
         if isinstance(stated, dict):
             given = (whole(stated.get("roundId")), whole(stated.get("answer")), whole(stated.get("at")))
-            said.same(f"market {found.id} {name} round, answer and time", given, (round_id, answer, at), shown)
+            said.same(f"market {market.id} {name} round, answer and time", given, (round_id, answer, at), shown)
 
 
 def market_of(event: Any) -> int | None:

@@ -41,8 +41,8 @@ async def check_relay(chain: PinnedChain, body: dict[str, Any], said: Findings) 
         said.integer("blockNumber", body["blockNumber"], receipt.block_number, shown)
     entered = [one.event for one in seen(receipt.logs, settler.address, {ev.ENTERED.topic: ev.ENTERED})]
     if signed is not None:
-        wanted = (signed["marketId"], signed["outcome"], signed["amount"], checksum(signed["from"]))
-        entered = [e for e in entered if (e.market_id, e.outcome, e.offered, checksum(e.owner)) == wanted]
+        bet = (signed["marketId"], signed["outcome"], signed["amount"], checksum(signed["from"]))
+        entered = [e for e in entered if (e.market_id, e.outcome, e.offered, checksum(e.owner)) == bet]
     if not receipt.succeeded:
         said.same("a reverted bet took nothing", entered, [], shown)
         return
@@ -52,10 +52,10 @@ async def check_relay(chain: PinnedChain, body: dict[str, Any], said: Findings) 
     if body.get("positionId") is not None:
         said.says("positionId", body["positionId"] in ids, f"VestedMarkets.Entered in {shown}", str(body["positionId"]))
     event = next((e for e in entered if str(e.position_id) == body.get("positionId")), entered[0])
-    found = await read_market(chain, event.market_id)
-    await check_books(chain, found, said)
-    await check_settlement(chain, found, said)
-    await check_view(chain, found, event.position_id, said)
+    market = await read_market(chain, event.market_id)
+    await check_books(chain, market, said)
+    await check_settlement(chain, market, said)
+    await check_view(chain, market, event.position_id, said)
 
 
 def _signed(chain: PinnedChain, body: dict[str, Any], said: Findings) -> dict[str, Any] | None:

@@ -40,28 +40,28 @@ class StockMarket:
     diverged: str = ""
 
     @property
-    def market(self) -> Any:
+    def folded(self) -> Any:
         return self.ledger.markets[self.id]
 
     @property
     def spec(self) -> Spec | None:
-        found = self.registered
-        if found is None:
+        registered = self.registered
+        if registered is None:
             return None
-        return Spec(found.strike_time, found.final_time, found.max_strike_age, found.max_final_age)
+        return Spec(registered.strike_time, registered.final_time, registered.max_strike_age, registered.max_final_age)
 
     def view(self, position_id: int) -> PositionView:
         position = self.ledger.positions[position_id]
-        return position_view(self.market, position, self.ledger.vintage_of(position), self.now)
+        return position_view(self.folded, position, self.ledger.vintage_of(position), self.now)
 
     @property
     def outcome(self) -> str | None:
         """As the API says it; None while open."""
         if self.settled is not None:
             return StockOutcome(self.settled.outcome).name
-        if not self.market.settled:
+        if not self.folded.settled:
             return None
-        return "VOID" if self.market.winner is None else SIDES[self.market.winner]
+        return "VOID" if self.folded.winner is None else SIDES[self.folded.winner]
 
 
 async def read_market(chain: PinnedChain, market_id: int, at: int | None = None) -> StockMarket:
@@ -69,23 +69,23 @@ async def read_market(chain: PinnedChain, market_id: int, at: int | None = None)
     settler, resolver, lister = (chain.contract(name) for name in ("VestedMarkets", "RoundResolver", "MarketLister"))
     block = chain.head.number if at is None else min(at, chain.head.number)
     header = await chain.header(block)
-    found = StockMarket(market_id, block, Moment(header.l1_block_number, header.timestamp))
+    market = StockMarket(market_id, block, Moment(header.l1_block_number, header.timestamp))
     mine = [word(market_id)]
     logs = await chain.logs(settler.address, ev.SETTLER_EVENTS, mine)
     positions = [word(one.event.position_id) for one in logs if isinstance(one.event, ev.Entered)]
     for some in range(0, len(positions), 200):
         logs += await chain.logs(settler.address, _OF_POSITIONS, [positions[some : some + 200]])
-    fold_into(found, sorted((one for one in logs if one.block <= block), key=lambda one: (one.block, one.index)))
-    if market_id not in found.ledger.markets:
+    fold_into(market, sorted((one for one in logs if one.block <= block), key=lambda one: (one.block, one.index)))
+    if market_id not in market.ledger.markets:
         raise NotCheckable(f"No market {market_id} was created in {settler.address} up to block {block}.")
     for one in await chain.logs(resolver.address, ev.RESOLVER_EVENTS, mine):
         if isinstance(one.event, ev.SpecRegistered):
-            found.registered = one.event
+            market.registered = one.event
         elif one.block <= block:
-            found.settled = one.event
+            market.settled = one.event
     opened = await chain.logs(lister.address, ev.LISTER_EVENTS, mine)
-    found.opened = next((one for one in opened if isinstance(one.event, ev.MarketOpened)), None)
-    return found
+    market.opened = next((one for one in opened if isinstance(one.event, ev.MarketOpened)), None)
+    return market
 
 
 _OF_POSITIONS = {
@@ -95,99 +95,99 @@ _OF_POSITIONS = {
 }
 
 
-def fold_into(found: StockMarket, logs: list[SeenLog]) -> None:
+def fold_into(market: StockMarket, logs: list[SeenLog]) -> None:
     """Applies one market's logs, which are in chain order; stops folding at the first that does not follow."""
     for one in logs:
         if isinstance(one.event, ev.Entered):
-            found.entries[one.event.position_id] = one
-            found.owners[one.event.position_id] = [checksum(one.event.owner)]
+            market.entries[one.event.position_id] = one
+            market.owners[one.event.position_id] = [checksum(one.event.owner)]
         elif isinstance(one.event, ev.PositionTransferred):
-            found.owners[one.event.position_id].append(checksum(one.event.to))
+            market.owners[one.event.position_id].append(checksum(one.event.to))
         elif isinstance(one.event, ev.Delivered):
-            found.deliveries.setdefault(one.event.position_id, []).append(one)
+            market.deliveries.setdefault(one.event.position_id, []).append(one)
         elif isinstance(one.event, ev.Resolved | ev.Voided):
-            found.closing_tx = one.tx
-        if found.diverged or not is_folded(one.event):
+            market.closing_tx = one.tx
+        if market.diverged or not is_folded(one.event):
             continue
         try:
-            found.ledger.apply(one.event)
+            market.ledger.apply(one.event)
         except Diverged as error:
-            found.diverged = str(error)
+            market.diverged = str(error)
 
 
 # ---------------------------------------------------------------- the market
 
 
-async def check_books(chain: PinnedChain, found: StockMarket, said: Findings) -> None:
+async def check_books(chain: PinnedChain, market: StockMarket, said: Findings) -> None:
     """The logs follow from each other, and the contract's own views say the same at the pinned block."""
     said.says(
-        f"market {found.id}: every vintage, payout and refund follows from the entries before it",
-        not found.diverged,
-        f"VestedMarkets logs of market {found.id}, folded again",
-        found.diverged,
+        f"market {market.id}: every vintage, payout and refund follows from the entries before it",
+        not market.diverged,
+        f"VestedMarkets logs of market {market.id}, folded again",
+        market.diverged,
     )
-    if found.diverged or found.at != chain.head.number:
+    if market.diverged or market.at != chain.head.number:
         return
     settler = chain.contract("VestedMarkets")
-    stated = await chain.read(settler.call("books", found.id))
-    for side, book in enumerate(market_view(found.market, found.now).books):
+    stated = await chain.read(settler.call("books", market.id))
+    for side, book in enumerate(market_view(market.folded, market.now).books):
         for name in VIEWS:
             said.integer(
-                f"market {found.id}: {SIDES[side]} {name}",
+                f"market {market.id}: {SIDES[side]} {name}",
                 stated[side][name],
                 getattr(book, name),
-                f"VestedMarkets.books({found.id}) against the fold",
+                f"VestedMarkets.books({market.id}) against the fold",
             )
-    market = found.market
-    status = StockMarketStatus.VOID if market.voided else STATUS_BY_WINNER[market.winner]
-    stated = (await chain.read(settler.call("market", found.id)))["status"]
-    said.integer(f"market {found.id}: status", stated, status, f"VestedMarkets.market({found.id}).status")
+    folded = market.folded
+    status = StockMarketStatus.VOID if folded.voided else STATUS_BY_WINNER[folded.winner]
+    stated = (await chain.read(settler.call("market", market.id)))["status"]
+    said.integer(f"market {market.id}: status", stated, status, f"VestedMarkets.market({market.id}).status")
 
 
-async def check_settlement(chain: PinnedChain, found: StockMarket, said: Findings) -> None:
+async def check_settlement(chain: PinnedChain, market: StockMarket, said: Findings) -> None:
     """The rounds in effect at both times, what they say, and that the market was settled as they say."""
-    spec, registered, settled = found.spec, found.registered, found.settled
-    shown = f"RoundResolver.Settled of market {found.id}"
-    if not found.market.settled:
+    spec, registered, settled = market.spec, market.registered, market.settled
+    shown = f"RoundResolver.Settled of market {market.id}"
+    if not market.folded.settled:
         return
     if settled is None:
-        due = found.market.terms.freeze_time + found.market.terms.void_delay
+        due = market.folded.terms.freeze_time + market.folded.terms.void_delay
         said.says(
-            f"market {found.id}: void without rounds only after its void delay",
-            found.market.voided and found.now.timestamp > due,
-            f"VestedMarkets.market({found.id}).freezeTime + voidDelay = {due}",
+            f"market {market.id}: void without rounds only after its void delay",
+            market.folded.voided and market.now.timestamp > due,
+            f"VestedMarkets.market({market.id}).freezeTime + voidDelay = {due}",
         )
         return
     if spec is None or registered is None:
-        said.unknown(f"market {found.id}: what settles it", shown, "no spec was registered for it")
+        said.unknown(f"market {market.id}: what settles it", shown, "no spec was registered for it")
         return
     feed = checksum(registered.feed)
-    expected = found.market.winner
-    told = settled.outcome if settled.outcome in (StockOutcome.UP, StockOutcome.DOWN) else None
+    expected = market.folded.winner
+    outcome = settled.outcome if settled.outcome in (StockOutcome.UP, StockOutcome.DOWN) else None
     said.same(
-        f"market {found.id}: the settler closed it as the resolver found",
-        told,
+        f"market {market.id}: the settler closed it as the resolver found",
+        outcome,
         expected,
-        f"VestedMarkets.Resolved / Voided in {found.closing_tx} against {shown}",
+        f"VestedMarkets.Resolved / Voided in {market.closing_tx} against {shown}",
     )
     if settled.reason == StockReason.PAUSED:
         said.unknown(
-            f"market {found.id}: its oracle stayed paused for 24 hours",
-            f"RoundResolver.voidPaused({found.id})",
+            f"market {market.id}: its oracle stayed paused for 24 hours",
+            f"RoundResolver.voidPaused({market.id})",
             "a pause leaves no round; the resolver itself read oraclePaused() in that block",
         )
         return
-    strike = await _proven(chain, feed, settled.strike_round, spec.strike_time, "strike", found.id, said)
-    final = await _proven(chain, feed, settled.final_round, spec.final_time, "final", found.id, said)
+    strike = await _proven(chain, feed, settled.strike_round, spec.strike_time, "strike", market.id, said)
+    final = await _proven(chain, feed, settled.final_round, spec.final_time, "final", market.id, said)
     if strike is None or final is None:
         return
     stated = (settled.strike_answer, settled.strike_at, settled.final_answer, settled.final_at)
-    held = (strike.answer, strike.updated_at, final.answer, final.updated_at)
-    said.same(f"market {found.id}: answers and times of both rounds", stated, held, f"getRoundData of {feed}")
+    proven = (strike.answer, strike.updated_at, final.answer, final.updated_at)
+    said.same(f"market {market.id}: answers and times of both rounds", stated, proven, f"getRoundData of {feed}")
     verdict = judge(spec, strike, final, paused=False)
     ends_as = settles_as(verdict) if verdict is not PreviewStatus.NOT_READY else None
     said.same(
-        f"market {found.id}: outcome",
+        f"market {market.id}: outcome",
         StockOutcome(settled.outcome).name,
         ends_as[0].name if ends_as is not None else "nothing",
         f"strike {strike.answer} at {strike.updated_at}, final {final.answer} at {final.updated_at}, "
@@ -227,31 +227,31 @@ async def check_detail(chain: PinnedChain, body: dict[str, Any], said: Findings)
     at = whole(head.get("blockNumber"))
     if at is not None and at > chain.head.number:
         raise NotCheckable(f"The document speaks of block {at}; the node is at {chain.head.number}.")
-    found = await read_market(chain, market_id, at)
-    await check_books(chain, found, said)
-    await check_settlement(chain, found, said)
-    _check_listed(found, listed, said)
-    if at is not None and not found.diverged:
-        for side, book in enumerate(market_view(found.market, found.now).books):
+    market = await read_market(chain, market_id, at)
+    await check_books(chain, market, said)
+    await check_settlement(chain, market, said)
+    _check_listed(market, listed, said)
+    if at is not None and not market.diverged:
+        for side, book in enumerate(market_view(market.folded, market.now).books):
             stated = (body.get("books") or [{}, {}])[side]
             checks = {name: (getattr(book, name), f"the fold at block {at}") for name in VIEWS}
             said.fields(f"{SIDES[side]} book", stated, checks, said.integer)
-    _check_resolution(found, body.get("resolution"), said)
+    _check_resolution(market, body.get("resolution"), said)
     for position in body.get("positions") or []:
-        await check_position_of(chain, found, position, said, exact=at is not None)
+        await check_position_of(chain, market, position, said, exact=at is not None)
 
 
-def _check_listed(found: StockMarket, listed: dict[str, Any], said: Findings) -> None:
-    terms, spec, registered = found.market.terms, found.spec, found.registered
-    source = f"VestedMarkets.market({found.id})"
+def _check_listed(market: StockMarket, listed: dict[str, Any], said: Findings) -> None:
+    terms, spec, registered = market.folded.terms, market.spec, market.registered
+    source = f"VestedMarkets.market({market.id})"
     if isinstance(listed.get("opener"), str):
         said.address("opener", listed["opener"], checksum(terms.opener), source)
     said.fields("market", listed, {"seedPerLeg": (terms.seed_per_leg, source)}, said.integer)
     if "winner" in listed:
-        winner = None if found.market.winner is None else SIDES[found.market.winner]
+        winner = None if market.folded.winner is None else SIDES[market.folded.winner]
         said.same("market winner", listed["winner"], winner, source)
     if spec is not None and registered is not None:
-        source = f"RoundResolver.spec({found.id})"
+        source = f"RoundResolver.spec({market.id})"
         numbers = {
             "strikeTime": (spec.strike_time, source),
             "finalTime": (spec.final_time, source),
@@ -260,37 +260,37 @@ def _check_listed(found: StockMarket, listed: dict[str, Any], said: Findings) ->
         }
         said.fields("market", listed, numbers, said.integer)
         said.fields("market", listed, {"feed": (checksum(registered.feed), source)}, said.address)
-    if found.opened is not None and "ticker" in listed:
-        said.same("market ticker", listed["ticker"], found.opened.event.ticker, "MarketLister.MarketOpened")
+    if market.opened is not None and "ticker" in listed:
+        said.same("market ticker", listed["ticker"], market.opened.event.ticker, "MarketLister.MarketOpened")
 
 
-def _check_resolution(found: StockMarket, stated: Any, said: Findings) -> None:
+def _check_resolution(market: StockMarket, stated: Any, said: Findings) -> None:
     if not isinstance(stated, dict):
         return
-    source = f"RoundResolver.Settled of market {found.id}"
-    checks: dict[str, tuple[Any, str]] = {"outcome": (found.outcome, source), "tx": (found.closing_tx, source)}
-    if found.settled is not None:
-        both = (("strikeRound", found.settled.strike_round), ("finalRound", found.settled.final_round))
+    source = f"RoundResolver.Settled of market {market.id}"
+    checks: dict[str, tuple[Any, str]] = {"outcome": (market.outcome, source), "tx": (market.closing_tx, source)}
+    if market.settled is not None:
+        both = (("strikeRound", market.settled.strike_round), ("finalRound", market.settled.final_round))
         checks |= {name: (str(value) if value else None, source) for name, value in both}
     said.fields("resolution", stated, checks)
 
 
 async def check_position_of(
-    chain: PinnedChain, found: StockMarket, stated: dict[str, Any], said: Findings, *, exact: bool
+    chain: PinnedChain, market: StockMarket, stated: dict[str, Any], said: Findings, *, exact: bool
 ) -> None:
-    """`exact`: the document speaks of block `found.at`; otherwise of an unknown earlier one, where only what cannot
+    """`exact`: the document speaks of block `market.at`; otherwise of an unknown earlier one, where only what cannot
     change any more must be equal, and what only grows may be less."""
     position_id = whole(stated.get("id"))
-    if position_id not in found.ledger.positions:
-        said.says(f"position {stated.get('id')} exists", False, f"VestedMarkets.Entered of market {found.id}")
+    if position_id not in market.ledger.positions:
+        said.says(f"position {stated.get('id')} exists", False, f"VestedMarkets.Entered of market {market.id}")
         return
     assert position_id is not None
-    position, entry, view = found.ledger.positions[position_id], found.entries[position_id], found.view(position_id)
+    position, entry, view = market.ledger.positions[position_id], market.entries[position_id], market.view(position_id)
     of, call = f"position {position_id}", f"VestedMarkets.position({position_id})"
     settling = f"VestedMarkets.settlement({position_id})"
     if "owner" in stated:
         # An owner of before a transfer was the owner when the document was made.
-        held_by = [checksum(position.owner)] if exact else found.owners[position_id]
+        held_by = [checksum(position.owner)] if exact else market.owners[position_id]
         given = str(stated["owner"]).lower()
         then = next((one for one in held_by if one.lower() == given), checksum(position.owner))
         said.address(f"{of} owner", stated["owner"], then, call)
@@ -303,34 +303,34 @@ async def check_position_of(
             "entryTx": (entry.tx, f"VestedMarkets.Entered, block {entry.block}"),
         },
     )
-    numbers = {"marketId": (found.id, call), "offered": (view.offered, call), "vintage": (position.vintage, call)}
+    numbers = {"marketId": (market.id, call), "offered": (view.offered, call), "vintage": (position.vintage, call)}
     said.fields(of, stated, numbers, said.integer)
     if stated.get("enteredAt") is not None:
         said.integer(f"{of} enteredAt", stated["enteredAt"], await chain.time_of(entry.block), f"block {entry.block}")
     if stated.get("accepted") is not None:
         matched = {"accepted": (view.accepted, call), "refused": (view.offered - (view.accepted or 0), call)}
         said.fields(of, stated, matched, said.integer)
-    final = exact or found.market.settled
+    final = exact or market.folded.settled
     if "accrued" in stated:
         compare = said.integer if exact or stated.get("payout") is not None else said.at_most
         compare(f"{of} accrued", stated["accrued"], view.accrued, f"VestedMarkets.accrued({position_id})")
     if final:
         due = view.settlement
         ends = {"payout": (view.payout, settling), "classicPayout": (view.classic_payout, "core.stock.classic")}
-        told = {name: value for name, value in stated.items() if value is not None}
-        said.fields(of, told, ends, said.integer)
+        present = {name: value for name, value in stated.items() if value is not None}
+        said.fields(of, present, ends, said.integer)
         if stated.get("payout") is not None or exact:
             parts = {name: (getattr(due, name), settling) for name in ("gross", "fee", "net", "refund")}
             said.fields(f"{of} settlement", stated.get("settlement") or {}, parts, said.integer)
-    await _check_delivery(chain, found, position_id, stated, said)
+    await _check_delivery(chain, market, position_id, stated, said)
 
 
 async def _check_delivery(
-    chain: PinnedChain, found: StockMarket, position_id: int, stated: dict[str, Any], said: Findings
+    chain: PinnedChain, market: StockMarket, position_id: int, stated: dict[str, Any], said: Findings
 ) -> None:
     """What was sent: the Delivered events, and that the token really moved in the same transactions."""
     of = f"position {position_id}"
-    sent = found.deliveries.get(position_id, [])
+    sent = market.deliveries.get(position_id, [])
     total = sum(one.event.payout for one in sent)
     if stated.get("paidOut") is not None:
         said.integer(f"{of} paidOut", stated["paidOut"], total, f"VestedMarkets.Delivered of {position_id}")
@@ -374,15 +374,15 @@ async def check_positions(chain: PinnedChain, positions: list[dict[str, Any]], s
             markets[market_id] = await read_market(chain, market_id)
             await check_books(chain, markets[market_id], said)
             await check_settlement(chain, markets[market_id], said)
-        found = markets[market_id]
-        await check_position_of(chain, found, stated, said, exact=False)
-        if position_id in found.ledger.positions:
-            await check_view(chain, found, position_id or 0, said)
+        market = markets[market_id]
+        await check_position_of(chain, market, stated, said, exact=False)
+        if position_id in market.ledger.positions:
+            await check_view(chain, market, position_id or 0, said)
 
 
-async def check_view(chain: PinnedChain, found: StockMarket, position_id: int, said: Findings) -> None:
+async def check_view(chain: PinnedChain, market: StockMarket, position_id: int, said: Findings) -> None:
     """The contract's own settlement of a position against the fold, at the pinned block."""
-    due = found.view(position_id).settlement
+    due = market.view(position_id).settlement
     ours = (due.gross, due.fee, due.net, due.refund, due.total, due.deliverable)
     stated = await chain.read(chain.contract("VestedMarkets").call("settlement", position_id))
     said.same(

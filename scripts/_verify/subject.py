@@ -98,23 +98,23 @@ def _document(body: Any, name: str) -> Subject:
 
 def kind_of(body: dict[str, Any]) -> SubjectKind | None:
     """By the fields only that kind has."""
-    held = body.keys()
-    if "accepts" in held and "x402Version" in held:
+    keys = body.keys()
+    if "accepts" in keys and "x402Version" in keys:
         return SubjectKind.CHALLENGE
-    if {"solvency", "counters"} & held and "contracts" in held:
+    if {"solvency", "counters"} & keys and "contracts" in keys:
         return SubjectKind.PROOF
-    if {"txHash", "receipt", "nonce"} <= held:
+    if {"txHash", "receipt", "nonce"} <= keys:
         return SubjectKind.RELAY
-    if isinstance(body.get("receipt"), dict) or {"intentHash", "recordedAt"} <= held:
+    if isinstance(body.get("receipt"), dict) or {"intentHash", "recordedAt"} <= keys:
         return SubjectKind.RECEIPT
-    if {"tradeId", "settlement", "market"} <= held:
+    if {"tradeId", "settlement", "market"} <= keys:
         return SubjectKind.TRADE_PROOF
-    if isinstance(body.get("result"), dict) or {"resolvedOutcome", "poolUsd"} <= held:
+    if isinstance(body.get("result"), dict) or {"resolvedOutcome", "poolUsd"} <= keys:
         return SubjectKind.RESULT
     listed: dict[str, Any] = body["market"] if isinstance(body.get("market"), dict) else body
-    if {"strikeTime", "finalTime", "specId"} <= listed.keys() and "positions" in held:
+    if {"strikeTime", "finalTime", "specId"} <= listed.keys() and "positions" in keys:
         return SubjectKind.MARKET
-    if "offered" in held and "marketId" in held:
+    if "offered" in keys and "marketId" in keys:
         return SubjectKind.POSITIONS
     positions = body.get("positions")
     if isinstance(positions, list):

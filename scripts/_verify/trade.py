@@ -36,9 +36,9 @@ async def check_receipt(chain: PinnedChain, body: dict[str, Any], said: Findings
     receipt = body["receipt"] if isinstance(body.get("receipt"), dict) else body
     if receipt.get("simulated"):
         raise NotCheckable("A simulated receipt is of no trade: nothing of it is on a chain.")
-    found, stake = await _open(chain, receipt.get("tradeId"), receipt.get("txHash"), said)
+    market, stake = await _open(chain, receipt.get("tradeId"), receipt.get("txHash"), said)
     event: ev.Staked = stake.event
-    _same_trade(found, stake, receipt, said)
+    _same_trade(market, stake, receipt, said)
     said.fields("receipt", receipt, {"intentHash": (_trade(event), "SettlementWallet.Staked")})
     position = receipt.get("position")
     if isinstance(position, dict):
@@ -53,17 +53,17 @@ async def check_receipt(chain: PinnedChain, body: dict[str, Any], said: Findings
     await _recorded(chain, stake, receipt.get("recordedAt"), said)
     await _bet(chain, stake, said)
     attestation.check_receipt(chain, body.get("extensions"), _trade(event), stake, said, attester)
-    await _all(chain, found, stake, said)
+    await _all(chain, market, stake, said)
 
 
 async def check_proof(chain: PinnedChain, body: dict[str, Any], said: Findings) -> None:
     settled, position = body.get("settlement") or {}, body.get("position") or {}
-    found, stake = await _open(chain, body.get("tradeId"), settled.get("txHash"), said)
+    market, stake = await _open(chain, body.get("tradeId"), settled.get("txHash"), said)
     event: ev.Staked = stake.event
-    market = body.get("market") or {}
-    check_words(found, market, said)
-    flat = {"marketId": market.get("id"), "side": position.get("side"), "sizeUsd": position.get("sizeUsd")}
-    _same_trade(found, stake, {**flat, "txHash": settled.get("txHash")}, said)
+    listed = body.get("market") or {}
+    check_words(market, listed, said)
+    flat = {"marketId": listed.get("id"), "side": position.get("side"), "sizeUsd": position.get("sizeUsd")}
+    _same_trade(market, stake, {**flat, "txHash": settled.get("txHash")}, said)
     if "walletAddress" in position:
         said.address("proof wallet", position["walletAddress"], checksum(event.wallet), "SettlementWallet.Staked")
     for name, units in (("shares", event.shares), ("feeUsd", event.fee)):
@@ -76,7 +76,7 @@ async def check_proof(chain: PinnedChain, body: dict[str, Any], said: Findings) 
         said.address("proof contract", settled["contract"], address, "the deployment file")
     await _recorded(chain, stake, settled.get("settledAt"), said)
     await _bet(chain, stake, said)
-    await _all(chain, found, stake, said)
+    await _all(chain, market, stake, said)
 
 
 async def check_positions(chain: PinnedChain, positions: list[dict[str, Any]], said: Findings) -> None:
@@ -84,28 +84,28 @@ async def check_positions(chain: PinnedChain, positions: list[dict[str, Any]], s
         if not is_hash(stated.get("tradeId")):
             said.unknown(f"a position in {stated.get('marketId')}", "tradeId", "the document names no trade")
             continue
-        found, stake = await _open(chain, stated["tradeId"], None, said, may_be_refund=True)
+        market, stake = await _open(chain, stated["tradeId"], None, said, may_be_refund=True)
         event = stake.event
         of = f"position {stated['tradeId'][:10]}"
         said.money(f"{of} stakedUsd", stated.get("stakedUsd"), event.amount, "SettlementWallet.Staked")
         if isinstance(event, ev.Staked):
             source = "SettlementWallet.Staked"
             said.money(f"{of} shares", stated.get("shares"), event.shares, source)
-            said.fields(of, stated, {"side": (found.sides[event.outcome], source)})
-            status, owed = status_of(found, event), found.owed(event)[0]
+            said.fields(of, stated, {"side": (market.sides[event.outcome], source)})
+            status, owed = status_of(market, event), market.owed(event)[0]
             if stated.get("status") != "open" and "status" in stated:
-                said.same(f"{of} status", stated["status"], status, f"SettlementWallet.market(0x{found.key.hex()})")
+                said.same(f"{of} status", stated["status"], status, f"SettlementWallet.market(0x{market.key.hex()})")
                 said.money(f"{of} pnlUsd", stated.get("pnlUsd"), owed - event.amount, "payout less stake")
                 said.fields(of, stated, {"payoutUsd": (owed, "the fold of the book, rule by rule")}, said.money)
-        check_words(found, stated, said)
-        await _all(chain, found, stake, said)
+        check_words(market, stated, said)
+        await _all(chain, market, stake, said)
 
 
 async def check_trade(chain: PinnedChain, trade_id: str, said: Findings) -> None:
     """Only the id: what the chain says of it."""
-    found, stake = await _open(chain, trade_id, trade_id, said, may_be_refund=True)
+    market, stake = await _open(chain, trade_id, trade_id, said, may_be_refund=True)
     await _bet(chain, stake, said)
-    await _all(chain, found, stake, said)
+    await _all(chain, market, stake, said)
 
 
 async def check_market(
@@ -113,32 +113,32 @@ async def check_market(
 ) -> None:
     """A market by its readable id, or by the 32 bytes of its key."""
     key = bytes.fromhex(market_id[2:]) if is_hash(market_id) else key_of(market_id)
-    found = await read_market(chain, key)
-    await check_listing(chain, found, said)
-    await check_book(chain, found, said)
-    await check_result(chain, found, said)
-    for stake in found.stakes.values():
-        await check_stake(chain, found, stake, said)
+    market = await read_market(chain, key)
+    await check_listing(chain, market, said)
+    await check_book(chain, market, said)
+    await check_result(chain, market, said)
+    for stake in market.stakes.values():
+        await check_stake(chain, market, stake, said)
     if result is not None:
-        _result(found, result, said)
+        _result(market, result, said)
 
 
-def _result(found: AgentMarket, stated: dict[str, Any], said: Findings) -> None:
-    call = f"SettlementWallet.market(0x{found.key.hex()})"
-    status = "pending" if found.closed is None else "resolved"
+def _result(market: AgentMarket, stated: dict[str, Any], said: Findings) -> None:
+    call = f"SettlementWallet.market(0x{market.key.hex()})"
+    status = "pending" if market.closed is None else "resolved"
     if stated.get("status") == "pending" and status == "resolved":
         said.says("result status was pending", True, call, "by now it is resolved")
         return
     said.same("result status", stated.get("status"), status, call)
-    if found.closed is None:
+    if market.closed is None:
         return
-    winner, book = found.winner, found.book
-    won = "void" if winner is None else found.sides[winner]
-    said.fields("result", stated, {"resolvedOutcome": (won, call), "txHash": (found.closed.tx, call)})
+    winner, book = market.winner, market.book
+    won = "void" if winner is None else market.sides[winner]
+    said.fields("result", stated, {"resolvedOutcome": (won, call), "txHash": (market.closed.tx, call)})
     shares = 0 if winner is None else book.shares[winner]
     said.money("result poolUsd", stated.get("poolUsd"), book.net_pool, f"{call}.netPool")
     said.money("result winningShares", stated.get("winningShares"), shares, f"{call} winner's shares")
-    check_words(found, {name: value for name, value in stated.items() if name != "source"}, said)
+    check_words(market, {name: value for name, value in stated.items() if name != "source"}, said)
     if "payoutPerShareUsd" not in stated:
         return
     if winner is None or book.refunds(winner) or not book.pays_alike(winner):
@@ -164,12 +164,12 @@ async def _open(
     return await read_market(chain, stake.event.market_id), stake
 
 
-def _same_trade(found: AgentMarket, stake: SeenLog, stated: dict[str, Any], said: Findings) -> None:
+def _same_trade(market: AgentMarket, stake: SeenLog, stated: dict[str, Any], said: Findings) -> None:
     event, source = stake.event, "SettlementWallet.Staked"
     if "marketId" in stated:
         key = "0x" + key_of(stated["marketId"]).hex()
-        said.same("keccak256 of marketId is the market's key", key, "0x" + found.key.hex(), source)
-    said.fields("trade", stated, {"side": (found.sides[event.outcome], source), "txHash": (stake.tx, source)})
+        said.same("keccak256 of marketId is the market's key", key, "0x" + market.key.hex(), source)
+    said.fields("trade", stated, {"side": (market.sides[event.outcome], source), "txHash": (stake.tx, source)})
     said.money("trade sizeUsd", stated.get("sizeUsd"), event.amount, source)
 
 
@@ -238,11 +238,11 @@ def _binding(authorization: Any, hashed: bytes, stake: SeenLog, said: Findings) 
         said.says("the payer signed an ordinary payment", True, shown, detail)
 
 
-async def _all(chain: PinnedChain, found: AgentMarket, stake: SeenLog, said: Findings) -> None:
-    await check_listing(chain, found, said)
-    await check_book(chain, found, said)
-    await check_result(chain, found, said)
-    await check_stake(chain, found, stake, said)
+async def _all(chain: PinnedChain, market: AgentMarket, stake: SeenLog, said: Findings) -> None:
+    await check_listing(chain, market, said)
+    await check_book(chain, market, said)
+    await check_result(chain, market, said)
+    await check_stake(chain, market, stake, said)
 
 
 def _trade(event: ev.Staked | ev.RefundBooked) -> str:
