@@ -24,8 +24,7 @@ def main(argv: Sequence[str]) -> int:
         def said(part: str) -> None:
             print(f"{time.monotonic() - started:5.0f} s  {part}", flush=True)
 
-        found = {"whole": measured.measure(measured.WHOLE, said), "quick": measured.measure(measured.QUICK)}
-        measured.keep(found)
+        measured.keep({"whole": measured.measure(measured.WHOLE, said), "quick": measured.measure(measured.QUICK)})
     figures = measured.kept()["whole"]
     broken = claims.broken(figures)
     for sentence in broken:

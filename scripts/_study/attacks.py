@@ -32,12 +32,12 @@ DEVIATION: Final = 0.005
 """What a stock feed has to be off before it writes a round by itself: `deviationBps` in deployments/stock.json."""
 
 
-def told(steps: int, cells: int) -> dict[str, Any]:
+def measure(steps: int, cells: int) -> dict[str, Any]:
     return {
         "pools": [_pool(size, fee, spacing) for size in SIZES for fee, spacing in FEES],
         "watching": {str(factor): watching(factor, steps, cells) for factor in FACTORS},
         "fees": {"least": MIN_FEE_BPS / BPS, "deployed": Parameters().fee_bps / BPS},
-        "stock": [exchange.told(push) for exchange in EXCHANGES for push in PUSHES],
+        "stock": [exchange.costs(push) for exchange in EXCHANGES for push in PUSHES],
     }
 
 
@@ -46,7 +46,7 @@ def _pool(size: int, fee_pips: int, spacing: int) -> dict[str, Any]:
     sigma = YEARLY / math.sqrt(SECONDS_PER_YEAR)
     window = max(SAFES_FLOOR, least_window([pool], sigma))
     cap = pot_cap([pool], sigma, window)
-    held, repeated = pool.cheapest_held(cap.sd), pool.cheapest_repeated(cap.sd, window)
+    unopposed, repeated = pool.cheapest_held(cap.sd), pool.cheapest_repeated(cap.sd, window)
     half = cap_factor(cap.reach) and cap.resistance / (pool.phi * pool.depth())
     return {
         "size": size,
@@ -54,11 +54,11 @@ def _pool(size: int, fee_pips: int, spacing: int) -> dict[str, Any]:
         "window": window,
         "cap": round(cap.dollars, 2),
         "sd": round(cap.sd, 5),
-        "held": round(held, 2),
+        "held": round(unopposed, 2),
         "repeated": round(repeated, 2),
-        "owner": round(held * half, 2),
-        "times": round(held / cap.dollars, 2),
-        "owner_times": round(held * half / cap.dollars, 2),
+        "owner": round(unopposed * half, 2),
+        "times": round(unopposed / cap.dollars, 2),
+        "owner_times": round(unopposed * half / cap.dollars, 2),
     }
 
 
@@ -73,8 +73,8 @@ def watching(factor: float, steps: int, cells: int) -> dict[str, float]:
         )
         for reach in (FULL_REACH, FULL_REACH / 2)
     )
-    told = {"nobody": alone, "every": undone, "worst": max(alone, undone), "narrower": max(alone, narrower)}
-    return {name: round(value, 4) for name, value in told.items()}
+    parts = {"nobody": alone, "every": undone, "worst": max(alone, undone), "narrower": max(alone, narrower)}
+    return {name: round(value, 4) for name, value in parts.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class ShareMarket:
     depth_usd: float
     half_spread: float = 0.0001
 
-    def told(self, push: float) -> dict[str, float]:
+    def costs(self, push: float) -> dict[str, float]:
         """What it costs to have the price off by `push` at the bell: where it falls back only as he sells again, he
         pays the spread twice; where others bring it back at once, also what he bought too dear."""
         bought = 100 * self.depth_usd * push

@@ -16,9 +16,9 @@ def _quarters(f: Figures, name: str) -> list[float]:
     return [float(each["mean"]) for each in f["crowds"][name]["quarters"]]
 
 
-def _sure(told: dict[str, float], sign: int) -> bool:
+def _sure(summary: dict[str, float], sign: int) -> bool:
     """Whether a mean is on one side of nothing, with its interval."""
-    return sign * told["mean"] > told["pm"]
+    return sign * summary["mean"] > summary["pm"]
 
 
 def _by(cells: dict[str, Any]) -> list[Any]:

@@ -20,7 +20,7 @@ TIMES: Final = (2, 5, 10)
 MOMENTS: Final = (FIRST, LAST)
 
 
-def told(markets: int) -> dict[str, Any]:
+def measure(markets: int) -> dict[str, Any]:
     return {
         "split": splitting(markets),
         "over-offer": {str(times): over_offering(times) for times in TIMES},
@@ -55,15 +55,15 @@ def splitting(markets: int) -> dict[str, float]:
 def over_offering(times: int) -> dict[str, float]:
     """Two who want 290 USD of the first headroom of 290 each: one offers that, the other so many times as much."""
     parameters = Parameters()
-    wanted = (parameters.kappa - 1) * parameters.seed
+    headroom = (parameters.kappa - 1) * parameters.seed
     terms = Terms(1, b"", b"", 1, 0, parameters.fee_bps, parameters.kappa, parameters.seed, 1, 2**63)
     entered = VestedMarket(terms, open_books(parameters.seed))
-    entered, _ = offer(entered, UP, wanted, 1)
-    entered, before = offer(entered, UP, times * wanted, 1)
+    entered, _ = offer(entered, UP, headroom, 1)
+    entered, before = offer(entered, UP, times * headroom, 1)
     _, vintage = match(entered)
     assert vintage.accepted is not None
     demanded, taken = vintage.offered[UP], vintage.accepted[UP]
-    honest, greedy = share(0, wanted, taken, demanded), share(before, times * wanted, taken, demanded)
+    honest, greedy = share(0, headroom, taken, demanded), share(before, times * headroom, taken, demanded)
     return {"honest": round(honest / USD, 2), "greedy": round(greedy / USD, 2)}
 
 
@@ -83,15 +83,15 @@ def against(name: str, markets: int) -> dict[str, Any]:
             his.append(_gain(bets) - alone)
             strangers.append(_gain(bets[1:]))
             by_size[amount].add(his[-1] / USD)
-        found, without = max(0.0, *his), max(0.0, *strangers)
-        best.add(found / USD)
-        own.add((found - without) / USD)
-        pays += found > 0
-        only += found > 0 and without == 0
+        gained, without = max(0.0, *his), max(0.0, *strangers)
+        best.add(gained / USD)
+        own.add((gained - without) / USD)
+        pays += gained > 0
+        only += gained > 0 and without == 0
     return {
-        "sizes": {str(amount // USD): each.told() for amount, each in by_size.items()},
-        "best": best.told(),
-        "own": own.told(),
+        "sizes": {str(amount // USD): each.summary() for amount, each in by_size.items()},
+        "best": best.summary(),
+        "own": own.summary(),
         "pays": round(pays / markets, 4),
         "only": round(only / markets, 4),
     }

@@ -152,11 +152,11 @@ def seed(figures: dict[str, Any]) -> Any:
 def watching(figures: dict[str, Any]) -> Any:
     """What watching and pushing adds to a bet, by how much stands on the market."""
     drawn, axes = plt.subplots(figsize=(6.5, 3.2))
-    found = {int(factor): each for factor, each in figures["attacks"]["watching"].items()}
-    at = sorted(found)
-    axes.plot(at, [found[factor]["nobody"] for factor in at], "-o", color=BLUE, markersize=3, label="nobody arbitrages")
+    added = {int(factor): each for factor, each in figures["attacks"]["watching"].items()}
+    at = sorted(added)
+    axes.plot(at, [added[factor]["nobody"] for factor in at], "-o", color=BLUE, markersize=3, label="nobody arbitrages")
     label = "every block is arbitraged"
-    axes.plot(at, [found[factor]["every"] for factor in at], "-o", color=ORANGE, markersize=3, label=label)
+    axes.plot(at, [added[factor]["every"] for factor in at], "-o", color=ORANGE, markersize=3, label=label)
     fee = figures["attacks"]["fees"]["deployed"]
     axes.axhline(fee, color=GREY, linewidth=1, label="the fee of the bet")
     axes.axhline(fee / 2, color=GREY, linewidth=1, linestyle="--", label="half of it")

@@ -39,13 +39,13 @@ def measure(effort: Effort, said: Callable[[str], None] = lambda _: None) -> Fig
         "crowds": lambda: returns.crowds(effort.crowd),
         "roles": lambda: returns.roles(effort.roles),
         "sweep": lambda: returns.sweep(effort.sweep),
-        "collusion": lambda: collusion.told(effort.collusion),
-        "attacks": lambda: attacks.told(effort.steps, effort.cells),
+        "collusion": lambda: collusion.measure(effort.collusion),
+        "attacks": lambda: attacks.measure(effort.steps, effort.cells),
     }
     for name, part in parts.items():
         said(name)
         figures[name] = part()
-    figures["venue"] = venue.told(figures)
+    figures["venue"] = venue.income(figures)
     return figures
 
 

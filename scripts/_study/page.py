@@ -17,10 +17,10 @@ def part(value: float, digits: int = 1) -> str:
     return f"{100 * value:.{digits}f}%"
 
 
-def around(told: dict[str, float], digits: int = 1) -> str:
+def around(summary: dict[str, float], digits: int = 1) -> str:
     """A mean and half its 95% interval, in percent without its sign."""
-    mean = round(100 * told["mean"], digits) + 0.0  # no minus before a zero
-    return f"{mean:+.{digits}f} ± {100 * told['pm']:.{digits}f}"
+    mean = round(100 * summary["mean"], digits) + 0.0  # no minus before a zero
+    return f"{mean:+.{digits}f} ± {100 * summary['pm']:.{digits}f}"
 
 
 def usd(value: float) -> str:

@@ -110,15 +110,15 @@ def played(setting: Setting, draw: Draw, actor: Guest | None = None) -> Played:
         crowd_bets.append((play.enter(side, bettor.amount, _block(bettor.u, setting)), side, bettor))
     act_until(1.0, 0)
     play.close()
-    known = setting.regime.until + (actor.ahead if actor is not None else 0.0)
-    chance = draw.probability(min(1.0, known))
-    told = [
+    horizon = setting.regime.until + (actor.ahead if actor is not None else 0.0)
+    chance = draw.probability(min(1.0, horizon))
+    crowd = [
         _outcome(play, bet, side, position / count, bettor.amount, chance)
         for position, (bet, side, bettor) in enumerate(crowd_bets)
     ]
     his = [_outcome(play, bet, side, 1.0, amount, chance) for (bet, side), amount in zip(own, offered, strict=True)]
     fees, gain = (_mean(chance, [ask(w) for w in SIDES]) / USD for ask in (play.fees, play.seed_gain))
-    return Played(told, his, fees, gain, play, chance)
+    return Played(crowd, his, fees, gain, play, chance)
 
 
 def _block(u: float, setting: Setting) -> int:

@@ -35,5 +35,5 @@ def draw(figures: Figures) -> None:
 
 def shown_by(plot: Path) -> str | None:
     """The digest of the figures that a plot was drawn from."""
-    found = re.search(r"figures ([0-9a-f]{16})", plot.read_text())
-    return found[1] if found else None
+    stamp = re.search(r"figures ([0-9a-f]{16})", plot.read_text())
+    return stamp[1] if stamp else None

@@ -63,15 +63,15 @@ def crowd(setting: Setting, markets: int) -> dict[str, Any]:
         offered += sum(each.offered for each in result.crowd)
         taken += sum(each.taken for each in result.crowd)
     return {
-        "all": everybody.told(),
-        "first": first.told(),
-        "last": last.told(),
-        "quarters": [each.told() for each in quarters],
-        "bins": [each.told() for each in bins],
+        "all": everybody.summary(),
+        "first": first.summary(),
+        "last": last.summary(),
+        "quarters": [each.summary() for each in quarters],
+        "bins": [each.summary() for each in bins],
         "multiples": [round(paid / staked, 4) if staked else 0.0 for paid, staked in right],
-        "fees": fees.told(),
-        "seed": seed.told(),
-        "volume": volume.told(),
+        "fees": fees.summary(),
+        "seed": seed.summary(),
+        "volume": volume.summary(),
         "refused": round(1 - taken / offered, 5),
     }
 
@@ -100,7 +100,7 @@ def beside(setting: Setting, actor: Guest, markets: int) -> dict[str, Any]:
         _add(own, result.actor)
         _add(others, result.crowd)
         gain.add(sum(each.expected - each.taken for each in result.actor) / USD)
-    return {"return": own.told(), "gain": gain.told(), "crowd": others.told()}
+    return {"return": own.summary(), "gain": gain.summary(), "crowd": others.summary()}
 
 
 # ---------------------------------------------------------------- The venue's parameters
@@ -122,7 +122,7 @@ def sweep(markets: int) -> dict[str, Any]:
             for kappa, seed in ((30, 10), (10, 3), (10, 1))
         },
         "before": {
-            f"{before:g}": _told(replace(vested, regime=replace(BELL, before=before)), markets)
+            f"{before:g}": _summary(replace(vested, regime=replace(BELL, before=before)), markets)
             for before in (0.0, 0.2, 0.5, 0.8)
         },
         "fee": {
@@ -134,12 +134,12 @@ def sweep(markets: int) -> dict[str, Any]:
             for name, setting in (("shares/half", half), ("shares/before", before))
         },
         "bets": {
-            name: {str(bets): _told(replace(setting, crowd=Bettors(bets=bets)), markets) for bets in (10, 40, 160)}
+            name: {str(bets): _summary(replace(setting, crowd=Bettors(bets=bets)), markets) for bets in (10, 40, 160)}
             for name, setting in (("vested/bell", vested), ("classic/bell", classic), ("shares/half", half))
         },
         "crowd": {
             name: {
-                f"{by_value:g}": _told(replace(setting, crowd=Bettors(by_value=by_value)), markets)
+                f"{by_value:g}": _summary(replace(setting, crowd=Bettors(by_value=by_value)), markets)
                 for by_value in (0.0, 0.5, 1.0)
             }
             for name, setting in (
@@ -154,12 +154,12 @@ def sweep(markets: int) -> dict[str, Any]:
 
 def _swept(setting: Setting, parameter: str, values: Iterable[int], markets: int) -> dict[str, Any]:
     return {
-        str(value): _told(replace(setting, parameters=replace(setting.parameters, **{parameter: value})), markets)
+        str(value): _summary(replace(setting, parameters=replace(setting.parameters, **{parameter: value})), markets)
         for value in values
     }
 
 
-def _told(setting: Setting, markets: int) -> dict[str, Any]:
+def _summary(setting: Setting, markets: int) -> dict[str, Any]:
     alone = crowd(setting, markets)
     kept = ("all", "first", "quarters", "fees", "seed", "volume", "refused")
     with_sniper, straddle = (beside(setting, each, markets) for each in (SNIPER, FIRST_STRADDLE))

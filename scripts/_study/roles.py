@@ -41,12 +41,12 @@ class Sniper(Guest):
 
     def turn(self, view: View, turn: int) -> Sequence[tuple[int, int]]:
         chances = _both(view.ahead(self.ahead))
-        found = max(
+        gain, side, amount = max(
             (amount * (chances[side] * view.play.projected(side, amount, chances[side], 0) - 1), side, amount)
             for side in SIDES
             for amount in SIZES
         )
-        return [(found[1], found[2])] if found[0] > 0 else []
+        return [(side, amount)] if gain > 0 else []
 
 
 @dataclass(frozen=True, slots=True)

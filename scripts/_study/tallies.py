@@ -31,7 +31,7 @@ class Ratio:
         self._ss += staked * staked
         self.markets += 1
 
-    def told(self) -> Json:
+    def summary(self) -> Json:
         """The expected return for each unit, half the width of its 95% interval, and how many markets had one."""
         if not self.staked:
             return {"mean": 0.0, "pm": 0.0, "markets": 0}
@@ -55,7 +55,7 @@ class Mean:
         self._least = min(self._least, value)
         self._count += 1
 
-    def told(self) -> Json:
+    def summary(self) -> Json:
         if not self._count:
             return {"mean": 0.0, "pm": 0.0, "least": 0.0}
         mean = self._sum / self._count

@@ -12,7 +12,7 @@ WEEKLIES_A_DAY: Final = 1 / 5
 POTS: Final = (16, 80, 180, 1_000, 10_000)
 
 
-def told(figures: dict[str, Any]) -> dict[str, Any]:
+def income(figures: dict[str, Any]) -> dict[str, Any]:
     stock = {}
     for bets, cell in figures["sweep"]["bets"]["vested/bell"].items():
         fees, seed = cell["fees"]["mean"], cell["seed"]["mean"]

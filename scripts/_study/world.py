@@ -115,5 +115,5 @@ def _above(x: float, left: float) -> float:
 
 def estimated(probability: float, error: float) -> float:
     """A probability as somebody sees it whose log-odds are off by `error`."""
-    known = min(1 - 1e-9, max(1e-9, probability))
-    return 1 / (1 + exp(-(log(known / (1 - known)) + error)))
+    clipped = min(1 - 1e-9, max(1e-9, probability))
+    return 1 / (1 + exp(-(log(clipped / (1 - clipped)) + error)))
