@@ -50,9 +50,9 @@ def cli(
     for one in () if drop else sources:
         if not isinstance(one, PoolFeed) or feeds.is_as_recorded(lister.feed(one.address), one):
             continue
-        found = caps.borne(provider.http_uri, one)
-        click.echo(caps.judged(one, found, local=is_local(provider), evidence=shown))
-        if shown is not None and not found.covers(one):
+        limit = caps.borne(provider.http_uri, one)
+        click.echo(caps.judged(one, limit, local=is_local(provider), evidence=shown))
+        if shown is not None and not limit.covers(one):
             deployment = caps.with_evidence(deployment, one, shown)
             write_deployment(deployment, path)
         if session.send:

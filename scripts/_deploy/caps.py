@@ -25,7 +25,7 @@ class Borne:
     why: str
 
     @property
-    def told(self) -> str:
+    def in_words(self) -> str:
         return f"nothing that could be told ({self.why})" if self.units is None else f"{_dollars(self.units)} USD"
 
     def covers(self, feed: PoolFeed) -> bool:
@@ -43,15 +43,15 @@ def borne(url: str, feed: PoolFeed) -> Borne:
 async def _borne(url: str, feed: PoolFeed) -> Borne:
     pools = tuple(pool.address for pool in feed.pools)
     async with ChainProvider([url], chain_id=None, timeout_seconds=30.0) as rpc:
-        told = await report(ChainClient(rpc), CostQuestion(pools, feed.quote, feed.window_seconds, None, SAFE_SHARE))
-    return Borne(int(told.cap.dollars * USD), "")  # rounded down
+        cost = await report(ChainClient(rpc), CostQuestion(pools, feed.quote, feed.window_seconds, None, SAFE_SHARE))
+    return Borne(int(cost.cap.dollars * USD), "")  # rounded down
 
 
-def judged(feed: PoolFeed, found: Borne, *, local: bool, evidence: str | None) -> str:
+def judged(feed: PoolFeed, limit: Borne, *, local: bool, evidence: str | None) -> str:
     """A sentence about the cap; Refused where it is more than the pools bear, the money is real, and nothing is shown
     for it."""
-    asked = f"{feed.key}: a market may hold {_dollars(feed.pot_cap_units)} USD; the pools bear {found.told}"
-    if found.covers(feed):
+    asked = f"{feed.key}: a market may hold {_dollars(feed.pot_cap_units)} USD; the pools bear {limit.in_words}"
+    if limit.covers(feed):
         return asked
     if evidence is not None:
         return f"{asked}. Allowed on this evidence, which the deployment file names: {evidence}"

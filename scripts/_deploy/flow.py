@@ -99,19 +99,19 @@ def prepare(
     provider: Any, accounts: Any, project: Any, bind: Any, facts: Path, out: Path, alias: str, send: bool
 ) -> Plan:
     try:
-        known = load_deployment(facts)
-        if known.is_deployed:
-            raise ScriptRefused(f"{facts} says that {known.network} is deployed already; it is not deployed over.")
+        deployment = load_deployment(facts)
+        if deployment.is_deployed:
+            raise ScriptRefused(f"{facts} says that {deployment.network} is deployed already; it is not deployed over.")
         if out.exists() and load_deployment(out).is_deployed:
             raise ScriptRefused(
                 f"{out} records a deployment already; it is not overwritten. Move it away to start anew."
             )
     except DeploymentError as error:
         raise ScriptRefused(error.sentence()) from None
-    session = open_session(provider, accounts, alias, send, known.chain_id)
+    session = open_session(provider, accounts, alias, send, deployment.chain_id)
     if not is_local(provider):
         require_recorded(project)
-    return Plan(session, known, out, bind)
+    return Plan(session, deployment, out, bind)
 
 
 def require_recorded(project: Any) -> None:

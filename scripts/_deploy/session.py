@@ -61,9 +61,9 @@ def open_session(provider: Any, accounts: Any, alias: str, send: bool, expected_
 def _revert_data(error: BaseException | None) -> bytes | None:
     """What a view reverted with, from the node's own words: of a library's error ape keeps only the arguments."""
     while error is not None:
-        told = re.search(r"custom error 0x([0-9a-f]{8}): ?([0-9a-f]*)", str(error), re.IGNORECASE)
-        if told is not None:
-            return bytes.fromhex(told[1] + told[2])
+        custom_error = re.search(r"custom error 0x([0-9a-f]{8}): ?([0-9a-f]*)", str(error), re.IGNORECASE)
+        if custom_error is not None:
+            return bytes.fromhex(custom_error[1] + custom_error[2])
         error = getattr(error, "base_err", None) or error.__cause__ or error.__context__
     return None
 

@@ -38,22 +38,22 @@ class Finding:
 
 def check(provider: Any, project: Any, bind: Any, deployment: Deployment) -> list[Finding]:
     """Every fact of the file that the chain can confirm, in the order a reader would ask."""
-    found = [_equal("chain id", provider.chain_id, deployment.chain_id)]
+    findings = [_equal("chain id", provider.chain_id, deployment.chain_id)]
     if not deployment.is_deployed:
-        return [*found, Finding(False, f"{deployment.network} is not deployed, says its file")]
+        return [*findings, Finding(False, f"{deployment.network} is not deployed, says its file")]
     for name, info in deployment.contracts.items():
-        found.append(Finding(len(provider.get_code(info.address)) > 0, f"{name} has code at {info.address}"))
-    if not all(one.ok for one in found):
-        return found
-    found += [_code(provider, project, name, info) for name, info in deployment.contracts.items()]
+        findings.append(Finding(len(provider.get_code(info.address)) > 0, f"{name} has code at {info.address}"))
+    if not all(one.ok for one in findings):
+        return findings
+    findings += [_code(provider, project, name, info) for name, info in deployment.contracts.items()]
     assert deployment.safe is not None
-    found += _safe(bind(deployment.safe.address, abi=safe.safe_abi()), deployment)
+    findings += _safe(bind(deployment.safe.address, abi=safe.safe_abi()), deployment)
     chain = _Chain(provider, binder(project), deployment)
     if "MarketLister" in deployment.contracts:
-        found += _stock(chain)
+        findings += _stock(chain)
     if "SettlementWallet" in deployment.contracts:
-        found += _base(chain)
-    return found
+        findings += _base(chain)
+    return findings
 
 
 @dataclass(frozen=True)
@@ -226,9 +226,7 @@ def _base_feeds(chain: _Chain) -> Iterator[Finding]:
             yield _equal(f"{source.key} step at the lister (s)", standing.step, step)
             as_known = "has a publisher" if published else "has no publisher"
             yield Finding(bool(standing.published) == published, f"{source.key} {as_known}, as the lister knows it")
-    known = [source.address for source in chain.file.agent_feeds]
-    listed = chain.allowed("AgentLister", FEED_SET)
-    yield _none_else(listed, known)
+    yield _none_else(chain.allowed("AgentLister", FEED_SET), [source.address for source in chain.file.agent_feeds])
 
 
 def _made_of(feed: Any, source: PoolFeed) -> Iterator[Finding]:
@@ -236,13 +234,13 @@ def _made_of(feed: Any, source: PoolFeed) -> Iterator[Finding]:
     yield _equal(f"{source.key} quote", feed.quote(), source.quote)
     yield _equal(f"{source.key} supply", int(feed.supply()), source.supply)
     made = tuple((str(each.pool), int(each.referenceLiquidity)) for each in feed.sources())
-    told = tuple((each.address, each.reference_liquidity) for each in source.pools)
-    yield _equal(f"{source.key} pools and reference liquidity", made, told)
+    recorded = tuple((each.address, each.reference_liquidity) for each in source.pools)
+    yield _equal(f"{source.key} pools and reference liquidity", made, recorded)
     yield _equal(f"{source.key} window (s)", feed.window(), source.window_seconds)
     yield _equal(f"{source.key} step (s)", feed.step(), source.step_seconds)
     yield _equal(f"{source.key} longest quiet (s)", feed.maxQuiet(), source.max_quiet_seconds)
 
 
-def _none_else(allowed: set[str], known: Sequence[str]) -> Finding:
-    others = sorted(allowed - set(known))
+def _none_else(allowed: set[str], recorded: Sequence[str]) -> Finding:
+    others = sorted(allowed - set(recorded))
     return Finding(not others, "no other feed is allowed" + (f", but {', '.join(others)} is" if others else ""))

@@ -50,8 +50,8 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _cost(options: argparse.Namespace) -> int:
-    told = asyncio.run(_told(options))
-    print(json.dumps(told.body(), indent=2) if options.json else "\n".join(lines(told)))
+    cost = asyncio.run(_report(options))
+    print(json.dumps(cost.body(), indent=2) if options.json else "\n".join(lines(cost)))
     return 0
 
 
@@ -86,7 +86,7 @@ def _cost_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true")
 
 
-async def _told(options: argparse.Namespace) -> CostReport:
+async def _report(options: argparse.Namespace) -> CostReport:
     if len(options.pools) > 2:
         raise CannotSay("A feed has one pool or two.", hint="token/USDC alone, or token/WETH and then WETH/USDC.")
     for address in (*options.pools, *([options.quote] if options.quote else [])):
@@ -111,12 +111,12 @@ async def _told(options: argparse.Namespace) -> CostReport:
 
 
 def _usdc(chain_id: int, folder: Path) -> str:
-    known = deployments_in(folder).get(chain_id)
-    if known is None or "USDC" not in known.tokens:
+    deployment = deployments_in(folder).get(chain_id)
+    if deployment is None or "USDC" not in deployment.tokens:
         raise CannotSay(
             f"No deployment file in {folder} names USDC on chain {chain_id}.", hint="Say --quote TOKEN, its address."
         )
-    return known.token("USDC").address
+    return deployment.token("USDC").address
 
 
 if __name__ == "__main__":

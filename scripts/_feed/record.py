@@ -80,7 +80,7 @@ async def _run(options: argparse.Namespace, url: str, account: LocalAccount | No
             if not due.times:
                 print(f"{feed.key}: nothing to record")
             elif account is None:
-                print(f"{feed.key}: {_told(due.times)} to record")
+                print(f"{feed.key}: {_in_words(due.times)} to record")
             else:
                 await _record(chain, due, account)
     return 0
@@ -92,13 +92,13 @@ def chosen(deployment: Deployment, keys: Sequence[str]) -> list[PoolFeed]:
         if not deployment.pool_feeds:
             raise CannotRecord(f"The deployment file of {deployment.network} names no pool feed.")
         return list(deployment.pool_feeds)
-    found = []
+    feeds = []
     for key in keys:
         feed = deployment.agent_feed(key)
         if not isinstance(feed, PoolFeed):
             raise CannotRecord(f"{key} is a feed whose publisher posts its values: nobody else can record there.")
-        found.append(feed)
-    return found
+        feeds.append(feed)
+    return feeds
 
 
 def moment(text: str, now: int) -> int:
@@ -107,10 +107,10 @@ def moment(text: str, now: int) -> int:
     if ago:
         return now - int(ago[1]) * UNITS[ago[2]]
     try:
-        found = datetime.fromisoformat(text)
+        since = datetime.fromisoformat(text)
     except ValueError:
         raise CannotRecord(f"--since {text!r} is no time.", hint="Say 90m, 12h, 2d or 2026-11-22T15:00Z.") from None
-    at = int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp())
+    at = int((since if since.tzinfo else since.replace(tzinfo=UTC)).timestamp())
     if at > now:
         raise CannotRecord(f"--since {text} is {at - now} s after the chain's newest block.")
     return at
@@ -126,8 +126,8 @@ async def due_of(chain: PinnedChain, feed: PoolFeed, since: int | None) -> DueRe
     needs = await _needs(chain, feed)
     if since is not None:
         needs.append(Needs((), (since, now - 1)))
-    wanted = missing(needs, set(), feed.step_seconds, oldest, now)
-    return DueReadings(feed, tuple(await _unrecorded(chain, contract, wanted)))
+    due = missing(needs, set(), feed.step_seconds, oldest, now)
+    return DueReadings(feed, tuple(await _unrecorded(chain, contract, due)))
 
 
 async def _needs(chain: PinnedChain, feed: PoolFeed) -> list[Needs]:
@@ -135,14 +135,14 @@ async def _needs(chain: PinnedChain, feed: PoolFeed) -> list[Needs]:
     layouts = {topic: each for topic, each in AGENT_LISTER_EVENTS.items() if each.name == "MarketListed"}
     topics = [None, word(bytes.fromhex(feed.address[2:]))]
     listed = [each.event for each in await chain.logs(chain.contract("AgentLister").address, layouts, topics)]
-    wallet, found = chain.contract("SettlementWallet"), []
+    wallet, needs = chain.contract("SettlementWallet"), []
     for start in range(0, len(listed), ASKED_AT_ONCE):
         some = listed[start : start + ASKED_AT_ONCE]
         for event, view in zip(
             some, await _read(chain, [wallet.call("market", each.market_id) for each in some]), strict=True
         ):
             if view["status"] == AgentMarketStatus.OPEN:
-                found.append(
+                needs.append(
                     Needs.of(
                         event.spec.kind,
                         early_resolvable=event.spec.early_resolvable,
@@ -151,7 +151,7 @@ async def _needs(chain: PinnedChain, feed: PoolFeed) -> list[Needs]:
                         ends_at=event.spec.ends_at,
                     )
                 )
-    return found
+    return needs
 
 
 async def _unrecorded(chain: PinnedChain, contract: Contract, times: Sequence[int]) -> list[int]:
@@ -174,7 +174,7 @@ async def _record(chain: PinnedChain, due: DueReadings, account: LocalAccount) -
     contract = Contract(due.feed.address, abi("PoolFeed"))
     for times in batches(list(due.times), BATCH, len(due.times)):
         tx, gas, fee = await send(chain.client, chain.deployment.chain_id, account, contract.call("record", times))
-        print(f"{due.feed.key}: recorded {_told(times)} in {tx}, {gas} gas, {fee / 10**18:.9f} ETH")
+        print(f"{due.feed.key}: recorded {_in_words(times)} in {tx}, {gas} gas, {fee / 10**18:.9f} ETH")
 
 
 async def send(client: ChainClient, chain_id: int, account: LocalAccount, call: Call) -> tuple[str, int, int]:
@@ -231,6 +231,6 @@ def _of(secret: bytes) -> LocalAccount:
     return account
 
 
-def _told(times: Sequence[int]) -> str:
+def _in_words(times: Sequence[int]) -> str:
     first, last = (datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") for at in (times[0], times[-1]))
     return f"the reading of {first}" if len(times) == 1 else f"{len(times)} readings, {first} to {last}"

@@ -69,8 +69,8 @@ class CostReport:
 
     def costs(self, move: float) -> tuple[float, float]:
         """To move the reading: while nobody arbitrages, and where every block is. The cheaper pool counts."""
-        held = min(each.cheapest_held(move) for each in self.sources)
-        return held, min(each.cheapest_repeated(move, self.asked.window) for each in self.sources)
+        unopposed = min(each.cheapest_held(move) for each in self.sources)
+        return unopposed, min(each.cheapest_repeated(move, self.asked.window) for each in self.sources)
 
     @property
     def least_window(self) -> int:
@@ -91,8 +91,8 @@ class CostReport:
             "ownShare": self.asked.own_share,
             "pools": [self._pool(pool, source) for pool, source in zip(self.pools, self.sources, strict=True)],
             "moves": [
-                {"move": move, "nobodyArbitragesUsd": round(held, 2), "everyBlockUsd": round(repeated, 2)}
-                for move, (held, repeated) in ((move, self.costs(move)) for move in MOVES)
+                {"move": move, "nobodyArbitragesUsd": round(unopposed, 2), "everyBlockUsd": round(repeated, 2)}
+                for move, (unopposed, repeated) in ((move, self.costs(move)) for move in MOVES)
             ],
             "cap": {
                 "usd": math.floor(cap.dollars),
@@ -141,30 +141,30 @@ def _priced(
     pools: Sequence[LivePool], quote: str
 ) -> tuple[TokenFacts, float, tuple[PricedPool, ...], tuple[bool, ...]]:
     """From the pool of what counts as a dollar back to the token: prices, and whether they rise with each tick."""
-    known: dict[str, float] = {checksum(quote): 1.0}  # dollars for one whole token
+    dollars: dict[str, float] = {checksum(quote): 1.0}  # for one whole token
     sources: list[PricedPool] = []
     rises: list[bool] = []
     priced: TokenFacts | None = None
     for pool in reversed(pools):
         one, other = pool.token0, pool.token1
-        if other.address in known:
-            known[one.address] = known[other.address] * pool.price0()
+        if other.address in dollars:
+            dollars[one.address] = dollars[other.address] * pool.price0()
             priced = one
-        elif one.address in known:
-            known[other.address] = known[one.address] / pool.price0()
+        elif one.address in dollars:
+            dollars[other.address] = dollars[one.address] / pool.price0()
             priced = other
         else:
             last = pool is pools[-1]
-            wanted = f"the token that counts as one USD, {checksum(quote)}" if last else "a token of the next pool"
+            needed = f"the token that counts as one USD, {checksum(quote)}" if last else "a token of the next pool"
             raise CannotSay(
-                f"The pool {pool.address} is of {one.symbol} and {other.symbol}; neither is {wanted}.",
+                f"The pool {pool.address} is of {one.symbol} and {other.symbol}; neither is {needed}.",
                 hint="Name a pool of the token and USDC; or one of the token and WETH, then one of WETH and USDC.",
             )
         rises.append(priced is one)
-        units = (known[each.address] / 10**each.decimals for each in (one, other))
+        units = (dollars[each.address] / 10**each.decimals for each in (one, other))
         sources.append(PricedPool(f"{one.symbol}/{other.symbol}", pool.pool, *units))
     assert priced is not None
-    return priced, known[priced.address], tuple(reversed(sources)), tuple(reversed(rises))
+    return priced, dollars[priced.address], tuple(reversed(sources)), tuple(reversed(rises))
 
 
 async def _sigma(
@@ -175,7 +175,7 @@ async def _sigma(
     if asked.sigma is not None:
         return Measured(asked.sigma, "given")
     remembered = head.timestamp - max(pool.oldest_at for pool in pools)
-    found: list[tuple[float, str]] = []
+    volatilities: list[tuple[float, str]] = []
     for seconds in sorted({max(MIN_SPAN, asked.window // part) for part in (1, 3, 10)}):
         spans = min(MAX_SPANS, remembered // seconds)
         if spans < MIN_SPANS:
@@ -185,10 +185,10 @@ async def _sigma(
             means = await mean_ticks(client, pool.address, head, seconds, spans)
             logs = [log + (mean if up else -mean) * LOG_TICK for log, mean in zip(logs, means, strict=True)]
         yearly = sigma_of(logs, seconds) * math.sqrt(SECONDS_PER_YEAR)
-        found.append((yearly, f"the pools' last {spans} spans of {seconds} s"))
-    measured = min(found, default=None)
+        volatilities.append((yearly, f"the pools' last {spans} spans of {seconds} s"))
+    measured = min(volatilities, default=None)
     if measured is None or measured[0] == 0:
-        why = "did not move" if found else f"remember {remembered} s only"
+        why = "did not move" if volatilities else f"remember {remembered} s only"
         raise CannotSay(
             f"The pools {why}, so their volatility cannot be measured.",
             hint="Give one for a year: --sigma 150 is 150%. Or grow the cardinality and ask again later.",
@@ -200,21 +200,21 @@ def _per_second(yearly: float) -> float:
     return yearly / math.sqrt(SECONDS_PER_YEAR)
 
 
-def lines(told: CostReport) -> list[str]:
+def lines(cost: CostReport) -> list[str]:
     """For people."""
-    cap, asked = told.cap, told.asked
+    cap, asked = cost.cap, cost.asked
     shown = [
-        f"{told.token.symbol} at {told.price:.6g} USD, on chain {told.chain_id} at block {told.head.number}",
-        f"window {asked.window} s; volatility {told.sigma.yearly:.0%} a year ({told.sigma.origin})",
+        f"{cost.token.symbol} at {cost.price:.6g} USD, on chain {cost.chain_id} at block {cost.head.number}",
+        f"window {asked.window} s; volatility {cost.sigma.yearly:.0%} a year ({cost.sigma.origin})",
         "",
     ]
-    for pool, source in zip(told.pools, told.sources, strict=True):
-        remembers = (told.head.timestamp - pool.oldest_at) / 3_600
+    for pool, source in zip(cost.pools, cost.sources, strict=True):
+        remembers = (cost.head.timestamp - pool.oldest_at) / 3_600
         shown += [
             f"{source.name} {pool.address}, fee {pool.pool.fee_pips / 10_000:g}%",
             f"  depth: {source.depth():,.0f} USD move it by 1%",
             f"  history: {remembers:.1f} h; room for {pool.cardinality} observations "
-            f"(growing to {pool.cardinality_next}); the last is {told.head.timestamp - pool.newest_at} s old",
+            f"(growing to {pool.cardinality_next}); the last is {cost.head.timestamp - pool.newest_at} s old",
         ]
         out = source.push_out(asked.window, asked.own_share)
         if out is None:
@@ -226,8 +226,8 @@ def lines(told: CostReport) -> list[str]:
             )
     shown += ["", f"{'the reading moves by':>22} {'nobody arbitrages':>20} {'every block is':>20}"]
     for move in MOVES:
-        held, repeated = told.costs(move)
-        shown.append(f"{move:>21.1%}  {held:>16,.0f} USD {repeated:>16,.0f} USD")
+        unopposed, repeated = cost.costs(move)
+        shown.append(f"{move:>21.1%}  {unopposed:>16,.0f} USD {repeated:>16,.0f} USD")
     shown += [
         "",
         f"cap of a market: {math.floor(cap.dollars):,} USD",
@@ -241,6 +241,6 @@ def lines(told: CostReport) -> list[str]:
     if not cap.window_is_long_enough:
         shown.append(
             f"  the window is short for the fee: the band holds {cap.reach:.0%} of what the price wanders. "
-            f"From {told.least_window} s on the whole factor holds"
+            f"From {cost.least_window} s on the whole factor holds"
         )
     return shown

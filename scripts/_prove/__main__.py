@@ -45,8 +45,8 @@ def main(argv: Sequence[str]) -> int:
         return 1
 
 
-def _is_named(name: str, wanted: Sequence[str]) -> bool:
-    return not wanted or any(name.startswith(each) for each in wanted)
+def _is_named(name: str, prefixes: Sequence[str]) -> bool:
+    return not prefixes or any(name.startswith(each) for each in prefixes)
 
 
 def _entry(theorem: Theorem) -> str:

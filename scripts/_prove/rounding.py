@@ -44,18 +44,18 @@ class Largest:
 
 
 def search(markets: int = MARKETS, seed: int = SEED) -> Largest:
-    random, found = Random(seed), Largest()  # noqa: S311 - a search that repeats
+    random, largest = Random(seed), Largest()  # noqa: S311 - a search that repeats
     for number in range(markets):
-        _market(random, number, found)
+        _market(random, number, largest)
         amount, fee_bps = random.randrange(10**6, 10**15), random.randrange(1001)
-        found.agent_buying = max(found.agent_buying, amount - fee_of(amount, fee_bps) - buying(amount, fee_bps))
-    assert found.part < 1
-    assert found.residue_of_bound < 1
-    assert found.agent_buying <= 1
-    return found
+        largest.agent_buying = max(largest.agent_buying, amount - fee_of(amount, fee_bps) - buying(amount, fee_bps))
+    assert largest.part < 1
+    assert largest.residue_of_bound < 1
+    assert largest.agent_buying <= 1
+    return largest
 
 
-def _market(random: Random, number: int, found: Largest) -> None:
+def _market(random: Random, number: int, largest: Largest) -> None:
     """One market that UP wins: its residue is what both kinds of rounding left."""
     seed = 10 ** random.randrange(0, 10)
     terms = Terms(number, b"", b"", 10**9, 0, 0, random.choice((1, 2, 30, 10**6)), seed, 1, 2**63)
@@ -75,7 +75,7 @@ def _market(random: Random, number: int, found: Largest) -> None:
         for each in fresh:
             taken, demanded = vintage.accepted[each.outcome], vintage.offered[each.outcome]
             got = share(each.before, each.offered, taken, demanded)
-            found.part = max(found.part, abs(Fraction(each.offered * taken, demanded) - got))
+            largest.part = max(largest.part, abs(Fraction(each.offered * taken, demanded) - got))
         entered += [(each, vintage) for each in fresh]
     winners = [(each, vintage) for each, vintage in entered if each.outcome == UP]
     paid = seed * (S + market.books[UP].acc) // S  # the seed's leg, which entered at 0
@@ -84,8 +84,8 @@ def _market(random: Random, number: int, found: Largest) -> None:
     residue = market.pool - paid
     bound = len(winners) + 1 + slack
     assert 0 <= residue < bound, (residue, bound)
-    found.residue = max(found.residue, residue)
-    found.residue_of_bound = max(found.residue_of_bound, Fraction(residue) / bound)
+    largest.residue = max(largest.residue, residue)
+    largest.residue_of_bound = max(largest.residue_of_bound, Fraction(residue) / bound)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -93,11 +93,11 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--markets", type=int, default=MARKETS)
     parser.add_argument("--seed", type=int, default=SEED)
     args = parser.parse_args(argv)
-    found = search(args.markets, args.seed)
+    largest = search(args.markets, args.seed)
     print(f"{args.markets} markets, seed {args.seed}")
-    print(f"an accepted part is off by {float(found.part):.6f} of a unit (bound 1)")
-    print(f"the residue of a market is {found.residue} units, {float(found.residue_of_bound):.4f} of its bound")
-    print(f"what buys agent shares is {found.agent_buying} unit under the stake less its fee (bound 1)")
+    print(f"an accepted part is off by {float(largest.part):.6f} of a unit (bound 1)")
+    print(f"the residue of a market is {largest.residue} units, {float(largest.residue_of_bound):.4f} of its bound")
+    print(f"what buys agent shares is {largest.agent_buying} unit under the stake less its fee (bound 1)")
     return 0
 
 

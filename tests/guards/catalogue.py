@@ -466,7 +466,7 @@ SCRIPTS = (
         "a pool feed whose pools cannot be told is allowed on a live network with nothing to show for it",
         "scripts/_deploy/caps.py",
         "    if local:\n",
-        "    if local or found.units is None:\n",
+        "    if local or limit.units is None:\n",
         ("tests/unit/test_pot_caps.py",),
     ),
     Guard(
