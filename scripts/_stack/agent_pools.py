@@ -80,8 +80,8 @@ class LocalPool:
         price = self.scale * Fraction(value, quote_value)
         if self.place.token0 != self.base:
             price = 1 / price
-        found = math.isqrt((price.numerator << 192) // price.denominator)
-        return min(max(found, MIN_SQRT_PRICE + 1), MAX_SQRT_PRICE - 1)
+        root = math.isqrt((price.numerator << 192) // price.denominator)
+        return min(max(root, MIN_SQRT_PRICE + 1), MAX_SQRT_PRICE - 1)
 
     def value(self, sqrt_price: int, quote_value: int) -> int:
         """The other way round."""

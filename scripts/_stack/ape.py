@@ -40,13 +40,13 @@ class Ape:
             self._host.stdin.write(json.dumps(list(arguments)).encode() + b"\n")
             answer = await self._host.stdout.readline()
             try:
-                told = json.loads(answer)
+                outcome = json.loads(answer)
             except ValueError:  # it could not even begin
-                told = {"code": 1, "printed": (answer + await self._host.stdout.read()).decode(errors="replace")}
-        if told["code"] != 0:
-            tail = "".join(f"\n    | {line}" for line in told["printed"].splitlines()[-15:])
+                outcome = {"code": 1, "printed": (answer + await self._host.stdout.read()).decode(errors="replace")}
+        if outcome["code"] != 0:
+            tail = "".join(f"\n    | {line}" for line in outcome["printed"].splitlines()[-15:])
             raise StackError(f"ape {' '.join(arguments[:2])} failed:{tail}")
-        return str(told["printed"])
+        return str(outcome["printed"])
 
 
 @contextlib.asynccontextmanager

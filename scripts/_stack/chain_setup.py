@@ -121,8 +121,8 @@ def _balance_slot(node: LocalNode, token: str) -> int:
         at = mapping_slot(probe, slot)
         before = node.ask("eth_getStorageAt", token, at, "latest")
         node.ask("anvil_setStorageAt", token, at, f"0x{marker:064x}")
-        found = int(node.ask("eth_call", {"to": token, "data": data}, "latest"), 16)
-        if found == marker:
+        balance = int(node.ask("eth_call", {"to": token, "data": data}, "latest"), 16)
+        if balance == marker:
             return slot
         node.ask("anvil_setStorageAt", token, at, before)
     raise StackError(f"cannot find where {token} keeps its balances, so dev wallets cannot be funded on this fork.")

@@ -90,21 +90,21 @@ def check_fork(chain: ChainKind, url: str) -> None:
     """anvil would give a fork any chain id it is told to; ours must be of the right chain."""
     option = f"--fork-{chain.name}"
     try:
-        found = int(ask(url, "eth_chainId"), 16)
+        served = int(ask(url, "eth_chainId"), 16)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StackError(f"{option}: {url} does not answer as an Ethereum node ({error}).") from None
-    if found != chain.chain_id:
-        raise StackError(f"{option}: {url} serves chain {found}, not {chain.chain_id}; give it a node of that chain.")
+    if served != chain.chain_id:
+        raise StackError(f"{option}: {url} serves chain {served}, not {chain.chain_id}; give it a node of that chain.")
 
 
 def _same_origin(chain: ChainKind, fork_url: str | None, state: State, *, fresh: bool) -> None:
     """A state folder made of forks cannot go on as a local chain, nor the other way round."""
     origin = "fork" if fork_url else "local"
     key = f"{chain.name}_origin"
-    known = state.remembered().get(key)
-    if not fresh and known is not None and known != origin:
+    remembered = state.remembered().get(key)
+    if not fresh and remembered is not None and remembered != origin:
         raise StackError(
-            f"the state folder {state.root} holds a {known} chain {chain.chain_id}; "
+            f"the state folder {state.root} holds a {remembered} chain {chain.chain_id}; "
             f"use another folder with --state DIR to run a {origin} one."
         )
     state.remember(**{key: origin})

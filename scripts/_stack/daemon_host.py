@@ -70,8 +70,8 @@ class DaemonHost:
         with self._one_at_a_time, contextlib.suppress(OSError):
             socket.send_fds(self._door, [struct.pack("I", len(request))], [output])
             self._door.sendall(request)
-            if told := self._door.recv(4, socket.MSG_WAITALL):
-                return int(struct.unpack("i", told)[0])
+            if pid := self._door.recv(4, socket.MSG_WAITALL):
+                return int(struct.unpack("i", pid)[0])
         raise RuntimeError(f"what forks the daemons ended (exit code {self._process.poll()})")
 
     def close(self) -> None:
@@ -149,8 +149,8 @@ def main() -> None:
         os.close(writes)
         os.close(request.output)
         os.waitpid(between, 0)
-        with os.fdopen(reads, "rb") as told:
-            door.sendall(told.read(4))
+        with os.fdopen(reads, "rb") as pipe:
+            door.sendall(pipe.read(4))
 
 
 def _import(package: str) -> None:

@@ -160,11 +160,11 @@ def _ready(
 def _addresses(path: Path) -> dict[str, str]:
     """Every address of a network by name: tokens, contracts, the Safe, price feeds and stock tokens."""
     deployment = load_deployment(path)
-    found = {symbol: token.address for symbol, token in deployment.tokens.items()}
-    found |= {name: contract.address for name, contract in deployment.contracts.items()}
+    addresses = {symbol: token.address for symbol, token in deployment.tokens.items()}
+    addresses |= {name: contract.address for name, contract in deployment.contracts.items()}
     if deployment.safe is not None:
-        found["Safe"] = deployment.safe.address
+        addresses["Safe"] = deployment.safe.address
     for feed in deployment.price_feeds:
-        found[f"{feed.ticker} feed"] = feed.proxy
-        found[feed.ticker] = feed.stock_token
-    return found
+        addresses[f"{feed.ticker} feed"] = feed.proxy
+        addresses[feed.ticker] = feed.stock_token
+    return addresses

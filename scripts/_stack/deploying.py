@@ -73,14 +73,14 @@ def _stands(chain: LocalChain, state: State) -> bool:
     path = state.deployment(chain.chain.name)
     if not path.exists():
         return False
-    known = load_deployment(path)
-    there = (ask(chain.url, "eth_getCode", one.address, "latest") != "0x" for one in known.contracts.values())
-    return known.is_deployed and all(there) and all(_was_allowed(chain, known, one) for one in known.agent_feeds)
+    record = load_deployment(path)
+    there = (ask(chain.url, "eth_getCode", one.address, "latest") != "0x" for one in record.contracts.values())
+    return record.is_deployed and all(there) and all(_was_allowed(chain, record, one) for one in record.agent_feeds)
 
 
-def _was_allowed(chain: LocalChain, known: Deployment, source: AgentFeed) -> bool:
+def _was_allowed(chain: LocalChain, record: Deployment, source: AgentFeed) -> bool:
     """The last step of a deployment; a feed that was dropped or condemned since keeps its numbers."""
-    lister = Contract(known.contract("AgentLister").address, abi("AgentLister"))
+    lister = Contract(record.contract("AgentLister").address, abi("AgentLister"))
     call = lister.call("feed", source.address)
     answer = ask(chain.url, "eth_call", call.parameters(), "latest")
     return bool(call.function.decode(bytes.fromhex(answer[2:]))["memory_"])
@@ -92,20 +92,20 @@ def facts(name: str) -> Deployment:
 
 def _prepare_chain(chain: LocalChain, state: State) -> None:
     """Place what the live chain has, fund the local wallets, and write the facts the scripts start from."""
-    node, known = LocalNode(chain.url), facts(chain.chain.name)
+    node, live = LocalNode(chain.url), facts(chain.chain.name)
     today = int(time.time()) if chain.today is None else chain.today
-    token = known.token("USDC" if chain.chain.name == "base" else "USDG").address
+    token = live.token("USDC" if chain.chain.name == "base" else "USDG").address
     if not chain.fork and chain.chain.name == "base":
         chain_setup.place_base(node, token)
         _place_pools(node, token, state, today)
     elif not chain.fork:
-        feeds = [StockFeed(one.ticker, one.proxy, one.stock_token) for one in known.price_feeds]
+        feeds = [StockFeed(one.ticker, one.proxy, one.stock_token) for one in live.price_feeds]
         chain_setup.place_stock(node, token, feeds, today)
     chain_setup.fund(node, token, local_token=not chain.fork)
-    local: dict[str, Any] = {"kind": "local", "name": f"{known.name} (local)", "explorer_url": None}
+    local: dict[str, Any] = {"kind": "local", "name": f"{live.name} (local)", "explorer_url": None}
     if chain.chain.name == "base":
-        local["params"] = {**known.params, "disputeWindowSeconds": DISPUTE_WINDOW_SECONDS}
-    write_deployment(known.model_copy(update=local), state.deployment(chain.chain.name))
+        local["params"] = {**live.params, "disputeWindowSeconds": DISPUTE_WINDOW_SECONDS}
+    write_deployment(live.model_copy(update=local), state.deployment(chain.chain.name))
 
 
 def _place_pools(node: LocalNode, usdc: str, state: State, until: int) -> None:

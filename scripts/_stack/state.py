@@ -79,15 +79,15 @@ class State:
             return {}
 
     def remember(self, **values: str) -> None:
-        known = json.dumps({**self.remembered(), **values}, indent=2)
-        write_whole(self.root / "remembered.json", known.encode() + b"\n")
+        text = json.dumps({**self.remembered(), **values}, indent=2)
+        write_whole(self.root / "remembered.json", text.encode() + b"\n")
 
     def cron_secret(self) -> str:
-        known = self.remembered().get("cron_secret")
-        if known is None:
-            known = secrets.token_urlsafe(24)
-            self.remember(cron_secret=known)
-        return known
+        secret = self.remembered().get("cron_secret")
+        if secret is None:
+            secret = secrets.token_urlsafe(24)
+            self.remember(cron_secret=secret)
+        return secret
 
 
 @contextlib.contextmanager

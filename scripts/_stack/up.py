@@ -66,8 +66,8 @@ async def _until_stopped(options: Options, state: State, supervisor: Supervisor,
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await task
-        for told in _told(options, state):
-            told.unlink(missing_ok=True)
+        for path in _ready_files(options, state):
+            path.unlink(missing_ok=True)
         if supervisor.names:
             print("\n  stopping ...", end="", flush=True)
             await supervisor.stop()
@@ -81,8 +81,8 @@ async def _bring_up(options: Options, state: State, supervisor: Supervisor) -> N
     database_url, chains = await together(_database(state, supervisor), _chains(options, state, supervisor))
     ready = await start_daemons(options, state, database_url, chains, supervisor)
     supervisor.all_started()
-    for told in _told(options, state):
-        _tell(told, ready)
+    for path in _ready_files(options, state):
+        _write_ready(path, ready)
     print(_screen(ready, supervisor, state, time.monotonic() - began), flush=True)
 
 
@@ -123,12 +123,12 @@ async def _chains(options: Options, state: State, supervisor: Supervisor) -> dic
     return chains
 
 
-def _told(options: Options, state: State) -> list[Path]:
+def _ready_files(options: Options, state: State) -> list[Path]:
     """Where the stack tells what it is: always in its folder, where `vpm status` and its like find it."""
     return [state.ready, *([options.ready_file] if options.ready_file else [])]
 
 
-def _tell(path: Path, ready: dict[str, Any]) -> None:
+def _write_ready(path: Path, ready: dict[str, Any]) -> None:
     """It holds keys and the database's password."""
     try:
         write_whole(path, json.dumps(ready, indent=2).encode() + b"\n")

@@ -49,8 +49,8 @@ def _where(options: argparse.Namespace) -> tuple[str, dict[str, str]]:
     url = options.database or environment(os.environ).values.get("DATABASE_URL")
     if options.ready is not None:
         try:
-            told = json.loads(options.ready.read_text())
-            url, endpoints = options.database or told["database_url"], dict(told["metrics"])
+            ready = json.loads(options.ready.read_text())
+            url, endpoints = options.database or ready["database_url"], dict(ready["metrics"])
         except (OSError, ValueError, KeyError) as error:
             raise ValueError(f"{options.ready} is no ready file of a running stack ({error}).") from None
     for given in options.metrics:

@@ -22,13 +22,13 @@ WELL = ("ready", "full", "starting")
 
 def concerns(facts: StatusFacts) -> list[str]:
     """Empty when nothing needs a person."""
-    found = [*_daemons(facts), *_chains(facts), *_lanes(facts), *_queues(facts), *_jobs(facts), *_rest(facts)]
+    sentences = [*_daemons(facts), *_chains(facts), *_lanes(facts), *_queues(facts), *_jobs(facts), *_rest(facts)]
     for name, seen in facts.metrics.items():
         if not seen["up"]:
-            found.append(f"{name} does not answer on its metrics port: {seen['why']}")
+            sentences.append(f"{name} does not answer on its metrics port: {seen['why']}")
             continue
-        found += [f"{name}: {check['name']} does not hold: {check['detail']}" for check in seen["failing"]]
-    return found
+        sentences += [f"{name}: {check['name']} does not hold: {check['detail']}" for check in seen["failing"]]
+    return sentences
 
 
 def _daemons(facts: StatusFacts) -> Iterator[str]:

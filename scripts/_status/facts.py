@@ -111,8 +111,8 @@ def read(url: str) -> dict[str, list[Row]]:
         with psycopg.connect(conninfo(url), connect_timeout=CONNECT_SECONDS, row_factory=dict_row) as connection:
             connection.execute(f"SET statement_timeout = {STATEMENT_MS}")
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()").fetchall()
-            tables = {row["tablename"] for row in found}
+            rows = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()").fetchall()
+            tables = {row["tablename"] for row in rows}
             if "daemon_heartbeat" not in tables:
                 raise SchemaOutdated("The database holds none of our tables.")
             return {

@@ -18,9 +18,9 @@ SECONDS = 3.0
 
 
 def main() -> int:
-    told = os.environ.get("VPM_READY_FILE", "")
+    ready_file = os.environ.get("VPM_READY_FILE", "")
     try:
-        address = json.loads(Path(told).read_text())["metrics"]
+        address = json.loads(Path(ready_file).read_text())["metrics"]
     except (OSError, ValueError, KeyError):
         print("not ready yet")
         return 1

@@ -43,10 +43,10 @@ def _one(url: str) -> dict[str, Any]:
 
 def samples(text: str, names: Iterable[str]) -> Iterable[dict[str, Any]]:
     """The samples of some metrics in Prometheus text form."""
-    wanted = set(names)
+    chosen = set(names)
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
-            if sample.name in wanted:
+            if sample.name in chosen:
                 yield {"name": sample.name, "labels": dict(sample.labels), "value": sample.value}
 
 

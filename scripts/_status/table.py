@@ -57,16 +57,16 @@ class Metric:
 
 def declared() -> dict[str, Metric]:
     """Every metric by its exposed name."""
-    found: dict[str, Metric] = {}
+    metrics: dict[str, Metric] = {}
     for daemon in DAEMONS:
         listed = subprocess.run(
             [sys.executable, "-c", _LIST, daemon], capture_output=True, text=True, check=True, cwd=ROOT
         ).stdout
         for name, kind, labels, meaning in json.loads(listed.splitlines()[-1]):
-            known = found.get(name)
-            daemons = (*known.daemons, daemon) if known is not None else (daemon,)
-            found[name] = Metric(name, kind, tuple(labels), meaning, daemons)
-    return {one.exposed: one for one in sorted(found.values(), key=lambda one: one.name)}
+            earlier = metrics.get(name)
+            daemons = (*earlier.daemons, daemon) if earlier is not None else (daemon,)
+            metrics[name] = Metric(name, kind, tuple(labels), meaning, daemons)
+    return {one.exposed: one for one in sorted(metrics.values(), key=lambda one: one.name)}
 
 
 def page(metrics: dict[str, Metric]) -> str:
@@ -112,13 +112,13 @@ that no drill can move have tests of their own, named in `scripts/_drill/movemen
 
 
 def main(argv: list[str]) -> int:
-    wanted = page(declared())
+    text = page(declared())
     if "--check" in argv:
-        if not PAGE.exists() or PAGE.read_text() != wanted:
+        if not PAGE.exists() or PAGE.read_text() != text:
             print(f"docs/metrics.md is out of date: run {COMMAND}", file=sys.stderr)
             return 1
         return 0
-    PAGE.write_text(wanted)
+    PAGE.write_text(text)
     return 0
 
 

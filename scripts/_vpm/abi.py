@@ -42,17 +42,17 @@ def rendered() -> dict[str, str]:
 
 
 def main() -> int:
-    wanted = rendered()
+    fresh = rendered()
     if "--check" in sys.argv[1:]:
         present = {path.stem: path.read_text() for path in ABI.glob("*.json")}
-        stale = sorted(name for name in wanted.keys() | present.keys() if wanted.get(name) != present.get(name))
+        stale = sorted(name for name in fresh.keys() | present.keys() if fresh.get(name) != present.get(name))
         if stale:
             print(f"core/contracts/abi is out of date for {', '.join(stale)}: run python -m scripts._vpm.abi")
         return 1 if stale else 0
     ABI.mkdir(exist_ok=True)
     for path in ABI.glob("*.json"):
         path.unlink()
-    for name, text in wanted.items():
+    for name, text in fresh.items():
         (ABI / f"{name}.json").write_text(text)
     return 0
 

@@ -48,17 +48,17 @@ def advisories(purls: list[str], database: str = DATABASE) -> list[Advisory]:
     for at in range(0, len(purls), BATCH):
         named += _named(purls[at : at + BATCH], database)
     details = {each: _ask(f"{database}/v1/vulns/{each}") for each in {each for _, each in named}}
-    found = []
+    in_force = []
     for purl, each in sorted(named):
         detail = details[each]
         if "withdrawn" not in detail:
-            found.append(Advisory(purl, each, str(detail.get("summary", "")), _fixed(detail, purl)))
-    return found
+            in_force.append(Advisory(purl, each, str(detail.get("summary", "")), _fixed(detail, purl)))
+    return in_force
 
 
 def _named(purls: list[str], database: str) -> list[tuple[str, str]]:
     """Package and advisory id. A package with many advisories is answered in pages."""
-    found: list[tuple[str, str]] = []
+    ids: list[tuple[str, str]] = []
     asked: list[tuple[str, str | None]] = [(purl, None) for purl in purls]
     for _ in range(MAX_PAGES):
         queries = [{"package": {"purl": purl}} | ({"page_token": token} if token else {}) for purl, token in asked]
@@ -67,11 +67,11 @@ def _named(purls: list[str], database: str) -> list[tuple[str, str]]:
             raise Unreachable(f"{database} did not answer for each package.")
         more: list[tuple[str, str | None]] = []
         for (purl, _), result in zip(asked, results, strict=True):
-            found += [(purl, str(one["id"])) for one in result.get("vulns", [])]
+            ids += [(purl, str(one["id"])) for one in result.get("vulns", [])]
             if result.get("next_page_token"):
                 more.append((purl, result["next_page_token"]))
         if not more:
-            return found
+            return ids
         asked = more
     raise Unreachable(f"{database} did not come to an end of its answers.")
 
@@ -110,14 +110,14 @@ def main(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     purls = [one["purl"] for one in sbom.document(image_only=options.image)["components"]]
     try:
-        found = advisories(purls, options.database.rstrip("/"))
+        in_force = advisories(purls, options.database.rstrip("/"))
     except Unreachable as problem:
         print(f"vpm advisories: {problem} Nothing is known either way.", file=sys.stderr)
         return CANNOT_ASK
-    for each in found:
+    for each in in_force:
         print(each.sentence())
-    print(f"{len(purls)} packages, {len(found)} advisories")
-    return 1 if found else 0
+    print(f"{len(purls)} packages, {len(in_force)} advisories")
+    return 1 if in_force else 0
 
 
 if __name__ == "__main__":

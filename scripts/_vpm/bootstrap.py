@@ -181,15 +181,15 @@ def _uv_succeeds(argv: list[str], settings: dict[str, str]) -> bool:
 def _pip_settings_for_uv(python: str) -> dict[str, str]:
     """uv does not read pip's configuration; carry over a mirror and a certificate bundle, if any are set."""
     listed = subprocess.run([*_pip(python), "config", "list"], capture_output=True, text=True, check=False).stdout
-    found: dict[str, str] = {}
+    configured: dict[str, str] = {}
     for line in listed.splitlines():
         key, _, value = line.partition("=")
-        found[key.rpartition(".")[2]] = value.strip("'\"")
+        configured[key.rpartition(".")[2]] = value.strip("'\"")
     settings = {"UV_HTTP_TIMEOUT": "120"}
-    if found.get("index-url"):
-        settings["UV_DEFAULT_INDEX"] = found["index-url"]
-    if found.get("cert"):
-        settings["SSL_CERT_FILE"] = found["cert"]
+    if configured.get("index-url"):
+        settings["UV_DEFAULT_INDEX"] = configured["index-url"]
+    if configured.get("cert"):
+        settings["SSL_CERT_FILE"] = configured["cert"]
     return {k: v for k, v in settings.items() if k not in os.environ}
 
 
@@ -395,8 +395,8 @@ def _use_supported_python(argv: list[str]) -> None:
     if OLDEST_PYTHON <= sys.version_info[:2] <= NEWEST_PYTHON:
         return
     for minor in range(NEWEST_PYTHON[1], OLDEST_PYTHON[1] - 1, -1):
-        found = shutil.which(f"python3.{minor}")
-        if found:
-            os.execv(found, [found, str(ROOT / "vpm"), *argv])
-    wanted = f"3.{OLDEST_PYTHON[1]} to 3.{NEWEST_PYTHON[1]}"
-    raise SetupError(f"needs Python {wanted}; this is {platform.python_version()} and no other is on PATH.")
+        python = shutil.which(f"python3.{minor}")
+        if python:
+            os.execv(python, [python, str(ROOT / "vpm"), *argv])
+    supported = f"3.{OLDEST_PYTHON[1]} to 3.{NEWEST_PYTHON[1]}"
+    raise SetupError(f"needs Python {supported}; this is {platform.python_version()} and no other is on PATH.")

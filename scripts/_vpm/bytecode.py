@@ -53,8 +53,8 @@ def digest(code: bytes) -> str:
 
 def unrecorded(codes: Mapping[str, bytes]) -> list[str]:
     """The contracts whose creation code, without constructor arguments, is not the recorded one."""
-    known: dict[str, str] = json.loads(RECORD.read_text())["creationCodeKeccak256"]
-    return sorted(name for name, code in codes.items() if digest(code) != known.get(name))
+    recorded: dict[str, str] = json.loads(RECORD.read_text())["creationCodeKeccak256"]
+    return sorted(name for name, code in codes.items() if digest(code) != recorded.get(name))
 
 
 def main() -> int:

@@ -58,19 +58,19 @@ def document(*, image_only: bool = False) -> dict[str, Any]:
 
 def python_components(lock: Path) -> list[Component]:
     """One component for each pinned version; the hashes are those of every file it may be installed from."""
-    found: dict[str, Component] = {}
+    by_purl: dict[str, Component] = {}
     for block in re.split(r"\n(?=\S)", lock.read_text().strip()):
         first, *rest = (line.strip().rstrip("\\").strip() for line in block.splitlines())
         name, _, version = first.partition("==")
         version = version.partition(";")[0].strip()
         purl = f"pkg:pypi/{quote(name)}@{quote(version)}"
         hashes = [line.removeprefix("--hash=").split(":") for line in rest if line.startswith("--hash=")]
-        found[purl] = _component(name, version, purl, [(kind, value) for kind, value in hashes])
-    return [found[purl] for purl in sorted(found)]
+        by_purl[purl] = _component(name, version, purl, [(kind, value) for kind, value in hashes])
+    return [by_purl[purl] for purl in sorted(by_purl)]
 
 
 def npm_components(lock: Path) -> list[Component]:
-    found: dict[str, Component] = {}
+    by_purl: dict[str, Component] = {}
     for path, entry in json.loads(lock.read_text())["packages"].items():
         if not path or entry.get("link"):
             continue
@@ -83,8 +83,8 @@ def npm_components(lock: Path) -> list[Component]:
         component = _component(name, version, purl, hashes)
         if isinstance(entry.get("license"), str):
             component["licenses"] = [{"expression": entry["license"]}]
-        found[purl] = component
-    return [found[purl] for purl in sorted(found)]
+        by_purl[purl] = component
+    return [by_purl[purl] for purl in sorted(by_purl)]
 
 
 def _component(name: str, version: str, purl: str, hashes: list[tuple[str, str]]) -> Component:

@@ -25,8 +25,8 @@ def prepare(lock: Path) -> Path:
     """Bring the environment of a lock up to date, at once when nothing changed; returns its Python."""
     there = home(lock)
     ENV.mkdir(parents=True, exist_ok=True)
-    with (ENV / f"{lock.stem}.lock").open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+    with (ENV / f"{lock.stem}.lock").open("w") as mutex:
+        fcntl.flock(mutex, fcntl.LOCK_EX)
         python, stamp = there / "bin" / "python", there / "made-from"
         made_from = hashlib.sha256(lock.read_bytes() + sys.version.encode()).hexdigest()
         if not stamp.exists() or stamp.read_text() != made_from:
