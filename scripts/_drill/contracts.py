@@ -108,7 +108,7 @@ def _nothing(key: Wallet, nonce: int) -> str:
 
 
 async def _foreign(fleet: Fleet) -> float:
-    return sum(value for each in await fleet.samples("relayer", "vpm_relayer_foreign_total") for value in each.values())
+    return sum(value for _, value in await fleet.samples("relayer", "vpm_relayer_foreign_total"))
 
 
 async def out_of_gas(fleet: Fleet, load: Load) -> DrillHeld:
@@ -264,8 +264,8 @@ async def lose_source(fleet: Fleet, load: Load) -> DrillHeld:
 
 
 async def _refused(fleet: Fleet, key: str) -> bool:
-    by_instance = await fleet.samples("keeper", "vpm_keeper_source_refusals_total")
-    return any(("feed", key) in labels and value > 0 for samples in by_instance for labels, value in samples.items())
+    refusals = await fleet.samples("keeper", "vpm_keeper_source_refusals_total")
+    return any(("feed", key) in labels and value > 0 for labels, value in refusals)
 
 
 async def _both_sides(fleet: Fleet, load: Load, *bettors: Wallet) -> int:

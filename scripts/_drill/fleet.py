@@ -205,9 +205,9 @@ class Fleet:
         """Those of a daemon that are running."""
         return [name for name in self.running if name.startswith(daemon)]
 
-    async def samples(self, daemon: str, name: str) -> list[dict[tuple[tuple[str, str], ...], float]]:
-        """Samples of one metric, of each running instance of a daemon."""
-        return [await self.metric(each, name) for each in self.instances(daemon)]
+    async def samples(self, daemon: str, name: str) -> list[tuple[tuple[tuple[str, str], ...], float]]:
+        """Samples of one metric, with their labels, of all running instances of a daemon."""
+        return [sample for each in self.instances(daemon) for sample in (await self.metric(each, name)).items()]
 
     # ------------------------------------------------------------ database
 

@@ -204,8 +204,7 @@ async def stand_still(fleet: Fleet, load: Load) -> DrillHeld:
 
 async def _counted(fleet: Fleet, daemon: str, what: str) -> float:
     """A metric of the stock chain, over all instances of a daemon."""
-    by_instance = await fleet.samples(daemon, what)
-    return sum(value for samples in by_instance for labels, value in samples.items() if ("chain", "stock") in labels)
+    return sum(value for labels, value in await fleet.samples(daemon, what) if ("chain", "stock") in labels)
 
 
 async def _more(fleet: Fleet, daemon: str, what: str, than: float) -> bool:

@@ -176,8 +176,8 @@ async def _is_past(fleet: Fleet, moment: int) -> bool:
 
 async def _is_deep(fleet: Fleet, feed: PoolFeed, deep: bool) -> bool:
     """Whether a keeper says so of the feed's pools."""
-    by_instance = await fleet.samples("keeper", "vpm_pool_depth")
-    shares = [value for samples in by_instance for labels, value in samples.items() if ("feed", feed.key) in labels]
+    samples = await fleet.samples("keeper", "vpm_pool_depth")
+    shares = [value for labels, value in samples if ("feed", feed.key) in labels]
     return bool(shares) and (min(shares) >= ALARM) is deep
 
 

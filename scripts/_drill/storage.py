@@ -111,8 +111,8 @@ async def _clean(fleet: Fleet) -> bool:
 
 async def _mismatches(fleet: Fleet, some: bool) -> bool:
     """Whether every indexer tells of some, or every one of none."""
-    by_instance = await fleet.samples("indexer", "vpm_index_audit_mismatches")
-    counts = [samples.get((("chain", "stock"),)) for samples in by_instance]
+    audits = [await fleet.metric(each, "vpm_index_audit_mismatches") for each in fleet.instances("indexer")]
+    counts = [samples.get((("chain", "stock"),)) for samples in audits]
     return all(value is not None and (value > 0) is some for value in counts)
 
 
