@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from scripts._stack.options import StackError
-from scripts._stack.up import _tell
+from scripts._stack.up import _write_ready
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def test_nobody_else_reads_the_ready_file(tmp_path: Path) -> None:
     """It holds keys and the database's password, whatever the umask and whatever stood there before."""
     path = tmp_path / "told" / "ready.json"
     for number in range(2):
-        _tell(path, {"number": number})
+        _write_ready(path, {"number": number})
         assert json.loads(path.read_text()) == {"number": number}
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         path.chmod(0o666)
@@ -38,4 +38,4 @@ def test_nobody_else_reads_the_ready_file(tmp_path: Path) -> None:
 def test_where_it_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StackError, match="cannot write the ready file"):
-        _tell(tmp_path / "file" / "ready.json", {})
+        _write_ready(tmp_path / "file" / "ready.json", {})
