@@ -45,7 +45,7 @@ def _run_once(job: Job, *, dry_run: bool, as_json: bool) -> int:
     except VpmError as error:
         print(f"keeper: {error.sentence()}", file=sys.stderr)
         return error.exit_code
-    print(json.dumps(report.body(), indent=2) if as_json else told(report, dry_run))
+    print(json.dumps(report.body(), indent=2) if as_json else as_text(report, dry_run))
     return 0 if report.ok else 1
 
 
@@ -58,7 +58,7 @@ async def _once(settings: Settings, how: KeeperSettings, job: Job, dry_run: bool
     return report
 
 
-def told(report: RunReport, dry_run: bool) -> str:
+def as_text(report: RunReport, dry_run: bool) -> str:
     """The report for a terminal."""
     verb = "would ask" if dry_run else "asked"
     lines = [f"{report.job}: {verb} for {len(report.actions)}, left {len(report.skipped)}, {len(report.errors)} errors"]

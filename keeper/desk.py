@@ -105,7 +105,7 @@ class JobRun:
     head: int
     index: IndexState | None
     dry_run: bool = False
-    known: dict[str, Errand] = field(default_factory=dict)
+    recalled: dict[str, Errand] = field(default_factory=dict)
 
     @property
     def indexed_block(self) -> int:
@@ -128,19 +128,19 @@ class JobRun:
     async def free(self, subjects: Sequence[str], rest: RetryWaits) -> dict[str, str | None]:
         """Per subject why it must wait, or None when an attempt may be made now. Remembers the attempts for `ask`."""
         async with self.keeper.pool.connection() as connection:
-            self.known.update(await errands.recall(connection, self.desk.chain_id, subjects))
+            self.recalled.update(await errands.recall(connection, self.desk.chain_id, subjects))
         moment = datetime.now(UTC)
         return {
-            subject: errands.waits(self.known.get(subject), moment, self.indexed_block, rest) for subject in subjects
+            subject: errands.waits(self.recalled.get(subject), moment, self.indexed_block, rest) for subject in subjects
         }
 
     async def ask(self, want: Want, rest: RetryWaits, also: Also | None = None) -> Action | None:
         """Asks, unless one of the subjects must wait; then that is why it is skipped. `also`: see errands.ask."""
-        missing = [subject for subject in want.subjects if subject not in self.known]
+        missing = [subject for subject in want.subjects if subject not in self.recalled]
         standing = await self.free(missing, rest) if missing else {}
         moment = datetime.now(UTC)
         for subject in want.subjects:
-            why = standing.get(subject) or errands.waits(self.known.get(subject), moment, self.indexed_block, rest)
+            why = standing.get(subject) or errands.waits(self.recalled.get(subject), moment, self.indexed_block, rest)
             if why is not None:
                 self.report.skip(want.target, why)
                 return None
@@ -149,7 +149,7 @@ class JobRun:
             self.report.actions.append(action)
             return action
         async with self.keeper.pool.connection() as connection:
-            intent = await errands.ask(connection, self.desk.chain_id, want, self.known, also)
+            intent = await errands.ask(connection, self.desk.chain_id, want, self.recalled, also)
         if intent is None:
             self.report.skip(want.target, "somebody else asked for it a moment ago")
             return None

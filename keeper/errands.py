@@ -128,13 +128,13 @@ Also = Callable[[Connection, Intent], Awaitable[bool]]
 
 
 async def ask(
-    connection: Connection, chain_id: int, want: Want, known: Mapping[str, Errand], also: Also | None = None
+    connection: Connection, chain_id: int, want: Want, recalled: Mapping[str, Errand], also: Also | None = None
 ) -> Intent | None:
     """Asks for the transaction as the next attempt of its subjects; None when another keeper was first.
 
-    `known` is what `recall` said when the decision was made.
+    `recalled` is what `recall` said when the decision was made.
     """
-    attempts = {subject: known[subject].attempts if subject in known else 0 for subject in want.subjects}
+    attempts = {subject: recalled[subject].attempts if subject in recalled else 0 for subject in want.subjects}
     request = IntentRequest(
         key=_key(chain_id, want.kind, attempts),
         chain_id=chain_id,
@@ -163,7 +163,7 @@ async def ask(
                     intent.id,
                     ordered,
                     [attempts[subject] for subject in ordered],
-                    [known[subject].failures_now if subject in known else 0 for subject in ordered],
+                    [recalled[subject].failures_now if subject in recalled else 0 for subject in ordered],
                 ),
             )
             if cursor.rowcount != len(ordered):
@@ -181,8 +181,8 @@ def _key(chain_id: int, kind: str, attempts: Mapping[str, int]) -> str:
     if len(attempts) == 1:
         ((subject, count),) = attempts.items()
         return f"{key_prefix(chain_id)}{kind}:{subject}#{count + 1}@{today}"[:300]
-    told = "\n".join(f"{subject}#{attempts[subject] + 1}" for subject in sorted(attempts))
-    return f"{key_prefix(chain_id)}{kind}:{hashlib.sha256(told.encode()).hexdigest()}@{today}"
+    subjects = "\n".join(f"{subject}#{attempts[subject] + 1}" for subject in sorted(attempts))
+    return f"{key_prefix(chain_id)}{kind}:{hashlib.sha256(subjects.encode()).hexdigest()}@{today}"
 
 
 def key_prefix(chain_id: int) -> str:

@@ -100,10 +100,10 @@ async def _filled(run: JobRun) -> set[Slot]:
     query = select(MARKETS.document, MARKETS.feed, MARKETS.ends_at).where(
         MARKETS.ends_at > run.now, MARKETS.document.is_not(None)
     )
-    known, slots = set(Series), set()
+    series, slots = set(Series), set()
     for document, feed, ends_at in await run.rows(query):
         metadata, key = Metadata.read(document), keys.get(bytes(feed))
-        if metadata is not None and key is not None and metadata.series in known:
+        if metadata is not None and key is not None and metadata.series in series:
             slots.add(Slot(Series(metadata.series), key, ends_at))
     return slots
 

@@ -115,7 +115,7 @@ def _subject(due: DueStake) -> str:
 # ---------------------------------------------------------------- what the index lost
 
 
-async def _pay_what_the_index_lost(run: JobRun, known: int) -> None:
+async def _pay_what_the_index_lost(run: JobRun, indexed: int) -> None:
     """Compares what the contract owes at the index's block with what the index says, and pays the rest by its views."""
     if run.index is None or run.index.state != "tail":
         return
@@ -124,15 +124,15 @@ async def _pay_what_the_index_lost(run: JobRun, known: int) -> None:
     wallet, block = run.desk.contract("SettlementWallet"), run.indexed_block
     _, unpaid, _ = await run.desk.client.read(wallet.call("liabilities"), block)
     metrics.DUE.labels(run.report.job, "units the index lost").set(
-        max(0, unpaid - known) if has_lost(unpaid, known) else 0
+        max(0, unpaid - indexed) if has_lost(unpaid, indexed) else 0
     )
-    if not has_lost(unpaid, known):
+    if not has_lost(unpaid, indexed):
         return
     log.error(
         "the contract owes more than the index knows; asking the contract",
         action="keeper.index_lost",
         owed=unpaid,
-        known=known,
+        known=indexed,
     )
     count = int(await run.desk.client.read(wallet.call("marketCount"), block))
     for start in range(0, count, MAX_ROWS):
@@ -149,8 +149,8 @@ async def _pay_lost(run: JobRun, wallet: Contract, market_id: bytes, view: Any) 
         Counters(row.stakes + row.late_payments, row.status, int(row.paid_out), int(row.paid_shares))
         for row in await run.rows(select(agent_market).where(MARKETS.market_id == market_id))
     ]
-    known = {row.stake_id for row in await run.rows(select(STAKES.stake_id).where(STAKES.market_id == market_id))}
-    ids = lost_ids(view["index"], chain, indexed[0] if indexed else None, known)
+    indexed_ids = {row.stake_id for row in await run.rows(select(STAKES.stake_id).where(STAKES.market_id == market_id))}
+    ids = lost_ids(view["index"], chain, indexed[0] if indexed else None, indexed_ids)
     owed = []
     for start in range(0, len(ids), MAX_ROWS):
         part = ids[start : start + MAX_ROWS]

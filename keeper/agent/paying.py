@@ -71,9 +71,9 @@ def payments(ready: Sequence[DueStake]) -> list[tuple[DueStake, ...]]:
     return [tuple(group[start : start + BATCH]) for group in (fresh, again) for start in range(0, len(group), BATCH)]
 
 
-def has_lost(unpaid: int, known: int) -> bool:
+def has_lost(unpaid: int, indexed: int) -> bool:
     """Whether the contract owes more than the index knows of, both at one block."""
-    return unpaid - known >= MIN_LOST
+    return unpaid - indexed >= MIN_LOST
 
 
 def lost_ids(index: int, chain: Counters, indexed: Counters | None, indexed_ids: Collection[int]) -> list[int]:

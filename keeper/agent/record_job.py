@@ -119,7 +119,7 @@ async def _record(run: JobRun, standing: RecordingState) -> None:
     feed, contract = standing.feed, run.desk.at(standing.feed.address, "PoolFeed")
     outage = _outage(run)
     since = run.now - outage if run.keeper.how.record_every_step else None
-    due = standing.wanted(run.now, every_step_since=since)
+    due = standing.to_record(run.now, every_step_since=since)
     free = await run.free([subject(feed, at) for at in due], REST)
     for batch in groups([at for at in due if free[subject(feed, at)] is None]):
         answers: list[Any] = await run.read_all([contract.call("qualityOf", at) for at in batch])
@@ -177,8 +177,8 @@ async def _grow(run: JobRun, feeds: Iterable[PoolFeed]) -> None:
     for feed in feeds:
         needed = ring_for(outage, feed.window_seconds, feed.step_seconds)
         for pool in feed.pools:
-            _, known = pools.get(pool.address, (pool, 0))
-            pools[pool.address] = (pool, max(known, needed))
+            _, others_need = pools.get(pool.address, (pool, 0))
+            pools[pool.address] = (pool, max(others_need, needed))
     contracts = {address: Contract(address, POOL) for address in pools}
     answers: list[Any] = await run.read_all([contracts[address].call("slot0") for address in pools])
     for (address, (pool, needed)), slot in zip(pools.items(), answers, strict=True):

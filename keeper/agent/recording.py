@@ -37,7 +37,7 @@ class RecordingState:
         gone = {grid_time(moment, step) for need in self.needs for moment in need.moments if moment < now}
         return sorted(at for at in gone - self.recorded if at < self.oldest)
 
-    def wanted(self, now: int, *, every_step_since: int | None) -> list[int]:
+    def to_record(self, now: int, *, every_step_since: int | None) -> list[int]:
         """Everything to record: what is due, one for the next listing, and every step since a moment if so set."""
         extra: list[Needs] = []
         if every_step_since is not None:

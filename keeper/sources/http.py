@@ -27,8 +27,8 @@ async def sample(http: aiohttp.ClientSession, source: HttpSource, now: int) -> S
         )
     observed_at = now
     if source.observed_at is not None:
-        told = units(_at(document, source.observed_at, source.name)) // 10**8
-        observed_at = told // 1000 if told > MILLISECONDS_FROM else told
+        stamp = units(_at(document, source.observed_at, source.name)) // 10**8
+        observed_at = stamp // 1000 if stamp > MILLISECONDS_FROM else stamp
         if now - observed_at > source.max_age_seconds:
             raise SampleRefused(Why.LATE, f"{source.name} is {now - observed_at} s old")
         # A little ahead is a clock that runs fast; the chain's own clock bounds what may be posted.
