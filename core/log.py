@@ -95,8 +95,8 @@ def register_secret(value: str) -> None:
     forms = {value, value.removeprefix("0x")} if value != "memory://" else set()
     if "://" in value:
         forms.add(urlsplit(value).password or "")
-    known = {form for form in forms if len(form) >= _MIN_SECRET_LENGTH}
-    _registered[:] = sorted({*_registered, *known}, key=len, reverse=True)
+    long_forms = {form for form in forms if len(form) >= _MIN_SECRET_LENGTH}
+    _registered[:] = sorted({*_registered, *long_forms}, key=len, reverse=True)
 
 
 def redact_url(url: str) -> str:

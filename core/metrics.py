@@ -77,10 +77,10 @@ def render() -> bytes:
 def _once(name: str, labels: Sequence[str], make: object, kind: type[M]) -> M:
     if not name.startswith("vpm_"):
         raise ValueError(f"metric {name} must start with vpm_")
-    found = _declared.get(name)
-    if found is None:
+    metric = _declared.get(name)
+    if metric is None:
         assert callable(make)
-        found = _declared[name] = make()
-    if not isinstance(found, kind) or tuple(found._labelnames) != tuple(labels):
+        metric = _declared[name] = make()
+    if not isinstance(metric, kind) or tuple(metric._labelnames) != tuple(labels):
         raise ValueError(f"metric {name} is already declared with another kind or other labels")
-    return found
+    return metric

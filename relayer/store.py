@@ -237,7 +237,7 @@ class LaneStore:
         if notices:
             try:
                 async with connection.transaction(), connection.pipeline():
-                    await submitted.tell(connection, self.lease.chain_id, notices)
+                    await submitted.announce(connection, self.lease.chain_id, notices)
             except Exception as error:
                 log.error("a submission could not be told", action="relay.untold", exc=error)
 

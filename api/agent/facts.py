@@ -93,7 +93,7 @@ class ListedMarket:
     @property
     def supported(self) -> bool:
         """Whether the service takes bets on it: it knows the feed, and the specification gives the market's own id."""
-        return self.words.known
+        return self.words.verified
 
     def status(self, now: int) -> str:
         if self.ending is not None:

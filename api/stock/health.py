@@ -235,7 +235,7 @@ class Health:
         group = await self._lanes(RELAY)
         if not group.lanes:
             return False, "no lane takes bets"
-        states = ", ".join(f"{lane.status.value}{'' if lane.held else ' (nobody holds it)'}" for lane in group.lanes)
+        states = ", ".join(f"{lane.status.value}{'' if lane.leased else ' (nobody holds it)'}" for lane in group.lanes)
         return group.works, f"{states}; {group.in_flight} in flight, {group.queued} queued"
 
     async def _lanes(self, group: str) -> GroupReport:

@@ -89,13 +89,13 @@ class Specification(DecidingTerms):
 class MarketDocument:
     """Everything in words about one market. `rules` are sentences; the slug is the id.
 
-    known: whether the deployment file says what the feed observes and the id's hash is the market's key. Of any other
-    market only what the contract itself says is shown, under the hex of its key. computed: how its feed's readings
-    come about, where pools tell them.
+    verified: whether the deployment file says what the feed observes and the id's hash is the market's key. Of any
+    other market only what the contract itself says is shown, under the hex of its key. computed: how its feed's
+    readings come about, where pools tell them.
     """
 
     id: str
-    known: bool
+    verified: bool
     question: str
     short_title: str
     summary: str
@@ -221,7 +221,7 @@ def _digest(bounds: tuple[int, ...]) -> str:
 
 
 def _document(
-    identity: str, known: bool, spec: Specification, observed: FeedSubject | None, computed: Computed | None
+    identity: str, verified: bool, spec: Specification, observed: FeedSubject | None, computed: Computed | None
 ) -> MarketDocument:
     symbol = UNKNOWN_SYMBOL if observed is None else observed.symbol
     address = "0x" + spec.feed.hex()
@@ -231,7 +231,7 @@ def _document(
     source = f"feed {address}" if observed is None else f"{observed.key} feed {address}"
     return MarketDocument(
         id=identity,
-        known=known,
+        verified=verified,
         question=f"{question} (bets end {beside(spec.closes_at, reference)})?",
         short_title=short_title,
         summary=f"Bets end at {moment(spec.closes_at)}. {_rule(spec, what)[0]}",

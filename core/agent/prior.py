@@ -68,8 +68,8 @@ def weights_for(
     `early_seconds` from now to the start of an early-resolvable market's interval, None where only the end counts.
     Without a value or a time to move in there is nothing to go by, and all outcomes weigh alike.
     """
-    known = value > 0 and seconds > 0 and volatility > 0
-    if kind is MarketKind.DIRECTION or not known:
+    can_move = value > 0 and seconds > 0 and volatility > 0
+    if kind is MarketKind.DIRECTION or not can_move:
         prior = [1 / outcomes] * outcomes
     elif kind is MarketKind.RANGE:
         above = [1.0, *(_above(value, bound, seconds, volatility) for bound in bounds), 0.0]

@@ -115,11 +115,11 @@ class Endpoint:
         if self.chain_id is None:
             return
         body = b'{"jsonrpc":"2.0","id":0,"method":"eth_chainId","params":[]}'
-        found = decode_answer(await self._post("eth_chainId", body, timeout_seconds), str, "eth_chainId", self.label)
+        answer = decode_answer(await self._post("eth_chainId", body, timeout_seconds), str, "eth_chainId", self.label)
         try:
-            actual = int(found, 16)
+            actual = int(answer, 16)
         except ValueError:
-            raise bad_answer(self.label, "eth_chainId", f"chain id {found[:40]!r}") from None
+            raise bad_answer(self.label, "eth_chainId", f"chain id {answer[:40]!r}") from None
         if actual != self.chain_id:
             raise ChainIdMismatch(
                 f"{redact_url(self.url)} serves chain {actual}, but chain {self.chain_id} is configured.",

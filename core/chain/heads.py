@@ -36,9 +36,9 @@ class Heads:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._poll_seconds):
                 await self._news.wait()
-        told = self._news.is_set()
+        arrived = self._news.is_set()
         self._news.clear()
-        return told
+        return arrived
 
     async def listen(self) -> None:
         """Keeps a subscription alive for ever; without a WebSocket URL it only waits."""
@@ -69,12 +69,12 @@ class Heads:
             async for message in socket:
                 if message.type is not aiohttp.WSMsgType.TEXT:
                     break
-                told = orjson.loads(message.data)
-                if "error" in told:
-                    raise ValueError(f"the node refused the subscription: {told['error']}")
+                content = orjson.loads(message.data)
+                if "error" in content:
+                    raise ValueError(f"the node refused the subscription: {content['error']}")
                 if not self.subscribed:
                     self.subscribed = True
                     log.info("subscribed to new heads", action="heads.subscribed", url=redact_url(url))
-                if told.get("method") == "eth_subscription":
+                if content.get("method") == "eth_subscription":
                     self._news.set()
         raise ValueError("the node closed the subscription")

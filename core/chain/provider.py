@@ -171,8 +171,8 @@ class ChainProvider(AsyncJSONBaseProvider):
         self, method: str, params: Sequence[Any], shape: type[T], *, timeout_seconds: float | None = None
     ) -> T | None:
         """Like `call`, where a null result is an answer: None."""
-        wanted: Any = shape | None
-        result: T | None = await self.call(method, params, wanted, timeout_seconds=timeout_seconds)
+        nullable: Any = shape | None
+        result: T | None = await self.call(method, params, nullable, timeout_seconds=timeout_seconds)
         return result
 
     async def batch(

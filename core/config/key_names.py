@@ -52,10 +52,10 @@ def key_name(text: str) -> KeyName:
     scheme, _, rest = text.partition(":")
     rest, hashed, address = rest.removeprefix("//").partition("#")
     if scheme == "aws-kms":
-        found = _AWS.fullmatch(rest)
-        if found is None:
+        parts = _AWS.fullmatch(rest)
+        if parts is None:
             raise ValueError(f"{text!r} is not of the form {_FORMS[scheme]}")
-        return KeyName("aws-kms", found["region"], found["key"], _address(address) if hashed else None)
+        return KeyName("aws-kms", parts["region"], parts["key"], _address(address) if hashed else None)
     if scheme == "gcp-kms":
         if _GCP.fullmatch(rest) is None:
             raise ValueError(f"{text!r} is not of the form {_FORMS[scheme]}, with the number of a version")

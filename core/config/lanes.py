@@ -42,16 +42,16 @@ class LaneKeystore(NamedTuple):
 
 
 def _split(text: str) -> tuple[str | None, tuple[str, ...], str]:
-    found = _PREFIXED.fullmatch(text.strip())
-    if found is None:
+    parts = _PREFIXED.fullmatch(text.strip())
+    if parts is None:
         return None, DEFAULT_GROUPS, text.strip()
-    chain, groups = found["chain"], tuple(part for part in found["groups"].split("+") if part)
+    chain, groups = parts["chain"], tuple(part for part in parts["groups"].split("+") if part)
     if chain not in (None, "base", "stock"):
         raise ValueError(f"{chain!r} is not a chain: write base or stock")
     for group in groups:
         if not re.fullmatch(r"[a-z][a-z0-9_-]{0,31}", group):
             raise ValueError(f"{group!r} is not a lower-case word")
-    return chain, groups, found["what"].strip()
+    return chain, groups, parts["what"].strip()
 
 
 def _each(read: Callable[[str], Any]) -> BeforeValidator:

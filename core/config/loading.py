@@ -97,11 +97,11 @@ def known_variables() -> frozenset[str]:
 def unknown_variables(env: Mapping[str, str] | None = None) -> list[str]:
     """Sentences for VPM_* environment variables nobody reads, naming the nearest real one: no typo passes silently."""
     env = os.environ if env is None else env
-    known = known_variables()
+    names = known_variables()
     return [
-        f"{name} is set but nothing reads it{_did_you_mean(name, known)}"
+        f"{name} is set but nothing reads it{_did_you_mean(name, names)}"
         for name in sorted(env)
-        if name.startswith("VPM_") and name not in known
+        if name.startswith("VPM_") and name not in names
     ]
 
 
@@ -118,10 +118,10 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(
             f"{path} cannot be read as TOML: {error}.", hint='Write one `NAME = "value"` per line.'
         ) from None
-    known = known_variables()
+    names = known_variables()
     for name in content:
-        if name not in known or name == CONFIG_FILE_VARIABLE:
-            raise ConfigError(f"{path} sets {name}, which nothing reads{_did_you_mean(name, known)}.")
+        if name not in names or name == CONFIG_FILE_VARIABLE:
+            raise ConfigError(f"{path} sets {name}, which nothing reads{_did_you_mean(name, names)}.")
     return content
 
 
@@ -135,19 +135,19 @@ def _sentences(settings: type[SettingsBase], error: ValidationError, origin: Map
         if not variable:  # a rule over several variables: its message names them
             lines.append(f"{message}.")
             continue
-        wanted = settings.model_fields[variables(settings)[variable]].description or "a valid value"
+        description = settings.model_fields[variables(settings)[variable]].description or "a valid value"
         if problem["type"] == "missing":
-            lines.append(f"{variable} is not set: write {wanted}.")
+            lines.append(f"{variable} is not set: write {description}.")
         else:
             message = message[0].lower() + message[1:] if message[:2] != message[:2].upper() else message
             lines.append(
-                f"{variable} (from {origin.get(variable, 'its default')}) is wrong: {message}; write {wanted}."
+                f"{variable} (from {origin.get(variable, 'its default')}) is wrong: {message}; write {description}."
             )
     return " ".join(dict.fromkeys(lines))
 
 
-def _did_you_mean(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.75)
+def _did_you_mean(name: str, names: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.75)
     return f"; did you mean {close[0]}?" if close else ""
 
 

@@ -144,8 +144,8 @@ class Deployment(Part):
         for feed in self.agent_feeds:
             if feed.key == key:
                 return feed
-        known = ", ".join(feed.key for feed in self.agent_feeds) or "none"
-        raise DeploymentError(f"Network {self.network} lists no feed {key}.", hint=f"Its agent feeds: {known}.")
+        keys = ", ".join(feed.key for feed in self.agent_feeds) or "none"
+        raise DeploymentError(f"Network {self.network} lists no feed {key}.", hint=f"Its agent feeds: {keys}.")
 
     def param(self, name: str) -> int:
         if name not in self.params:
@@ -212,8 +212,8 @@ def json_schema() -> bytes:
 def _refuse_overwriting(old: Deployment, new: Deployment, path: Path) -> None:
     if old.is_deployed:
         for name, contract in old.contracts.items():
-            found = new.contracts.get(name)
-            if found is None or found.address != contract.address:
+            replacement = new.contracts.get(name)
+            if replacement is None or replacement.address != contract.address:
                 raise DeploymentError(
                     f"{path} already records {name} at {contract.address}; it is not overwritten.",
                     hint="Move the old file away if this network really starts anew.",

@@ -150,23 +150,23 @@ async def place(connection: Connection, bet: RouletteBet, clock: Callable[[], da
 
 
 async def _place(connection: Connection, bet: RouletteBet, clock: Callable[[], datetime]) -> BetReceipt:
-    found = await rounds.hold(connection, bet.round_no)
+    round_ = await rounds.hold(connection, bet.round_no)
     account = wallet_account(bet.wallet)
-    held = await ledger.balance(connection, account, lock=True) or 0
+    balance_cents = await ledger.balance(connection, account, lock=True) or 0
     done = await replayed(connection, bet)
     if done is not None:
         return done
     now = clock()
-    if found is None or not found.takes_bets(now):
+    if round_ is None or not round_.takes_bets(now):
         raise round_closed(bet.round_no, await rounds.latest(connection))
-    await _require_allowed(connection, bet, held)
+    await _require_allowed(connection, bet, balance_cents)
     transaction = await ledger.post(
         connection,
         "bet",
         f"{bet.round_no}:{bet.wallet}:{bet.bet_key}",
         {account: -bet.stake_cents, round_account(bet.round_no): bet.stake_cents},
     )
-    left = held - bet.stake_cents
+    left = balance_cents - bet.stake_cents
     await connection.execute(
         "INSERT INTO cup_bet (round_no, wallet, bet_key, transaction_id, stake_cents, issued_at, signature,"
         " balance_cents, at) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)",
@@ -185,17 +185,17 @@ async def _place(connection: Connection, bet: RouletteBet, clock: Callable[[], d
     return BetReceipt(bet.round_no, bet.bet_key, bet.stake_cents, left)
 
 
-async def hindrance(connection: Connection, bet: RouletteBet, held: int) -> Refusal | None:
+async def hindrance(connection: Connection, bet: RouletteBet, balance_cents: int) -> Refusal | None:
     """Why a bet on the live round would be refused now to a wallet that holds this; its signature is not looked at."""
     try:
         if await replayed(connection, bet) is None:
-            await _require_allowed(connection, bet, held)
+            await _require_allowed(connection, bet, balance_cents)
     except Refusal as refusal:
         return refusal
     return None
 
 
-async def _require_allowed(connection: Connection, bet: RouletteBet, held: int) -> None:
+async def _require_allowed(connection: Connection, bet: RouletteBet, balance_cents: int) -> None:
     await require_may_trade(connection, bet.wallet)
     cursor = await connection.execute(
         "SELECT COALESCE(sum(stake_cents), 0)::bigint FROM cup_bet WHERE round_no = %s AND wallet = %s",
@@ -208,7 +208,7 @@ async def _require_allowed(connection: Connection, bet: RouletteBet, held: int) 
             f"A wallet bets at most {text_of(wheel.MAX_ROUND_CENTS)} pUSDC on one round; "
             f"{text_of(already)} are on it already."
         )
-    require_funds(held, bet.stake_cents)
+    require_funds(balance_cents, bet.stake_cents)
 
 
 def _out_of_bounds(message: str) -> Refusal:

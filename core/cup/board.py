@@ -62,11 +62,11 @@ def week_of(moment: datetime) -> str:
 
 def is_week(text: str) -> bool:
     """Whether it names an ISO week that exists, such as 2026-W47."""
-    found = _WEEK.fullmatch(text)
-    if not found:
+    week = _WEEK.fullmatch(text)
+    if not week:
         return False
     try:
-        date.fromisocalendar(int(found[1]), int(found[2]), 1)
+        date.fromisocalendar(int(week[1]), int(week[2]), 1)
     except ValueError:
         return False
     return True
@@ -116,14 +116,14 @@ async def ranks(connection: Connection, period: str, wallets: Sequence[str], boa
         "SELECT debit_cents, reached_at, wallet FROM cup_score WHERE period = %s AND wallet = ANY(%s)",
         (period, list(wallets)),
     )
-    found: dict[str, int] = {}
+    by_wallet: dict[str, int] = {}
     places: list[Place] = []
     fences: list[Fence] = []
     for place in await cursor.fetchall():
         before = bisect_right(board.fences, place, key=lambda fence: fence.place)
         fence = board.fences[before - 1] if before else _TOP
         if fence.place == place:
-            found[place[2]] = fence.rank
+            by_wallet[place[2]] = fence.rank
         else:
             places.append(place)
             fences.append(fence)
@@ -131,8 +131,8 @@ async def ranks(connection: Connection, period: str, wallets: Sequence[str], boa
         connection, period, [(fence.place, place) for fence, place in zip(fences, places, strict=True)]
     )
     for fence, place, count in zip(fences, places, between, strict=True):
-        found[place[2]] = fence.rank + 1 + count
-    return found
+        by_wallet[place[2]] = fence.rank + 1 + count
+    return by_wallet
 
 
 async def _count(connection: Connection, period: str, between: Sequence[tuple[Place, Place]]) -> list[int]:

@@ -103,10 +103,10 @@ def _market(row: Sequence[Any]) -> PaperMarket:
 
 async def find(connection: Connection, slug: str, *, lock: bool = False) -> PaperMarket:
     """`lock` keeps everybody else from trading on or settling it until the transaction ends."""
-    found = await (lock_all if lock else find_all)(connection, [slug])
-    if slug not in found:
+    markets = await (lock_all if lock else find_all)(connection, [slug])
+    if slug not in markets:
         raise no_market()
-    return found[slug]
+    return markets[slug]
 
 
 async def find_all(connection: Connection, slugs: Collection[str]) -> dict[str, PaperMarket]:

@@ -41,10 +41,10 @@ def of_refusal(refusal: Refusal | None) -> list[Warning]:
 
 def warnings(market: PaperMarket, outcome: int, now: datetime) -> list[Warning]:
     """Of a trade that might be made in this book."""
-    found: list[Warning] = []
+    cautions: list[Warning] = []
     label = market.sides[outcome].label
     if market.book.net[outcome] == 0:
-        found.append(
+        cautions.append(
             Warning(
                 "first_on_its_side",
                 f"Nobody holds {label} yet; if nobody holds anything else in the end, every trade is given back.",
@@ -52,5 +52,5 @@ def warnings(market: PaperMarket, outcome: int, now: datetime) -> list[Warning]:
         )
     left = market.closes_at - now
     if timedelta() < left <= CLOSES_SOON:
-        found.append(Warning("closes_soon", f"Trades end in {int(left.total_seconds())} seconds."))
-    return found
+        cautions.append(Warning("closes_soon", f"Trades end in {int(left.total_seconds())} seconds."))
+    return cautions

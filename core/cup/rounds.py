@@ -116,17 +116,17 @@ async def finish(
 ) -> RouletteRound | None:
     """Draws the pocket and pays; None when it was done already or bets are still taken."""
     async with connection.transaction():
-        found = next(iter(await _rounds(connection, "WHERE round_no = %s FOR UPDATE", round_no)), None)
-        if found is None or found.settled_at is not None or now < found.closes_at:
+        round_ = next(iter(await _rounds(connection, "WHERE round_no = %s FOR UPDATE", round_no)), None)
+        if round_ is None or round_.settled_at is not None or now < round_.closes_at:
             return None
-        pocket = wheel.pocket_of(found.seed, round_no, beacon_hash)
+        pocket = wheel.pocket_of(round_.seed, round_no, beacon_hash)
         await _pay(connection, round_no, pocket, now)
         await connection.execute(
             "UPDATE cup_round SET beacon_number = %s, beacon_hash = %s, pocket = %s, settled_at = %s "
             "WHERE round_no = %s",
             (beacon_number, beacon_hash, pocket, now, round_no),
         )
-    return replace(found, beacon_number=beacon_number, beacon_hash=beacon_hash, pocket=pocket, settled_at=now)
+    return replace(round_, beacon_number=beacon_number, beacon_hash=beacon_hash, pocket=pocket, settled_at=now)
 
 
 async def _pay(connection: Connection, round_no: int, pocket: int, now: datetime) -> None:

@@ -168,10 +168,10 @@ async def _lock_wallets(connection: Connection, wallets: Collection[str]) -> dic
         "FROM unnest(%(wallets)s::text[]) AS u(w)".encode(),
         {"wallets": list(wallets), "halt": enrolment.HALT_SWITCH},
     )
-    found = {wallet: _Wallet(barred, None if claimed else 0) for wallet, barred, claimed in await cursor.fetchall()}
+    locked = {wallet: _Wallet(barred, None if claimed else 0) for wallet, barred, claimed in await cursor.fetchall()}
     for wallet, cents in (await ledger.lock_free_wallets(connection, wallets)).items():
-        found[wallet].balance_cents = cents
-    return found
+        locked[wallet].balance_cents = cents
+    return locked
 
 
 @dataclass(slots=True)

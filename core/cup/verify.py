@@ -156,12 +156,12 @@ class _Check:
                 self._expect(
                     account == MINT or balances[account] >= 0, f"{account} owes {-balances[account]} after {key}"
                 )
-        told = {row["account"]: row["balance_cents"] for row in self._export.of("account")}
-        self._expect(sum(told.values()) == 0, "the balances do not sum to zero")
+        exported = {row["account"]: row["balance_cents"] for row in self._export.of("account")}
+        self._expect(sum(exported.values()) == 0, "the balances do not sum to zero")
         named = self._accounts()
-        for account in balances.keys() | told.keys():
+        for account in balances.keys() | exported.keys():
             self._expect(account in named, f"{account} belongs to nothing in the file")
-            made, stated = balances.get(account, 0), told.get(account)
+            made, stated = balances.get(account, 0), exported.get(account)
             self._expect(made == stated, f"{account} has {made} cents by its entries, the file says {stated}")
 
     def _accounts(self) -> set[str]:
@@ -181,8 +181,8 @@ class _Check:
         if row is None:
             self._finding.faults.append(f"the transaction {key} is missing")
             return
-        wanted = {account: cents for account, cents in entries.items() if cents}
-        self._expect((row["entries"] or {}) == wanted, f"{key} moved {row['entries']}, it should be {wanted}")
+        moving = {account: cents for account, cents in entries.items() if cents}
+        self._expect((row["entries"] or {}) == moving, f"{key} moved {row['entries']}, it should be {moving}")
         self._expect(transaction_id in (None, row["id"]), f"{key} stands under another id")
 
     def _claims(self) -> None:
@@ -215,7 +215,7 @@ class _Check:
         slug, sides = market["slug"], market["outcomes"]
         book = Book.empty(market["weights_cents"], FEE_BPS)
         self._expect(book.outcomes == len(sides), f"{slug} has {len(sides)} sides and {book.outcomes} weights")
-        held: dict[tuple[str, int], list[int]] = {}  # cost, shares
+        bought: dict[tuple[str, int], list[int]] = {}  # cost, shares
         for row in trades:
             what, size, outcome = f"trade {row['trade_id']}", row["size_cents"], row["outcome"]
             side = sides[outcome]["key"]
@@ -232,25 +232,25 @@ class _Check:
             self._expect(
                 got.shares == row["shares_cents"], f"{what} should have bought {got.shares}, not {row['shares_cents']}"
             )
-            position = held.setdefault((row["wallet"], outcome), [0, 0])
+            position = bought.setdefault((row["wallet"], outcome), [0, 0])
             position[0] += size
             position[1] += got.shares
         stated = (market["net_cents"], market["shares_cents"], market["trades"])
         self._expect(stated == (list(book.net), list(book.shares), len(trades)), f"the book of {slug} differs")
-        self._settled_market(market, book, held, positions)
+        self._settled_market(market, book, bought, positions)
 
     def _settled_market(
         self,
         market: Row,
         book: Book,
-        held: Mapping[tuple[str, int], list[int]],
+        bought: Mapping[tuple[str, int], list[int]],
         positions: dict[tuple[str, str, int], Row],
     ) -> None:
         slug, is_open, winner = market["slug"], market["status"] == "open", market["winner"]
         self._expect((market["status"] == "resolved") == (winner is not None), f"{slug} is resolved without a winner")
         entries: Entries = {MINT: book.net_pool, market_account(slug): -book.net_pool}
         gains: dict[str, int] = {}
-        for (wallet, outcome), (cost, shares) in held.items():
+        for (wallet, outcome), (cost, shares) in bought.items():
             status, paid = "open", 0
             if not is_open:
                 paid = book.owed(winner, outcome, cost, shares)
@@ -260,10 +260,10 @@ class _Check:
                 if status != "refunded":
                     gains[wallet] = gains.get(wallet, 0) + paid - cost
             row = positions.pop((slug, wallet, outcome), None)
-            told = row and (row["cost_cents"], row["shares_cents"], row["status"], row["paid_cents"])
-            self._expect(told == (cost, shares, status, paid), f"{wallet}'s position on {slug} differs: {told}")
+            stated = row and (row["cost_cents"], row["shares_cents"], row["status"], row["paid_cents"])
+            self._expect(stated == (cost, shares, status, paid), f"{wallet}'s position on {slug} differs: {stated}")
         if not is_open:
-            if held:
+            if bought:
                 self._posts(f"market:{slug}", entries)
             self._realized(gains, _time(market["settled_at"]))
 
@@ -301,8 +301,8 @@ class _Check:
             self._expect(
                 round_["seed"] is None and round_["pocket"] is None, f"round {number} shows a result unsettled"
             )
-            told = {(row["status"], row["paid_cents"]) for row in bets}
-            self._expect(told <= {("open", 0)}, f"bets of the open round {number} are not open")
+            stated = {(row["status"], row["paid_cents"]) for row in bets}
+            self._expect(stated <= {("open", 0)}, f"bets of the open round {number} are not open")
             return
         seed = bytes_of(round_["seed"], 32)
         self._expect(
@@ -321,10 +321,10 @@ class _Check:
         entries: Entries = {MINT: pool, round_account(number): -pool}
         gains: dict[str, int] = {}
         for row, result in zip(bets, results, strict=True):
-            told = (row["status"], row["paid_cents"])
+            stated = (row["status"], row["paid_cents"])
             self._expect(
-                told == (result.status, result.paid_cents),
-                f"bet {number}:{row['bet_key']} of {row['wallet']} was {told}, it should be "
+                stated == (result.status, result.paid_cents),
+                f"bet {number}:{row['bet_key']} of {row['wallet']} was {stated}, it should be "
                 f"{(result.status, result.paid_cents)}",
             )
             account = wallet_account(row["wallet"])
@@ -346,17 +346,17 @@ class _Check:
                 gain.at = at if gain.at is None else max(gain.at, at)
 
     def _boards(self) -> None:
-        told = [
+        stated = [
             (row["period"], -row["score_cents"], _time(row["reached_at"]), row["wallet"])
             for row in self._export.of("score")
         ]
         made = [(period, -gain.cents, gain.at, wallet) for (period, wallet), gain in self._gains.items()]
-        if sorted(told) != sorted(made, key=_order):
-            differing = set(told) ^ set(made)
+        if sorted(stated) != sorted(made, key=_order):
+            differing = set(stated) ^ set(made)
             self._finding.faults.append(
                 f"the boards differ in {len(differing)} rows: {sorted(map(str, differing))[:2]}"
             )
-        self._expect(told == sorted(told), "the boards are not in order")
+        self._expect(stated == sorted(stated), "the boards are not in order")
 
 
 def _order(row: tuple[str, int, datetime | None, str]) -> tuple[Any, ...]:

@@ -66,7 +66,7 @@ async def summary(connection: Connection, wallet: str) -> Summary:
     """All of one moment; zeros for a wallet that never claimed."""
     async with connection.transaction():
         await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        held = await balance(connection, wallet_account(wallet))
+        balance_cents = await balance(connection, wallet_account(wallet))
         cursor = await connection.execute(
             "SELECT -debit_cents FROM cup_score WHERE period = 'all' AND wallet = %s", (wallet,)
         )
@@ -102,4 +102,4 @@ async def summary(connection: Connection, wallet: str) -> Summary:
                 *times,
             )
         )
-    return Summary(held or 0, int(score[0]) if score else 0, int(opened[0]) if opened else 0, tuple(positions))
+    return Summary(balance_cents or 0, int(score[0]) if score else 0, int(opened[0]) if opened else 0, tuple(positions))

@@ -134,8 +134,8 @@ def pocket_of(seed: bytes, round_no: int, beacon_hash: bytes) -> int:
     """
     message = f"{round_no}:0x{beacon_hash.hex()}"
     for again in itertools.count():
-        told = message if again == 0 else f"{message}:{again}"
-        digest = hmac.new(seed, told.encode(), hashlib.sha256).digest()
+        numbered = message if again == 0 else f"{message}:{again}"
+        digest = hmac.new(seed, numbered.encode(), hashlib.sha256).digest()
         for start in range(0, 32, 4):
             word = int.from_bytes(digest[start : start + 4])
             if word < _FAIR_BELOW:

@@ -104,7 +104,7 @@ class News:
         """To be called before reading: what is told during the reading is a reason for the next."""
         self._told.clear()
 
-    def tell(self) -> None:
+    def announce(self) -> None:
         self._told.set()
 
     async def wait(self, timeout_seconds: float) -> None:
@@ -131,7 +131,7 @@ class News:
         async with contextlib.aclosing(listen(url, [channel])) as notices:
             async for notice in notices:
                 if hear(notice):
-                    self.tell()
+                    self.announce()
 
 
 async def notify(connection: AsyncConnection[TupleRow], channel: str, payload: str = "") -> None:

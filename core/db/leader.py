@@ -106,12 +106,12 @@ class Leadership:
                     working.result()
                     return True
                 try:
-                    held = await _ask(connection, _STILL_HELD, self._key, self._key)
+                    leads = await _ask(connection, _STILL_HELD, self._key, self._key)
                 except (psycopg.Error, TimeoutError, OSError) as error:
-                    held, why = False, str(error)
+                    leads, why = False, str(error)
                 else:
                     why = "the server no longer holds our lock"
-                if not held:
+                if not leads:
                     log.warning("leadership lost", action="leader.lost", role=self.role, why=why)
                     return False
         finally:

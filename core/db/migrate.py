@@ -74,20 +74,20 @@ def current(connection: Connection) -> tuple[str, ...]:
 def check_schema(connection: Connection) -> None:
     """SchemaOutdated unless the database is at this code's revisions."""
     script = ScriptDirectory.from_config(_config())
-    known = {revision.revision: revision for revision in script.walk_revisions()}
+    revisions = {revision.revision: revision for revision in script.walk_revisions()}
     applied: set[str] = set()
     waiting = list(current(connection))
     while waiting:
         name = waiting.pop()
-        if name not in known:
+        if name not in revisions:
             raise SchemaOutdated(
                 f"The database schema is newer than this code: it has {name}.", hint="Run the newer release."
             )
         if name not in applied:
             applied.add(name)
             # Only the newest of each line is recorded; what it builds on is applied too.
-            waiting += [*known[name]._versioned_down_revisions, *known[name]._resolved_dependencies]
-    missing = sorted(set(known) - applied)
+            waiting += [*revisions[name]._versioned_down_revisions, *revisions[name]._resolved_dependencies]
+    missing = sorted(set(revisions) - applied)
     if missing:
         raise SchemaOutdated(f"The database schema is older than this code: {', '.join(missing)} not applied.")
 
@@ -166,15 +166,15 @@ def main(arguments: list[str] | None = None) -> int:
         try:
             with _engine(url).connect() as connection:
                 check_schema(connection)
-                found = differences(connection)
+                drift = differences(connection)
         except OperationalError as error:
             raise (connection_error(url, error.orig) if isinstance(error.orig, psycopg.Error) else error) from None
     except VpmError as error:
         print(error.sentence(), file=sys.stderr)
         return error.exit_code
-    for each in found:
+    for each in drift:
         print(each)
-    return 1 if found else 0
+    return 1 if drift else 0
 
 
 if __name__ == "__main__":

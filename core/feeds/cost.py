@@ -81,7 +81,7 @@ class PricedPool:
 
     # ---------------------------------------------------------------- Pushes
 
-    def held(self, move: float) -> float:
+    def unopposed(self, move: float) -> float:
         """What a push of the log price costs while nobody arbitrages: it stays, and comes back at the end."""
         pool, now = self.pool.copy(), self.pool.history.newest.at
         there = pool.swap_to(moved(pool.sqrt_price, move), now)
@@ -102,8 +102,8 @@ class PricedPool:
         again = start.swap_to(moved(self.pool.sqrt_price, move), now)
         return first + (blocks - 1) * self.lost(again.amount0, again.amount1)
 
-    def cheapest_held(self, move: float) -> float:
-        return min(self.held(move), self.held(-move))
+    def cheapest_unopposed(self, move: float) -> float:
+        return min(self.unopposed(move), self.unopposed(-move))
 
     def cheapest_repeated(self, move: float, window: int) -> float:
         blocks = math.ceil(window / BLOCK_SECONDS)
@@ -129,11 +129,11 @@ class PricedPool:
             if seconds > window:
                 continue
             move = 2 * math.log(sqrt_price_at(tick) / self.pool.sqrt_price)
-            held = self.held(move) * float(others)
+            unopposed = self.unopposed(move) * float(others)
             blocks = math.ceil(seconds / BLOCK_SECONDS)
-            repeated = self.repeated(move, blocks) * float(others) if blocks > 1 else held
-            ways.append(PushOut(tick, seconds, held, repeated))
-        return min(ways, key=lambda way: way.held, default=None)
+            repeated = self.repeated(move, blocks) * float(others) if blocks > 1 else unopposed
+            ways.append(PushOut(tick, seconds, unopposed, repeated))
+        return min(ways, key=lambda way: way.unopposed, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class PushOut:
 
     tick: int
     seconds: int
-    held: float
+    unopposed: float
     repeated: float
 
 
@@ -155,16 +155,16 @@ def moved(sqrt_price: int, move: float) -> int:
 def stretches(pool: Pool) -> list[tuple[int, int]]:
     """Where the liquidity in range changes, on both sides of the price and within reach: the nearest tick of each
     stretch, and how much there is from it on."""
-    found: list[tuple[int, int]] = []
+    edges: list[tuple[int, int]] = []
     liquidity = pool.liquidity
     for tick in (each for each in pool.initialized if each > pool.tick):
         liquidity += pool.ticks[tick].net
-        found.append((tick, liquidity))
+        edges.append((tick, liquidity))
     liquidity = pool.liquidity
     for tick in (each for each in reversed(pool.initialized) if each <= pool.tick):
         liquidity -= pool.ticks[tick].net
-        found.append((tick - 1, liquidity))
-    return [(tick, there) for tick, there in found if abs(tick - pool.tick) <= REACH_TICKS]
+        edges.append((tick - 1, liquidity))
+    return [(tick, there) for tick, there in edges if abs(tick - pool.tick) <= REACH_TICKS]
 
 
 # ---------------------------------------------------------------- The cap
@@ -200,7 +200,7 @@ def pot_cap(sources: Sequence[PricedPool], sigma: float, window: int, own_share:
     reach = sum(each.phi for each in sources) / (sigma * math.sqrt(window))
     factor = cap_factor(reach)
     by_pushes = factor * resistance * sd
-    outs = [out.held for each in sources if (out := each.push_out(window, own_share)) is not None]
+    outs = [out.unopposed for each in sources if (out := each.push_out(window, own_share)) is not None]
     by_push_out = min(outs, default=None)
     dollars = by_pushes if by_push_out is None else min(by_pushes, by_push_out)
     return Cap(dollars, by_pushes, by_push_out, sd, reach, factor, resistance)

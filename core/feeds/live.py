@@ -139,9 +139,9 @@ async def _read_ticks(client: ChainClient, contract: Contract, pool: Pool, at: i
         for bit in range(WORD)
         if bits >> bit & 1
     ]
-    found = values(await client.read_many([contract.call("ticks", tick) for tick in marked], at))
+    ticks = values(await client.read_many([contract.call("ticks", tick) for tick in marked], at))
     pool.initialized = marked
-    pool.ticks = {tick: Tick(gross, net) for tick, (gross, net) in zip(marked, found, strict=True)}
+    pool.ticks = {tick: Tick(gross, net) for tick, (gross, net) in zip(marked, ticks, strict=True)}
 
 
 async def _token(client: ChainClient, address: str, at: int) -> TokenFacts:

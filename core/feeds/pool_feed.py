@@ -188,10 +188,10 @@ def reading_at(
     step: int, recorded: Mapping[int, int], oldest_tellable: int, time: int, max_age: int
 ) -> tuple[int, int] | None:
     """The grid time that counts at a moment that is over, and the answer recorded for it; None where there is none."""
-    wanted = time - time % step
-    for grid_time in range(wanted, max(time - max_age, step) - 1, -step):
+    newest = time - time % step
+    for grid_time in range(newest, max(time - max_age, step) - 1, -step):
         if grid_time in recorded:
             return grid_time, recorded[grid_time]
-        if grid_time == wanted and wanted >= oldest_tellable:
-            raise NotRecordedYet(wanted)
+        if grid_time == newest and newest >= oldest_tellable:
+            raise NotRecordedYet(newest)
     return None

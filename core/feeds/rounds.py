@@ -96,9 +96,9 @@ def round_id(phase: int, number: int) -> int:
 def run(reads: Reads[T], read: Callable[[int], Round | None]) -> T:
     """Drives a computation from memory, for example `tape.get`."""
     try:
-        wanted = next(reads)
+        asked_id = next(reads)
         while True:
-            wanted = reads.send(read(wanted))
+            asked_id = reads.send(read(asked_id))
     except StopIteration as done:
         result: T = done.value
         return result
@@ -107,9 +107,9 @@ def run(reads: Reads[T], read: Callable[[int], Round | None]) -> T:
 async def run_async(reads: Reads[T], read: Callable[[int], Awaitable[Round | None]]) -> T:
     """Drives a computation with reads that have to be waited for. All of them must see one block."""
     try:
-        wanted = next(reads)
+        asked_id = next(reads)
         while True:
-            wanted = reads.send(await read(wanted))
+            asked_id = reads.send(await read(asked_id))
     except StopIteration as done:
         result: T = done.value
         return result
@@ -204,9 +204,9 @@ def _out_of_band(r: Round) -> bool:
     return not 0 < r.answer < TOO_HIGH
 
 
-def _at_or_before(wanted: int, time: int) -> Reads[Round | None]:
-    found = yield wanted
-    return found if found is not None and found.updated_at <= time else None
+def _at_or_before(asked_id: int, time: int) -> Reads[Round | None]:
+    candidate = yield asked_id
+    return candidate if candidate is not None and candidate.updated_at <= time else None
 
 
 def _last(low: Round, hint: int, time: int) -> Reads[Round]:
@@ -218,31 +218,31 @@ def _last(low: Round, hint: int, time: int) -> Reads[Round]:
     lowest, high, step = 1, 0, 1  # high 0: no round that is later or absent is known yet
     hint = min(hint, MAX_NUMBER)
     if hint > 1:
-        found = yield from _at_or_before(base + hint, time)
-        if found is not None:
-            lowest, low = hint, found
+        earlier = yield from _at_or_before(base + hint, time)
+        if earlier is not None:
+            lowest, low = hint, earlier
         else:
             high = hint
     while high > lowest + step:
-        found = yield from _at_or_before(base + high - step, time)
-        if found is not None:
-            lowest, low = high - step, found
+        earlier = yield from _at_or_before(base + high - step, time)
+        if earlier is not None:
+            lowest, low = high - step, earlier
             break
         high, step = high - step, step * 2
     while high == 0:
         if lowest + step > MAX_NUMBER:
             high = MAX_NUMBER + 1
             break
-        found = yield from _at_or_before(base + lowest + step, time)
-        if found is not None:
-            lowest, low, step = lowest + step, found, step * 2
+        earlier = yield from _at_or_before(base + lowest + step, time)
+        if earlier is not None:
+            lowest, low, step = lowest + step, earlier, step * 2
         else:
             high = lowest + step
     while high - lowest > 1:
         middle = (lowest + high) // 2
-        found = yield from _at_or_before(base + middle, time)
-        if found is not None:
-            lowest, low = middle, found
+        earlier = yield from _at_or_before(base + middle, time)
+        if earlier is not None:
+            lowest, low = middle, earlier
         else:
             high = middle
     return low

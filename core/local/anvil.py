@@ -109,12 +109,12 @@ def start_anvil(options: AnvilOptions, log_path: Path) -> RunningProcess:
 def anvil_answers(options: AnvilOptions) -> bool:
     """One question: is the chain there? ProcessError when another chain answers on its port."""
     try:
-        found = int(ask(options.url, "eth_chainId", timeout_seconds=2.0), 16)
+        chain_id = int(ask(options.url, "eth_chainId", timeout_seconds=2.0), 16)
     except (OSError, ValueError, KeyError):
         return False
-    if found != options.chain_id:
+    if chain_id != options.chain_id:
         raise ProcessError(
-            f"Port {options.port} is taken by another chain ({found} instead of {options.chain_id}).",
+            f"Port {options.port} is taken by another chain ({chain_id} instead of {options.chain_id}).",
             hint="Stop the other process or choose another port.",
         )
     return True

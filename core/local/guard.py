@@ -29,15 +29,15 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 def main() -> int:
     parent_pid, stop_signal, user, cwd = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     scratch, argv = sys.argv[5], sys.argv[7:]
-    told = listen()
+    signals = listen()
     try:
-        return run(argv, cwd, user, told, parent_pid, stop_signal)
+        return run(argv, cwd, user, signals, parent_pid, stop_signal)
     finally:
         if scratch:
             shutil.rmtree(scratch, ignore_errors=True)
 
 
-def run(argv: list[str], cwd: str, user: int, told: list[int], parent_pid: int, stop_signal: int) -> int:
+def run(argv: list[str], cwd: str, user: int, signals: list[int], parent_pid: int, stop_signal: int) -> int:
     """Returns its exit code; 127 when it cannot be run."""
     try:
         if user >= 0:
@@ -47,32 +47,32 @@ def run(argv: list[str], cwd: str, user: int, told: list[int], parent_pid: int, 
     except OSError as error:
         print(f"{argv[0]} cannot be run: {error.strerror or error}", flush=True)
         return 127
-    return watch(program, told, parent_pid, stop_signal)
+    return watch(program, signals, parent_pid, stop_signal)
 
 
 def listen() -> list[int]:
     """What this process is told by signals, from now on."""
-    told: list[int] = []
+    signals: list[int] = []
     for each in SIGNALS:
-        signal.signal(each, lambda number, _frame: told.append(number))
-    return told
+        signal.signal(each, lambda number, _frame: signals.append(number))
+    return signals
 
 
-def watch(program: Program, told: list[int], parent_pid: int, stop_signal: int) -> int:
+def watch(program: Program, signals: list[int], parent_pid: int, stop_signal: int) -> int:
     """Returns the exit code of a program that leads its session, and leaves nothing of that session behind."""
     own_parent = os.getppid() == parent_pid
     stopping_since: float | None = None
     while True:
         try:
-            code = program.wait(POLL_SECONDS if not told else 0.01)
+            code = program.wait(POLL_SECONDS if not signals else 0.01)
             break
         except subprocess.TimeoutExpired:
             pass
-        if not told and not _alive(parent_pid, own_parent):
-            told.append(signal.SIGTERM)
-        if signal.SIGQUIT in told:
+        if not signals and not _alive(parent_pid, own_parent):
+            signals.append(signal.SIGTERM)
+        if signal.SIGQUIT in signals:
             program.send_signal(signal.SIGKILL)
-        elif told and stopping_since is None:
+        elif signals and stopping_since is None:
             stopping_since = time.monotonic()
             with contextlib.suppress(ProcessLookupError):
                 program.send_signal(stop_signal)

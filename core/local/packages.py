@@ -40,13 +40,13 @@ def foundry_binary(tool: str, node_modules: Path = NODE_MODULES) -> Path:
 def _on_path(tool: str) -> Path:
     """Of the very version the packages are pinned to; another one may mine or print otherwise."""
     pinned = foundry_version()
-    found = shutil.which(tool)
-    if found is None or pinned not in version_of(found):
+    program = shutil.which(tool)
+    if program is None or pinned not in version_of(program):
         raise ProcessError(
             f"There is no {tool} {pinned} on this machine.",
             hint=f"./vpm up installs the pinned packages; where npm has none, put Foundry {pinned} on PATH.",
         )
-    return Path(found)
+    return Path(program)
 
 
 def foundry_version() -> str:

@@ -167,9 +167,9 @@ async def enqueue_many(
         raise ValueError("the same key twice in one call")
     cursor = await connection.execute(_INSERT.encode(), _arrays(requests), prepare=True)
     made = {intent.key: Enqueued(intent, created=True) for intent in map(_intent, await cursor.fetchall())}
-    known = [each for each in requests if each.key not in made]
-    if known:
-        made.update(await _known(connection, known, again_if_refused))
+    asked_before = [each for each in requests if each.key not in made]
+    if asked_before:
+        made.update(await _known(connection, asked_before, again_if_refused))
     return [made[each.key] for each in requests]
 
 

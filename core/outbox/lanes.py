@@ -33,20 +33,20 @@ class LaneStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LaneReport:
-    """One lane as it stands. `held` is True while some relayer's lease on it is valid. Balance in wei, None while
+    """One lane as it stands. `leased` is True while some relayer's lease on it is valid. Balance in wei, None while
     unknown."""
 
     address: bytes
     status: LaneStatus
     detail: str
-    held: bool
+    leased: bool
     in_flight: int
     balance_wei: int | None
 
     @property
     def works(self) -> bool:
         """Held by a live relayer that signs, or will as soon as there is room."""
-        return self.held and self.status in (LaneStatus.READY, LaneStatus.FULL)
+        return self.leased and self.status in (LaneStatus.READY, LaneStatus.FULL)
 
 
 @dataclass(frozen=True, slots=True)

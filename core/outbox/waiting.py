@@ -70,9 +70,9 @@ class IntentWatch:
         async with contextlib.aclosing(listen(self._url, [Channel.OUTBOX_STATE])) as notices:
             async for notice in notices:
                 if notice.missed:
-                    told = list(self._waiting)
+                    intent_ids = list(self._waiting)
                 else:
-                    told = [int(part.partition(":")[0]) for part in notice.payload.split(",")]
-                for intent_id in told:
+                    intent_ids = [int(part.partition(":")[0]) for part in notice.payload.split(",")]
+                for intent_id in intent_ids:
                     for event in self._waiting.get(intent_id, ()):
                         event.set()

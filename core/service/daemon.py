@@ -133,18 +133,18 @@ async def serve(name: str, setup: Setup, settings: Settings, metrics_port: int, 
     health = HealthServer(settings.metrics_host, metrics_port)
     daemon = Daemon(name, settings, health)
     hurry = asyncio.Event()
-    told: list[str] = []
+    reasons: list[str] = []
 
     def on_signal(number: signal.Signals) -> None:
-        if told:
+        if reasons:
             hurry.set()
-        told.append(number.name)
+        reasons.append(number.name)
         daemon.stop.set()
 
     loop = asyncio.get_running_loop()
     for each in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(each, on_signal, each)
-    watching = asyncio.create_task(_watch_parent(parent_pid, daemon, told))
+    watching = asyncio.create_task(_watch_parent(parent_pid, daemon, reasons))
     living = asyncio.create_task(_live(daemon, setup, hurry))
     stopping = asyncio.create_task(daemon.stop.wait())
     try:
@@ -154,7 +154,7 @@ async def serve(name: str, setup: Setup, settings: Settings, metrics_port: int, 
         try:
             await living
         except asyncio.CancelledError as error:
-            if not told and daemon._crash is None:  # something within cancelled it: nobody wanted the daemon to end
+            if not reasons and daemon._crash is None:  # something within cancelled it: nobody wanted the daemon to end
                 return _crashed(name, "stop" if daemon._started else "start", error)
     except Exception as error:
         return _crashed(name, "stop" if daemon._started else "start", error)
@@ -166,7 +166,7 @@ async def serve(name: str, setup: Setup, settings: Settings, metrics_port: int, 
             loop.remove_signal_handler(each)
     if daemon._crash is not None:
         return _crashed(name, *daemon._crash)
-    log.info("stopped", action="daemon.stopped", daemon=name, because=told[0] if told else "asked to")
+    log.info("stopped", action="daemon.stopped", daemon=name, because=reasons[0] if reasons else "asked to")
     return 0
 
 
@@ -222,14 +222,14 @@ def _parent_pid() -> int | None:
     return int(text)
 
 
-async def _watch_parent(pid: int | None, daemon: Daemon, told: list[str]) -> None:
+async def _watch_parent(pid: int | None, daemon: Daemon, reasons: list[str]) -> None:
     if pid is None:
         return
     ours = os.getppid() == pid
     while (os.getppid() == pid) if ours else _exists(pid):
         await asyncio.sleep(PARENT_POLL_SECONDS)
     log.warning("the process that started us is gone", action="daemon.orphaned", parent_pid=pid)
-    told.append("parent gone")
+    reasons.append("parent gone")
     daemon.stop.set()
 
 

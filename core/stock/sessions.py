@@ -37,11 +37,11 @@ class TradingDay:
 
 def weeks(sessions: Sequence[Session]) -> list[list[Session]]:
     """Sessions by their ISO week in New York."""
-    found: dict[tuple[int, int], list[Session]] = {}
+    by_week: dict[tuple[int, int], list[Session]] = {}
     for each in sessions:
         year, week, _ = each.day.isocalendar()
-        found.setdefault((year, week), []).append(each)
-    return list(found.values())
+        by_week.setdefault((year, week), []).append(each)
+    return list(by_week.values())
 
 
 def trading_day(at: int) -> TradingDay | None:

@@ -158,12 +158,12 @@ def position_view(market: VestedMarket, position: Position, vintage: Vintage, no
 
 def owner_totals(views: Iterable[PositionView]) -> OwnerTotals:
     """Over all positions of one owner."""
-    held = list(views)
+    views = list(views)
     return OwnerTotals(
-        staked=sum(view.offered for view in held),
-        accrued=sum(view.accrued for view in held if view.open),
-        paid=sum(view.paid_out or 0 for view in held),
-        accepted=sum(view.accepted or 0 for view in held),
-        deliverable=sum(view.settlement.total for view in held),
-        open=sum(view.open for view in held),
+        staked=sum(view.offered for view in views),
+        accrued=sum(view.accrued for view in views if view.open),
+        paid=sum(view.paid_out or 0 for view in views),
+        accepted=sum(view.accepted or 0 for view in views),
+        deliverable=sum(view.settlement.total for view in views),
+        open=sum(view.open for view in views),
     )

@@ -69,7 +69,7 @@ class CostReport:
 
     def costs(self, move: float) -> tuple[float, float]:
         """To move the reading: while nobody arbitrages, and where every block is. The cheaper pool counts."""
-        unopposed = min(each.cheapest_held(move) for each in self.sources)
+        unopposed = min(each.cheapest_unopposed(move) for each in self.sources)
         return unopposed, min(each.cheapest_repeated(move, self.asked.window) for each in self.sources)
 
     @property
@@ -122,7 +122,7 @@ class CostReport:
             else {
                 "tick": out.tick,
                 "seconds": out.seconds,
-                "nobodyArbitragesUsd": round(out.held, 2),
+                "nobodyArbitragesUsd": round(out.unopposed, 2),
                 "everyBlockUsd": round(out.repeated, 2),
             },
         }
@@ -221,8 +221,8 @@ def lines(cost: CostReport) -> list[str]:
             shown.append(f"  liquidity: no push leaves less than {float(FLOOR):.0%} of it in range")
         else:
             shown.append(
-                f"  liquidity: {out.held:,.0f} USD push it under {float(FLOOR):.0%} (tick {out.tick}, {out.seconds} s)"
-                f", or {out.repeated:,.0f} where every block is arbitraged"
+                f"  liquidity: {out.unopposed:,.0f} USD push it under {float(FLOOR):.0%} (tick {out.tick},"
+                f" {out.seconds} s), or {out.repeated:,.0f} where every block is arbitraged"
             )
     shown += ["", f"{'the reading moves by':>22} {'nobody arbitrages':>20} {'every block is':>20}"]
     for move in MOVES:

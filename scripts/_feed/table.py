@@ -28,7 +28,7 @@ def rows() -> list[str]:
             source = priced(size, fee_pips, spacing)
             window = max(SAFES_FLOOR, least_window([source], sigma))
             caps = [_usd(pot_cap([source], sigma, seconds).dollars) for seconds in (window, HALF_A_DAY)]
-            pairs = [(source.cheapest_held(move), source.cheapest_repeated(move, window)) for move in MOVES]
+            pairs = [(source.cheapest_unopposed(move), source.cheapest_repeated(move, window)) for move in MOVES]
             costs = [f"{_usd(unopposed)} / {_usd(repeated)}" for unopposed, repeated in pairs]
             name = f"{size / 10**6:g} million"
             made.append([name, f"{fee_pips / 10_000:g}%", _usd(source.depth()), *costs, _length(window), *caps])

@@ -46,7 +46,7 @@ def _pool(size: int, fee_pips: int, spacing: int) -> dict[str, Any]:
     sigma = YEARLY / math.sqrt(SECONDS_PER_YEAR)
     window = max(SAFES_FLOOR, least_window([pool], sigma))
     cap = pot_cap([pool], sigma, window)
-    unopposed, repeated = pool.cheapest_held(cap.sd), pool.cheapest_repeated(cap.sd, window)
+    unopposed, repeated = pool.cheapest_unopposed(cap.sd), pool.cheapest_repeated(cap.sd, window)
     half = cap_factor(cap.reach) and cap.resistance / (pool.phi * pool.depth())
     return {
         "size": size,

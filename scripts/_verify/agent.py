@@ -146,9 +146,9 @@ async def check_listing(chain: PinnedChain, market: AgentMarket, said: Findings)
     lister, listing, spec = chain.contract("AgentLister").address, market.listing, market.spec
     said.says(
         "the market's id is the one its specification gives",
-        market.document.known,
+        market.document.verified,
         f"AgentLister.MarketListed in {listing.tx}, named by core.agent.document",
-        "" if market.document.known else "its feed is not in the deployment file, or its key hashes other words",
+        "" if market.document.verified else "its feed is not in the deployment file, or its key hashes other words",
     )
     bounds = await _before(chain, listing, _only(ev.AGENT_LISTER_EVENTS, "BoundsSet"), [])
     feed = await _before(chain, listing, _only(ev.AGENT_LISTER_EVENTS, "FeedSet"), [word(spec.feed)])

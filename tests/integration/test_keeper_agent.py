@@ -99,7 +99,7 @@ async def test_series_are_listed_settled_and_paid_unattended(rig: Rig, local_gen
     keys = feed_keys(rig.deployment("base").agent_feeds)
     for row in markets(rig, *Series):
         words = described(bytes(row.market_id), Specification.of_row(row), keys[bytes(row.feed)])
-        assert (words.id, words.known) == (row.slug, True)
+        assert (words.id, words.verified) == (row.slug, True)
         read = Metadata.read(row.document)
         assert read is not None
         assert row.metadata == read.canonical()

@@ -53,7 +53,7 @@ async def test_a_relayer_process_from_start_to_an_orderly_end(relayers: Relayers
     assert process.wait(15) == 0, relayers.log_of(process)
     async with rig.pool.connection() as connection:
         lanes = (await report(connection, rig.chain_id, "relay")).lanes
-    assert [(lane.held, lane.status) for lane in lanes] == [(False, LaneStatus.STOPPED)] * 2
+    assert [(lane.leased, lane.status) for lane in lanes] == [(False, LaneStatus.STOPPED)] * 2
 
 
 async def test_a_relayer_for_another_chain_than_its_node_serves_ends_with_a_sentence(relayers: Relayers) -> None:

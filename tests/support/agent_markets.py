@@ -48,7 +48,7 @@ def specification(
 def words(name: str, spec: Specification, symbol: str, question: str, **changes: Any) -> MarketDocument:
     made = MarketDocument(
         id=name,
-        known=True,
+        verified=True,
         question=question,
         short_title=question,
         summary=question,

@@ -76,7 +76,7 @@ class Curves:
                 source = PricedPool("", pool_of(fee_pips, concentrated), 1e-18, 1e-18)
                 unit = source.phi * source.depth()
                 fees.append(source.phi)
-                rising = [source.cheapest_held(move) / unit for move in moves[GRID // 2 + 1 :]]
+                rising = [source.cheapest_unopposed(move) / unit for move in moves[GRID // 2 + 1 :]]
                 held.append([*reversed(rising), 0.0, *rising])
                 through.append(_through(source, moves) / unit)
         return cls(np.array(fees), np.array(held), np.array(through))

@@ -114,7 +114,7 @@ def test_browsing_shows_the_most_active_first() -> None:
 
 def test_only_markets_that_take_bets_are_found() -> None:
     closed = replace(MARKETS[0], spec=replace(MARKETS[0].spec, closes_at=NOW))
-    unknown = replace(MARKETS[1], words=replace(MARKETS[1].words, known=False))
+    unknown = replace(MARKETS[1], words=replace(MARKETS[1].words, verified=False))
     assert open_markets(venue(closed, unknown, MARKETS[2])) == [MARKETS[2]]
 
 

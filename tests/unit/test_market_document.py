@@ -264,14 +264,14 @@ def test_a_market_under_the_key_of_another_id_is_shown_by_its_key() -> None:
     lie = id_of(replace(TOUCH, target=100 * MILLION), FeedSubject(KEY))
     words = described(market_key(lie), TOUCH, KEY)
     assert words.id == "0x" + market_key(lie).hex()
-    assert not words.known
+    assert not words.verified
     assert "$83.4M" in words.question
     assert "100" not in words.question
 
 
 def test_a_feed_that_the_deployment_does_not_know_gives_no_name() -> None:
     words = described(market_key(rendered(TOUCH, KEY).id), TOUCH, None)
-    assert not words.known
+    assert not words.verified
     assert words.id.startswith("0x")
     assert words.token_symbol == "UNKNOWN"
     assert "0x" + FEED.hex() in words.question

@@ -112,8 +112,8 @@ def _pushed(pool: Pool, step: Step, now: int, arbitraged: bool) -> float:
     rest = fair.pool.copy()
     rest.swap_to(moved(sqrt_price_at(0), elsewhere), now)
     still = PricedPool("", rest, fair.usd0, fair.usd1)
-    here = still.cheapest_held(before) if before else 0.0
-    return still.cheapest_held(after) - (here if before * after > 0 else 0.0)
+    here = still.cheapest_unopposed(before) if before else 0.0
+    return still.cheapest_unopposed(after) - (here if before * after > 0 else 0.0)
 
 
 def _decided(reading: float, edge: float) -> bool:

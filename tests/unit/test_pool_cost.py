@@ -39,13 +39,13 @@ def within(dollars: int, ticks: int, rest: int = 0) -> PricedPool:
 
 
 def test_half_a_percent_on_a_million_costs_seven_dollars_while_nobody_arbitrages() -> None:
-    assert everywhere(1_000_000).cheapest_held(0.005) == pytest.approx(6.9, abs=0.1)
+    assert everywhere(1_000_000).cheapest_unopposed(0.005) == pytest.approx(6.9, abs=0.1)
 
 
 def test_a_push_is_taken_back_or_sold_elsewhere_whichever_is_cheaper() -> None:
     pool = everywhere(1_000_000, 10_000)
-    assert pool.held(0.005) == pytest.approx(100 * pool.depth() * 0.005 * (0.01 + 0.0025), rel=0.02)  # sold elsewhere
-    assert pool.held(0.2) == pytest.approx(2 * 0.01 * 500_000 * (math.exp(0.1) - 1), rel=0.1)  # two fees
+    assert pool.unopposed(0.005) == pytest.approx(100 * pool.depth() * 0.005 * (0.01 + 0.0025), rel=0.02)  # sold off
+    assert pool.unopposed(0.2) == pytest.approx(2 * 0.01 * 500_000 * (math.exp(0.1) - 1), rel=0.1)  # two fees
 
 
 def test_inside_the_band_nobody_undoes_a_push_and_beyond_it_everybody_does() -> None:
@@ -88,11 +88,11 @@ def test_liquidity_that_ends_can_be_pushed_out_and_limits_the_cap() -> None:
     assert out is not None
     assert abs(out.tick) in (120, 121)
     assert out.seconds == 1  # one block with hardly any liquidity is enough
-    assert out.held == out.repeated == pytest.approx(narrow.cheapest_held(0.012), rel=0.02)
+    assert out.unopposed == out.repeated == pytest.approx(narrow.cheapest_unopposed(0.012), rel=0.02)
     cap = pot_cap([narrow], SIGMA, 40 * HALF_HOUR, own_share=0.0)
-    assert cap.by_push_out == pytest.approx(out.held)
-    assert cap.dollars == pytest.approx(out.held)
-    assert cap.by_pushes > out.held
+    assert cap.by_push_out == pytest.approx(out.unopposed)
+    assert cap.dollars == pytest.approx(out.unopposed)
+    assert cap.by_pushes > out.unopposed
 
 
 def test_a_tenth_of_it_elsewhere_cannot_be_pushed_under_the_floor() -> None:
@@ -106,14 +106,14 @@ def test_unless_part_of_it_is_the_attackers_own_which_he_withdraws_first() -> No
     alone, half = (within(50_000_000, 120).push_out(HALF_HOUR, own_share=share) for share in (0.0, 0.5))
     assert alone is not None
     assert half is not None
-    assert half.held == pytest.approx(alone.held / 2)
+    assert half.unopposed == pytest.approx(alone.unopposed / 2)
 
 
 def test_a_twentieth_of_it_elsewhere_has_to_be_reached_for_a_part_of_the_window() -> None:
     out = within(19, 120, rest=1).push_out(HALF_HOUR)
     assert out is not None
     assert out.seconds == math.ceil(HALF_HOUR * 9 / 19)
-    assert out.repeated > 100 * out.held
+    assert out.repeated > 100 * out.unopposed
 
 
 def test_volatility_is_that_of_the_price_not_of_its_means() -> None:

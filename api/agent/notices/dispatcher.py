@@ -138,7 +138,7 @@ class Dispatcher:
     def _served(self, task: asyncio.Task[None]) -> None:
         del self._working[task]
         SENDING.set(len(self._working))
-        self._news.tell()
+        self._news.announce()
         if not task.cancelled() and task.exception() is not None:
             error = task.exception()
             if isinstance(error, UNREADABLE):

@@ -90,10 +90,10 @@ async def undo_above(connection: Connection, block: int) -> int:
         "SELECT DISTINCT wallet FROM agent_event e WHERE block_number > %s AND NOT EXISTS"
         " (SELECT FROM agent_event u WHERE u.corrects = e.source AND u.occurrence = e.occurrence)"
     )
-    found = await (await connection.execute(query, (block,))).fetchall()
-    if not found:
+    affected = await (await connection.execute(query, (block,))).fetchall()
+    if not affected:
         return 0
-    wallets = await _lock(connection, {bytes(wallet) for (wallet,) in found})
+    wallets = await _lock(connection, {bytes(wallet) for (wallet,) in affected})
     query = (
         "SELECT wallet, source, occurrence, type, market_id, trade_id, payload FROM agent_event e"
         " WHERE block_number > %s AND NOT EXISTS"
@@ -106,8 +106,8 @@ async def undo_above(connection: Connection, block: int) -> int:
     for wallet, source, occurrence, kind, market_id, trade_id, payload in await (
         await connection.execute(query, (block,))
     ).fetchall():
-        told = undone(event_id(source, occurrence), payload)
-        draft = Draft(wallet, EventType(kind), undoing(source), told, market_id, trade_id)
+        correction = undone(event_id(source, occurrence), payload)
+        draft = Draft(wallet, EventType(kind), undoing(source), correction, market_id, trade_id)
         at = wallets[wallet]
         rows.append(_Row(draft, at.next_seq, occurrence, at.tick(0), source))
         at.next_seq += 1
@@ -120,14 +120,14 @@ async def undo_above(connection: Connection, block: int) -> int:
 
 
 async def _append(connection: Connection, wallets: dict[bytes, _Wallet], drafts: Sequence[Draft]) -> int:
-    told = await _told(connection, [each.source for each in drafts])
+    occurrences = await _told(connection, [each.source for each in drafts])
     rows = []
     now = time.time_ns() // MICROS * 1000  # our own clock, to the millisecond
     for draft in drafts:
-        occurrence = told.get(draft.source, 0)
+        occurrence = occurrences.get(draft.source, 0)
         if occurrence is None:
             continue
-        told[draft.source] = None
+        occurrences[draft.source] = None
         wallet = wallets[draft.wallet]
         at = now if draft.chain_at is None else wallet.tick(draft.chain_at)
         rows.append(_Row(draft, wallet.next_seq, occurrence, at))

@@ -40,7 +40,7 @@ class Submitted:
     tx_hash: bytes
 
 
-async def tell(connection: Connection, chain_id: int, submitted: Sequence[Submitted]) -> None:
+async def announce(connection: Connection, chain_id: int, submitted: Sequence[Submitted]) -> None:
     """Adds what is not told yet; call it within the transaction that stores them."""
     drafts = [
         *await _bets(connection, chain_id, {each.intent_id: each for each in submitted if each.kind in BETS}),

@@ -22,7 +22,7 @@ def abi(name: str) -> Abi:
 @cache
 def all_errors() -> Mapping[bytes, CustomError]:
     """Every custom error of ours by selector: a revert often comes from a contract further down the call."""
-    found: dict[bytes, CustomError] = {}
+    errors: dict[bytes, CustomError] = {}
     for path in sorted(_FOLDER.glob("*.json")):
-        found |= abi(path.stem).errors
-    return found
+        errors |= abi(path.stem).errors
+    return errors

@@ -72,11 +72,11 @@ class ObservationRing:
         assert first is not None
         return first
 
-    def grow(self, wanted: int) -> None:
+    def grow(self, cardinality: int) -> None:
         """Makes room; the ring uses it when it next comes round."""
-        if not 0 < wanted <= MAX_CARDINALITY:
-            raise ValueError(f"A ring holds 1 to {MAX_CARDINALITY} observations, not {wanted}.")
-        self.cardinality_next = max(self.cardinality_next, wanted)
+        if not 0 < cardinality <= MAX_CARDINALITY:
+            raise ValueError(f"A ring holds 1 to {MAX_CARDINALITY} observations, not {cardinality}.")
+        self.cardinality_next = max(self.cardinality_next, cardinality)
 
     def write(self, at: int, tick: int, liquidity: int) -> None:
         """What a swap over a tick or a change of the liquidity in range writes; once in a block."""
