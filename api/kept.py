@@ -31,16 +31,16 @@ class Kept(Generic[K, V]):
         return (value for value, _ in self._kept.values())
 
     def get(self, key: K) -> V | None:
-        found = self._kept.get(key)
-        if found is None:
+        entry = self._kept.get(key)
+        if entry is None:
             return None
         self._kept.move_to_end(key)
-        return found[0]
+        return entry[0]
 
     def put(self, key: K, value: V, size: int = 0) -> list[K]:
         """Returns the keys that were forgotten for it."""
-        found = self._kept.get(key)
-        if found is not None and found[0] is value and found[1] == size:  # as a rule, on the way of every answer
+        entry = self._kept.get(key)
+        if entry is not None and entry[0] is value and entry[1] == size:  # as a rule, on the way of every answer
             self._kept.move_to_end(key)
             return []
         self.drop(key)

@@ -54,9 +54,9 @@ async def read_venue(
     feeds: Mapping[bytes, FeedWords],
     archive: Archive[bytes, ListedMarket],
     connection: AsyncConnection,
-    held: Venue | None,
+    previous: Venue | None,
 ) -> Venue | None:
-    """The present state, reading only the markets that changed since `held`; None while not one block is indexed.
+    """The present state, reading only the markets that changed since `previous`; None while not one block is indexed.
 
     feeds: what the deployment file says of each feed, by its address. archive: is told which of its markets may have
     changed. Call it within one snapshot.
@@ -67,13 +67,13 @@ async def read_venue(
     head = head_of(row)
     reorgs = row.last_reorg or 0
     # A reorganization may have lowered any market's last block, so after one everything is read again.
-    if held is None or held.reorgs != reorgs or held.head.number > head.number:
+    if previous is None or previous.reorgs != reorgs or previous.head.number > head.number:
         archive.forget_all()
         markets: Mapping[bytes, ListedMarket] = await _read_present(connection, feeds)
     else:
-        changed = await _read_where(connection, feeds, agent_market.c.updated_block > held.head.number)
+        changed = await _read_where(connection, feeds, agent_market.c.updated_block > previous.head.number)
         archive.forget(changed)
-        markets = _present({**held.markets, **changed}) if changed else held.markets
+        markets = _present({**previous.markets, **changed}) if changed else previous.markets
     observed = feeds.keys() | {bytes.fromhex(each.feed[2:]) for each in markets.values()}
     return Venue(
         head=head,
@@ -121,9 +121,9 @@ async def read_settled_page(
     """
     columns = agent_market.c
     place = (columns.closes_at, columns.listed_block, columns.listed_log_index)
-    wanted = list(product(feeds, kinds))
+    ranges = list(product(feeds, kinds))
     asked = given(
-        "asked", feed=(Address, [feed for feed, _ in wanted]), kind=(SmallInteger, [kind for _, kind in wanted])
+        "asked", feed=(Address, [feed for feed, _ in ranges]), kind=(SmallInteger, [kind for _, kind in ranges])
     )
     page = (
         select(columns.market_id, *place)

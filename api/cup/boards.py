@@ -41,16 +41,16 @@ class Boards:
         self._ranks: Batches[str, str, int | None] = Batches(self._read_ranks)
 
     async def get(self, period: str) -> ShownBoard:
-        held = self._held.get(period)
-        age = float("inf") if held is None else time.monotonic() - held.read_at
-        if held is not None and age < BOARD_SECONDS:
-            return held
+        shown = self._held.get(period)
+        age = float("inf") if shown is None else time.monotonic() - shown.read_at
+        if shown is not None and age < BOARD_SECONDS:
+            return shown
         reading = self._reading.get(period)
         if reading is None:
             reading = self._reading[period] = asyncio.create_task(self._read(period))
             reading.add_done_callback(lambda task: self._done(period, task))
-        if held is not None and age < BOARD_OLDEST_SECONDS:
-            return held
+        if shown is not None and age < BOARD_OLDEST_SECONDS:
+            return shown
         # Shielded: one client that goes away must not cancel it for the others.
         return await asyncio.shield(reading)
 
@@ -62,8 +62,8 @@ class Boards:
     async def _read_ranks(self, period: str, wallets: Sequence[str]) -> list[int | None]:
         shown = await self.get(period)
         async with self._pool.connection() as connection:
-            found = await board.ranks(connection, period, wallets, shown.board)
-        return [found.get(wallet) for wallet in wallets]
+            ranks = await board.ranks(connection, period, wallets, shown.board)
+        return [ranks.get(wallet) for wallet in wallets]
 
     async def _read(self, period: str) -> ShownBoard:
         async with self._pool.connection() as connection:

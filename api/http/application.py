@@ -42,9 +42,9 @@ def application(surfaces: Sequence[Surface]) -> web.Application:
                 app.router.add_get(_routed(operation.path), handler)
             else:
                 app.router.add_route(operation.method, _routed(operation.path), handler)
-    for path, known in methods.items():
-        if "OPTIONS" not in known and "*" not in known:
-            app.router.add_route("OPTIONS", _routed(path), _preflight(known, wording.surface_of(path)))
+    for path, allowed in methods.items():
+        if "OPTIONS" not in allowed and "*" not in allowed:
+            app.router.add_route("OPTIONS", _routed(path), _preflight(allowed, wording.surface_of(path)))
     return app
 
 

@@ -36,8 +36,8 @@ def last_forwarded(lines: Sequence[str]) -> str:
     """The address that whoever spoke to us last put down, without a port; empty when nobody did."""
     entry = lines[-1].rpartition(",")[2].strip().strip('"') if lines else ""
     for form in (_BRACKETED, _IPV4_AND_PORT):
-        if (found := form.fullmatch(entry)) is not None:
-            return found[1]
+        if (matched := form.fullmatch(entry)) is not None:
+            return matched[1]
     return entry
 
 
@@ -59,8 +59,8 @@ def blocked_region(request: web.Request, settings: Settings) -> str | None:
     Problem 400 for a region told twice: one of the two is the caller's own."""
     if not settings.trust_proxy:
         return None
-    told = request.headers.getall(settings.region_header, ())
-    if len(told) > 1:
+    regions = request.headers.getall(settings.region_header, ())
+    if len(regions) > 1:
         raise Problem(400, "invalid_request", f"The header {settings.region_header} was sent more than once.")
-    region = told[0].strip().upper() if told else ""
+    region = regions[0].strip().upper() if regions else ""
     return region if region in settings.blocked_regions else None

@@ -48,14 +48,14 @@ def docs_surface(surfaces: Sequence[Surface], *, title: str, server: str) -> Sur
 
 
 def _document(path: str, summary: str, described: Later[OpenApi], surfaces: Sequence[Surface]) -> Operation:
-    known: tuple[dict[str, Any], Rendered] | None = None
+    kept: tuple[dict[str, Any], Rendered] | None = None
 
     async def serve(request: web.Request) -> web.StreamResponse:
-        nonlocal known
+        nonlocal kept
         examples = {name: body for surface in surfaces if surface.examples for name, body in surface.examples().items()}
-        if known is None or known[0] != examples:
+        if kept is None or kept[0] != examples:
             body = orjson.dumps(with_examples(await described.get(), examples))
-            known = examples, await Rendered.make(body, CACHE)
-        return known[1].response(request)
+            kept = examples, await Rendered.make(body, CACHE)
+        return kept[1].response(request)
 
     return Operation("GET", path, serve, summary, {200: DocumentedAnswer(summary)}, from_memory=True, hidden=True)

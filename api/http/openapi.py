@@ -56,8 +56,8 @@ class _Naming(GenerateJsonSchema):
 _OF_SURFACE = re.compile(r"^api\.(stock|agent|cup)\.[a-z_.]+\.(\w+)")
 
 
-def _published(found: re.Match[str]) -> str:
-    return f"api.{schema_name(found[1], found[2])}"
+def _published(matched: re.Match[str]) -> str:
+    return f"api.{schema_name(matched[1], matched[2])}"
 
 
 def schema_name(surface: str, name: str) -> str:

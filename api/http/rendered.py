@@ -102,12 +102,12 @@ class Rendered:
         asked = request.headers
         if request.method != "GET" or not request.keep_alive or request.version != HttpVersion11:
             return self.response(request)
-        accepts, held = asked.get("Accept-Encoding"), asked.get("If-None-Match")
+        accepts, tags = asked.get("Accept-Encoding"), asked.get("If-None-Match")
         if accepts is not None and self.encoded is not None and _takes_gzip(accepts):
-            if held is not None and _holds(held, self._encoded_tag):
+            if tags is not None and _holds(tags, self._encoded_tag):
                 return self._ready_encoded_unchanged
             return self._ready_encoded
-        return self._ready_unchanged if held is not None and _holds(held, self._tag) else self._ready
+        return self._ready_unchanged if tags is not None and _holds(tags, self._tag) else self._ready
 
     def response(self, request: web.Request, status: int = 200) -> web.Response:
         """The answer in the encoding the client takes, or 304 when it holds these very bytes.
@@ -120,8 +120,8 @@ class Rendered:
             body, headers, tag = self.encoded, self._encoded_headers, self._encoded_tag
         else:
             body, headers, tag = self.body, self._headers, self._tag
-        held = asked.get("If-None-Match")
-        if held is not None and status == 200 and _holds(held, tag):
+        tags = asked.get("If-None-Match")
+        if tags is not None and status == 200 and _holds(tags, tag):
             return web.Response(status=304, headers={name: headers[name] for name in _KEPT})
         return web.Response(body=body, status=status, headers=headers)
 
@@ -218,8 +218,8 @@ def _takes_gzip(accepts: str) -> bool:
     return qualities.get("gzip", qualities.get("*", 0.0)) > 0
 
 
-def _holds(held: str, tag: str) -> bool:
+def _holds(tags: str, tag: str) -> bool:
     """Weak comparison, as RFC 9110 asks of If-None-Match."""
-    if held in (tag, "*"):
+    if tags in (tag, "*"):
         return True
-    return any(part.strip().removeprefix("W/") == tag for part in held.split(","))
+    return any(part.strip().removeprefix("W/") == tag for part in tags.split(","))

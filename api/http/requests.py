@@ -37,10 +37,10 @@ _counter = itertools.count(1)
 
 def request_id(request: web.Request) -> str:
     """This request's id: random per process, counted within it."""
-    known = request.get(REQUEST_ID)
-    if known is None:
-        known = request[REQUEST_ID] = fresh_request_id()
-    return known
+    assigned = request.get(REQUEST_ID)
+    if assigned is None:
+        assigned = request[REQUEST_ID] = fresh_request_id()
+    return assigned
 
 
 def fresh_request_id() -> str:

@@ -34,7 +34,7 @@ class KnownBet:
     attempt: int
     intent: Intent | None
     tx_hash: bytes | None
-    told: bool
+    was_told: bool
 
     @property
     def may_land(self) -> bool:
@@ -98,7 +98,7 @@ async def remember_landed(
     )
 
 
-async def tell(connection: Connection, key: BetKey) -> None:
+async def mark_told(connection: Connection, key: BetKey) -> None:
     """Somebody has been told that the bet is booked; from now on its signature counts as used."""
     await connection.execute(
         "UPDATE relay_bet SET confirmed_told_at = coalesce(confirmed_told_at, now()) "

@@ -59,8 +59,8 @@ class Cron:
     async def listen(self) -> None:
         async with contextlib.aclosing(listen(self._url, [Channel.KEEPER_JOB_DONE])) as notices:
             async for notice in notices:
-                told = list(self._waiting) if notice.missed else [int(notice.payload)]
-                for job_id in told:
+                job_ids = list(self._waiting) if notice.missed else [int(notice.payload)]
+                for job_id in job_ids:
                     for event in self._waiting.get(job_id, ()):
                         event.set()
 

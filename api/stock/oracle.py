@@ -164,17 +164,16 @@ class OracleWatch:
                 calls.append(contracts.resolver.call("findRound", market.feed, market.final_time))
                 calls.append(contracts.resolver.call("preview", market.id))
         answers = iter(await self._read_all(calls, block))
-        found: dict[int, tuple[tuple[int, int], tuple[int, int] | None, ResolverPreview | None]] = {}
-        wanted: dict[tuple[str, int], None] = {}
+        by_market: dict[int, tuple[tuple[int, int], tuple[int, int] | None, ResolverPreview | None]] = {}
+        keys: dict[tuple[str, int], None] = {}
         for market in markets:
             strike = next(answers)
             final = next(answers) if now > market.final_time else None
             preview = ResolverPreview(*next(answers)) if now > market.final_time else None
-            found[market.id] = (strike, final, preview)
+            by_market[market.id] = (strike, final, preview)
             for answer in (strike, final):
                 if answer is not None and answer[1] == RoundProblem.OK:
-                    wanted[market.feed, answer[0]] = None
-        keys = list(wanted)
+                    keys[market.feed, answer[0]] = None
         rounds = await self._read_all([feed_call(feed, "getRoundData", number) for feed, number in keys], block)
         by_key: Mapping[tuple[str, int], Round] = {
             key: Round(answer[0], answer[1], answer[3]) for key, answer in zip(keys, rounds, strict=True)
@@ -188,7 +187,7 @@ class OracleWatch:
                 preview=preview,
             )
             for market in markets
-            for strike, final, preview in [found[market.id]]
+            for strike, final, preview in [by_market[market.id]]
         }
 
     async def _read_all(self, calls: list[Call], block: int) -> list[Any]:

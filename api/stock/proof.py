@@ -148,12 +148,12 @@ class Proof:
         """Waits until a market differs from what was gathered, or time is up."""
         until = time.monotonic() + timeout_seconds
         while (left := until - time.monotonic()) > 0:
-            index, known = self._index, self._gathered.venue
+            index, earlier = self._index, self._gathered.venue
             if index is None:
                 await asyncio.sleep(left)
                 return
             tick, venue = index.tick, index.venue
-            if venue is not None and (known is None or venue.markets != known.markets):
+            if venue is not None and (earlier is None or venue.markets != earlier.markets):
                 return
             await index.changed(tick, left)
 
@@ -173,7 +173,7 @@ class Proof:
             return replace(gathered, logs_missing=True)
         # After a rebuild rows may differ whose blocks are the same.
         generation = self._index.generation
-        known = {each.id: each for each in gathered.settled} if generation == gathered.generation else {}
+        previous = {each.id: each for each in gathered.settled} if generation == gathered.generation else {}
         try:
             async with asyncio.timeout(15), self._engine.connect() as connection:
                 await connection.execution_options(isolation_level="REPEATABLE READ")
@@ -185,7 +185,7 @@ class Proof:
                     openers=tuple(openers),
                     betting=await read_betting(connection, self._operators(openers)),
                     totals=await read_totals(connection, venue.head.moment),
-                    settled=tuple(await read_newest_settled(connection, venue.reorgs, SETTLED_SHOWN, known)),
+                    settled=tuple(await read_newest_settled(connection, venue.reorgs, SETTLED_SHOWN, previous)),
                     generation=generation,
                     drill=drill,
                     sweeps=tuple(await read_sweeps(connection)),

@@ -237,12 +237,12 @@ class StockReads:
                 ticker=feed.ticker,
                 name=feed.name,
                 feed=feed.proxy,
-                answer=str(found.answer),
-                round_id=str(found.id),
-                updated_at=found.updated_at,
+                answer=str(newest.answer),
+                round_id=str(newest.id),
+                updated_at=newest.updated_at,
             )
             for feed in self._deployment.price_feeds
-            if (found := latest.get(feed.proxy)) is not None
+            if (newest := latest.get(feed.proxy)) is not None
         ]
         status: Literal["live", "stale-cache", "unavailable"] = "stale-cache" if readings else "unavailable"
         if watch is not None and not watch.stale:
@@ -270,9 +270,9 @@ class StockReads:
                 listed, more = listed[:limit], True
                 lowest = listed[-1].id
         else:
-            wanted = MARKETS_LISTED if limit is None else limit
-            listed = await self._index.page(before, wanted + 1)
-            more, listed = len(listed) > wanted, listed[:wanted]
+            count = MARKETS_LISTED if limit is None else limit
+            listed = await self._index.page(before, count + 1)
+            more, listed = len(listed) > count, listed[:count]
             lowest = listed[-1].id if listed else 0
         return self._listing([self._listed_body(each, venue) for each in listed], str(lowest) if more else None)
 

@@ -58,19 +58,19 @@ class BetReceipts:
         try:
             async with asyncio.timeout(5), self._engine.connect() as connection:
                 await connection.execution_options(isolation_level="REPEATABLE READ")
-                found = await read_receipt(connection, self._chain_id, settler, signer, nonce, self._finality_blocks)
+                receipt = await read_receipt(connection, self._chain_id, settler, signer, nonce, self._finality_blocks)
         except UNREADABLE as error:
             raise unavailable("This bet cannot be read now; try again shortly.") from error
-        held = found.position
-        market = None if held is None else await self._index.market(held.position.market_id)
+        entry = receipt.position
+        market = None if entry is None else await self._index.market(entry.position.market_id)
         return json_response(
             ReceiptBody(
-                receipt=found.state,
-                tx_hash=found.tx,
-                block_number=None if found.block is None else str(found.block),
-                position=None if held is None or market is None else position_body(market, held, found.head.moment),
-                head=head_body(found.head),
-                final_block=str(max(0, found.final_block)),
+                receipt=receipt.state,
+                tx_hash=receipt.tx,
+                block_number=None if receipt.block is None else str(receipt.block),
+                position=None if entry is None or market is None else position_body(market, entry, receipt.head.moment),
+                head=head_body(receipt.head),
+                final_block=str(max(0, receipt.final_block)),
                 read_at=self._index.read_at,
                 stale=self._index.stale or not self._index.readable,
             )

@@ -140,15 +140,15 @@ class Relay:
         visit.room.enter_context(self._checking(kit))
 
         try:
-            known = await self._known(bet)
+            past = await self._known(bet)
         except UNREADABLE as error:
             log.warning("the relay has no database", action="relay.no_database", why=error)
             raise _off(kit) from None
-        if known is not None:
-            visit.attempts = _key(bet).intent_keys(known.attempt)
+        if past is not None:
+            visit.attempts = _key(bet).intent_keys(past.attempt)
         # A body we took in before is answered from its transaction, whatever has closed or expired since.
-        if known is not None and known.may_land and known.body_hash == _body_hash(kit):
-            return await self._follow_up(bet, known, kit, visit)
+        if past is not None and past.may_land and past.body_hash == _body_hash(kit):
+            return await self._follow_up(bet, past, kit, visit)
 
         if client is None:
             raise _off(kit)
@@ -159,7 +159,7 @@ class Relay:
             raise _off(kit) from None
         if facts.market is not None:
             check_amount(bet.amount, max(MIN_BET, facts.market["minEntry"]), min(MAX_BET, facts.market["maxEntry"]))
-        if facts.authorization_used and matches and (known is None or not known.may_land):
+        if facts.authorization_used and matches and (past is None or not past.may_land):
             self._check_domain(bet, body, contracts)
             if (booked := await self._booked(bet, kit, visit, seen=facts.block, spent=True)) is not None:
                 return booked  # whatever has closed or expired since: the chain has it
@@ -190,8 +190,8 @@ class Relay:
                 f"{bet.chain_id}, with the nonce that GET /api/relay/typed-data shows."
             )
         await self._limits.take(RELAY_RATE, "relay-signer", bet.signer.lower(), too_many)
-        if known is not None and known.may_land:
-            raise await self._used(bet, known, kit)
+        if past is not None and past.may_land:
+            raise await self._used(bet, past, kit)
         if facts.authorization_used:
             raise Problem(409, "already_used", "This signature was already used or cancelled; sign a new bet.")
         try:
@@ -204,7 +204,7 @@ class Relay:
                 if booked is not None:
                     return booked
             raise
-        return await self._send(bet, signature, known, kit, contracts, visit)
+        return await self._send(bet, signature, past, kit, contracts, visit)
 
     @contextlib.contextmanager
     def _checking(self, kit: EscapeKit) -> Iterator[None]:
@@ -243,24 +243,24 @@ class Relay:
         async with asyncio.timeout(3), self._pool.connection() as connection:
             return await bets.find(connection, _key(bet))
 
-    async def _follow_up(self, bet: StockBet, known: KnownBet, kit: EscapeKit, visit: _Visit) -> web.StreamResponse:
+    async def _follow_up(self, bet: StockBet, past: KnownBet, kit: EscapeKit, visit: _Visit) -> web.StreamResponse:
         # A fork may have undone the block that its bettor was told of: then it is on its way again, and not used up.
-        if known.told and (known.intent is None or known.intent.succeeded):
-            raise await self._used(bet, known, kit)
-        if known.intent is None:
-            assert known.tx_hash is not None
-            return await self._confirmed(bet, "0x" + known.tx_hash.hex(), None, kit, visit)
-        return await self._outcome(bet, known.intent, kit, visit)
+        if past.was_told and (past.intent is None or past.intent.succeeded):
+            raise await self._used(bet, past, kit)
+        if past.intent is None:
+            assert past.tx_hash is not None
+            return await self._confirmed(bet, "0x" + past.tx_hash.hex(), None, kit, visit)
+        return await self._outcome(bet, past.intent, kit, visit)
 
-    async def _used(self, bet: StockBet, known: KnownBet, kit: EscapeKit) -> Problem:
+    async def _used(self, bet: StockBet, past: KnownBet, kit: EscapeKit) -> Problem:
         extra: dict[str, Any] = {"nonce": "0x" + bet.nonce.hex()}
-        tx = known.tx_hash if known.intent is None else known.intent.tx_hash
+        tx = past.tx_hash if past.intent is None else past.intent.tx_hash
         if tx is None:
             return Problem(409, "already_used", "This signature was already used; sign a new bet.", extra=extra)
         extra["txHash"] = "0x" + tx.hex()
         extra["positionId"] = position = await self._position(bet, extra["txHash"])
         message = f"This signature was already used in transaction {extra['txHash']}; sign a new bet."
-        if known.body_hash == _body_hash(kit) and (known.intent is None or known.intent.succeeded):
+        if past.body_hash == _body_hash(kit) and (past.intent is None or past.intent.succeeded):
             # Who asks after a bet must not take this for a refusal, and bet again.
             extra["receipt"] = "confirmed"
             as_position = "" if position is None else f" as position {position}"
@@ -318,15 +318,15 @@ class Relay:
         self,
         bet: StockBet,
         signature: bytes,
-        known: KnownBet | None,
+        past: KnownBet | None,
         kit: EscapeKit,
         contracts: StockContracts,
         visit: _Visit,
     ) -> web.StreamResponse:
         key = _key(bet)
-        attempt = 1 if known is None else known.attempt + 1
+        attempt = 1 if past is None else past.attempt + 1
         call = bet.call(contracts.settler, signature)
-        wanted = IntentRequest(
+        request = IntentRequest(
             key=key.intent_keys(attempt)[-1],
             chain_id=bet.chain_id,
             group=RELAY,
@@ -345,20 +345,20 @@ class Relay:
                 if waiting >= max(1, self._settings.relay_busy_above):
                     raise _busy(waiting, kit)
                 async with connection.transaction():
-                    asked = await bets.ask(connection, key, bet.market_id, _body_hash(kit), wanted, attempt)
+                    asked = await bets.ask(connection, key, bet.market_id, _body_hash(kit), request, attempt)
                 visit.attempts = key.intent_keys(attempt)
                 if asked is None:
-                    known = await bets.find(connection, key)
+                    past = await bets.find(connection, key)
         except UNREADABLE as error:
             log.warning("a bet could not be queued", action="relay.no_database", why=error)
             raise _failed(kit) from None
         if asked is not None:
             return await self._outcome(bet, asked.intent, kit, visit)
-        if known is None or known.body_hash != _body_hash(kit):  # another body with this nonce was faster
+        if past is None or past.body_hash != _body_hash(kit):  # another body with this nonce was faster
             raise Problem(
                 409, "already_used", "This signature's nonce is already used by another body; sign a new bet."
             )
-        return await self._follow_up(bet, known, kit, visit)
+        return await self._follow_up(bet, past, kit, visit)
 
     async def _outcome(self, bet: StockBet, intent: Intent, kit: EscapeKit, visit: _Visit) -> web.StreamResponse:
         """Waits for the receipt as long as there is time, and says what is known then."""
@@ -432,7 +432,7 @@ class Relay:
     async def _tell(self, key: BetKey) -> None:
         try:
             async with asyncio.timeout(3), self._pool.connection() as connection:
-                await bets.tell(connection, key)
+                await bets.mark_told(connection, key)
         except UNREADABLE as error:
             log.warning("a told confirmation could not be written down", action="relay.no_database", why=error)
 
@@ -445,8 +445,8 @@ class Relay:
                 receipt = await self._client.receipt(tx_hash)
         except (RpcError, TimeoutError):
             return None
-        found = None if receipt is None else position_in(receipt, self._contracts, bet)
-        return None if found is None else str(found)
+        position_id = None if receipt is None else position_in(receipt, self._contracts, bet)
+        return None if position_id is None else str(position_id)
 
     def _escape_kit(self, bet: StockBet, signature: bytes, contracts: StockContracts) -> EscapeKit:
         call = bet.call(contracts.settler, signature)

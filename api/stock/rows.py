@@ -29,9 +29,9 @@ MAX_UNPAID = 500
 
 
 async def read_venue(
-    chain_id: int, archive: Archive[int, ListedMarket], connection: AsyncConnection, held: Venue | None
+    chain_id: int, archive: Archive[int, ListedMarket], connection: AsyncConnection, previous: Venue | None
 ) -> Venue | None:
-    """The present state, reading only the markets that changed since `held`; None while not one block is indexed.
+    """The present state, reading only the markets that changed since `previous`; None while not one block is indexed.
 
     archive: is told which of its markets may have changed. Call it within one snapshot.
     """
@@ -41,13 +41,13 @@ async def read_venue(
     head = head_of(row)
     reorgs = row.last_reorg or 0
     # A reorganization may have lowered any market's last block, so after one everything is read again.
-    if held is None or held.reorgs != reorgs or held.head.number > head.number:
+    if previous is None or previous.reorgs != reorgs or previous.head.number > head.number:
         archive.forget_all()
         markets: Mapping[int, ListedMarket] = await _read_present(connection, reorgs)
     else:
-        changed = await _read_where(connection, reorgs, stock_market.c.updated_block > held.head.number)
+        changed = await _read_where(connection, reorgs, stock_market.c.updated_block > previous.head.number)
         archive.forget(changed)
-        markets = _present({**held.markets, **changed}) if changed else held.markets
+        markets = _present({**previous.markets, **changed}) if changed else previous.markets
     return Venue(
         head=head,
         entries_paused=bool(row.entries_paused),
@@ -93,9 +93,9 @@ async def read_settled_page(connection: AsyncConnection, before: int, limit: int
 
 
 async def read_newest_settled(
-    connection: AsyncConnection, reorgs: int, limit: int, known: Mapping[int, ListedMarket]
+    connection: AsyncConnection, reorgs: int, limit: int, previous: Mapping[int, ListedMarket]
 ) -> list[ListedMarket]:
-    """The markets settled last, the last first. Of those `known`, by id, only what changed since is read."""
+    """The markets settled last, the last first. Of those in `previous`, by id, only what changed since is read."""
     columns = stock_market.c
     query = (
         select(columns.market_id, columns.updated_block)
@@ -104,7 +104,7 @@ async def read_newest_settled(
         .limit(limit)
     )
     newest = (await connection.execute(query)).all()
-    same = {at: known[at] for at, block in newest if at in known and known[at].version == (reorgs, block)}
+    same = {at: previous[at] for at, block in newest if at in previous and previous[at].version == (reorgs, block)}
     others = [number for number, _ in newest if number not in same]
     markets = same | await _read_where(connection, reorgs, columns.market_id.in_(others)) if others else same
     return [markets[number] for number, _ in newest]

@@ -119,9 +119,9 @@ class Chart:
             return Markup("")
         lines = [{**asdict(each), "points": list(each.points)} for each in self.lines if each.points]
         levels, marks = ([asdict(each) for each in some] for some in (self.levels, self.marks))
-        known = {"name": name, "title": self.title, "said": self.said, "start": self.start, "end": self.end}
-        found = {"low": low, "high": high, "lines": lines, "levels": levels, "marks": marks}
-        figures = orjson.dumps({**known, **found, **asdict(self.unit)}).decode()
+        frame = {"name": name, "title": self.title, "said": self.said, "start": self.start, "end": self.end}
+        drawn = {"low": low, "high": high, "lines": lines, "levels": levels, "marks": marks}
+        figures = orjson.dumps({**frame, **drawn, **asdict(self.unit)}).decode()
         return Markup(' data-chart="{}"').format(figures)
 
 

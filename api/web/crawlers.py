@@ -37,12 +37,12 @@ class Crawlers:
         self,
         origin: str,
         pages: tuple[str, ...],
-        held: HeldPages,
+        rendered: HeldPages,
         stock: StockReads | None,
         agent: Reads | None,
     ) -> None:
         self._origin = origin
-        self._held = held
+        self._held = rendered
         self._pages = pages
         self._stock = stock
         self._agent = agent
@@ -81,9 +81,9 @@ class Crawlers:
 
     def _addresses(self) -> list[str]:
         """Every page worth finding: those of markets as long as they can be read."""
-        found = list(self._pages)
+        addresses = list(self._pages)
         if self._stock is not None and (stock := or_none(partial(self._stock.overview, MAX_SETTLED))):
-            found += [each.href for each in stock[0].markets]
+            addresses += [each.href for each in stock[0].markets]
         if self._agent is not None and (agent := or_none(partial(self._agent.overview, MAX_SETTLED))):
-            found += [f"/markets/{each['slug']}" for each in (*agent["open"], *agent["closed"])]
-        return found
+            addresses += [f"/markets/{each['slug']}" for each in (*agent["open"], *agent["closed"])]
+        return addresses

@@ -74,18 +74,18 @@ def work_through() -> WorkedExample:
     """The example of the design: seed 10 and 10, then five bets, each in a block of its own; no fee."""
     terms = Terms(1, NOBODY, NOBODY, 10**9, 1, 0, 30, SEED, USD, 1_000 * USD)
     market = VestedMarket(terms, open_books(SEED))
-    held: list[tuple[str, Position, Vintage]] = [
+    positions: list[tuple[str, Position, Vintage]] = [
         (f"seed {SIDES[side]}", Position(side, 1, NOBODY, side, SEED, 0, 0), seed_vintage(SEED)) for side in (UP, DOWN)
     ]
     steps = [_step("seed", "both", 2 * SEED, market)]
-    paths: dict[str, list[int]] = {name: [gross_payout(market, each, vintage)] for name, each, vintage in held}
+    paths: dict[str, list[int]] = {name: [gross_payout(market, each, vintage)] for name, each, vintage in positions}
     for block, (name, side, stake) in enumerate(ENTRIES, 1):
         market, before = offer(market, side, stake * USD, block)
         market, matched = match(market)
-        held.append((name, Position(block + 1, 1, NOBODY, side, stake * USD, block, before), matched))
+        positions.append((name, Position(block + 1, 1, NOBODY, side, stake * USD, block, before), matched))
         paths[name] = []
-        for known, each, vintage in held:
-            paths[known].append(gross_payout(market, each, vintage))
+        for holder, each, vintage in positions:
+            paths[holder].append(gross_payout(market, each, vintage))
         steps.append(_step(name, SIDES[side], stake * USD, market))
     paid = tuple(
         ExamplePayout(
@@ -97,7 +97,7 @@ def work_through() -> WorkedExample:
             _multiple(paths[name][-1], each.offered),
             tuple(paths[name]),
         )
-        for name, each, _ in held
+        for name, each, _ in positions
     )
     return WorkedExample(tuple(steps), paid, market.pool)
 

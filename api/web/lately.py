@@ -126,8 +126,8 @@ class LatelyReads:
             bets += [_stock_bet(row, listed[row.market_id]) for row in rows if row.market_id in listed]
         if self._agent is not None:
             rows = (await connection.execute(newest_agent_bets(BETS_SHOWN))).all()
-            known = await self._agent.listed({row.market_id for row in rows})
-            bets += [_agent_bet(row, known[row.market_id]) for row in rows if row.market_id in known]
+            markets = await self._agent.listed({row.market_id for row in rows})
+            bets += [_agent_bet(row, markets[row.market_id]) for row in rows if row.market_id in markets]
         return tuple(sorted(bets, key=lambda each: each.at, reverse=True)[:BETS_SHOWN])
 
     # ------------------------------------------------------------ of markets
@@ -136,9 +136,9 @@ class LatelyReads:
         if self._stock is None:
             return {}
         markets = await self._stock.listed(numbers)
-        held = {number: each for number, each in self._stock_held.items() if number in markets}
+        stamped = {number: each for number, each in self._stock_held.items() if number in markets}
         stamps = {number: (self._stock.generation, each.version) for number, each in markets.items()}
-        changed = [number for number in markets if number not in held or held[number][0] != stamps[number]]
+        changed = [number for number in markets if number not in stamped or stamped[number][0] != stamps[number]]
         if changed:
             batches: dict[int, list[Any]] = {number: [] for number in changed}
             for row in await connection.execute(last_batches(changed, POINTS)):
@@ -146,7 +146,7 @@ class LatelyReads:
             people = {row.market_id: row for row in await connection.execute(last_bettors(changed, BETS_COUNTED))}
             for number in changed:
                 who = people.get(number)
-                held[number] = (
+                stamped[number] = (
                     stamps[number],
                     MarketLately(
                         stock_odds(markets[number], batches[number]),
@@ -154,16 +154,16 @@ class LatelyReads:
                         who is not None and markets[number].positions - 2 > who.bets,
                     ),
                 )
-        self._stock_held = held
-        return {str(number): each for number, (_, each) in held.items()}
+        self._stock_held = stamped
+        return {str(number): each for number, (_, each) in stamped.items()}
 
     async def _of_agent(self, connection: AsyncConnection, keys: Iterable[bytes]) -> dict[str, MarketLately]:
         if self._agent is None:
             return {}
         markets = await self._agent.listed(keys)
-        held = {key: each for key, each in self._agent_held.items() if key in markets}
+        stamped = {key: each for key, each in self._agent_held.items() if key in markets}
         stamps = {key: (self._agent.generation, each.version) for key, each in markets.items()}
-        changed = [key for key in markets if key not in held or held[key][0] != stamps[key]]
+        changed = [key for key in markets if key not in stamped or stamped[key][0] != stamps[key]]
         if changed:
             stakes: dict[bytes, list[Any]] = {key: [] for key in changed}
             for row in await connection.execute(last_stakes(changed, BETS_COUNTED)):
@@ -171,12 +171,12 @@ class LatelyReads:
             for key in changed:
                 market, last = markets[key], stakes[key]
                 people = len({row.wallet for row in last})
-                held[key] = (
+                stamped[key] = (
                     stamps[key],
                     MarketLately(agent_odds(market, last[:POINTS]), people, market.bets > len(last)),
                 )
-        self._agent_held = held
-        return {"0x" + key.hex(): each for key, (_, each) in held.items()}
+        self._agent_held = stamped
+        return {"0x" + key.hex(): each for key, (_, each) in stamped.items()}
 
 
 # ---------------------------------------------------------------- odds
@@ -197,11 +197,11 @@ def agent_odds(market: AgentMarket, stakes: Iterable[Any]) -> tuple[int, ...]:
     """The first outcome's price before these stakes, newest first, and after each; empty for more than two outcomes."""
     if market.kind is MarketKind.RANGE:
         return ()
-    found: list[int] = []
+    prices: list[int] = []
     for each in stakes:
-        found.append(_price(each.outcome, each.price_after))
+        prices.append(_price(each.outcome, each.price_after))
         earliest = _price(each.outcome, each.price_before)
-    return tuple(reversed([*found, earliest])) if found else ()
+    return tuple(reversed([*prices, earliest])) if prices else ()
 
 
 def _share(part: int, whole: int) -> int | None:

@@ -116,6 +116,6 @@ def _font(size: int) -> ImageFont.FreeTypeFont:
 
 
 def _png(picture: Image.Image) -> bytes:
-    held = io.BytesIO()
-    picture.quantize(COLOURS, dither=Image.Dither.NONE).save(held, "PNG", optimize=True)
-    return held.getvalue()
+    file = io.BytesIO()
+    picture.quantize(COLOURS, dither=Image.Dither.NONE).save(file, "PNG", optimize=True)
+    return file.getvalue()

@@ -41,13 +41,13 @@ class PortfolioPage:
     def __init__(
         self,
         pages: Pages,
-        held: HeldPages,
+        rendered: HeldPages,
         surfaces: tuple[StockReads | None, Reads | None, Desk | None],
         limits: RateLimits,
         settings: Settings,
     ) -> None:
         self._pages = pages
-        self._held = held
+        self._held = rendered
         self._stock, self._agent, self._desk = surfaces
         self._limits = limits
         self._settings = settings
@@ -64,7 +64,7 @@ class PortfolioPage:
         stock, agent, paper = await asyncio.gather(
             self._stock_positions(owner, older), self._agent_bets(owner), self._paper(owner)
         )
-        found = {"stock": stock, "agent": agent, "paper": paper}
+        sections = {"stock": stock, "agent": agent, "paper": paper}
 
         async def render() -> bytes:
             results = results_of(stock, agent)
@@ -77,10 +77,10 @@ class PortfolioPage:
                 results=results,
                 chart=None if chart is None else chart.draw("results"),
                 older=older,
-                **found,
+                **sections,
             )
 
-        stamp = encode(found)
+        stamp = encode(sections)
         return html(request, await self._held.get(("positions", owner, older), stamp, render, PRIVATE))
 
     async def _asking(self, wrong: str | None) -> Any:

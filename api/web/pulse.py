@@ -87,10 +87,10 @@ class Pulse:
     async def _tell(self, request: web.Request, response: web.StreamResponse, kind: str) -> None:
         clock = asyncio.get_running_loop().time
         ends = clock() + self._window_seconds
-        told = self._beats[kind]
+        beat = self._beats[kind]
 
         def news() -> bool:
-            return self._ended or self._beats[kind] != told
+            return self._ended or self._beats[kind] != beat
 
         await response.write(b"retry: 2000\n\n")
         while not self._ended and clock() < ends:
@@ -98,8 +98,8 @@ class Pulse:
             try:
                 async with asyncio.timeout(self._heartbeat_seconds), self._changed:
                     await self._changed.wait_for(news)
-                told = self._beats[kind]
-                line = b"data: %d\n\n" % told
+                beat = self._beats[kind]
+                line = b"data: %d\n\n" % beat
             except TimeoutError:
                 pass
             try:

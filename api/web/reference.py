@@ -86,13 +86,13 @@ class Reference:
     def __init__(
         self,
         pages: Pages,
-        held: HeldPages,
+        rendered: HeldPages,
         described: ServiceDescription,
         stock: StockReads | None,
         agent: Reads | None,
     ) -> None:
         self._pages = pages
-        self._held = held
+        self._held = rendered
         self._described = described
         self._surfaces = described.surfaces
         self._groups = {each.slug: each for each in _groups(described.surfaces)}
@@ -178,14 +178,14 @@ def _entry(whole: Json, operation: Operation, samples: Mapping[str, str]) -> Ent
 
 def _used(whole: Json, group: Group) -> set[str]:
     """The schemas that a group's operations name, and those that these name."""
-    found: set[str] = set()
+    names: set[str] = set()
     waiting = [name for each in group.operations for name in _named(_operation(whole, each))]
     while waiting:
         name = waiting.pop()
-        if name not in found:
-            found.add(name)
+        if name not in names:
+            names.add(name)
             waiting += _named(whole["components"]["schemas"][name])
-    return found
+    return names
 
 
 def _groups(surfaces: tuple[Surface, ...]) -> Iterator[Group]:

@@ -44,12 +44,12 @@ class Results:
 
 def results_of(stock: OwnerBody | None, agent: Json | None) -> Results:
     """Of the bodies of an address's positions. A refund of what was never accepted is neither won nor lost."""
-    held = [] if stock is None else stock.positions
+    positions = [] if stock is None else stock.positions
     bets = [] if agent is None else agent["positions"]
     return Results(
         _in_order(
             SettledBet(each.entered_at or 0, each.final_time, int(each.settlement.net) - int(each.accepted))
-            for each in held
+            for each in positions
             if not each.open and each.accepted is not None
         ),
         _in_order(

@@ -37,13 +37,13 @@ class StockPages:
         self._contracts = StockContracts.of(deployment)
 
     async def market(self, request: web.Request) -> web.StreamResponse:
-        found, tag = await self._reads.shown(request.match_info["id"])
+        body, tag = await self._reads.shown(request.match_info["id"])
         owner = owner_of(request)
         whole = request.query.get("positions") == "all"
 
         async def render() -> bytes:
-            market = stock_view.readable(found.market)
-            detail = structs.replace(found, market=market)
+            market = stock_view.readable(body.market)
+            detail = structs.replace(body, market=market)
             start, _ = stock_view.window(market, detail.head.timestamp)
             stamp = (market.live, market.totals, len(detail.positions), detail.resolution is not None)
             past = await self._history.of(market.id, market.feed, start, market.final_time, encode([*stamp, start]))

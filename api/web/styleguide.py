@@ -22,9 +22,9 @@ OWNER = "0x" + "a1" * 20
 class StyleGuide:
     """The page of components."""
 
-    def __init__(self, pages: Pages, held: HeldPages) -> None:
+    def __init__(self, pages: Pages, rendered: HeldPages) -> None:
         self._pages = pages
-        self._held = held
+        self._held = rendered
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         async def render() -> bytes:

@@ -67,7 +67,7 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
     }
     origin = settings.public_url.rstrip("/")
     pages = Pages(assets, origin, {"chains": chains, "demo": demo}, explorers)
-    held = HeldPages()
+    rendered = HeldPages()
     reads = _part(made, StockReads)
     agent = _part(made, Reads)
     operations = [_page(f"{ASSETS}{{name}}", assets.serve, "A static file", "text/css")]
@@ -78,39 +78,39 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
         operations.append(_page("/m/{id}/share.png", pictures.stock_market, "A market's picture", PNG))
     if agent is not None:
         operations.append(_page("/markets/{id}/share.png", pictures.agent_market, "A market's picture", PNG))
-    crawlers = Crawlers(origin, tuple(href for href, _ in NAVIGATION if href != "/positions"), held, reads, agent)
+    crawlers = Crawlers(origin, tuple(href for href, _ in NAVIGATION if href != "/positions"), rendered, reads, agent)
     operations.append(_page("/robots.txt", crawlers.robots, "What crawlers may read", TEXT))
     operations.append(_page("/sitemap.xml", crawlers.sitemap, "Every page worth finding", XML))
     operations.append(_page("/manifest.webmanifest", crawlers.manifest, "The site as an app", MANIFEST))
     proof = _part(made, Proof)
     lately = LatelyReads(context.engine, reads, agent)
-    operations.append(_page("/", HomePage(pages, held, reads, proof, agent, lately).get, "Live markets"))
+    operations.append(_page("/", HomePage(pages, rendered, reads, proof, agent, lately).get, "Live markets"))
     if reads is not None:
         history = ChartHistory(context.engine, stock.chain_id)
-        stock_pages = StockPages(pages, held, reads, history, stock)
+        stock_pages = StockPages(pages, rendered, reads, history, stock)
         operations.append(_page("/m/{id}", stock_pages.market, "A stock market"))
     if proof is not None:
-        operations.append(_page("/proof", ProofPage(pages, held, proof, base).get, "Proof of what was done"))
+        operations.append(_page("/proof", ProofPage(pages, rendered, proof, base).get, "Proof of what was done"))
     if agent is not None:
-        operations.append(_page("/markets/{id}", AgentPages(pages, held, agent).market, "An agent market"))
+        operations.append(_page("/markets/{id}", AgentPages(pages, rendered, agent).market, "An agent market"))
     desk = _part(made, Desk)
     if desk is not None:
-        cup = CupPages(pages, held, desk)
+        cup = CupPages(pages, rendered, desk)
         operations.append(_page("/cup", cup.board, "The tournament's board"))
         operations.append(_page("/roulette", cup.roulette, "The wheel"))
-    portfolio = PortfolioPage(pages, held, (reads, agent, desk), context.limits, settings)
+    portfolio = PortfolioPage(pages, rendered, (reads, agent, desk), context.limits, settings)
     operations.append(_page("/positions", portfolio.get, "An address's positions"))
     pulse = Pulse(_stamps(reads, agent))
     context.spawn("pages pulse", pulse.run())
     operations.append(_page("/live", pulse.stream, "Beats of change", "text/event-stream"))
-    operations.append(_page("/how", HowPage(pages, held).get, "How it works"))
+    operations.append(_page("/how", HowPage(pages, rendered).get, "How it works"))
     described = _part(made, ServiceDescription)
     if described is not None:
-        reference = Reference(pages, held, described, reads, agent)
+        reference = Reference(pages, rendered, described, reads, agent)
         operations.append(_page("/docs", reference.overview, "The documentation"))
         operations.append(_page("/docs/{group}", reference.group, "A part of the documentation"))
     if stock.kind == base.kind == "local":
-        operations.append(_page("/styleguide", StyleGuide(pages, held).get, "Every component in all its states"))
+        operations.append(_page("/styleguide", StyleGuide(pages, rendered).get, "Every component in all its states"))
     guide = Guide(pages, settings, base, stock)
     operations.append(_page("/agents.txt", guide.get, "The guide for agents", TEXT))
     operations.append(_page("/errors.txt", guide.errors, "Every error code with cause and next step", TEXT))
@@ -133,19 +133,19 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
     )
 
 
-def chain_for_wallets(chain: ChainSettings, known: Deployment, settler: str, symbol: str) -> dict[str, Any]:
+def chain_for_wallets(chain: ChainSettings, deployment: Deployment, settler: str, symbol: str) -> dict[str, Any]:
     """What a wallet needs to add a chain and to show a bet on it. A node's URL may carry a key, so only a local one is
     ever told."""
-    token = known.token(symbol)
+    token = deployment.token(symbol)
     local = [url for url in chain.rpc_urls if urlsplit(url).hostname in LOOPBACK]
     return {
-        "id": known.chain_id,
-        "name": known.name,
+        "id": deployment.chain_id,
+        "name": deployment.name,
         "rpc": local[:1],
-        "explorer": known.explorer_url,
+        "explorer": deployment.explorer_url,
         "token": token.address,
         "symbol": token.symbol,
-        "settler": known.contracts[settler].address if settler in known.contracts else "",
+        "settler": deployment.contracts[settler].address if settler in deployment.contracts else "",
     }
 
 

@@ -19,7 +19,7 @@ _TAG = re.compile(r"<[^>]*>")
 
 def labelled(page: str) -> str:
     """The page with `data-label` on each cell of its tables that have a head."""
-    return _TABLE.sub(lambda found: _labelled(found[0]), page)
+    return _TABLE.sub(lambda table: _labelled(table[0]), page)
 
 
 def _labelled(table: str) -> str:
@@ -33,8 +33,8 @@ def _labelled(table: str) -> str:
 def _row(row: str, names: list[str]) -> str:
     columns = iter(names)
 
-    def cell(found: re.Match[str]) -> str:
+    def cell(tag: re.Match[str]) -> str:
         name = next(columns, "")
-        return f'<{found[1]} data-label="{name}"' if name else found[0]
+        return f'<{tag[1]} data-label="{name}"' if name else tag[0]
 
     return _CELL.sub(cell, row)

@@ -76,15 +76,15 @@ def scanned(text: str) -> Words:
     """The words of folded text."""
     tags: dict[str, None] = {}
     terms: set[str] = set()
-    for found in _TOKEN.finditer(text):
-        if found["number"] is not None:
-            zeros = _UNITS.get(found["unit"], 0) + _CHARACTER_UNITS.get(found["character"], 0)
-            terms.add(_amount(found["number"], zeros))
-        elif found["tag"] is not None:
-            tags[found["tag"].upper()] = None
-            terms.add(found["tag"])
+    for token in _TOKEN.finditer(text):
+        if token["number"] is not None:
+            zeros = _UNITS.get(token["unit"], 0) + _CHARACTER_UNITS.get(token["character"], 0)
+            terms.add(_amount(token["number"], zeros))
+        elif token["tag"] is not None:
+            tags[token["tag"].upper()] = None
+            terms.add(token["tag"])
         else:
-            terms.update(_pairs(found["word"]))
+            terms.update(_pairs(token["word"]))
     return Words(tuple(tags), frozenset(terms - STOPWORDS))
 
 

@@ -94,5 +94,5 @@ def verification(webhook_id: str, wallet: bytes, challenge: str, at_micros: int)
 def trial(webhook_id: str, ref: str, wallet: bytes, token: str, at_micros: int) -> Addressed:
     """A test that somebody asked for; `token` tells it from the others of its endpoint."""
     kind = EventType.TEST
-    told = {"webhook": ref, "message": "This is a test."}
-    return Addressed(event_id(source_of(kind, webhook_id, token), 0), kind, wallet, at_micros, told)
+    payload = {"webhook": ref, "message": "This is a test."}
+    return Addressed(event_id(source_of(kind, webhook_id, token), 0), kind, wallet, at_micros, payload)

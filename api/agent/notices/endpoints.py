@@ -102,8 +102,8 @@ async def register(connection: Connection, wallet: bytes, url: str) -> WebhookEn
         "SELECT count(*) FROM agent_webhook WHERE wallet = %s AND trade_id IS NULL AND status <> %s AND url <> %s",
         (wallet, DISABLED, url),
     )
-    known = await rows.fetchone()
-    if known is not None and known[0] >= MAX_PER_WALLET:
+    counted = await rows.fetchone()
+    if counted is not None and counted[0] >= MAX_PER_WALLET:
         raise TooManyWebhooks
     query = (
         f"INSERT INTO agent_webhook AS w (id, wallet, url, status, secret, challenge, next_seq, verify_until)"  # noqa: S608

@@ -55,12 +55,12 @@ class Webhooks:
         who = caller_ip(request, self._settings)
         await self._limits.take(REGISTRATIONS, "agent-webhooks", who, "Ten webhooks a minute can be registered.")
         private = self._settings.allow_private_webhooks
-        wanted = Registration(self._links.origin, wallet, asked.url, datetime.now(UTC))
+        proposed = Registration(self._links.origin, wallet, asked.url, datetime.now(UTC))
         try:
             url = checked_url(asked.url, allow_private=private)
-            wanted.check_message(asked.message)
+            proposed.check_message(asked.message)
             seconds = self._settings.rpc_request_path_timeout_seconds
-            await wanted.check_signature(self._client, asked.message, asked.signature, seconds)
+            await proposed.check_signature(self._client, asked.message, asked.signature, seconds)
             await resolve(url, allow_private=private)
         except TargetRefused as why:
             raise _refused(str(why)) from None
@@ -68,7 +68,7 @@ class Webhooks:
             async with _webhooks(), self._pool.connection() as connection, connection.transaction():
                 owner = bytes.fromhex(wallet[2:])
                 if not await store.use_message(connection, owner, digest_of(asked.message)):
-                    raise wanted.unproven("The message was used before: a registration is signed anew each time.")
+                    raise proposed.unproven("The message was used before: a registration is signed anew each time.")
                 made = await store.register(connection, owner, asked.url)
                 # Whoever sends is told at once.
                 await notify(connection, Channel.AGENT_EVENT, wallet[2:])

@@ -52,32 +52,32 @@ class OrderDesk:
         self._switch = switch
 
     def order(
-        self, wanted: TradeRequest, market: ListedMarket, key_hash: bytes, contracts: AgentContracts
+        self, trade: TradeRequest, market: ListedMarket, key_hash: bytes, contracts: AgentContracts
     ) -> Order | None:
         """The bet that the request's payer signs, whether it can be taken or not; None when there is no such side."""
-        outcome = market.outcome(wanted.side)
+        outcome = market.outcome(trade.side)
         if outcome is None:
             return None
-        got = market.book.quote(outcome, wanted.size)
+        got = market.book.quote(outcome, trade.size)
         bet = Bet(
             market_id=market.key,
             outcome=outcome,
-            amount=wanted.size,
-            min_shares=wanted.least_shares(got.net),
-            wallet=wanted.wallet,
+            amount=trade.size,
+            min_shares=trade.least_shares(got.net),
+            wallet=trade.wallet,
             idem_hash=key_hash,
-            builder=wanted.builder or ZERO_ADDRESS,
-            ref=(wanted.ref or "").encode().ljust(32, b"\0"),
+            builder=trade.builder or ZERO_ADDRESS,
+            ref=(trade.ref or "").encode().ljust(32, b"\0"),
         )
-        return Order(wanted, market, outcome, got, bet, bet_hash(bet, contracts.chain_id, contracts.settlement.address))
+        return Order(trade, market, outcome, got, bet, bet_hash(bet, contracts.chain_id, contracts.settlement.address))
 
-    async def check(self, wanted: TradeRequest, market: ListedMarket, order: Order | None, venue: Venue) -> Order:
+    async def check(self, trade: TradeRequest, market: ListedMarket, order: Order | None, venue: Venue) -> Order:
         """The order, or why it is refused, in the order the documentation gives the checks."""
         self._check_on(venue)
         check_open(market, chain_now(venue.now))
         if order is None:
-            raise no_such_side(market, wanted.side)
-        if wanted.size > SIMPLE_MAX:
+            raise no_such_side(market, trade.side)
+        if trade.size > SIMPLE_MAX:
             await self._check_lock(order)
         if order.got.shares < order.bet.min_shares:
             raise problem(
@@ -94,19 +94,19 @@ class OrderDesk:
             raise problem("platform_paused", reason, retry_after=5)
 
     async def _check_lock(self, order: Order) -> None:
-        wanted = order.request
-        if wanted.quote_id is None or (wanted.min_shares is None and wanted.max_price_cents is None):
+        trade = order.request
+        if trade.quote_id is None or (trade.min_shares is None and trade.max_price_cents is None):
             raise problem(
                 "quote_required",
                 "A bet above 10 USD needs quoteId, and minSharesOut or maxPriceCents with it.",
             )
         async with storage("The price locks"), self._pool.connection() as connection:
-            lock = await store.find_lock(connection, wanted.quote_id)
+            lock = await store.find_lock(connection, trade.quote_id)
         if lock is None:
             raise problem("quote_mismatch", "There is no such quote.")
-        if (lock.market_key, lock.outcome, lock.amount) != (order.market.key, order.outcome, wanted.size):
+        if (lock.market_key, lock.outcome, lock.amount) != (order.market.key, order.outcome, trade.size):
             raise problem("quote_mismatch", "The quote is for another market, side or size.")
-        mine = (bytes.fromhex(wanted.wallet[2:]), order.bet.idem_hash)
+        mine = (bytes.fromhex(trade.wallet[2:]), order.bet.idem_hash)
         if lock.wallet is not None and (lock.wallet, lock.idem_hash) != mine:
             raise problem("quote_mismatch", "The quote has served another trade.")
         if lock.expired:

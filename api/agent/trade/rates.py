@@ -25,23 +25,23 @@ class TradeRates:
         self._limits = limits
         self._settings = settings
 
-    async def unpaid(self, request: web.Request, wanted: TradeRequest) -> None:
+    async def unpaid(self, request: web.Request, trade: TradeRequest) -> None:
         """Counts a call that pays nothing, by wallet and caller: a stranger cannot use up somebody else's minute."""
         await self._by_address(request)
-        await self._by_caller(request, wanted)
-        await self._fits(ONCE_A_PAIR, "agent-challenge", _pair(wanted))
+        await self._by_caller(request, trade)
+        await self._fits(ONCE_A_PAIR, "agent-challenge", _pair(trade))
 
-    async def offered(self, request: web.Request, wanted: TradeRequest) -> None:
+    async def offered(self, request: web.Request, trade: TradeRequest) -> None:
         """Counts a call with a payment that has not been looked at closely yet, by wallet and caller, too; the first
         one after a challenge of the same key is counted with it."""
         await self._by_address(request)
-        challenged = not await self._fits(ONCE_A_PAIR, "agent-challenge", _pair(wanted))
-        if not challenged or not await self._fits(ONCE_A_PAIR, "agent-paid", _pair(wanted)):
-            await self._by_caller(request, wanted)
+        challenged = not await self._fits(ONCE_A_PAIR, "agent-challenge", _pair(trade))
+        if not challenged or not await self._fits(ONCE_A_PAIR, "agent-paid", _pair(trade)):
+            await self._by_caller(request, trade)
 
-    async def paid(self, wanted: TradeRequest) -> None:
+    async def paid(self, trade: TradeRequest) -> None:
         """Counts a call whose payment is the wallet's own and has served no trade, by wallet alone."""
-        await self._limits.take(TRADE_RATE, "agent-trade-paid", wanted.wallet, _TOO_MANY)
+        await self._limits.take(TRADE_RATE, "agent-trade-paid", trade.wallet, _TOO_MANY)
 
     async def _by_address(self, request: web.Request) -> None:
         """Counts every call, by its address alone. Behind a proxy nobody trusts, all calls seem to be the machine's
@@ -50,8 +50,8 @@ class TradeRates:
         if not is_local(who):
             await self._limits.take(EACH_ADDRESS, "agent-address", who, "One address may trade 60 times a minute.")
 
-    async def _by_caller(self, request: web.Request, wanted: TradeRequest) -> None:
-        who = f"{wanted.wallet}|{caller_ip(request, self._settings)}"
+    async def _by_caller(self, request: web.Request, trade: TradeRequest) -> None:
+        who = f"{trade.wallet}|{caller_ip(request, self._settings)}"
         await self._limits.take(TRADE_RATE, "agent-trade", who, _TOO_MANY)
 
     async def _fits(self, item: RateLimitItem, rule: str, who: str) -> bool:
@@ -62,5 +62,5 @@ class TradeRates:
         return True
 
 
-def _pair(wanted: TradeRequest) -> str:
-    return f"{wanted.wallet}|{wanted.idem_key}"
+def _pair(trade: TradeRequest) -> str:
+    return f"{trade.wallet}|{trade.idem_key}"

@@ -89,67 +89,67 @@ class PaymentSettling:
 
     # ------------------------------------------------------------ what a key did before
 
-    async def before(self, wanted: TradeRequest, market: ListedMarket, key_hash: bytes) -> web.Response | PastTrade:
+    async def before(self, trade: TradeRequest, market: ListedMarket, key_hash: bytes) -> web.Response | PastTrade:
         """What the idempotency key did before: the answer when it settled, else what was paid under it."""
-        async with beside(self._paid_under(wanted, key_hash)) as paid:  # most keys are new: both are read
+        async with beside(self._paid_under(trade, key_hash)) as paid:  # most keys are new: both are read
             async with storage("The trade records"), self._engine.connect() as connection:
-                placed = await _placed(connection, wanted.wallet, key_hash)
+                placed = await _placed(connection, trade.wallet, key_hash)
             if placed is not None:
-                return await self._shown(wanted, placed, replay=True, kit=None, named=market)
+                return await self._shown(trade, placed, replay=True, kit=None, named=market)
             past = await paid
         if past.trade is not None:
-            known = past.trade
-            same = (market.key, market.outcome(wanted.side), wanted.size, wanted.builder or ZERO_ADDRESS)
-            if same != (known.market_key, known.outcome, known.amount, known.builder):
-                raise trade_refusals.conflict(wanted.idem_key)
+            booked = past.trade
+            same = (market.key, market.outcome(trade.side), trade.size, trade.builder or ZERO_ADDRESS)
+            if same != (booked.market_key, booked.outcome, booked.amount, booked.builder):
+                raise trade_refusals.conflict(trade.idem_key)
         return past
 
-    async def _paid_under(self, wanted: TradeRequest, key_hash: bytes) -> PastTrade:
-        wallet = bytes.fromhex(wanted.wallet[2:])
+    async def _paid_under(self, trade: TradeRequest, key_hash: bytes) -> PastTrade:
+        wallet = bytes.fromhex(trade.wallet[2:])
         async with storage("The trade records"), self._pool.connection() as connection:
-            known = await store.find_trade(connection, wallet, key_hash)
-            return PastTrade(known, await store.nonces_of(connection, wallet, key_hash))
+            booked = await store.find_trade(connection, wallet, key_hash)
+            return PastTrade(booked, await store.nonces_of(connection, wallet, key_hash))
 
     async def undone(
-        self, client: ChainClient | None, contracts: AgentContracts, wanted: TradeRequest, key_hash: bytes
+        self, client: ChainClient | None, contracts: AgentContracts, trade: TradeRequest, key_hash: bytes
     ) -> None:
         """Raises what became of a trade whose market the chain has no more, since a fork undid its listing; nothing
         when no payment for it was taken in.
 
         That it is over is said when the blocks that refuse it are final: before that another fork may bring both back.
         """
-        past = await self._paid_under(wanted, key_hash)
-        known, nonces = past.trade, past.nonces
-        if known is None or known.market_key != key_of(wanted.market_id):
+        past = await self._paid_under(trade, key_hash)
+        booked, nonces = past.trade, past.nonces
+        if booked is None or booked.market_key != key_of(trade.market_id):
             return
-        if (wanted.size, wanted.builder or ZERO_ADDRESS) != (known.amount, known.builder):
-            raise trade_refusals.conflict(wanted.idem_key)
-        if not known.is_over:
-            raise trade_refusals.undone_for_now(known.intent)
+        if (trade.size, trade.builder or ZERO_ADDRESS) != (booked.amount, booked.builder):
+            raise trade_refusals.conflict(trade.idem_key)
+        if not booked.is_over:
+            raise trade_refusals.undone_for_now(booked.intent)
         try:
             if client is None:
                 raise trade_refusals.unavailable("Base cannot be reached")
-            facts = await read_facts(client, contracts, wanted.wallet, key_hash, nonces, self._request_seconds)
+            facts = await read_facts(client, contracts, trade.wallet, key_hash, nonces, self._request_seconds)
         except RpcError as error:
             log.warning("an undone trade has no chain", action="agent.no_chain", why=error)
             raise trade_refusals.unavailable("Base cannot be reached") from None
         for nonce in nonces:
             if facts.is_astray(nonce):
-                await self.account_for(contracts, wanted.wallet, wanted.size, nonce, facts.block)
+                await self.account_for(contracts, trade.wallet, trade.size, nonce, facts.block)
         async with storage("The trade records"), self._engine.connect() as reading:
-            may_settle = await self._may_settle(reading, contracts, wanted, key_hash, or_is_on_its_way=True)
+            may_settle = await self._may_settle(reading, contracts, trade, key_hash, or_is_on_its_way=True)
         if facts.settled_stake or may_settle:
-            raise trade_refusals.undone_for_now(known.intent)
-        raise trade_refusals.undone(known.intent)
+            raise trade_refusals.undone_for_now(booked.intent)
+        raise trade_refusals.undone(booked.intent)
 
-    async def repeated(self, wanted: TradeRequest, intent: Intent) -> web.StreamResponse:
+    async def repeated(self, trade: TradeRequest, intent: Intent) -> web.StreamResponse:
         """The answer to a call whose key is already on its way."""
-        return await self._outcome(wanted, intent, None, replay=True, seconds=SAME_KEY_WAIT_SECONDS)
+        return await self._outcome(trade, intent, None, replay=True, seconds=SAME_KEY_WAIT_SECONDS)
 
-    async def settled_soon(self, wanted: TradeRequest, block: int) -> web.StreamResponse:
+    async def settled_soon(self, trade: TradeRequest, block: int) -> web.StreamResponse:
         """The receipt of what is on chain, which the index is about to show."""
         await self._index.reached(block, INDEX_WAIT_SECONDS)
-        return await self._landed(wanted, None)
+        return await self._landed(trade, None)
 
     # ------------------------------------------------------------ sending
 
@@ -266,7 +266,7 @@ class PaymentSettling:
         """Books the payment and queues its transaction; None when another call made this attempt first."""
         call = contracts.call(how, order.bet, payment)
         is_new = how == "settle"
-        wanted = IntentRequest(
+        request = IntentRequest(
             key=_intent_key(contracts, order.wallet, order.bet.idem_hash, attempt + 1),
             chain_id=contracts.chain_id,
             group=RELAY if is_new else CREDIT,
@@ -286,7 +286,7 @@ class PaymentSettling:
                 asked = await store.take_in(
                     connection,
                     _brought(contracts, order, payment),
-                    wanted,
+                    request,
                     after_attempt=attempt,
                     has_paid=not is_new,
                     quote_id=order.request.quote_id if order.bet.amount > SIMPLE_MAX else None,
@@ -326,40 +326,38 @@ class PaymentSettling:
 
     # ------------------------------------------------------------ outcomes
 
-    async def _first_news(
-        self, wanted: TradeRequest, intent: Intent, seconds: float
-    ) -> tuple[Intent, LandedBet | None]:
+    async def _first_news(self, trade: TradeRequest, intent: Intent, seconds: float) -> tuple[Intent, LandedBet | None]:
         """The stake once the index shows it, or the intent once the relayer knows that there will be none.
 
         Of a success both are news, and the receipt is made of the stake: who hears it of the relayer first waits for
         the index. What was known before stands when neither can be read.
         """
-        told = asyncio.create_task(self._watch.wait(intent.id, HAS_RESULT, timeout_seconds=seconds))
-        seen = asyncio.create_task(self._staked(wanted))
+        reported = asyncio.create_task(self._watch.wait(intent.id, HAS_RESULT, timeout_seconds=seconds))
+        seen = asyncio.create_task(self._staked(trade))
         try:
-            await asyncio.wait((told, seen), timeout=seconds + 1, return_when=asyncio.FIRST_COMPLETED)
-            if told.done() and not seen.done():
+            await asyncio.wait((reported, seen), timeout=seconds + 1, return_when=asyncio.FIRST_COMPLETED)
+            if reported.done() and not seen.done():
                 with contextlib.suppress(*UNREADABLE):
-                    intent = told.result()
+                    intent = reported.result()
                 if intent.succeeded:
                     await asyncio.wait((seen,), timeout=INDEX_WAIT_SECONDS)
             if seen.done() and seen.exception() is None:
                 return intent, seen.result()
             return intent, None
         finally:
-            for task in (told, seen):
+            for task in (reported, seen):
                 task.cancel()
-            await asyncio.gather(told, seen, return_exceptions=True)
+            await asyncio.gather(reported, seen, return_exceptions=True)
 
-    async def _staked(self, wanted: TradeRequest) -> LandedBet:
+    async def _staked(self, trade: TradeRequest) -> LandedBet:
         """Asks again at every news of the index, as long as it takes. The stake is read while the markets are, and
         told of when they are there: who has it then finds it in every other answer, too."""
-        key_hash = idem_hash(wanted.idem_key)
+        key_hash = idem_hash(trade.idem_key)
         while True:
             stirred = self._index.stirred
             with contextlib.suppress(*UNREADABLE):
                 async with self._engine.connect() as connection:
-                    placed = await _placed(connection, wanted.wallet, key_hash)
+                    placed = await _placed(connection, trade.wallet, key_hash)
                 if placed is not None:
                     await self._index.reached(placed.stake.block, None)
                     if await self._index.markets((placed.stake.market_key,)):
@@ -367,15 +365,15 @@ class PaymentSettling:
             await stirred.wait()
 
     async def _outcome(
-        self, wanted: TradeRequest, intent: Intent, kit: dict[str, Any] | None, *, replay: bool, seconds: float
+        self, trade: TradeRequest, intent: Intent, kit: dict[str, Any] | None, *, replay: bool, seconds: float
     ) -> web.StreamResponse:
         """Waits for the chain's answer as long as there is time, and says what is known then."""
         if seconds > 0:
-            intent, placed = await self._first_news(wanted, intent, seconds)
+            intent, placed = await self._first_news(trade, intent, seconds)
             if placed is not None:
-                return await self._shown(wanted, placed, replay=replay, kit=kit)
+                return await self._shown(trade, placed, replay=replay, kit=kit)
         if intent.succeeded:
-            return await self._landed(wanted, intent.tx_hash_hex, replay=replay, kit=kit)
+            return await self._landed(trade, intent.tx_hash_hex, replay=replay, kit=kit)
         if intent.refused or intent.outcome in (MinedOutcome.REVERTED, MinedOutcome.CANCELLED) or intent.state.ended:
             raise trade_refusals.refused(intent)
         if intent.tx_hash_hex is not None:
@@ -383,7 +381,7 @@ class PaymentSettling:
         raise trade_refusals.settling(kit)
 
     async def standing(
-        self, refusal: Problem, contracts: AgentContracts, wanted: TradeRequest, key_hash: bytes
+        self, refusal: Problem, contracts: AgentContracts, trade: TradeRequest, key_hash: bytes
     ) -> Problem:
         """A refusal under a key, and that it is not for good while an attempt to settle the bet may still do so."""
         if refusal.code == "idem_conflict" or refusal.extra.get("moneyMoved"):
@@ -391,7 +389,7 @@ class PaymentSettling:
         try:
             async with asyncio.timeout(INDEX_WAIT_SECONDS), self._engine.connect() as connection:
                 may_settle = await self._may_settle(
-                    connection, contracts, wanted, key_hash, or_is_on_its_way=refusal.code not in RETRIABLE
+                    connection, contracts, trade, key_hash, or_is_on_its_way=refusal.code not in RETRIABLE
                 )
         except UNREADABLE as error:
             log.warning("whether a refusal is final cannot be read", action="agent.no_database", why=error)
@@ -402,32 +400,32 @@ class PaymentSettling:
         self,
         connection: AsyncConnection,
         contracts: AgentContracts,
-        wanted: TradeRequest,
+        trade: TradeRequest,
         key_hash: bytes,
         *,
         or_is_on_its_way: bool,
     ) -> bool:
-        made = await read_attempts(connection, wanted.wallet, key_hash)
-        keys = [_intent_key(contracts, wanted.wallet, key_hash, each) for each in range(1, made + 1)]
+        made = await read_attempts(connection, trade.wallet, key_hash)
+        keys = [_intent_key(contracts, trade.wallet, key_hash, each) for each in range(1, made + 1)]
         return await may_land(connection, keys, self._finality_blocks, or_is_on_its_way=or_is_on_its_way)
 
     async def _landed(
-        self, wanted: TradeRequest, tx_hash: str | None, *, replay: bool = True, kit: dict[str, Any] | None = None
+        self, trade: TradeRequest, tx_hash: str | None, *, replay: bool = True, kit: dict[str, Any] | None = None
     ) -> web.StreamResponse:
         """The receipt of what is on chain, if the index shows it."""
         placed = None
         try:
             async with asyncio.timeout(INDEX_WAIT_SECONDS), self._engine.connect() as connection:
-                placed = await _placed(connection, wanted.wallet, idem_hash(wanted.idem_key))
+                placed = await _placed(connection, trade.wallet, idem_hash(trade.idem_key))
         except UNREADABLE as error:
             log.warning("a settled trade cannot be read", action="agent.no_database", why=error)
         if placed is None:
             raise trade_refusals.unknown(tx_hash, kit) if tx_hash is not None else trade_refusals.settling(kit)
-        return await self._shown(wanted, placed, replay=replay, kit=kit)
+        return await self._shown(trade, placed, replay=replay, kit=kit)
 
     async def _shown(
         self,
-        wanted: TradeRequest,
+        trade: TradeRequest,
         placed: LandedBet,
         *,
         replay: bool,
@@ -436,20 +434,20 @@ class PaymentSettling:
     ) -> web.Response:
         """The receipt of what settled under the key; 409 when that was another trade than the one asked for."""
         stake = placed.stake
-        named = await self._index.market(wanted.market_id) if named is None else named
-        if named is not None and not _same(wanted, named, stake):
-            raise trade_refusals.conflict(wanted.idem_key)
+        named = await self._index.market(trade.market_id) if named is None else named
+        if named is not None and not _same(trade, named, stake):
+            raise trade_refusals.conflict(trade.idem_key)
         market = (await self._index.markets((stake.market_key,)))[stake.market_key]
         return self._receipts.settled(market, stake, placed.totals, replay=replay, kit=kit)
 
 
-def _same(wanted: TradeRequest, named: ListedMarket, stake: Stake) -> bool:
+def _same(trade: TradeRequest, named: ListedMarket, stake: Stake) -> bool:
     if named.key != stake.market_key:
         return False
-    if wanted.size != stake.amount and stake.refund_reason is not RefundReason.OTHER_AMOUNT:
+    if trade.size != stake.amount and stake.refund_reason is not RefundReason.OTHER_AMOUNT:
         return False
     # A payment owed back says no side.
-    return stake.outcome is None or (named.outcome(wanted.side), wanted.builder) == (stake.outcome, stake.builder)
+    return stake.outcome is None or (named.outcome(trade.side), trade.builder) == (stake.outcome, stake.builder)
 
 
 async def _placed(connection: AsyncConnection, wallet: str, key_hash: bytes) -> LandedBet | None:

@@ -186,7 +186,7 @@ async def bring(connection: Connection, brought: SignedBet) -> None:
 async def take_in(
     connection: Connection,
     brought: SignedBet,
-    wanted: IntentRequest,
+    request: IntentRequest,
     *,
     after_attempt: int,
     has_paid: bool,
@@ -198,8 +198,8 @@ async def take_in(
     trade, wallet = brought.bet, brought.wallet
     # One wallet's payments are taken in one after the other: the checks below and the booking belong together.
     await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 8453))", (trade.wallet,))
-    known = await find_trade(connection, wallet, trade.idem_hash)
-    if (0 if known is None else known.attempt) != after_attempt:
+    booked = await find_trade(connection, wallet, trade.idem_hash)
+    if (0 if booked is None else booked.attempt) != after_attempt:
         return None
     await bring(connection, brought)
     twin = None if has_paid else await find_twin(connection, trade)
@@ -213,7 +213,7 @@ async def take_in(
         )
         if await cursor.fetchone() is None:
             raise LockTaken
-    asked = await enqueue(connection, wanted)
+    asked = await enqueue(connection, request)
     builder = None if trade.builder == ZERO_ADDRESS else bytes.fromhex(trade.builder[2:])
     await connection.execute(
         "INSERT INTO agent_trade (wallet, idem_hash, market_id, outcome, amount, builder, bet_hash, nonce, "

@@ -101,35 +101,35 @@ class TradeDesk:
         return response
 
     async def _trade(self, request: web.Request) -> web.StreamResponse:
-        wanted = await TradeRequest.read(request, allow_private=self._allow_private_callbacks)
+        trade = await TradeRequest.read(request, allow_private=self._allow_private_callbacks)
         venue = self._index.required()
         contracts = self._contracts
         if contracts is None:
             raise problem("platform_paused", "The settlement wallet is not deployed yet.")
-        payment, rejected = _offered(request, wanted, contracts)
+        payment, rejected = _offered(request, trade, contracts)
         # Before anything is asked of the database or a node, and whatever is wrong with the bet.
         if payment is None:
-            await self._rates.unpaid(request, wanted)
+            await self._rates.unpaid(request, trade)
         else:
-            await self._rates.offered(request, wanted)
-        market, key_hash = await self._index.market(wanted.market_id), idem_hash(wanted.idem_key)
+            await self._rates.offered(request, trade)
+        market, key_hash = await self._index.market(trade.market_id), idem_hash(trade.idem_key)
         if market is None:
-            if not wanted.simulate:
-                await self._settling.undone(self._client, contracts, wanted, key_hash)
-            raise problem("market_not_found", f"There is no market {wanted.market_id!r}.")
-        past = await self._settling.before(wanted, market, key_hash)
+            if not trade.simulate:
+                await self._settling.undone(self._client, contracts, trade, key_hash)
+            raise problem("market_not_found", f"There is no market {trade.market_id!r}.")
+        past = await self._settling.before(trade, market, key_hash)
         if isinstance(past, web.Response):
             return past
         try:
-            return await self._wanted(wanted, market, key_hash, payment, rejected, past, contracts, venue)
+            return await self._unsettled(trade, market, key_hash, payment, rejected, past, contracts, venue)
         except Problem as refusal:
-            if wanted.simulate or (past.trade is None and payment is None):  # nothing of it was sent
+            if trade.simulate or (past.trade is None and payment is None):  # nothing of it was sent
                 raise
-            raise await self._settling.standing(refusal, contracts, wanted, key_hash) from None
+            raise await self._settling.standing(refusal, contracts, trade, key_hash) from None
 
-    async def _wanted(
+    async def _unsettled(
         self,
-        wanted: TradeRequest,
+        trade: TradeRequest,
         market: ListedMarket,
         key_hash: bytes,
         payment: Payment | None,
@@ -141,17 +141,17 @@ class TradeDesk:
         """What is said of a bet that has not settled. `rejected`: why there is no payment although one was sent.
         `past`: what was paid under this key, of which nothing is booked."""
         if past.trade is not None and not past.trade.is_over:
-            return await self._settling.repeated(wanted, past.trade.intent)
-        order = self._orders.order(wanted, market, key_hash, contracts)
+            return await self._settling.repeated(trade, past.trade.intent)
+        order = self._orders.order(trade, market, key_hash, contracts)
         refusal: Problem | None = None
         try:
-            order = await self._orders.check(wanted, market, order, venue)
+            order = await self._orders.check(trade, market, order, venue)
         except Problem as why:
             # What was paid is accounted for before a bet is refused for good: its payer must not be sent to pay again.
-            if order is None or wanted.simulate or why.code in RETRIABLE or not (payment or past.nonces):
+            if order is None or trade.simulate or why.code in RETRIABLE or not (payment or past.nonces):
                 raise
             refusal = why
-        if wanted.simulate:
+        if trade.simulate:
             return self._receipts.simulated(
                 order, now=chain_now(venue.now), balance=await balance_of(self._balances, order.wallet)
             )
@@ -274,17 +274,15 @@ class TradeDesk:
         return reply(self._links, offer.challenge(error, signed), status=402, meta=False, headers=headers)
 
 
-def _offered(
-    request: web.Request, wanted: TradeRequest, contracts: AgentContracts
-) -> tuple[Payment | None, str | None]:
+def _offered(request: web.Request, trade: TradeRequest, contracts: AgentContracts) -> tuple[Payment | None, str | None]:
     """The payment of the headers, if it is this wallet's to us; or what is wrong with it."""
     headers = [value for name in x402.PAYMENT_HEADERS for value in request.headers.getall(name, ())]
-    if wanted.simulate:
+    if trade.simulate:
         return None, None
     try:
         payment = x402.offered(headers, contracts.seller)
         if payment is not None:
-            paying.check_parties(payment, wallet=wanted.wallet, pay_to=contracts.settlement.address)
+            paying.check_parties(payment, wallet=trade.wallet, pay_to=contracts.settlement.address)
     except PaymentRejected as why:
         return None, str(why)
     except x402.PaymentsDiffer:

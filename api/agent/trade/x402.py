@@ -181,8 +181,8 @@ def decode(header: str, seller: Seller) -> Payment:
     if version not in ("1", "2"):
         raise PaymentRejected("x402Version must be 1 or 2.")
     # The echo of what was offered beside the terms may be anything: it is not read.
-    known = {name: value for name, value in envelope.items() if name not in ("extensions", "resource")}
-    payload, amount = _of_v1(known) if version == "1" else _of_v2(known, seller)
+    terms = {name: value for name, value in envelope.items() if name not in ("extensions", "resource")}
+    payload, amount = _of_v1(terms) if version == "1" else _of_v2(terms, seller)
     authorization = payload.get("authorization")
     if not isinstance(authorization, dict):
         raise PaymentRejected("payload must hold signature and authorization.")
@@ -240,9 +240,9 @@ def _parsed(model: type[_Envelope], envelope: dict[str, Any]) -> _Envelope:
         raise PaymentRejected(f"{where} is missing or not in the right form.") from None
 
 
-def _same(name: str, given: str, wanted: str) -> None:
-    if given != wanted:
-        raise PaymentRejected(f"{name} must be {wanted}.")
+def _same(name: str, given: str, expected: str) -> None:
+    if given != expected:
+        raise PaymentRejected(f"{name} must be {expected}.")
 
 
 def _text(holder: dict[str, Any], name: str, form: re.Pattern[str]) -> str:

@@ -150,19 +150,19 @@ def prepare(
     """A quote and, above 10 USD, its lock. Nothing is signed and nothing is paid."""
     patience = Patience(terms.patience_seconds)
     size = decimal(size_usd)
-    found = (yield from asked(calls.market(market), patience)).market
-    quote = (yield from asked(calls.quote(found.id, side=side, size_usd=size, wallet=wallet), patience)).quote
-    keys = [each.key for each in found.outcomes or ()]
+    listed = (yield from asked(calls.market(market), patience)).market
+    quote = (yield from asked(calls.quote(listed.id, side=side, size_usd=size, wallet=wallet), patience)).quote
+    keys = [each.key for each in listed.outcomes or ()]
     if quote.side not in keys:
-        raise Untrusted(f"The quote is for {quote.side!r}, which market {found.id} does not have.")
-    if "0x" + bound.market_key(found.id).hex() != found.settlement.market_key.lower():
-        raise Untrusted(f"The contract's key of market {found.id} is not the hash of its id.")
-    contract = found.settlement.contract
+        raise Untrusted(f"The quote is for {quote.side!r}, which market {listed.id} does not have.")
+    if "0x" + bound.market_key(listed.id).hex() != listed.settlement.market_key.lower():
+        raise Untrusted(f"The contract's key of market {listed.id} is not the hash of its id.")
+    contract = listed.settlement.contract
     if terms.contract is not None and contract.lower() != terms.contract.lower():
         raise Untrusted(f"The service settles by {contract}, and you named {terms.contract}.")
     return Ticket(
-        market_id=found.id,
-        market_key=found.settlement.market_key,
+        market_id=listed.id,
+        market_key=listed.settlement.market_key,
         contract=contract,
         side=quote.side,
         outcome=keys.index(quote.side),
@@ -233,7 +233,7 @@ class _Bet:
                     yield from self.lock_again(patience)
                     continue
                 if not error.retriable:
-                    raise self.told(error, self.refused(error))
+                    raise self.with_payment(error, self.refused(error))
                 if not error.code:  # not the API's: something before it, which may have passed the request on
                     self.in_the_dark = self.in_the_dark or self.ticket.payment is not None
                 why, least, tx_hash = str(error), error.retry_after, error.tx_hash or tx_hash
@@ -274,14 +274,14 @@ class _Bet:
         why = self.challenge(reply).error or "The payment was not taken."
         payment = self.ticket.payment
         if payment is not None and time.time() < payment.valid_before - ABOUT_TO_END_SECONDS:
-            raise self.told(PaymentRefused(why), self.at_worst())
+            raise self.with_payment(PaymentRefused(why), self.at_worst())
         return why
 
     def challenge(self, reply: Reply) -> AgentChallenge:
         try:
             return decoded(AgentChallenge, reply.body)
         except VpmError as wrong:
-            raise self.told(wrong, self.at_worst()) from None
+            raise self.with_payment(wrong, self.at_worst()) from None
 
     def pay(self, reply: Reply) -> Steps[None]:
         """Signs what the challenge asks for, if that is this bet. A payment whose time has passed is signed anew with
@@ -289,7 +289,7 @@ class _Bet:
         try:
             offer = self.checked(self.challenge(reply))
         except Untrusted as wrong:
-            raise self.told(wrong, self.at_worst()) from None
+            raise self.with_payment(wrong, self.at_worst()) from None
         until = int(time.time()) + offer.max_timeout_seconds
         value, nonce = int(offer.max_amount_required), bound.bound_nonce(self.ticket.hash)
         typed = bound.authorization(
@@ -323,7 +323,7 @@ class _Bet:
         if not challenge.accepts:
             raise Untrusted("The challenge offers no way to pay.")
         offer = challenge.accepts[0]
-        wanted = {
+        compared = {
             "scheme": (offer.scheme, "exact"),
             "network": (offer.network, "base"),
             "maxAmountRequired": (offer.max_amount_required, str(units(self.ticket.size_usd))),
@@ -335,7 +335,7 @@ class _Bet:
                 "0x" + bound.bound_nonce(self.ticket.hash).hex(),
             ),
         }
-        for name, (given, ours) in wanted.items():
+        for name, (given, ours) in compared.items():
             if given != ours:
                 raise Untrusted(f"The challenge's {name} is {given}; for this bet it is {ours}. Nothing was signed.")
         return offer
@@ -347,7 +347,7 @@ class _Bet:
         try:
             quote = (yield from asked(again, patience)).quote
         except ApiError as error:
-            raise self.told(error, self.refused(error)) from None
+            raise self.with_payment(error, self.refused(error)) from None
         except Unreachable as error:
             raise self.out_of_time(str(error), None) from None
         self.ticket = msgspec.structs.replace(ticket, quote_id=quote.quote_id)
@@ -364,12 +364,12 @@ class _Bet:
                 self.attester = (yield from asked(calls.health(), patience)).health.attester
             self.check_signature(body)
         except VpmError as error:
-            raise self.told(error, Payment.MADE) from None
+            raise self.with_payment(error, Payment.MADE) from None
         return Placed(self.ticket, body.receipt, self.attester, body.replay)
 
     def check(self, receipt: AgentTradeReceipt, *, replay: bool) -> None:
         ticket = self.ticket
-        wanted = {
+        compared = {
             "simulated": (receipt.simulated, False),
             "marketId": (receipt.market_id, ticket.market_id),
             "side": (receipt.side, ticket.side),
@@ -383,7 +383,7 @@ class _Bet:
             raise ReceiptWrong(
                 f"It has {receipt.position.shares} shares, and at least {ticket.min_shares_out} were due."
             )
-        for name, (given, ours) in wanted.items():
+        for name, (given, ours) in compared.items():
             if given != ours:
                 raise ReceiptWrong(f"The receipt's {name} is {given}, and the bet's {ours}.")
 
@@ -433,12 +433,12 @@ class _Bet:
         ticket = self.ticket
         given = (proof.market.id, proof.position.side, proof.position.size_usd, proof.position.wallet_address.lower())
         if given != (ticket.market_id, ticket.side, ticket.size_usd, ticket.wallet.lower()):
-            raise self.told(ReceiptWrong("The proof is of another bet."), Payment.MADE)
+            raise self.with_payment(ReceiptWrong("The proof is of another bet."), Payment.MADE)
 
     def not_final(self, placed: Placed, why: str) -> VpmError:
         error = NotFinal(f"The stake is on the chain and not final: {why}.")
         error.placed = placed
-        return self.told(error, Payment.MADE)
+        return self.with_payment(error, Payment.MADE)
 
     # ------------------------------------------------------------ what is known of the payment
 
@@ -456,14 +456,14 @@ class _Bet:
             return Payment.MADE if error.money_moved else Payment.REFUSED
         return self.at_worst()
 
-    def told(self, error: VpmError, payment: Payment) -> VpmError:
+    def with_payment(self, error: VpmError, payment: Payment) -> VpmError:
         error.payment, error.ticket = payment, self.ticket
         error.signed_until = None if self.ticket.payment is None else self.ticket.payment.valid_before
         return error
 
     def out_of_time(self, why: str, tx_hash: str | None) -> VpmError:
         if self.ticket.payment is None:
-            return self.told(Unreachable(f"The bet could not be offered: {why}"), Payment.NONE)
+            return self.with_payment(Unreachable(f"The bet could not be offered: {why}"), Payment.NONE)
         error = OutcomeUnknown(f"The bet was paid for and its outcome is not known: {why}")
         error.tx_hash = tx_hash
-        return self.told(error, Payment.UNKNOWN)
+        return self.with_payment(error, Payment.UNKNOWN)
