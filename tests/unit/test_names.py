@@ -1,4 +1,5 @@
-"""One name, one idea: no two public classes of the product share a name, but for the same idea on two sides."""
+"""One name, one idea: no two public classes of the product share a name, but for the same idea on two sides; and a
+name says what it is of."""
 
 from __future__ import annotations
 
@@ -10,6 +11,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 CLIENT = ROOT / "api" / "clients"
 WINGS = ("core", "api", "indexer", "keeper", "relayer", "scripts")
+SAYING = ("core", "api", "indexer", "keeper", "relayer")  # the wings without a name of SAYS_NOTHING
+SAYS_NOTHING = {"found", "wanted", "known", "told", "held", "tell"}
+_NAMED_ELSEWHERE = (ast.Load, ast.keyword)
 
 _SURFACES = "each surface's own body or request of this kind"
 _MECHANISMS = "what each mechanism's books are made of"
@@ -47,8 +51,14 @@ def shared(places: Mapping[str, list[str]]) -> dict[str, list[str]]:
     return {name: where for name, where in places.items() if len(where) > 1}
 
 
-def of_the_product() -> Iterable[tuple[str, str]]:
-    for wing in WINGS:
+def given_names(text: str) -> set[str | None]:
+    """What a module calls its variables, parameters, attributes, functions and classes."""
+    nodes = [each for each in ast.walk(ast.parse(text)) if not isinstance(getattr(each, "ctx", each), _NAMED_ELSEWHERE)]
+    return {getattr(each, field, None) for each in nodes for field in ("id", "attr", "arg", "name", "asname")}
+
+
+def of_the_product(wings: Iterable[str] = WINGS) -> Iterable[tuple[str, str]]:
+    for wing in wings:
         for path in sorted((ROOT / wing).rglob("*.py")):
             if not path.is_relative_to(CLIENT):
                 yield str(path.relative_to(ROOT)), path.read_text()
@@ -78,3 +88,14 @@ def test_no_exception_has_outlived_its_classes() -> None:
 def test_a_shared_name_is_seen() -> None:
     modules = (("core/a.py", "class Seat: pass\nclass _Own: pass"), ("api/b.py", "class Seat: pass\nclass _Own: pass"))
     assert shared(public_classes(modules)) == {"Seat": ["core/a.py:1", "api/b.py:1"]}
+
+
+def test_a_name_says_what_was_found() -> None:
+    sources = (*of_the_product(SAYING), *of_the_client())
+    assert {path: names for path, text in sources if (names := given_names(text) & SAYS_NOTHING)} == {}
+
+
+def test_a_name_that_says_nothing_is_seen() -> None:
+    text = "for found in known: pass\nasync def tell(held): pass\ndef told(): self.wanted = [known for known in held]"
+    assert given_names(text) >= SAYS_NOTHING
+    assert given_names("log.error(found, known=wanted.tell(held.told))") == {None}
