@@ -2,7 +2,8 @@
 
 A holder keeps a session lock on each of its lanes over one connection, and renews its leases in the lane rows. When it
 is killed PostgreSQL drops the connection and with it the locks, and others see it at once. When it hangs, its leases
-run out. Either way the taker raises the lane's epoch, which fences off whatever the former holder still tries to write.
+run out; if it hangs in a transaction, which would hold the lane's row for as long, the taker ends that session. Either
+way the taker raises the lane's epoch, which fences off whatever the former holder still tries to write.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ TICK_SECONDS = 0.5
 ANSWER_SECONDS = 5.0
 # How long a lane is left to processes that hold fewer, before one with its share takes it.
 COURTESY_SECONDS = 2.0
+# How long a taker waits for a transaction on a lane that nobody may work any more.
+PATIENCE_MS = 100
 # Belief ends this much of the lease earlier than the row says, for clocks and for what is already on its way.
 MARGIN = 0.2
 
@@ -114,12 +117,14 @@ class Leases:
         return self._connection
 
     async def _register(self, connection: AsyncConnection[TupleRow]) -> None:
+        """Writes nothing to a lane that is there: it may be held by a transaction."""
         for spec in self._specs:
-            cursor = await connection.execute(
-                "INSERT INTO outbox_lane (chain_id, address, groups) VALUES (%s, %s, %s) "
-                "ON CONFLICT (chain_id, address) DO UPDATE SET groups = excluded.groups RETURNING id",
-                (spec.chain_id, spec.signer.address, list(spec.groups)),
+            named = (spec.chain_id, spec.signer.address)
+            await connection.execute(
+                "INSERT INTO outbox_lane (chain_id, address, groups) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
+                (*named, list(spec.groups)),
             )
+            cursor = await connection.execute("SELECT id FROM outbox_lane WHERE chain_id = %s AND address = %s", named)
             row = await cursor.fetchone()
             assert row is not None
             self._by_id[row[0]] = spec
@@ -169,22 +174,43 @@ class Leases:
         if not wants and now - self._free_since.setdefault(lane_id, now) < COURTESY_SECONDS:
             await self._unlock(connection, lane_id)
             return
-        cursor = await connection.execute(
-            "UPDATE outbox_lane SET holder = %s, holder_name = %s, epoch = epoch + 1, status = 'starting', "
-            "status_detail = '', lease_until = clock_timestamp() + make_interval(secs => %s) "
-            "WHERE id = %s AND (%s OR lease_until IS NULL OR lease_until < clock_timestamp()) RETURNING epoch",
-            (self._holder, INSTANCE, self._seconds, lane_id, locked),
-        )
-        row = await cursor.fetchone()
+        spec = self._by_id[lane_id]
+        try:
+            async with connection.transaction():
+                await connection.execute(f"SET LOCAL lock_timeout = {PATIENCE_MS}".encode())
+                cursor = await connection.execute(
+                    "UPDATE outbox_lane SET holder = %s, holder_name = %s, groups = %s, epoch = epoch + 1, "
+                    "status = 'starting', status_detail = '', "
+                    "lease_until = clock_timestamp() + make_interval(secs => %s) "
+                    "WHERE id = %s AND (%s OR lease_until IS NULL OR lease_until < clock_timestamp()) RETURNING epoch",
+                    (self._holder, INSTANCE, list(spec.groups), self._seconds, lane_id, locked),
+                )
+                row = await cursor.fetchone()
+        except psycopg.errors.LockNotAvailable:
+            await self._end_session_on(connection, lane_id)  # the lane is taken at the next look
+            return
         if row is None:
             return
         self._free_since.pop(lane_id, None)
-        spec = self._by_id[lane_id]
         lease = Lease(lane_id, row[0], spec.chain_id, spec.groups, spec.signer, now + self._seconds * (1 - MARGIN))
         self.by_lane[lane_id] = lease
         measures.HELD.labels(spec.chain, "0x" + spec.signer.address.hex()).set(1)
         log.info("took a lane", action="relayer.lane_gained", chain=spec.chain, lane_id=lane_id, epoch=row[0])
         self._gained(spec, lease)
+
+    async def _end_session_on(self, connection: AsyncConnection[TupleRow], lane_id: int) -> None:
+        """Of the transaction that holds the lane's row. PostgreSQL's own limits do not reach one whose client stopped
+        between two messages of a pipeline, or does not read."""
+        try:
+            cursor = await connection.execute(
+                "SELECT l.pid, pg_terminate_backend(l.pid) FROM outbox_lane o JOIN pg_locks l "
+                "ON l.locktype = 'transactionid' AND l.transactionid = o.xmax AND l.granted WHERE o.id = %s",
+                (lane_id,),
+            )
+            for pid, _ in await cursor.fetchall():
+                log.warning("ended a session on a lane", action="relayer.session_ended", lane_id=lane_id, pid=pid)
+        except psycopg.errors.InsufficientPrivilege as error:
+            log.error("a lane is locked by another role", action="relayer.lane_locked", lane_id=lane_id, exc=error)
 
     async def _expired(self, connection: AsyncConnection[TupleRow], lane_id: int) -> bool:
         cursor = await connection.execute(

@@ -408,21 +408,33 @@ async def test_a_holder_that_slept_through_a_takeover_can_write_and_send_nothing
 async def test_a_holder_that_stops_in_a_transaction_lets_go_of_its_lane(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stopped, not dead: its connection answers, and would keep the lane's row locked for as long as it sleeps."""
+    """Stopped, not dead: its connection answers, and would keep the rows locked for as long as it sleeps."""
     monkeypatch.setattr("relayer.store.IDLE_IN_TRANSACTION_MS", 500)
-    signer = await rig.new_signer()
-    sleeper = await rig.dead_holder(signer, next_nonce=0, lease_seconds=1.0)
-    asked = await rig.ask_for(rig.transfer())
-
-    async def sleeps() -> None:
-        async with sleeper._fenced():
-            monkeypatch.undo()
-            async with rig.relayer(rig.spec(signer)):
-                (done,) = await mined(rig, asked)
-            assert done.nonce == 0
-
+    sleeper = await rig.dead_holder(await rig.new_signer(), next_nonce=0)
     with pytest.raises(psycopg.errors.IdleInTransactionSessionTimeout):
-        await sleeps()
+        async with sleeper._fenced(), rig.pool.connection() as other:
+            await other.execute("SELECT FROM outbox_lane FOR UPDATE")  # waits, and gets it
+
+
+async def test_a_holder_that_stops_in_a_pipeline_loses_its_lane(rig: Rig) -> None:
+    """Between two messages of one PostgreSQL counts no idle time: whoever takes the lane over ends that session. Of the
+    lanes that are at work none is given up meanwhile."""
+    signer, busy = await rig.new_signer(), await rig.new_signer()
+    sleeper = await rig.dead_holder(signer, next_nonce=0, lease_seconds=1.0)
+    async with contextlib.AsyncExitStack() as asleep:
+        connection, _ = await asleep.enter_async_context(sleeper._fenced())
+        await asleep.enter_async_context(connection.pipeline())
+        await (await connection.execute("SELECT 1")).fetchone()  # sent and answered, and the pipeline goes on
+        async with rig.relayer(rig.spec(busy), rig.spec(signer)) as relayer:
+
+            async def both() -> bool:
+                return len(relayer.leases.by_lane) == 2
+
+            await until(both, 30, "the takeover")
+            epochs = {lease.signer: lease.epoch for lease in relayer.leases.by_lane.values()}
+        assert epochs == {busy: 1, signer: 2}
+        with pytest.raises(psycopg.OperationalError):
+            await asleep.aclose()
 
 
 async def test_what_is_signed_is_not_offered_once_the_lease_ran_out(rig: Rig) -> None:
