@@ -40,7 +40,7 @@ async (rules) => (await axe.run(document, { resultTypes: ["violations"], ...rule
   .filter((each) => ["serious", "critical"].includes(each.impact))
   .map((each) => `${each.id}: ${each.nodes.map((node) => node.target.join(" ")).slice(0, 4).join("; ")}`)
 """
-COLOURS = {"runOnly": {"type": "tag", "values": ["cat.color"]}}
+COLOURS = {"runOnly": ["color-contrast", "link-in-text-block"]}
 EVERYTHING: dict[str, object] = {}
 MEASURE = """
 () => new Promise((done) => {
