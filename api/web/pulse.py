@@ -11,20 +11,12 @@ from collections.abc import Callable, Hashable, Mapping
 
 from aiohttp import web
 
+from api.http.event_stream import HEADERS, HEARTBEAT, HEARTBEAT_SECONDS, written
 from api.http.problem import Problem, invalid
 
 LOOK_SECONDS = 0.25
-HEARTBEAT_SECONDS = 15.0
 WINDOW_SECONDS = 300.0
-# A reader that takes longer is gone, or as good as gone.
-SLOW_SECONDS = 5.0
 MAX_STREAMS = 2_000
-HEADERS = {
-    "Content-Type": "text/event-stream",
-    "Cache-Control": "no-store",
-    "X-Accel-Buffering": "no",
-    "X-Content-Type-Options": "nosniff",
-}
 
 
 class Pulse:
@@ -94,7 +86,7 @@ class Pulse:
 
         await response.write(b"retry: 2000\n\n")
         while not self._ended and clock() < ends:
-            line = b": still here\n\n"
+            line = HEARTBEAT
             try:
                 async with asyncio.timeout(self._heartbeat_seconds), self._changed:
                     await self._changed.wait_for(news)
@@ -102,10 +94,5 @@ class Pulse:
                 line = b"data: %d\n\n" % beat
             except TimeoutError:
                 pass
-            try:
-                async with asyncio.timeout(SLOW_SECONDS):
-                    await response.write(line)
-            except TimeoutError:
-                if request.transport is not None:
-                    request.transport.abort()
+            if not await written(request, response, line):
                 return

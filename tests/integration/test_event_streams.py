@@ -13,12 +13,12 @@ import pytest
 
 from api.agent.errors import error_body
 from api.agent.notices import hub as event_hub
-from api.agent.notices import stream as events
 from api.agent.notices.channels import EventChannels
 from api.agent.notices.hub import EventHub
 from api.agent.render import Links
 from api.app import serve
 from api.context import open_context
+from api.http import event_stream
 from api.http.application import application
 from api.http.operation import Surface
 from core.agent.notices import log as event_log
@@ -46,7 +46,7 @@ async def service(database_url: str, monkeypatch: pytest.MonkeyPatch, **how: Any
         return tasks[-1]
 
     for name, value in how.items():
-        monkeypatch.setattr(events, name.upper(), value)
+        monkeypatch.setattr(event_stream, name.upper(), value)
     try:
         async with open_context(settings, ApiSecrets(), spawn) as context:
             channels = EventChannels(context, LINKS, None)
@@ -161,7 +161,7 @@ async def test_a_quiet_stream_shows_that_it_lives_and_ends_with_its_window(
     database_url: str, pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usual = Settings.model_validate({"DATABASE_URL": database_url})
-    assert (events.HEARTBEAT_SECONDS, usual.agent_stream_seconds) == (15.0, 300.0)
+    assert (event_stream.HEARTBEAT_SECONDS, usual.agent_stream_seconds) == (15.0, 300.0)
     async with (
         service(database_url, monkeypatch, window_seconds=2.0, heartbeat_seconds=0.5) as url,
         aiohttp.ClientSession() as session,

@@ -1,7 +1,7 @@
 """`GET /events`: a wallet's events as a server-sent event stream.
 
 A stream holds nothing but its next number: what it sends it reads when it can send it, so a slow reader costs no
-memory. One that does not read for `SLOW_SECONDS` is cut off, and resumes with `Last-Event-ID` where it was.
+memory. One that does not read for some seconds is cut off, and resumes with `Last-Event-ID` where it was.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from api.agent.errors import problem
 from api.agent.notices.hub import ENDED, PAGE, EventHub, Seat
 from api.agent.notices.models import HIGHEST_SEQ, EventsQuery
 from api.agent.requests import checked_wallet
+from api.http import event_stream
 from api.http.caller import caller_ip
 from api.http.requests import read_query
 from api.unreadable import UNREADABLE
@@ -23,17 +24,7 @@ from core.log import get_logger
 
 log = get_logger(__name__)
 
-HEARTBEAT_SECONDS = 15.0
-SLOW_SECONDS = 5.0
 RETRY_MS = 1_000
-# Less than this goes into an empty buffer without waiting for the other side (aiohttp waits from 64 kB on).
-SURELY_TAKEN_BYTES = 16 * 1024
-HEADERS = {
-    "Content-Type": "text/event-stream",
-    "Cache-Control": "no-store",
-    "X-Accel-Buffering": "no",
-    "X-Content-Type-Options": "nosniff",
-}
 
 
 class Events:
@@ -56,7 +47,7 @@ class Events:
         trade_id = None if query.trade_id is None else bytes.fromhex(query.trade_id[2:])
         last = request.headers.get("Last-Event-ID", "").strip()
         seq = query.from_seq if not last else _after(last)
-        response = web.StreamResponse(headers=HEADERS)
+        response = web.StreamResponse(headers=event_stream.HEADERS)
         with self._hub.seat(wallet, caller_ip(request, self._settings)) as seat:
             await response.prepare(request)
             if request.method == "HEAD":
@@ -79,7 +70,7 @@ class Events:
         """Until something ends it; says what."""
         now = asyncio.get_running_loop().time
         ends = now() + self._window_seconds
-        if not await _written(request, response, b"retry: %d\n: seq %d comes next\n\n" % (RETRY_MS, seq)):
+        if not await event_stream.written(request, response, b"retry: %d\n: seq %d comes next\n\n" % (RETRY_MS, seq)):
             return "slow"
         while not self._hub.stopping:
             seat.news.clear()
@@ -89,40 +80,24 @@ class Events:
                 log.warning("a stream cannot read", action="agent.stream_unreadable", why=error)
                 frames = None
             if frames:
-                if not await _written(request, response, b"".join(frame for _, frame in frames)):
+                if not await event_stream.written(request, response, b"".join(frame for _, frame in frames)):
                     return "slow"
                 seq = frames[-1][0] + 1
                 if len(frames) == PAGE and now() < ends:
                     continue  # there may be more; behind a page that is not full only news can come
             left = ends - now()
             if left <= 0:
-                await _written(request, response, b": the window ends; reconnect to go on\n\n")
+                await event_stream.written(request, response, b": the window ends; reconnect to go on\n\n")
                 return "window"
             # What cannot be read now is tried again soon; otherwise silence lasts until there are news.
-            pause = min(left, HEARTBEAT_SECONDS if frames is not None else 1.0)
+            pause = min(left, event_stream.HEARTBEAT_SECONDS if frames is not None else 1.0)
             try:
                 async with asyncio.timeout(pause):
                     await seat.news.wait()
             except TimeoutError:
-                if not await _written(request, response, b": still here\n\n"):
+                if not await event_stream.written(request, response, event_stream.HEARTBEAT):
                     return "slow"
         return "stopping"
-
-
-async def _written(request: web.Request, response: web.StreamResponse, chunk: bytes) -> bool:
-    """False, and the connection is gone, when the other side does not read."""
-    transport = request.transport
-    if transport is not None and transport.get_write_buffer_size() == 0 and len(chunk) < SURELY_TAKEN_BYTES:
-        await response.write(chunk)  # does not wait
-        return True
-    try:
-        async with asyncio.timeout(SLOW_SECONDS):
-            await response.write(chunk)
-    except TimeoutError:
-        if transport is not None:
-            transport.abort()
-        return False
-    return True
 
 
 def _after(last_event_id: str) -> int:
