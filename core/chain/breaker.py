@@ -15,6 +15,7 @@ class CircuitBreaker:
     threshold: int = 3
     first_rest_seconds: float = 1.0
     longest_rest_seconds: float = 30.0
+    longest_asked_seconds: float = 30.0
     _failures: int = field(default=0, init=False)
     _open_until: float | None = field(default=None, init=False)
     _rest_seconds: float = field(default=0.0, init=False)
@@ -45,14 +46,16 @@ class CircuitBreaker:
         """Record a failure; `rest_seconds` (a node's Retry-After) opens the circuit at once for at least that long."""
         self._failures += 1
         probed, self._probing = self._probing, False
-        if rest_seconds is None:
-            if self._open_until is None and self._failures < self.threshold:
-                return
-            if self._open_until is not None and not probed:
-                return  # asked before the circuit opened: it says nothing about the endpoint's state since
+        asked = self.clock() + min(rest_seconds or 0.0, self.longest_asked_seconds)
+        if self._open_until is not None and not probed:
+            # Asked before the circuit opened: it says nothing about the endpoint's state since.
+            self._open_until = max(self._open_until, asked)
+            return
+        if rest_seconds is None and self._open_until is None and self._failures < self.threshold:
+            return
         grown = self._rest_seconds * 2 if self._rest_seconds else self.first_rest_seconds
         self._rest_seconds = min(grown, self.longest_rest_seconds)
-        self._open_until = self.clock() + max(self._rest_seconds, min(rest_seconds or 0.0, self.longest_rest_seconds))
+        self._open_until = max(self.clock() + self._rest_seconds, asked)
 
     def abandoned(self) -> None:
         """The probe was cancelled before an outcome: let the next asker probe."""

@@ -29,6 +29,11 @@ UP = gauge("vpm_rpc_endpoint_up", "1 while an endpoint answers, 0 while its circ
 # A page of 100 blocks of events is a few MB; anything near this is a broken or hostile node.
 MAX_ANSWER_BYTES = 128 * 1024 * 1024
 
+# How long a URL rests at most that keeps failing. Where there is no other one, a long rest would win nothing, and cost
+# the chain: of a node that drops every eighth request, a run of failed probes comes by chance.
+REST_SECONDS = 30.0
+ALONE_REST_SECONDS = 4.0
+
 # The node itself is unwell, as opposed to lacking one block or method: these open the circuit.
 _TRIPS = frozenset(
     {
@@ -72,11 +77,14 @@ def result_decoder(shape: Hashable) -> msgspec.json.Decoder[Any]:
 class Endpoint:
     """An RPC URL with its breaker and the knowledge whether it serves the chain we expect."""
 
-    def __init__(self, url: str, position: int, chain_id: int | None, session: aiohttp.ClientSession) -> None:
+    def __init__(
+        self, url: str, position: int, chain_id: int | None, session: aiohttp.ClientSession, *, alone: bool = False
+    ) -> None:
         self.url = url
         self.label = f"{position}:{redact_url(url).split('://', 1)[-1].split('/', 1)[0]}"
         self.chain_id = chain_id
-        self.breaker = CircuitBreaker(time.monotonic)
+        rest = ALONE_REST_SECONDS if alone else REST_SECONDS
+        self.breaker = CircuitBreaker(time.monotonic, longest_rest_seconds=rest)
         self._session = session
         self._chain = str(chain_id or "unchecked")
         self._verified = chain_id is None

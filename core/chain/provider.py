@@ -80,7 +80,8 @@ class ChainProvider(AsyncJSONBaseProvider):
         connector = aiohttp.TCPConnector(limit=0, limit_per_host=self._connections)
         self._session = aiohttp.ClientSession(connector=connector)
         self._endpoints = tuple(
-            Endpoint(url, position, self.chain_id, self._session) for position, url in enumerate(self._urls)
+            Endpoint(url, position, self.chain_id, self._session, alone=len(self._urls) == 1)
+            for position, url in enumerate(self._urls)
         )
 
     async def close(self) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from core.chain.breaker import CircuitBreaker
+from core.chain.errors import RpcError, RpcErrorKind
+from core.chain.provider import ChainProvider
 
 
 class Clock:
@@ -80,7 +82,18 @@ def test_retry_after_opens_at_once_and_is_bounded(clock: Clock) -> None:
     clock.now += 0.2
     assert breaker.allows()
     breaker.failed(rest_seconds=3600)
-    clock.now += breaker.longest_rest_seconds
+    clock.now += breaker.longest_asked_seconds
+    assert breaker.allows()
+
+
+def test_a_rate_limit_that_many_requests_meet_at_once_is_one(clock: Clock) -> None:
+    """A node that refuses sixteen requests under way wants one rest, the longest that it asked for."""
+    breaker = CircuitBreaker(clock)
+    for seconds in (2, 3, *14 * (2,)):
+        breaker.failed(rest_seconds=seconds)
+    clock.now += 2.5
+    assert not breaker.allows()
+    clock.now += 0.5
     assert breaker.allows()
 
 
@@ -90,3 +103,20 @@ def test_an_abandoned_probe_is_offered_to_the_next(clock: Clock) -> None:
     assert breaker.allows()
     breaker.abandoned()
     assert breaker.allows()
+
+
+@pytest.mark.parametrize(("urls", "rest"), [(("http://one",), 4), (("http://one", "http://two"), 30)])
+async def test_a_url_without_another_rests_for_seconds_only(urls: tuple[str, ...], rest: float) -> None:
+    async with ChainProvider(urls, chain_id=1) as provider:
+        for endpoint in provider._endpoints:
+            clock = endpoint.breaker.clock = Clock()
+            for _ in range(3):
+                endpoint.failed(RpcError(RpcErrorKind.TIMEOUT, "no answer"))
+            for _ in range(8):
+                clock.now += 30
+                assert endpoint.breaker.allows()
+                endpoint.failed(RpcError(RpcErrorKind.TIMEOUT, "no answer"))
+            clock.now += rest - 0.1
+            assert not endpoint.breaker.allows()
+            clock.now += 0.1
+            assert endpoint.breaker.allows()
