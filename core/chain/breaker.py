@@ -37,6 +37,8 @@ class CircuitBreaker:
         return True
 
     def succeeded(self) -> None:
+        if self._open_until is not None and not self._probing:
+            return  # asked before the circuit opened: it says nothing about the endpoint's state since
         self._failures = 0
         self._open_until = None
         self._rest_seconds = 0.0
@@ -48,7 +50,6 @@ class CircuitBreaker:
         probed, self._probing = self._probing, False
         asked = self.clock() + min(rest_seconds or 0.0, self.longest_asked_seconds)
         if self._open_until is not None and not probed:
-            # Asked before the circuit opened: it says nothing about the endpoint's state since.
             self._open_until = max(self._open_until, asked)
             return
         if rest_seconds is None and self._open_until is None and self._failures < self.threshold:

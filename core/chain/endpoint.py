@@ -102,7 +102,7 @@ class Endpoint:
             self.breaker.abandoned()
             raise
         self.breaker.succeeded()
-        UP.labels(self._chain, self.label).set(1)
+        self._show()
         return answer
 
     def failed(self, error: RpcError) -> None:
@@ -116,7 +116,10 @@ class Endpoint:
         self.breaker.failed(error.retry_after_seconds)
         if was == "closed" and self.breaker.state != "closed":
             log.warning(error.message, action="rpc.circuit_opened", endpoint=self.label, kind=error.kind.value)
-        UP.labels(self._chain, self.label).set(0 if self.breaker.state != "closed" else 1)
+        self._show()
+
+    def _show(self) -> None:
+        UP.labels(self._chain, self.label).set(self.breaker.state == "closed")
 
     async def check_chain(self, timeout_seconds: float) -> None:
         """Raises ChainIdMismatch when this URL answers for another chain than expected."""

@@ -97,6 +97,17 @@ def test_a_rate_limit_that_many_requests_meet_at_once_is_one(clock: Clock) -> No
     assert breaker.allows()
 
 
+def test_an_answer_to_a_request_that_was_already_out_does_not_end_the_rest(clock: Clock) -> None:
+    breaker = CircuitBreaker(clock)
+    breaker.failed(rest_seconds=2)
+    breaker.succeeded()
+    assert not breaker.allows()
+    clock.now += 2
+    assert breaker.allows()
+    breaker.succeeded()
+    assert breaker.state == "closed"
+
+
 def test_an_abandoned_probe_is_offered_to_the_next(clock: Clock) -> None:
     breaker = _opened(clock)
     clock.now += 1
