@@ -2,7 +2,8 @@
 
 The lock lives exactly as long as that connection: when the process dies, the server drops the connection and a standby,
 who asks every second, takes over. When only the connection is lost, the holder notices within `CHECK_SECONDS` plus
-`ANSWER_SECONDS` and stops its work. In between two processes may believe they lead, so what a leader writes must be
+`ANSWER_SECONDS` and stops its work. When the process hangs or is stopped, so that it asks nothing any more, the server
+ends its session after `HUNG_SECONDS`. In between two processes may believe they lead, so what a leader writes must be
 guarded by what it read (a checkpoint's old value, a unique key), never by leadership alone.
 """
 
@@ -28,6 +29,8 @@ log = get_logger(__name__)
 CHECK_SECONDS = 1.5
 ANSWER_SECONDS = 3.0
 STANDBY_POLL_SECONDS = 1.0
+# Longer than any work of ours keeps a process from asking, on a machine however busy.
+HUNG_SECONDS = 30
 
 LEADING = gauge("vpm_leader", "1 while this process leads the role", ("role",))
 
@@ -74,8 +77,8 @@ class Leadership:
                 try:
                     if connection is None or connection.closed:
                         connection = await connect(self._url, application_name=f"vpm-leader {self.role}"[:63])
-                        for statement in _SERVER_KEEPALIVE:
-                            await connection.execute(statement)
+                        for statement in (*_SERVER_KEEPALIVE, f"SET idle_session_timeout = '{HUNG_SECONDS}s'"):
+                            await connection.execute(statement.encode())
                     if await _ask(connection, "SELECT pg_try_advisory_lock(%s)", self._key):
                         taken, connection = connection, None
                         return taken

@@ -119,6 +119,21 @@ async def test_a_killed_process_is_replaced_within_ten_seconds(database_url: str
             await _end(task)
 
 
+async def test_a_process_that_hangs_is_replaced(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not ask whether it leads any more, and its connection is as good as ever."""
+    monkeypatch.setattr("core.db.leader.HUNG_SECONDS", 1)
+    monkeypatch.setattr("core.db.leader.CHECK_SECONDS", 600.0)
+    hung, standby = Leadership(database_url, "hung"), Leadership(database_url, "hung")
+    tasks = [asyncio.create_task(hung.run(Work()))]
+    try:
+        await until(lambda: hung.is_leader)
+        monkeypatch.undo()
+        tasks.append(asyncio.create_task(standby.run(Work())))
+        await until(lambda: standby.is_leader)
+    finally:
+        await _end(*tasks)
+
+
 async def test_roles_do_not_hinder_each_other(database_url: str) -> None:
     leaders = [Leadership(database_url, role) for role in ("indexer:base", "indexer:vpm")]
     tasks = [asyncio.create_task(leader.run(Work())) for leader in leaders]
