@@ -310,12 +310,12 @@ def _of(stage: Stage, test: str) -> bool:
 
 def seconds_of_files(report: Path) -> dict[str, float]:
     """How long the tests of each file took together, by the file's path without its ending."""
-    found: dict[str, float] = {}
+    seconds: dict[str, float] = {}
     if report.exists():
         for case in ElementTree.parse(report).iter("testcase"):  # noqa: S314 - our own file
             file = case.get("classname", "").replace(".", "/")
-            found[file] = found.get(file, 0.0) + float(case.get("time", 0))
-    return found
+            seconds[file] = seconds.get(file, 0.0) + float(case.get("time", 0))
+    return seconds
 
 
 def _can_run(stage: Stage) -> bool:

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from core.local.anvil import ask
 from scripts._drill.checks import faults
 from scripts._drill.fleet import Fleet, FleetSize, fleet
 from scripts._drill.load import Load, LoadReport
@@ -33,6 +34,7 @@ BETS_PER_SECOND = 5.0
 KILL_SECONDS = 5.0
 WALLETS = 50
 AT_ONCE = 120
+VIEWS = (0, 2, 5)  # so many blocks behind are the nodes behind the provider
 SIZE = FleetSize(api=2, indexer=2, keeper=2, relayer=2)
 QUICK = {
     "VPM_RELAYER_LEASE_SECONDS": "3",
@@ -45,7 +47,7 @@ QUICK = {
 
 def unreliable(target: str, seed: str) -> HazyNode:
     node = HazyNode(target, seed=hash_of(seed, target))
-    node.receipt_delay, node.views, node.logs_lost = (0.0, 10.0), (0, 2, 5), 1 / 20
+    node.receipt_delay, node.views, node.logs_lost = (0.0, 10.0), VIEWS, 1 / 20
     return node
 
 
@@ -68,6 +70,7 @@ async def test_every_answer_is_true_and_nothing_is_lost_or_doubled(local_genesis
     ) as running:
         load = Load(running, pace=0.0, bettors=[wallet(f"hostile provider {number}") for number in range(WALLETS)])
         async with load:
+            await seen_by_all(running)  # the bettors' money: who sees none yet refuses them, and rightly
             began = time.monotonic()
             killing = asyncio.create_task(kill_every_few_seconds(running, random.Random(seed)))
             lying = asyncio.create_task(lie_once(nodes))
@@ -103,6 +106,17 @@ async def test_every_answer_is_true_and_nothing_is_lost_or_doubled(local_genesis
             print(f"taken {dict(taken)}, refused {dict(refused)}")
             assert taken["stock"] >= BETS * 0.8
             assert taken["agent"] >= TRADES * 0.8
+
+
+async def seen_by_all(running: Fleet) -> None:
+    """Waits until what is on the chains now is so deep that each view of them has it."""
+
+    async def deep(url: str) -> None:
+        height = await asyncio.to_thread(ask, url, "eth_blockNumber")
+        while int(await asyncio.to_thread(ask, url, "eth_blockNumber"), 16) < int(height, 16) + max(VIEWS):
+            await asyncio.sleep(0.1)
+
+    await asyncio.gather(*map(deep, running.urls.values()))
 
 
 async def place(load: Load, surface: str, bet: Callable[..., Awaitable[object]], count: int, per_second: float) -> None:
