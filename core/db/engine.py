@@ -39,6 +39,8 @@ Pool = AsyncConnectionPool[AsyncConnection[TupleRow]]
 
 # A query of ours that takes longer than this is a fault, not patience.
 STATEMENT_TIMEOUT_MS = 30_000
+# No transaction of ours does nothing for so long, unless its process hangs; what it locked, others want.
+IDLE_IN_TRANSACTION_MS = 60_000
 
 # A connection that was idle for longer is asked whether it lives: what drops idle ones on the way tells nobody.
 TRUSTED_SECONDS = 1.0
@@ -245,5 +247,6 @@ def _connect_arguments(connect_timeout_seconds: float, application_name: str) ->
         "keepalives_idle": 5,
         "keepalives_interval": 2,
         "keepalives_count": 3,
-        "options": f"-c timezone=UTC -c statement_timeout={STATEMENT_TIMEOUT_MS}",
+        "options": f"-c timezone=UTC -c statement_timeout={STATEMENT_TIMEOUT_MS} "
+        f"-c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_MS}",
     }

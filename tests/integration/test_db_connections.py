@@ -170,6 +170,22 @@ async def test_a_statement_that_takes_too_long_is_stopped(pool: Pool) -> None:
 # Notifications
 
 
+async def test_a_transaction_that_does_nothing_is_ended(
+    database_url: str, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process hangs, and what it locked is wanted."""
+    monkeypatch.setattr("core.db.engine.IDLE_IN_TRANSACTION_MS", 300)
+
+    async def hangs() -> None:
+        async with make_pool(database_url, size=1) as ours, ours.connection() as connection:
+            await connection.execute("LOCK TABLE cup_account")
+            async with pool.connection() as other, other.transaction():
+                await other.execute("LOCK TABLE cup_account")
+
+    with pytest.raises(psycopg.errors.IdleInTransactionSessionTimeout):
+        await hangs()
+
+
 async def test_notices_and_the_gap_after_a_lost_connection(database_url: str, pool: Pool) -> None:
     async with contextlib.aclosing(listen(database_url, ["books", "Odd name"])) as notices, asyncio.timeout(20):
         assert (await anext(notices)).missed

@@ -25,6 +25,7 @@ from psycopg.pq.abc import PGresult
 
 from core.agent.notices import submitted
 from core.db.engine import STATEMENT_TIMEOUT_MS
+from relayer import leases
 from tests.simulator.clock import REAL_SLEEP, VirtualClock
 from tests.simulator.loop import PROCESS, Process, VirtualLoop
 
@@ -80,7 +81,7 @@ class SimulatedDatabase:
         self._barriers = 0
         self._collected_at = 0.0
         self._lock_seconds = submitted._LOCK_TIMEOUT_MS / 1000
-        submitted._LOCK_TIMEOUT_MS = 0  # PostgreSQL's word for never
+        submitted._LOCK_TIMEOUT_MS = leases.PATIENCE_MS = 0  # PostgreSQL's word for never
         DATABASE[:] = [self]
         waiting.wait_async = self._wait  # type: ignore[assignment]
         waiting.wait_conn_async = self._wait_connection
