@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import deque
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
 from core.chain.errors import RpcError, RpcErrorKind
+from core.service.cancelling import end
 from indexer.fetch import Fetcher
 from indexer.logs import Page
 
@@ -63,10 +63,7 @@ async def pages(fetcher: Fetcher, first: int, last: int, width: Width) -> AsyncG
                 following = until + 1
             yield await flying.popleft()
     finally:
-        for task in flying:
-            task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.gather(*flying, return_exceptions=True)
+        await end(*flying)
 
 
 async def _page(fetcher: Fetcher, first: int, last: int, width: Width) -> Page:

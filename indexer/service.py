@@ -18,6 +18,7 @@ from core.db.engine import Pool
 from core.db.leader import Leadership
 from core.errors import ConfigError, DatabaseError, VpmError
 from core.log import get_logger
+from core.service.cancelling import end
 from indexer import metrics
 from indexer.chain import ChainFollower
 from indexer.errors import BeyondFinality, Contradiction, CursorMoved, NodeFault
@@ -88,9 +89,7 @@ class ChainService:
                 await self._follow(self.follower, heads, rpc, deployment)
                 log.info("feeds have moved to other aggregators", action="index.feeds_moved", chain=self.chain.name)
         finally:
-            listening.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await listening
+            await end(listening)
             metrics.forget_state(self.chain.name)
 
     async def _feeds(self, rpc: ChainProvider, deployment: Deployment) -> dict[bytes, FeedRounds]:

@@ -15,6 +15,7 @@ from core.db.engine import Pool
 from core.errors import DatabaseError
 from core.log import get_logger
 from core.outbox.lanes import LaneStatus
+from core.service.cancelling import end
 from relayer import measures
 from relayer.assigning import Assigner
 from relayer.feed import ChainFeed
@@ -175,6 +176,4 @@ async def _first_failure(*works: Coroutine[Any, Any, None]) -> None:
         for task in done:
             task.result()
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(*tasks)

@@ -20,6 +20,7 @@ from core.db.engine import Pool, check_database, make_pool
 from core.db.heartbeat import beat_forever
 from core.errors import ConfigError
 from core.log import get_logger
+from core.service.cancelling import end
 from core.service.daemon import Daemon
 from core.service.health import Check
 from relayer.feed import BEHIND_SECONDS, ChainFeed
@@ -102,8 +103,7 @@ class Relayer:
 
     async def _lost(self, lease: Lease) -> None:
         _, task = self._lanes.pop(lease.lane_id)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await end(task)
 
     async def _hurry(self, chain: Followed) -> None:
         """A block a node tells of is looked at once if a transaction waits for one; otherwise the feed's clock will do,

@@ -23,6 +23,7 @@ from core.db.engine import connect
 from core.errors import DatabaseError, DatabaseRefused
 from core.log import get_logger
 from core.metrics import gauge
+from core.service.cancelling import end
 
 log = get_logger(__name__)
 
@@ -119,9 +120,7 @@ class Leadership:
                     return False
         finally:
             if not working.done():
-                working.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await working
+                await end(working)
 
     def _leading(self, leads: bool) -> None:
         if leads and not self.is_leader:

@@ -7,6 +7,7 @@ psycopg waits with it. A loop that runs until it is cancelled would then run for
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 
 def heed_cancellation() -> None:
@@ -14,3 +15,17 @@ def heed_cancellation() -> None:
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise asyncio.CancelledError
+
+
+AGAIN_SECONDS = 2.0
+"""Longer than a task needs to leave things in order."""
+
+
+async def end(*tasks: asyncio.Future[Any]) -> None:
+    """Cancels them and waits until they have ended, whatever they end with; one that goes on is cancelled again."""
+    waiting = set(tasks)
+    while waiting:
+        for each in waiting:
+            each.cancel()
+        _, waiting = await asyncio.wait(waiting, timeout=AGAIN_SECONDS)
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -32,6 +32,7 @@ from typing import Any
 from core import log as logging
 from core.config import Settings, load, unknown_variables
 from core.errors import EXIT_CRASH, ConfigError, VpmError
+from core.service.cancelling import end
 from core.service.health import HealthServer
 
 log = logging.get_logger(__name__)
@@ -72,9 +73,7 @@ class Daemon:
             if working.done():
                 working.result()
         finally:
-            stopping.cancel()
-            working.cancel()
-            await asyncio.gather(working, stopping, return_exceptions=True)
+            await end(working, stopping)
 
     async def sleep(self, seconds: float) -> bool:
         """Sleeps, or wakes early when the daemon stops: True means go on, False means finish."""
@@ -102,14 +101,12 @@ class Daemon:
         hurried = asyncio.create_task(hurry.wait())
         everyone = asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.wait((everyone, hurried), timeout=grace_seconds, return_when=asyncio.FIRST_COMPLETED)
-        hurried.cancel()
         left = list(self._tasks)
         if left:
             names = [task.get_name() for task in left]
             log.warning("cancelling what did not finish in time", action="daemon.cancelled", tasks=names)
-        for task in left:
-            task.cancel()
-        await asyncio.gather(everyone, hurried, return_exceptions=True)
+        await end(hurried, *left)
+        await everyone
 
 
 def run_daemon(name: str, setup: Setup, *, metrics_port: Callable[[Settings], int]) -> int:
@@ -159,9 +156,7 @@ async def serve(name: str, setup: Setup, settings: Settings, metrics_port: int, 
     except Exception as error:
         return _crashed(name, "stop" if daemon._started else "start", error)
     finally:
-        for task in (watching, stopping):
-            task.cancel()
-        await asyncio.gather(watching, stopping, return_exceptions=True)
+        await end(watching, stopping)
         for each in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(each)
     if daemon._crash is not None:

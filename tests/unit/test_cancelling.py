@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from core.service.cancelling import heed_cancellation
+import pytest
+
+from core.service.cancelling import end, heed_cancellation
 
 
 async def test_a_swallowed_cancellation_is_noticed() -> None:
@@ -36,3 +38,28 @@ async def test_a_timeout_inside_is_no_cancellation() -> None:
     except TimeoutError:
         pass
     heed_cancellation()
+
+
+async def test_a_task_that_has_not_noticed_is_cancelled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three workers, one of which got what it waited for in the moment of the cancellation."""
+    monkeypatch.setattr("core.service.cancelling.AGAIN_SECONDS", 0.01)
+    came = asyncio.Event()
+
+    async def deaf() -> None:
+        await asyncio.wait_for(came.wait(), 60)
+        await asyncio.Event().wait()
+
+    async def fails() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise ValueError
+
+    tasks = [asyncio.create_task(each) for each in (deaf(), fails(), asyncio.sleep(60))]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    came.set()
+    await asyncio.sleep(0)
+    async with asyncio.timeout(5):
+        await end(*tasks)
+    assert [task.cancelled() for task in tasks] == [True, False, True]

@@ -29,7 +29,7 @@ from core.db.channels import Channel, News
 from core.db.engine import Pool
 from core.log import get_logger
 from core.metrics import counter, gauge, histogram
-from core.service.cancelling import heed_cancellation
+from core.service.cancelling import end, heed_cancellation
 
 log = get_logger(__name__)
 
@@ -95,9 +95,7 @@ class Dispatcher:
                     if tidying.done():
                         tidying.result()
         finally:
-            for task in (tidying, *self._working):
-                task.cancel()
-            await asyncio.gather(tidying, *self._working, return_exceptions=True)
+            await end(tidying, *self._working)
 
     async def _tidy(self) -> None:
         since_tidied = TIDY_SECONDS

@@ -35,6 +35,7 @@ from core.contracts.statuses import Form, RefundReason
 from core.db.engine import Pool
 from core.log import get_logger
 from core.outbox import CREDIT, HAS_RESULT, RELAY, Intent, IntentRequest, IntentWatch, MinedOutcome
+from core.service.cancelling import end
 
 log = get_logger(__name__)
 
@@ -345,9 +346,7 @@ class PaymentSettling:
                 return intent, seen.result()
             return intent, None
         finally:
-            for task in (reported, seen):
-                task.cancel()
-            await asyncio.gather(reported, seen, return_exceptions=True)
+            await end(reported, seen)
 
     async def _staked(self, trade: TradeRequest) -> LandedBet:
         """Asks again at every news of the index, as long as it takes. The stake is read while the markets are, and
