@@ -17,8 +17,8 @@ def heed_cancellation() -> None:
         raise asyncio.CancelledError
 
 
-AGAIN_SECONDS = 2.0
-"""Longer than a task needs to leave things in order."""
+AGAIN_SECONDS = 10.0
+"""Longer than a task needs to leave things in order, such as a relayer to give its lanes back; shorter than a lease."""
 
 
 async def end(*tasks: asyncio.Future[Any]) -> None:
