@@ -68,8 +68,8 @@ class MarketTimes(_Body):
     settles_after: Annotated[
         str | None,
         Field(
-            description="When the listed market's result counts, and this one's with it. null only while the chain, "
-            "reorganized, has the listing no longer."
+            description="When the listed market's result counts; what is owed here is paid once no reorganization can "
+            "change it. null only while the chain, reorganized, has the listing no longer."
         ),
     ]
 
@@ -113,7 +113,12 @@ class MarketBody(MarketTimes):
     no_cents: Number
     pool_paper: Paper
     trade_count: int
-    settles_after: Annotated[str, Field(description="When the listed market's result counts, and this one's with it.")]
+    settles_after: Annotated[
+        str,
+        Field(
+            description="When the listed market's result counts; this one is paid once no reorganization can change it."
+        ),
+    ]
     outcomes: list[OutcomeBody]
 
 

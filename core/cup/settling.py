@@ -9,23 +9,25 @@ from core.cup import board, books, ledger
 from core.cup.ledger import Connection, market_account
 
 _DUE = (
-    "SELECT c.slug, a.winner FROM cup_market c LEFT JOIN agent_market a ON a.market_id = c.market_key "  # noqa: S608
-    f"WHERE c.status = 'open' AND (a.status <> {AgentMarketStatus.OPEN:d} OR a.market_id IS NULL AND c.closes_at <= ("
-    # The time of the newest block that is in the tables and that no reorganization takes back.
-    "SELECT to_timestamp(max(b.timestamp)) FROM chain_cursor i JOIN chain_block b USING (chain_id) "
-    "WHERE i.chain_id = %s AND i.state = 'tail' AND b.number <="
-    " CASE WHEN i.finalized_number <= i.number THEN i.finalized_number ELSE i.number - %s END)) "
+    # How far the index of the chain cannot be taken back.
+    "WITH final AS (SELECT chain_id, CASE WHEN finalized_number <= number THEN finalized_number ELSE number - %s END"  # noqa: S608
+    " AS number FROM chain_cursor WHERE chain_id = %s AND state = 'tail') "
+    "SELECT c.slug, a.winner FROM cup_market c CROSS JOIN final LEFT JOIN agent_market a ON a.market_id = c.market_key "
+    f"WHERE c.status = 'open' AND (a.status <> {AgentMarketStatus.OPEN:d} AND a.closed_block <= final.number"
+    " OR a.market_id IS NULL AND c.closes_at <= (SELECT to_timestamp(max(b.timestamp)) FROM chain_block b"
+    " WHERE b.chain_id = final.chain_id AND b.number <= final.number)) "
     "ORDER BY c.slug"
 )
 
 
 async def due(connection: Connection, chain_id: int, finality_blocks: int) -> list[tuple[str, int | None]]:
-    """Open paper markets whose agent market ended: slug and winner, None for a void.
+    """Open paper markets whose agent market ended for good: slug and winner, None for a void.
 
-    Void, too, is a market past its close whose listing was taken back by a reorganization and, as far as the index
-    of `chain_id` is final, did not come again: no result will ever come. `finality_blocks`: where nodes name none.
+    What is paid here is never taken back, so nothing is while a reorganization may still end the agent market
+    otherwise. Void, too, is a market past its close whose listing was taken back by one and, as far as the index of
+    `chain_id` is final, did not come again: no result will ever come. `finality_blocks`: where nodes name none.
     """
-    cursor = await connection.execute(_DUE, (chain_id, finality_blocks))
+    cursor = await connection.execute(_DUE, (finality_blocks, chain_id))
     return [(slug, winner) for slug, winner in await cursor.fetchall()]
 
 

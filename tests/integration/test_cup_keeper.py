@@ -76,6 +76,16 @@ class Desk:
         self.sql(LIST_AGENT_MARKET, *agent_market_row(market_key(words.id), spec, slug=words.id))
         return words.id
 
+    def indexed_to(self, number: int, *, finalized: int) -> None:
+        self.sql(
+            "INSERT INTO chain_cursor (chain_id, name, start_block, number, hash, finalized_number, state, sources) "
+            "VALUES (%s, 'base', 1, %s, %s, %s, 'tail', '{}')",
+            CHAIN_ID,
+            number,
+            b"\x01" * 32,
+            finalized,
+        )
+
     def sql(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         url = conninfo(self.keeper.settings.database_url.get_secret_value())
         with psycopg.connect(url, autocommit=True) as connection:
@@ -127,10 +137,26 @@ async def test_paper_markets_follow_the_listed_ones(anvil: StartAnvil, fresh_dat
         )
         desk.sql(f"UPDATE agent_market SET {ended}", 2, 1, None, first)
         desk.sql(f"UPDATE agent_market SET {ended}", 3, None, 5, second)
+        desk.indexed_to(100, finalized=90)
         assert [action.kind for action in (await desk.run(follow_markets)).actions] == ["cup-settle"] * 2
         found = desk.sql("SELECT slug, status, winner FROM cup_market")
         assert set(found) == {(first, "resolved", 1), (second, "void", None)}
         assert (await desk.run(follow_markets)).actions == []
+
+
+async def test_a_result_that_a_fork_may_still_change_pays_nobody(anvil: StartAnvil, fresh_database_url: str) -> None:
+    async with desk_at(fresh_database_url, anvil(chain_id=CHAIN_ID).url) as desk:
+        slug = desk.listed(100)
+        await desk.run(follow_markets)
+        ended = "status = 2, winner = %s, closed_tx = listed_tx, closed_block = %s, closed_at = 1"
+        desk.sql(f"UPDATE agent_market SET {ended}", 1, 95)
+        desk.indexed_to(100, finalized=90)
+        assert (await desk.run(follow_markets)).actions == []
+        desk.sql(f"UPDATE agent_market SET {ended}", 0, 97)  # in the blocks that came in the place of the first
+        assert (await desk.run(follow_markets)).actions == []
+        desk.sql("UPDATE chain_cursor SET finalized_number = 97")
+        assert [action.kind for action in (await desk.run(follow_markets)).actions] == ["cup-settle"]
+        assert desk.sql("SELECT status, winner FROM cup_market WHERE slug = %s", slug) == [("resolved", 0)]
 
 
 async def test_a_listing_that_is_gone_for_good_gives_its_stakes_back(
@@ -152,12 +178,7 @@ async def test_a_listing_that_is_gone_for_good_gives_its_stakes_back(
         desk.sql("DELETE FROM agent_market WHERE slug = %s", gone)
         assert (await desk.run(follow_markets)).actions == []  # nothing says how far the index is
         closed = int(now().timestamp()) - 60
-        desk.sql(
-            "INSERT INTO chain_cursor (chain_id, name, start_block, number, hash, finalized_number, state, sources) "
-            "VALUES (%s, 'base', 1, 100, %s, 90, 'tail', '{}')",
-            CHAIN_ID,
-            b"\x01" * 32,
-        )
+        desk.indexed_to(100, finalized=90)
         blocks = (
             "INSERT INTO chain_block (chain_id, number, hash, timestamp, l1_block_number) VALUES (%s, %s, %s, %s, 1)"
         )
