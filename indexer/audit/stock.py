@@ -167,6 +167,7 @@ async def _positions_page(scene: Scene, after: Place | None) -> Place | None:
     for at, row in enumerate(whole_rows):
         vintage = vintages[row.market_id, row.vintage]
         _position(scene, markets[row.market_id], position_of(row), vintage, answers[3 * at : 3 * at + 3])
+        _sent(scene, row, answers[3 * at + 2])
     return [rows[-1].position_id]
 
 
@@ -212,3 +213,13 @@ def _position(scene: Scene, market: VestedMarket, position: Position, vintage: V
     scene.comparison.value("accrued", position.position_id, "accrued", view.accrued, accrued)
     ours_due = (due.gross, due.fee, due.net, due.refund, due.total, due.deliverable)
     scene.comparison.value("settlement", position.position_id, "all", ours_due, settled)
+
+
+def _sent(scene: Scene, row: Any, settled: Any) -> None:
+    """What our row says was sent of a position is what the contract says it was due."""
+    if not isinstance(settled, tuple):
+        return  # it was counted above
+    _, fee, net, refund, _, _ = settled
+    due = (net, fee) if row.claimed else (0, 0)
+    due += (refund if row.refunded else 0,)
+    scene.comparison.value("position", row.position_id, "sent", (row.payout, row.fee, row.refund), due)

@@ -119,6 +119,11 @@ TAMPERING = {
         "UPDATE stock_position SET offered_before = offered_before + 1000000 WHERE position_id ="
         " (SELECT p.position_id FROM stock_position p JOIN stock_vintage v USING (market_id, vintage)"
         " WHERE v.accepted_up = v.offered_up AND p.outcome = 0 AND v.vintage > 0 LIMIT 1)",
+        *(
+            f"UPDATE stock_position SET {amount} = {amount} + 1 WHERE position_id ="
+            f" (SELECT max(position_id) FROM stock_position WHERE {amount} > 0)"
+            for amount in ("payout", "fee", "refund")
+        ),
         "DELETE FROM stock_market WHERE market_id = (SELECT max(market_id) FROM stock_market)",
         "DELETE FROM stock_position WHERE position_id = (SELECT min(position_id) FROM stock_position)",
         "DELETE FROM stock_position WHERE position_id = (SELECT max(position_id) FROM stock_position)",
