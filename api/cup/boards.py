@@ -66,8 +66,9 @@ class Boards:
         return [ranks.get(wallet) for wallet in wallets]
 
     async def _read(self, period: str) -> ShownBoard:
+        before = self._held.get(period)
         async with self._pool.connection() as connection:
-            read = await board.top(connection, period, MAX_ENTRIES)
+            read = await board.top(connection, period, MAX_ENTRIES, before and before.board)
         self._held.pop(period, None)
         while len(self._held) >= MAX_PERIODS:
             del self._held[next(iter(self._held))]

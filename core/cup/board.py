@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import Final
 
@@ -48,11 +48,13 @@ _END: Final[Place] = (2**63 - 1, datetime.max.replace(tzinfo=UTC), "")
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """The best wallets of a period, and the fences by which any rank is found."""
+    """The best wallets of a period, and the fences by which any rank is found. `changes`: how often anything had been
+    recorded in the period when it was read."""
 
     entries: tuple[BoardRow, ...]
     total: int
     fences: tuple[Fence, ...] = ()
+    changes: int = 0
 
 
 def week_of(moment: datetime) -> str:
@@ -87,16 +89,27 @@ async def record(connection: Connection, gains: Mapping[str, int], at: datetime)
             "reached_at = GREATEST(s.reached_at, excluded.reached_at)",
             (period, at, list(gains), list(gains.values())),
         )
+        # In the same transaction: whoever sees the new number sees the scores.
+        await connection.execute(
+            "INSERT INTO cup_board AS b VALUES (%s, 1) ON CONFLICT (period) DO UPDATE SET changes = b.changes + 1",
+            (period,),
+        )
 
 
-async def top(connection: Connection, period: str, limit: int) -> Board:
-    """The first `limit` entries, how many there are, and fences to count ranks from."""
+async def top(connection: Connection, period: str, limit: int, before: Board | None = None) -> Board:
+    """The first `limit` entries, how many there are, and fences to count ranks from. `before`: the board as it was read
+    last; the fences, for which every row is read, are its own as long as nothing was recorded since."""
+    cursor = await connection.execute("SELECT changes FROM cup_board WHERE period = %s", (period,))
+    row = await cursor.fetchone()
+    changes = int(row[0]) if row else 0
     cursor = await connection.execute(
         "SELECT s.wallet, -s.debit_cents, EXISTS (SELECT FROM cup_enrolment e WHERE e.wallet = s.wallet) "
         "FROM cup_score s WHERE s.period = %s ORDER BY s.debit_cents, s.reached_at, s.wallet LIMIT %s",
         (period, limit),
     )
     entries = tuple(BoardRow(*row) for row in await cursor.fetchall())
+    if before is not None and before.changes == changes:
+        return replace(before, entries=entries)
     cursor = await connection.execute(
         "SELECT debit_cents, reached_at, wallet, n FROM (SELECT debit_cents, reached_at, wallet, "
         "row_number() OVER (ORDER BY debit_cents, reached_at, wallet) AS n FROM cup_score WHERE period = %s) AS b "
@@ -106,7 +119,7 @@ async def top(connection: Connection, period: str, limit: int) -> Board:
     fences = tuple(Fence((debit, at, wallet), n) for debit, at, wallet, n in await cursor.fetchall())
     last = fences[-1] if fences else _TOP
     (after,) = await _count(connection, period, [(last.place, _END)])
-    return Board(entries, last.rank + after, fences)
+    return Board(entries, last.rank + after, fences, changes)
 
 
 async def ranks(connection: Connection, period: str, wallets: Sequence[str], board: Board) -> dict[str, int]:

@@ -207,6 +207,14 @@ cup_score = Table(
     Index("ix_cup_score_board", "period", "debit_cents", "reached_at", "wallet"),
 )
 
+# How often anything was recorded on a board: by it a reader knows that what it has of the board still stands.
+cup_board = Table(
+    "cup_board",
+    metadata,
+    Column("period", Text, primary_key=True),
+    Column("changes", BigInteger, nullable=False),
+)
+
 cup_enrolment = Table(
     "cup_enrolment",
     metadata,

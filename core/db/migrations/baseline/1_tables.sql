@@ -401,6 +401,12 @@ CREATE TABLE cup_account (
     CONSTRAINT ck_cup_account_only_the_mint_owes CHECK (balance_cents >= 0 OR account = 'mint')
 );
 
+CREATE TABLE cup_board (
+    period TEXT NOT NULL,
+    changes BIGINT NOT NULL,
+    CONSTRAINT pk_cup_board PRIMARY KEY (period)
+);
+
 CREATE TABLE cup_enrolment (
     wallet TEXT NOT NULL,
     note TEXT DEFAULT '' NOT NULL,
