@@ -299,6 +299,11 @@ async def _views(scene: Scene, markets: dict[bytes, Any], books: dict[bytes, Boo
         if row.outcome is not None:
             ours["outcome"] = row.outcome
         comparison.fields("stake", row.stake_id, ours, stated)
+        # The contract counts what it sent by market; what it sent of each follows from its book.
+        sent = row.amount if row.status == StakeStatus.REFUNDED else 0
+        if row.status == StakeStatus.PAID:
+            sent = book.owed(market.winner, row.outcome, row.amount, row.shares)
+        comparison.value("stake", row.stake_id, "sent", row.paid_amount, sent)
         comparison.value("stake", row.stake_id, "stakeOf", first[row.wallet, row.idem_hash], under_key)
         # The receive form needs no record: nothing but the contract itself can take such a payment.
         comparison.value("stake", row.stake_id, "booked", not is_marked(row.nonce), booked)

@@ -11,6 +11,7 @@ import pytest
 
 from core.chain import ChainClient
 from core.chain.provider import ChainProvider
+from core.contracts.statuses import StakeStatus
 from core.db.engine import Pool, make_pool
 from indexer.audit.compare import Comparison
 from indexer.audit.run import audit, compare
@@ -137,6 +138,11 @@ TAMPERING = {
         "UPDATE stock_feed SET allowed = NOT allowed WHERE feed = (SELECT feed FROM stock_feed LIMIT 1)",
     ),
     "base": (
+        *(
+            f"UPDATE agent_stake SET paid_amount = paid_amount + 1 WHERE stake_id ="
+            f" (SELECT max(stake_id) FROM agent_stake WHERE paid_amount > 0 AND status = {status:d})"
+            for status in (StakeStatus.PAID, StakeStatus.REFUNDED)
+        ),
         "UPDATE agent_outcome SET shares = shares + 1 WHERE (market_id, outcome) ="
         " (SELECT market_id, outcome FROM agent_outcome LIMIT 1)",
         "UPDATE agent_outcome SET excess = excess + 1 WHERE (market_id, outcome) ="
