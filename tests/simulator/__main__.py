@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
 import resource
 import sys
 import time
@@ -18,6 +19,7 @@ from core import log
 from tests.simulator.planted import PLANTED
 from tests.simulator.sides import SIDES
 from tests.simulator.stand import Stand, standing
+from tests.simulator.weather import Weather
 from tests.simulator.world import Told, World
 
 SHOWN_OF_EACH = 3
@@ -31,10 +33,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=1, metavar="J", help="how many at a time")
     parser.add_argument("--twice", action="store_true", help="run each twice and compare every step")
     parser.add_argument("--plant", choices=sorted(PLANTED), help="put a fault into the service first")
+    parser.add_argument("--weather", default="", metavar="SAID", help="in place of what is drawn: fork_rate=0.3,pace=1")
     parser.add_argument("--log", metavar="LEVEL", default="CRITICAL", help="what the daemons log, in virtual time")
     parser.add_argument("--progress", action="store_true", help="say how it goes, every ten seconds of a world")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="write every step to this file")
     options = parser.parse_args(arguments)
+    try:
+        Weather.of(random.Random(0)).but(options.weather)
+    except ValueError as error:
+        parser.error(f"--weather: {error}")
     log.configure(options.log, "console")
 
     def prepare(world: World) -> None:
@@ -51,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     totals: Counter[str] = Counter()
     failed, began, own = [], time.monotonic(), 0.0
-    with standing(options.surface) as stand:
+    with standing(options.surface, options.weather) as stand:
         for told in _in_turn(stand, range(options.first, options.first + options.seeds), prepare, options.jobs):
             if options.twice:
                 _compare(stand, told, again)
@@ -59,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             totals.update(told.counts)
             if told.found:
                 failed.append(told.seed)
-            _say(told, options.surface)
+            _say(told, options.surface, options.weather)
     print(f"{options.seeds} seeds, {len(failed)} failed{': ' if failed else ''}{' '.join(map(str, failed))}")
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     whole = (used.ru_utime + used.ru_stime) / options.seeds
@@ -88,7 +95,7 @@ def _compare(stand: Stand, told: Told, prepare: Callable[[World], None]) -> None
         told.found.append(("a seed replays exactly", f"{told.digest} and then {again.digest}"))
 
 
-def _say(told: Told, surface: str) -> None:
+def _say(told: Told, surface: str, weather: str) -> None:
     bets = told.counts.get("bets", 0)
     print(f"seed {told.seed}: {'FAILED' if told.found else 'ok'} {told.digest} {told.cpu_seconds:.1f} s, {bets} bets, "
           f"{told.counts.get('kills', 0)} kills, {told.counts.get('forks', 0)} forks", flush=True)  # fmt: skip
@@ -100,11 +107,8 @@ def _say(told: Told, surface: str) -> None:
     for each in told.crashes[:5]:
         print(f"    {each}")
     if told.found:
-        print(
-            f"    {told.weather}\n"
-            f"    again: python -m tests.simulator --surface {surface} --from {told.seed} --seeds 1",
-            flush=True,
-        )
+        again = f"python -m tests.simulator --surface {surface} --from {told.seed} --seeds 1"
+        print(f"    {told.weather}\n    again: {again}{f' --weather {weather}' if weather else ''}", flush=True)
 
 
 if __name__ == "__main__":

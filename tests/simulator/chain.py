@@ -61,6 +61,7 @@ class SimulatedChain:
         self.fork_rate = 0.0
         self.deepest_fork = 3
         self._undone_at: dict[int, float] = {}  # when a fork last undid this block, by `_awake`
+        self._undone_when: dict[int, float] = {}  # the same, by the clock
         self._forked_at = -1e9
         self._asleep = 0.0
         self._raw: dict[str, str] = {}
@@ -96,6 +97,9 @@ class SimulatedChain:
     def stood_for(self, number: int, seconds: float) -> bool:
         """Whether no fork touched this block in the last so many seconds in which anybody could have noticed."""
         return self._awake - self._undone_at.get(number, -1e9) > seconds
+
+    def undone_since(self, number: int, moment: float) -> bool:
+        return self._undone_when.get(number, -1e9) >= moment
 
     def forked_within(self, seconds: float) -> bool:
         """Whether one came in the last so many seconds in which anybody could have noticed."""
@@ -140,7 +144,7 @@ class SimulatedChain:
         self.forks += 1
         self._forked_at = self._clock.now
         for number in range(self.head - depth + 1, self.head + 1):
-            self._undone_at[number] = self._awake
+            self._undone_at[number], self._undone_when[number] = self._awake, self._clock.now
         dropped = [each for number in range(self.head - depth + 1, self.head + 1) for each in self._blocks.pop(number)]
         self.undone += len(dropped)
         times = [

@@ -18,7 +18,7 @@ from tests.simulator.clock import VirtualClock
 
 ANSWER_SECONDS = 25.0
 PAUSE_SECONDS = 1.5
-TIMES_AGAIN = 20
+TIMES_AGAIN = 10
 
 
 class Outcome(StrEnum):

@@ -25,8 +25,11 @@ SETUPS: dict[str, Callable[[], Setup]] = {
     "api": lambda: _serving(reuse_port=False),
 }
 RESTART_SECONDS = (0.2, 5.0)
-# The cup is left out, and so is what a keeper does for it: most of its runs, otherwise.
-vars(keeper_service)["JOBS"] = tuple(each for each in JOBS if not each.name.startswith("cup-"))
+
+
+def without_the_cup() -> None:
+    """Of worlds of another side: what a keeper does for it would be most of its runs."""
+    vars(keeper_service)["JOBS"] = tuple(each for each in JOBS if not each.name.startswith("cup-"))
 
 
 @dataclass

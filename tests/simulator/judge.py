@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -42,8 +43,7 @@ class Judge(ABC, Generic[T, B]):
         self._database_url = database_url
 
     async def all(self, chain_url: str) -> Judgement:
-        for each in self.crowd.bets:
-            await self.crowd.ask_again(each)
+        await asyncio.gather(*map(self.crowd.ask_again, self.crowd.bets))
         self.money()
         self._answers()
         self.settled()

@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from api.agent import reply
 from api.agent.errors import problem
 from api.agent.trade import refusals
+from api.cup.desk import Desk, now_utc
 from api.stock import market_view, relay
+from core.cup import books, ledger, settling
+from core.cup.ledger import wallet_account
+from core.cup.trading import Order, PaperReceipt, simulate
 from core.iso import iso
 from indexer.fold.agent import AgentFold
 from indexer.fold.stock import StockFold
-from indexer.proof import Witness
 from keeper.agent import pay_job
 from keeper.agent.paying import payments
 from keeper.stock import deliver_job
 from keeper.stock.delivering import deliveries
-from relayer import following
 from relayer.following import Follower
 from tests.simulator.judgement import AUDIT, DOUBLED, LOST, PAID, TRUE
 
 
 @dataclass(frozen=True)
 class Fault:
-    """`breaks`: the sentences that are false then, no more and no fewer, in the world of `seed`; it is None as long as
-    no seed is known that shows it. `surface`: the side of the service that this is a world of."""
+    """`breaks`: the sentences that are false then, no more and no fewer, in the world of `seed` and in this weather;
+    without the fault that world is clean. `surface`: the side of the service that this is a world of."""
 
     what: str
     breaks: frozenset[str]
-    seed: int | None
+    seed: int
     plant: Callable[[], None]
     surface: str = "agent"
+    weather: str = ""
 
 
 def _forget_what_a_fork_undid() -> None:
@@ -60,17 +64,6 @@ def _name_the_head() -> None:
 def _skip_a_payout() -> None:
     whole = payments
     vars(pay_job)["payments"] = lambda ready: whole(ready[1:])
-
-
-def _believe_one_node() -> None:
-    async def whole(_self: Witness, header: Any, filters: Any, given: Sequence[Any]) -> list[Any]:
-        return list(given)
-
-    Witness.whole = whole  # type: ignore[method-assign, assignment]
-
-
-def _new_nonce_unchecked() -> None:
-    vars(following)["nonce_was_taken"] = lambda _flight, **_: True
 
 
 def _a_fee_too_high() -> None:
@@ -103,37 +96,108 @@ def _name_the_head_of_a_stock_market() -> None:
     vars(market_view)["head_body"] = lambda head: whole(replace(head, number=head.number + head.lag))
 
 
-def _another_token() -> None:
-    whole = StockFold._spec_registered
+def _a_delivery_fee_too_high() -> None:
+    whole = StockFold._delivered
 
-    def registered(self: StockFold, log: Any, event: Any) -> None:
-        whole(self, log, replace(event, stock_token=event.feed))
+    def delivered(self: StockFold, log: Any, event: Any) -> None:
+        whole(self, log, event)
+        self._position(event.position_id).fee += 1
 
-    StockFold._spec_registered = registered  # type: ignore[method-assign, assignment]
+    StockFold._delivered = delivered  # type: ignore[method-assign, assignment]
 
+
+def _acknowledge_before_it_is_stored() -> None:
+    whole = Desk._placed
+    storing: set[asyncio.Task[Any]] = set()
+
+    async def placed(self: Desk, order: Order) -> PaperReceipt:
+        task = asyncio.create_task(whole(self, order))
+        storing.add(task)
+        async with self.connection() as connection:
+            market = await books.find(connection, order.slug)
+            left = (await ledger.balance(connection, wallet_account(order.wallet)) or 0) - order.size_cents
+        return replace(simulate(market, order.side, order.size_cents, left, now_utc()), trade_id=order.trade_id)
+
+    Desk._placed = placed  # type: ignore[method-assign]
+
+
+def _skip_a_paper_market() -> None:
+    whole = settling.due
+
+    async def due(*given: Any) -> list[tuple[str, int | None]]:
+        return (await whole(*given))[1:]
+
+    vars(settling)["due"] = due
+
+
+def _a_cent_too_much() -> None:
+    whole = ledger.pay_out
+
+    async def paid_out(connection: Any, kind: str, key: str, account: str, pool: int, paid: dict[str, int]) -> None:
+        await whole(connection, kind, key, account, pool, {wallet: cents + 1 for wallet, cents in paid.items()})
+
+    vars(ledger)["pay_out"] = paid_out
+
+
+_FORKS = "roughness=0.6,fork_rate=0.08,kill_every=,pace=1"
+_DEATHS = "kill_every=5000,pace=1"
 
 PLANTED: dict[str, Fault] = {
-    "forget": Fault("what a fork undid is not sent again", frozenset({LOST, PAID}), None, _forget_what_a_fork_undid),
-    "refuse": Fault("a trade on its way is refused", frozenset({DOUBLED}), None, _refuse_what_is_on_its_way),
+    "forget": Fault(
+        "what a fork undid is not sent again",
+        frozenset({LOST, PAID}),
+        1,
+        _forget_what_a_fork_undid,
+        weather="roughness=0,fork_rate=0.3,kill_every=,pace=3",
+    ),
+    "refuse": Fault(
+        "a trade on its way is refused",
+        frozenset({DOUBLED}),
+        2,
+        _refuse_what_is_on_its_way,
+        weather="block_seconds=7,kill_every=,fork_rate=0,roughness=0.6",
+    ),
     "head": Fault("answers name the chain's head", frozenset({TRUE}), 25, _name_the_head),
     "skip": Fault("the first of those to be paid is left out", frozenset({PAID}), 25, _skip_a_payout),
-    "believe": Fault("one node's logs are taken for all there are", frozenset({AUDIT, TRUE}), None, _believe_one_node),
     "fee": Fault("a stake's fee is stored a unit too high", frozenset({AUDIT}), 25, _a_fee_too_high),
-    "nonce": Fault(
-        "a receipt that is late counts as none, and the call gets a new nonce",
-        frozenset({DOUBLED}),
-        None,
-        _new_nonce_unchecked,
-    ),
     "stock-forget": Fault(
-        "what a fork undid is not sent again", frozenset({LOST, TRUE}), None, _forget_what_a_fork_undid, "stock"
+        "what a fork undid is not sent again",
+        frozenset({LOST, TRUE}),
+        1,
+        _forget_what_a_fork_undid,
+        "stock",
+        "roughness=0,fork_rate=0.1,kill_every=,pace=6",
     ),
     "stock-skip": Fault("the first of those to be paid is left out", frozenset({PAID}), 1, _skip_a_delivery, "stock"),
     "stock-refuse": Fault(
-        "a bet on its way is called reverted", frozenset({DOUBLED}), None, _call_what_is_pending_reverted, "stock"
+        "a bet on its way is called reverted",
+        frozenset({DOUBLED, TRUE}),
+        2,
+        _call_what_is_pending_reverted,
+        "stock",
+        _FORKS,
     ),
     "stock-head": Fault(
-        "a market's page names the chain's head", frozenset({TRUE}), None, _name_the_head_of_a_stock_market, "stock"
+        "a market's page names the chain's head",
+        frozenset({TRUE}),
+        1,
+        _name_the_head_of_a_stock_market,
+        "stock",
+        _FORKS,
     ),
-    "stock-token": Fault("a market's stock is stored as its feed", frozenset({AUDIT}), None, _another_token, "stock"),
+    "stock-fee": Fault(
+        "a payout's fee is stored a unit too high", frozenset({AUDIT}), 109, _a_delivery_fee_too_high, "stock"
+    ),
+    "cup-early": Fault(
+        "a trade is acknowledged before it is stored",
+        frozenset({LOST, TRUE}),
+        4,
+        _acknowledge_before_it_is_stored,
+        "cup",
+        "break_rate=0.3,kill_every=3000,pace=0.5",
+    ),
+    "cup-skip": Fault(
+        "the first paper market to be settled is left out", frozenset({PAID}), 1, _skip_a_paper_market, "cup", _DEATHS
+    ),
+    "cup-cent": Fault("who is paid gets a cent too much", frozenset({AUDIT}), 1, _a_cent_too_much, "cup", _DEATHS),
 }

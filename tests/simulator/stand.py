@@ -49,6 +49,7 @@ class Stand:
     folder: Path
     surface: str
     origin: Genesis
+    weather: str = ""
 
     def database(self, name: str) -> str:
         return sqlalchemy_url(self.url).set(drivername="postgresql", database=name).render_as_string(False)
@@ -115,6 +116,7 @@ class Stand:
                 conninfo(self.database(name)),
                 self.folder / f"clock-{name}",
                 self.origin.deployments,
+                weather=self.weather,
             )
             prepare(world)
             told = world.run()
@@ -147,15 +149,16 @@ def _follow_virtual_time(connection: psycopg.Connection[Any], name: sql.Identifi
 
 
 @contextlib.contextmanager
-def standing(surface: str) -> Iterator[Stand]:
-    """With a server of its own, which ends with it. `surface`: the side of the service that its worlds are of."""
+def standing(surface: str, weather: str = "") -> Iterator[Stand]:
+    """With a server of its own, which ends with it. `surface`: the side of the service that its worlds are of;
+    `weather`: what of theirs no seed draws, see `Weather.but`."""
     with tempfile.TemporaryDirectory(prefix="vpm-simulator-") as made:
         folder = Path(made)
         folder.chmod(0o755)
         server = prepare_postgres(folder / "postgres", free_port(), settings=SETTINGS, max_connections=200)
         running = start_postgres(server, folder / "postgres.log")
         try:
-            stand = Stand(server.url(), folder, surface, origin(CHAINS[surface]))
+            stand = Stand(server.url(), folder, surface, origin(CHAINS[surface]), weather)
             stand.make_template()
             sessions_around(int(EPOCH))  # what it imports, and the calendar, every world would need again
             clock.that_keep_a_clock()

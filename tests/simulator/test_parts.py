@@ -15,6 +15,7 @@ import pytest
 from tests.simulator.clock import REAL_MONOTONIC, VirtualClock
 from tests.simulator.loop import Process, VirtualLoop, inside
 from tests.simulator.network import Network
+from tests.simulator.weather import Weather
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -164,3 +165,19 @@ def test_the_peer_of_the_dead_learns_of_it_after_what_was_sent(
     assert far.heard[:2] == [b"one", b"two"]
     assert isinstance(far.heard[2], ConnectionResetError)
     assert near.heard == []
+
+
+def test_what_is_said_of_the_weather_takes_the_place_of_what_is_drawn() -> None:
+    drawn = Weather.of(random.Random(7))
+    assert drawn.but("") == drawn
+    said = drawn.but("kill_every=,fork_rate=0.3,pace=1,spare=keeper-1,block_seconds=12")
+    assert (said.kill_every, said.fork_rate, said.pace, said.spare, said.block_seconds) == (
+        None,
+        0.3,
+        1,
+        "keeper-1",
+        12,
+    )
+    assert (said.roughness, said.break_rate) == (drawn.roughness, drawn.break_rate)
+    with pytest.raises(ValueError, match="rain is nothing of a weather's"):
+        drawn.but("rain=1")

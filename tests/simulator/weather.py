@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from tests.simulator.chain import BLOCK_SECONDS
 
 SPARES = ("indexer-1", "relayer-1", "keeper-1")  # some seeds have one of these as well
 
@@ -18,6 +21,7 @@ class Weather:
     break_rate: float  # per connection
     pace: float  # seconds between bets
     spare: str | None  # a second process of a daemon
+    block_seconds: float = float(BLOCK_SECONDS)  # the same in every seed
 
     @classmethod
     def of(cls, dice: random.Random) -> Weather:
@@ -29,3 +33,19 @@ class Weather:
             dice.choice((1.0, 2.0, 4.0)),
             dice.choice((None, None, None, *SPARES)),
         )
+
+    def but(self, said: str) -> Weather:
+        """With what is said in place of what was drawn: `fork_rate=0.3,kill_every=`, where nothing stands for None."""
+        given: dict[str, Any] = {}
+        for each in filter(None, said.split(",")):
+            name, _, value = each.partition("=")
+            if name not in {field.name for field in fields(self)}:
+                raise ValueError(f"{name} is nothing of a weather's: {', '.join(field.name for field in fields(self))}")
+            given[name] = _as_said(name, value)
+        return replace(self, **given)
+
+
+def _as_said(name: str, value: str) -> Any:
+    if not value:
+        return None
+    return value if name == "spare" else int(value) if name == "kill_every" else float(value)

@@ -16,7 +16,7 @@ import aiohttp
 from tests.simulator.chain import SimulatedChain
 from tests.simulator.clients import Outcome
 from tests.simulator.clock import VirtualClock, install
-from tests.simulator.daemons import Fleet
+from tests.simulator.daemons import Fleet, without_the_cup
 from tests.simulator.database import SimulatedDatabase
 from tests.simulator.judgement import RAN, Judgement
 from tests.simulator.loop import Process, VirtualLoop, inside
@@ -78,20 +78,32 @@ class World:
     """Everything of one seed, in this process: there can be one in a process's life."""
 
     def __init__(
-        self, seed: int, surface: str, chain_url: str, database_url: str, clock_file: Path, deployments: Path
+        self,
+        seed: int,
+        surface: str,
+        chain_url: str,
+        database_url: str,
+        clock_file: Path,
+        deployments: Path,
+        *,
+        weather: str = "",
     ) -> None:
+        """`weather`: what of it is not drawn, see `Weather.but`."""
         self.seed = seed
         self.surface = surface
         self.url = f"http://127.0.0.1:{API_PORT}"
         self.clock = VirtualClock(EPOCH, clock_file)
         self.loop = VirtualLoop(self.clock)
-        self.weather = Weather.of(self.dice("weather"))
+        self.weather = Weather.of(self.dice("weather")).but(weather)
         self.chain = SimulatedChain(chain_url, self.clock, self.dice("chain"))
+        self.chain.block_seconds = self.weather.block_seconds
         self.network = Network(self.loop, self.dice("network"))
         for name in [name for name in os.environ if name.startswith("VPM_")]:
             del os.environ[name]  # no seed says what this machine has set
         os.environ.update(environment(database_url, deployments))
         self.database = SimulatedDatabase(database_url, self.loop, self.clock, self.dice("database"))
+        if surface != "cup":
+            without_the_cup()
         self.fleet = Fleet(self.dice("fleet"), self.weather.kill_every)
         self.side: Side = SIDES[surface](self, deployments, database_url)
         os.environ.update(self.side.environment())

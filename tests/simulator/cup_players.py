@@ -1,0 +1,178 @@
+"""Players of the cup: they claim, sign trades and bets on the wheel, ask until the answer is definite, and look."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import aiohttp
+from eth_account import Account
+from eth_account.messages import encode_defunct
+
+from core.cup import messages, wheel
+from scripts._stack.wallets import Wallet
+from tests.simulator.clients import PAUSE_SECONDS, TIMES_AGAIN, Bet, Clients, Outcome
+
+API = "/api/cup/v1"
+REFUSALS = frozenset(
+    {
+        "bet_conflict",
+        "insufficient_funds",
+        "invalid_signature",
+        "invalid_side",
+        "market_closed",
+        "market_not_found",
+        "round_closed",
+        "stake_out_of_bounds",
+        "trade_conflict",
+    }
+)
+LARGEST_TRADE = 300_00
+STAKES = (10_00, 25_00, 500_00)
+
+
+@dataclass(kw_only=True)
+class PaperBet(Bet):
+    """A trade on a paper market, or a bet on the wheel: `row` is what names it in the export, by kind."""
+
+    path: str
+    body: dict[str, Any]
+    row: tuple[str, Any]
+    receipt: Mapping[str, Any] = field(default_factory=dict)  # the first, as it came
+
+    @property
+    def slug(self) -> str | None:
+        return self.body.get("slug")
+
+
+@dataclass(frozen=True)
+class SeenPool:
+    """What an answer said of a market, and how many trades on it were acknowledged before the question."""
+
+    slug: str
+    trades: int
+    cents: int
+    acknowledged: int
+
+
+@dataclass(frozen=True)
+class SeenBalance:
+    """What an answer said that a wallet holds."""
+
+    wallet: str
+    cents: int
+
+
+def cents(paper: Any) -> int:
+    return int(Decimal(str(paper)) * 100)
+
+
+@dataclass
+class CupCrowd(Clients[PaperBet]):
+    """The players of the cup. What they see is judged when all is over, by the order in which the ledger has it."""
+
+    claimed: set[str] = field(default_factory=set)
+    pools: list[SeenPool] = field(default_factory=list)
+    balances: list[SeenBalance] = field(default_factory=list)
+    pockets: set[tuple[int, int]] = field(default_factory=set)
+    commitments: set[tuple[int, str]] = field(default_factory=set)
+
+    async def look_once(self) -> None:
+        acknowledged = Counter(each.slug for each in self.bets if each.told is Outcome.TAKEN)
+        status, listed = await self.call("GET", f"{API}/markets")
+        for each in listed["markets"] if status == 200 else ():
+            slug = each["slug"]
+            self.pools.append(SeenPool(slug, each["tradeCount"], cents(each["poolPaper"]), acknowledged[slug]))
+        status, round_ = await self.call("GET", f"{API}/roulette")
+        if status == 200:
+            self.commitments.add((round_["roundNo"], round_["commitment"]))
+            self.pockets.update((each["roundNo"], each["pocket"]) for each in round_["history"])
+        if self.claimed:
+            chosen = self.dice.choice(sorted(self.claimed))
+            status, wallet = await self.call("GET", f"{API}/wallet/{chosen}")
+            if status == 200:
+                self.balances.append(SeenBalance(chosen, cents(wallet["balancePaper"])))
+
+    async def bet(self) -> None:
+        wallet = self.dice.choice(self.wallets)
+        if wallet.address.lower() not in self.claimed:
+            status, _ = await self.call("POST", f"{API}/wallet", {"walletAddress": wallet.address})
+            if status != 200:
+                return
+            self.claimed.add(wallet.address.lower())
+        made = await (self._trade(wallet) if self.dice.random() < 0.6 else self._spin(wallet))
+        if made is not None:
+            await self.place(made)
+
+    async def _trade(self, wallet: Wallet) -> PaperBet | None:
+        status, listed = await self.call("GET", f"{API}/markets")
+        if status != 200 or not listed["markets"]:
+            return None
+        chosen = listed["markets"][0] if self.dice.random() < 0.8 else self.dice.choice(listed["markets"])
+        side = self.dice.choice([each["key"] for each in chosen["outcomes"]])
+        amount, trade = self.dice.randrange(1, LARGEST_TRADE), f"sim-{self.dice.getrandbits(64):016x}"
+        message = messages.trade_message(wallet.address, chosen["slug"], side, amount, trade, self._now)
+        body = {"slug": chosen["slug"], "side": side, "sizePaper": amount / 100, "tradeId": trade}
+        return self._signed(wallet, amount, "/trade", body, message, ("trade", trade))
+
+    async def _spin(self, wallet: Wallet) -> PaperBet | None:
+        status, round_ = await self.call("GET", f"{API}/roulette")
+        if status != 200:
+            return None
+        number, key, amount = round_["roundNo"], self.dice.choice(list(wheel.OUTCOMES)), self.dice.choice(STAKES)
+        row = ("bet", (number, wallet.address.lower(), key))
+        if any(each.row == row for each in self.bets):  # a wallet has one bet on a key
+            return None
+        message = messages.bet_message(wallet.address, number, key, amount, self._now)
+        body = {"roundNo": number, "betKey": key, "stakePaper": amount / 100}
+        return self._signed(wallet, amount, "/roulette/bet", body, message, row)
+
+    def _signed(
+        self, wallet: Wallet, amount: int, path: str, body: dict[str, Any], message: str, row: tuple[str, Any]
+    ) -> PaperBet:
+        signature = Account.sign_message(encode_defunct(text=message), wallet.private_key).signature
+        whole = {
+            **body,
+            "walletAddress": wallet.address,
+            "issuedAt": message.rsplit("Issued: ", 1)[1],
+            "signature": "0x" + bytes(signature).hex(),
+        }
+        return PaperBet(wallet=wallet, amount=amount, path=API + path, body=whole, row=row)
+
+    @property
+    def _now(self) -> str:
+        return datetime.fromtimestamp(int(self.clock.now), UTC).isoformat()
+
+    async def send(self, bet: PaperBet) -> tuple[int, Any]:
+        return await self.call("POST", bet.path, bet.body)
+
+    def learn(self, bet: PaperBet, status: int, said: Mapping[str, Any]) -> None:
+        if status == 200:
+            bet.told, bet.told_at, bet.receipt = Outcome.TAKEN, self.clock.now, said["receipt"]
+        elif said.get("error") in REFUSALS:
+            bet.told, bet.told_at = Outcome.REFUSED, self.clock.now
+
+    def is_definite(self, status: int, said: Mapping[str, Any]) -> bool:
+        return status == 200 or said.get("error") in REFUSALS
+
+    async def ask_again(self, bet: PaperBet) -> None:
+        """One that was refused is not sent again: that would be to bet anew."""
+        if bet.told is not Outcome.REFUSED:
+            await super().ask_again(bet)
+
+    async def export(self) -> list[bytes]:
+        """The lines of the whole ledger, as anybody gets them."""
+        assert self.session is not None
+        for _ in range(TIMES_AGAIN):
+            with contextlib.suppress(aiohttp.ClientError, TimeoutError, OSError):
+                async with self.session.get(f"{self.url}{API}/export") as answer:
+                    if answer.status == 200:
+                        return (await answer.read()).splitlines()
+            await asyncio.sleep(PAUSE_SECONDS)
+        raise RuntimeError("there is no export")

@@ -1,0 +1,44 @@
+"""The cup as a world: paper markets beside those of the agent side, from the listing to the payout, and the wheel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from scripts._stack.wallets import wallet
+from tests.simulator.agent_side import AgentSide
+from tests.simulator.cup_players import CupCrowd
+from tests.simulator.cup_sentences import CupJudge
+from tests.simulator.judgement import Judgement
+from tests.simulator.stories import Story
+
+
+class CupSide(AgentSide):
+    """One world's players of the cup, and how it is judged. The story is the agent side's, which it follows."""
+
+    def __init__(self, world: Story, deployments: Path, database_url: str) -> None:
+        super().__init__(world, deployments, database_url)
+        players = [wallet(f"simulated player {n}") for n in range(6)]
+        self.players = CupCrowd(world.url, world.clock, world.dice("players"), players)
+        self.crowd = self.players
+
+    def environment(self) -> dict[str, str]:
+        window = {"VPM_CUP_OPENS_AT": "2030-01-01T00:00:00Z", "VPM_CUP_CLOSES_AT": "2031-01-01T00:00:00Z"}
+        return {**super().environment(), **window}
+
+    def begin(self) -> None:
+        """Paper is not minted on a chain."""
+
+    def is_over(self) -> bool:
+        """Every market that anybody traded on is settled when its agent market is, and every round with a bet."""
+        (found,) = self.world.database.ask(
+            "SELECT (SELECT count(*) FROM outbox_intent WHERE state IN ('queued', 'signed', 'sent')),"
+            " (SELECT count(*) FROM cup_market c LEFT JOIN agent_market a ON a.market_id = c.market_key"
+            "  WHERE c.status = 'open' AND c.trades > 0 AND coalesce(a.settles_after, 0) < %s),"
+            " (SELECT count(*) FROM cup_round r WHERE settled_at IS NULL"
+            "  AND EXISTS (SELECT FROM cup_bet b WHERE b.round_no = r.round_no))",
+            int(self.world.clock.now),
+        )
+        return found == (0, 0, 0)
+
+    async def judge(self, chain_url: str) -> Judgement:
+        return await CupJudge(self.truth, self.players, self._database_url).all(chain_url)
