@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+
+import orjson
 
 from api.cup import render
-from core.batches import Batches
 from core.cup import board
 from core.cup.board import Board
 from core.db.engine import Pool
@@ -18,16 +17,22 @@ MAX_ENTRIES = 200
 BOARD_SECONDS = 1.0
 BOARD_OLDEST_SECONDS = 4.0
 """A board older than the first is read again while it is still given; older than the second it is waited for."""
-MAX_PERIODS = 64
+MAX_PERIODS = 16
+"""Each is kept with 24 bytes for every wallet on it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownBoard:
-    """A board as it was read at a moment, with its entries as they are shown."""
+    """A board as it was read at a moment, and its entries as they were written for whoever asked for so many."""
 
     read_at: float
     board: Board
-    entries: Sequence[dict[str, Any]]
+    written: dict[int, orjson.Fragment] = field(default_factory=dict)
+
+    def first(self, limit: int) -> orjson.Fragment:
+        if limit not in self.written:
+            self.written[limit] = orjson.Fragment(orjson.dumps(render.board_entries(self.board, limit)))
+        return self.written[limit]
 
 
 class Boards:
@@ -38,7 +43,6 @@ class Boards:
         self._pool = pool
         self._held: dict[str, ShownBoard] = {}
         self._reading: dict[str, asyncio.Task[ShownBoard]] = {}
-        self._ranks: Batches[str, str, int | None] = Batches(self._read_ranks)
 
     async def get(self, period: str) -> ShownBoard:
         shown = self._held.get(period)
@@ -54,25 +58,14 @@ class Boards:
         # Shielded: one client that goes away must not cancel it for the others.
         return await asyncio.shield(reading)
 
-    async def rank(self, period: str, wallet: str) -> int | None:
-        """From 1; None for a wallet that has realized nothing in the period. Those asked for at the same time are read
-        together."""
-        return await self._ranks.ask(period, wallet)
-
-    async def _read_ranks(self, period: str, wallets: Sequence[str]) -> list[int | None]:
-        shown = await self.get(period)
-        async with self._pool.connection() as connection:
-            ranks = await board.ranks(connection, period, wallets, shown.board)
-        return [ranks.get(wallet) for wallet in wallets]
-
     async def _read(self, period: str) -> ShownBoard:
-        before = self._held.get(period)
+        shown = self._held.get(period)
         async with self._pool.connection() as connection:
-            read = await board.top(connection, period, MAX_ENTRIES, before and before.board)
+            read = await board.top(connection, period, MAX_ENTRIES, shown.board if shown else None)
         self._held.pop(period, None)
         while len(self._held) >= MAX_PERIODS:
             del self._held[next(iter(self._held))]
-        shown = self._held[period] = ShownBoard(time.monotonic(), read, render.board_entries(read))
+        shown = self._held[period] = ShownBoard(time.monotonic(), read)
         return shown
 
     def _done(self, period: str, task: asyncio.Task[ShownBoard]) -> None:

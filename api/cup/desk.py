@@ -152,10 +152,9 @@ class Desk:
         period = request.week or board.ALL_TIME
         shown = await self._boards.get(period)
         total = shown.board.total
-        body: Json = {"entries": shown.entries[: request.limit], "total": total, "week": request.week}
+        body: Json = {"entries": shown.first(request.limit), "total": total, "week": request.week}
         if request.wallet is not None:
-            own = await self._boards.rank(period, request.wallet)
-            body["you"] = {"rank": own, "total": max(total, own or 0)}
+            body["you"] = {"rank": shown.board.rank(request.wallet), "total": total}
         return body
 
     async def round(self, request: requests.RoundQuery, _caller: str) -> Json:

@@ -129,10 +129,10 @@ def trade_receipt(receipt: PaperReceipt, warnings: Sequence[Warning] = ()) -> Js
     }
 
 
-def board_entries(board: Board) -> list[Json]:
+def board_entries(board: Board, limit: int) -> list[Json]:
     return [
         {"wallet": each.wallet, "score": number_of(each.score_cents), "isAgent": each.is_agent}
-        for each in board.entries
+        for each in board.entries[:limit]
     ]
 
 

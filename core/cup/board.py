@@ -1,14 +1,13 @@
 """Boards of realized profit and loss: all time, and each ISO week (UTC) by when it was realized.
 
 The rows are kept up to date by whatever settles; the index holds them in the order of the board. The first entries are
-an index read, and a rank is counted from a fence nearby rather than from the top.
+an index read. Ranks are read for everybody together, and again once something was recorded.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import Final
@@ -16,8 +15,9 @@ from typing import Final
 from core.cup.ledger import Connection
 
 ALL_TIME: Final = "all"
-FENCE_EVERY: Final = 50
 _WEEK: Final = re.compile(r"([0-9]{4})-W([0-9]{2})")
+_ADDRESS: Final = 20
+_PLACE: Final = _ADDRESS + 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,32 +29,37 @@ class BoardRow:
     is_agent: bool
 
 
-Place = tuple[int, datetime, str]
-"""Where a row stands: its debit, when it was reached, its wallet, as the index orders them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fence:
-    """A place of the board and its rank, kept every so many rows: to know a rank, count from the fence before it."""
-
-    place: Place
-    rank: int
-
-
-_TOP: Final = Fence((-(2**63), datetime.min.replace(tzinfo=UTC), ""), 0)
-_END: Final[Place] = (2**63 - 1, datetime.max.replace(tzinfo=UTC), "")
-"""Before and after every row."""
-
-
 @dataclass(frozen=True, slots=True)
 class Board:
-    """The best wallets of a period, and the fences by which any rank is found. `changes`: how often anything had been
-    recorded in the period when it was read."""
+    """A period as it stood at one moment: its best wallets, and everybody's rank.
+
+    `places`: for each wallet, in the order of their bytes, its address and its rank in four bytes. 24 bytes a wallet
+    are little enough to be kept, and to find one there costs no question to the database. `changes`: how often
+    anything had been recorded in the period.
+    """
 
     entries: tuple[BoardRow, ...]
-    total: int
-    fences: tuple[Fence, ...] = ()
+    places: bytes = b""
     changes: int = 0
+
+    @property
+    def total(self) -> int:
+        return len(self.places) // _PLACE
+
+    def rank(self, wallet: str) -> int | None:
+        """From 1; None for a wallet that has realized nothing in the period."""
+        key, places = bytes.fromhex(wallet[2:]), self.places
+        low, high = 0, self.total
+        while low < high:
+            middle = (low + high) // 2
+            if places[middle * _PLACE : middle * _PLACE + _ADDRESS] < key:
+                low = middle + 1
+            else:
+                high = middle
+        at = low * _PLACE
+        if places[at : at + _ADDRESS] != key:
+            return None
+        return int.from_bytes(places[at + _ADDRESS : at + _PLACE])
 
 
 def week_of(moment: datetime) -> str:
@@ -97,68 +102,28 @@ async def record(connection: Connection, gains: Mapping[str, int], at: datetime)
 
 
 async def top(connection: Connection, period: str, limit: int, before: Board | None = None) -> Board:
-    """The first `limit` entries, how many there are, and fences to count ranks from. `before`: the board as it was read
-    last; the fences, for which every row is read, are its own as long as nothing was recorded since."""
-    cursor = await connection.execute("SELECT changes FROM cup_board WHERE period = %s", (period,))
-    row = await cursor.fetchone()
-    changes = int(row[0]) if row else 0
-    cursor = await connection.execute(
-        "SELECT s.wallet, -s.debit_cents, EXISTS (SELECT FROM cup_enrolment e WHERE e.wallet = s.wallet) "
-        "FROM cup_score s WHERE s.period = %s ORDER BY s.debit_cents, s.reached_at, s.wallet LIMIT %s",
-        (period, limit),
-    )
-    entries = tuple(BoardRow(*row) for row in await cursor.fetchall())
-    if before is not None and before.changes == changes:
-        return replace(before, entries=entries)
-    cursor = await connection.execute(
-        "SELECT debit_cents, reached_at, wallet, n FROM (SELECT debit_cents, reached_at, wallet, "
-        "row_number() OVER (ORDER BY debit_cents, reached_at, wallet) AS n FROM cup_score WHERE period = %s) AS b "
-        "WHERE n %% %s = 0",
-        (period, FENCE_EVERY),
-    )
-    fences = tuple(Fence((debit, at, wallet), n) for debit, at, wallet, n in await cursor.fetchall())
-    last = fences[-1] if fences else _TOP
-    (after,) = await _count(connection, period, [(last.place, _END)])
-    return Board(entries, last.rank + after, fences, changes)
-
-
-async def ranks(connection: Connection, period: str, wallets: Sequence[str], board: Board) -> dict[str, int]:
-    """From 1, by wallet; a wallet that has realized nothing in the period has none. Counted from the fence before it,
-    so a rank is as fresh as `board`, give or take what moved across that fence since."""
-    cursor = await connection.execute(
-        "SELECT debit_cents, reached_at, wallet FROM cup_score WHERE period = %s AND wallet = ANY(%s)",
-        (period, list(wallets)),
-    )
-    by_wallet: dict[str, int] = {}
-    places: list[Place] = []
-    fences: list[Fence] = []
-    for place in await cursor.fetchall():
-        before = bisect_right(board.fences, place, key=lambda fence: fence.place)
-        fence = board.fences[before - 1] if before else _TOP
-        if fence.place == place:
-            by_wallet[place[2]] = fence.rank
-        else:
-            places.append(place)
-            fences.append(fence)
-    between = await _count(
-        connection, period, [(fence.place, place) for fence, place in zip(fences, places, strict=True)]
-    )
-    for fence, place, count in zip(fences, places, between, strict=True):
-        by_wallet[place[2]] = fence.rank + 1 + count
-    return by_wallet
-
-
-async def _count(connection: Connection, period: str, between: Sequence[tuple[Place, Place]]) -> list[int]:
-    """How many rows lie strictly between two places of a board, for each two."""
-    if not between:
-        return []
-    columns = [list(column) for column in zip(*(after + before for after, before in between), strict=True)]
-    cursor = await connection.execute(
-        "SELECT (SELECT count(*) FROM cup_score s WHERE s.period = %s"
-        " AND (s.debit_cents, s.reached_at, s.wallet) > (u.debit, u.at, u.wallet)"
-        " AND (s.debit_cents, s.reached_at, s.wallet) < (u.end_debit, u.end_at, u.end_wallet)) "
-        "FROM unnest(%s::bigint[], %s::timestamptz[], %s::text[], %s::bigint[], %s::timestamptz[], %s::text[])"
-        " WITH ORDINALITY AS u(debit, at, wallet, end_debit, end_at, end_wallet, n) ORDER BY u.n",
-        (period, *columns),
-    )
-    return [count for (count,) in await cursor.fetchall()]
+    """The board with its first `limit` entries, all of one moment. `before`: as it was read last; its places, for which
+    every row is read, still hold when nothing was recorded since."""
+    async with connection.transaction():
+        await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        cursor = await connection.execute("SELECT changes FROM cup_board WHERE period = %s", (period,))
+        row = await cursor.fetchone()
+        changes = int(row[0]) if row else 0
+        cursor = await connection.execute(
+            "SELECT s.wallet, -s.debit_cents, EXISTS (SELECT FROM cup_enrolment e WHERE e.wallet = s.wallet) "
+            "FROM cup_score s WHERE s.period = %s ORDER BY s.debit_cents, s.reached_at, s.wallet LIMIT %s",
+            (period, limit),
+        )
+        entries = tuple(BoardRow(*row) for row in await cursor.fetchall())
+        if before is not None and before.changes == changes:
+            return replace(before, entries=entries)
+        cursor = await connection.execute(
+            "SELECT string_agg(address || int4send(rank), '' ORDER BY address) FROM (SELECT "
+            "decode(substr(wallet, 3), 'hex') AS address, "
+            "row_number() OVER (ORDER BY debit_cents, reached_at, wallet)::int AS rank "
+            "FROM cup_score WHERE period = %s) AS ranked",
+            (period,),
+            binary=True,
+        )
+        row = await cursor.fetchone()
+    return Board(entries, bytes(row[0]) if row and row[0] else b"", changes)

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 import pytest
 
 from core.cup import board
-from core.cup.board import ALL_TIME, FENCE_EVERY
+from core.cup.board import ALL_TIME
 from core.db.engine import connect
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
-MANY = 2 * FENCE_EVERY + 1
+MANY = 1_000
 
 
 def _wallet(number: int) -> str:
@@ -23,16 +23,15 @@ async def test_ranks_follow_what_is_recorded_between_two_reads(database_url: str
     async with await connect(database_url, autocommit=True) as connection:
         await board.record(connection, {_wallet(n): 1_000 - n for n in range(MANY)}, NOW)
         first = await board.top(connection, ALL_TIME, 5)
-        assert (first.total, len(first.fences)) == (MANY, MANY // FENCE_EVERY)
+        assert [first.rank(_wallet(n)) for n in range(MANY + 1)] == [*range(1, MANY + 1), None]
+        assert first.total == MANY
         still = await board.top(connection, ALL_TIME, 5, first)
-        assert still.fences is first.fences  # no row was read for them
-        last = _wallet(MANY - 1)
-        assert await board.ranks(connection, ALL_TIME, [last], still) == {last: MANY}
+        assert still.places is first.places  # no row was read for them
 
-        await board.record(connection, {last: 5_000, _wallet(MANY): 1}, NOW)
+        last = _wallet(MANY - 1)
+        await board.record(connection, {last: 5_000, _wallet(MANY): -1}, NOW)
         after = await board.top(connection, ALL_TIME, 5, still)
         assert (after.entries[0].wallet, after.total) == (last, MANY + 1)
-        ranks = await board.ranks(connection, ALL_TIME, [last, _wallet(0), _wallet(MANY)], after)
-        assert ranks == {last: 1, _wallet(0): 2, _wallet(MANY): MANY + 1}
+        assert [after.rank(each) for each in (last, _wallet(0), _wallet(MANY))] == [1, 2, MANY + 1]
         other = await board.top(connection, "2020-W01", 5, await board.top(connection, "2020-W01", 5))
-        assert (other.entries, other.total, other.fences) == ((), 0, ())
+        assert (other.entries, other.total, other.rank(last)) == ((), 0, None)
