@@ -85,7 +85,8 @@ def _steps(base: str) -> list[dict[str, Any]]:
             "text": "What a stake would get. A price moves with the pool, and the quote has that in it. Winners split "
             "the pool by shares if it has a pUSDC for each; else every winner has back what the trade cost, and what "
             "the losers paid is split by what the shares promised beyond that. So a right trade never gets less than "
-            "it cost. If nobody holds the side that wins, or nobody holds another one, all trades are given back.",
+            "it cost. If nobody holds the side that wins, or nobody holds another one, all trades are given back. "
+            "All of that happens by itself, once the listed market's result is final.",
             "request": {"method": "GET", "url": f"{base}/markets/SLUG/quote?side=yes&sizePaper=25"},
         },
         {

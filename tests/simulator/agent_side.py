@@ -25,6 +25,8 @@ BEGAN_WITH = 10_000 * USD
 class AgentSide(Side):
     """One world's bettors of the agent API, and how it is judged."""
 
+    ends_within = 120  # seconds of calm
+
     def __init__(self, world: Story, deployments: Path, database_url: str) -> None:
         self.world = world
         self.truth = Truth(world.chain, load_deployment(deployments / "base.json"))
@@ -74,7 +76,7 @@ class AgentSide(Side):
         world.storm()
         await world.until(SETTLES_AFTER + 20)
         world.calm()
-        await self.the_end(120)
+        await self.the_end(self.ends_within)
 
     def is_over(self) -> bool:
         (found,) = self.world.database.ask(

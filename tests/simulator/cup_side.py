@@ -15,6 +15,8 @@ from tests.simulator.stories import Story
 class CupSide(AgentSide):
     """One world's players of the cup, and how it is judged. The story is the agent side's, which it follows."""
 
+    ends_within = 240  # a result pays when it is final: to anvil that is 64 blocks later
+
     def __init__(self, world: Story, deployments: Path, database_url: str) -> None:
         super().__init__(world, deployments, database_url)
         players = [wallet(f"simulated player {n}") for n in range(6)]

@@ -146,9 +146,9 @@ PLANTED: dict[str, Fault] = {
     "forget": Fault(
         "what a fork undid is not sent again",
         frozenset({LOST, PAID}),
-        1,
+        3,
         _forget_what_a_fork_undid,
-        weather="roughness=0,fork_rate=0.3,kill_every=,pace=3",
+        weather="roughness=0,fork_rate=0.15,kill_every=,pace=0.5",
     ),
     "refuse": Fault(
         "a trade on its way is refused",
@@ -162,11 +162,11 @@ PLANTED: dict[str, Fault] = {
     "fee": Fault("a stake's fee is stored a unit too high", frozenset({AUDIT}), 25, _a_fee_too_high),
     "stock-forget": Fault(
         "what a fork undid is not sent again",
-        frozenset({LOST, TRUE}),
-        1,
+        frozenset({LOST, TRUE, PAID}),
+        2,
         _forget_what_a_fork_undid,
         "stock",
-        "roughness=0,fork_rate=0.1,kill_every=,pace=6",
+        "roughness=0,fork_rate=0.15,kill_every=,pace=3",
     ),
     "stock-skip": Fault("the first of those to be paid is left out", frozenset({PAID}), 1, _skip_a_delivery, "stock"),
     "stock-refuse": Fault(

@@ -16,7 +16,7 @@ from tests.simulator.sides import SIDES
 ROOT = Path(__file__).resolve().parents[2]
 LONG = os.environ.get("VPM_TEST_LONG") == "1"
 SEEDS = int(os.environ.get("VPM_TEST_SEEDS", "200")) if LONG else 1
-SHORT = {"agent": "235", "stock": "109"}  # of an ordinary run: short worlds, with bets, deaths and forks
+SHORT = {"agent": "235", "cup": "17", "stock": "109"}  # of an ordinary run: short worlds, with bets, deaths and forks
 
 
 def _simulator(surface: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

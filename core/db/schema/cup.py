@@ -204,6 +204,7 @@ cup_score = Table(
     Column("debit_cents", BigInteger, nullable=False),
     Column("reached_at", UtcDateTime, nullable=False),
     CheckConstraint("period ~ '^(all|[0-9]{4}-W[0-9]{2})$'", name="period_is_known"),
+    CheckConstraint("wallet ~ '^0x[0-9a-f]{40}$'", name="wallet_is_an_address"),
     Index("ix_cup_score_board", "period", "debit_cents", "reached_at", "wallet"),
 )
 

@@ -485,7 +485,8 @@ CREATE TABLE cup_score (
     debit_cents BIGINT NOT NULL,
     reached_at TIMESTAMP WITH TIME ZONE NOT NULL,
     CONSTRAINT pk_cup_score PRIMARY KEY (period, wallet),
-    CONSTRAINT ck_cup_score_period_is_known CHECK (period ~ '^(all|[0-9]{4}-W[0-9]{2})$')
+    CONSTRAINT ck_cup_score_period_is_known CHECK (period ~ '^(all|[0-9]{4}-W[0-9]{2})$'),
+    CONSTRAINT ck_cup_score_wallet_is_an_address CHECK (wallet ~ '^0x[0-9a-f]{40}$')
 );
 CREATE INDEX ix_cup_score_board ON cup_score (period, debit_cents, reached_at, wallet);
 
