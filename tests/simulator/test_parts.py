@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import subprocess
 import sys
@@ -32,6 +33,18 @@ def test_most_of_an_hour_passes_at_once(loop: VirtualLoop) -> None:
     loop.run_until_complete(asyncio.sleep(3500))
     assert loop.clock.elapsed == pytest.approx(3500, abs=0.01)
     assert REAL_MONOTONIC() - began < 5
+
+
+def test_who_waits_for_less_than_the_clock_shows_does_not_wait_for_ever(loop: VirtualLoop) -> None:
+    async def wait() -> None:
+        until = loop.time() + 1e-12
+        while loop.time() < until:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.Event().wait(), until - loop.time())
+
+    began = loop.clock.elapsed_us
+    loop.run_until_complete(wait())
+    assert loop.clock.elapsed_us == began + 1
 
 
 _CLOCKS = """
