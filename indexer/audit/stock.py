@@ -220,6 +220,5 @@ def _sent(scene: Scene, row: Any, settled: Any) -> None:
     if not isinstance(settled, tuple):
         return  # it was counted above
     _, fee, net, refund, _, _ = settled
-    due = (net, fee) if row.claimed else (0, 0)
-    due += (refund if row.refunded else 0,)
+    due = (net if row.claimed else 0, fee if row.claimed else 0, refund if row.refunded else 0)
     scene.comparison.value("position", row.position_id, "sent", (row.payout, row.fee, row.refund), due)

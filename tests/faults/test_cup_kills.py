@@ -44,6 +44,7 @@ MAX_PAUSE_BETWEEN_KILLS = 6.0
 MOST_EXTRA_SECONDS = 60.0
 ROUND_SECONDS = 8.0
 """Betting is cut short, so that rounds end while clients bet on them."""
+FINAL_BLOCKS = 100  # more than Base may take back on a local chain
 TARGET = 100_000_000 * 10**8
 MARKETS = [f"paper-{number}" for number in range(5)]
 
@@ -178,6 +179,8 @@ class Crowd:
         while not await asyncio.to_thread(self.service.chain.resolved, market):
             with contextlib.suppress(ValueError, Reverted):  # a block of its own came in between, or the keeper did
                 await asyncio.to_thread(self.service.chain.settle, market, TARGET)
+        # What the cup pays it never takes back: it waits until the result is final.
+        await asyncio.to_thread(self.service.chain.mine, FINAL_BLOCKS)
 
     # ------------------------------------------------------------ the database
 
