@@ -192,6 +192,13 @@ async def test_a_bound_payment_can_be_settled_by_anybody(
     assert paid["receipt"]["txHash"] == sent
     assert paid["receipt"]["tradeId"] == offer["extra"]["intentNonce"]
     assert on_chain(service, DEV[2].address, body["idemKey"]) != 0
+    # Whoever comes next is offered nothing before the relayer's lanes work again.
+    for _ in range(600):
+        _, health = await buyer.get("/health")
+        if health["health"]["ok"]:
+            break
+        await asyncio.sleep(0.1)
+    assert health["health"]["ok"], health
 
 
 @pytest.mark.proves(
