@@ -86,11 +86,12 @@ def install(clock: VirtualClock) -> None:
         def utcnow(cls) -> Any:
             return datetime.fromtimestamp(clock.now, UTC).replace(tzinfo=None)
 
-    virtual: dict[str, Callable[[], float]] = {
+    virtual: dict[str, Callable[..., float]] = {
         "time": lambda: clock.now,
         "time_ns": lambda: round(clock.now * 1e9),
         "monotonic": lambda: clock.monotonic,
         "perf_counter": lambda: clock.monotonic,
+        "clock_gettime": lambda _which: clock.monotonic,
     }
     real = {getattr(time, name): told for name, told in virtual.items()}
     for function in that_keep_a_clock():

@@ -33,7 +33,6 @@ class CupJudge(Judge[Truth, PaperBet]):
     def __init__(self, truth: Truth, crowd: CupCrowd, database_url: str) -> None:
         super().__init__(truth, crowd, database_url, CLAIM_CENTS)
         self._players = crowd
-
         self._rows: Rows = {}
         self._balances: dict[str, dict[int, int]] = {}
 
@@ -97,7 +96,7 @@ class CupJudge(Judge[Truth, PaperBet]):
     def _seen(self) -> None:
         for balance in self._players.balances:
             self.judgement.counts["balances judged"] += 1
-            if balance.cents not in {0, *self._balances.get(wallet_account(balance.wallet), {}).values()}:
+            if balance.cents not in self._balances.get(wallet_account(balance.wallet), {}).values():
                 self.judgement.against(TRUE, f"{balance} was seen, and it never had that")
         rounds = {row["round_no"]: row for row in self._rows["round"]}
         for number, commitment in self._players.commitments:

@@ -66,6 +66,7 @@ clock.advance(5)
 assert default() == time.time() == clock.now, default()
 assert keyword() == time.monotonic() == clock.monotonic, keyword()
 assert Made().at == clock.monotonic, Made()
+assert time.clock_gettime(time.CLOCK_MONOTONIC) == clock.monotonic
 """
 
 
@@ -194,3 +195,5 @@ def test_what_is_said_of_the_weather_takes_the_place_of_what_is_drawn() -> None:
     assert (said.roughness, said.break_rate) == (drawn.roughness, drawn.break_rate)
     with pytest.raises(ValueError, match="rain is nothing of a weather's"):
         drawn.but("rain=1")
+    with pytest.raises(ValueError, match="could not convert"):
+        drawn.but("fork_rate=")  # none of it is 0

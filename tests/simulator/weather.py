@@ -46,6 +46,6 @@ class Weather:
 
 
 def _as_said(name: str, value: str) -> Any:
-    if not value:
+    if not value and name in ("kill_every", "spare"):
         return None
     return value if name == "spare" else int(value) if name == "kill_every" else float(value)
