@@ -61,6 +61,13 @@ async def answered(
         await asyncio.sleep(2)
 
 
+async def not_shown(buyer: Buyer, market: str) -> None:
+    deadline = time.monotonic() + SECONDS
+    while (await buyer.get(f"/markets/{market}"))[0].status != 404:
+        assert time.monotonic() < deadline, "the listing was not undone"
+        await asyncio.sleep(0.1)
+
+
 async def test_a_bet_undone_with_its_market_is_over_and_nobody_was_charged(buyer: Buyer, service: AgentService) -> None:
     played, payer = service.chain, DEV[3]
     began, had = played.block, balance(service, payer.address)
@@ -74,10 +81,7 @@ async def test_a_bet_undone_with_its_market_is_over_and_nobody_was_charged(buyer
 
     played.ask("anvil_rollback", played.block - began)
     played.mine(4)
-    deadline = time.monotonic() + SECONDS
-    while (await buyer.get(f"/markets/{market}"))[0].status != 404:
-        assert time.monotonic() < deadline, "the listing was not undone"
-        await asyncio.sleep(0.1)
+    await not_shown(buyer, market)
 
     # Another fork may bring it back: the payer is neither told that it is over nor that there never was such a market.
     response, said = await buyer.post(body, headers=paid)
@@ -87,6 +91,7 @@ async def test_a_bet_undone_with_its_market_is_over_and_nobody_was_charged(buyer
     assert (response.status, said["error"]) == (409, "idem_conflict"), said
 
     # The bet is refused in the new blocks, and these become final.
+    deadline = time.monotonic() + SECONDS
     while not _refused(service):
         played.mine()
         assert time.monotonic() < deadline, "the bet was not refused"
@@ -108,6 +113,34 @@ async def test_a_bet_undone_with_its_market_is_over_and_nobody_was_charged(buyer
     assert (response.status, said["error"]) == (404, "market_not_found")
     response, said = await buyer.post({**body, "simulate": True})
     assert (response.status, said["error"]) == (404, "market_not_found")
+
+
+async def test_a_payment_for_a_market_that_a_fork_undid_just_before_is_not_sent_and_says_so(
+    buyer: Buyer, service: AgentService
+) -> None:
+    """The payer saw the market and signed; nothing of it was ever taken in, so the answer is for good."""
+    played, payer = service.chain, DEV[5]
+    began, had = played.block, balance(service, payer.address)
+    closes_at = played.now + 1200
+    market = played.list("gone", closes_at=closes_at)
+    await buyer.shows(market)
+    body = bet(market, payer)
+    offer = (await buyer.challenged(body))["accepts"][0]
+    paid = header(sign(offer, payer, now=max(played.now, int(time.time()))))
+    played.ask("anvil_rollback", played.block - began)
+    played.mine(4)
+    await not_shown(buyer, market)
+
+    response, said = await buyer.post(body, headers=paid)
+    assert (response.status, said["error"], said["retriable"]) == (404, "market_not_found", False), said
+    assert "final" not in said
+    assert "was not sent" in said["hint"], said
+
+    assert played.list("gone", closes_at=closes_at) == market
+    await buyer.shows(market)
+    response, unpaid = await buyer.post(body)  # it is back, and nothing stands under the key
+    assert response.status == 402, unpaid
+    assert balance(service, payer.address) == had
 
 
 async def test_a_refusal_by_a_block_that_may_be_undone_is_not_called_final(buyer: Buyer, service: AgentService) -> None:

@@ -42,6 +42,18 @@ def unavailable(why: str, kit: dict[str, Any] | None = None) -> Problem:
     return problem("platform_paused", f"Settlement is unavailable: {why}.", retry_after=5, escapeKit=kit)
 
 
+def no_market(name: str, *, paid: bool) -> Problem:
+    """`paid`: a payment came with the request, and nothing was ever taken in under its key."""
+    said = f"There is no market {name!r}."
+    if not paid:
+        return problem("market_not_found", said)
+    return problem(
+        "market_not_found",
+        f"{said} If it was listed a moment ago, a reorganization of the chain has undone that.",
+        hint="Your payment was not sent, and by itself it never will be: bet on another market.",
+    )
+
+
 def conflict(idem_key: str) -> Problem:
     return problem("idem_conflict", f"The idemKey {idem_key!r} was used for a different trade.")
 

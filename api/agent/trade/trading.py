@@ -116,7 +116,7 @@ class TradeDesk:
         if market is None:
             if not trade.simulate:
                 await self._settling.undone(self._client, contracts, trade, key_hash)
-            raise problem("market_not_found", f"There is no market {trade.market_id!r}.")
+            raise trade_refusals.no_market(trade.market_id, paid=payment is not None)
         past = await self._settling.before(trade, market, key_hash)
         if isinstance(past, web.Response):
             return past
