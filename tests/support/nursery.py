@@ -47,8 +47,22 @@ IMPORTS = {
     "relayer": ("relayer.service",),
     "tests.evals.scripted": ("tests.evals.scripted",),
     "tests.faults.cup_victim": ("tests.faults.cup_victim",),
-    # Not ape itself, which looks for its folders while it is imported: what takes it two seconds.
-    "tests.support.ape": ("pandas", "web3", "ethpm_types", "eth_account"),
+    # Not ape itself, which looks for its folders while it is imported: what takes it two seconds, and its provider of
+    # test chains, which any provider's first use imports, another.
+    "tests.support.ape": (
+        "eip712",
+        "eth.chains.base",
+        "eth_account",
+        "eth_tester",
+        "ethpm_types",
+        "evm_trace",
+        "pandas",
+        "pydantic_settings",
+        "rich.console",
+        "solcx",
+        "tqdm",
+        "web3",
+    ),
 }
 """What each program imports; a `__main__` that runs only when it is the program may stand here itself."""
 GROUP = "VPM_TEST_GROUP"
