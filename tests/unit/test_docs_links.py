@@ -49,3 +49,11 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_commands_exist(page: Path) -> None:
     unknown = set(COMMAND.findall(page.read_text())) - COMMANDS.keys()
     assert not unknown
+
+
+def test_every_decision_has_a_number_of_its_own() -> None:
+    records = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
+    numbers = [int(record.name[:4]) for record in records]
+    assert numbers == list(range(1, len(records) + 1))
+    for number, record in zip(numbers, records, strict=True):
+        assert record.read_text().startswith(f"# {number}. "), record.name
