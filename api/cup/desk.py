@@ -29,7 +29,7 @@ from core.batches import Batches
 from core.config import Settings
 from core.cup import betting, board, books, enrolment, ledger, messages, outlook, rounds, trading, wallets
 from core.cup.amounts import number_of
-from core.cup.ledger import Connection, wallet_account
+from core.cup.ledger import Connection, one_moment, wallet_account
 from core.cup.refusal import Refusal
 from core.cup.trading import Order, PaperReceipt
 from core.db.engine import Pool
@@ -158,7 +158,7 @@ class Desk:
         return body
 
     async def round(self, request: requests.RoundQuery, _caller: str) -> Json:
-        async with self.connection() as connection:
+        async with self.connection() as connection, one_moment(connection):
             live = await _live(connection)
             crowd = await betting.crowd(connection, live.round_no)
             history = await rounds.settled(connection, HISTORY)
@@ -280,7 +280,7 @@ class Desk:
         }
 
     async def _simulated_bet(self, request: requests.BetRequest) -> Json:
-        async with self.connection() as connection:
+        async with self.connection() as connection, one_moment(connection):
             live = await _live(connection)
             if not live.takes_bets(now_utc()) or request.round_no not in (None, live.round_no):
                 raise betting.round_closed(request.round_no or live.round_no, live)

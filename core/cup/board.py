@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import Final
 
-from core.cup.ledger import Connection
+from core.cup.ledger import Connection, one_moment
 
 ALL_TIME: Final = "all"
 _WEEK: Final = re.compile(r"([0-9]{4})-W([0-9]{2})")
@@ -104,8 +104,7 @@ async def record(connection: Connection, gains: Mapping[str, int], at: datetime)
 async def top(connection: Connection, period: str, limit: int, before: Board | None = None) -> Board:
     """The board with its first `limit` entries, all of one moment. `before`: as it was read last; its places, for which
     every row is read, still hold when nothing was recorded since."""
-    async with connection.transaction():
-        await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    async with one_moment(connection):
         cursor = await connection.execute("SELECT changes FROM cup_board WHERE period = %s", (period,))
         row = await cursor.fetchone()
         changes = int(row[0]) if row else 0

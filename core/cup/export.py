@@ -21,7 +21,7 @@ import orjson
 from psycopg.rows import dict_row
 
 from core.config import Settings, load
-from core.cup.ledger import Connection
+from core.cup.ledger import Connection, one_moment
 from core.db.engine import connect
 from core.db.types import hex_of
 from core.errors import VpmError
@@ -75,8 +75,7 @@ _PARTS: tuple[tuple[str, str], ...] = (
 async def lines(connection: Connection) -> AsyncGenerator[bytes]:
     """The file in pieces of whole lines. `connection` is in autocommit and used by nobody else meanwhile."""
     count = 1
-    async with connection.transaction():
-        await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    async with one_moment(connection):
         yield _line("export", {"format": FORMAT, "at": datetime.now(UTC)})
         for kind, query in _PARTS:
             async with connection.cursor(name=f"cup_{kind}", row_factory=dict_row) as cursor:

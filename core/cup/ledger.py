@@ -7,7 +7,8 @@ functions here work inside the caller's transaction.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
@@ -15,6 +16,14 @@ from psycopg.rows import TupleRow
 Connection = AsyncConnection[TupleRow]
 
 MINT = "mint"
+
+
+@asynccontextmanager
+async def one_moment(connection: Connection) -> AsyncIterator[None]:
+    """All that is read inside is of one moment."""
+    async with connection.transaction():
+        await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        yield
 
 
 def wallet_account(wallet: str) -> str:

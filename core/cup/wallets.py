@@ -7,7 +7,7 @@ from datetime import datetime
 
 from core.cup.amounts import CLAIM_CENTS
 from core.cup.books import paper_book
-from core.cup.ledger import MINT, Connection, balance, open_account, post, wallet_account
+from core.cup.ledger import MINT, Connection, balance, one_moment, open_account, post, wallet_account
 
 POSITIONS_SHOWN = 1000
 
@@ -64,8 +64,7 @@ async def claim(connection: Connection, wallet: str) -> ClaimTerms:
 
 async def summary(connection: Connection, wallet: str) -> Summary:
     """All of one moment; zeros for a wallet that never claimed."""
-    async with connection.transaction():
-        await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    async with one_moment(connection):
         balance_cents = await balance(connection, wallet_account(wallet))
         cursor = await connection.execute(
             "SELECT -debit_cents FROM cup_score WHERE period = 'all' AND wallet = %s", (wallet,)

@@ -17,6 +17,7 @@ from core.chain import ChainClient, ChainProvider
 from core.contracts.statuses import MarketKind
 from core.cup import rounds, settling, wheel
 from core.cup.export import lines
+from core.cup.ledger import Connection
 from core.cup.verify import main as verify_main
 from core.cup.verify import verify
 from core.db.engine import connect
@@ -234,6 +235,26 @@ async def test_a_bet_that_waited_past_the_close_is_refused(cup: Cup) -> None:
         answer = await waiting
     assert (answer.status, answer.body.get("error")) == (409, "round_closed"), answer.body
     assert await cup.balance(signer) == 10_000
+    await cup.finish_round(live.round_no)
+
+
+async def test_all_that_is_told_of_a_round_is_of_one_moment(cup: Cup, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bet that is placed while an answer is read is in none of its parts."""
+    signer, live = await cup.claimed(), await cup.open_round()
+    read_history = rounds.settled
+
+    async def after_a_bet(connection: Connection, limit: int) -> list[rounds.RouletteRound]:
+        placed = await cup.post("/roulette/bet", signer.bet(live.round_no, "half:low", 100_00))
+        assert placed.status == 200, placed.body
+        return await read_history(connection, limit)
+
+    monkeypatch.setattr(rounds, "settled", after_a_bet)
+    view = (await cup.get("/roulette", wallet=signer.address)).body
+    assert (view["bettors"], view["stakedPaper"], view["bets"]) == (0, 0, [])
+    monkeypatch.undo()
+    view = (await cup.get("/roulette", wallet=signer.address)).body
+    assert (view["bettors"], view["stakedPaper"], len(view["bets"])) == (1, 100, 1)
+    await cup.close_round(live.round_no)
     await cup.finish_round(live.round_no)
 
 
