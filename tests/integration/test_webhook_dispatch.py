@@ -89,9 +89,9 @@ async def test_tls_is_verified(tmp_path: Path) -> None:
     answer = hostile.answering("HTTP/1.1 200 OK")
     async with hostile.endpoint(answer, hostile.server_tls(ours)) as url:
         assert (await _sender().send(url, "evt_1", b"{}", "s")).outcome == "tls"  # signed by itself
-        assert (await _sender(tls=trusting).send(url, "evt_1", b"{}", "s")).outcome == "ok"
+        assert (await _sender(trusts=trusting).send(url, "evt_1", b"{}", "s")).outcome == "ok"
     async with hostile.endpoint(answer, hostile.server_tls(wrong)) as url:
-        assert (await _sender(tls=trusting).send(url, "evt_1", b"{}", "s")).outcome == "tls"  # for somebody else
+        assert (await _sender(trusts=trusting).send(url, "evt_1", b"{}", "s")).outcome == "tls"  # for somebody else
     async with hostile.endpoint(hostile.garbage) as url:
         plain = url.replace("http:", "https:")
         assert (await _sender().send(plain, "evt_1", b"{}", "s")).outcome == "tls"

@@ -10,6 +10,7 @@ import ssl
 import time
 from collections import Counter
 from dataclasses import dataclass
+from typing import Literal
 
 import aiohttp
 from eth_account import Account
@@ -67,13 +68,15 @@ class DeliverySigner:
 
 
 class WebhookSender:
-    """The sender of deliveries to any number of endpoints, a few at once to each address. `tls` is the default context
-    but in tests."""
+    """The sender of deliveries to any number of endpoints, a few at once to each address. `trusts`: whose certificates
+    count; unless tests say so those that the machine trusts, by the context that aiohttp has made already."""
 
-    def __init__(self, signer: DeliverySigner, *, allow_private: bool, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, signer: DeliverySigner, *, allow_private: bool, trusts: ssl.SSLContext | Literal[True] = True
+    ) -> None:
         self._signer = signer
         self._allow_private = allow_private
-        self._tls = tls or ssl.create_default_context()
+        self._trusts = trusts
         self._busy: Counter[str] = Counter()
 
     async def send(
@@ -117,7 +120,7 @@ class WebhookSender:
                 del self._busy[where]
 
     async def _post(self, url: URL, resolver: Pinned, headers: dict[str, str], body: bytes, read_answer: bool) -> Sent:
-        connector = aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False, force_close=True, ssl=self._tls)
+        connector = aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False, force_close=True, ssl=self._trusts)
         async with (
             aiohttp.ClientSession(
                 connector=connector,
