@@ -191,7 +191,7 @@ PLANTED: dict[str, Fault] = {
     "cup-early": Fault(
         "a trade is acknowledged before it is stored",
         frozenset({LOST, TRUE}),
-        4,
+        6,
         _acknowledge_before_it_is_stored,
         "cup",
         "break_rate=0.3,kill_every=3000,pace=0.5",
