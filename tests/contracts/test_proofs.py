@@ -50,7 +50,7 @@ def test_the_rounding_the_page_tells_is_what_the_search_finds() -> None:
     assert f"{found.residue} units, {float(found.residue_of_bound):.2f} of the bound" in page
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(3600)  # the provers take only what the other tests leave
 def test_the_quick_ones_are_proved() -> None:
     prepare()
     quick = [replace(theorem, seconds=PATIENCE * theorem.seconds) for theorem in THEOREMS if theorem.quick]

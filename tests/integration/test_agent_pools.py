@@ -54,7 +54,7 @@ def test_two_hours_of_swaps_are_in_every_pools_history(chain: tuple[LocalNode, A
         means = [
             (after - before) / (a - b) for before, after, a, b in zip(ticks, ticks[1:], ago, ago[1:], strict=False)
         ]
-        assert len({round(mean) for mean in means}) == 3  # it moved
+        assert len(set(means)) == 3  # it moved
         assert all(abs(mean - tick) < 3_000 for mean in means)
 
 
