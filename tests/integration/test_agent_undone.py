@@ -61,6 +61,16 @@ async def answered(
         await asyncio.sleep(2)
 
 
+async def ready(
+    buyer: Buyer, service: AgentService, market: str, payer: wallets.Wallet
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """A bet on a market that the service shows, and the header that pays for it."""
+    await buyer.shows(market)
+    body = bet(market, payer)
+    offer = (await buyer.challenged(body))["accepts"][0]
+    return body, header(sign(offer, payer, now=max(service.chain.now, int(time.time()))))
+
+
 async def not_shown(buyer: Buyer, market: str) -> None:
     deadline = time.monotonic() + SECONDS
     while (await buyer.get(f"/markets/{market}"))[0].status != 404:
@@ -72,10 +82,7 @@ async def test_a_bet_undone_with_its_market_is_over_and_nobody_was_charged(buyer
     played, payer = service.chain, DEV[3]
     began, had = played.block, balance(service, payer.address)
     market = played.list("undone")
-    await buyer.shows(market)
-    body = bet(market, payer)
-    offer = (await buyer.challenged(body))["accepts"][0]
-    paid = header(sign(offer, payer, now=max(played.now, int(time.time()))))
+    body, paid = await ready(buyer, service, market, payer)
     response, taken = await buyer.post(body, headers=paid)
     assert response.status == 200, taken
 
@@ -123,10 +130,7 @@ async def test_a_payment_for_a_market_that_a_fork_undid_just_before_is_not_sent_
     began, had = played.block, balance(service, payer.address)
     closes_at = played.now + 1200
     market = played.list("gone", closes_at=closes_at)
-    await buyer.shows(market)
-    body = bet(market, payer)
-    offer = (await buyer.challenged(body))["accepts"][0]
-    paid = header(sign(offer, payer, now=max(played.now, int(time.time()))))
+    body, paid = await ready(buyer, service, market, payer)
     played.ask("anvil_rollback", played.block - began)
     played.mine(4)
     await not_shown(buyer, market)
@@ -134,7 +138,7 @@ async def test_a_payment_for_a_market_that_a_fork_undid_just_before_is_not_sent_
     response, said = await buyer.post(body, headers=paid)
     assert (response.status, said["error"], said["retriable"]) == (404, "market_not_found", False), said
     assert "final" not in said
-    assert "was not sent" in said["hint"], said
+    assert "did not send your payment" in said["hint"], said
 
     assert played.list("gone", closes_at=closes_at) == market
     await buyer.shows(market)
@@ -143,15 +147,25 @@ async def test_a_payment_for_a_market_that_a_fork_undid_just_before_is_not_sent_
     assert balance(service, payer.address) == had
 
 
+async def test_a_payment_that_was_brought_for_a_bet_is_not_called_unsent_for_want_of_another_market(
+    buyer: Buyer, service: AgentService
+) -> None:
+    """It is sent, and whoever was told that it never will be would pay a second time."""
+    body, paid = await ready(buyer, service, service.chain.list("there"), DEV[6])
+    response, taken = await buyer.post(body, headers=paid)
+    assert response.status == 200, taken
+    for elsewhere in ({**body, "marketId": "nowhere"}, {**body, "marketId": "nowhere", "idemKey": "another key"}):
+        response, said = await buyer.post(elsewhere, headers=paid)
+        assert (response.status, said["error"]) == (422, "payment_invalid"), said
+        assert "Send that trade's request again" in said["hint"], said
+
+
 async def test_a_refusal_by_a_block_that_may_be_undone_is_not_called_final(buyer: Buyer, service: AgentService) -> None:
     """The bet is signed: should the chain replace the block by one before the deadline, it would be taken."""
     played, payer = service.chain, DEV[4]
     closes_at = played.now + 600
     market = played.list("closing", closes_at=closes_at)
-    await buyer.shows(market)
-    body = bet(market, payer)
-    offer = (await buyer.challenged(body))["accepts"][0]
-    paid = header(sign(offer, payer, now=max(played.now, int(time.time()))))
+    body, paid = await ready(buyer, service, market, payer)
     deadline = time.monotonic() + SECONDS
     played.ask("evm_setAutomine", False)
     try:

@@ -43,14 +43,14 @@ def unavailable(why: str, kit: dict[str, Any] | None = None) -> Problem:
 
 
 def no_market(name: str, *, paid: bool) -> Problem:
-    """`paid`: a payment came with the request, and nothing was ever taken in under its key."""
+    """`paid`: a payment came with the request, and was never brought for any bet before."""
     said = f"There is no market {name!r}."
     if not paid:
         return problem("market_not_found", said)
     return problem(
         "market_not_found",
         f"{said} If it was listed a moment ago, a reorganization of the chain has undone that.",
-        hint="Your payment was not sent, and by itself it never will be: bet on another market.",
+        hint="We did not send your payment, and keep nothing of it: bet on another market.",
     )
 
 

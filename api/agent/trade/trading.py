@@ -116,7 +116,7 @@ class TradeDesk:
         if market is None:
             if not trade.simulate:
                 await self._settling.undone(self._client, contracts, trade, key_hash)
-            raise trade_refusals.no_market(trade.market_id, paid=payment is not None)
+            raise await self._no_market(trade, payment)
         past = await self._settling.before(trade, market, key_hash)
         if isinstance(past, web.Response):
             return past
@@ -126,6 +126,14 @@ class TradeDesk:
             if trade.simulate or (past.trade is None and payment is None):  # nothing of it was sent
                 raise
             raise await self._settling.standing(refusal, contracts, trade, key_hash) from None
+
+    async def _no_market(self, trade: TradeRequest, payment: Payment | None) -> Problem:
+        """Of a payment it is only said that it was not sent where it was brought for no bet, under whichever key."""
+        if payment is None:
+            return trade_refusals.no_market(trade.market_id, paid=False)
+        async with storage("The trade records"), self._pool.connection() as connection:
+            first = await store.brought_for(connection, bytes.fromhex(trade.wallet[2:]), payment.nonce)
+        return trade_refusals.no_market(trade.market_id, paid=True) if first is None else trade_refusals.spoken_for()
 
     async def _unsettled(
         self,
