@@ -68,7 +68,9 @@ class Follower:
     async def run(self) -> None:
         sequence = -1
         while True:
-            await self._feed.wait(sequence, LOOK_AGAIN_SECONDS)
+            is_newer = await self._feed.wait(sequence, LOOK_AGAIN_SECONDS)
+            if not is_newer and self._is_at_rest:
+                continue
             sequence = self._feed.sequence
             if self._feed.down_since is None:
                 try:
@@ -77,6 +79,11 @@ class Follower:
                     log.warning(
                         error.message, action="relayer.look_failed", chain=self._flights.chain, kind=error.kind.value
                     )
+
+    @property
+    def _is_at_rest(self) -> bool:
+        """Nothing of the lane's is on the chain or on its way to it, so only another block can change what it knows."""
+        return not (self._flights.unmined or self._flights.mined) and self._repair_wanted_since is None
 
     async def look(self) -> None:
         """One look at the chain, and everything that follows from it."""

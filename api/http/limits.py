@@ -5,7 +5,7 @@ In memory each process counts for itself; with several workers name a Redis, or 
 
 from __future__ import annotations
 
-import asyncio
+import bisect
 import math
 import time
 
@@ -28,11 +28,10 @@ SWEEP_SECONDS = 1.0
 
 
 class _InMemory(MemoryStorage):
-    """The library's counters in memory, swept once a second.
+    """The library's counters of moving windows in memory, swept once a second in one go.
 
-    The library sweeps without end while requests come, and goes to a thread and back for each key that it holds: with
-    200 wallets that took more of the processor than their signed trades. What counts as expired does not change: every
-    request looks at the times of its own key.
+    The library sweeps without end while requests come, and goes to a thread and back for each key that it holds. What
+    counts as expired does not change: every request looks at the times of its own key.
     """
 
     STORAGE_SCHEME = None  # type: ignore[assignment]  # it is made here, and takes no URL from the library's own
@@ -42,9 +41,19 @@ class _InMemory(MemoryStorage):
         self._swept_at = time.monotonic()
 
     async def _MemoryStorage__schedule_expiry(self) -> None:
-        if time.monotonic() - self._swept_at >= SWEEP_SECONDS and (self.timer is None or self.timer.done()):
+        if time.monotonic() - self._swept_at >= SWEEP_SECONDS:
             self._swept_at = time.monotonic()
-            self.timer = asyncio.create_task(self._MemoryStorage__expire_events())  # type: ignore[attr-defined]
+            self._sweep(time.time())
+
+    def _sweep(self, now: float) -> None:
+        """Nothing is awaited between a key's lock and its end, so no lock is ever held here."""
+        for key, entries in list(self.events.items()):  # of each the newest entry is the first
+            if entries and entries[-1].expiry > now:
+                continue
+            del entries[bisect.bisect_left(entries, -now, key=lambda entry: -entry.expiry) :]
+            if not entries:
+                del self.events[key]
+                self.locks.pop(key, None)
 
 
 class RateLimits:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_, literal_column, select, text
@@ -40,6 +41,8 @@ async def read_venue(
         return None
     head = head_of(row)
     reorgs = row.last_reorg or 0
+    if previous is not None and (previous.head.hash, previous.reorgs) == (head.hash, reorgs):
+        return replace(previous, head=head)  # a block's rows are mended only with a notice that all is to be read again
     # A reorganization may have lowered any market's last block, so after one everything is read again.
     if previous is None or previous.reorgs != reorgs or previous.head.number > head.number:
         archive.forget_all()

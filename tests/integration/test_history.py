@@ -12,7 +12,7 @@ import json
 import re
 import time
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -371,6 +371,32 @@ async def test_an_archive_is_bounded_and_keeps_nothing_older_than_a_change(fille
         going_on.set()
         assert await reading == {5: 2}
         assert archive.kept(5) is None
+
+
+async def test_while_no_block_comes_a_look_reads_the_head_and_nothing_else(filled: Filled, database_url: str) -> None:
+    base = load_deployment(filled.folder / "base.json")
+    async with _engine(database_url, filled.folder) as context:
+        for chain, index in (
+            (BASE_CHAIN, AgentIndex(database_url, context.engine, BASE_CHAIN, told_by(base.agent_feeds))),
+            (STOCK_CHAIN, StockIndex(database_url, context.engine, STOCK_CHAIN)),
+        ):
+            await index.refresh()
+            before = index.venue
+            assert before is not None
+            with psycopg.connect(conninfo(database_url), autocommit=True) as connection:
+                connection.execute("UPDATE chain_cursor SET head_number = number + 7 WHERE chain_id = %s", (chain,))
+            asked: list[str] = []
+
+            def note(*given: Any, asked: list[str] = asked) -> None:
+                asked.append(given[2])
+
+            event.listen(context.engine.sync_engine, "before_cursor_execute", note)
+            await index.refresh()
+            event.remove(context.engine.sync_engine, "before_cursor_execute", note)
+            assert len(asked) == 1, asked
+            assert index.venue == replace(before, head=replace(before.head, lag=7))
+            with psycopg.connect(conninfo(database_url), autocommit=True) as connection:
+                connection.execute("UPDATE chain_cursor SET head_number = number WHERE chain_id = %s", (chain,))
 
 
 async def test_a_process_holds_what_is_open_and_the_newest_settled(filled: Filled, database_url: str) -> None:

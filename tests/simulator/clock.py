@@ -102,7 +102,7 @@ def install(clock: VirtualClock) -> None:
         for known, value in list(vars(module).items()):  # some took it by name, as psycopg does
             if isinstance(value, BuiltinFunctionType) and value in real:
                 setattr(module, known, real[value])
-    for module in _that_ask():
+    for module in that_ask():
         module.datetime = VirtualDatetime  # type: ignore[attr-defined]
 
 
@@ -144,8 +144,10 @@ class _AnyDatetime(type):
         return isinstance(instance, datetime)
 
 
-def _that_ask() -> list[ModuleType]:
-    """The loaded modules that read the date: no others, for some make decoders of the type that they name."""
+@functools.cache
+def that_ask() -> list[ModuleType]:
+    """The loaded modules that read the date: no others, for some make decoders of the type that they name. Found once,
+    before worlds are forked."""
     found = []
     for name, module in list(sys.modules.items()):
         path = getattr(module, "__file__", None) or ""

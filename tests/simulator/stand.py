@@ -162,6 +162,7 @@ def standing(surface: str, weather: str = "") -> Iterator[Stand]:
             stand.make_template()
             sessions_around(int(EPOCH))  # what it imports, and the calendar, every world would need again
             clock.that_keep_a_clock()
+            clock.that_ask()
             gc.freeze()
             yield stand
         finally:
