@@ -7,6 +7,7 @@ transaction of its rows. Killed anywhere, or doubled, it continues from the last
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Coroutine
 from contextlib import aclosing
@@ -44,6 +45,7 @@ KEEP_LOCAL_BLOCKS = 20_000
 FINALIZED_SECONDS = 5.0
 PRUNE_SECONDS = 60.0
 RATE_SECONDS = 10.0
+NOTED_AGAIN_SECONDS = 0.9  # of chains that are asked once a second every answer is written down
 MAX_LINKED_GAP = 2_048
 """A finalized block further behind than this does not keep history from being read in pages."""
 
@@ -88,6 +90,21 @@ class _Rate:
         return self.events / max(now - self.since, 1e-3)
 
 
+class _Noted:
+    """What was last written down for others, so that a head that is asked for often is not written as often. It is
+    again after a second: readers tell by its time that the chain is followed, and a former leader may have written."""
+
+    def __init__(self) -> None:
+        self._written: dict[str, tuple[object, float]] = {}
+
+    def is_due(self, what: str, said: object) -> bool:
+        written, at = self._written.get(what, (None, -math.inf))
+        return written != said or time.monotonic() - at >= NOTED_AGAIN_SECONDS
+
+    def done(self, what: str, said: object) -> None:
+        self._written[what] = said, time.monotonic()
+
+
 class ChainFollower:
     """One chain's way into the database. `catch_up` brings the tables to the node's present head."""
 
@@ -97,6 +114,7 @@ class ChainFollower:
         self.cursor: Cursor | None = None
         self.head: Header | None = None
         self._unnoted: Header | None = None
+        self._noted = _Noted()
         self._pool = pool
         self._finality_blocks = finality_blocks
         self._bloom = BloomTest(sources)
@@ -347,13 +365,17 @@ class ChainFollower:
     async def halt(self, problem: str) -> None:
         """Says in the tables that, and why, what is served is stale."""
         metrics.HALTED.labels(self.sources.name).set(1)
-        async with self._pool.connection() as connection:
-            await note_state(connection, self.sources.chain_id, "halted", problem)
+        await self._note_state("halted", problem)
 
     async def _in_state(self, state: str) -> None:
         metrics.HALTED.labels(self.sources.name).set(0)
-        async with self._pool.connection() as connection:
-            await note_state(connection, self.sources.chain_id, state)
+        await self._note_state(state, None)
+
+    async def _note_state(self, state: str, problem: str | None) -> None:
+        if self._noted.is_due("state", (state, problem)):
+            async with self._pool.connection() as connection:
+                await note_state(connection, self.sources.chain_id, state, problem)
+            self._noted.done("state", (state, problem))
 
     async def _noting(self, reading: Coroutine[Any, Any, Page]) -> Page:
         """What is missing is read while it is written down how far the chain is. Whichever fails, both are over."""
@@ -375,8 +397,11 @@ class ChainFollower:
             finalized = await self.node.finalized()
             if finalized is not None and finalized <= head.number:
                 self._finalized = max(finalized, self._finalized or 0)
-        async with self._pool.connection() as connection:
-            await note_head(connection, self.sources.chain_id, head.number, head.timestamp, self._finalized)
+        said = (head.hash, self._finalized)
+        if self._noted.is_due("head", said):
+            async with self._pool.connection() as connection:
+                await note_head(connection, self.sources.chain_id, head.number, head.timestamp, self._finalized)
+            self._noted.done("head", said)
         metrics.HEAD.labels(self.sources.name).set(head.number)
         self._measure()
 

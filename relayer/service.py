@@ -130,7 +130,9 @@ async def relaying(
 ) -> AsyncIterator[Relayer]:
     """Opens what a relayer needs; the caller runs its works."""
     async with contextlib.AsyncExitStack() as stack:
-        pool = await stack.enter_async_context(make_pool(url, size=pool_size, application_name="vpm-relayer"))
+        # A lane asks for work all the time, with one statement; what must be one is a transaction of `LaneStore`.
+        making = make_pool(url, size=pool_size, autocommit=True, application_name="vpm-relayer")
+        pool = await stack.enter_async_context(making)
         followed = {}
         for chain in chains:
             rpc = ChainProvider(

@@ -52,7 +52,7 @@ IDLE_IN_TRANSACTION_MS = 5_000
 
 
 class LaneStore:
-    """The statements of one lane under one lease."""
+    """The statements of one lane under one lease. `pool` is in autocommit: what is not fenced is one statement."""
 
     def __init__(self, pool: Pool, lease: Lease) -> None:
         self._pool = pool
@@ -61,7 +61,7 @@ class LaneStore:
     @contextlib.asynccontextmanager
     async def _fenced(self) -> AsyncIterator[tuple[Connection, int | None]]:
         """A transaction that holds the lane's row; gives the lane's next nonce. LeaseLost when it is not ours."""
-        async with self._pool.connection() as connection:
+        async with self._pool.connection() as connection, connection.transaction():
             # Not in a pipeline with the BEGIN before it: after that PostgreSQL 18 does not count the time it is idle.
             cursor = await connection.execute(
                 "SELECT next_nonce, set_config('idle_in_transaction_session_timeout', %s, true) FROM outbox_lane "

@@ -126,8 +126,8 @@ def next_block(connection: psycopg.Connection[object], chain_id: int, change: st
             connection.execute(change.encode())
         row = connection.execute(
             "UPDATE chain_cursor SET number = number + 1, hash = sha256(hash), head_number = number + 1,"
-            " head_seen_at = now(), block_time = greatest(block_time, extract(epoch FROM now())::bigint) WHERE chain_id = %s"
-            " RETURNING name, number",
+            " head_seen_at = now(), block_time = greatest(block_time, extract(epoch FROM now())::bigint)"
+            " WHERE chain_id = %s RETURNING name, number",
             (chain_id,),
         ).fetchone()
         assert isinstance(row, tuple)

@@ -1,0 +1,64 @@
+"""Counters of rate limits in memory: what they keep, and what they cost."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+from limits import parse
+
+from api.http import limits
+from api.http.limits import RateLimits, _InMemory
+from api.http.problem import Problem
+
+QUICK, SLOW = parse("5 per second"), parse("1 per minute")
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds that a test adds, on every clock the counters ask."""
+    added = [0.0]
+    real, real_monotonic = time.time, time.monotonic
+    monkeypatch.setattr(time, "time", lambda: real() + added[0])
+    monkeypatch.setattr(time, "monotonic", lambda: real_monotonic() + added[0])
+    return added
+
+
+async def test_what_is_over_is_forgotten_in_one_go_and_the_rest_still_counts(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def no_thread(*_: Any) -> Any:
+        raise AssertionError("a thread for each caller is more work than their requests")
+
+    monkeypatch.setattr(asyncio, "to_thread", no_thread)
+    rates = RateLimits("memory://")
+    held = rates._storage
+    assert isinstance(held, _InMemory)
+    await rates.take(SLOW, "slow", "a", "Too many.")
+    for number in range(300):
+        await rates.take(QUICK, "quick", str(number), "Too many.")
+    assert len(held.events) == 301
+
+    clock[0] += limits.SWEEP_SECONDS + 1
+    await rates.take(QUICK, "quick", "newest", "Too many.")
+    assert sorted(key.rsplit("/", 4)[-4] for key in held.events) == ["a", "newest"]
+    assert set(held.locks) == set(held.events)
+    with pytest.raises(Problem) as refused:
+        await rates.take(SLOW, "slow", "a", "Too many.")
+    assert refused.value.status == 429
+
+    clock[0] += 60
+    await rates.take(SLOW, "slow", "a", "Too many.")
+
+
+async def test_of_a_caller_who_never_stops_only_its_window_is_kept(clock: list[float]) -> None:
+    rates = RateLimits("memory://")
+    held = rates._storage
+    assert isinstance(held, _InMemory)
+    for _ in range(50):
+        await rates.take(QUICK, "quick", "busy", "Too many.")
+        clock[0] += 0.3
+    (entries,) = held.events.values()
+    assert 4 <= len(entries) <= 8
