@@ -14,6 +14,7 @@ from psycopg.types.json import Jsonb
 
 from core.chain.errors import RpcError, RpcErrorKind
 from core.chain.provider import ChainProvider
+from core.db.channels import Channel, notify
 from core.db.schema.index import chain_log
 from core.db.schema.index_shared import oracle_measure, oracle_round
 from core.log import get_logger
@@ -22,11 +23,13 @@ from indexer.bloom import BloomTest
 from indexer.errors import CursorMoved, NodeFault
 from indexer.fetch import Fetcher
 from indexer.fold.shared import FeedRounds, rounds
-from indexer.logs import Page
+from indexer.logs import BlockInfo, Page
 from indexer.node import ChainNode
 from indexer.proof import Witness
 from indexer.sources import Sources
 from indexer.store.cursor import Cursor, feeds_json, known_feeds
+from indexer.store.folding import Changed
+from indexer.store.steps import payload
 from indexer.store.tables import Connection, begin_writing, copy_rows, store
 
 log = get_logger(__name__)
@@ -85,6 +88,9 @@ async def read_past(connection: Connection, node: ChainNode, sources: Sources, c
         "UPDATE chain_cursor SET sources = jsonb_set(sources, '{feeds}', %s) WHERE chain_id = %s",
         (Jsonb(feeds_json({**followed, **sources.feeds})), sources.chain_id),
     )
+    # Rows came in blocks that the cursor has long passed.
+    end = BlockInfo(cursor.number, cursor.hash or b"", 0, 0)
+    await notify(connection, Channel.CHAIN_INDEXED, payload(sources, end, Changed(), everything=True))
 
 
 async def _write(connection: Connection, added: Sources, cursor: Cursor, page: Page) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from dataclasses import replace
 
+import orjson
 import pytest
 from eth_utils.crypto import keccak
 
 from core.chain.provider import ChainProvider
+from core.db.channels import Channel, listen
 from indexer.feeds import emitters_of
 from indexer.fold.shared import FeedRounds
 from tests.conftest import StartAnvil, TestPostgres
@@ -79,7 +83,12 @@ async def test_a_feed_that_is_added_later_is_indexed_from_the_start(
                 await follower.catch_up()
             node.fault = lambda _method, answer: answer
     async with following(fresh_database_url, node, every) as (follower, pool):
-        await follower.catch_up()
+        async with contextlib.aclosing(listen(fresh_database_url, [Channel.CHAIN_INDEXED])) as notices:
+            assert (await anext(notices)).missed
+            await follower.catch_up()
+            told = [orjson.loads((await asyncio.wait_for(anext(notices), 10)).payload)]
+            while not told[-1].get("all"):  # rows came in blocks that readers have passed
+                told.append(orjson.loads((await asyncio.wait_for(anext(notices), 10)).payload))
         async with pool.connection() as connection:
             ours = await contents(connection)
     other = postgres.create()
