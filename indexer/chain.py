@@ -91,8 +91,9 @@ class _Rate:
 
 
 class _Noted:
-    """What was last written down for others, so that a head that is asked for often is not written as often. It is
-    again after a second: readers tell by its time that the chain is followed, and a former leader may have written."""
+    """What was last written down for others, so that a head that is asked for often is not written as often. The same
+    is written again after a second: by its time readers tell that the chain is followed, and whoever led before may
+    have written something else."""
 
     def __init__(self) -> None:
         self._written: dict[str, tuple[object, float]] = {}
@@ -387,7 +388,7 @@ class ChainFollower:
         return read
 
     async def _note(self) -> None:
-        """Writes down how far the chain is, once for each time its head was asked for."""
+        """Writes down how far the chain is, if its head was asked for since, and is news or due again."""
         head, self._unnoted = self._unnoted, None
         if head is None:
             return

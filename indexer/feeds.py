@@ -88,7 +88,7 @@ async def read_past(connection: Connection, node: ChainNode, sources: Sources, c
         "UPDATE chain_cursor SET sources = jsonb_set(sources, '{feeds}', %s) WHERE chain_id = %s",
         (Jsonb(feeds_json({**followed, **sources.feeds})), sources.chain_id),
     )
-    # Rows came in blocks that the cursor has long passed.
+    # Rows came in blocks that the cursor has long passed. Their time is nobody's news.
     end = BlockInfo(cursor.number, cursor.hash or b"", 0, 0)
     await notify(connection, Channel.CHAIN_INDEXED, payload(sources, end, Changed(), everything=True))
 

@@ -27,6 +27,7 @@ from relayer.takers import find_taker
 log = get_logger(__name__)
 
 LOOK_AGAIN_SECONDS = 1.0
+AT_REST_SECONDS = 5.0
 # Rows in one database transaction, and replacements signed at one look.
 ROWS = 500
 REPLACEMENTS = 200
@@ -64,12 +65,14 @@ class Follower:
         self._moved_at: tuple[float, int] | None = None
         self._latest = -1
         self._repair_wanted_since: float | None = None
+        self._in_order_at: float | None = None
 
     async def run(self) -> None:
         sequence = -1
         while True:
             is_newer = await self._feed.wait(sequence, LOOK_AGAIN_SECONDS)
             if not is_newer and self._is_at_rest:
+                self._moved_at = None
                 continue
             sequence = self._feed.sequence
             if self._feed.down_since is None:
@@ -82,17 +85,23 @@ class Follower:
 
     @property
     def _is_at_rest(self) -> bool:
-        """Nothing of the lane's is on the chain or on its way to it, so only another block can change what it knows."""
-        return not (self._flights.unmined or self._flights.mined) and self._repair_wanted_since is None
+        """Nothing of the lane's is in a young block or on its way to one, and the last look, not long ago, found every
+        nonce in order. What another look at the same head could find is that the node was behind."""
+        if self._flights.unmined or self._flights.mined or self._in_order_at is None:
+            return False
+        return asyncio.get_running_loop().time() - self._in_order_at < AT_REST_SECONDS
 
     async def look(self) -> None:
         """One look at the chain, and everything that follows from it."""
+        self._in_order_at = None
         await self._undo_reorged()
         latest, pending = await self.counts()
         await self._take_receipts(latest)
         await self._end_final()
-        await self.repair(latest)
+        is_in_order = await self.repair(latest)
         await self._unstick(latest, pending)
+        if is_in_order:
+            self._in_order_at = asyncio.get_running_loop().time()
 
     async def counts(self) -> tuple[int, int]:
         """The key's transaction counts: mined, and with the node's pool."""

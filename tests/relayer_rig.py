@@ -51,13 +51,12 @@ QUICK = LanePolicy(
 
 @dataclass
 class Rig:
-    """One chain, one database. `client` talks to the chain; `pool` is in autocommit, `writes` is not."""
+    """One chain, one database. `client` talks to the chain; `pool` is in autocommit, as a relayer's is."""
 
     database_url: str
     rpc_url: str
     chain_id: int
     pool: Pool
-    writes: Pool
     client: ChainClient
     watch: IntentWatch
     finality_blocks: int = 3
@@ -91,7 +90,7 @@ class Rig:
             )
             row = await cursor.fetchone()
         assert row is not None
-        return LaneStore(self.writes, Lease(row[0], 1, self.chain_id, ("relay",), signer, valid_until=math.inf))
+        return LaneStore(self.pool, Lease(row[0], 1, self.chain_id, ("relay",), signer, valid_until=math.inf))
 
     def spec(self, signer: Signer, *groups: str) -> LaneSpec:
         return LaneSpec("test", self.chain_id, groups or ("relay",), signer)
@@ -176,12 +175,11 @@ class Rig:
 @contextlib.asynccontextmanager
 async def rigged(database_url: str, rpc_url: str, chain_id: int, **changes: object) -> AsyncIterator[Rig]:
     async with (
-        make_pool(database_url, size=4, autocommit=True) as pool,
-        make_pool(database_url, size=1) as writes,
+        make_pool(database_url, size=5, autocommit=True) as pool,
         ChainProvider([rpc_url], chain_id=chain_id) as rpc,
         IntentWatch(database_url, pool) as watch,
     ):
-        yield replace(Rig(database_url, rpc_url, chain_id, pool, writes, ChainClient(rpc), watch), **changes)  # type: ignore[arg-type]
+        yield replace(Rig(database_url, rpc_url, chain_id, pool, ChainClient(rpc), watch), **changes)  # type: ignore[arg-type]
 
 
 @dataclass

@@ -46,7 +46,7 @@ class _InMemory(MemoryStorage):
             self._sweep(time.time())
 
     def _sweep(self, now: float) -> None:
-        """Nothing is awaited between a key's lock and its end, so no lock is ever held here."""
+        """The library awaits nothing while it holds the lock of a key, so none is held now."""
         for key, entries in list(self.events.items()):  # of each the newest entry is the first
             if entries and entries[-1].expiry > now:
                 continue

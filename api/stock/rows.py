@@ -42,7 +42,9 @@ async def read_venue(
     head = head_of(row)
     reorgs = row.last_reorg or 0
     if previous is not None and (previous.head.hash, previous.reorgs) == (head.hash, reorgs):
-        return replace(previous, head=head)  # a block's rows are mended only with a notice that all is to be read again
+        # A block's rows are mended only with a notice that all is to be read again.
+        paused, swept = bool(row.entries_paused), row.fees_swept or 0
+        return replace(previous, head=head, entries_paused=paused, fees_swept=swept)
     # A reorganization may have lowered any market's last block, so after one everything is read again.
     if previous is None or previous.reorgs != reorgs or previous.head.number > head.number:
         archive.forget_all()

@@ -177,7 +177,7 @@ def payload(
 ) -> str:
     """What a step's notification says, as JSON:
 
-    chain, chainId; block (the cursor now); at (its time); reorg (blocks were taken back);
+    chain, chainId; block (the cursor now); at (its time, where the step read it); reorg (blocks were taken back);
     stock (ids of stock markets that changed), agent (ids of agent markets, hex), feeds (proxies, hex),
     venues ("v" stock, "w" agent, "g" the pauser). With too many of them, and after a rebuild, `all: true` instead:
     anything may have changed.

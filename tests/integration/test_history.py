@@ -391,12 +391,14 @@ async def test_while_no_block_comes_a_look_reads_the_head_and_nothing_else(fille
                 asked.append(given[2])
 
             event.listen(context.engine.sync_engine, "before_cursor_execute", note)
-            await index.refresh()
-            event.remove(context.engine.sync_engine, "before_cursor_execute", note)
+            try:
+                await index.refresh()
+            finally:
+                event.remove(context.engine.sync_engine, "before_cursor_execute", note)
+                with psycopg.connect(conninfo(database_url), autocommit=True) as connection:
+                    connection.execute("UPDATE chain_cursor SET head_number = number WHERE chain_id = %s", (chain,))
             assert len(asked) == 1, asked
             assert index.venue == replace(before, head=replace(before.head, lag=7))
-            with psycopg.connect(conninfo(database_url), autocommit=True) as connection:
-                connection.execute("UPDATE chain_cursor SET head_number = number WHERE chain_id = %s", (chain,))
 
 
 async def test_a_process_holds_what_is_open_and_the_newest_settled(filled: Filled, database_url: str) -> None:

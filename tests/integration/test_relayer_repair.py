@@ -13,6 +13,7 @@ import pytest
 
 from core.outbox import Intent, IntentState, MinedOutcome, history
 from relayer.flights import Flights
+from relayer.following import AT_REST_SECONDS, LOOK_AGAIN_SECONDS, Follower
 from relayer.lease import LeaseLost
 from relayer.rows import Prepared
 from relayer.sending import LaneSender
@@ -80,6 +81,48 @@ async def test_a_stuck_transaction_is_replaced_by_one_that_pays_enough(rig: Rig)
     assert [each.nonce for each in done] == [0, 1, 2]
     assert all(before.tx_hash != after.tx_hash for before, after in zip(first, done, strict=True))
     assert await rig.balances([each.to for each in requests]) == [1, 1, 1]
+
+
+async def test_a_rest_before_it_is_no_time_that_a_transaction_stands_still(rig: Rig) -> None:
+    """A chain that makes no blocks says nothing of what nobody had sent: a new transaction has its whole patience."""
+    signer, seconds = await rig.new_signer(), 4.0
+    patience = replace(QUICK.patience, bump_after_seconds=seconds, resend_after_seconds=60.0)
+    async with rig.relayer(rig.spec(signer), policy=replace(QUICK, patience=patience)):
+        await rig.mine()
+        await asyncio.sleep(seconds + 0.6)
+        asked = await rig.ask_for(rig.transfer())
+        await in_pool(rig, signer, 1)
+        first = await rig.reaches(asked, IntentState.SENT)
+        await rig.ask("anvil_dropAllTransactions")
+        for _ in range(3):  # blocks pass over it
+            await rig.mine()
+            await asyncio.sleep(0.3)
+        assert (await rig.read(asked)).tx_hash == first.tx_hash
+        (done,) = await mined(rig, asked)
+    assert done.tx_hash != first.tx_hash
+
+
+async def test_a_lane_at_rest_asks_its_node_when_there_is_a_block(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks, counts = [], Follower.counts
+
+    async def counted(follower: Follower) -> tuple[int, int]:
+        looks.append(follower)
+        return await counts(follower)
+
+    monkeypatch.setattr(Follower, "counts", counted)
+    async with rig.relayer(rig.spec(await rig.new_signer())):
+        await until(lambda: _holds(bool(looks)), what="the first look")
+        await asyncio.sleep(0.5)
+        seen = len(looks)
+        await asyncio.sleep(2.5 * LOOK_AGAIN_SECONDS)
+        assert len(looks) == seen
+        await rig.mine()
+        await until(lambda: _holds(len(looks) == seen + 1), what="a look at the block")
+        await until(lambda: _holds(len(looks) == seen + 2), AT_REST_SECONDS + 10, "a look after a while")
+
+
+async def _holds(what: bool) -> bool:
+    return what
 
 
 async def test_the_first_of_two_signatures_is_found_when_it_is_the_one_mined(rig: Rig) -> None:

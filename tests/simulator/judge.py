@@ -20,7 +20,7 @@ from tests.simulator.clients import Bet, Clients, Outcome
 from tests.simulator.contracts import LOOKS_BACK_SECONDS, ChainTruth
 from tests.simulator.judgement import AUDIT, DOUBLED, LOST, PAID, TRUE, Judgement
 
-RECENT_STEPS = 60
+RECENT_STEPS = 90  # of ten seconds, which is longer than any world
 
 B = TypeVar("B", bound=Bet)
 T = TypeVar("T", bound=ChainTruth)
@@ -114,8 +114,7 @@ class Judge(ABC, Generic[T, B]):
     async def _audit(self, chain_url: str) -> None:
         deployment = self.truth.deployment
         provider = ChainProvider((chain_url,), chain_id=deployment.chain_id, timeout_seconds=5)
-        # Not for every step of a pool feed's last day: all but the last are of the chain that each world begins with.
-        feeds.RECENT_STEPS = RECENT_STEPS
+        feeds.RECENT_STEPS = RECENT_STEPS  # what is before is of the chain that each world begins with
         async with provider as rpc, make_pool(os.environ["DATABASE_URL"], size=2) as pool:
             comparison = (await audit(pool, ChainClient(rpc), sources_of(deployment, self.chain))).comparison
         self.judgement.counts["facts audited"] = comparison.compared

@@ -18,11 +18,11 @@ QUICK, SLOW = parse("5 per second"), parse("1 per minute")
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Seconds that a test adds, on every clock the counters ask."""
+    """The only seconds that pass, on every clock the counters ask."""
     added = [0.0]
-    real, real_monotonic = time.time, time.monotonic
-    monkeypatch.setattr(time, "time", lambda: real() + added[0])
-    monkeypatch.setattr(time, "monotonic", lambda: real_monotonic() + added[0])
+    began, began_monotonic = time.time(), time.monotonic()
+    monkeypatch.setattr(time, "time", lambda: began + added[0])
+    monkeypatch.setattr(time, "monotonic", lambda: began_monotonic + added[0])
     return added
 
 
