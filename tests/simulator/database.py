@@ -34,7 +34,8 @@ LOCK_LOOK_SECONDS = 0.005
 NOTICE_GRID_SECONDS = 0.004
 _BARRIER = b"simulated_barrier"
 _NOTHING = ("", ";")  # what a pool asks to see whether a connection is alive
-_ENDS = frozenset({"_commit_gen", "_rollback_gen", "_fetch_gen", "_enter_gen", "_exit_gen"})  # of what was said before
+_OF_TRANSACTIONS = frozenset({"_enter_gen", "_exit_gen", "_commit_gen", "_rollback_gen"})
+_ENDS = _OF_TRANSACTIONS | {"_fetch_gen"}  # of what was said before
 _LOCK_TIMEOUT = "SET LOCAL lock_timeout = "
 
 
@@ -114,8 +115,14 @@ class SimulatedDatabase:
         if link is not None and _says_nothing(gen, link.connection):
             return _run_dry(gen)
         query = _query(gen)
+        given_up: asyncio.CancelledError | None = None
         if query not in _NOTHING:
-            await asyncio.sleep(self._delay())
+            try:
+                await asyncio.sleep(self._delay())
+            except asyncio.CancelledError as error:
+                if getattr(gen, "__name__", "") not in _OF_TRANSACTIONS:
+                    raise  # nothing was sent yet
+                given_up = error  # the driver counts transactions, and has sent this one's beginning or end by now
         if link is not None and link.news is not None and self._dirty:
             self._collect()
         self.clock.write()
@@ -143,6 +150,8 @@ class SimulatedDatabase:
                 self._ended(link)
         if link is not None and query is not None and query.startswith(_LOCK_TIMEOUT):
             link.lock_seconds = None if query.endswith("DEFAULT") else self._lock_seconds
+        if given_up is not None:
+            raise given_up
         if status != TransactionStatus.INTRANS and query not in _NOTHING:
             await asyncio.sleep(self._delay())
         return result

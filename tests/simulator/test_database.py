@@ -12,6 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg import waiting
+from psycopg.pq import TransactionStatus
 
 from core.agent.notices import submitted
 from tests.simulator.clock import VirtualClock
@@ -91,6 +92,30 @@ def test_what_is_sent_in_a_pipeline_is_done_before_anybody_else_goes_on(run: Run
                 await sender.execute("SELECT pg_sleep(0.3), pg_advisory_xact_lock(1)")
                 found = await (await other.execute("SELECT pg_try_advisory_xact_lock(1)")).fetchone()
             assert found == (False,)
+
+    run(world())
+
+
+def test_whoever_is_cancelled_leaves_a_connection_that_can_be_used(run: Run, fresh_database_url: str) -> None:
+    """The driver counts the transactions it is in, and counts before it waits: a cancelled BEGIN or COMMIT was sent."""
+
+    async def begun(connection: psycopg.AsyncConnection[Any]) -> None:
+        async with connection.transaction():
+            await _add(connection)
+
+    async def world() -> None:
+        ends = set()
+        async with _connected(fresh_database_url) as connection:
+            for turn in range(200):
+                before = await _value(connection)
+                work = asyncio.create_task(begun(connection))
+                await asyncio.sleep(turn * 0.0001)
+                work.cancel()
+                await asyncio.gather(work, return_exceptions=True)
+                assert connection._num_transactions == 0
+                assert connection.info.transaction_status == TransactionStatus.IDLE
+                ends.add((work.cancelled(), await _value(connection) - before))
+        assert ends == {(True, 0), (True, 1), (False, 1)}
 
     run(world())
 
