@@ -20,7 +20,8 @@ from core.local.process import RunningProcess, SpawnPlan, start_process, wait_un
 PAST_STATES: Final = 600
 """Of how many blocks before those in memory a chain can still be read. anvil would keep 3,600, half a megabyte each, in
 the user's home, and leave them there."""
-DEFAULT_MNEMONIC = "test test test test test test test test test test test junk"
+HOST: Final = "127.0.0.1"
+MNEMONIC: Final = "test test test test test test test test test test test junk"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,45 +34,39 @@ class AnvilOptions:
 
     chain_id: int
     port: int
-    host: str = "127.0.0.1"
     block_time_seconds: float | None = None
     mine_on_demand: bool = False
-    genesis: Path | None = None
     fork_url: str | None = None
-    fork_block: int | None = None
     state: Path | None = None  # loaded when it exists, written on exit
     past: Path | None = None  # for states of past blocks: a folder that goes with the process; else a temporary one
     timestamp: int | None = None
     accounts: int = 10
     balance_ether: int = 10_000
-    mnemonic: str = DEFAULT_MNEMONIC
     gas_limit: int = 60_000_000
     extra: tuple[str, ...] = ()
 
     @property
     def url(self) -> str:
-        return f"http://{self.host}:{self.port}"
+        return f"http://{HOST}:{self.port}"
 
     @property
     def ws_url(self) -> str:
-        return f"ws://{self.host}:{self.port}"
+        return f"ws://{HOST}:{self.port}"
 
 
 def anvil_plan(options: AnvilOptions) -> SpawnPlan:
     """How to run the chain."""
     past = options.past or Path(tempfile.gettempdir(), f"vpm-anvil-{secrets.token_hex(8)}")
     given: dict[str, object | None] = {
-        "--host": options.host,
+        "--host": HOST,
         "--port": options.port,
         "--chain-id": options.chain_id,
         "--accounts": options.accounts,
         "--balance": options.balance_ether,
-        "--mnemonic": options.mnemonic,
+        "--mnemonic": MNEMONIC,
         "--gas-limit": options.gas_limit,
         "--block-time": options.block_time_seconds,
-        "--init": options.genesis,
         "--fork-url": options.fork_url,
-        "--fork-block-number": options.fork_block,
         "--state": options.state,
         "--timestamp": options.timestamp,
         "--cache-path": past,

@@ -19,7 +19,6 @@ from core.outbox.intents import (
     enqueue_many,
     history,
     read,
-    read_by_key,
 )
 from core.outbox.lanes import (
     CREDIT,
@@ -64,7 +63,6 @@ __all__ = [
     "enqueue_many",
     "history",
     "read",
-    "read_by_key",
     "report",
     "settled_state",
 ]

@@ -210,12 +210,6 @@ async def read(connection: Connection, intent_id: int) -> Intent | None:
     return None if row is None else _intent(row)
 
 
-async def read_by_key(connection: Connection, key: str) -> Intent | None:
-    query = f"SELECT {_COLUMNS} FROM outbox_intent WHERE key = %s"  # noqa: S608 - constants only
-    row = await (await connection.execute(query.encode(), (key,))).fetchone()
-    return None if row is None else _intent(row)
-
-
 async def history(connection: Connection, intent_id: int) -> list[HistoryEntry]:
     """Every change of state, oldest first."""
     cursor = await connection.execute(

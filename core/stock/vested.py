@@ -153,25 +153,6 @@ class Settlement:
         return self.total > 0
 
 
-@dataclass(frozen=True, slots=True)
-class Quote:
-    """What an entry made now would meet, given the books and what the open vintage already offers.
-
-    `accepted + refused = stake`. Later entries of the same vintage and side can still move `accepted` down (they share
-    the headroom in proportion to their offers); they can never touch the stake itself, which comes back as a refund.
-    """
-
-    accepted: int
-    refused: int
-    least_if_right: int
-    """The least the accepted part is paid if its side wins, after the fee: exactly 1x, as nothing has vested into it
-    yet and a fee is taken of gains only. Everything the other side adds afterwards comes on top."""
-    least_back_if_right: int
-    """`least_if_right` plus the refused part: the whole stake, however the vintage ends."""
-    back_if_wrong: int
-    """The refused part, which is owed back whoever wins."""
-
-
 # ---------------------------------------------------------------- books and vintages
 
 
@@ -345,15 +326,3 @@ def classic(market: VestedMarket, position: Position, vintage: Vintage) -> int |
     if position.outcome != market.winner:
         return 0
     return classic_payout(accepted, market.pool, market.books[market.winner].principal, market.terms.fee_bps)
-
-
-def quote(market: VestedMarket, stake: int, outcome: int, now: Moment) -> Quote:
-    """What an entry of `stake` (at least 1) on `outcome` would meet now, were it the last of its vintage."""
-    if stake < 1:
-        raise ValueError(f"a stake is at least 1 unit, not {stake}")
-    seen, _ = as_of(market, now)
-    after, before = offer(seen, outcome, stake, now.block_number)
-    demanded = demand(after)[outcome]
-    accepted = share(before, stake, min(demanded, room(seen)[outcome]), demanded)
-    refused = stake - accepted
-    return Quote(accepted, refused, accepted, stake, refused)

@@ -8,49 +8,30 @@ from __future__ import annotations
 
 import argparse
 import sys
+from types import ModuleType
 
 import psycopg
 from psycopg import sql
+from sqlalchemy import Table
 
 from core.config import Settings, load
 from core.contracts.deployments import load_deployment
 from core.db.engine import conninfo
 from core.db.leader import lock_key
+from core.db.schema import index, index_agent, index_shared, index_stock, metadata
 from core.errors import VpmError
 
-# Tables with a chain_id lose that chain's rows; the others belong to one chain and are emptied.
-SHARED = (
-    "chain_log",
-    "chain_log_removed",
-    "chain_block",
-    "chain_reorg",
-    "chain_audit_progress",
-    "oracle_round",
-    "oracle_measure",
-    "token_authorization",
-    "pauser_guardian",
-    "pauser_act",
-)
-OWN = {
-    "base": (
-        "agent_stake",
-        "agent_outcome",
-        "agent_market",
-        "agent_fee_sweep",
-        "agent_role",
-        "agent_feed",
-        "agent_venue",
-    ),
-    "stock": (
-        "stock_position",
-        "stock_vintage",
-        "stock_fee_sweep",
-        "stock_feed",
-        "stock_opener",
-        "stock_venue",
-        "stock_market",
-    ),
-}
+
+def _tables(*modules: ModuleType) -> list[str]:
+    """Those that the modules declare, before those that they refer to."""
+    declared = [each for module in modules for each in vars(module).values() if isinstance(each, Table)]
+    return [table.name for table in reversed(metadata.sorted_tables) if table in declared]
+
+
+# Tables with a chain_id lose that chain's rows; the others belong to one chain and are emptied. What an audit found is
+# kept.
+SHARED = [name for name in _tables(index_shared, index) if name not in ("chain_audit", "chain_cursor")]
+OWN = {"base": _tables(index_agent), "stock": _tables(index_stock)}
 
 
 class InUse(Exception):

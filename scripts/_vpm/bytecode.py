@@ -1,7 +1,7 @@
 """Writes down what the sources compile to, in scripts/_deploy: bytecode.json, by which anybody can tell a build apart
 from ours, and build.json.gz, the build itself, which local chains are given without compiling again.
 
-`python -m scripts._vpm.bytecode` rewrites both from ape's build; `--check` fails when bytecode.json differs. Every
+`python -m scripts._vpm.bytecode` rewrites both from ape's build; a test fails while bytecode.json differs. Every
 checkout has to build the same bytes, metadata included: a test compiles them, and a live network is given nothing else.
 """
 
@@ -58,15 +58,7 @@ def unrecorded(codes: Mapping[str, bytes]) -> list[str]:
 
 
 def main() -> int:
-    record = built()
-    if "--check" in sys.argv[1:]:
-        if json.loads(RECORD.read_text()) == record:
-            return 0
-        print(
-            "scripts/_deploy/bytecode.json differs from the build: run python -m scripts._vpm.bytecode", file=sys.stderr
-        )
-        return 1
-    RECORD.write_text(json.dumps(record, indent=2) + "\n")
+    RECORD.write_text(json.dumps(built(), indent=2) + "\n")
     record_build()
     return 0
 

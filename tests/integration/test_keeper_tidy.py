@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from core.outbox import IntentConflict, IntentRequest, IntentState, enqueue, history, read_by_key
+from core.outbox import IntentConflict, IntentRequest, IntentState, enqueue, history
 from tests.support.genesis import Genesis
 from tests.support.keeper_rig import Rig, body, rigged
 from tests.support.measured import measured
@@ -69,11 +69,11 @@ async def test_a_busy_past_is_thinned_out_and_everything_goes_on(rig: Rig) -> No
     assert measured("vpm_keeper_tidied_rows_total") == counted + rows > counted
 
     # The bet's key stays for good, and says how it ended; nothing else of it does.
+    again = await asked(rig, ours)
+    assert not again.created
+    kept = again.intent
     async with await psycopg.AsyncConnection.connect(rig.database_url) as connection:
-        kept = await read_by_key(connection, ours.key)
-        assert kept is not None
         assert (kept.state, kept.succeeded, await history(connection, kept.id)) == (IntentState.FINAL, True, [])
-    assert not (await asked(rig, ours)).created
     with pytest.raises(IntentConflict):
         await asked(rig, IntentRequest(key=ours.key, value_wei=2, **BY_ANYBODY))  # type: ignore[arg-type]
     assert count(rig, "outbox_transaction") == count(rig, "outbox_history") == 0

@@ -34,7 +34,6 @@ from core.stock.vested import (
     match,
     offer,
     open_books,
-    quote,
     seed_vintage,
     settlement,
     share,
@@ -109,9 +108,6 @@ def test_the_first_headroom_is_290_a_side_and_400_is_accepted_290_refused_110() 
     m = market()
     now = Moment(1, 0)
     assert headroom(m, now) == (290 * TOKEN, 290 * TOKEN)
-    q = quote(m, 400 * TOKEN, UP, now)
-    assert (q.accepted, q.refused) == (290 * TOKEN, 110 * TOKEN)
-    assert (q.least_if_right, q.least_back_if_right, q.back_if_wrong) == (290 * TOKEN, 400 * TOKEN, 110 * TOKEN)
     m, vintage, position = enter(m, UP, 400 * TOKEN, 1)
     assert accepted_of(position, vintage) == 290 * TOKEN
     due = settlement(m, position, vintage, now)
@@ -148,13 +144,12 @@ def test_headroom_counts_the_open_vintage_and_sees_a_finished_one() -> None:
     assert headroom(crowded, Moment(5, 0)) == (0, 290 * TOKEN)
 
 
-def test_a_quote_in_a_crowded_vintage_is_its_share() -> None:
+def test_who_comes_into_a_crowded_vintage_gets_a_share() -> None:
     m, _ = offer(market(), UP, 290 * TOKEN, 5)
-    q = quote(m, 290 * TOKEN, UP, Moment(5, 0))
-    assert (q.accepted, q.refused) == (145 * TOKEN, 145 * TOKEN)
-    assert quote(m, TOKEN, DOWN, Moment(6, 0)).accepted == TOKEN
-    with pytest.raises(ValueError, match="at least 1 unit"):
-        quote(m, 0, UP, Moment(5, 0))
+    m, vintage, position = enter(m, UP, 290 * TOKEN, 5)
+    assert accepted_of(position, vintage) == 145 * TOKEN
+    _, vintage, position = enter(m, DOWN, TOKEN, 6)
+    assert accepted_of(position, vintage) == TOKEN
 
 
 def test_kappa_one_takes_nothing_and_gives_all_back() -> None:
