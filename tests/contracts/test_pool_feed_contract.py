@@ -15,8 +15,9 @@ from collections import Counter
 import pytest
 
 from core.contracts.statuses import Quality
-from core.feeds.pool_feed import NotRecordedYet, measure, reading_at
+from core.feeds.pool_feed import measure
 from tests.contracts.pool_feed_replay import Case, Step, play
+from tests.support.pool_readings import NotRecordedYet, reading_at
 
 HISTORIES = int(os.environ.get("VPM_TEST_HISTORIES", "150"))
 SEED = int(os.environ.get("VPM_TEST_SEED", "17"))

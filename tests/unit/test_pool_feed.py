@@ -18,6 +18,7 @@ from core.feeds.pool_feed import (
     market_cap,
     measure,
 )
+from tests.support.pool_readings import NotRecordedYet, reading_at
 
 ONE = PoolFeedTerms((SourceTerms(base_is_token0=True, reference_liquidity=10**17),), 10**24, 6, 1_800, 60, 600)
 PRECISION = Decimal("1e-16")
@@ -71,3 +72,13 @@ def test_a_reading_is_refused_for_what_the_pool_lacks() -> None:
     assert measure(ONE, [pool(10**17)], 11_760) is None
     with pytest.raises(ValueError, match="no whole multiple of the feed's step, 60 seconds"):
         measure(ONE, [pool(10**17)], 13_201)
+
+
+def test_an_older_reading_stands_in_only_for_one_that_is_lost() -> None:
+    recorded = {600: 5, 720: 7}
+    assert reading_at(60, recorded, 0, 779, 0) is None  # older than asked for
+    assert reading_at(60, recorded, 0, 779, 60) == (720, 7)
+    with pytest.raises(NotRecordedYet, match="the reading of 660 is not recorded yet"):
+        reading_at(60, recorded, 660, 700, 600)
+    assert reading_at(60, recorded, 720, 700, 600) == (600, 5)
+    assert reading_at(60, recorded, 720, 700, 99) is None

@@ -1,0 +1,26 @@
+"""Which reading of a pool feed counts at a moment, as the contract says it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+class NotRecordedYet(LookupError):
+    """The refusal to name a reading that can still be recorded: no older one stands in for it."""
+
+    def __init__(self, grid_time: int) -> None:
+        super().__init__(f"the reading of {grid_time} is not recorded yet, and its pools can still tell it")
+        self.grid_time = grid_time
+
+
+def reading_at(
+    step: int, recorded: Mapping[int, int], oldest_tellable: int, time: int, max_age: int
+) -> tuple[int, int] | None:
+    """The grid time that counts at a moment that is over, and the answer recorded for it; None where there is none."""
+    newest = time - time % step
+    for grid_time in range(newest, max(time - max_age, step) - 1, -step):
+        if grid_time in recorded:
+            return grid_time, recorded[grid_time]
+        if grid_time == newest and newest >= oldest_tellable:
+            raise NotRecordedYet(newest)
+    return None
