@@ -7,16 +7,14 @@ status and code of the contract.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TypeVar
 
 import psycopg
 from limits import RateLimitItemPerMinute, RateLimitItemPerSecond
 from psycopg_pool import PoolTimeout
-from pydantic import BaseModel
 
 from api.cup import guide, render, requests
 from api.cup.boards import Boards
@@ -47,15 +45,9 @@ HISTORY = 20
 _BUSY_PAUSES = (0.01,) * 100 + (0.1,) * 90
 """How long to wait before a trade of a wallet that is held, by a settlement say, is tried again: ten seconds in all."""
 
-Answering = Callable[[Any, str], Awaitable[Json]]
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """A request's model and what answers it; the second argument is who asks, for rate limits."""
-
-    model: type[BaseModel]
-    answer: Answering
+R = TypeVar("R")
+Answering = Callable[[R, str], Awaitable[Json]]
+"""What answers a request; the second argument is who asks, for rate limits."""
 
 
 def now_utc() -> datetime:
@@ -72,18 +64,6 @@ class Desk:
         self._boards = Boards(pool)
         self._intake = Intake(pool)
         self._trades: Batches[None, Order, PaperReceipt] = Batches(self._place_trades)
-        self.routes: Mapping[str, Route] = {
-            "getting_started": Route(requests.NoInput, self.getting_started),
-            "claim": Route(requests.WalletRequest, self.claim),
-            "wallet": Route(requests.WalletRequest, self.wallet),
-            "markets": Route(requests.MarketsQuery, self.markets),
-            "quote": Route(requests.QuoteRequest, self.quote),
-            "trade": Route(requests.TradeRequest, self.trade),
-            "board": Route(requests.BoardQuery, self.board),
-            "round": Route(requests.RoundQuery, self.round),
-            "bet": Route(requests.BetRequest, self.bet),
-            "enrol": Route(requests.EnrolRequest, self.enrol),
-        }
 
     def meta(self) -> Json:
         return {
@@ -109,15 +89,15 @@ class Desk:
             }
             raise Problem(409, "cup_closed", "The tournament is not running now.", extra=extra)
 
-    async def answer(self, name: str, request: BaseModel, caller: str) -> Json:
-        """The whole body. Dormancy comes before anything else."""
+    async def answer(self, answering: Answering[R], request: R, caller: str) -> Json:
+        """The whole body, by one of the methods below. Dormancy comes before anything else."""
         self.require_open()
         try:
-            body = await self.routes[name].answer(request, caller)
+            body = await answering(request, caller)
         except Refusal as refusal:
             raise Problem(refusal.status, refusal.code, refusal.message, extra=refusal.extra) from None
         except (psycopg.OperationalError, PoolTimeout) as error:
-            log.warning("the database could not be used", action="cup.no_database", route=name, why=error)
+            log.warning("the database could not be used", action="cup.no_database", asked=answering.__name__, why=error)
             raise unavailable() from None
         return {"meta": self.meta(), **body}
 
@@ -128,7 +108,7 @@ class Desk:
 
     # ---------------------------------------------------------------- reads
 
-    async def getting_started(self, _request: requests.NoInput, _caller: str) -> Json:
+    async def getting_started(self, _request: None, _caller: str) -> Json:
         return guide.body(self._settings.public_url)
 
     async def wallet(self, request: requests.WalletRequest, _caller: str) -> Json:
@@ -141,12 +121,13 @@ class Desk:
             markets = await books.open_markets(connection, now_utc(), request.limit)
         return {"count": len(markets), "markets": [render.market_body(each) for each in markets]}
 
-    async def quote(self, request: requests.QuoteRequest, _caller: str) -> Json:
+    async def quote(self, request: tuple[str, requests.QuoteQuery], _caller: str) -> Json:
+        slug, stake = request
         async with self.connection() as connection:
-            market = await books.find(connection, request.slug)
+            market = await books.find(connection, slug)
         now = now_utc()
-        receipt = trading.simulate(market, request.side, request.size_paper, None, now)
-        return render.quote_body(market, receipt, outlook.warnings(market, market.outcome(request.side), now))
+        receipt = trading.simulate(market, stake.side, stake.size_paper, None, now)
+        return render.quote_body(market, receipt, outlook.warnings(market, market.outcome(stake.side), now))
 
     async def board(self, request: requests.BoardQuery, _caller: str) -> Json:
         period = request.week or board.ALL_TIME

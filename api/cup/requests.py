@@ -177,10 +177,6 @@ class MarketPath(Request):
     slug: Slug
 
 
-class NoInput(Request):
-    pass
-
-
 class MarketsQuery(Request):
     limit: MarketsLimit = 25
 
@@ -188,12 +184,6 @@ class MarketsQuery(Request):
 class QuoteQuery(Request):
     side: SideKey
     size_paper: AmountText
-
-
-class QuoteRequest(Request):
-    slug: Slug
-    side: SideKey
-    size_paper: Amount
 
 
 class TradeRequest(Request):
@@ -237,19 +227,3 @@ class EnrolRequest(Request):
         AfterValidator(_storable),
         Field(json_schema_extra={"pattern": r"^[^\u0000]*$"}),
     ] = ""
-
-
-class SimulatedTradeRequest(TradeRequest):
-    """The MCP tool's trade: it is simulated unless told not to be."""
-
-    simulate: Annotated[
-        Simulate, Field(description="Stays true for a dry run; false places a real trade, which must be signed.")
-    ] = True
-
-
-class SimulatedBetRequest(BetRequest):
-    """The MCP tool's bet: it is simulated unless told not to be."""
-
-    simulate: Annotated[
-        Simulate, Field(description="Stays true for a dry run; false places a real bet, which must be signed.")
-    ] = True

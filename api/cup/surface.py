@@ -10,7 +10,7 @@ from api.context import Context
 from api.cup import bodies, requests
 from api.cup.desk import Desk
 from api.cup.download import Download
-from api.cup.mcp import Mcp
+from api.cup.mcp import cup_mcp
 from api.cup.rest import RestDoor
 from api.http.mcp_door import CORS
 from api.http.operation import DocumentedAnswer, Operation, Surface
@@ -29,10 +29,23 @@ async def cup_surface(context: Context) -> AsyncIterator[Surface]:
     """The surface, with the MCP server running while the context is open."""
     settings = context.settings
     desk = Desk(settings, context.pool, context.limits)
-    mcp = Mcp(settings, desk)
-    download = Download(settings, desk, context.limits, context.read_url)
-    async with mcp.door.running():
-        yield _surface(desk, RestDoor(settings, desk), mcp, download)
+
+    def error_body(problem: Problem, _request_id: str) -> Mapping[str, Any]:
+        return desk.error(problem)
+
+    operations = _operations(RestDoor(settings, desk), Download(settings, desk, context.limits, context.read_url))
+    mcp = cup_mcp(settings, desk, operations, error_body)
+    async with mcp.running():
+        yield Surface(
+            name="cup",
+            title="Paper tournament",
+            description=DESCRIPTION,
+            prefixes=("/api/cup/",),
+            error_body=error_body,
+            reads=(desk,),
+            cors=CORS,
+            operations=(*operations, *mcp.operations()),
+        )
 
 
 def _error(description: str) -> DocumentedAnswer:
@@ -85,134 +98,121 @@ def _post(
     )
 
 
-def _surface(desk: Desk, rest: RestDoor, mcp: Mcp, download: Download) -> Surface:
-    def error_body(problem: Problem, _request_id: str) -> Mapping[str, Any]:
-        return desk.error(problem)
-
+def _operations(rest: RestDoor, download: Download) -> tuple[Operation, ...]:
     signed = {
         401: _error("`invalid_signature`, with `reason`."),
         402: _error("`insufficient_funds`, with `balance` and `needed`."),
         429: _RATE,
         503: _error("`cup_agent_trades_halted`: enroll the wallet and send the same again; or `unavailable`."),
     }
-    return Surface(
-        name="cup",
-        title="Paper tournament",
-        description=DESCRIPTION,
-        prefixes=("/api/cup/",),
-        error_body=error_body,
-        reads=(desk,),
-        cors=CORS,
-        operations=(
-            _post(
-                "/wallet",
-                rest.claim,
-                "Claim 10,000 pUSDC, once",
-                requests.WalletRequest,
-                bodies.ClaimBody,
-                {429: _RATE},
-                "A repeat answers `minted: false` and the balance as it is. No signature.",
-            ),
-            _get(
-                "/wallet/{address}",
-                rest.wallet,
-                "A wallet's balance and positions",
-                bodies.WalletBody,
-                {400: _BAD},
-                path_parameters=requests.WalletPath,
-                description="A wallet that never claimed reads as zeros.",
-            ),
-            _get(
-                "/markets",
-                rest.markets,
-                "Open paper markets",
-                bodies.MarketsBody,
-                {400: _BAD},
-                query=requests.MarketsQuery,
-                description="Nearest `deadlineAt` first: trades end there, before anything that decides is measured.",
-            ),
-            _get(
-                "/markets/{slug}/quote",
-                rest.quote,
-                "What a stake would get",
-                bodies.QuoteBody,
-                {
-                    400: _BAD,
-                    404: _error("`market_not_found`"),
-                    409: _error(f"`market_closed`; {_CLOSED}."),
-                    422: _error("`invalid_side`, with `validSides`."),
-                },
-                path_parameters=requests.MarketPath,
-                query=requests.QuoteQuery,
-            ),
-            _post(
-                "/trade",
-                rest.trade,
-                "Place or simulate a paper trade",
-                requests.TradeRequest,
-                bodies.TradeBody,
-                {
-                    **signed,
-                    404: _error("`market_not_found`"),
-                    409: _error(f"`market_closed`; `trade_conflict`: the tradeId was used otherwise; {_CLOSED}."),
-                    422: _error("`invalid_side` with `validSides`; `signature_required`."),
-                },
-                "Once for each `tradeId`: the same trade again answers its first receipt with `replay: true`.",
-            ),
-            _get(
-                "/leaderboard",
-                rest.board,
-                "Realized profit, ranked",
-                bodies.BoardBody,
-                {400: _BAD},
-                query=requests.BoardQuery,
-                description="All time, or one ISO week (UTC) by when it was realized; ties go to the earlier.",
-            ),
-            _get("/getting-started", rest.getting_started, "Onboarding guide", bodies.GuideBody),
-            _get(
-                "/roulette",
-                rest.round,
-                "The live roulette round",
-                bodies.RouletteRoundBody,
-                {400: _BAD, 503: _error("`no_round`: the first round has not opened; or `unavailable`.")},
-                query=requests.RoundQuery,
-                description="42 markets with their pools, the commitment, and past rounds with seed and beacon.",
-            ),
-            _post(
-                "/roulette/bet",
-                rest.bet,
-                "Place or simulate a roulette bet",
-                requests.BetRequest,
-                bodies.BetBody,
-                {
-                    **signed,
-                    409: _error(f"`round_closed`, with `roundNo`; `bet_conflict`; {_CLOSED}."),
-                    422: _error("`invalid_bet_key`, `stake_out_of_bounds`, `signature_required`."),
-                },
-                "Once for each wallet, round and key: the same bet again answers its receipt with `replay: true`.",
-            ),
-            _post(
-                "/agent/enroll",
-                rest.enrol,
-                "Enroll an agent's wallet",
-                requests.EnrolRequest,
-                bodies.EnrolBody,
-                {401: signed[401], 403: _error("`house_fleet_wallet`")},
-                "An enrolled wallet keeps trading while live trading is halted.",
-            ),
-            Operation(
-                "GET",
-                f"{BASE}/export",
-                download.get,
-                "Ledger, rounds, trades, bets and boards as one file",
-                {
-                    200: DocumentedAnswer("JSON Lines.", content_type="application/x-ndjson"),
-                    409: _error(f"{_CLOSED}."),
-                    429: _RATE,
-                    503: _error("`busy`: too many exports are under way; `unavailable`: the database is away."),
-                },
-                description="`python -m core.cup.verify FILE` recomputes everything from it.",
-            ),
-            *mcp.door.operations(),
+    return (
+        _post(
+            "/wallet",
+            rest.claim,
+            "Claim 10,000 pUSDC, once",
+            requests.WalletRequest,
+            bodies.ClaimBody,
+            {429: _RATE},
+            "A repeat answers `minted: false` and the balance as it is. No signature.",
+        ),
+        _get(
+            "/wallet/{address}",
+            rest.wallet,
+            "A wallet's balance and positions",
+            bodies.WalletBody,
+            {400: _BAD},
+            path_parameters=requests.WalletPath,
+            description="A wallet that never claimed reads as zeros.",
+        ),
+        _get(
+            "/markets",
+            rest.markets,
+            "Open paper markets",
+            bodies.MarketsBody,
+            {400: _BAD},
+            query=requests.MarketsQuery,
+            description="Nearest `deadlineAt` first: trades end there, before anything that decides is measured.",
+        ),
+        _get(
+            "/markets/{slug}/quote",
+            rest.quote,
+            "What a stake would get",
+            bodies.QuoteBody,
+            {
+                400: _BAD,
+                404: _error("`market_not_found`"),
+                409: _error(f"`market_closed`; {_CLOSED}."),
+                422: _error("`invalid_side`, with `validSides`."),
+            },
+            path_parameters=requests.MarketPath,
+            query=requests.QuoteQuery,
+        ),
+        _post(
+            "/trade",
+            rest.trade,
+            "Place or simulate a paper trade",
+            requests.TradeRequest,
+            bodies.TradeBody,
+            {
+                **signed,
+                404: _error("`market_not_found`"),
+                409: _error(f"`market_closed`; `trade_conflict`: the tradeId was used otherwise; {_CLOSED}."),
+                422: _error("`invalid_side` with `validSides`; `signature_required`."),
+            },
+            "Once for each `tradeId`: the same trade again answers its first receipt with `replay: true`.",
+        ),
+        _get(
+            "/leaderboard",
+            rest.board,
+            "Realized profit, ranked",
+            bodies.BoardBody,
+            {400: _BAD},
+            query=requests.BoardQuery,
+            description="All time, or one ISO week (UTC) by when it was realized; ties go to the earlier.",
+        ),
+        _get("/getting-started", rest.getting_started, "Onboarding guide", bodies.GuideBody),
+        _get(
+            "/roulette",
+            rest.round,
+            "The live roulette round",
+            bodies.RouletteRoundBody,
+            {400: _BAD, 503: _error("`no_round`: the first round has not opened; or `unavailable`.")},
+            query=requests.RoundQuery,
+            description="42 markets with their pools, the commitment, and past rounds with seed and beacon.",
+        ),
+        _post(
+            "/roulette/bet",
+            rest.bet,
+            "Place or simulate a roulette bet",
+            requests.BetRequest,
+            bodies.BetBody,
+            {
+                **signed,
+                409: _error(f"`round_closed`, with `roundNo`; `bet_conflict`; {_CLOSED}."),
+                422: _error("`invalid_bet_key`, `stake_out_of_bounds`, `signature_required`."),
+            },
+            "Once for each wallet, round and key: the same bet again answers its receipt with `replay: true`.",
+        ),
+        _post(
+            "/agent/enroll",
+            rest.enrol,
+            "Enroll an agent's wallet",
+            requests.EnrolRequest,
+            bodies.EnrolBody,
+            {401: signed[401], 403: _error("`house_fleet_wallet`")},
+            "An enrolled wallet keeps trading while live trading is halted.",
+        ),
+        Operation(
+            "GET",
+            f"{BASE}/export",
+            download.get,
+            "Ledger, rounds, trades, bets and boards as one file",
+            {
+                200: DocumentedAnswer("JSON Lines.", content_type="application/x-ndjson"),
+                409: _error(f"{_CLOSED}."),
+                429: _RATE,
+                503: _error("`busy`: too many exports are under way; `unavailable`: the database is away."),
+            },
+            description="`python -m core.cup.verify FILE` recomputes everything from it.",
         ),
     )

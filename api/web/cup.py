@@ -6,14 +6,13 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 from aiohttp import web
-from pydantic import BaseModel
 
 from api.cup import requests
-from api.cup.desk import Desk
+from api.cup.desk import Answering, Desk
 from api.http.problem import Problem
 from api.web.answers import PRIVATE, REVALIDATE, HeldPages, html
 from api.web.owner import owner_of
@@ -21,6 +20,8 @@ from api.web.templating import Pages
 from core.cup.board import is_week
 from core.cup.wheel import REDS
 from core.money import loads
+
+R = TypeVar("R")
 
 BOARD_SHOWN = 100
 # How the pockets lie on a wheel with one zero, clockwise.
@@ -55,11 +56,12 @@ class CupPages:
 
         async def render() -> bytes:
             try:
-                board = await read(self._desk, "board", requests.BoardQuery(week=week, limit=BOARD_SHOWN, wallet=owner))
-                markets = await read(self._desk, "markets", requests.MarketsQuery(limit=100))
+                asked = requests.BoardQuery(week=week, limit=BOARD_SHOWN, wallet=owner)
+                board = await read(self._desk, self._desk.board, asked)
+                markets = await read(self._desk, self._desk.markets, requests.MarketsQuery(limit=100))
                 wallet = None
                 if owner is not None:
-                    wallet = await read(self._desk, "wallet", requests.WalletRequest(walletAddress=owner))
+                    wallet = await read(self._desk, self._desk.wallet, requests.WalletRequest(walletAddress=owner))
             except Problem as problem:
                 return self._pages.render("cup_closed.html", path="/cup", problem=problem, title="The cup")
             return self._pages.render(
@@ -85,10 +87,10 @@ class CupPages:
 
         async def render() -> bytes:
             try:
-                live = await read(self._desk, "round", requests.RoundQuery(wallet=owner))
+                live = await read(self._desk, self._desk.round, requests.RoundQuery(wallet=owner))
                 wallet = None
                 if owner is not None:
-                    wallet = await read(self._desk, "wallet", requests.WalletRequest(walletAddress=owner))
+                    wallet = await read(self._desk, self._desk.wallet, requests.WalletRequest(walletAddress=owner))
             except Problem as problem:
                 return self._pages.render("cup_closed.html", path="/roulette", problem=problem, title="Roulette")
             markets = {each["id"]: each for each in live["markets"]}
@@ -110,9 +112,9 @@ class CupPages:
         return html(request, await self._held.get(page, int(time.time()), render, cache))
 
 
-async def read(desk: Desk, name: str, asked: BaseModel) -> Mapping[str, Any]:
+async def read(desk: Desk, answering: Answering[R], asked: R) -> Mapping[str, Any]:
     """As the API answers it, with its exact numbers."""
-    body: Mapping[str, Any] = loads(orjson.dumps(await desk.answer(name, asked, "pages")))
+    body: Mapping[str, Any] = loads(orjson.dumps(await desk.answer(answering, asked, "pages")))
     return body
 
 

@@ -105,6 +105,6 @@ class PortfolioPage:
         if self._desk is None:
             return None
         try:
-            return await cup.read(self._desk, "wallet", requests.WalletRequest(walletAddress=owner))
+            return await cup.read(self._desk, self._desk.wallet, requests.WalletRequest(walletAddress=owner))
         except Problem:
             return None

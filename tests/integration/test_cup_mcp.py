@@ -14,7 +14,7 @@ from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from api.cup import bodies
-from api.cup.mcp import TOOLS
+from api.cup.tools import TOOLS
 from tests.cup_rig import Cup, Signer, cup_door
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -132,6 +132,8 @@ async def test_refusals_are_tool_errors(cup: Cup) -> None:
         await fails(client, "place_roulette_bet", 422, "stake_out_of_bounds", betKey="colour:red", stakePaper=9)
         await fails(client, "create_wallet", 400, "invalid_request", walletAddress="0x12")
         await fails(client, "get_quote", 400, "invalid_request", slug=slug)
+        told = await fails(client, "place_paper_trade", 400, "invalid_request", **wanted, simulated=False)
+        assert "'simulated'" in told["message"]  # what is no argument may have been meant for one
         for tool in (await client.list_tools()).tools:
             assert not {"privateKey", "key", "mnemonic", "seed"} & set(tool.input_schema["properties"])
 

@@ -27,7 +27,7 @@ SAME_IDEA = {
         ),
         _SURFACES,
     ),
-    **dict.fromkeys(("Book", "Quote", "Order", "Warning"), _MECHANISMS),
+    **dict.fromkeys(("Book", "Order", "Warning"), _MECHANISMS),
     **dict.fromkeys(("Facts", "Settle", "Unlisted", "Wait"), _KEEPERS),
     **dict.fromkeys(("MarketOpened", "MarketSpec", "MarketTerms", "Reading"), _DECLARED),
     "ListedMarket": "a market as its lister opened it, with its books, on each surface",
