@@ -70,12 +70,11 @@ class Follower:
     async def run(self) -> None:
         sequence = -1
         while True:
-            is_newer = await self._feed.wait(sequence, LOOK_AGAIN_SECONDS)
-            if not is_newer and self._is_at_rest:
-                self._moved_at = None
-                continue
+            await self._feed.wait(sequence, LOOK_AGAIN_SECONDS)
             sequence = self._feed.sequence
-            if self._feed.down_since is None:
+            if self._is_at_rest:
+                self._moved_at = None
+            elif self._feed.down_since is None:
                 try:
                     await self.look()
                 except RpcError as error:
@@ -86,7 +85,8 @@ class Follower:
     @property
     def _is_at_rest(self) -> bool:
         """Nothing of the lane's is in a young block or on its way to one, and the last look, not long ago, found every
-        nonce in order. What another look at the same head could find is that the node was behind."""
+        nonce in order. What another could find is that somebody else has used the key, which has time: whatever is
+        signed next is looked after, and a node may bill each question."""
         if self._flights.unmined or self._flights.mined or self._in_order_at is None:
             return False
         return asyncio.get_running_loop().time() - self._in_order_at < AT_REST_SECONDS
