@@ -72,9 +72,7 @@ class Follower:
         while True:
             await self._feed.wait(sequence, LOOK_AGAIN_SECONDS)
             sequence = self._feed.sequence
-            if self._is_at_rest:
-                self._moved_at = None
-            elif self._feed.down_since is None:
+            if self._feed.down_since is None:
                 try:
                     await self.look()
                 except RpcError as error:
@@ -82,19 +80,14 @@ class Follower:
                         error.message, action="relayer.look_failed", chain=self._flights.chain, kind=error.kind.value
                     )
 
-    @property
-    def _is_at_rest(self) -> bool:
-        """Nothing of the lane's is in a young block or on its way to one, and the last look, not long ago, found every
-        nonce in order. What another could find is that somebody else has used the key, which has time: whatever is
-        signed next is looked after, and a node may bill each question."""
-        if self._flights.unmined or self._flights.mined or self._in_order_at is None:
-            return False
-        return asyncio.get_running_loop().time() - self._in_order_at < AT_REST_SECONDS
-
     async def look(self) -> None:
         """One look at the chain, and everything that follows from it."""
-        self._in_order_at = None
         await self._undo_reorged()
+        if self._is_at_rest:
+            self._moved_at = None
+            await self._end_final()
+            return
+        self._in_order_at = None
         latest, pending = await self.counts()
         await self._take_receipts(latest)
         await self._end_final()
@@ -102,6 +95,15 @@ class Follower:
         await self._unstick(latest, pending)
         if is_in_order:
             self._in_order_at = asyncio.get_running_loop().time()
+
+    @property
+    def _is_at_rest(self) -> bool:
+        """Nothing of the lane's waits for a block, and the node's counts, asked not long ago, found every nonce in
+        order. What they could tell is that somebody else has used the key, which has time: whatever is signed next is
+        looked after, and a node may bill each question."""
+        if self._flights.unmined or self._in_order_at is None:
+            return False
+        return asyncio.get_running_loop().time() - self._in_order_at < AT_REST_SECONDS
 
     async def counts(self) -> tuple[int, int]:
         """The key's transaction counts: mined, and with the node's pool."""
