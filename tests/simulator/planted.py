@@ -163,7 +163,7 @@ PLANTED: dict[str, Fault] = {
     "stock-forget": Fault(
         "what a fork undid is not sent again",
         frozenset({LOST, TRUE, PAID}),
-        2,
+        3,
         _forget_what_a_fork_undid,
         "stock",
         "roughness=0,fork_rate=0.15,kill_every=,pace=3",
@@ -191,7 +191,7 @@ PLANTED: dict[str, Fault] = {
     "cup-early": Fault(
         "a trade is acknowledged before it is stored",
         frozenset({LOST, TRUE}),
-        6,
+        15,
         _acknowledge_before_it_is_stored,
         "cup",
         "break_rate=0.3,kill_every=3000,pace=0.5",
