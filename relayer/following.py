@@ -98,9 +98,9 @@ class Follower:
 
     @property
     def _is_at_rest(self) -> bool:
-        """Nothing of the lane's waits for a block, and the node's counts, asked not long ago, found every nonce in
-        order. What they could tell is that somebody else has used the key, which has time: whatever is signed next is
-        looked after, and a node may bill each question."""
+        """Nothing of the lane's waits for a block, no block was undone, and the node's counts, asked not long ago, left
+        nothing to repair that can be now. What they could tell is that somebody else has used the key, which has time:
+        whatever is signed next is looked after, and a node may bill each question."""
         if self._flights.unmined or self._in_order_at is None:
             return False
         return asyncio.get_running_loop().time() - self._in_order_at < AT_REST_SECONDS
@@ -120,7 +120,7 @@ class Follower:
         missed = self._feed.reorgs != self._reorgs
         if missed:
             self._flights.verified.clear()
-            self._reorgs = self._feed.reorgs
+            self._reorgs, self._in_order_at = self._feed.reorgs, None
         for key in [key for key in self._flights.mined if key not in self._flights.verified]:
             number, block_hash = key
             if number > self._feed.head.number and not missed:
@@ -327,7 +327,10 @@ class Follower:
             agreed = await self._agreed_count()
             if agreed is None or not await self._believed(agreed):
                 return agreed is not None and self._in_order(agreed)
-            return await self._repair(agreed)
+            is_repaired = await self._repair(agreed)
+            if is_repaired:
+                self._repair_wanted_since = None
+            return is_repaired
 
     def _in_order(self, latest: int) -> bool:
         """Every nonce the chain has not used is an intent's."""

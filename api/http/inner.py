@@ -54,7 +54,9 @@ def inner_request(
         url=url,
     )
     loop = asyncio.get_running_loop()
-    payload = StreamReader(outer.protocol, limit=2**16, loop=loop)
+    # All of it is here. Over its limit a stream would stop the reading of the outer connection, and whoever refuses the
+    # body by its length never reads it on.
+    payload = StreamReader(outer.protocol, limit=max(2**16, len(body)), loop=loop)
     payload.feed_data(body)
     payload.feed_eof()
     inner = web.Request(

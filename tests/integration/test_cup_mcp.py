@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
+import aiohttp
 import pytest
 import pytest_asyncio
 from mcp import ClientSession
@@ -177,6 +179,20 @@ async def test_the_low_level_client_and_other_methods(cup: Cup) -> None:
     sent = {"data": b"x" * 70_000, "headers": {"Content-Type": "application/json"}}
     async with cup.session.post(mcp_url(cup), **sent) as response:
         assert response.status == 413
+
+
+async def test_an_argument_that_is_too_large_for_its_route_is_refused_and_the_connection_goes_on(cup: Cup) -> None:
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+    large = {"name": "create_wallet", "arguments": {"walletAddress": "я" * 30_000}}  # twice as large in ASCII
+    headers = {"Accept": "application/json, text/event-stream"}
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=1)) as session:
+        for name, code in ((large, "payload_too_large"), ({"name": "list_markets", "arguments": {}}, None)):
+            sent = json.dumps({**call, "params": name}, ensure_ascii=False).encode()
+            given = {**headers, "Content-Type": "application/json"}
+            async with asyncio.timeout(20), session.post(mcp_url(cup), data=sent, headers=given) as response:
+                told = (await response.json())["result"]
+            assert told["isError"] is (code is not None), told
+            assert code is None or code in str(told["content"])
 
 
 @pytest.mark.parametrize("body", [b'{"jsonrpc": "2.0", "id": 1, "id": 2, "method": "tools/list"}', None])

@@ -20,6 +20,7 @@ from typing import Any
 
 import psycopg
 from psycopg import errors, waiting
+from psycopg._pipeline_base import BasePipeline
 from psycopg.pq import TransactionStatus
 from psycopg.pq.abc import PGresult
 
@@ -120,9 +121,9 @@ class SimulatedDatabase:
             try:
                 await asyncio.sleep(self._delay())
             except asyncio.CancelledError as error:
-                if getattr(gen, "__name__", "") not in _OF_TRANSACTIONS:
+                if not _counts(gen):
                     raise  # nothing was sent yet
-                given_up = error  # the driver counts transactions, and has sent this one's beginning or end by now
+                given_up = error
         if link is not None and link.news is not None and self._dirty:
             self._collect()
         self.clock.write()
@@ -133,6 +134,8 @@ class SimulatedDatabase:
             link.may_notify |= _may_notify(gen, query)
         try:
             result = await self._asked(gen, file, link)
+            if given_up is not None:
+                raise given_up
             if link is not None and link.connection.pgconn.pipeline_status and query is not None:
                 # PostgreSQL is at it as soon as it is sent: what comes of it is not left to be seen later.
                 await self._asked(link.connection._pipeline._fetch_gen(flush=True), file, link)
@@ -141,7 +144,11 @@ class SimulatedDatabase:
                 raise errors.LockNotAvailable("canceling statement due to lock timeout") from error
             raise
         except OSError as error:
-            raise errors.OperationalError("connection socket closed") from error
+            raise given_up or errors.OperationalError("connection socket closed") from error
+        except errors.Error as error:
+            if given_up is not None:
+                raise given_up from error
+            raise
         finally:
             status = TransactionStatus.IDLE if link is None else link.connection.pgconn.transaction_status
             if link is not None:
@@ -150,8 +157,6 @@ class SimulatedDatabase:
                 self._ended(link)
         if link is not None and query is not None and query.startswith(_LOCK_TIMEOUT):
             link.lock_seconds = None if query.endswith("DEFAULT") else self._lock_seconds
-        if given_up is not None:
-            raise given_up
         if status != TransactionStatus.INTRANS and query not in _NOTHING:
             await asyncio.sleep(self._delay())
         return result
@@ -322,6 +327,15 @@ def _may_notify(gen: Any, query: str | None) -> bool:
     if query is None:
         return getattr(gen, "__name__", "") not in _ENDS
     return query not in _NOTHING and (not query.startswith(("SELECT ", "SET ")) or "pg_notify(" in query)
+
+
+def _counts(gen: Any) -> bool:
+    """Whether the driver counts what this begins or ends, which it does before it first waits: it is sent by then,
+    whoever is cancelled meanwhile. A pipeline begins and ends by steps of the same names."""
+    if getattr(gen, "__name__", "") not in _OF_TRANSACTIONS:
+        return False
+    frame = gen.gi_frame
+    return frame is not None and not isinstance(frame.f_locals.get("self"), BasePipeline)
 
 
 def _says_nothing(gen: Any, connection: Any) -> bool:

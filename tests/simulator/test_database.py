@@ -100,7 +100,7 @@ def test_whoever_is_cancelled_leaves_a_connection_that_can_be_used(run: Run, fre
     """The driver counts the transactions it is in, and counts before it waits: a cancelled BEGIN or COMMIT was sent."""
 
     async def begun(connection: psycopg.AsyncConnection[Any]) -> None:
-        async with connection.transaction():
+        async with connection.transaction(), connection.pipeline():
             await _add(connection)
 
     async def world() -> None:
@@ -112,7 +112,7 @@ def test_whoever_is_cancelled_leaves_a_connection_that_can_be_used(run: Run, fre
                 await asyncio.sleep(turn * 0.0001)
                 work.cancel()
                 await asyncio.gather(work, return_exceptions=True)
-                assert connection._num_transactions == 0
+                assert (connection._num_transactions, connection._pipeline) == (0, None)
                 assert connection.info.transaction_status == TransactionStatus.IDLE
                 ends.add((work.cancelled(), await _value(connection) - before))
         assert ends == {(True, 0), (True, 1), (False, 1)}
