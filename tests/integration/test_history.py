@@ -218,8 +218,12 @@ async def test_every_read_leaves_history_alone(rig: Rig) -> None:
 
 @pytest.mark.proves("shared.pages.decision.home")
 async def test_the_first_page_has_the_newest_bets_of_both_kinds_and_what_each_open_market_did(rig: Rig) -> None:
-    page = await rig.get("/")
-    feed = page.partition('<ol class="feed">')[2].partition("</ol>")[0]
+    feed = page = ""
+    async with asyncio.timeout(60):
+        while "datetime=" not in feed:  # a page waits a second for it, and goes without
+            page = await rig.get("/")
+            feed = page.partition('<ol class="feed">')[2].partition("</ol>")[0]
+            await asyncio.sleep(0.1)
     shown = [datetime.fromisoformat(each).timestamp() for each in re.findall(r'datetime="([^"]+)"', feed)]
     with psycopg.connect(conninfo(rig.url)) as connection:
         newest = connection.execute(
