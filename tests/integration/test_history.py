@@ -30,6 +30,7 @@ from api.archive import Archive
 from api.context import Context, open_context
 from api.stock.index import StockIndex
 from api.stock.surface import stock_surface
+from api.web.lately import AGAIN_SECONDS
 from core.config import ApiSecrets, Settings
 from core.contracts.deployments import load_deployment
 from core.db.engine import conninfo
@@ -218,12 +219,13 @@ async def test_every_read_leaves_history_alone(rig: Rig) -> None:
 
 @pytest.mark.proves("shared.pages.decision.home")
 async def test_the_first_page_has_the_newest_bets_of_both_kinds_and_what_each_open_market_did(rig: Rig) -> None:
-    feed = page = ""
-    async with asyncio.timeout(60):
-        while "datetime=" not in feed:  # a page waits a second for it, and goes without
-            page = await rig.get("/")
-            feed = page.partition('<ol class="feed">')[2].partition("</ol>")[0]
-            await asyncio.sleep(0.1)
+    page = await rig.get("/")
+    while not (feed := page.partition('<ol class="feed">')[2].partition("</ol>")[0]).strip():
+        # It is not waited for longer than a second, and the page goes without it until there is a block.
+        await asyncio.sleep(AGAIN_SECONDS)
+        with psycopg.connect(conninfo(rig.url), autocommit=True) as connection:
+            next_block(connection, STOCK_CHAIN)
+        page = await rig.get("/")
     shown = [datetime.fromisoformat(each).timestamp() for each in re.findall(r'datetime="([^"]+)"', feed)]
     with psycopg.connect(conninfo(rig.url)) as connection:
         newest = connection.execute(
