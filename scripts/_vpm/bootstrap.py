@@ -139,9 +139,10 @@ _VENV_HINT = "On Debian and Ubuntu: apt install python3-venv."
 
 def install_locked(python: str, lock: Path, what: str) -> None:
     """Exactly the packages of a lock, into the environment of this Python. uv does in seconds what takes pip a minute;
-    where it cannot be had, pip does the same work."""
+    where it cannot be had, pip does the same work. What packages ask for is not looked at: a lock is complete, and on
+    Python 3.13 has a newer numpy than ape asks for."""
     if not _install_with_uv(python, lock):
-        _run([*_pip(python), "install", "-q", "--require-hashes", "-r", str(lock)], what)
+        _run([*_pip(python), "install", "-q", "--require-hashes", "--no-deps", "-r", str(lock)], what)
 
 
 def _pip(python: str) -> list[str]:
@@ -170,7 +171,7 @@ def _install_with_uv(python: str, lock: Path) -> bool:
     install = [str(uv), "pip", "install", "-q", "--no-deps", "--require-hashes", "--python", python, "-r", str(lock)]
     if _uv_succeeds([*install, "--offline"], {}):
         return True
-    return _uv_succeeds(install, _pip_settings_for_uv(python))
+    return _uv_succeeds(install, registry_settings(python))
 
 
 def _uv_succeeds(argv: list[str], settings: dict[str, str]) -> bool:
@@ -178,7 +179,7 @@ def _uv_succeeds(argv: list[str], settings: dict[str, str]) -> bool:
     return subprocess.run(argv, env=env, capture_output=True, text=True, check=False).returncode == 0
 
 
-def _pip_settings_for_uv(python: str) -> dict[str, str]:
+def registry_settings(python: str) -> dict[str, str]:
     """uv does not read pip's configuration; carry over a mirror and a certificate bundle, if any are set."""
     listed = subprocess.run([*_pip(python), "config", "list"], capture_output=True, text=True, check=False).stdout
     configured: dict[str, str] = {}

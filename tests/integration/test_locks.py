@@ -1,0 +1,53 @@
+"""The locks can be installed where we say they can: asked of the package registry, so only when the long tests run."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts._vpm.bootstrap import NEWEST_PYTHON, OLDEST_PYTHON, VENV, registry_settings
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCKER = ROOT / "deployments" / "docker"
+PURE = ("lazyasd", "python-baseconv", "varint")
+"""Packages of which no wheel is published. They are Python alone, so no compiler is needed to make one."""
+
+pytestmark = pytest.mark.skipif(not os.environ.get("VPM_TEST_LONG"), reason="VPM_TEST_LONG=1: asks the registry")
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+@pytest.mark.parametrize("minor", range(OLDEST_PYTHON[1], NEWEST_PYTHON[1] + 1))
+def test_every_python_that_we_name_installs_the_lock_without_a_compiler(
+    minor: int, machine: str, tmp_path: Path
+) -> None:
+    built = [word for name in PURE for word in ("--no-binary", name)]
+    _can_be_installed(ROOT / "requirements.lock", f"3.{minor}", machine, tmp_path, *built)
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+@pytest.mark.parametrize("lock", sorted(path.name for path in DOCKER.glob("requirements*.txt")))
+def test_the_images_python_installs_its_packages(lock: str, machine: str, tmp_path: Path) -> None:
+    found = re.search(r"^ARG PYTHON=(\d+\.\d+)-", (DOCKER / "Dockerfile").read_text(), re.MULTILINE)
+    assert found
+    _can_be_installed(DOCKER / lock, found[1], machine, tmp_path)
+
+
+def _can_be_installed(lock: Path, python: str, machine: str, empty: Path, *more: str) -> None:
+    """A wheel of every package of the lock fits. Asked from an empty folder, or uv would heed our pyproject.toml."""
+    ended = subprocess.run(
+        [VENV / "bin" / "uv", "pip", "install", "--dry-run", "--no-deps", "--require-hashes"]
+        + ["--only-binary", ":all:", *more, "--python", sys.executable, "--target", empty / "there"]
+        + ["--python-version", python, "--python-platform", f"{machine}-manylinux_2_28", "-r", lock],
+        cwd=empty,
+        env=os.environ | registry_settings(sys.executable),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
