@@ -49,15 +49,9 @@ def launch(argv: list[str]) -> int:
     """Set up what is missing, then become the command line inside the prepared environment."""
     from scripts._vpm import manual  # noqa: PLC0415
 
-    if not argv or argv[0] in ("-h", "--help", "help"):
-        print(manual.text(argv[1] if len(argv) > 1 else None))
-        return 0
-    if argv[0] not in manual.COMMANDS:
-        print(f"vpm: there is no command '{argv[0]}'. './vpm --help' lists them.", file=sys.stderr)
-        return 2
-    if "--help" in argv[1:] or "-h" in argv[1:]:
-        print(manual.text(argv[0]))
-        return 0
+    answered = manual.answered(argv)
+    if answered is not None:
+        return answered
     try:
         _use_supported_python(argv)
         prepare(developing=argv[0] in DEVELOPING)

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scripts._vpm import manual
+
 if TYPE_CHECKING:
     from scripts._stack.found import Stack
 
@@ -150,8 +152,24 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
 }
 
 
+OF_A_CHECKOUT = frozenset(COMMANDS) - {
+    *("indexer", "relayer", "keeper", "api", "migrate", "config"),
+    *("audit", "rebuild", "reindex", "status", "switch", "verify"),
+}
+"""What the image does not hold: it runs the service, and what its operator needs."""
+
+
 def main() -> int:
+    answered = manual.answered(sys.argv[1:])
+    if answered is not None:
+        return answered
     name, *argv = sys.argv[1:]
+    if name in OF_A_CHECKOUT and not (ROOT / "pyproject.toml").exists():
+        print(
+            f"vpm: '{name}' needs a checkout of the project; this is the image, which runs the service.",
+            file=sys.stderr,
+        )
+        return 2
     return COMMANDS[name](argv)
 
 

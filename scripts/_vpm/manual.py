@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 _HERE = "\n\nWith no such setting it is about the local stack, if one runs in this checkout."
 
 OVERVIEW = """\
@@ -302,3 +304,18 @@ def text(command: str | None = None) -> str:
     width = max(map(len, COMMANDS))
     rows = [f"    {name:<{width}}  {short}" for name, (short, _) in COMMANDS.items()]
     return OVERVIEW + "\n".join(rows)
+
+
+def answered(argv: list[str]) -> int | None:
+    """The exit code where a command line asks only for help, or for a command that there is not; None where it is one
+    to be run."""
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        print(text(argv[1] if len(argv) > 1 else None))
+        return 0
+    if argv[0] not in COMMANDS:
+        print(f"vpm: there is no command '{argv[0]}'. './vpm --help' lists them.", file=sys.stderr)
+        return 2
+    if "--help" in argv[1:] or "-h" in argv[1:]:
+        print(text(argv[0]))
+        return 0
+    return None

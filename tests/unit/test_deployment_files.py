@@ -23,6 +23,7 @@ from core.config import loading
 from core.config.settings import Settings
 from keeper.sources.settings import load_sources
 from scripts._vpm.cli import COMMANDS
+from tests.support.image import instructions
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = ROOT / "deployments"
@@ -40,16 +41,10 @@ def known(name: str) -> bool:
 # ---------------------------------------------------------------- the image
 
 
-def _instructions() -> list[tuple[str, str]]:
-    joined = re.sub(r"\\\n", " ", DOCKERFILE)
-    lines = [line.strip() for line in joined.splitlines() if line.strip() and not line.startswith("#")]
-    return [(line.split(None, 1)[0], line.split(None, 1)[1]) for line in lines]
-
-
 def test_every_path_the_image_copies_exists_and_is_let_through() -> None:
     ignore = (FILES / "docker" / "Dockerfile.dockerignore").read_text().splitlines()
     allowed = {line[1:] for line in ignore if line.startswith("!")}
-    copied = [words for name, words in _instructions() if name == "COPY" and "--from" not in words]
+    copied = [words for name, words in instructions() if name == "COPY" and "--from" not in words]
     assert len(copied) > 8
     for words in copied:
         *sources, _ = words.split()
@@ -60,26 +55,15 @@ def test_every_path_the_image_copies_exists_and_is_let_through() -> None:
     assert not {one for one in allowed if not (ROOT / one).exists()}
 
 
-def test_the_image_holds_every_package_the_daemons_import() -> None:
-    """Everything under the copied folders imports only from them and from the pinned packages."""
-    for package in ("core", "api", "indexer", "keeper", "relayer"):
-        assert f"COPY {package} {package}" in DOCKERFILE
-    used = set()
-    for folder in ("scripts/_vpm/cli.py", "scripts/_status/__main__.py", "scripts/_verify/__main__.py"):
-        used |= set(re.findall(r"from (scripts\._\w+)", (ROOT / folder).read_text()))
-    missing = {each for each in used if f"COPY {each.replace('.', '/')} " not in DOCKERFILE}
-    assert missing <= {"scripts._stack", "scripts._bench", "scripts._drill"}, missing  # only local work uses these
-
-
 def test_the_image_is_small_non_root_and_read_only_friendly() -> None:
-    instructions = _instructions()
-    assert [words for name, words in instructions if name == "USER"] == ["10001:10001"]
-    assert sum(name == "FROM" for name, _ in instructions) == 2
+    told = instructions()
+    assert [words for name, words in told if name == "USER"] == ["10001:10001"]
+    assert sum(name == "FROM" for name, _ in told) == 2
     assert "slim" in DOCKERFILE
     assert "PYTHONDONTWRITEBYTECODE=1" in DOCKERFILE
     assert "--require-hashes" in DOCKERFILE
-    assert ("STOPSIGNAL", "SIGTERM") in instructions
-    names = {name for name, _ in instructions}
+    assert ("STOPSIGNAL", "SIGTERM") in told
+    names = {name for name, _ in told}
     assert {"HEALTHCHECK", "ENTRYPOINT", "CMD"} <= names
     assert not re.search(r"(?i)(password|secret|private_key)\s*=", DOCKERFILE)
 
@@ -90,9 +74,9 @@ def test_the_images_variables_exist() -> None:
 
 
 def test_the_images_entry_point_is_real() -> None:
-    (entry,) = (json.loads(words) for name, words in _instructions() if name == "ENTRYPOINT")
+    (entry,) = (json.loads(words) for name, words in instructions() if name == "ENTRYPOINT")
     assert entry == ["python", "-m", "scripts._vpm.cli"]
-    (default,) = (json.loads(words) for name, words in _instructions() if name == "CMD")
+    (default,) = (json.loads(words) for name, words in instructions() if name == "CMD")
     assert default[0] in COMMANDS
 
 
