@@ -146,7 +146,7 @@ PLANTED: dict[str, Fault] = {
     "forget": Fault(
         "what a fork undid is not sent again",
         frozenset({LOST, PAID}),
-        3,
+        4,
         _forget_what_a_fork_undid,
         weather="roughness=0,fork_rate=0.15,kill_every=,pace=0.5",
     ),
@@ -180,7 +180,7 @@ PLANTED: dict[str, Fault] = {
     "stock-head": Fault(
         "a market's page names the chain's head",
         frozenset({TRUE}),
-        1,
+        2,
         _name_the_head_of_a_stock_market,
         "stock",
         _FORKS,
