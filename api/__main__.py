@@ -10,18 +10,21 @@ import shutil
 import sys
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 # Before anything measures: with this set, prometheus_client keeps its numbers where all workers' can be added up.
 if "--workers" in " ".join(sys.argv) and "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
     _folder = os.environ["PROMETHEUS_MULTIPROC_DIR"] = tempfile.mkdtemp(prefix="vpm-api-metrics-")
     atexit.register(shutil.rmtree, _folder, ignore_errors=True)
 
+from sqlalchemy.exc import OperationalError
+
 from api.app import make_app, serve, supports_reuse_port
 from api.context import open_context
 from api.workers import keep_worker
 from core.config import ApiSecrets, Settings, load
 from core.db.heartbeat import beat_forever
+from core.db.migrate import check_schema_at
 from core.errors import ConfigError
 from core.log import get_logger
 from core.service.daemon import Daemon, Setup, run_daemon
@@ -46,6 +49,7 @@ def _serving(*, reuse_port: bool) -> Setup:
     async def setup(daemon: Daemon) -> AsyncIterator[None]:
         secrets = load(ApiSecrets)
         settings = daemon.settings
+        await _refuse_an_older_schema(settings)
         async with (
             open_context(settings, secrets, daemon.spawn_endless) as context,
             make_app(context) as app,
@@ -57,6 +61,13 @@ def _serving(*, reuse_port: bool) -> Setup:
             yield
 
     return setup
+
+
+async def _refuse_an_older_schema(settings: Settings) -> None:
+    """SchemaOutdated before anything is served: while a new version is rolled out, the one before goes on until the
+    migration is through. A database that is away is none of this: the service starts without one."""
+    with suppress(OperationalError):
+        await check_schema_at(settings.database_url.get_secret_value())
 
 
 def stays() -> None:

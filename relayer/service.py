@@ -18,6 +18,7 @@ from core.contracts.deployments import Deployment, load_deployment
 from core.db.channels import Channel, listen
 from core.db.engine import Pool, check_database, make_pool
 from core.db.heartbeat import beat_forever
+from core.db.migrate import check_schema_at
 from core.errors import ConfigError
 from core.log import get_logger
 from core.service.cancelling import end
@@ -192,6 +193,7 @@ async def setup(daemon: Daemon) -> AsyncIterator[None]:
     }
     url = settings.database_url.get_secret_value()
     await check_database(url, connect_timeout_seconds=settings.database_connect_timeout_seconds)
+    await check_schema_at(url)
     async with contextlib.AsyncExitStack() as stack:
         patience = KmsPatience(how.kms_at_once, how.kms_patience_seconds)
         opening = opened_keys(secrets.keystore_files, deployments, patience, gcp_url=how.gcp_kms_url)

@@ -20,7 +20,7 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
+from alembic.script import Script, ScriptDirectory
 from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
@@ -72,17 +72,16 @@ def current(connection: Connection) -> tuple[str, ...]:
 
 
 def check_schema(connection: Connection) -> None:
-    """SchemaOutdated unless the database is at this code's revisions."""
-    script = ScriptDirectory.from_config(_config())
-    revisions = {revision.revision: revision for revision in script.walk_revisions()}
+    """SchemaOutdated unless the database has this code's revisions. One that is newer has them: migrations only add, so
+    that the version before can be put back."""
+    revisions = _revisions()
     applied: set[str] = set()
     waiting = list(current(connection))
+    if newer := sorted(set(waiting) - revisions.keys()):
+        log.warning("the schema is newer than this code", action="migrate.newer", heads=newer)
+        return
     while waiting:
         name = waiting.pop()
-        if name not in revisions:
-            raise SchemaOutdated(
-                f"The database schema is newer than this code: it has {name}.", hint="Run the newer release."
-            )
         if name not in applied:
             applied.add(name)
             # Only the newest of each line is recorded; what it builds on is applied too.
@@ -126,6 +125,9 @@ def _engine(url: str) -> sa.Engine:
 def _upgrade(connection: Connection) -> tuple[str, ...]:
     before = current(connection)
     connection.rollback()
+    if newer := sorted(set(before) - _revisions().keys()):
+        log.warning("the schema is newer than this code; it stays as it is", action="migrate.newer", heads=newer)
+        return before
     connection.execute(sa.text(f"SET lock_timeout = {LOCK_TIMEOUT_MS}"))
     connection.commit()
     config = _config()
@@ -143,6 +145,12 @@ def _take_lock(connection: Connection) -> None:
     connection.execute(sa.text(f"SET lock_timeout = '{MIGRATOR_WAIT_SECONDS}s'"))
     connection.execute(sa.text(f"SELECT pg_advisory_lock({MIGRATION_LOCK})"))  # released with the connection
     connection.commit()
+
+
+def _revisions() -> dict[str, Script]:
+    """Every revision of this code by its name."""
+    script = ScriptDirectory.from_config(_config())
+    return {revision.revision: revision for revision in script.walk_revisions()}
 
 
 def _config() -> Config:

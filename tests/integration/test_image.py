@@ -7,8 +7,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
+from core.db.engine import conninfo
 from core.local.ports import free_port
 from scripts._stack import wallets
 from scripts._stack.daemons import DAEMONS, lanes
@@ -79,6 +81,23 @@ def _gets_healthy(image: Image, process: subprocess.Popen[bytes], ready_file: Pa
         assert process.poll() is None, output.read_text()
         assert time.monotonic() < deadline, probed.stdout + probed.stderr + output.read_text()
         time.sleep(0.2)
+
+
+@pytest.mark.parametrize("name", [daemon.package for daemon in DAEMONS])
+def test_a_daemon_does_not_start_before_the_migration(
+    image: Image, settings: dict[str, str], name: str, tmp_path: Path
+) -> None:
+    """While a new version is rolled out, the one before goes on until then."""
+    before_it = "not_migrated"
+    with psycopg.connect(conninfo(settings["DATABASE_URL"]), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {before_it}")
+        try:
+            given = {**settings, "DATABASE_URL": settings["DATABASE_URL"].rpartition("/")[0] + "/" + before_it}
+            ended = image.run(name, given=given, ready_file=tmp_path / "none")
+        finally:
+            connection.execute(f"DROP DATABASE {before_it} WITH (FORCE)")
+    assert _said(ended) != 0
+    assert "older than this code" in ended.stderr
 
 
 @pytest.mark.parametrize(

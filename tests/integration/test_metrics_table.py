@@ -267,8 +267,10 @@ def test_prometheus_in_kubernetes_gives_every_pod_the_same_labels() -> None:
         assert address["separator"].join(found[name] for name in address["source_labels"]) == f"10.0.0.1:{port}"
         kept = steps["__meta_kubernetes_pod_annotation_prometheus_io_scrape"]
         assert (found[kept["source_labels"][0]], kept["action"]) == (kept["regex"], "keep")
-    labelled = yaml.safe_load((pods / "kustomization.yaml").read_text())["labels"][0]["pairs"]
-    assert job["kubernetes_sd_configs"][0]["selectors"][0]["label"].split("=")[1] == labelled["app.kubernetes.io/name"]
+    (labelled,) = yaml.safe_load((pods / "kustomization.yaml").read_text())["labels"]
+    wanted = job["kubernetes_sd_configs"][0]["selectors"][0]["label"].split("=")
+    assert labelled["pairs"][wanted[0]] == wanted[1]
+    assert labelled["includeTemplates"], "the Deployments would have the label, and their pods not"
 
 
 def _safe(name: str) -> str:

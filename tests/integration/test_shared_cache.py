@@ -112,6 +112,14 @@ async def test_a_public_read_is_given_out_of_the_cache(fronted: Fronted, path: s
     assert (unchanged[0], unchanged[1], unchanged[3]) == (304, "HIT", b"")
 
 
+async def test_callers_behind_one_tls_proxy_are_told_apart(fronted: Fronted) -> None:
+    """It runs on this machine, and says who asks; limits are counted by that."""
+    path = f"/api/positions?owner={wallets.DEV[2].address}"
+    asked = [(await fronted.get(path, X_Forwarded_For="198.51.100.7, 203.0.113.7"))[0] for _ in range(31)]
+    assert asked == [200] * 30 + [429]
+    assert (await fronted.get(path, X_Forwarded_For="198.51.100.7, 203.0.113.8"))[0] == 200
+
+
 async def test_each_encoding_is_a_copy_of_its_own(fronted: Fronted) -> None:
     path = "/openapi.json?of=encodings"
     plain = await fronted.get(path)

@@ -19,6 +19,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from api.agent.notices.targets import LOWEST_OPEN_PORT, WEB_PORTS
+from api.app import SHUTDOWN_SECONDS
 from core.config import loading
 from core.config.settings import Settings
 from keeper.sources.settings import load_sources
@@ -164,6 +165,8 @@ def test_the_compose_files_daemons_are_the_command_lines(compose: dict[str, Any]
             assert known(variable), variable
     for name in DAEMONS:
         assert services[name]["depends_on"]["migrate"]["condition"] == "service_completed_successfully"
+        patience = int(services[name]["stop_grace_period"].removesuffix("s"))
+        assert patience > Settings.model_fields["stop_grace_seconds"].default + SHUTDOWN_SECONDS
 
 
 def test_keys_are_where_they_belong_and_nothing_is_published_wide(compose: dict[str, Any]) -> None:
