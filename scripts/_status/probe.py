@@ -1,7 +1,7 @@
 """Whether the daemon in this container is ready, for a HEALTHCHECK: exit code 0 or 1, and one word why.
 
 A daemon writes where its /ready is into `VPM_READY_FILE`. A container that runs no daemon (a migration) has none, and
-is well as long as it runs.
+is not to be asked.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
-import os
+import json
 import re
 import shutil
 import subprocess
@@ -16,6 +16,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKER = ROOT / "deployments" / "docker"
+_IGNORED = {"api": ("clients",)}
 
 
 def instructions() -> list[tuple[str, str]]:
@@ -27,14 +28,19 @@ def instructions() -> list[tuple[str, str]]:
 
 class Image:
     """A folder with what the image holds. Its Python sees the packages of the image's lock, of those that are installed
-    here, and none that only development needs."""
+    here, and none that only development needs. It is the Python that runs the tests, not the image's."""
 
     def __init__(self, folder: Path) -> None:
         self.app, self._venv = folder / "app", folder / "venv"
         self.app.mkdir()
-        for name, words in instructions():
-            if name == "COPY" and words.split()[-1] not in ("/", "/requirements.txt") and "--from" not in words:
+        told = instructions()
+        last_stage = max(at for at, (name, _) in enumerate(told) if name == "FROM")
+        for name, words in told[last_stage:]:
+            if name == "COPY" and "--from" not in words:
                 _copy(*words.split(), into=self.app)
+        told_once = dict(told)
+        self.entry_point: list[str] = json.loads(told_once["ENTRYPOINT"])
+        self.health_check: list[str] = json.loads(told_once["HEALTHCHECK"].partition("CMD ")[2])
         venv.create(self._venv, symlinks=True)
         (packages,) = self._venv.glob("lib/python*/site-packages")
         _link_packages(packages)
@@ -42,18 +48,20 @@ class Image:
     def variables(self, given: Mapping[str, str], ready_file: Path) -> dict[str, str]:
         """What a container has that is given these."""
         own = dict(each.split("=", 1) for name, words in instructions() if name == "ENV" for each in words.split())
-        own |= {"PATH": f"{self._venv / 'bin'}:{os.environ['PATH']}", "PYTHONPATH": str(self.app)}
+        own |= {"PATH": str(self._venv / "bin"), "PYTHONPATH": str(self.app)}
         own |= {"VPM_HOST": "127.0.0.1", "VPM_METRICS_HOST": "127.0.0.1", "VPM_READY_FILE": str(ready_file)}
         return {**own, **given}
 
-    def argv(self, *words: str, module: str = "scripts._vpm.cli") -> list[str]:
-        return [str(self._venv / "bin" / "python"), "-m", module, *words]
+    def argv(self, *words: str) -> list[str]:
+        """What starts in a container that is given these words."""
+        return self.inside(*self.entry_point, *words)
 
-    def run(
-        self, *words: str, given: Mapping[str, str], ready_file: Path, module: str = "scripts._vpm.cli"
-    ) -> subprocess.CompletedProcess[str]:
+    def inside(self, program: str, *words: str) -> list[str]:
+        return [str(self._venv / "bin" / program), *words]
+
+    def run(self, argv: list[str], *, given: Mapping[str, str], ready_file: Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            self.argv(*words, module=module),
+            argv,
             cwd=self.app,
             env=self.variables(given, ready_file),
             capture_output=True,
@@ -72,7 +80,10 @@ def _copy(*words: str, into: Path) -> None:
         there = into / where / (Path(source).name if where.endswith("/") else "")
         there.parent.mkdir(parents=True, exist_ok=True)
         if (ROOT / source).is_dir():
-            shutil.copytree(ROOT / source, there)  # with what is compiled: the Dockerfile compiles everything
+            # With what is compiled, as the Dockerfile compiles everything; without what its .dockerignore leaves out.
+            shutil.copytree(
+                ROOT / source, there, ignore=lambda at, _: _IGNORED.get(str(Path(at).relative_to(ROOT)), ())
+            )
         else:
             shutil.copy(ROOT / source, there)
 
