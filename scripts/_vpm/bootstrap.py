@@ -114,8 +114,9 @@ def _make_virtual_environment() -> None:
     """Without a pip of its own where the machine's can install into it: unpacking one takes longer than the rest."""
     _python_stamp().forget()
     shutil.rmtree(VENV, ignore_errors=True)
-    bare = ["--without-pip"] if _output([sys.executable, "-m", "pip", "--python", sys.executable, "--version"]) else []
-    _run([sys.executable, "-m", "venv", *bare, str(VENV)], "make a virtual environment", hint=_VENV_HINT)
+    python = _machines_python()
+    bare = ["--without-pip"] if _output([python, "-m", "pip", "--python", python, "--version"]) else []
+    _run([python, "-m", "venv", *bare, str(VENV)], "make a virtual environment", hint=_VENV_HINT)
 
 
 def _python_packages() -> None:
@@ -142,7 +143,14 @@ def install_locked(python: str, lock: Path, what: str) -> None:
 def _pip(python: str) -> list[str]:
     """The pip of an environment, or the machine's, told of the environment."""
     own = (Path(python).parent / "pip").exists()
-    return [python, "-m", "pip"] if own else [sys.executable, "-m", "pip", "--python", python]
+    return [python, "-m", "pip"] if own else [_machines_python(), "-m", "pip", "--python", python]
+
+
+def _machines_python() -> str:
+    """The Python that runs this; where that is our environment's own, the one it was made with: ours has no pip, and
+    may be about to be made anew."""
+    in_ours = Path(sys.prefix) == VENV
+    return str(getattr(sys, "_base_executable", sys.executable)) if in_ours else sys.executable
 
 
 def _get_uv(python: str) -> None:

@@ -1,4 +1,4 @@
-"""The locks can be installed where we say they can: asked of the package registry, so only when the long tests run."""
+"""The locks can be installed where we say they can. What asks the package registry runs with the long tests only."""
 
 from __future__ import annotations
 
@@ -17,9 +17,18 @@ DOCKER = ROOT / "deployments" / "docker"
 PURE = ("lazyasd", "python-baseconv", "varint")
 """Packages of which no wheel is published. They are Python alone, so no compiler is needed to make one."""
 
-pytestmark = pytest.mark.skipif(not os.environ.get("VPM_TEST_LONG"), reason="VPM_TEST_LONG=1: asks the registry")
+asks_the_registry = pytest.mark.skipif(not os.environ.get("VPM_TEST_LONG"), reason="VPM_TEST_LONG=1: asks the registry")
 
 
+def test_a_mirror_is_heeded_by_what_runs_in_the_environment_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`./vpm prove`, and everything in a shell where the environment is activated: it has no pip of its own to ask."""
+    assert Path(sys.prefix) == VENV
+    monkeypatch.delenv("UV_DEFAULT_INDEX", raising=False)
+    monkeypatch.setenv("PIP_INDEX_URL", "https://mirror.example.org/simple")
+    assert registry_settings(sys.executable)["UV_DEFAULT_INDEX"] == "https://mirror.example.org/simple"
+
+
+@asks_the_registry
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 @pytest.mark.parametrize("minor", range(OLDEST_PYTHON[1], NEWEST_PYTHON[1] + 1))
 def test_every_python_that_we_name_installs_the_lock_without_a_compiler(
@@ -29,6 +38,7 @@ def test_every_python_that_we_name_installs_the_lock_without_a_compiler(
     _can_be_installed(ROOT / "requirements.lock", f"3.{minor}", machine, tmp_path, *built)
 
 
+@asks_the_registry
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 @pytest.mark.parametrize("lock", sorted(path.name for path in DOCKER.glob("requirements*.txt")))
 def test_the_images_python_installs_its_packages(lock: str, machine: str, tmp_path: Path) -> None:
