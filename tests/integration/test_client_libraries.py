@@ -255,14 +255,25 @@ async def test_the_readmes_first_example_runs(service: AgentService, market: str
     for name in ("python", "typescript"):
         text = (CLIENTS / name / "README.md").read_text()
         first[name] = re.findall(rf"```{name}\n(.*?)```", text, re.DOTALL)[0]
-    place = built() / "example.mjs"
-    place.write_text(first["typescript"])
+    place = _compiled(first["typescript"])
     for command in ([sys.executable, "-c", first["python"]], ["node", str(place)]):
         env = {**environment(), "VPM_URL": service.url, "VPM_KEY": DEV[2].private_key}
         env["PYTHONPATH"] = str(CLIENTS / "python" / "src")
         done = await asyncio.to_thread(subprocess.run, command, env=env, capture_output=True, text=True, timeout=90)
         assert done.returncode == 0, done.stderr
         assert re.search(r"final: true receipt signed by: 0x", done.stdout, re.IGNORECASE), done.stdout
+
+
+def _compiled(example: str) -> Path:
+    """The program, by a compiler as strict as a project's may be."""
+    source = built() / "example.mts"
+    source.write_text(example)
+    (built() / "process.d.ts").write_text("declare const process: { env: Record<string, string | undefined> };\n")
+    strict = ["--strict", "--target", "es2022", "--module", "nodenext", "--skipLibCheck"]
+    compiler = [str(ROOT / "node_modules" / ".bin" / "tsc"), *strict, "process.d.ts", "example.mts"]
+    done = subprocess.run(compiler, cwd=built(), env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    return source.with_suffix(".mjs")
 
 
 def test_the_python_package_installs_and_stands_alone(tmp_path: Path) -> None:

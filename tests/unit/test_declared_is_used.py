@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
-from importlib.metadata import distribution, packages_distributions
+from importlib.metadata import distribution, packages_distributions, requires
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from core.local.packages import REPOSITORY
 
@@ -101,6 +103,18 @@ def problem(name: str, use: str) -> str | None:
     return None
 
 
+def undeclared(imports: set[str], requirements: Iterable[str]) -> set[str]:
+    """Modules that come only because something else brings them; an extra that is asked for brings what it lists."""
+    given: set[str] = set()
+    for wanted in map(Requirement, requirements):
+        given.add(_normal(wanted.name))
+        for extra in wanted.extras:
+            brought = map(Requirement, requires(wanted.name) or ())
+            given |= {_normal(each.name) for each in brought if each.marker and each.marker.evaluate({"extra": extra})}
+    known = set().union(*(modules().get(name, set()) for name in given))
+    return imports - known - sys.stdlib_module_names
+
+
 def _normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
@@ -112,6 +126,24 @@ def test_every_dependency_says_who_uses_it() -> None:
 @pytest.mark.parametrize("name", list(declared()))
 def test_a_dependency_is_used_as_it_says(name: str) -> None:
     assert problem(name, uses()[name]) is None
+
+
+def test_the_product_imports_nothing_that_only_a_dependency_brings() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    imports = set().union(*(by_wing()[wing] for wing in PRODUCT))
+    asked = [
+        *project["dependencies"],
+        *project["optional-dependencies"]["aws"],
+        *project["optional-dependencies"]["gcp"],
+    ]
+    assert undeclared(imports - WINGS, asked) == set()
+    assert undeclared(imports - WINGS, [each for each in asked if not each.startswith("yarl")]) == {"yarl"}
+
+
+def test_the_python_client_declares_what_it_imports() -> None:
+    client = REPOSITORY / "api" / "clients" / "python"
+    declares = tomllib.loads((client / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert undeclared(imported((client / "src").rglob("*.py")) - {"vpm_client"}, declares) == set()
 
 
 @pytest.mark.parametrize(
