@@ -31,7 +31,7 @@ def main(argv: list[str] | None = None) -> int:
         parser.error("name a switch and say on or off")
     try:
         url = load(Settings).database_url.get_secret_value()
-        asyncio.run(_apply(url, options))
+        asyncio.run(_apply(url, options, options.by or _login(parser)))
     except VpmError as error:
         print(f"vpm switch: {error.sentence()}", file=sys.stderr)
         return 2
@@ -41,10 +41,16 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-async def _apply(url: str, options: argparse.Namespace) -> None:
+def _login(parser: argparse.ArgumentParser) -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run as a number that has no name
+        parser.error("there is no login name here; say who you are with --by")
+
+
+async def _apply(url: str, options: argparse.Namespace, by: str) -> None:
     async with await psycopg.AsyncConnection.connect(conninfo(url), autocommit=True, connect_timeout=5) as connection:
         if options.name is not None:
-            by = options.by or getpass.getuser()
             await set_switch(connection, options.name, options.state == "on", changed_by=by, reason=options.reason)
         state = await read_switches(connection)
     for name, what in SWITCHES.items():

@@ -313,7 +313,7 @@ def answered(argv: list[str]) -> int | None:
         print(text(argv[1] if len(argv) > 1 else None))
         return 0
     if argv[0] not in COMMANDS:
-        print(f"vpm: there is no command '{argv[0]}'. './vpm --help' lists them.", file=sys.stderr)
+        print(f"vpm: there is no command '{argv[0]}'. --help lists them.", file=sys.stderr)
         return 2
     if "--help" in argv[1:] or "-h" in argv[1:]:
         print(text(argv[0]))

@@ -36,6 +36,21 @@ def test_a_switch_is_turned_listed_and_signed(fresh_database_url: str, capsys: p
     assert "trading_paused   off" in capsys.readouterr().out
 
 
+def test_whoever_has_no_login_name_has_to_say_who_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in a container that runs as a number."""
+
+    def nobody() -> str:
+        raise KeyError("getpwuid(): uid not found: 10001")
+
+    monkeypatch.setattr("getpass.getuser", nobody)
+    with pytest.raises(SystemExit):
+        switch.main(["trading_paused", "on"])
+    assert "--by" in capsys.readouterr().err
+    assert switch.main(["trading_paused", "on", "--by", "ops"]) == 0
+
+
 def test_a_database_that_is_away_is_one_sentence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
