@@ -7,6 +7,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from core.cup.wheel import pocket_of
+
 Change = Callable[[dict[str, Any]], None]
 
 
@@ -22,6 +24,15 @@ def _flip(name: str) -> Change:
         row[name] = "0x" + ("00" if row[name][2:4] != "00" else "11") + row[name][4:]
 
     return change
+
+
+def _other_beacon(row: dict[str, Any]) -> None:
+    """One by which the round fell elsewhere: one of 37 others does as well, and only the chain says which is right."""
+    seed = bytes.fromhex(row["seed"][2:])
+    others = (row["beacon_hash"][:-2] + f"{byte:02x}" for byte in range(256))
+    row["beacon_hash"] = next(
+        other for other in others if pocket_of(seed, row["round_no"], bytes.fromhex(other[2:])) != row["pocket"]
+    )
 
 
 def _other_pocket(row: dict[str, Any]) -> None:
@@ -43,7 +54,7 @@ TAMPERINGS: tuple[tuple[str, Change], ...] = (
     ("bet", _bump("paid_cents")),
     ("bet", _flip("signature")),
     ("round", _flip("seed")),
-    ("round", _flip("beacon_hash")),
+    ("round", _other_beacon),
     ("round", _other_pocket),
     ("position", _bump("cost_cents")),
     ("score", _bump("score_cents")),
