@@ -7,12 +7,10 @@ import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 from playwright.sync_api import Page, Route
 
 from tests.browser.site import Site
-from tests.support.played_chain import PlayedChain
 
 
 @contextmanager
@@ -45,20 +43,3 @@ def relayer_away_once_signed(site: Site, page: Page) -> Iterator[None]:
         yield
         page.unroute(bets)
         assert gone, "the page sent no payment"
-
-
-@contextmanager
-def no_blocks(chain: PlayedChain[Any], block_seconds: int | None = None) -> Iterator[None]:
-    """A chain whose transactions wait for a block that is asked for. `block_seconds`: of a chain that mines by time."""
-    if block_seconds is None:
-        chain.ask("evm_setAutomine", False)
-    else:
-        chain.ask("evm_setIntervalMining", 0)
-    try:
-        yield
-    finally:
-        if block_seconds is None:
-            chain.ask("evm_setAutomine", True)
-        else:
-            chain.ask("evm_setIntervalMining", block_seconds)
-        chain.mine()

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, Request, expect
 
 from scripts._stack import wallets
 from tests.browser.conftest import Visit, Visitor
-from tests.browser.faults import no_blocks, relayer_away_once_signed
+from tests.browser.faults import relayer_away_once_signed
 from tests.browser.site import Site
 
 DEMO = f"/api/agent/v1/positions?wallet={wallets.DEMO.address}"
@@ -85,7 +85,7 @@ def test_an_agent_bet_that_waits_for_its_block_is_called_sent(site: Site, visito
     visit = visitor.visit()
     payments = Payments(visit.page)
     page = _ready(visit, slug, "3")
-    with no_blocks(site.base, block_seconds=1):
+    with site.base.held(block_seconds=1):
         page.get_by_role("button", name="Sign and bet").click()
         status, line = page.locator("#a-status"), page.locator("#a-progress")
         expect(status).to_have_text("Sent. Waiting for its block…")

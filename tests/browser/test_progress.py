@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import Scheme, Size, Visit, Visitor
-from tests.browser.faults import no_blocks, relayer_away
+from tests.browser.faults import relayer_away
 from tests.browser.site import Site
 
 FINAL_BLOCKS = 600  # more than a stock chain may take back
@@ -31,7 +31,7 @@ def test_a_bet_waits_for_its_block_across_a_reload(site: Site, visitor: Visitor,
     market = site.open_market(ticker="NVDA")
     before = len(site.stock.positions(market))
     visit = visitor.visit(size, scheme)
-    with no_blocks(site.stock):
+    with site.stock.held():
         page = _begin(site, visit, market)
         status, line = page.locator("#bet-status"), page.locator("#bet-progress")
         expect(status).to_have_text("Sent. Waiting for its block…")
@@ -65,7 +65,7 @@ def test_a_market_that_closes_before_the_block_takes_nothing(site: Site, visitor
     market = site.open_market(strike_in=60, lasts=120, ticker="NVDA")
     before = len(site.stock.positions(market))
     visit = visitor.visit()
-    with no_blocks(site.stock):
+    with site.stock.held():
         page = _begin(site, visit, market)
         status = page.locator("#bet-status")
         expect(status).to_have_text("Sent. Waiting for its block…")
@@ -92,7 +92,7 @@ def test_a_bet_that_a_block_refused_which_is_undone_is_told_as_taken(site: Site,
     market = site.open_market(strike_in=60, lasts=120, ticker="NVDA")
     before, began = len(site.stock.positions(market)), site.stock.block
     visit = visitor.visit()
-    with no_blocks(site.stock):
+    with site.stock.held():
         page = _begin(site, visit, market)
         status = page.locator("#bet-status")
         expect(status).to_have_text("Sent. Waiting for its block…")
@@ -163,7 +163,7 @@ def test_a_replaced_block_is_not_called_final(site: Site, visitor: Visitor) -> N
     status, line = page.locator("#bet-status"), page.locator("#bet-progress")
     expect(status).to_have_text(re.compile(r"^Confirmed: position #\d+"))
     expect(line.locator("[aria-current]")).to_have_text(re.compile(r"^in block \d+$"))
-    with no_blocks(site.stock):
+    with site.stock.held():
         site.stock.ask("anvil_reorg", 1, [])
         expect(status).to_have_text("The chain replaced its block. Waiting for the next one…")
         expect(line.locator(".done")).to_have_text(["signed", "sent"])

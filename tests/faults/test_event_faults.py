@@ -143,14 +143,15 @@ async def _bet(buyer: Buyer, service: AgentService, who: Wallet, rng: random.Ran
             await asyncio.sleep(0.3)
 
 
-async def _reorganize(service: AgentService, snapshot: str) -> str:
+def _reorganize(chain: AgentChain, snapshot: str) -> str:
     """Back to the snapshot, and past the present height with other blocks; the relayer sends again what was in them."""
-    height = int(service.chain.ask("eth_blockNumber"), 16)
-    assert service.chain.ask("evm_revert", snapshot)
-    back = int(service.chain.ask("eth_blockNumber"), 16)
-    assert back < height
-    service.chain.ask("anvil_mine", hex(height - back + 2))
-    return str(service.chain.ask("evm_snapshot"))
+    with chain.held():
+        height = chain.block
+        assert chain.ask("evm_revert", snapshot)
+        back = chain.block
+        assert back < height
+        chain.mine(height - back + 2)
+        return str(chain.ask("evm_snapshot"))
 
 
 def _deduplicated(events: list[Any]) -> list[Any]:
@@ -185,7 +186,7 @@ async def test_every_channel_ends_with_the_same_sequence(service: AgentService, 
                 await asyncio.to_thread(service.kill, victim)
                 await asyncio.to_thread(service.start, victim)
                 if number in reorgs:
-                    snapshot = await _reorganize(service, snapshot)
+                    snapshot = await asyncio.to_thread(_reorganize, service.chain, snapshot)
                 # Bets go on through several kills; only so many at once.
                 while len(betting) > MAX_BETTING:
                     done, betting = await asyncio.wait(betting, return_when=asyncio.FIRST_COMPLETED)

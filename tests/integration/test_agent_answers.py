@@ -249,15 +249,11 @@ async def test_a_lock_gives_what_was_suggested_or_nothing(
     _, challenge = await buyer.post(wanted)
     envelope = sign(challenge["accepts"][0], who, now=chain.now)
     held = chain.read(chain.contracts.token.call("balanceOf", who.address))
-    chain.ask("evm_setAutomine", False)
-    try:
+    with chain.held():
         first = asyncio.create_task(buyer.buy(ahead, other))
         await asyncio.sleep(1)  # the other one is in the pool ahead of ours
         second = asyncio.create_task(buyer.post(wanted, headers=header(envelope)))
         await asyncio.sleep(1.5)
-    finally:
-        chain.ask("evm_setAutomine", True)
-        chain.ask("evm_mine")
     response, paid = await first
     assert response.status == 200, paid
     response, answer = await second

@@ -138,14 +138,11 @@ async def overtaken(
 ) -> list[tuple[aiohttp.ClientResponse, Any]]:
     """Payments are taken in, and calls of strangers with higher tips are mined in the same block before them."""
     chain = service.chain
-    chain.ask("evm_setAutomine", False)
-    try:
+    with chain.held():
         paying = await taken_in(buyer, service, offers)
         theirs = [offered(chain, call, wallets.wallet(f"sender {at}").address) for at, call in enumerate(calls)]
         chain.ask("evm_mine")
         answers = await asyncio.gather(*paying)
-    finally:
-        chain.ask("evm_setAutomine", True)
     for transaction in theirs:
         chain.receipt(transaction)  # each landed
     return answers

@@ -443,8 +443,7 @@ async def test_the_same_bet_under_a_new_key_waits_for_the_first(buyer: Buyer, se
     """While the first is on its way (nothing is mined) a twin is refused; once it has settled, it is a new bet."""
     who, chain = DEV[6], service.chain
     first, second = bet("near", who, size=7), bet("near", who, size=7)
-    chain.ask("evm_setAutomine", False)
-    try:
+    with chain.held():
         _, challenge = await buyer.post(first)
         envelope = sign(challenge["accepts"][0], who, now=chain.now)
         paying = asyncio.create_task(buyer.post(first, headers=header(envelope)))
@@ -455,9 +454,6 @@ async def test_the_same_bet_under_a_new_key_waits_for_the_first(buyer: Buyer, se
             await asyncio.sleep(0.05)
         check_body(response, refused, 429, "rate_limited")
         assert refused["tradeId"] == challenge["accepts"][0]["extra"]["intentNonce"]
-    finally:
-        chain.ask("evm_setAutomine", True)
-        chain.ask("evm_mine")
     response, paid = await paying
     assert response.status == 200, paid
     response, _ = await buyer.buy(second, who)
@@ -478,16 +474,12 @@ async def test_an_unknown_outcome_is_never_a_second_challenge(buyer: Buyer, serv
     body = bet("near", who, size=3)
     _, challenge = await buyer.post(body)
     envelope = sign(challenge["accepts"][0], who, now=chain.now)
-    chain.ask("evm_setAutomine", False)
-    try:
+    with chain.held():
         response, unknown = await buyer.post(body, headers=header(envelope))
         check_body(response, unknown, 500, "internal_error")
         assert unknown["txHash"].startswith("0x")
         response, again = await buyer.post(body)
         check_body(response, again, 500, "internal_error")
-    finally:
-        chain.ask("evm_setAutomine", True)
-        chain.ask("evm_mine")
     for _ in range(100):
         response, paid = await buyer.post(body)
         if response.status == 200:

@@ -324,16 +324,15 @@ async def reverted(buyer: Buyer, service: AgentService, body: dict[str, Any], en
     chain.ask("anvil_setBalance", guardian, hex(10**22))
     chain.ask("anvil_impersonateAccount", guardian)
     tip = hex(5_000 * 10**9)
-    chain.ask("evm_setAutomine", False)
     try:
-        paying = asyncio.create_task(buyer.post(body, headers=header(envelope)))
-        await asyncio.to_thread(chain.until_sent)
-        fees = {"gas": hex(500_000), "maxFeePerGas": tip, "maxPriorityFeePerGas": tip}
-        chain.ask("eth_sendTransaction", {**pause.parameters(), "from": guardian, **fees})
-        chain.ask("evm_mine")
-        response, refused = await paying
+        with chain.held():
+            paying = asyncio.create_task(buyer.post(body, headers=header(envelope)))
+            await asyncio.to_thread(chain.until_sent)
+            fees = {"gas": hex(500_000), "maxFeePerGas": tip, "maxPriorityFeePerGas": tip}
+            chain.ask("eth_sendTransaction", {**pause.parameters(), "from": guardian, **fees})
+            chain.ask("evm_mine")
+            response, refused = await paying
     finally:
-        chain.ask("evm_setAutomine", True)
         chain.resume()
     assert (response.status, refused["error"]) == (503, "platform_paused"), refused
     assert chain.ask("eth_getTransactionReceipt", refused["txHash"])["status"] == "0x0"

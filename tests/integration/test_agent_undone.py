@@ -167,15 +167,12 @@ async def test_a_refusal_by_a_block_that_may_be_undone_is_not_called_final(buyer
     market = played.list("closing", closes_at=closes_at)
     body, paid = await ready(buyer, service, market, payer)
     deadline = time.monotonic() + SECONDS
-    played.ask("evm_setAutomine", False)
-    try:
+    with played.held():
         paying = asyncio.create_task(buyer.post(body, headers=paid))
         await asyncio.to_thread(played.until_sent)
         played.ask("evm_setNextBlockTimestamp", hex(closes_at + 1))
         played.ask("evm_mine")
         response, said = await paying
-    finally:
-        played.ask("evm_setAutomine", True)
     assert (response.status, said["error"], said["final"]) == (409, "market_closed", False), said
     assert "it may still be taken" in said["message"], said
     response, said = await buyer.post(body, headers=paid)

@@ -81,8 +81,7 @@ async def overtaken(
     given = envelope["payload"]["authorization"]
     nonce = nonce_of(envelope)
     real = envelope if spent == PAID else sign(offer, who, now=chain.now, nonce=nonce, value=str(spent))
-    chain.ask("evm_setAutomine", False)
-    try:
+    with chain.held():
         paying = asyncio.create_task(buyer.post(body, headers=header(envelope)))
         sent = (
             "SELECT 1 FROM outbox_intent i JOIN agent_trade t ON t.intent_id = i.id "
@@ -92,8 +91,6 @@ async def overtaken(
         service.kill("api")
         offered(chain, spending(chain, real), STRANGER.address)
         chain.ask("evm_mine")
-    finally:
-        chain.ask("evm_setAutomine", True)
     with pytest.raises(aiohttp.ClientError):
         await paying
     assert given["from"] == who.address

@@ -46,18 +46,15 @@ async def test_a_booked_bet_that_is_on_its_way_again_is_pending_and_no_new_one_i
         response, said = await door.post("/api/relay/enter", body)
         assert (response.status, said["receipt"]) == (200, "confirmed"), said
 
-        played.ask("evm_setAutomine", False)
-        played.ask("anvil_rollback", played.block - before)
-        played.mine(4)
-        deadline = time.monotonic() + SECONDS
-        while "relayer.dropped" not in service.log("relayer"):
-            assert time.monotonic() < deadline, "the relayer did not see the fork"
-            await asyncio.sleep(0.1)
-        response, said = await door.post("/api/relay/enter", body)
-        assert (response.status, said["receipt"]) == (200, "pending"), said
-
-        played.ask("evm_setAutomine", True)
-        played.ask("evm_mine")
+        with played.held():
+            played.ask("anvil_rollback", played.block - before)
+            played.mine(4)
+            deadline = time.monotonic() + SECONDS
+            while "relayer.dropped" not in service.log("relayer"):
+                assert time.monotonic() < deadline, "the relayer did not see the fork"
+                await asyncio.sleep(0.1)
+            response, said = await door.post("/api/relay/enter", body)
+            assert (response.status, said["receipt"]) == (200, "pending"), said
         while said["receipt"] != "confirmed":
             assert time.monotonic() < deadline, said
             response, said = await door.post("/api/relay/enter", body)

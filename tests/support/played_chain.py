@@ -14,6 +14,7 @@ from core.contracts.deployments import Deployment
 from core.local.anvil import ask
 
 MINED_SECONDS = 20.0
+LAST_BLOCK_SECONDS = 0.1  # the block that a node was making when it was told to make none
 PATIENCE_SECONDS = 60.0  # hundreds of blocks at once, on a machine that is busy
 
 K = TypeVar("K")
@@ -55,6 +56,26 @@ class PlayedChain(Generic[K]):
         """The next block, mined here, has this time."""
         self.ask("evm_setNextBlockTimestamp", hex(timestamp))
         self.ask("evm_mine")
+
+    @contextmanager
+    def held(self, block_seconds: int | None = None) -> Iterator[None]:
+        """No block is made within but those that are asked for; one is when it ends.
+
+        block_seconds: of a chain that mines by time, how often; else it mines on demand. Whoever takes back blocks or
+        goes back to a snapshot while somebody may send holds the chain: a block that the node makes meanwhile leaves
+        accounts whose transactions are in no block.
+        """
+        if block_seconds is None:
+            mining, on, off = "evm_setAutomine", True, False
+        else:
+            mining, on, off = "evm_setIntervalMining", block_seconds, 0
+        self.ask(mining, off)
+        time.sleep(LAST_BLOCK_SECONDS)
+        try:
+            yield
+        finally:
+            self.ask(mining, on)
+            self.mine()
 
     @contextmanager
     def one_second(self) -> Iterator[None]:
