@@ -133,6 +133,7 @@ async def test_a_round_from_bet_to_payout(cup: Cup) -> None:
     "cup.service.behaviour.bets_lock_at_spin",
 )
 async def test_refused_bets(cup: Cup) -> None:
+    await cup.finish_round((await cup.open_round()).round_no)  # so that there is one before
     live = await cup.open_round()
     signer, poor = await cup.claimed(), Signer()
     number = live.round_no
