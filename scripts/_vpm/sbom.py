@@ -10,13 +10,14 @@ import argparse
 import base64
 import hashlib
 import json
-import re
 import sys
 import tomllib
 import uuid
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+
+from scripts._vpm.locks import pins
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON_LOCK = ROOT / "requirements.lock"
@@ -59,13 +60,10 @@ def document(*, image_only: bool = False) -> dict[str, Any]:
 def python_components(lock: Path) -> list[Component]:
     """One component for each pinned version; the hashes are those of every file it may be installed from."""
     by_purl: dict[str, Component] = {}
-    for block in re.split(r"\n(?=\S)", lock.read_text().strip()):
-        first, *rest = (line.strip().rstrip("\\").strip() for line in block.splitlines())
-        name, _, version = first.partition("==")
-        version = version.partition(";")[0].strip()
-        purl = f"pkg:pypi/{quote(name)}@{quote(version)}"
-        hashes = [line.removeprefix("--hash=").split(":") for line in rest if line.startswith("--hash=")]
-        by_purl[purl] = _component(name, version, purl, [(kind, value) for kind, value in hashes])
+    for pin in pins(lock):
+        purl = f"pkg:pypi/{quote(pin.name)}@{quote(pin.version)}"
+        hashes = [each.split(":") for each in pin.hashes]
+        by_purl[purl] = _component(pin.name, pin.version, purl, [(kind, value) for kind, value in hashes])
     return [by_purl[purl] for purl in sorted(by_purl)]
 
 

@@ -8,15 +8,15 @@ import re
 import shutil
 import subprocess
 import venv
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
+from packaging.markers import Marker
+
+from scripts._vpm.locks import pins
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKER = ROOT / "deployments" / "docker"
-_IGNORED = {"api": ("clients",)}
 
 
 def instructions() -> list[tuple[str, str]]:
@@ -80,17 +80,23 @@ def _copy(*words: str, into: Path) -> None:
         there = into / where / (Path(source).name if where.endswith("/") else "")
         there.parent.mkdir(parents=True, exist_ok=True)
         if (ROOT / source).is_dir():
-            # With what is compiled, as the Dockerfile compiles everything; without what its .dockerignore leaves out.
-            shutil.copytree(
-                ROOT / source, there, ignore=lambda at, _: _IGNORED.get(str(Path(at).relative_to(ROOT)), ())
-            )
+            # With what is compiled, as the Dockerfile compiles everything.
+            shutil.copytree(ROOT / source, there, ignore=_left_out)
         else:
             shutil.copy(ROOT / source, there)
 
 
+def _left_out(folder: str, names: list[str]) -> set[str]:
+    """What the Dockerfile's list of ignored paths names in this folder."""
+    listed = (DOCKER / "Dockerfile.dockerignore").read_text().split()
+    return {name for name in names if str(Path(folder).relative_to(ROOT) / name) in listed}
+
+
 def _link_packages(packages: Path) -> None:
-    for name in _locked():
-        for file in importlib.metadata.distribution(name).files or ():
+    for pin in pins(DOCKER / "requirements.txt"):
+        if pin.marker and not Marker(pin.marker).evaluate():
+            continue
+        for file in importlib.metadata.distribution(pin.name).files or ():
             # The Dockerfile takes the packages' own tests away.
             if file.parts[0] == ".." or "tests" in file.parts or "__pycache__" in file.parts:
                 continue
@@ -100,11 +106,3 @@ def _link_packages(packages: Path) -> None:
                 if (compiled := installed.parent / "__pycache__").is_dir():
                     (link.parent / "__pycache__").symlink_to(compiled)
             link.symlink_to(installed)
-
-
-def _locked() -> Iterator[str]:
-    for line in (DOCKER / "requirements.txt").read_text().splitlines():
-        if line[:1].strip() and not line.startswith("#"):
-            wanted = Requirement(line.rstrip("\\").strip())
-            if wanted.marker is None or wanted.marker.evaluate():
-                yield canonicalize_name(wanted.name)

@@ -24,6 +24,7 @@ from core.config import loading
 from core.config.settings import Settings
 from keeper.sources.settings import load_sources
 from scripts._vpm.cli import COMMANDS
+from scripts._vpm.locks import Pin, pins
 from tests.support.image import instructions
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -81,47 +82,40 @@ def test_the_images_entry_point_is_real() -> None:
     assert default[0] in COMMANDS
 
 
-def _locked(path: Path) -> dict[str, tuple[str, frozenset[str]]]:
-    """Package with its marker -> version and hashes."""
-    found: dict[str, tuple[str, frozenset[str]]] = {}
-    for block in re.split(r"\n(?=\S)", path.read_text().strip()):
-        first, *rest = (line.strip().rstrip("\\").strip() for line in block.splitlines())
-        name, _, version = first.partition("==")
-        version, _, marker = version.partition(";")
-        hashes = frozenset(line.removeprefix("--hash=") for line in rest if line.startswith("--hash="))
-        found[f"{name};{version.strip()}"] = (marker.strip(), hashes)
-    return found
+def _pinned(lock: Path) -> dict[tuple[str, str], Pin]:
+    return {(pin.name, pin.version): pin for pin in pins(lock)}
 
 
 def test_the_images_packages_are_those_of_the_lock() -> None:
     """deployments/docker/requirements.txt is requirements.lock without what only development needs."""
-    image, lock = _locked(FILES / "docker" / "requirements.txt"), _locked(ROOT / "requirements.lock")
-    for name, (_, hashes) in image.items():
-        assert name in lock, f"{name} is in the image and not in requirements.lock"
-        assert hashes == lock[name][1], f"{name} has other hashes than in requirements.lock"
-        assert hashes, f"{name} has no hash"
+    image, lock = _pinned(FILES / "docker" / "requirements.txt"), _pinned(ROOT / "requirements.lock")
+    for wanted, pin in image.items():
+        assert wanted in lock, f"{pin.name} is in the image and not in requirements.lock"
+        assert pin.hashes == lock[wanted].hashes, f"{pin.name} has other hashes than in requirements.lock"
+        assert pin.hashes, f"{pin.name} has no hash"
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    present = {name.partition(";")[0] for name in image}
-    for wanted in project:
-        assert Requirement(wanted).name in present, f"{wanted} is not in the image"
+    present = {name for name, _ in image}
+    for each in project:
+        assert Requirement(each).name in present, f"{each} is not in the image"
     assert not present & {"pytest", "eth-ape", "hypothesis", "mypy", "playwright"}
 
 
 @pytest.mark.parametrize("service", ["aws", "gcp"])
 def test_the_packages_of_a_key_service_are_those_of_the_lock_and_complete(service: str) -> None:
     """With the image's own they are all that the extra asks for, directly or through others."""
-    added, lock = _locked(FILES / "docker" / f"requirements-{service}.txt"), _locked(ROOT / "requirements.lock")
+    added, lock = _pinned(FILES / "docker" / f"requirements-{service}.txt"), _pinned(ROOT / "requirements.lock")
     assert added
-    for name, found in added.items():
-        assert found == lock[name], f"{name} is not as in requirements.lock"
-    image = _locked(FILES / "docker" / "requirements.txt")
+    for each, pin in added.items():
+        assert pin == lock[each], f"{pin.name} is not as in requirements.lock"
+    image = _pinned(FILES / "docker" / "requirements.txt")
     assert not added.keys() & image.keys()
-    present = {name.partition(";")[0] for name in (*image, *added)}
+    new = {name for name, _ in added}
+    present = new | {name for name, _ in image}
     wanted = [Requirement(each) for each in _extra(service)]
     while wanted:
         one = wanted.pop()
         assert canonicalize_name(one.name) in present, f"{one} is in neither file"
-        if f"{canonicalize_name(one.name)}" in {name.partition(";")[0] for name in added}:
+        if canonicalize_name(one.name) in new:
             needs = map(Requirement, importlib.metadata.requires(one.name) or ())
             extras = one.extras or {""}
             wanted += [

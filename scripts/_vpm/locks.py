@@ -1,0 +1,30 @@
+"""What a lock of Python packages pins. Standard library only, as the bill of materials is written anywhere."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Pin:
+    """One version of a package, where it is wanted (`marker`, empty for everywhere), and what its files may be."""
+
+    name: str
+    version: str
+    marker: str
+    hashes: tuple[str, ...]
+
+
+def pins(lock: Path) -> list[Pin]:
+    """In the file's order. A package may have several versions, each with its marker."""
+    return [_pin(block) for block in re.split(r"\n(?=\S)", lock.read_text().strip())]
+
+
+def _pin(block: str) -> Pin:
+    first, *rest = (line.strip().rstrip("\\").strip() for line in block.splitlines())
+    wanted, _, marker = first.partition(";")
+    name, _, version = wanted.strip().partition("==")
+    hashes = tuple(line.removeprefix("--hash=") for line in rest if line.startswith("--hash="))
+    return Pin(name, version, marker.strip(), hashes)
