@@ -65,16 +65,16 @@ class PlayedChain(Generic[K]):
         goes back to a snapshot while somebody may send holds the chain: a block that the node makes meanwhile leaves
         accounts whose transactions are in no block.
         """
-        if block_seconds is None:
-            mining, on, off = "evm_setAutomine", True, False
-        else:
-            mining, on, off = "evm_setIntervalMining", block_seconds, 0
-        self.ask(mining, off)
+        mining: tuple[str, object, object] = ("evm_setAutomine", False, True)
+        if block_seconds is not None:
+            mining = ("evm_setIntervalMining", 0, block_seconds)
+        method, off, on = mining
+        self.ask(method, off)
         time.sleep(LAST_BLOCK_SECONDS)
         try:
             yield
         finally:
-            self.ask(mining, on)
+            self.ask(method, on)
             self.mine()
 
     @contextmanager
