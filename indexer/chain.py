@@ -233,6 +233,7 @@ class ChainFollower:
         self._rate.events += len(page.logs)
         metrics.EVENTS.labels(self.sources.name).inc(len(page.logs))
         metrics.BLOCKS.labels(self.sources.name).inc(page.end.number - cursor.number)
+        self._measure()
         metrics.INDEXED.labels(self.sources.name).set(page.end.number)
 
     # ---------------------------------------------------------------- what was committed and is not whole

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from core.metrics import counter, gauge, histogram
 
-RUNS = counter("vpm_keeper_runs", "Runs of a job by result: ok, errors or crashed", ("job", "result"))
+RUNS = counter("vpm_keeper_runs", "Runs of a job by result: ok or errors", ("job", "result"))
 RUN_SECONDS = histogram(
     "vpm_keeper_run_seconds", "How long a run took", ("job",), (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 )
-LAST_OK = gauge("vpm_keeper_last_ok_timestamp_seconds", "When a job last ran without an error, Unix time", ("job",))
+LAST_OK = gauge(
+    "vpm_keeper_last_ok_timestamp_seconds",
+    "When a job last ran without an error, or its keeper began to lead if that was later, Unix time",
+    ("job",),
+)
+PERIOD = gauge("vpm_keeper_period_seconds", "How often a job runs here", ("job",))
 ACTIONS = counter("vpm_keeper_actions", "Transactions asked for", ("job", "kind"))
 DUE = gauge("vpm_keeper_due", "What a job found due and not done yet", ("job", "what"))
 OBSERVED = gauge("vpm_keeper_observation", "The last value posted, in units of the feed", ("feed",))
@@ -20,3 +25,10 @@ POOL_QUIET = gauge("vpm_pool_quiet", "A pool's silence as a share of what makes 
 CANARY = counter("vpm_keeper_canary", "Canary steps by result", ("step", "result"))
 CANARY_SECONDS = histogram("vpm_keeper_canary_seconds", "How long a canary step took", ("step",))
 TIDIED = counter("vpm_keeper_tidied_rows", "Old rows thinned out or removed, by what they were", ("chain", "what"))
+
+
+def forget_state() -> None:
+    """Of a keeper that leads no longer: what is due and how feeds stand is the next leader's to say, and what was left
+    standing here would be alarmed about for ever."""
+    for each in (DUE, PERIOD, FEED_BEHIND, FEED_LOST, POOL_DEPTH, POOL_QUIET):
+        each.clear()

@@ -109,6 +109,8 @@ class Keeping:
             if job.local_every is not None and self._keeper.desks[job.chain].is_local:
                 period = min(period, job.local_every)
             self._periods[job.name] = period
+            metrics.PERIOD.labels(job.name).set(period)
+            metrics.LAST_OK.labels(job.name).set(time.time())
             # Spread over the first second, so that a start is not a burst; later runs keep their distance.
             at += timedelta(seconds=0.1)
             scheduler.add_job(
@@ -128,8 +130,7 @@ class Keeping:
         finally:
             scheduler.shutdown(wait=False)
             await asyncio.sleep(0)  # its shutdown is scheduled, not done
-            # What is due is the next leader's to say: a number left standing here would be alarmed about for ever.
-            metrics.DUE.clear()
+            metrics.forget_state()
 
     async def _tick(self, job: Job) -> None:
         await self.runner.run(job)

@@ -34,6 +34,7 @@ class Flights:
         self.spent_wei = 0
         self.writing = asyncio.Lock()
         self.landed = asyncio.Event()
+        measures.FOREIGN.labels(chain, lane)  # shown as 0 from the start: what appears at 1 has not increased
 
     def load(self, flights: Iterable[Flight]) -> None:
         """Flights as the rows have them."""
@@ -117,7 +118,7 @@ class Flights:
         flight.state, flight.state_since = state, now
 
     def _measure(self, kind: str, before: IntentState, after: IntentState, seconds: float) -> None:
-        measures.CHANGES.labels(self.chain, kind, before.value, after.value).inc()
+        measures.CHANGES.labels(self.chain, self.lane, kind, before.value, after.value).inc()
         measures.STATE_SECONDS.labels(self.chain, before.value, after.value).observe(max(0.0, seconds))
 
     def _show(self) -> None:

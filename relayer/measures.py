@@ -7,7 +7,7 @@ from core.metrics import counter, gauge, histogram
 # From a wish to a final block: a quick lane takes milliseconds, finality minutes, an outage hours.
 _BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 900, 3600)
 
-CHANGES = counter("vpm_relayer_changes", "Changes of an intent's state", ("chain", "kind", "before", "after"))
+CHANGES = counter("vpm_relayer_changes", "Changes of an intent's state", ("chain", "lane", "kind", "before", "after"))
 STATE_SECONDS = histogram(
     "vpm_relayer_state_seconds", "Seconds an intent spent in a state it left", ("chain", "before", "after"), _BUCKETS
 )
@@ -48,3 +48,10 @@ SIGNATURES = counter(
 SIGNER_UP = gauge(
     "vpm_relayer_signer_up", "1 while a key in a key service signs, 0 while its lanes wait for it", ("lane",)
 )
+
+
+def forget_lane(chain: str, lane: str) -> None:
+    """Of a lane that this process works no longer: how it stands is its next holder's to say, and what was left
+    standing here would be alarmed about for ever."""
+    for each in (UNPROVEN, IN_FLIGHT, NEXT_NONCE, STATUS, BALANCE, SPENT):
+        each.remove_by_labels({"chain": chain, "lane": lane})

@@ -34,7 +34,7 @@ class Operation:
     path_parameters, query, body: the models that validate them. answers: every status it can give, by status; those
     every operation can give (404 of unknown paths, 405, 500) need not be listed. group: the part of its surface it
     belongs to, a second tag in the description. described_by: what else its OpenAPI description says. from_memory:
-    answers without waiting, so it is counted but neither timed nor traced.
+    answers without waiting, or goes on for as long as it is listened to, so it is counted but neither timed nor traced.
     """
 
     method: str

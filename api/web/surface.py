@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -102,7 +103,8 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
     operations.append(_page("/positions", portfolio.get, "An address's positions"))
     pulse = Pulse(_stamps(reads, agent))
     context.spawn("pages pulse", pulse.run())
-    operations.append(_page("/live", pulse.stream, "Beats of change", "text/event-stream"))
+    # It lasts as long as its page is open, which is no time that anybody waits.
+    operations.append(replace(_page("/live", pulse.stream, "Beats of change", "text/event-stream"), from_memory=True))
     operations.append(_page("/how", HowPage(pages, rendered).get, "How it works"))
     described = _part(made, ServiceDescription)
     if described is not None:

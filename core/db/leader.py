@@ -54,6 +54,7 @@ class Leadership:
         self.is_leader = False
         self._url = url
         self._key = lock_key(role)
+        LEADING.labels(role).set(0)  # also before the first election: where nobody says 0, nobody notices
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
         """Runs `work` whenever we lead. It is cancelled when leadership is lost, and started afresh when regained.

@@ -1,4 +1,4 @@
-"""What an operator should look at, as sentences; pure. The bounds are those of the alert rules."""
+"""What an operator should look at, as sentences; pure. Sooner than the alert rules, which wait till somebody has to."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ HEAD_SILENT_SECONDS = 60.0
 QUEUED_SECONDS = 120.0
 FLIGHT_SECONDS = 300.0
 JOB_SECONDS = 900.0
+HOURLY_JOBS, HOURLY_JOB_SECONDS = ("tidy", "agent-tidy"), 10_800.0
 ASKED_SECONDS = 120.0
 AUDIT_SECONDS = 172_800.0
 WELL = ("ready", "full", "starting")
@@ -47,7 +48,8 @@ def _chains(facts: StatusFacts) -> Iterator[str]:
             yield f"{of} is halted and served stale: {row['problem']}"
         elif row["lag_blocks"] > LAG_BLOCKS:
             yield f"{of} is {row['lag_blocks']:,} blocks behind its head ({row['state']})"
-        if (row["head_silent_seconds"] or 0) > HEAD_SILENT_SECONDS:
+        # While history is read the head is not asked for.
+        if (row["head_silent_seconds"] or 0) > HEAD_SILENT_SECONDS and row["lag_blocks"] <= LAG_BLOCKS:
             yield f"no node of {of} has answered for {ago(row['head_silent_seconds'])}"
 
 
@@ -73,7 +75,9 @@ def _jobs(facts: StatusFacts) -> Iterator[str]:
         if not row["ok"]:
             first = (row["errors"] or ["no reason given"])[0]
             yield f"job {row['job']} failed {ago(row['age_seconds'])} ago: {str(first)[:160]}"
-        elif row["age_seconds"] > JOB_SECONDS and row["job"] != "refund-drill":
+        elif row["job"] == "refund-drill":
+            continue  # on demand only
+        elif row["age_seconds"] > (HOURLY_JOB_SECONDS if row["job"] in HOURLY_JOBS else JOB_SECONDS):
             yield f"job {row['job']} has not run for {ago(row['age_seconds'])}"
     for row in facts["asked"]:
         if row["waiting_seconds"] > ASKED_SECONDS:

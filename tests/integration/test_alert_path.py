@@ -6,6 +6,7 @@ Both are Debian packages (prometheus, prometheus-alertmanager); CI installs them
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
@@ -189,6 +190,44 @@ def test_a_daemon_that_is_down_wakes_somebody_and_lets_them_sleep_again(tmp_path
         assert not receiver.at("/tickets"), "what wakes somebody is not put among the tickets as well"
 
 
+def _rule(severity: str) -> dict[str, Any]:
+    groups = yaml.safe_load((FILES / "alerts.yml").read_text())["groups"]
+    return next(rule for group in groups for rule in group["rules"] if rule["labels"]["severity"] == severity)
+
+
+def _raise(manager: int, rule: dict[str, Any], summary: str) -> bool:
+    """Whether Alertmanager took an alarm of this rule, one of those that its summary tells apart."""
+    words = [f"alertname={rule['alert']}", f"severity={rule['labels']['severity']}", f"instance={summary}"]
+    notes = [f"--annotation={name}={value}" for name, value in {**rule["annotations"], "summary": summary}.items()]
+    argv = ["amtool", f"--alertmanager.url=http://127.0.0.1:{manager}", "alert", "add", *words, *notes]
+    return subprocess.run(argv, capture_output=True, check=False).returncode == 0
+
+
+def test_alarms_of_one_name_are_told_together_each_in_its_own_words(tmp_path: Path) -> None:
+    assert not MISSING, f"{MISSING} must be installed in CI"
+    with _receiver() as receiver:
+        manager = free_port()
+        with _running(
+            tmp_path / "alertmanager.log",
+            "prometheus-alertmanager",
+            f"--config.file={_alertmanager(tmp_path, receiver)}",
+            f"--storage.path={tmp_path / 'alertmanager'}",
+            f"--web.listen-address=127.0.0.1:{manager}",
+            "--cluster.listen-address=",
+        ):
+            for severity in ("page", "ticket"):
+                for summary in ("the first is away", "the second is away"):
+                    _until(functools.partial(_raise, manager, _rule(severity), summary), "Alertmanager takes an alert")
+
+            def told(path: str, both: Callable[[dict[str, Any]], str]) -> bool:
+                texts = [both(body) for body in receiver.at(path)]
+                assert all(texts), "whoever is told is told what of"
+                return any("the first is away; the second is away" in text for text in texts)
+
+            _until(lambda: told("/pager", lambda body: str(body["payload"]["summary"])), "the pager is told of both")
+            _until(lambda: told("/tickets", lambda body: str(body["attachments"][0]["text"])), "so is the channel")
+
+
 def test_what_is_for_the_day_wakes_nobody(tmp_path: Path) -> None:
     assert not MISSING, f"{MISSING} must be installed in CI"
     with _receiver() as receiver:
@@ -201,20 +240,8 @@ def test_what_is_for_the_day_wakes_nobody(tmp_path: Path) -> None:
             f"--web.listen-address=127.0.0.1:{manager}",
             "--cluster.listen-address=",
         ):
-            rule = next(
-                rule
-                for group in yaml.safe_load((FILES / "alerts.yml").read_text())["groups"]
-                for rule in group["rules"]
-                if rule["labels"]["severity"] == "ticket"
-            )
-            words = [f"{name}={value}" for name, value in {"alertname": rule["alert"], **rule["labels"]}.items()]
-            notes = [f"--annotation={name}={value}" for name, value in rule["annotations"].items()]
-
-            def sent() -> bool:
-                argv = ["amtool", f"--alertmanager.url=http://127.0.0.1:{manager}", "alert", "add", *words, *notes]
-                return subprocess.run(argv, capture_output=True, check=False).returncode == 0
-
-            _until(sent, "Alertmanager takes an alert")
+            rule = _rule("ticket")
+            _until(lambda: _raise(manager, rule, rule["annotations"]["summary"]), "Alertmanager takes an alert")
             _until(lambda: bool(receiver.at("/tickets")), "the channel is told")
             (attachment,) = receiver.at("/tickets")[0]["attachments"]
             assert attachment["title"] == rule["alert"]

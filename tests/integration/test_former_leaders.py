@@ -48,8 +48,10 @@ async def test_a_former_keeper_says_nothing_of_what_is_due(fresh_database_url: s
                 while not await (await connection.execute(SERVING)).fetchone():
                     await asyncio.sleep(0.1)
             keeper_metrics.DUE.labels(**due).set(3)
+            keeper_metrics.FEED_BEHIND.labels("BNKR/market_cap").set(400)
             assert REGISTRY.get_sample_value("vpm_keeper_due", due) == 3
         assert REGISTRY.get_sample_value("vpm_keeper_due", due) is None
+        assert REGISTRY.get_sample_value("vpm_feed_behind_seconds", {"feed": "BNKR/market_cap"}) is None
     await engine.dispose()
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ import yaml
 from scripts._drill.catalogue import DRILLS
 from scripts._status import concerns, table
 from scripts._status.rules import ALERTS, Alert, alerts, metrics_in
+from tests.support.promtool import promtool
 
 ROOT = Path(__file__).resolve().parents[2]
 DASHBOARD = ROOT / "deployments" / "grafana" / "vpm.json"
@@ -113,21 +112,14 @@ def test_every_alert_has_its_section_and_its_drill(alert: Alert) -> None:
     assert alert.shown_by in DRILLS or (ROOT / alert.shown_by).is_file(), f"there is no drill {alert.shown_by}"
 
 
-def _promtool(*words: str) -> None:
-    if shutil.which("promtool") is None:
-        pytest.skip("promtool is not installed (Debian: apt install prometheus)")
-    done = subprocess.run(["promtool", *words], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 def test_promtool_agrees_where_there_is_one(tmp_path: Path) -> None:
-    _promtool("check", "rules", str(ALERTS))
-    _promtool("check", "config", "--syntax-only", str(SCRAPES))
+    promtool("check", "rules", str(ALERTS))
+    promtool("check", "config", "--syntax-only", str(SCRAPES))
     # Debian's promtool knows no service discovery: that part is read by the test of the scrapes below.
     config = yaml.safe_load(IN_KUBERNETES.read_text())
     assert config["scrape_configs"][0].pop("kubernetes_sd_configs")
     (tmp_path / "kubernetes.yml").write_text(yaml.safe_dump(config))
-    _promtool("check", "config", "--syntax-only", str(tmp_path / "kubernetes.yml"))
+    promtool("check", "config", "--syntax-only", str(tmp_path / "kubernetes.yml"))
 
 
 @pytest.mark.parametrize("gone", table.DAEMONS)
@@ -161,7 +153,7 @@ def test_a_daemon_without_any_target_is_alarmed_about(gone: str, tmp_path: Path)
         ],
     }
     (tmp_path / "case.yml").write_text(yaml.safe_dump(case))
-    _promtool("test", "rules", str(tmp_path / "case.yml"))
+    promtool("test", "rules", str(tmp_path / "case.yml"))
 
 
 @pytest.mark.parametrize(
@@ -196,7 +188,7 @@ def test_a_feed_that_falls_behind_and_a_pool_that_runs_dry_are_alarmed_about(
     fired = {"exp_labels": told, "exp_annotations": {**rule["annotations"], "summary": summary}}
     case = {"rule_files": [str(ALERTS)], "evaluation_interval": "1m", "tests": [after(quiet, False), after(loud, True)]}
     (tmp_path / "case.yml").write_text(yaml.safe_dump(case))
-    _promtool("test", "rules", str(tmp_path / "case.yml"))
+    promtool("test", "rules", str(tmp_path / "case.yml"))
 
 
 # ---------------------------------------------------------------- dashboard and scraping

@@ -14,6 +14,7 @@ from eth_utils.crypto import keccak
 
 from core.chain import ChainClient, Receipt
 from core.chain.contract import Abi
+from core.metrics import REGISTRY
 from core.outbox import (
     HAS_RESULT,
     IntentConflict,
@@ -349,6 +350,25 @@ async def test_a_lane_whose_lease_ran_out_unnoticed_goes_on(rig: Rig) -> None:
             lane.lease.valid_until = 0.0
             await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.FINAL, seconds=20)
         assert relayer.lanes() == [lane]
+
+
+async def test_whoever_worked_a_lane_once_says_no_more_of_how_it_stands(rig: Rig) -> None:
+    """Its numbers would be alarmed about until the process is restarted, whoever has the lane by then."""
+    signer = await rig.new_signer()
+    spec = rig.spec(signer)
+    label = {"chain": spec.chain, "lane": spec.label}
+    standing = ("unproven", "in_flight", "next_nonce", "balance_ether", "gas_spent_ether")
+
+    def said() -> list[float | None]:
+        numbers = [REGISTRY.get_sample_value(f"vpm_relayer_{name}", label) for name in standing]
+        return [*numbers, REGISTRY.get_sample_value("vpm_relayer_lane_status", {**label, "status": "ready"})]
+
+    async with rig.relayer(spec):
+        await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.FINAL)
+        assert REGISTRY.get_sample_value("vpm_relayer_lane_held", label) == 1
+        assert None not in said()
+    assert said() == [None] * 6
+    assert REGISTRY.get_sample_value("vpm_relayer_lane_held", label) == 0  # where nobody says 1, somebody is woken
 
 
 async def test_a_lane_that_is_held_and_does_not_begin_is_told_of(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

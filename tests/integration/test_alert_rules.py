@@ -1,0 +1,195 @@
+"""Each rule that is easily wrong, held to a healthy service, of which it must say nothing, and to a sick one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from api.agent.trade import refusals
+from core.config.keeping import KeeperSettings
+from core.db.leader import Leadership
+from core.metrics import REGISTRY
+from keeper.schedule import JOBS
+from relayer.flights import Flights
+from scripts._status.concerns import HOURLY_JOB_SECONDS, HOURLY_JOBS, JOB_SECONDS
+from tests.cup_rig import cup_door
+from tests.support.promtool import firing
+
+PAGES = ("live", "cup")
+NOBODY: Sequence[str] = ()
+ONE: Sequence[str] = ("",)
+
+
+def _hourly(job: str, ok: str) -> dict[str, str]:
+    return {
+        f'vpm_keeper_period_seconds{{job="{job}", instance="a"}}': "3600x300",
+        f'vpm_keeper_last_ok_timestamp_seconds{{job="{job}", instance="a"}}': ok,
+    }
+
+
+def _nodes(asked: str, failed: str, kind: str = "timeout") -> dict[str, str]:
+    return {
+        'vpm_rpc_requests_total{chain="8453", endpoint="0:a", method="m", instance="leads"}': asked,
+        f'vpm_rpc_errors_total{{chain="8453", endpoint="0:a", kind="{kind}", instance="leads"}}': failed,
+        'vpm_rpc_endpoint_up{chain="8453", endpoint="0:a", instance="stands by"}': "1x60",
+    }
+
+
+def _lane(lane: str, in_flight: str, mined: str) -> dict[str, str]:
+    labels = f'chain="base", lane="{lane}", instance="a"'
+    return {
+        f"vpm_relayer_in_flight{{{labels}}}": in_flight,
+        f'vpm_relayer_changes_total{{{labels}, kind="settle", before="sent", after="mined"}}': mined,
+    }
+
+
+def _head(lag: str) -> dict[str, str]:
+    return {
+        'vpm_index_head_block{chain="base", instance="a"}': "1000x60",
+        'vpm_index_lag_blocks{chain="base", instance="a"}': lag,
+    }
+
+
+def _http(operation: str, failed: str) -> dict[str, str]:
+    return {
+        'vpm_http_requests_total{operation="get_api_markets", status="200", instance="a"}': "0+60x60",
+        f'vpm_http_requests_total{{operation="{operation}", status="503", instance="a"}}': failed,
+    }
+
+
+def _slow(operation: str) -> dict[str, str]:
+    """Every answer takes between a second and five."""
+    name = f'vpm_http_request_seconds_bucket{{operation="{operation}", instance="a", le='
+    return {f'{name}"1.0"}}': "0x60", f'{name}"5.0"}}': "0+60x60", f'{name}"+Inf"}}': "0+60x60"}
+
+
+CASES: list[tuple[str, str, Mapping[str, str], Mapping[str, Sequence[str]]]] = [
+    ("VpmJobFails", "once an hour", _hourly("tidy", "0x60 3600x60 7200x60"), {"59m": NOBODY, "119m": NOBODY}),
+    ("VpmJobFails", "not for hours", _hourly("tidy", "0x300"), {"2h": NOBODY, "200m": ['job="tidy"']}),
+    (
+        "VpmJobFails",
+        "begins to lead, and then fails",
+        {
+            'vpm_keeper_period_seconds{job="resolve", instance="a"}': "_x30 10x60",
+            'vpm_keeper_last_ok_timestamp_seconds{job="resolve", instance="a"}': "_x30 1800x60",
+        },
+        {"40m": NOBODY, "47m": ['job="resolve"']},
+    ),
+    (
+        "VpmKeyUsedElsewhere",
+        "a key is emptied by one transaction",
+        {'vpm_relayer_foreign_total{chain="base", lane="0x1", instance="a"}': "0x10 1x30"},
+        {"9m": NOBODY, "12m": ['chain="base", lane="0x1"']},
+    ),
+    (
+        "VpmTradesUnknown",
+        "one answer",
+        {'vpm_agent_trades_unknown_total{instance="a"}': "0x10 1x30"},
+        {"9m": NOBODY, "12m": ONE},
+    ),
+    ("VpmCanaryFails", "once", {'vpm_keeper_canary_total{step="trade", result="wrong"}': "0x20 1x60"}, {"25m": NOBODY}),
+    (
+        "VpmCanaryFails",
+        "twice",
+        {'vpm_keeper_canary_total{step="trade", result="wrong"}': "0x20 1x4 2x60"},
+        {"27m": ['step="trade"']},
+    ),
+    (
+        "VpmTransactionsStand",
+        "one key of two",
+        {**_lane("0x1", "1x60", "0x60"), **_lane("0x2", "1x60", "0+3x60")},
+        {"20m": ['chain="base", lane="0x1"']},
+    ),
+    (
+        "VpmQueuedLong",
+        "nobody has the key",
+        {
+            'vpm_relayer_queued_oldest_seconds{chain="base", group="credit", instance="a"}': "0+60x60",
+            'vpm_relayer_queued_oldest_seconds{chain="base", group="relay", instance="a"}': "5x60",
+        },
+        {"5m": NOBODY, "20m": ['chain="base", group="credit"']},
+    ),
+    ("VpmHeadStands", "history is read", _head("50000-100x60"), {"20m": NOBODY}),
+    ("VpmHeadStands", "no new block", _head("0x60"), {"20m": ['chain="base"']}),
+    (
+        "VpmIndexFaults",
+        "every try fails",
+        {'vpm_index_faults_total{chain="base", kind="database", instance="a"}': "0+12x60"},
+        {"30m": ['chain="base", kind="database"']},
+    ),
+    (
+        "VpmIndexFaults",
+        "now and then",
+        {'vpm_index_faults_total{chain="base", kind="timeout", instance="a"}': "0x5 1x5 2x5 3x5 4x5 5x30"},
+        {"30m": NOBODY},
+    ),
+    ("VpmNoNodeAnswers", "who asks has no answer", _nodes("0+60x60", "0+60x60"), {"20m": ['chain="8453"']}),
+    ("VpmNoNodeAnswers", "half of it fails", _nodes("0+60x60", "0+30x60"), {"20m": NOBODY}),
+    ("VpmNoNodeAnswers", "calls revert", _nodes("0+60x60", "0+60x60", "reverted"), {"20m": NOBODY}),
+    (
+        "VpmNodeDown",
+        "a spare is not asked",
+        {'vpm_rpc_endpoint_up{chain="8453", endpoint="1:b", instance="a"}': "0x60", **_nodes("0+60x60", "0x60")},
+        {"40m": NOBODY},
+    ),
+    (
+        "VpmNodeDown",
+        "it fails whenever it is asked",
+        {
+            'vpm_rpc_endpoint_up{chain="8453", endpoint="0:a", instance="a"}': "0x60",
+            'vpm_rpc_errors_total{chain="8453", endpoint="0:a", kind="timeout", instance="a"}': "0+2x60",
+        },
+        {"40m": ['chain="8453", endpoint="0:a"']},
+    ),
+    ("VpmHttpErrors", "a monitor asks a health page that says no", _http("get_api_health", "0+6x60"), {"20m": NOBODY}),
+    ("VpmHttpErrors", "answers fail", _http("get_api_markets", "0+6x60"), {"20m": ONE}),
+    ("VpmHttpSlow", "reads are slow", _slow("get_api_markets"), {"30m": ONE}),
+    ("VpmHttpSlow", "tools bet", _slow("post_api_agent_mcp"), {"30m": NOBODY}),
+    (
+        "VpmNobodyLeads",
+        "all stand by",
+        {'vpm_leader{role="keeper", instance="a"}': "0x60", 'vpm_leader{role="keeper", instance="b"}': "0x60"},
+        {"20m": ['role="keeper"']},
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("alert", "series", "expected"),
+    [(alert, series, expected) for alert, _, series, expected in CASES],
+    ids=[f"{alert}: {what}" for alert, what, _, _ in CASES],
+)
+def test_a_rule_tells_the_sick_from_the_healthy(
+    alert: str, series: Mapping[str, str], expected: Mapping[str, Sequence[str]], tmp_path: Path
+) -> None:
+    firing(tmp_path, alert, series, expected)
+
+
+def test_what_a_rule_counts_up_or_misses_is_shown_as_0_before_it_happens() -> None:
+    """Of a series that appears at 1 Prometheus sees no increase, and of one that is absent no zero."""
+    Flights("unheard-of", "0x1", 0)
+    assert REGISTRY.get_sample_value("vpm_relayer_foreign_total", {"chain": "unheard-of", "lane": "0x1"}) == 0
+    Leadership("postgresql://nowhere", "nobody's role")
+    assert REGISTRY.get_sample_value("vpm_leader", {"role": "nobody's role"}) == 0
+    assert refusals.UNKNOWN.collect()[0].samples[0].value == 0
+
+
+def test_status_waits_for_every_job_longer_than_its_period() -> None:
+    how = KeeperSettings()
+    for job in JOBS:
+        period = job.every(how)
+        bound = HOURLY_JOB_SECONDS if job.name in HOURLY_JOBS else JOB_SECONDS
+        assert period is None or bound >= 2 * period, job.name
+
+
+async def test_a_page_that_is_open_for_minutes_is_no_slow_read(database_url: str) -> None:
+    """VpmHttpSlow is about what somebody waits for; a page listens for changes as long as it is open."""
+    async with cup_door(database_url) as door:
+        async with door.session.get(f"{door.url}/live", params={"of": "cup"}) as response:
+            assert await response.content.readuntil(b"\n\n") == b"retry: 2000\n\n"
+        async with door.session.get(f"{door.url}/cup") as response:
+            assert response.status == 200
+    timed = [REGISTRY.get_sample_value("vpm_http_request_seconds_count", {"operation": f"get_{n}"}) for n in PAGES]
+    assert timed == [None, 1]

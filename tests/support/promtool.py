@@ -1,0 +1,48 @@
+"""Prometheus's own checker of rules, a Debian package (prometheus) that CI installs."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+import yaml
+
+from scripts._status.rules import ALERTS
+
+
+def promtool(*words: str) -> None:
+    if shutil.which("promtool") is None:
+        pytest.skip("promtool is not installed (Debian: apt install prometheus)")
+    done = subprocess.run(["promtool", *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def firing(folder: Path, alert: str, series: Mapping[str, str], expected: Mapping[str, Sequence[str]]) -> None:
+    """Holds the rule to these series, a sample a minute: which of its alarms are on at each of these times, each by its
+    summary's labels, as Prometheus writes them."""
+    on = f'ALERTS{{alertname="{alert}", alertstate="firing"}}'
+    case = {
+        "rule_files": [str(ALERTS)],
+        "evaluation_interval": "1m",
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": [{"series": name, "values": values} for name, values in series.items()],
+                "promql_expr_test": [
+                    {
+                        "expr": f"max without (severity, alertstate) ({on})",
+                        "eval_time": at,
+                        "exp_samples": [
+                            {"labels": f'{{alertname="{alert}"{each and ", "}{each}}}', "value": 1} for each in alarms
+                        ],
+                    }
+                    for at, alarms in expected.items()
+                ],
+            }
+        ],
+    }
+    (folder / "case.yml").write_text(yaml.safe_dump(case))
+    promtool("test", "rules", str(folder / "case.yml"))
