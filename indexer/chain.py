@@ -313,7 +313,7 @@ class ChainFollower:
                 raise BeyondFinality(
                     f"{self.sources.name} replaced blocks from {back_to + 1} on, below {lowest}, which counts as final;"
                     f" what was indexed up to block {cursor.number} is served as stale.",
-                    hint="Make sure the nodes are sound. To follow them, rebuild on a fresh database.",
+                    hint="Make sure the nodes are sound. To follow them, stop every indexer and run ./vpm reindex.",
                 )
             log.warning(
                 "the chain replaced blocks",

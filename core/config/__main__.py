@@ -12,12 +12,18 @@ from core.config import ApiSecrets, RelayerSecrets, Settings, load, unknown_vari
 from core.config.loading import SettingsBase
 from core.errors import ConfigError
 
-GROUPS: tuple[type[SettingsBase], ...] = (Settings, ApiSecrets, RelayerSecrets)
+FIRST: tuple[type[SettingsBase], ...] = (Settings, ApiSecrets, RelayerSecrets)
+
+
+def groups() -> Iterator[type[SettingsBase]]:
+    """Everything that some daemon reads."""
+    yield from FIRST
+    yield from (each for each in SettingsBase.__subclasses__() if each not in FIRST)
 
 
 def listing() -> Iterator[str]:
     """One line per variable: name, default, what to write."""
-    for group in (*GROUPS, *(each for each in SettingsBase.__subclasses__() if each not in GROUPS)):
+    for group in groups():
         yield f"# {group.__name__}"
         for name, field in group.model_fields.items():
             default = field.default.get_secret_value() if isinstance(field.default, SecretStr) else field.default
@@ -33,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
         print("\n".join(listing()))
         return 0
     try:
-        for group in GROUPS:
+        for group in groups():
             load(group)
     except ConfigError as error:
         print(error.sentence(), file=sys.stderr)

@@ -24,7 +24,7 @@ def pins(lock: Path) -> list[Pin]:
 
 def _pin(block: str) -> Pin:
     first, *rest = (line.strip().rstrip("\\").strip() for line in block.splitlines())
-    wanted, _, marker = first.partition(";")
-    name, _, version = wanted.strip().partition("==")
+    pinned, _, marker = first.partition(";")
+    name, _, version = pinned.strip().partition("==")
     hashes = tuple(line.removeprefix("--hash=") for line in rest if line.startswith("--hash="))
     return Pin(name, version, marker.strip(), hashes)

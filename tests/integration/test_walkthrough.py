@@ -104,5 +104,6 @@ def test_whoever_follows_the_walk_through_sees_the_field_on_the_page(copy: Path)
     assert "failedAmount" in added
     style = run(copy, "ruff", "check", "core", "api", "indexer", "tests/integration/test_failed_amount.py")
     assert style.returncode == 0, style.stdout
-    declared = run(copy, "pytest", "-q", "-p", "no:cacheprovider", "tests/integration/test_db_migrations.py")
-    assert declared.returncode == 0, declared.stdout[-3000:]
+    touched = ("tests/integration/test_db_migrations.py", "tests/unit/test_web_results.py")
+    tests = run(copy, "pytest", "-q", "-p", "no:cacheprovider", *touched)
+    assert tests.returncode == 0, tests.stdout[-3000:]

@@ -163,6 +163,12 @@ def test_checking_what_is_set(capsys: pytest.CaptureFixture[str], monkeypatch: p
     monkeypatch.setenv("VPM_PORT", "x")
     assert main(["--check"]) == EXIT_CONFIG
     assert "VPM_PORT" in capsys.readouterr().err
+    monkeypatch.delenv("VPM_PORT")
+    for name in ("VPM_KEEPER_LIST_SERIES", "VPM_RELAYER_BASE_MAX_FEE_GWEI"):  # every group that some daemon reads
+        with monkeypatch.context() as set_wrongly:
+            set_wrongly.setenv(name, "x")
+            assert main(["--check"]) == EXIT_CONFIG
+            assert name in capsys.readouterr().err
 
 
 def test_settings_are_frozen() -> None:

@@ -20,6 +20,7 @@ import core.db.schema.relay
 import core.db.schema.totals
 from core.config.loading import known_variables
 from core.db.schema import metadata
+from keeper.schedule import BY_NAME
 from scripts._drill.catalogue import DRILLS, QUICK
 from scripts._status.reindex import OWN, SHARED
 from scripts._status.rules import alerts
@@ -83,6 +84,17 @@ def test_every_command_and_option_exists(words: list[str]) -> None:
         source = script.read_text() + (ROOT / "scripts" / "_deploy" / "flow.py").read_text() + '"--network"'
     for option in (word for word in words if word.startswith("--")):
         assert option in source, f"{' '.join(words[:3])} has no {option}"
+
+
+def test_every_word_that_chooses_is_one_of_the_choices() -> None:
+    choices = {"reindex": set(OWN), "switch": set(SWITCHES), "run-once": set(BY_NAME)}
+    seen = set()
+    for words in COMMANDS_NAMED:
+        for at, word in enumerate(words[:-1]):
+            if word in choices and words[0] == "./vpm" and not words[at + 1].isupper():
+                assert words[at + 1] in choices[word], " ".join(words)
+                seen.add(word)
+    assert seen == set(choices)
 
 
 def test_every_command_is_in_the_manual_and_the_other_way_round() -> None:
