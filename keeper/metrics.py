@@ -10,7 +10,7 @@ RUN_SECONDS = histogram(
 )
 LAST_OK = gauge(
     "vpm_keeper_last_ok_timestamp_seconds",
-    "When a job last ran without an error, or its keeper began to lead if that was later, Unix time",
+    "When a job last ran without an error, Unix time; until it has, when this keeper first began to lead",
     ("job",),
 )
 PERIOD = gauge("vpm_keeper_period_seconds", "How often a job runs here", ("job",))

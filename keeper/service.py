@@ -88,6 +88,7 @@ class Keeping:
         self._finished: dict[str, float] = {}
         self._periods: dict[str, float] = {}
         self._led_since = 0.0
+        self._has_led = False
 
     async def run(self) -> None:
         await self.leadership.run(self._lead)
@@ -110,7 +111,8 @@ class Keeping:
                 period = min(period, job.local_every)
             self._periods[job.name] = period
             metrics.PERIOD.labels(job.name).set(period)
-            metrics.LAST_OK.labels(job.name).set(time.time())
+            if not self._has_led:
+                metrics.LAST_OK.labels(job.name).set(time.time())
             # Spread over the first second, so that a start is not a burst; later runs keep their distance.
             at += timedelta(seconds=0.1)
             scheduler.add_job(
@@ -124,6 +126,7 @@ class Keeping:
                 coalesce=True,
                 misfire_grace_time=None,
             )
+        self._has_led = True
         scheduler.start()
         try:
             await self._serve_requests()

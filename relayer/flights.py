@@ -34,7 +34,6 @@ class Flights:
         self.spent_wei = 0
         self.writing = asyncio.Lock()
         self.landed = asyncio.Event()
-        measures.FOREIGN.labels(chain, lane)  # shown as 0 from the start: what appears at 1 has not increased
 
     def load(self, flights: Iterable[Flight]) -> None:
         """Flights as the rows have them."""

@@ -83,7 +83,9 @@ class Leases:
     async def run(self) -> None:
         """Renews, takes and shares, for ever; on cancellation ends the work and releases every lane."""
         for spec in self._specs:
-            measures.HELD.labels(spec.chain, spec.label).set(0)  # where nobody says 0, nobody notices
+            # Where nobody says 0 nobody notices, and what appears at 1 has not increased.
+            measures.HELD.labels(spec.chain, spec.label).set(0)
+            measures.FOREIGN.labels(spec.chain, spec.label)
         try:
             while True:
                 try:
@@ -246,8 +248,10 @@ class Leases:
         lease.valid_until = 0.0
         spec = self._by_id[lane_id]
         measures.HELD.labels(spec.chain, spec.label).set(0)
-        await self._lost(lease)
-        measures.forget_lane(spec.chain, spec.label)
+        try:
+            await self._lost(lease)
+        finally:
+            measures.forget_lane(spec.chain, spec.label)
 
     async def _release(self, connection: AsyncConnection[TupleRow], lane_id: int) -> None:
         """Gives a lane back in an orderly way, so that another takes it at once."""

@@ -16,7 +16,7 @@ log = get_logger(__name__)
 LOOK_SECONDS = 5.0
 
 _QUEUES = b"""
-SELECT chain_id, lane_group, count(*), extract(epoch FROM clock_timestamp() - min(created_at))::float8
+SELECT chain_id, lane_group, count(*), extract(epoch FROM clock_timestamp() - min(state_at))::float8
 FROM outbox_intent WHERE state = 'queued' GROUP BY chain_id, lane_group
 """
 

@@ -54,13 +54,13 @@ class Leadership:
         self.is_leader = False
         self._url = url
         self._key = lock_key(role)
-        LEADING.labels(role).set(0)  # also before the first election: where nobody says 0, nobody notices
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
         """Runs `work` whenever we lead. It is cancelled when leadership is lost, and started afresh when regained.
 
         Returns when `work` returns; an exception of `work` is raised, having given up the lock.
         """
+        LEADING.labels(self.role).set(0)  # before the first election, too: where nobody says 0, nobody notices
         while True:
             connection = await self._acquire()
             try:

@@ -1,4 +1,4 @@
-"""What an operator should look at, as sentences; pure. Sooner than the alert rules, which wait till somebody has to."""
+"""What an operator should look at, as sentences; pure. The alert rules have bounds of their own, and wait longer."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _chains(facts: StatusFacts) -> Iterator[str]:
         elif row["lag_blocks"] > LAG_BLOCKS:
             yield f"{of} is {row['lag_blocks']:,} blocks behind its head ({row['state']})"
         # While history is read the head is not asked for.
-        if (row["head_silent_seconds"] or 0) > HEAD_SILENT_SECONDS and row["lag_blocks"] <= LAG_BLOCKS:
+        if (row["head_silent_seconds"] or 0) > HEAD_SILENT_SECONDS and row["state"] != "backfill":
             yield f"no node of {of} has answered for {ago(row['head_silent_seconds'])}"
 
 

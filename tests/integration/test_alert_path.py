@@ -195,11 +195,11 @@ def _rule(severity: str) -> dict[str, Any]:
     return next(rule for group in groups for rule in group["rules"] if rule["labels"]["severity"] == severity)
 
 
-def _raise(manager: int, rule: dict[str, Any], summary: str) -> bool:
+def _raise(manager: int, rule: dict[str, Any], summary: str, *more: str) -> bool:
     """Whether Alertmanager took an alarm of this rule, one of those that its summary tells apart."""
     words = [f"alertname={rule['alert']}", f"severity={rule['labels']['severity']}", f"instance={summary}"]
     notes = [f"--annotation={name}={value}" for name, value in {**rule["annotations"], "summary": summary}.items()]
-    argv = ["amtool", f"--alertmanager.url=http://127.0.0.1:{manager}", "alert", "add", *words, *notes]
+    argv = ["amtool", f"--alertmanager.url=http://127.0.0.1:{manager}", "alert", "add", *more, *words, *notes]
     return subprocess.run(argv, capture_output=True, check=False).returncode == 0
 
 
@@ -219,13 +219,34 @@ def test_alarms_of_one_name_are_told_together_each_in_its_own_words(tmp_path: Pa
                 for summary in ("the first is away", "the second is away"):
                     _until(functools.partial(_raise, manager, _rule(severity), summary), "Alertmanager takes an alert")
 
-            def told(path: str, both: Callable[[dict[str, Any]], str]) -> bool:
-                texts = [both(body) for body in receiver.at(path)]
-                assert all(texts), "whoever is told is told what of"
-                return any("the first is away; the second is away" in text for text in texts)
+            seen: dict[str, int] = {}
 
-            _until(lambda: told("/pager", lambda body: str(body["payload"]["summary"])), "the pager is told of both")
-            _until(lambda: told("/tickets", lambda body: str(body["attachments"][0]["text"])), "so is the channel")
+            def told(path: str, both: Callable[[dict[str, Any]], str], words: str) -> bool:
+                texts = [both(body) for body in receiver.at(path)]
+                assert all("is away" in text for text in texts), "whoever is told is told what of"
+                return any(words in text for text in texts[seen.get(path, 0) :])
+
+            def pager(words: str) -> bool:
+                return told("/pager", lambda body: str(body["payload"]["summary"]), words)
+
+            def channel(words: str) -> bool:
+                return told("/tickets", lambda body: str(body["attachments"][0]["text"]), words)
+
+            _until(lambda: pager("the first is away; the second is away"), "the pager is told of both")
+            _until(lambda: channel("the first is away; the second is away"), "so is the channel")
+            seen = {path: len(receiver.at(path)) for path in ("/pager", "/tickets")}
+            for severity in ("page", "ticket"):
+                _until(
+                    functools.partial(
+                        _raise, manager, _rule(severity), "the first is away", "--end=2020-01-01T00:00:00Z"
+                    ),
+                    "Alertmanager takes its end",
+                )
+                _until(
+                    functools.partial(_raise, manager, _rule(severity), "a third is away"), "Alertmanager takes a third"
+                )
+            _until(lambda: pager(": a third is away; the second is away"), "the pager is told of those that stand")
+            _until(lambda: channel("a third is away; the second is away ("), "so is the channel")
 
 
 def test_what_is_for_the_day_wakes_nobody(tmp_path: Path) -> None:
@@ -244,6 +265,6 @@ def test_what_is_for_the_day_wakes_nobody(tmp_path: Path) -> None:
             _until(lambda: _raise(manager, rule, rule["annotations"]["summary"]), "Alertmanager takes an alert")
             _until(lambda: bool(receiver.at("/tickets")), "the channel is told")
             (attachment,) = receiver.at("/tickets")[0]["attachments"]
-            assert attachment["title"] == rule["alert"]
+            assert attachment["title"] == f"[firing] {rule['alert']}"
             assert "docs/operate.md#" in attachment["text"]
             assert not receiver.at("/pager")

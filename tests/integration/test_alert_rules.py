@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
+import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from api.agent.trade import refusals
+from api.agent.trade import settling
 from core.config.keeping import KeeperSettings
 from core.db.leader import Leadership
+from core.local.ports import free_port
 from core.metrics import REGISTRY
 from keeper.schedule import JOBS
-from relayer.flights import Flights
+from relayer.leases import LaneSpec, Leases
+from relayer.signing import LocalSigner
 from scripts._status.concerns import HOURLY_JOB_SECONDS, HOURLY_JOBS, JOB_SECONDS
 from tests.cup_rig import cup_door
 from tests.support.promtool import firing
 
-PAGES = ("live", "cup")
 NOBODY: Sequence[str] = ()
 ONE: Sequence[str] = ("",)
 
 
-def _hourly(job: str, ok: str) -> dict[str, str]:
+def _job(job: str, period: str, ok: str) -> dict[str, str]:
     return {
-        f'vpm_keeper_period_seconds{{job="{job}", instance="a"}}': "3600x300",
+        f'vpm_keeper_period_seconds{{job="{job}", instance="a"}}': period,
         f'vpm_keeper_last_ok_timestamp_seconds{{job="{job}", instance="a"}}': ok,
     }
 
@@ -66,15 +69,12 @@ def _slow(operation: str) -> dict[str, str]:
 
 
 CASES: list[tuple[str, str, Mapping[str, str], Mapping[str, Sequence[str]]]] = [
-    ("VpmJobFails", "once an hour", _hourly("tidy", "0x60 3600x60 7200x60"), {"59m": NOBODY, "119m": NOBODY}),
-    ("VpmJobFails", "not for hours", _hourly("tidy", "0x300"), {"2h": NOBODY, "200m": ['job="tidy"']}),
+    ("VpmJobFails", "once an hour", _job("tidy", "3600x300", "0x60 3600x60 7200x60"), {"59m": NOBODY, "119m": NOBODY}),
+    ("VpmJobFails", "not for hours", _job("tidy", "3600x300", "0x300"), {"2h": NOBODY, "200m": ['job="tidy"']}),
     (
         "VpmJobFails",
         "begins to lead, and then fails",
-        {
-            'vpm_keeper_period_seconds{job="resolve", instance="a"}': "_x30 10x60",
-            'vpm_keeper_last_ok_timestamp_seconds{job="resolve", instance="a"}': "_x30 1800x60",
-        },
+        _job("resolve", "_x30 10x60", "_x30 1800x60"),
         {"40m": NOBODY, "47m": ['job="resolve"']},
     ),
     (
@@ -89,13 +89,15 @@ CASES: list[tuple[str, str, Mapping[str, str], Mapping[str, Sequence[str]]]] = [
         {'vpm_agent_trades_unknown_total{instance="a"}': "0x10 1x30"},
         {"9m": NOBODY, "12m": ONE},
     ),
-    ("VpmCanaryFails", "once", {'vpm_keeper_canary_total{step="trade", result="wrong"}': "0x20 1x60"}, {"25m": NOBODY}),
     (
-        "VpmCanaryFails",
-        "twice",
-        {'vpm_keeper_canary_total{step="trade", result="wrong"}': "0x20 1x4 2x60"},
-        {"27m": ['step="trade"']},
+        "VpmKeyUsedElsewhere",
+        "it was by the time a new relayer took the lane",
+        {'vpm_relayer_foreign_total{chain="base", lane="0x1", instance="b"}': "_x10 1x30"},
+        {"12m": ['chain="base", lane="0x1"'], "30m": NOBODY},
     ),
+    ("VpmCanaryFails", "once", _job("agent-canary", "600x60", "0x9 600x9 1200x9 1200x9"), {"36m": NOBODY}),
+    ("VpmCanaryFails", "twice", _job("agent-canary", "600x60", "0x9 600x60"), {"34m": NOBODY, "36m": ONE}),
+    ("VpmCanaryFails", "twice within minutes", _job("agent-canary", "240x60", "0x60"), {"9m": NOBODY, "11m": ONE}),
     (
         "VpmTransactionsStand",
         "one key of two",
@@ -167,13 +169,25 @@ def test_a_rule_tells_the_sick_from_the_healthy(
     firing(tmp_path, alert, series, expected)
 
 
-def test_what_a_rule_counts_up_or_misses_is_shown_as_0_before_it_happens() -> None:
+async def _unasked(*_: object) -> None:
+    raise AssertionError
+
+
+async def test_what_a_rule_counts_up_or_misses_is_shown_as_0_before_it_happens() -> None:
     """Of a series that appears at 1 Prometheus sees no increase, and of one that is absent no zero."""
-    Flights("unheard-of", "0x1", 0)
-    assert REGISTRY.get_sample_value("vpm_relayer_foreign_total", {"chain": "unheard-of", "lane": "0x1"}) == 0
-    Leadership("postgresql://nowhere", "nobody's role")
+    lane = LaneSpec("unheard-of", 1, ("relay",), LocalSigner(secrets.token_bytes(32)))
+    nowhere = f"postgresql://nobody@127.0.0.1:{free_port()}/none"
+    leases = Leases(nowhere, [lane], lease_seconds=3.0, gained=lambda *_: None, lost=_unasked)
+    for work in (leases.run(), Leadership(nowhere, "nobody's role").run(_unasked)):
+        task = asyncio.create_task(work)
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    of = {"chain": "unheard-of", "lane": lane.label}
+    assert REGISTRY.get_sample_value("vpm_relayer_foreign_total", of) == 0
+    assert REGISTRY.get_sample_value("vpm_relayer_lane_held", of) == 0
     assert REGISTRY.get_sample_value("vpm_leader", {"role": "nobody's role"}) == 0
-    assert refusals.UNKNOWN.collect()[0].samples[0].value == 0
+    assert settling.UNKNOWN.collect()[0].samples[0].name == "vpm_agent_trades_unknown_total"
 
 
 def test_status_waits_for_every_job_longer_than_its_period() -> None:
@@ -186,10 +200,14 @@ def test_status_waits_for_every_job_longer_than_its_period() -> None:
 
 async def test_a_page_that_is_open_for_minutes_is_no_slow_read(database_url: str) -> None:
     """VpmHttpSlow is about what somebody waits for; a page listens for changes as long as it is open."""
+
+    def timed(page: str) -> float:
+        return REGISTRY.get_sample_value("vpm_http_request_seconds_count", {"operation": f"get_{page}"}) or 0
+
+    before = timed("live"), timed("cup")
     async with cup_door(database_url) as door:
         async with door.session.get(f"{door.url}/live", params={"of": "cup"}) as response:
             assert await response.content.readuntil(b"\n\n") == b"retry: 2000\n\n"
         async with door.session.get(f"{door.url}/cup") as response:
             assert response.status == 200
-    timed = [REGISTRY.get_sample_value("vpm_http_request_seconds_count", {"operation": f"get_{n}"}) for n in PAGES]
-    assert timed == [None, 1]
+    assert (timed("live"), timed("cup")) == (before[0], before[1] + 1)

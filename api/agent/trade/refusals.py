@@ -12,11 +12,8 @@ from api.agent.errors import problem
 from api.agent.facts import Stake
 from api.http.problem import Problem
 from core.contracts.statuses import RefundReason
-from core.metrics import counter
 from core.money import decimal_text
 from core.outbox import EXPIRED, OVERTAKEN, Intent
-
-UNKNOWN = counter("vpm_agent_trades_unknown", "Paid trades that were answered before their outcome was recorded")
 
 _CLOSED = frozenset({"Closed", "AlreadySettled", "NotOpenYet", "UnknownMarket"})
 _PAUSED = frozenset({"StakesArePaused", "MissingRole"})
@@ -92,7 +89,6 @@ def settling(kit: dict[str, Any] | None) -> Problem:
 
 
 def unknown(tx_hash: str, kit: dict[str, Any] | None) -> Problem:
-    UNKNOWN.inc()
     return problem(
         "internal_error",
         "The transaction was submitted, and its outcome is not recorded yet.",

@@ -34,10 +34,15 @@ from core.chain import ChainClient, RpcError
 from core.contracts.statuses import Form, RefundReason
 from core.db.engine import Pool
 from core.log import get_logger
+from core.metrics import counter
 from core.outbox import CREDIT, HAS_RESULT, RELAY, Intent, IntentRequest, IntentWatch, MinedOutcome
 from core.service.cancelling import end
 
 log = get_logger(__name__)
+
+UNKNOWN = counter(
+    "vpm_agent_trades_unknown", "Answers to paid trades that were submitted and whose outcome was not recorded yet"
+)
 
 RESULT_WAIT_SECONDS = 10.0
 SAME_KEY_WAIT_SECONDS = 4.0
@@ -376,6 +381,7 @@ class PaymentSettling:
         if intent.refused or intent.outcome in (MinedOutcome.REVERTED, MinedOutcome.CANCELLED) or intent.state.ended:
             raise trade_refusals.refused(intent)
         if intent.tx_hash_hex is not None:
+            UNKNOWN.inc()
             raise trade_refusals.unknown(intent.tx_hash_hex, kit)
         raise trade_refusals.settling(kit)
 
@@ -418,8 +424,11 @@ class PaymentSettling:
                 placed = await _placed(connection, trade.wallet, idem_hash(trade.idem_key))
         except UNREADABLE as error:
             log.warning("a settled trade cannot be read", action="agent.no_database", why=error)
+        if placed is None and tx_hash is not None:
+            UNKNOWN.inc()
+            raise trade_refusals.unknown(tx_hash, kit)
         if placed is None:
-            raise trade_refusals.unknown(tx_hash, kit) if tx_hash is not None else trade_refusals.settling(kit)
+            raise trade_refusals.settling(kit)
         return await self._shown(trade, placed, replay=replay, kit=kit)
 
     async def _shown(
