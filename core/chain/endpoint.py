@@ -21,7 +21,7 @@ from core.metrics import counter, gauge, histogram
 
 log = get_logger(__name__)
 
-REQUESTS = counter("vpm_rpc_requests", "JSON-RPC requests sent", ("chain", "endpoint", "method"))
+REQUESTS = counter("vpm_rpc_requests", "JSON-RPC requests that a node was to answer", ("chain", "endpoint", "method"))
 ERRORS = counter("vpm_rpc_errors", "JSON-RPC requests that failed, by kind", ("chain", "endpoint", "kind"))
 SECONDS = histogram("vpm_rpc_seconds", "Seconds until an endpoint answered", ("chain", "endpoint", "method"))
 UP = gauge("vpm_rpc_endpoint_up", "1 while an endpoint answers, 0 while its circuit is open", ("chain", "endpoint"))
@@ -92,6 +92,7 @@ class Endpoint:
 
     async def post(self, method: str, body: bytes, timeout_seconds: float) -> bytes:
         """The raw answer, after making sure once that this URL serves the expected chain. Raises only RpcError."""
+        REQUESTS.labels(self._chain, self.label, method).inc()
         try:
             await self._verify(timeout_seconds)
             answer = await self._post(method, body, timeout_seconds)
@@ -125,6 +126,7 @@ class Endpoint:
         """Raises ChainIdMismatch when this URL answers for another chain than expected."""
         if self.chain_id is None:
             return
+        REQUESTS.labels(self._chain, self.label, "eth_chainId").inc()
         body = b'{"jsonrpc":"2.0","id":0,"method":"eth_chainId","params":[]}'
         answer = decode_answer(await self._post("eth_chainId", body, timeout_seconds), str, "eth_chainId", self.label)
         try:
@@ -156,7 +158,6 @@ class Endpoint:
         return self._verified
 
     async def _post(self, method: str, body: bytes, timeout_seconds: float) -> bytes:
-        REQUESTS.labels(self._chain, self.label, method).inc()
         started = time.perf_counter()
         timeout = aiohttp.ClientTimeout(total=timeout_seconds)
         headers = {"Content-Type": "application/json"}

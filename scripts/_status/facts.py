@@ -40,7 +40,7 @@ FROM outbox_lane l ORDER BY l.chain_id, l.id
 """
 _QUEUES = """
 SELECT chain_id, lane_group, kind, state, count(*) AS count,
-    extract(epoch FROM now() - min(created_at))::float AS oldest_seconds
+    extract(epoch FROM now() - min(state_at))::float AS oldest_seconds
 FROM outbox_intent WHERE state IN ('queued', 'signed', 'sent') GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4
 """
 _ENDED = """

@@ -32,8 +32,9 @@ def _job(job: str, period: str, ok: str) -> dict[str, str]:
     }
 
 
-def _nodes(asked: str, failed: str, kind: str = "timeout") -> dict[str, str]:
+def _nodes(asked: str, failed: str, kind: str = "timeout", chain_id: str = "0x60") -> dict[str, str]:
     return {
+        'vpm_rpc_requests_total{chain="8453", endpoint="0:a", method="eth_chainId", instance="leads"}': chain_id,
         'vpm_rpc_requests_total{chain="8453", endpoint="0:a", method="m", instance="leads"}': asked,
         f'vpm_rpc_errors_total{{chain="8453", endpoint="0:a", kind="{kind}", instance="leads"}}': failed,
         'vpm_rpc_endpoint_up{chain="8453", endpoint="0:a", instance="stands by"}': "1x60",
@@ -75,7 +76,13 @@ CASES: list[tuple[str, str, Mapping[str, str], Mapping[str, Sequence[str]]]] = [
         "VpmJobFails",
         "begins to lead, and then fails",
         _job("resolve", "_x30 10x60", "_x30 1800x60"),
-        {"40m": NOBODY, "47m": ['job="resolve"']},
+        {"40m": NOBODY, "48m": ['job="resolve"']},
+    ),
+    (
+        "VpmJobFails",
+        "leads again after hours, and runs",
+        _job("resolve", "10x30 _x200 10x60", "0+60x30 1800x200 13920+60x60"),
+        {f"{at}m": NOBODY for at in range(225, 245)},
     ),
     (
         "VpmKeyUsedElsewhere",
@@ -92,12 +99,24 @@ CASES: list[tuple[str, str, Mapping[str, str], Mapping[str, Sequence[str]]]] = [
     (
         "VpmKeyUsedElsewhere",
         "it was by the time a new relayer took the lane",
-        {'vpm_relayer_foreign_total{chain="base", lane="0x1", instance="b"}': "_x10 1x30"},
+        {
+            'vpm_relayer_foreign_total{chain="base", lane="0x1", instance="b"}': "_x10 1x30",
+            'process_start_time_seconds{daemon="relayer", instance="b"}': "_x10 590x30",
+        },
         {"12m": ['chain="base", lane="0x1"'], "30m": NOBODY},
     ),
+    (
+        "VpmKeyUsedElsewhere",
+        "it was a day ago, and one scrape failed",
+        {
+            'vpm_relayer_foreign_total{chain="base", lane="0x1", instance="b"}': "1x60 stale 1x60",
+            'process_start_time_seconds{daemon="relayer", instance="b"}': "-86400x120",
+        },
+        {f"{at}m": NOBODY for at in range(50, 90)},
+    ),
     ("VpmCanaryFails", "once", _job("agent-canary", "600x60", "0x9 600x9 1200x9 1200x9"), {"36m": NOBODY}),
-    ("VpmCanaryFails", "twice", _job("agent-canary", "600x60", "0x9 600x60"), {"34m": NOBODY, "36m": ONE}),
-    ("VpmCanaryFails", "twice within minutes", _job("agent-canary", "240x60", "0x60"), {"9m": NOBODY, "11m": ONE}),
+    ("VpmCanaryFails", "twice", _job("agent-canary", "600x60", "0x9 600x60"), {"34m": NOBODY, "38m": ONE}),
+    ("VpmCanaryFails", "twice within minutes", _job("agent-canary", "240x60", "0x60"), {"9m": NOBODY, "13m": ONE}),
     (
         "VpmTransactionsStand",
         "one key of two",
@@ -128,7 +147,13 @@ CASES: list[tuple[str, str, Mapping[str, str], Mapping[str, Sequence[str]]]] = [
         {"30m": NOBODY},
     ),
     ("VpmNoNodeAnswers", "who asks has no answer", _nodes("0+60x60", "0+60x60"), {"20m": ['chain="8453"']}),
-    ("VpmNoNodeAnswers", "half of it fails", _nodes("0+60x60", "0+30x60"), {"20m": NOBODY}),
+    ("VpmNoNodeAnswers", "half of it fails", _nodes("0+60x60", "0+30x60", chain_id="0+30x60"), {"20m": NOBODY}),
+    (
+        "VpmNoNodeAnswers",
+        "it says its number only",
+        _nodes("0+60x60", "0+60x60", chain_id="0+60x60"),
+        {"20m": ['chain="8453"']},
+    ),
     ("VpmNoNodeAnswers", "calls revert", _nodes("0+60x60", "0+60x60", "reverted"), {"20m": NOBODY}),
     (
         "VpmNodeDown",
@@ -149,6 +174,12 @@ CASES: list[tuple[str, str, Mapping[str, str], Mapping[str, Sequence[str]]]] = [
     ("VpmHttpErrors", "answers fail", _http("get_api_markets", "0+6x60"), {"20m": ONE}),
     ("VpmHttpSlow", "reads are slow", _slow("get_api_markets"), {"30m": ONE}),
     ("VpmHttpSlow", "tools bet", _slow("post_api_agent_mcp"), {"30m": NOBODY}),
+    (
+        "VpmDaemonRestarts",
+        "every few minutes",
+        {'process_start_time_seconds{daemon="keeper", instance="a"}': "0x5 300x5 600x5 900x5 1200x5"},
+        {"4m": NOBODY, "25m": ['daemon="keeper", instance="a"']},
+    ),
     (
         "VpmNobodyLeads",
         "all stand by",
