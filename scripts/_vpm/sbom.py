@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from scripts._vpm.locks import pins
+from scripts._vpm.pins import pins
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON_LOCK = ROOT / "requirements.lock"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from packaging.markers import Marker
 
-from scripts._vpm.locks import pins
+from scripts._vpm.pins import pins
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKER = ROOT / "deployments" / "docker"

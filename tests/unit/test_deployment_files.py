@@ -24,7 +24,7 @@ from core.config import loading
 from core.config.settings import Settings
 from keeper.sources.settings import load_sources
 from scripts._vpm.cli import COMMANDS
-from scripts._vpm.locks import Pin, pins
+from scripts._vpm.pins import Pin, pins
 from tests.support.image import instructions
 
 ROOT = Path(__file__).resolve().parents[2]
