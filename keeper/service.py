@@ -88,7 +88,6 @@ class Keeping:
         self._finished: dict[str, float] = {}
         self._periods: dict[str, float] = {}
         self._led_since = 0.0
-        self._has_led = False
 
     async def run(self) -> None:
         await self.leadership.run(self._lead)
@@ -96,7 +95,7 @@ class Keeping:
     async def _lead(self) -> None:
         # The calendar takes seconds to load the first time: here, rather than inside a run that others wait for.
         await asyncio.to_thread(sessions_around, int(time.time()))
-        self._led_since = time.monotonic()
+        is_first, self._led_since = not self._led_since, time.monotonic()
         self._finished.clear()
         scheduler = AsyncIOScheduler(timezone=UTC)
         at = datetime.now(UTC)
@@ -111,7 +110,7 @@ class Keeping:
                 period = min(period, job.local_every)
             self._periods[job.name] = period
             metrics.PERIOD.labels(job.name).set(period)
-            if not self._has_led:
+            if is_first:
                 metrics.LAST_OK.labels(job.name).set(time.time())
             # Spread over the first second, so that a start is not a burst; later runs keep their distance.
             at += timedelta(seconds=0.1)
@@ -126,7 +125,6 @@ class Keeping:
                 coalesce=True,
                 misfire_grace_time=None,
             )
-        self._has_led = True
         scheduler.start()
         try:
             await self._serve_requests()

@@ -115,7 +115,7 @@ class _Wording:
 
 def instrumented(operation: Operation) -> Handler:
     """Its handler, counted as the operation, by whatever way it is asked."""
-    return _counted(operation) if operation.from_memory else _traced(operation)
+    return _traced(operation) if operation.timed else _counted(operation)
 
 
 def problem_of(error: Exception, request: web.Request) -> Problem:

@@ -33,8 +33,8 @@ class Operation:
 
     path_parameters, query, body: the models that validate them. answers: every status it can give, by status; those
     every operation can give (404 of unknown paths, 405, 500) need not be listed. group: the part of its surface it
-    belongs to, a second tag in the description. described_by: what else its OpenAPI description says. from_memory:
-    answers without waiting, or goes on for as long as it is listened to, so it is counted but neither timed nor traced.
+    belongs to, a second tag in the description. described_by: what else its OpenAPI description says. timed:
+    somebody waits for its end. One that answers from memory, or goes on while it is listened to, is only counted.
     """
 
     method: str
@@ -50,7 +50,7 @@ class Operation:
     security: str | None = None
     group: str = ""
     described_by: Mapping[str, Any] = field(default_factory=dict)
-    from_memory: bool = False
+    timed: bool = True
     hidden: bool = False
 
     @property

@@ -146,7 +146,7 @@ def _operations(
             "Latest oracle reading of every ticker",
             {200: DocumentedAnswer("Also when the chain cannot be read: `status` says so.", PricesBody)},
             description="Cached for 15 s.",
-            from_memory=True,
+            timed=False,
         ),
         Operation(
             "GET",
@@ -161,7 +161,7 @@ def _operations(
             description="Cached for 15 s. All that are unsettled and the newest 200 settled; `limit` and `before` "
             "cut a page of whatever state, and `nextBefore` is the `before` of the next.",
             query=MarketsQuery,
-            from_memory=True,
+            timed=False,
         ),
         Operation(
             "GET",
@@ -175,7 +175,7 @@ def _operations(
             },
             description="Cached for 5 s. Positions are in the order of entry, the seed first.",
             path_parameters=MarketPath,
-            from_memory=True,
+            timed=False,
         ),
         Operation(
             "GET",
@@ -199,7 +199,7 @@ def _operations(
             "Counters, settled markets, the refund drill, fee sweeps, solvency",
             {200: DocumentedAnswer("The proof page's data.", ProofBody), 503: _UNAVAILABLE},
             description="Cached for 60 s. Each number names the call that shows the same.",
-            from_memory=True,
+            timed=False,
         ),
         Operation(
             "GET",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -103,8 +102,7 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
     operations.append(_page("/positions", portfolio.get, "An address's positions"))
     pulse = Pulse(_stamps(reads, agent))
     context.spawn("pages pulse", pulse.run())
-    # It lasts as long as its page is open, which is no time that anybody waits.
-    operations.append(replace(_page("/live", pulse.stream, "Beats of change", "text/event-stream"), from_memory=True))
+    operations.append(_page("/live", pulse.stream, "Beats of change", "text/event-stream", timed=False))
     operations.append(_page("/how", HowPage(pages, rendered).get, "How it works"))
     described = _part(made, ServiceDescription)
     if described is not None:
@@ -177,10 +175,9 @@ def _part(made: Sequence[Surface], kind: type[Part]) -> Part | None:
     return next((each for surface in made for each in surface.reads if isinstance(each, kind)), None)
 
 
-def _page(path: str, handler: Handler, summary: str, content_type: str = HTML) -> Operation:
-    return Operation(
-        "GET", path, handler, summary, {200: DocumentedAnswer(summary, content_type=content_type)}, hidden=True
-    )
+def _page(path: str, handler: Handler, summary: str, content_type: str = HTML, *, timed: bool = True) -> Operation:
+    answers = {200: DocumentedAnswer(summary, content_type=content_type)}
+    return Operation("GET", path, handler, summary, answers, timed=timed, hidden=True)
 
 
 def _error_body(problem: Problem, _request_id: str) -> dict[str, Any]:

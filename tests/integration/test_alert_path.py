@@ -145,20 +145,25 @@ def _alertmanager(folder: Path, receiver: Receiver) -> Path:
     return path
 
 
+@contextmanager
+def _manager(folder: Path, receiver: Receiver) -> Iterator[int]:
+    """An Alertmanager with our routes; its port."""
+    port = free_port()
+    with _running(
+        folder / "alertmanager.log",
+        "prometheus-alertmanager",
+        f"--config.file={_alertmanager(folder, receiver)}",
+        f"--storage.path={folder / 'alertmanager'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--cluster.listen-address=",
+    ):
+        yield port
+
+
 def test_a_daemon_that_is_down_wakes_somebody_and_lets_them_sleep_again(tmp_path: Path) -> None:
     assert not MISSING, f"{MISSING} must be installed in CI"
     with _receiver() as receiver, ExitStack() as stack:
-        manager, prometheus = free_port(), free_port()
-        stack.enter_context(
-            _running(
-                tmp_path / "alertmanager.log",
-                "prometheus-alertmanager",
-                f"--config.file={_alertmanager(tmp_path, receiver)}",
-                f"--storage.path={tmp_path / 'alertmanager'}",
-                f"--web.listen-address=127.0.0.1:{manager}",
-                "--cluster.listen-address=",
-            )
-        )
+        manager, prometheus = stack.enter_context(_manager(tmp_path, receiver)), free_port()
         _quick_rules(tmp_path)
         stack.enter_context(
             _running(
@@ -205,66 +210,32 @@ def _raise(manager: int, rule: dict[str, Any], summary: str, *more: str) -> bool
 
 def test_alarms_of_one_name_are_told_together_each_in_its_own_words(tmp_path: Path) -> None:
     assert not MISSING, f"{MISSING} must be installed in CI"
-    with _receiver() as receiver:
-        manager = free_port()
-        with _running(
-            tmp_path / "alertmanager.log",
-            "prometheus-alertmanager",
-            f"--config.file={_alertmanager(tmp_path, receiver)}",
-            f"--storage.path={tmp_path / 'alertmanager'}",
-            f"--web.listen-address=127.0.0.1:{manager}",
-            "--cluster.listen-address=",
-        ):
-            for severity in ("page", "ticket"):
-                for summary in ("the first is away", "the second is away"):
-                    _until(functools.partial(_raise, manager, _rule(severity), summary), "Alertmanager takes an alert")
+    with _receiver() as receiver, _manager(tmp_path, receiver) as manager:
+        rules = (_rule("page"), _rule("ticket"))
+        for rule in rules:
+            for summary in ("the first is away", "the second is away"):
+                _until(functools.partial(_raise, manager, rule, summary), "Alertmanager takes an alert")
 
-            seen: dict[str, int] = {}
+        def told(words: str) -> bool:
+            pages = [str(body["payload"]["summary"]) for body in receiver.at("/pager")]
+            tickets = [str(body["attachments"][0]["text"]) for body in receiver.at("/tickets")]
+            assert all("is away" in text for text in (*pages, *tickets)), "whoever is told is told what of"
+            return any(f": {words}" in text for text in pages) and any(text.startswith(words) for text in tickets)
 
-            def told(path: str, both: Callable[[dict[str, Any]], str], words: str) -> bool:
-                texts = [both(body) for body in receiver.at(path)]
-                assert all("is away" in text for text in texts), "whoever is told is told what of"
-                return any(words in text for text in texts[seen.get(path, 0) :])
-
-            def pager(words: str) -> bool:
-                return told("/pager", lambda body: str(body["payload"]["summary"]), words)
-
-            def channel(words: str) -> bool:
-                return told("/tickets", lambda body: str(body["attachments"][0]["text"]), words)
-
-            _until(lambda: pager("the first is away; the second is away"), "the pager is told of both")
-            _until(lambda: channel("the first is away; the second is away"), "so is the channel")
-            seen = {path: len(receiver.at(path)) for path in ("/pager", "/tickets")}
-            for severity in ("page", "ticket"):
-                _until(
-                    functools.partial(
-                        _raise, manager, _rule(severity), "the first is away", "--end=2020-01-01T00:00:00Z"
-                    ),
-                    "Alertmanager takes its end",
-                )
-                _until(
-                    functools.partial(_raise, manager, _rule(severity), "a third is away"), "Alertmanager takes a third"
-                )
-            _until(lambda: pager(": a third is away; the second is away"), "the pager is told of those that stand")
-            _until(lambda: channel("a third is away; the second is away ("), "so is the channel")
+        _until(lambda: told("the first is away; the second is away"), "both are told of both")
+        for rule in rules:
+            assert _raise(manager, rule, "the first is away", "--end=2020-01-01T00:00:00Z")
+            assert _raise(manager, rule, "a third is away")
+        _until(lambda: told("a third is away; the second is away"), "both are told of those that stand")
 
 
 def test_what_is_for_the_day_wakes_nobody(tmp_path: Path) -> None:
     assert not MISSING, f"{MISSING} must be installed in CI"
-    with _receiver() as receiver:
-        manager = free_port()
-        with _running(
-            tmp_path / "alertmanager.log",
-            "prometheus-alertmanager",
-            f"--config.file={_alertmanager(tmp_path, receiver)}",
-            f"--storage.path={tmp_path / 'alertmanager'}",
-            f"--web.listen-address=127.0.0.1:{manager}",
-            "--cluster.listen-address=",
-        ):
-            rule = _rule("ticket")
-            _until(lambda: _raise(manager, rule, rule["annotations"]["summary"]), "Alertmanager takes an alert")
-            _until(lambda: bool(receiver.at("/tickets")), "the channel is told")
-            (attachment,) = receiver.at("/tickets")[0]["attachments"]
-            assert attachment["title"] == f"[firing] {rule['alert']}"
-            assert "docs/operate.md#" in attachment["text"]
-            assert not receiver.at("/pager")
+    with _receiver() as receiver, _manager(tmp_path, receiver) as manager:
+        rule = _rule("ticket")
+        _until(lambda: _raise(manager, rule, rule["annotations"]["summary"]), "Alertmanager takes an alert")
+        _until(lambda: bool(receiver.at("/tickets")), "the channel is told")
+        (attachment,) = receiver.at("/tickets")[0]["attachments"]
+        assert attachment["title"] == f"[firing] {rule['alert']}"
+        assert "docs/operate.md#" in attachment["text"]
+        assert not receiver.at("/pager")

@@ -31,7 +31,7 @@ async def door() -> AsyncIterator[tuple[str, int]]:
         return large.response(request)
 
     def operation(path: str, handler: object) -> Operation:
-        return Operation("GET", path, handler, path, {200: DocumentedAnswer("x")}, from_memory=True)  # type: ignore[arg-type]
+        return Operation("GET", path, handler, path, {200: DocumentedAnswer("x")}, timed=False)  # type: ignore[arg-type]
 
     surface = Surface(
         "test",
@@ -134,9 +134,9 @@ async def test_no_answer_tells_what_it_is_made_with(door: tuple[str, int]) -> No
     writer.close()
 
 
-@pytest.mark.parametrize("from_memory", [True, False])
+@pytest.mark.parametrize("timed", [True, False])
 @pytest.mark.parametrize("status", [200, 400, 404, 500, 503])
-async def test_every_answer_is_counted_by_its_status(from_memory: bool, status: int) -> None:
+async def test_every_answer_is_counted_by_its_status(timed: bool, status: int) -> None:
     """A refusal and a fault leave the handler as exceptions, and are no less answers."""
 
     async def handler(_request: web.Request) -> web.StreamResponse:
@@ -146,8 +146,8 @@ async def test_every_answer_is_counted_by_its_status(from_memory: bool, status: 
             raise Problem(status, "refused", "No.")
         return web.Response()
 
-    path = f"/api/counted/{from_memory}".lower()
-    operation = Operation("GET", path, handler, path, {200: DocumentedAnswer("x")}, from_memory=from_memory)
+    path = f"/api/counted/{timed}".lower()
+    operation = Operation("GET", path, handler, path, {200: DocumentedAnswer("x")}, timed=timed)
     surface = Surface("test", "Test", "", ("/api/",), (operation,), lambda problem, _id: {"error": problem.code})
     before = counted(operation, status)
     async with TestServer(application([surface])) as server:

@@ -89,7 +89,7 @@ class EventChannels:
                 description=STREAM,
                 query=models.EventsQuery,
                 headers=models.EventsHeaders,
-                from_memory=True,
+                timed=False,
             ),
             Operation(
                 "GET",

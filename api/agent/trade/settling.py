@@ -381,8 +381,7 @@ class PaymentSettling:
         if intent.refused or intent.outcome in (MinedOutcome.REVERTED, MinedOutcome.CANCELLED) or intent.state.ended:
             raise trade_refusals.refused(intent)
         if intent.tx_hash_hex is not None:
-            UNKNOWN.inc()
-            raise trade_refusals.unknown(intent.tx_hash_hex, kit)
+            raise _unknown(intent.tx_hash_hex, kit)
         raise trade_refusals.settling(kit)
 
     async def standing(
@@ -424,11 +423,8 @@ class PaymentSettling:
                 placed = await _placed(connection, trade.wallet, idem_hash(trade.idem_key))
         except UNREADABLE as error:
             log.warning("a settled trade cannot be read", action="agent.no_database", why=error)
-        if placed is None and tx_hash is not None:
-            UNKNOWN.inc()
-            raise trade_refusals.unknown(tx_hash, kit)
         if placed is None:
-            raise trade_refusals.settling(kit)
+            raise _unknown(tx_hash, kit) if tx_hash is not None else trade_refusals.settling(kit)
         return await self._shown(trade, placed, replay=replay, kit=kit)
 
     async def _shown(
@@ -494,3 +490,9 @@ def _arrived(contracts: AgentContracts, arrival: Arrival | None, is_final: bool)
     if not is_final:
         raise trade_refusals.arriving(arrival.value, arrival.tx)
     return Arrived(arrival.value, arrival.tx)
+
+
+def _unknown(tx_hash: str, kit: dict[str, Any] | None) -> Problem:
+    """The refusal, counted: somebody is woken by it."""
+    UNKNOWN.inc()
+    return trade_refusals.unknown(tx_hash, kit)
