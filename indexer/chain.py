@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.chain.errors import RpcError
-from core.db.engine import Pool
+from core.db.engine import Connection, Pool
 from core.log import get_logger
 from indexer import metrics
 from indexer.backfill import TOO_MUCH, Width, pages
@@ -31,7 +31,6 @@ from indexer.sources import Sources
 from indexer.store import lookup
 from indexer.store.cursor import Cursor, note_head, note_state, open_cursor
 from indexer.store.steps import append, mend, rewind
-from indexer.store.tables import Connection
 from indexer.wire import Header
 
 log = get_logger(__name__)

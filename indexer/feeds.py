@@ -15,6 +15,7 @@ from psycopg.types.json import Jsonb
 from core.chain.errors import RpcError, RpcErrorKind
 from core.chain.provider import ChainProvider
 from core.db.channels import Channel, notify
+from core.db.engine import Connection
 from core.db.schema.index import chain_log
 from core.db.schema.index_shared import oracle_measure, oracle_round
 from core.log import get_logger
@@ -30,7 +31,7 @@ from indexer.sources import Sources
 from indexer.store.cursor import Cursor, feeds_json, known_feeds
 from indexer.store.folding import Changed
 from indexer.store.steps import payload
-from indexer.store.tables import Connection, begin_writing, copy_rows, store
+from indexer.store.tables import begin_writing, copy_rows, store
 
 log = get_logger(__name__)
 

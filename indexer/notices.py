@@ -17,10 +17,10 @@ from core.agent.notices.log import Draft
 from core.agent.notices.markets import named
 from core.agent.notices.payloads import Named
 from core.contracts.events import agent as ev
+from core.db.engine import Connection
 from indexer.errors import Contradiction
 from indexer.logs import LogRecord
 from indexer.sources import Sources
-from indexer.store.tables import Connection
 
 TOLD = (ev.Staked, ev.MarketDecided, ev.Paid, ev.PayoutFailed)
 REFUSED = "The token refused the transfer; it is sent again later."

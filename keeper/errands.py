@@ -12,13 +12,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from psycopg import AsyncConnection
-from psycopg.rows import TupleRow
-
 from core.chain import Call
+from core.db.engine import Connection
 from core.outbox import KEEPER, Intent, IntentConflict, IntentRequest, MinedOutcome, enqueue, read
-
-Connection = AsyncConnection[TupleRow]
 
 
 @dataclass(frozen=True, slots=True)

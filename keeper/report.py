@@ -36,7 +36,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Something looked at and left alone."""
+    """Something looked at and left alone, and why."""
 
     target: str
     reason: str

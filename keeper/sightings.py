@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from psycopg import AsyncConnection
-from psycopg.rows import TupleRow
-
-Connection = AsyncConnection[TupleRow]
+from core.db.engine import Connection
 
 APART_SECONDS = 60
 """Of the chain's clock, between the first and the second read that say the same."""

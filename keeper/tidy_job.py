@@ -7,11 +7,11 @@ they asked for can go for good, together with the errand.
 from __future__ import annotations
 
 from core.agent import locks as agent_locks
+from core.db.engine import Connection
 from core.outbox import retention
 from core.service import jobs
 from keeper import errands, metrics
 from keeper.desk import JobRun
-from keeper.errands import Connection
 from keeper.report import Action
 
 AT_ONCE = 500

@@ -17,10 +17,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import psycopg
-from psycopg import AsyncConnection
-from psycopg.rows import TupleRow
 
-from core.db.engine import connect
+from core.db.engine import Connection, connect
 from core.db.heartbeat import INSTANCE
 from core.errors import DatabaseError
 from core.log import get_logger
@@ -76,7 +74,7 @@ class Leases:
         self._gained = gained
         self._lost = lost
         self._holder = uuid.uuid4()
-        self._connection: AsyncConnection[TupleRow] | None = None
+        self._connection: Connection | None = None
         self._locks: set[int] = set()
         self._free_since: dict[int, float] = {}
 
@@ -113,7 +111,7 @@ class Leases:
             if lane_id not in self.by_lane:
                 await self._try_take(connection, lane_id, wants=len(self.by_lane) < share)
 
-    async def _connected(self) -> AsyncConnection[TupleRow]:
+    async def _connected(self) -> Connection:
         if self._connection is None or self._connection.closed:
             self._locks.clear()
             self._connection = await connect(self._url, application_name="vpm-relayer-leases")
@@ -125,7 +123,7 @@ class Leases:
                 await self._register(self._connection)
         return self._connection
 
-    async def _register(self, connection: AsyncConnection[TupleRow]) -> None:
+    async def _register(self, connection: Connection) -> None:
         """Writes nothing to a lane that is there: it may be held by a transaction."""
         for spec in self._specs:
             named = (spec.chain_id, spec.signer.address)
@@ -138,7 +136,7 @@ class Leases:
             assert row is not None
             self._by_id[row[0]] = spec
 
-    async def _renew(self, connection: AsyncConnection[TupleRow]) -> None:
+    async def _renew(self, connection: Connection) -> None:
         if not self.by_lane:
             return
         asked_at = time.monotonic()
@@ -163,7 +161,7 @@ class Leases:
                 await self._drop(lane_id)
                 await self._unlock(connection, lane_id)
 
-    async def _live_processes(self, connection: AsyncConnection[TupleRow]) -> int:
+    async def _live_processes(self, connection: Connection) -> int:
         cursor = await connection.execute(
             "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND classid = %s::bigint::oid "
             "AND objid = %s::bigint::oid AND objsubid = 2 "
@@ -173,7 +171,7 @@ class Leases:
         row = await cursor.fetchone()
         return row[0] if row else 1
 
-    async def _try_take(self, connection: AsyncConnection[TupleRow], lane_id: int, *, wants: bool) -> None:
+    async def _try_take(self, connection: Connection, lane_id: int, *, wants: bool) -> None:
         """Takes the lane if nobody works it: its lock is free, or its lease ran out."""
         locked = await self._lock(connection, lane_id)
         if not locked and not await self._expired(connection, lane_id):
@@ -207,7 +205,7 @@ class Leases:
         log.info("took a lane", action="relayer.lane_gained", chain=spec.chain, lane_id=lane_id, epoch=row[0])
         self._gained(spec, lease)
 
-    async def _end_session_on(self, connection: AsyncConnection[TupleRow], lane_id: int) -> None:
+    async def _end_session_on(self, connection: Connection, lane_id: int) -> None:
         """Of the transaction that holds the lane's row. PostgreSQL's own limits do not reach one whose client stopped
         between two messages of a pipeline, or does not read."""
         try:
@@ -221,14 +219,14 @@ class Leases:
         except psycopg.errors.InsufficientPrivilege as error:
             log.error("a lane is locked by another role", action="relayer.lane_locked", lane_id=lane_id, exc=error)
 
-    async def _expired(self, connection: AsyncConnection[TupleRow], lane_id: int) -> bool:
+    async def _expired(self, connection: Connection, lane_id: int) -> bool:
         cursor = await connection.execute(
             "SELECT lease_until IS NULL OR lease_until < clock_timestamp() FROM outbox_lane WHERE id = %s", (lane_id,)
         )
         row = await cursor.fetchone()
         return bool(row and row[0])
 
-    async def _lock(self, connection: AsyncConnection[TupleRow], lane_id: int) -> bool:
+    async def _lock(self, connection: Connection, lane_id: int) -> bool:
         if lane_id not in self._locks:
             cursor = await connection.execute("SELECT pg_try_advisory_lock(%s, %s)", (LOCK_CLASS, lane_id))
             row = await cursor.fetchone()
@@ -237,7 +235,7 @@ class Leases:
             self._locks.add(lane_id)
         return True
 
-    async def _unlock(self, connection: AsyncConnection[TupleRow], lane_id: int) -> None:
+    async def _unlock(self, connection: Connection, lane_id: int) -> None:
         if lane_id in self._locks:
             self._locks.discard(lane_id)
             await connection.execute("SELECT pg_advisory_unlock(%s, %s)", (LOCK_CLASS, lane_id))
@@ -253,7 +251,7 @@ class Leases:
         finally:
             measures.forget_lane(spec.chain, spec.label)
 
-    async def _release(self, connection: AsyncConnection[TupleRow], lane_id: int) -> None:
+    async def _release(self, connection: Connection, lane_id: int) -> None:
         """Gives a lane back in an orderly way, so that another takes it at once."""
         epoch = self.by_lane[lane_id].epoch
         await self._drop(lane_id)

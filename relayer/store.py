@@ -10,11 +10,8 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 
-from psycopg import AsyncConnection
-from psycopg.rows import TupleRow
-
 from core.agent.notices import submitted
-from core.db.engine import Pool
+from core.db.engine import Connection, Pool
 from core.log import get_logger
 from core.outbox.lanes import LaneStatus
 from core.outbox.states import IntentState
@@ -42,8 +39,6 @@ from relayer.rows import (
     unsigned_of,
 )
 from relayer.signing import LocalSigner, Signed, Unsigned
-
-Connection = AsyncConnection[TupleRow]
 
 log = get_logger(__name__)
 

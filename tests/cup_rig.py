@@ -16,8 +16,6 @@ from eth_account import Account
 from eth_account.messages import encode_defunct
 from eth_account.signers.local import LocalAccount
 from eth_utils.crypto import keccak
-from psycopg import AsyncConnection
-from psycopg.rows import TupleRow
 from pydantic import SecretStr
 
 from api.app import make_app, serve
@@ -29,7 +27,7 @@ from core.contracts.statuses import MarketKind
 from core.cup import books, messages, rounds
 from core.cup.listing import PaperListing, PaperSide, listing_of
 from core.cup.rounds import RouletteRound
-from core.db.engine import connect
+from core.db.engine import Connection, connect
 
 BASE = "/api/cup/v1"
 CHAIN_ID = 8453
@@ -176,7 +174,7 @@ class Cup:
     url: str
     database_url: str
     session: aiohttp.ClientSession
-    _connection: AsyncConnection[TupleRow]
+    _connection: Connection
     _free: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def get(self, path: str, **query: Any) -> Answer:
@@ -250,7 +248,7 @@ class Cup:
         return None if row is None else row[0]
 
     @asynccontextmanager
-    async def _database(self) -> AsyncIterator[AsyncConnection[TupleRow]]:
+    async def _database(self) -> AsyncIterator[Connection]:
         """The one connection, for one question or piece of work at a time."""
         async with self._free:
             yield self._connection

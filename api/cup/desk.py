@@ -27,10 +27,10 @@ from core.batches import Batches
 from core.config import Settings
 from core.cup import betting, board, books, enrolment, ledger, messages, outlook, rounds, trading, wallets
 from core.cup.amounts import number_of
-from core.cup.ledger import Connection, one_moment, wallet_account
+from core.cup.ledger import one_moment, wallet_account
 from core.cup.refusal import Refusal
 from core.cup.trading import Order, PaperReceipt
-from core.db.engine import Pool
+from core.db.engine import Connection, Pool
 from core.iso import iso_of
 from core.log import get_logger
 

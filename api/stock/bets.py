@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from psycopg import AsyncConnection
-from psycopg.rows import TupleRow
-
+from core.db.engine import Connection
 from core.outbox import Enqueued, Intent, IntentRequest, enqueue, read
-
-Connection = AsyncConnection[TupleRow]
 
 
 @dataclass(frozen=True, slots=True)

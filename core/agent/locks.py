@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from psycopg import AsyncConnection
-from psycopg.rows import TupleRow
+from core.db.engine import Connection
 
 KEEP_SECONDS = 24 * 3600
 """So long a spent or expired lock is still told apart from one that never was."""
 
 
-async def drop_old(connection: AsyncConnection[TupleRow]) -> int:
+async def drop_old(connection: Connection) -> int:
     """Removes locks long expired; returns how many."""
     cursor = await connection.execute(
         "DELETE FROM agent_quote WHERE expires_at < now() - make_interval(secs => %s)", (KEEP_SECONDS,)

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import Final
 
-from core.cup.ledger import Connection, one_moment
+from core.cup.ledger import one_moment
+from core.db.engine import Connection
 
 ALL_TIME: Final = "all"
 _WEEK: Final = re.compile(r"([0-9]{4})-W([0-9]{2})")

@@ -3,8 +3,8 @@ lifts."""
 
 from __future__ import annotations
 
-from core.cup.ledger import Connection
 from core.cup.refusal import Refusal
+from core.db.engine import Connection
 
 HALT_SWITCH = "cup_halted"
 

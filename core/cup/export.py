@@ -21,8 +21,8 @@ import orjson
 from psycopg.rows import dict_row
 
 from core.config import Settings, load
-from core.cup.ledger import Connection, one_moment
-from core.db.engine import connect
+from core.cup.ledger import one_moment
+from core.db.engine import Connection, connect
 from core.db.types import hex_of
 from core.errors import VpmError
 

@@ -10,10 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 
-from psycopg import AsyncConnection
-from psycopg.rows import TupleRow
-
-Connection = AsyncConnection[TupleRow]
+from core.db.engine import Connection
 
 MINT = "mint"
 

@@ -13,7 +13,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from core.cup import board, ledger, wheel
-from core.cup.ledger import Connection, open_account, round_account
+from core.cup.ledger import open_account, round_account
+from core.db.engine import Connection
 
 BETTING: Final = timedelta(seconds=45)
 SPIN: Final = timedelta(seconds=5)

@@ -6,7 +6,8 @@ from datetime import datetime
 
 from core.contracts.statuses import AgentMarketStatus
 from core.cup import board, books, ledger
-from core.cup.ledger import Connection, market_account
+from core.cup.ledger import market_account
+from core.db.engine import Connection
 
 _DUE = (
     # How far the index of the chain cannot be taken back.

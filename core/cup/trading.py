@@ -14,8 +14,8 @@ from core.agent.book import Book
 from core.cup import books, enrolment, ledger
 from core.cup.amounts import number_of, text_of
 from core.cup.books import PaperMarket
-from core.cup.ledger import Connection
 from core.cup.refusal import Refusal
+from core.db.engine import Connection
 
 
 @dataclass(frozen=True, slots=True)

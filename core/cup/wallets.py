@@ -7,7 +7,8 @@ from datetime import datetime
 
 from core.cup.amounts import CLAIM_CENTS
 from core.cup.books import paper_book
-from core.cup.ledger import MINT, Connection, balance, one_moment, open_account, post, wallet_account
+from core.cup.ledger import MINT, balance, one_moment, open_account, post, wallet_account
+from core.db.engine import Connection
 
 POSITIONS_SHOWN = 1000
 

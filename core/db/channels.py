@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import psycopg
-from psycopg import AsyncConnection, sql
-from psycopg.rows import TupleRow
+from psycopg import sql
 
-from core.db.engine import connect
+from core.db.engine import Connection, connect
 from core.errors import DatabaseError, DatabaseRefused
 from core.log import get_logger
 from core.service.cancelling import heed_cancellation
@@ -134,6 +133,6 @@ class News:
                     self.announce()
 
 
-async def notify(connection: AsyncConnection[TupleRow], channel: str, payload: str = "") -> None:
+async def notify(connection: Connection, channel: str, payload: str = "") -> None:
     """Sends a notification; inside a transaction it goes out with the commit, or not at all."""
     await connection.execute("SELECT pg_notify(%s, %s)", (channel, payload))

@@ -35,7 +35,8 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from core.errors import ConfigError, DatabaseError, DatabaseRefused, DatabaseUnreachable
 from core.log import redact_text, redact_url
 
-Pool = AsyncConnectionPool[AsyncConnection[TupleRow]]
+Connection = AsyncConnection[TupleRow]
+Pool = AsyncConnectionPool[Connection]
 
 # A query of ours that takes longer than this is a fault, not patience.
 STATEMENT_TIMEOUT_MS = 30_000
@@ -158,12 +159,12 @@ def make_pool(
     )
 
 
-async def _check_from_pool(connection: AsyncConnection[TupleRow]) -> None:
+async def _check_from_pool(connection: Connection) -> None:
     if not _trusted(connection):
         await AsyncConnectionPool.check_connection(connection)
 
 
-async def _given_back(connection: AsyncConnection[TupleRow]) -> None:
+async def _given_back(connection: Connection) -> None:
     """There is nothing to reset, only to note. And with a reset the pool takes connections back in a task of its own;
     without one it does so in the caller's, and a caller whose time runs out in that instant loses the connection to the
     pool for good.
@@ -171,7 +172,7 @@ async def _given_back(connection: AsyncConnection[TupleRow]) -> None:
     _used_at[connection] = _now()
 
 
-_used_at: WeakKeyDictionary[AsyncConnection[TupleRow], float] = WeakKeyDictionary()
+_used_at: WeakKeyDictionary[Connection, float] = WeakKeyDictionary()
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # the first runs on while a machine is suspended
 
 
@@ -179,7 +180,7 @@ def _now() -> float:
     return time.clock_gettime(_CLOCK)
 
 
-def _trusted(connection: AsyncConnection[TupleRow]) -> bool:
+def _trusted(connection: Connection) -> bool:
     """Whether it was in use a moment ago and nothing has come over it since: neither its end nor a word of the
     server."""
     if connection.closed or _now() - _used_at.get(connection, -math.inf) >= TRUSTED_SECONDS:
@@ -191,7 +192,7 @@ def _trusted(connection: AsyncConnection[TupleRow]) -> bool:
 
 async def connect(
     url: str, *, autocommit: bool = True, connect_timeout_seconds: float = 5.0, application_name: str = "vpm"
-) -> AsyncConnection[TupleRow]:
+) -> Connection:
     """One connection outside any pool; failures are DatabaseUnreachable or DatabaseRefused with one sentence."""
     try:
         return await AsyncConnection.connect(

@@ -16,10 +16,8 @@ import random
 from collections.abc import Awaitable, Callable
 
 import psycopg
-from psycopg import AsyncConnection
-from psycopg.rows import TupleRow
 
-from core.db.engine import connect
+from core.db.engine import Connection, connect
 from core.errors import DatabaseError, DatabaseRefused
 from core.log import get_logger
 from core.metrics import gauge
@@ -71,9 +69,9 @@ class Leadership:
                 with contextlib.suppress(psycopg.Error, OSError):
                     await connection.close()
 
-    async def _acquire(self) -> AsyncConnection[TupleRow]:
+    async def _acquire(self) -> Connection:
         waiting_said = False
-        connection: AsyncConnection[TupleRow] | None = None
+        connection: Connection | None = None
         try:
             while True:
                 try:
@@ -100,7 +98,7 @@ class Leadership:
             if connection is not None:
                 await connection.close()
 
-    async def _lead(self, connection: AsyncConnection[TupleRow], work: Callable[[], Awaitable[None]]) -> bool:
+    async def _lead(self, connection: Connection, work: Callable[[], Awaitable[None]]) -> bool:
         """True when the work ended by itself, False when leadership was lost."""
         self._leading(True)
         working = asyncio.ensure_future(work())
@@ -141,7 +139,7 @@ def lock_key(role: str) -> int:
     return int.from_bytes(hashlib.sha256(f"vpm leader {role}".encode()).digest()[:8], signed=True)
 
 
-async def _ask(connection: AsyncConnection[TupleRow], query: str, *values: int) -> bool:
+async def _ask(connection: Connection, query: str, *values: int) -> bool:
     async with asyncio.timeout(ANSWER_SECONDS):
         cursor = await connection.execute(query.encode(), values)
         row = await cursor.fetchone()

@@ -6,11 +6,9 @@ import time
 from collections.abc import Mapping
 
 import psycopg
-from psycopg import AsyncConnection
-from psycopg.rows import TupleRow
 
 from core.db.channels import Channel, News
-from core.db.engine import Pool
+from core.db.engine import Connection, Pool
 from core.log import get_logger
 
 log = get_logger(__name__)
@@ -19,9 +17,7 @@ TRADING_PAUSED = "trading_paused"
 POLL_SECONDS = 1.0
 
 
-async def set_switch(
-    connection: AsyncConnection[TupleRow], name: str, is_on: bool, *, reason: str, changed_by: str
-) -> None:
+async def set_switch(connection: Connection, name: str, is_on: bool, *, reason: str, changed_by: str) -> None:
     """Turns a switch on or off; all processes are told when the transaction commits."""
     await connection.execute(
         "INSERT INTO operator_switch (name, is_on, reason, changed_by, changed_at) VALUES (%s, %s, %s, %s, now()) "
@@ -31,7 +27,7 @@ async def set_switch(
     )
 
 
-async def read_switches(connection: AsyncConnection[TupleRow]) -> Mapping[str, bool]:
+async def read_switches(connection: Connection) -> Mapping[str, bool]:
     """Every switch ever set; one that is absent is off."""
     cursor = await connection.execute("SELECT name, is_on FROM operator_switch")
     rows: list[tuple[str, bool]] = await cursor.fetchall()

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from core.direct import DIRECT
 from core.errors import ProcessError
 from core.local.packages import foundry_binary
 from core.local.process import RunningProcess, SpawnPlan, start_process, wait_until
@@ -119,8 +120,7 @@ def ask(url: str, method: str, *params: object, timeout_seconds: float = 10.0) -
     """One blocking JSON-RPC request to a local chain; the async client is in core.chain."""
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
     request = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310 - local only
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(request, timeout=timeout_seconds) as response:
+    with DIRECT.open(request, timeout=timeout_seconds) as response:
         answer = json.load(response)
     if "error" in answer:
         raise ValueError(f"{method}: {answer['error'].get('message')}")

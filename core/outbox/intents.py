@@ -9,14 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from psycopg import AsyncConnection
-from psycopg.rows import TupleRow
-
+from core.db.engine import Connection
 from core.db.types import bytes_of
 from core.errors import VpmError
 from core.outbox.states import IntentState, MinedOutcome
-
-Connection = AsyncConnection[TupleRow]
 
 _WORD = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from psycopg import AsyncConnection
-from psycopg.rows import TupleRow
+from core.db.engine import Connection
 
 # The groups in use. An operator decides which keys serve which; a key may serve several.
 RELAY = "relay"  # bettors' stakes; on Base the holder of RELAYER
@@ -72,7 +71,7 @@ FROM outbox_lane l WHERE l.chain_id = %s AND %s = ANY(l.groups) ORDER BY l.id
 """
 
 
-async def report(connection: AsyncConnection[TupleRow], chain_id: int, group: str) -> GroupReport:
+async def report(connection: Connection, chain_id: int, group: str) -> GroupReport:
     """How one group of lanes fares now. Two short queries."""
     rows = await (await connection.execute(_LANES, (chain_id, group))).fetchall()
     lanes = tuple(

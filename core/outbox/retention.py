@@ -15,10 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from psycopg import AsyncConnection
-from psycopg.rows import TupleRow
-
-Connection = AsyncConnection[TupleRow]
+from core.db.engine import Connection
 
 
 @dataclass(frozen=True, slots=True)

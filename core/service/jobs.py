@@ -14,12 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from psycopg import AsyncConnection
-from psycopg.rows import TupleRow
 from psycopg.types.json import Jsonb
 
-Connection = AsyncConnection[TupleRow]
-
+from core.db.engine import Connection
 
 ABANDONED_AFTER_SECONDS = 120
 

@@ -13,10 +13,10 @@ from typing import Any
 
 from core.chain import ChainClient, Contract
 from core.contracts.events import Role
+from core.db.engine import Connection
 from core.stock.vested import Moment
 from indexer.audit.compare import Comparison
 from indexer.sources import Sources
-from indexer.store.tables import Connection
 
 Place = list[Any]
 """Where a page ended, in the stage's own terms, as JSON keeps it."""

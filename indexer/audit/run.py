@@ -18,7 +18,7 @@ from core.chain import ChainClient, Contract
 from core.chain.errors import RpcError, RpcErrorKind
 from core.contracts.abi import abi
 from core.contracts.events import Role
-from core.db.engine import Pool
+from core.db.engine import Connection, Pool
 from core.db.leader import lock_key
 from core.stock.vested import Moment
 from indexer.audit import agent, feeds, shared, stock
@@ -26,7 +26,6 @@ from indexer.audit.compare import Comparison
 from indexer.audit.pages import AuditStage, Place, Scene
 from indexer.errors import AuditRuns, NodeFault
 from indexer.sources import Sources
-from indexer.store.tables import Connection
 
 ABIS = {
     Role.SETTLER: "VestedMarkets",

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from psycopg.types.json import Jsonb
 
+from core.db.engine import Connection
 from indexer.errors import CursorMoved, OtherSources
 from indexer.fold.shared import FeedRounds
 from indexer.logs import BlockInfo
 from indexer.sources import Sources
 from indexer.store.log_ranges import make_ranges
-from indexer.store.tables import Connection
 
 
 @dataclass(frozen=True, slots=True)

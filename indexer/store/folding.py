@@ -10,13 +10,14 @@ from core.contracts.events.agent import AGENT_MARKET, AGENT_VENUE
 from core.contracts.events.feed import AnswerUpdated
 from core.contracts.events.pauser import PAUSER
 from core.contracts.events.stock import STOCK_MARKET, STOCK_VENUE
+from core.db.engine import Connection
 from indexer.fold import agent, payments, shared, stock
 from indexer.fold.agent import AgentFold
 from indexer.fold.shared import FeedRounds
 from indexer.fold.stock import StockFold
 from indexer.fold.venues import ADDED_TO, VENUE_KINDS, VenueFold
 from indexer.logs import LogRecord
-from indexer.store.tables import Connection, all_rows, remove, rows_by_key, store
+from indexer.store.tables import all_rows, remove, rows_by_key, store
 
 SLICE = 100
 """Logs folded before other tasks get a turn."""

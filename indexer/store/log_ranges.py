@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from psycopg.sql import SQL, Identifier, Literal
 
-from indexer.store.tables import Connection
+from core.db.engine import Connection
 
 BLOCKS = 20_000_000
 """In one range: a year and a quarter of blocks of two seconds, two months of a quarter of a second."""

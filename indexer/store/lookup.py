@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from core.db.engine import Connection
 from indexer.logs import BlockInfo
-from indexer.store.tables import Connection
 
 
 async def blocks_below(connection: Connection, chain_id: int, top: int, limit: int) -> list[BlockInfo]:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from core.contracts.events import Role
 from core.contracts.events.agent import RefundBooked, Staked
+from core.db.engine import Connection
 from core.log import get_logger
 from indexer import metrics
 from indexer.logs import LogRecord
 from indexer.sources import Sources
-from indexer.store.tables import Connection
 
 log = get_logger(__name__)
 

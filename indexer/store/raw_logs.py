@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from struct import Struct
 
+from core.db.engine import Connection
 from core.db.schema.index import chain_log
 from indexer.logs import LogRecord
-from indexer.store.tables import Connection, copy_statement
+from indexer.store.tables import copy_statement
 
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TRAILER = b"\xff\xff"

@@ -13,6 +13,7 @@ from core.addresses import address_text
 from core.agent.notices.log import undo_above
 from core.contracts.events import Role, layouts_of
 from core.db.channels import PAYLOAD_MAX_BYTES, Channel, notify
+from core.db.engine import Connection
 from core.db.schema.index import chain_block
 from indexer import notices
 from indexer.errors import CursorMoved
@@ -24,7 +25,7 @@ from indexer.store.folding import Changed, Folding, fold_logs, forget
 from indexer.store.log_ranges import enters_range, make_ranges
 from indexer.store.payments import warn_of_unpaid
 from indexer.store.raw_logs import write_logs
-from indexer.store.tables import Connection, begin_writing, copy_rows
+from indexer.store.tables import begin_writing, copy_rows
 
 """Notified in every step's transaction; see `payload`."""
 

@@ -7,17 +7,14 @@ from functools import cache
 from typing import Any, LiteralString
 
 import sqlalchemy as sa
-from psycopg import AsyncConnection
-from psycopg.rows import TupleRow
 from psycopg.sql import SQL, Composed, Identifier
 from psycopg.types.json import Jsonb
 from psycopg.types.numeric import IntLoader
 from psycopg.types.string import BytesBinaryDumper
 from sqlalchemy.dialects.postgresql import JSONB
 
+from core.db.engine import Connection
 from indexer.fold.rows import Removal, RowKind, Write
-
-Connection = AsyncConnection[TupleRow]
 
 FEW_ROWS = 16
 

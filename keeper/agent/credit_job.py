@@ -13,6 +13,7 @@ from typing import Any
 from core.agent.bet import NONCE_MARK
 from core.chain import Call, checksum
 from core.chain.wire import data_bytes
+from core.db.engine import Connection
 from core.log import get_logger
 from core.outbox import CREDIT, Intent
 from keeper import metrics
@@ -28,7 +29,7 @@ from keeper.agent.crediting import (
     why_wait,
 )
 from keeper.desk import JobRun
-from keeper.errands import Also, Connection, RetryWaits, Want
+from keeper.errands import Also, RetryWaits, Want
 
 log = get_logger(__name__)
 

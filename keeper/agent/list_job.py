@@ -109,9 +109,8 @@ async def _filled(run: JobRun) -> set[Slot]:
 
 
 async def _list(run: JobRun, plans: Iterable[SeriesPlan]) -> None:
-    listings, unlisted = decide(plans, await _filled(run), run.now, await _bounds(run), _priors(run))
-    for left in unlisted:
-        run.report.skip(left.target, left.reason)
+    listings, skipped = decide(plans, await _filled(run), run.now, await _bounds(run), _priors(run))
+    run.report.skipped += skipped
     await run.free([each.slot.subject for each in listings], REST)
     for each in listings:
         await _ask(run, each)

@@ -24,6 +24,7 @@ from keeper.agent.series import (
     rises,
     round_length,
 )
+from keeper.report import Skipped
 from keeper.sources.sample import LatestRound
 
 STANDING = (Series.TOUCH, Series.DAY, Series.FAR, Series.LADDER)
@@ -38,14 +39,6 @@ class Priors:
 
     average: int
     volatility: float
-
-
-@dataclass(frozen=True, slots=True)
-class Unlisted:
-    """A slot that is left empty, or is filled, and why."""
-
-    target: str
-    reason: str
 
 
 _CHOSEN = ("kind", "target", "bounds", "earlyResolvable", "opensAt", "closesAt", "startAt", "endsAt", "weights")
@@ -115,30 +108,30 @@ def round_plans(
 
 def decide(
     plans: Iterable[SeriesPlan], filled: Set[Slot], now: int, bounds: ListingBounds, priors: Priors
-) -> tuple[list[Listing], list[Unlisted]]:
+) -> tuple[list[Listing], list[Skipped]]:
     """What to list now."""
     listings: list[Listing] = []
-    unlisted: list[Unlisted] = []
+    skipped: list[Skipped] = []
     for plan in plans:
         if plan.series in STANDING and plan.feed.metric != "market_cap":
-            unlisted.append(Unlisted(plan.name, f"its series are about market caps, not {plan.feed.metric}"))
+            skipped.append(Skipped(plan.name, f"its series are about market caps, not {plan.feed.metric}"))
             continue
         empty = [
             turn for turn in open_turns(plan.series, plan.feed, now, plan.round_seconds) if turn.slot not in filled
         ]
         doubt = _doubt(plan.last, now)
         if not empty:
-            unlisted.append(Unlisted(plan.name, "it is listed"))
+            skipped.append(Skipped(plan.name, "it is listed"))
         elif plan.last is None or doubt is not None:
-            unlisted.append(Unlisted(plan.name, str(doubt)))
+            skipped.append(Skipped(plan.name, str(doubt)))
         else:
             for turn in empty:
                 made = _listing(plan, plan.last.answer, turn, now, bounds, priors)
                 if isinstance(made, Listing):
                     listings.append(made)
                 else:
-                    unlisted.append(Unlisted(plan.name, made))
-    return listings, unlisted
+                    skipped.append(Skipped(plan.name, made))
+    return listings, skipped
 
 
 def _listing(

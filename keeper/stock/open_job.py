@@ -49,9 +49,8 @@ async def open_markets(run: JobRun) -> None:
         daily_window(sessions, run.now, how.daily_lead_seconds),
         weekly_window(sessions, run.now, how.weekly_lead_seconds),
     ]
-    openings, unlisted = decide_openings(await feed_states(run), windows, await _listed(run))
-    for each in unlisted:
-        run.report.skip(each.target, each.reason)
+    openings, skipped = decide_openings(await feed_states(run), windows, await _listed(run))
+    run.report.skipped += skipped
     await _open(run, openings, REST)
 
 
@@ -59,9 +58,8 @@ async def open_drills(run: JobRun) -> None:
     if await _cannot_list(run):
         return
     finals, last_opened = await _drills(run)
-    opening, unlisted = decide_drills(await feed_states(run), finals, last_opened, run.now, DRILLS)
-    for each in unlisted:
-        run.report.skip(each.target, each.reason)
+    opening, skipped = decide_drills(await feed_states(run), finals, last_opened, run.now, DRILLS)
+    run.report.skipped += skipped
     if opening is not None:
         # By ticker, not by time: two keepers that look a second apart must want the same thing.
         await _open(run, [opening], DRILL_REST, subject=f"stock:drill:{opening.feed.ticker}")
@@ -142,8 +140,7 @@ async def _open(run: JobRun, openings: Sequence[Opening], rest: RetryWaits, *, s
     terms = ListingTerms(*(deployment.param(name) for name in ("seedPerLeg", "minEntry", "maxEntry")))
     purse = Purse(int(str(balance)), int(str(allowance)))
     payable, short, approval = affordable([opening for opening, _ in ready], terms, purse)
-    for unlisted in short:
-        run.report.skip(unlisted.target, unlisted.reason)
+    run.report.skipped += short
     depends_on = None
     if payable and approval is not None:
         call = erc20.call("approve", lister.address, approval)

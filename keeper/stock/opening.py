@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from core.contracts.statuses import Family
+from keeper.report import Skipped
 from keeper.stock.windows import MarketWindow, NotNow, said
 
 NOT_AFTER_MARGIN_SECONDS = 5
@@ -53,14 +54,6 @@ class Opening:
         return f"stock:open:{self.feed.ticker}:{self.window.family.word}:{self.window.strike}:{self.window.final}"
 
 
-@dataclass(frozen=True, slots=True)
-class Unlisted:
-    """A market that is not listed, and why."""
-
-    target: str
-    reason: str
-
-
 ListedKey = tuple[str, int, int, int]
 """Feed address in lower case, family, strike and final time."""
 
@@ -71,24 +64,24 @@ def listed_key(feed: str, window: MarketWindow) -> ListedKey:
 
 def decide_openings(
     feeds: Sequence[FeedState], windows: Sequence[MarketWindow | NotNow], listed: Set[ListedKey]
-) -> tuple[list[Opening], list[Unlisted]]:
+) -> tuple[list[Opening], list[Skipped]]:
     """For every feed and family: an opening, or why there is none. The nearest strike first."""
     openings: list[Opening] = []
-    unlisted: list[Unlisted] = []
+    skipped: list[Skipped] = []
     for window in windows:
         if isinstance(window, NotNow):
-            unlisted.append(Unlisted(window.family.word, window.reason))
+            skipped.append(Skipped(window.family.word, window.reason))
             continue
         for feed in feeds:
             opening = Opening(feed, window, feed.max_strike_age, feed.max_final_age)
             if not feed.allowed:
-                unlisted.append(Unlisted(opening.target, f"the lister does not allow the feed {feed.address}"))
+                skipped.append(Skipped(opening.target, f"the lister does not allow the feed {feed.address}"))
             elif listed_key(feed.address, window) in listed:
-                unlisted.append(Unlisted(opening.target, "it is listed"))
+                skipped.append(Skipped(opening.target, "it is listed"))
             else:
                 openings.append(opening)
     openings.sort(key=lambda each: (each.window.strike, each.window.final, each.feed.ticker))
-    return openings, unlisted
+    return openings, skipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +94,12 @@ class Purse:
 
 def affordable(
     openings: Sequence[Opening], terms: ListingTerms, purse: Purse
-) -> tuple[list[Opening], list[Unlisted], int | None]:
+) -> tuple[list[Opening], list[Skipped], int | None]:
     """The openings whose seeds the balance covers, those it does not, and the allowance to ask for (None: enough)."""
     each = 2 * terms.seed_per_leg
     count = min(len(openings), purse.balance // each)  # down: half a seed opens nothing
     short = [
-        Unlisted(opening.target, f"the opener holds {purse.balance} units, too few for its seed of {each}")
+        Skipped(opening.target, f"the opener holds {purse.balance} units, too few for its seed of {each}")
         for opening in openings[count:]
     ]
     needed = count * each
@@ -128,32 +121,32 @@ class DrillPlan:
 
 def decide_drills(
     feeds: Sequence[FeedState], last_final: Mapping[str, int], last_opened: int | None, now: int, plan: DrillPlan
-) -> tuple[Opening | None, list[Unlisted]]:
+) -> tuple[Opening | None, list[Skipped]]:
     """The next short market to open: of the ticker that has been without one for longest, one at a time.
 
     last_final: per feed address in lower case, the latest bell of a short market. last_opened: when any was listed.
     Opening them `apart` keeps them in different phases, so at any moment one can be seen in each.
     """
-    unlisted: list[Unlisted] = []
+    skipped: list[Skipped] = []
     wanting: list[tuple[int, str, FeedState]] = []
     for feed in feeds:
         final = last_final.get(feed.address.lower(), 0)
         if not feed.allowed:
-            unlisted.append(Unlisted(f"{feed.ticker} drill", f"the lister does not allow the feed {feed.address}"))
+            skipped.append(Skipped(f"{feed.ticker} drill", f"the lister does not allow the feed {feed.address}"))
         elif final > now:
-            unlisted.append(Unlisted(f"{feed.ticker} drill", f"one is under way until {said(final)}"))
+            skipped.append(Skipped(f"{feed.ticker} drill", f"one is under way until {said(final)}"))
         else:
             wanting.append((final, feed.ticker, feed))
     if not wanting:
-        return None, unlisted
+        return None, skipped
     if last_opened is not None and 0 <= now - last_opened < plan.apart:
         wait = plan.apart - (now - last_opened)
-        return None, unlisted + [Unlisted(f"{ticker} drill", f"its turn comes in {wait} s") for _, ticker, _ in wanting]
+        return None, skipped + [Skipped(f"{ticker} drill", f"its turn comes in {wait} s") for _, ticker, _ in wanting]
     wanting.sort(key=lambda each: each[:2])
     feed = wanting[0][2]
-    unlisted += [Unlisted(f"{ticker} drill", "another ticker's is opened first") for _, ticker, _ in wanting[1:]]
+    skipped += [Skipped(f"{ticker} drill", "another ticker's is opened first") for _, ticker, _ in wanting[1:]]
     window = MarketWindow(Family.DRILL, now + plan.lead, now + plan.lead + plan.life)
-    return Opening(feed, window, feed.max_strike_age, feed.max_final_age), unlisted
+    return Opening(feed, window, feed.max_strike_age, feed.max_final_age), skipped
 
 
 def refund_drill(feed: FeedState, now: int, plan: DrillPlan) -> Opening:

@@ -15,7 +15,6 @@ import socket
 import statistics
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -25,6 +24,7 @@ from typing import Any
 
 import uvloop
 
+from core.direct import DIRECT
 from core.local.ports import free_port
 from core.local.postgres import UNSAFE_BUT_FAST
 from core.local.process import RunningProcess, SpawnPlan, start_process, wait_until
@@ -196,8 +196,7 @@ def listens(port: int) -> bool:
 
 
 def get(url: str) -> bytes:
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(url, timeout=10) as response:
+    with DIRECT.open(url, timeout=10) as response:
         return bytes(response.read())
 
 

@@ -41,10 +41,10 @@ from core.config import ApiSecrets, Settings
 from core.contracts.statuses import MarketKind
 from core.cup import books, messages, rounds, wallets, wheel
 from core.cup.board import week_of
-from core.cup.ledger import Connection, round_account, wallet_account
+from core.cup.ledger import round_account, wallet_account
 from core.cup.listing import listing_of
 from core.cup.rounds import RouletteRound
-from core.db.engine import connect
+from core.db.engine import Connection, connect
 from scripts._bench.ground import database, ground, keep
 from scripts._bench.http_load import LoadResult
 

@@ -23,7 +23,6 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -31,6 +30,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from core.direct import answers
 from core.local.anvil import AnvilOptions, anvil_answers, anvil_plan
 from core.local.ports import free_port
 from core.local.postgres import postgres_answers, prepare_postgres, remove_stale_lock
@@ -131,7 +131,7 @@ def _started(clone: Path, port: int) -> Iterator[StartedStack]:
                 break
         else:
             raise RuntimeError(f"the stack did not come up:\n{''.join(said[-20:])}")
-        while not _answers(f"http://127.0.0.1:{port}/"):
+        while not answers(f"http://127.0.0.1:{port}/", 5):
             time.sleep(0.01)
         stack.seconds, stack.processor = time.perf_counter() - began, processor_seconds(process.pid)
         yield stack
@@ -160,15 +160,6 @@ def _bare_environment() -> dict[str, str]:
     env = {name: value for name, value in os.environ.items() if name not in ours and not name.startswith("VPM_")}
     path = [part for part in env["PATH"].split(os.pathsep) if not part.startswith(str(ROOT))]
     return {**env, "PATH": os.pathsep.join(path)}
-
-
-def _answers(url: str) -> bool:
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(url, timeout=5) as response:
-            return bool(response.status == 200)
-    except OSError:
-        return False
 
 
 # ---------------------------------------------------------------- baselines

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from core.contracts.deployments import load_deployment
+from core.direct import answers
 from core.local.ports import free_port
 from core.outbox import CREDIT, KEEPER, LISTER, OPENER, PUBLISHER, RELAY
 from scripts._stack import wallets
@@ -67,7 +66,7 @@ async def start_daemons(
 
 def _child(daemon: StackDaemon, env: Mapping[str, str], port: int) -> Child:
     async def ready() -> None:
-        while not await asyncio.to_thread(_answers, f"http://127.0.0.1:{port}/ready"):
+        while not await asyncio.to_thread(answers, f"http://127.0.0.1:{port}/ready", 2):
             await asyncio.sleep(0.1)
 
     return Child(
@@ -86,15 +85,6 @@ def _only_its_keys(package: str, env: Mapping[str, str]) -> dict[str, str]:
     of_api = dict.fromkeys(("VPM_ATTESTATION_KEY", "VPM_DEMO_WALLET_KEY", "CRON_SECRET"), "api")
     secret_of = {"VPM_RELAYER_KEYS": "relayer", **of_api}
     return {name: value for name, value in env.items() if secret_of.get(name, package) == package}
-
-
-def _answers(url: str) -> bool:
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(url, timeout=2) as response:
-            return bool(response.status == 200)
-    except (OSError, urllib.error.URLError):
-        return False
 
 
 def _environment(options: Options, state: State, database_url: str, chains: Mapping[str, LocalChain]) -> dict[str, str]:

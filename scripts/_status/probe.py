@@ -14,6 +14,8 @@ import urllib.request
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
+from core.direct import DIRECT
+
 SECONDS = 3.0
 
 
@@ -26,8 +28,7 @@ def main() -> int:
         return 1
     port = urlsplit(address).port
     try:
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(urljoin(f"http://127.0.0.1:{port}", "/ready"), timeout=SECONDS) as answer:
+        with DIRECT.open(urljoin(f"http://127.0.0.1:{port}", "/ready"), timeout=SECONDS) as answer:
             ready = answer.status == 200
     except (OSError, urllib.error.URLError) as error:
         print(f"no answer: {getattr(error, 'reason', error)}")

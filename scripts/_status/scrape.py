@@ -11,6 +11,8 @@ from urllib.parse import urljoin
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from core.direct import DIRECT
+
 SECONDS = 3.0
 SHOWN = ("process_resident_memory_bytes", "process_open_fds", "vpm_rpc_endpoint_up", "vpm_leader")
 
@@ -51,9 +53,8 @@ def samples(text: str, names: Iterable[str]) -> Iterable[dict[str, Any]]:
 
 
 def _get(url: str) -> tuple[int, str]:
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(url, timeout=SECONDS) as answer:
+        with DIRECT.open(url, timeout=SECONDS) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

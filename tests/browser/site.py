@@ -11,7 +11,6 @@ import json
 import os
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +20,7 @@ import aiohttp
 import psycopg
 
 from core.db.engine import conninfo
+from core.direct import DIRECT
 from core.local.ports import free_port
 from core.local.process import RunningProcess, SpawnPlan, start_process, stop_together
 from scripts._stack import wallets
@@ -59,8 +59,7 @@ class Site:
         return f"{self.url}/api/agent/v1"
 
     def get(self, path: str) -> Any:
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(self.url + path, timeout=10) as response:
+        with DIRECT.open(self.url + path, timeout=10) as response:
             return json.loads(response.read())
 
     def until(self, path: str, holds: Any, seconds: float = 40.0) -> Any:

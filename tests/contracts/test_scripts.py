@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from eth_utils.crypto import keccak
 
+from core.direct import DIRECT
 from core.local.anvil import ask
 from scripts._deploy.handover import OWNER_KEYS_VARIABLE
 from scripts._stack import ape, wallets
@@ -28,7 +29,6 @@ from tests.support.genesis import Genesis, RunningChain
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.timeout(300)
-DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from core.direct import DIRECT
 from scripts._stack import wallets
 from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
@@ -57,7 +57,7 @@ def test_every_answer_is_one_the_description_has(service: AgentService) -> None:
     """No server error, no status, header or body that is not described; what breaks the description is refused."""
     trade_id = asyncio.run(a_trade(service))
     document = f"{service.url}/openapi/agent.json"
-    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(document) as response:
+    with DIRECT.open(document) as response:
         described: dict[str, Any] = json.load(response)
     every = {f"{method.upper()} {path}" for path, methods in described["paths"].items() for method in methods}
     asked = every - {f"GET {PREFIX}/events"}  # a stream stays open

@@ -20,12 +20,11 @@ from eth_utils.crypto import keccak
 from core.contracts.statuses import MarketKind
 from core.cup import betting, books, enrolment, rounds, settling, trading, wallets, wheel
 from core.cup.export import lines
-from core.cup.ledger import Connection
 from core.cup.messages import signature_bytes
 from core.cup.refusal import Refusal
 from core.cup.rounds import BETTING, SPIN
 from core.cup.verify import main as verify_main
-from core.db.engine import connect
+from core.db.engine import Connection, connect
 from tests.cup_rig import CHAIN_ID, LIST_AGENT_MARKET, Signer, agent_market_row, listing_named, specification
 from tests.support.cup_tampering import TAMPERINGS, tampered
 

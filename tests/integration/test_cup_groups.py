@@ -13,11 +13,10 @@ import pytest_asyncio
 from core.cup import trading, wallets
 from core.cup.books import find
 from core.cup.export import lines
-from core.cup.ledger import Connection
 from core.cup.messages import signature_bytes
 from core.cup.refusal import Refusal
 from core.cup.verify import verify
-from core.db.engine import connect
+from core.db.engine import Connection, connect
 from tests.cup_rig import Cup, Signer, cup_door, now
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -17,10 +17,9 @@ from core.chain import ChainClient, ChainProvider
 from core.contracts.statuses import MarketKind
 from core.cup import rounds, settling, wheel
 from core.cup.export import lines
-from core.cup.ledger import Connection
 from core.cup.verify import main as verify_main
 from core.cup.verify import verify
-from core.db.engine import connect
+from core.db.engine import Connection, connect
 from keeper.cup.roulette_job import find_beacon
 from tests.conftest import StartAnvil
 from tests.cup_rig import BASE, Cup, Signer, cup_door, now

@@ -7,14 +7,13 @@ from typing import Any
 
 from core.contracts.events import Role, layouts_of
 from core.contracts.events.pauser import PAUSER
-from core.db.engine import connect
+from core.db.engine import Connection, connect
 from core.db.migrate import migrate
 from indexer.logs import BlockInfo, LogRecord, Page
 from indexer.sources import Sources
 from indexer.store.cursor import open_cursor
 from indexer.store.log_ranges import BLOCKS, range_name
 from indexer.store.steps import append, rewind
-from indexer.store.tables import Connection
 
 CHAIN = 8453
 START = BLOCKS - 10

@@ -7,10 +7,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import sqlalchemy as sa
-from psycopg import AsyncConnection
-from psycopg.rows import TupleRow
 
-from core.db.engine import Pool, make_pool
+from core.db.engine import Connection, Pool, make_pool
 from core.db.schema import index_agent, index_shared, index_stock
 from core.db.schema.index import chain_log
 from core.stock.projection import market_of, position_of, vintage_of
@@ -32,7 +30,7 @@ CONTENTS = (*PROJECTIONS, chain_log)
 Tables = dict[str, list[tuple[Any, ...]]]
 
 
-async def contents(connection: AsyncConnection[TupleRow]) -> Tables:
+async def contents(connection: Connection) -> Tables:
     """Every row of every projection, the raw logs, and the blocks that hold logs."""
     found: Tables = {}
     for table in CONTENTS:
@@ -47,7 +45,7 @@ async def contents(connection: AsyncConnection[TupleRow]) -> Tables:
     return found
 
 
-async def wipe(connection: AsyncConnection[TupleRow]) -> None:
+async def wipe(connection: Connection) -> None:
     names = [table.name for table in CONTENTS]
     names += ["chain_block", "chain_cursor", "chain_log_removed", "chain_reorg", "chain_audit", "chain_audit_progress"]
     await connection.execute(f"TRUNCATE {', '.join(names)}".encode())
@@ -78,7 +76,7 @@ def differences(ours: Tables, theirs: Tables) -> list[str]:
     return found
 
 
-async def check_stock_against(connection: AsyncConnection[TupleRow], world: World) -> None:
+async def check_stock_against(connection: Connection, world: World) -> None:
     """The stock tables, as the mirror's values, are the world's own ledger."""
     ledger = world.ledger
     assert {row.market_id: market_of(row) for row in await all_rows(connection, MARKET)} == ledger.markets
@@ -115,7 +113,7 @@ _UNPAID = (
 )
 
 
-async def check_counts(connection: AsyncConnection[TupleRow]) -> int:
+async def check_counts(connection: Connection) -> int:
     """Sums are those over the rows, and each market has as many unpaid stakes as its row says; returns how many."""
     for rows, kept in SUMS.items():
         over = await (await connection.execute(rows.encode())).fetchone()

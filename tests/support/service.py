@@ -10,7 +10,6 @@ import json
 import os
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any, Generic, TypeVar
 
 import aiohttp
 
+from core.direct import DIRECT
 from core.local.ports import free_port
 from core.local.process import RunningProcess, SpawnPlan, start_process, stop_together
 
@@ -68,8 +68,7 @@ class Service(Generic[C]):
 
     def metrics(self, name: str) -> str:
         address = json.loads(self._ready_file(name).read_text())["metrics"]
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(address, timeout=5) as response:
+        with DIRECT.open(address, timeout=5) as response:
             return str(response.read().decode())
 
     def _ready_file(self, name: str) -> Path:

@@ -15,6 +15,7 @@ from core.contracts.events import Layout
 from core.contracts.events.stock import SETTLER_EVENTS, Delivered, Entered
 from core.contracts.events.token import TOKEN_EVENTS, AuthorizationUsed
 from core.db.engine import make_pool
+from core.direct import DIRECT
 from indexer.audit.run import audit
 from indexer.rebuild import rebuild
 from indexer.sources import sources_of
@@ -112,7 +113,7 @@ def view_all(rig: Rig, calls: list[dict[str, str]]) -> list[str]:
     request = urllib.request.Request(
         rig.chains["stock"].url, json.dumps(body).encode(), {"Content-Type": "application/json"}
     )
-    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as response:
+    with DIRECT.open(request, timeout=60) as response:
         answers = {each["id"]: each["result"] for each in json.load(response)}
     return [answers[number] for number in range(len(calls))]
 

@@ -14,7 +14,7 @@ from core.agent.bet import market_key
 from core.agent.book import MARGIN, MIN_STAKE, FeedTerms, ListingBounds, bucket, listing_terms
 from core.agent.document import Specification, described
 from core.contracts.statuses import MarketKind
-from keeper.agent.listing import Listing, Priors, SeriesPlan, Unlisted, decide, round_plans, standing_plans
+from keeper.agent.listing import Listing, Priors, SeriesPlan, decide, round_plans, standing_plans
 from keeper.agent.series import (
     HOUR,
     MIN_OPEN_SECONDS,
@@ -32,6 +32,7 @@ from keeper.agent.series import (
     round_length,
     significant,
 )
+from keeper.report import Skipped
 from keeper.sources.sample import LatestRound
 
 LOCAL = FeedTerms(memory=10, max_age=900, lag=10, pot_cap=10**12, published=True)
@@ -240,7 +241,7 @@ def test_quick_rounds_are_of_the_first_feed_that_is_quick_enough() -> None:
     assert len(round_plans([BNKR], [FRESH], QUICK_SECONDS, quick=True)) == 1
 
 
-def capped(pot_cap: int) -> tuple[list[Listing], list[Unlisted]]:
+def capped(pot_cap: int) -> tuple[list[Listing], list[Skipped]]:
     small = replace(AIXBT, terms=replace(POOL, pot_cap=pot_cap))
     return decide(standing_plans([small], [FRESH]), set(), NOW, BOUNDS, PRIORS)
 

@@ -15,12 +15,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from psycopg import AsyncConnection
-from psycopg.rows import TupleRow
-
 from api.agent.notices.bodies import Addressed, trial
-
-Connection = AsyncConnection[TupleRow]
+from core.db.engine import Connection
 
 PENDING, ACTIVE, DISABLED = "pending_verification", "active", "disabled"
 MAX_PER_WALLET = 10

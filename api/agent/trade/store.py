@@ -6,14 +6,10 @@ import secrets
 from dataclasses import dataclass
 from datetime import datetime
 
-from psycopg import AsyncConnection
-from psycopg.rows import TupleRow
-
 from api.agent.notices.endpoints import add_callback
 from core.agent.bet import ZERO_ADDRESS, Bet
+from core.db.engine import Connection
 from core.outbox import Enqueued, Intent, IntentRequest, IntentState, MinedOutcome, enqueue, read
-
-Connection = AsyncConnection[TupleRow]
 
 LOCK_SECONDS = 60
 GUARD_SECONDS = 60

@@ -10,15 +10,11 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from psycopg import AsyncConnection
-from psycopg.rows import TupleRow
-
 from core.agent.notices.kinds import EventType, event_id, undoing
 from core.agent.notices.payloads import undone
 from core.db.channels import PAYLOAD_MAX_BYTES, Channel, notify
+from core.db.engine import Connection
 from core.metrics import counter
-
-Connection = AsyncConnection[TupleRow]
 
 """Notified with every addition: the wallets' addresses in hex, joined by commas, or `*` for too many to name."""
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from psycopg import AsyncConnection
-from psycopg.rows import TupleRow, namedtuple_row
+from psycopg.rows import namedtuple_row
 
 from core.agent.book import Book
 from core.agent.document import Specification, described
 from core.agent.notices.payloads import Named
-
-Connection = AsyncConnection[TupleRow]
+from core.db.engine import Connection
 
 # What a feed observes is what the indexer's deployment file says it does; without it a market goes by its key.
 _QUERY = (

@@ -6,12 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from psycopg import AsyncConnection
-from psycopg.rows import TupleRow
-
 from core.agent.notices.kinds import RESOLUTIONS, EventType, event_id
-
-Connection = AsyncConnection[TupleRow]
+from core.db.engine import Connection
 
 _COLUMNS = "wallet, seq, source, occurrence, type, market_id, trade_id, at_micros, payload"
 

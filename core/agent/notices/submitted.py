@@ -9,17 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from psycopg import AsyncConnection
-from psycopg.rows import TupleRow
-
 from core.agent.notices import log as event_log
 from core.agent.notices import payloads
 from core.agent.notices.kinds import EventType, source_of
 from core.agent.notices.log import Draft
 from core.agent.notices.markets import named
 from core.contracts.statuses import AgentMarketStatus, StakeStatus
-
-Connection = AsyncConnection[TupleRow]
+from core.db.engine import Connection
 
 BETS = frozenset({"settle", "credit"})
 PAYOUTS = frozenset({"pay"})
