@@ -50,7 +50,7 @@ class Ape:
 
 
 @contextlib.asynccontextmanager
-async def ape(folder: Path, env: Mapping[str, str] | None = None, project: Path = ROOT) -> AsyncIterator[Ape]:
+async def ape(folder: Path, env: Mapping[str, str] | None = None) -> AsyncIterator[Ape]:
     """`folder`: where ape keeps its data. It is imported at once, while others go on."""
     # ape treats a project inside the temporary folder differently; with one of our own it never is.
     temporary = ROOT / ".vpm" / "env" / "tmp"
@@ -58,7 +58,7 @@ async def ape(folder: Path, env: Mapping[str, str] | None = None, project: Path 
     settings = {"APE_DATA_FOLDER": str(folder), "TMPDIR": str(temporary), "PYTHONPATH": str(ROOT)}
     host = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "scripts._stack.ape_host"),
-        cwd=project,
+        cwd=ROOT,
         env={**bootstrap.environment(), **settings, f"APE_ACCOUNTS_{ACCOUNT}_PASSPHRASE": PASSPHRASE, **(env or {})},
         stdin=PIPE,
         stdout=PIPE,

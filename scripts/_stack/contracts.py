@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -87,14 +86,3 @@ async def compile_all() -> None:
             async with ape(ROOT / ".vpm" / "env" / "ape") as started:
                 await started.run(["compile", "--force"])
         STAMP.write_text(sources)
-
-
-async def compile_anew(copy: Path) -> dict[str, Any]:
-    """The manifest of these sources, compiled in an empty folder, whatever has been compiled or recorded before."""
-    shutil.copytree(ROOT / "contracts", copy / "contracts", ignore=shutil.ignore_patterns(".cache"))
-    shutil.copy(ROOT / "ape-config.yaml", copy)
-    (copy / "node_modules").symlink_to(ROOT / "node_modules")
-    async with ape(copy / "ape", project=copy) as started:
-        await started.run(["compile", "--force"])
-    built: dict[str, Any] = json.loads((copy / ".build" / MANIFEST.name).read_text())
-    return built

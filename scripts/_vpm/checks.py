@@ -262,13 +262,23 @@ def first_look(stages: Sequence[Stage], extra: Sequence[str]) -> Look:
     folders = [folder for stage in look.stages for folder in stage.folders]
     if not getattr(_elsewhere, "output", None):
         print(f"\n=== {', '.join(stage.name for stage in look.stages)}", flush=True)
-    spread = ("-n", str(workers(look.stages)), "--dist", "loadfile", "--no-loadscope-reorder", "--durations", "12")
+    count = workers(look.stages)
+    if count > CORES:
+        _compile(folders)
+    spread = ("-n", str(count), "--dist", "loadfile", "--no-loadscope-reorder", "--durations", "12")
     kept = ("-o", f"cache_dir={memory}", f"--junitxml={report}", "-o", "junit_logging=no")
     look.code = _call(sys.executable, "-m", "pytest", *spread, *kept, *folders, *extra)
     look.seconds = seconds_of_files(report)
     if look.code == 1:  # tests failed; anything but 0 and 1 is no verdict on a test
         look.failed = sorted(json.loads((memory / "v" / "cache" / "lastfailed").read_text()))
     return look
+
+
+def _compile(folders: Sequence[str]) -> None:
+    """Has Python compile, once, what every worker imports first: side by side, each would do it for itself. What cannot
+    be imported the run itself tells of."""
+    collect = (sys.executable, "-m", "pytest", "--collect-only", "-q", *folders)
+    subprocess.run(collect, cwd=ROOT, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def second_look(look: Look, extra: Sequence[str]) -> list[StageResult]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import shutil
+import posixpath
+import re
+import subprocess
 from types import SimpleNamespace
 
 import pytest
@@ -19,6 +20,7 @@ from tests.support.genesis import Genesis
 
 MAX_CODE = 24_576  # EIP-170
 ROOM = 2_000
+IMPORT = re.compile(r'^import\b[^"]*"([^"]+)";', re.MULTILINE)
 
 
 @pytest.fixture
@@ -35,16 +37,55 @@ def test_this_checkout_builds_the_recorded_bytes(codes: dict[str, bytes]) -> Non
 
 @pytest.mark.timeout(600)
 def test_the_recorded_build_is_what_the_sources_compile_to() -> None:
-    """A local chain is given the record, so nothing else in these tests would notice a stale one."""
+    """A local chain is given the record, so nothing else in these tests would notice a stale one. The compiler is asked
+    without ape, which made the record: what anybody has who takes the sources and the settings."""
     recorded = contracts.recorded_build()
     assert recorded is not None, "the sources changed: python -m scripts._vpm.bytecode"
-    folder = bytecode.ROOT / ".vpm" / "build" / "compiled-anew"  # ape treats temporary folders differently
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    built = asyncio.run(contracts.compile_anew(folder))["contractTypes"]
+    (compiler,) = recorded["compilers"]
+    parts = ["abi", "evm.bytecode.object", "evm.deployedBytecode.object", "evm.methodIdentifiers"]
+    asked = {
+        "language": "Solidity",
+        "sources": _with_imports(list(recorded["sources"]), compiler["settings"]["remappings"]),
+        "settings": {**compiler["settings"], "outputSelection": {"*": {"*": parts}}},
+    }
+    solc = ["node", bytecode.ROOT / "scripts" / "solc.js", "--standard-json"]
+    answer = json.loads(
+        subprocess.run(solc, input=json.dumps(asked), capture_output=True, text=True, check=True).stdout
+    )
+    assert [each for each in answer.get("errors", ()) if each["severity"] == "error"] == []
+    built = {name: made for file in recorded["sources"] for name, made in answer["contracts"].get(file, {}).items()}
     assert sorted(recorded["contractTypes"]) == sorted(built)
     for name, one in recorded["contractTypes"].items():
-        assert one == {part: built[name][part] for part in one}, name
+        made = built[name]["evm"]
+        selectors = {signature: f"0x{selector}" for signature, selector in made["methodIdentifiers"].items()}
+        assert _sorted(one["abi"]) == _sorted(built[name]["abi"]), name
+        assert one["methodIdentifiers"] == selectors, name
+        assert one["deploymentBytecode"]["bytecode"] == f"0x{made['bytecode']['object']}", name
+        assert one["runtimeBytecode"]["bytecode"] == f"0x{made['deployedBytecode']['object']}", name
+
+
+def _with_imports(waiting: list[str], remappings: list[str]) -> dict[str, dict[str, str]]:
+    """These sources and all that they import, by the paths that the settings give them."""
+    packages = dict(each.split("=") for each in remappings)
+    sources: dict[str, dict[str, str]] = {}
+    while waiting:
+        path = waiting.pop()
+        if path in sources:
+            continue
+        file = path
+        for package, folder in packages.items():
+            file = file.replace(folder, f"node_modules/{package}")
+        text = (bytecode.ROOT / file).read_text()
+        sources[path] = {"content": text}
+        for what in IMPORT.findall(text):
+            package = next((name for name in packages if what.startswith(f"{name}/")), None)
+            beside = posixpath.join(posixpath.dirname(path), what)
+            waiting.append(what.replace(package, packages[package]) if package else posixpath.normpath(beside))
+    return sources
+
+
+def _sorted(abi: list[dict[str, object]]) -> list[str]:
+    return sorted(json.dumps(entry, sort_keys=True) for entry in abi)
 
 
 def test_everything_that_is_deployed_is_recorded(local_genesis: Genesis) -> None:

@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 import venv
 from collections.abc import Mapping
 from pathlib import Path
@@ -44,6 +45,8 @@ class Image:
         venv.create(self._venv, symlinks=True)
         (packages,) = self._venv.glob("lib/python*/site-packages")
         _link_packages(packages)
+        # As the Dockerfile does. Nothing compiles in a container that may not write, so each command would do it again.
+        subprocess.run([sys.executable, "-m", "compileall", "-q", "-j0", self.app, packages], check=True)
 
     def variables(self, given: Mapping[str, str], ready_file: Path) -> dict[str, str]:
         """What a container has that is given these."""
@@ -80,7 +83,6 @@ def _copy(*words: str, into: Path) -> None:
         there = into / where / (Path(source).name if where.endswith("/") else "")
         there.parent.mkdir(parents=True, exist_ok=True)
         if (ROOT / source).is_dir():
-            # With what is compiled, as the Dockerfile compiles everything.
             shutil.copytree(ROOT / source, there, ignore=_left_out)
         else:
             shutil.copy(ROOT / source, there)
