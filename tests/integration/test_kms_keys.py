@@ -32,7 +32,6 @@ class Opened:
     """One service, the names of its keys as an operator writes them, and how long the relayer waits for it."""
 
     cloud: Aws | Gcp
-    patience: KmsPatience = PATIENCE
 
     def add(self, number: int = 0, key: Key | None = None) -> tuple[str, Key]:
         """(its name for VPM_RELAYER_KEYSTORES, the key)"""
@@ -56,7 +55,7 @@ class Opened:
             tokens={},
             operator_wallets={name.replace("_", " "): to_checksum_address(at) for name, at in wallets.items()},
         )
-        async with opened_keys(named, {"base": base}, self.patience, gcp_url=self.cloud.url) as keys:
+        async with opened_keys(named, {"base": base}, PATIENCE, gcp_url=self.cloud.url) as keys:
             yield keys
 
     @contextlib.asynccontextmanager
@@ -154,11 +153,10 @@ async def test_while_it_is_down_nobody_waits_and_it_comes_back_by_itself(service
 
 
 async def test_a_request_that_hangs_is_given_up(service: Opened) -> None:
-    service.patience = KmsPatience(at_once=4, seconds=1.0)
     name, _ = service.add()
     async with service.signer(name) as signer:
         service.cloud.slow_seconds = dict.fromkeys(service.cloud.keys, 30.0)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(15):
             with pytest.raises(SignerUnavailable, match="did not answer"):
                 await signer.sign_all([unsigned(0)])
 
@@ -248,7 +246,6 @@ async def test_wrong_credentials_are_named_and_never_shown(service: Opened, monk
 
 
 async def test_a_service_that_is_away_at_start_stops_only_who_needs_its_answer(service: Opened) -> None:
-    service.patience = KmsPatience(at_once=4, seconds=1.0)
     name, key = service.add()
     service.cloud.down = True
     with pytest.raises(KeyServiceAway, match="cannot be asked for its public key"):
@@ -271,9 +268,8 @@ async def test_a_service_that_is_away_at_start_stops_only_who_needs_its_answer(s
 
 
 async def test_a_key_busy_at_start_is_no_wrong_key(service: Opened) -> None:
-    service.patience = KmsPatience(at_once=4, seconds=1.0)
     name, _ = service.add()
-    service.cloud.faults.extend(["throttled"] * 12)
+    service.cloud.faults.extend(["throttled"] * 60)
     async with service.signer(name) as signer:
         assert signer.trouble is not None
         service.cloud.faults.clear()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
 from schemathesis import Case
 
+from core.direct import answers
 from scripts._stack import wallets
 from tests.support.generated import generated_requests
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
 from tests.support.stock_service import CRON_SECRET, StockService, stock_service
+from tests.waiting import until
 
 CRON = "/api/cron/{job}"
 
@@ -31,6 +34,7 @@ def service(
     folder = tmp_path_factory.mktemp("stock-schema")
     with stock_service(chain, database_url, local_genesis.deployments, folder) as service:
         service.start("indexer", "relayer", "keeper", "api")
+        asyncio.run(until(lambda: answers(f"{service.url}/api/health", 5), seconds=90))  # all are at work
         yield service
 
 
