@@ -27,8 +27,6 @@ from indexer.store.payments import warn_of_unpaid
 from indexer.store.raw_logs import write_logs
 from indexer.store.tables import begin_writing, copy_rows
 
-"""Notified in every step's transaction; see `payload`."""
-
 REFOLD_BATCH = 20_000
 """Logs of refolded entities held in memory at once. What they change is written once for each run of so many: a
 position that is entered and paid within one costs one row, and no change to it."""

@@ -207,8 +207,8 @@ def _bare_start(state: Path, folder: Path) -> Usage:
     try:
         with _measured() as usage:
             running = [start_process(plan, folder / f"{number}.log") for number, (plan, _) in enumerate(plans)]
-            for _, answers in plans:
-                while not answers():
+            for _, is_up in plans:
+                while not is_up():
                     time.sleep(0.01)
         usage.memory = sum(sum(memory_mb(each.pid).values()) for each in running)
         usage.processor += sum(processor_seconds(each.pid) for each in running)

@@ -263,8 +263,8 @@ def first_look(stages: Sequence[Stage], extra: Sequence[str]) -> Look:
     if not getattr(_elsewhere, "output", None):
         print(f"\n=== {', '.join(stage.name for stage in look.stages)}", flush=True)
     count = workers(look.stages)
-    if count > CORES:
-        _compile(folders)
+    if count > CORES and not (ROOT / "tests" / "__pycache__").exists():
+        compile_tests(folders)
     spread = ("-n", str(count), "--dist", "loadfile", "--no-loadscope-reorder", "--durations", "12")
     kept = ("-o", f"cache_dir={memory}", f"--junitxml={report}", "-o", "junit_logging=no")
     look.code = _call(sys.executable, "-m", "pytest", *spread, *kept, *folders, *extra)
@@ -274,9 +274,9 @@ def first_look(stages: Sequence[Stage], extra: Sequence[str]) -> Look:
     return look
 
 
-def _compile(folders: Sequence[str]) -> None:
-    """Has Python compile, once, what every worker imports first: side by side, each would do it for itself. What cannot
-    be imported the run itself tells of."""
+def compile_tests(folders: Sequence[str]) -> None:
+    """In a new checkout: has Python compile, once, what every worker imports first. Side by side each would do it for
+    itself. What cannot be imported, the run itself tells of."""
     collect = (sys.executable, "-m", "pytest", "--collect-only", "-q", *folders)
     subprocess.run(collect, cwd=ROOT, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 

@@ -9,6 +9,7 @@ import subprocess
 from types import SimpleNamespace
 
 import pytest
+import yaml
 
 from core.contracts.deployments import load_deployment
 from scripts._deploy.flow import require_recorded
@@ -38,10 +39,11 @@ def test_this_checkout_builds_the_recorded_bytes(codes: dict[str, bytes]) -> Non
 @pytest.mark.timeout(600)
 def test_the_recorded_build_is_what_the_sources_compile_to() -> None:
     """A local chain is given the record, so nothing else in these tests would notice a stale one. The compiler is asked
-    without ape, which made the record: what anybody has who takes the sources and the settings."""
+    without ape, which made the record: what anybody has who takes the sources and the settings of ape-config.yaml."""
     recorded = contracts.recorded_build()
     assert recorded is not None, "the sources changed: python -m scripts._vpm.bytecode"
     (compiler,) = recorded["compilers"]
+    assert compiler["settings"] == _settings()
     parts = ["abi", "evm.bytecode.object", "evm.deployedBytecode.object", "evm.methodIdentifiers"]
     asked = {
         "language": "Solidity",
@@ -53,15 +55,37 @@ def test_the_recorded_build_is_what_the_sources_compile_to() -> None:
         subprocess.run(solc, input=json.dumps(asked), capture_output=True, text=True, check=True).stdout
     )
     assert [each for each in answer.get("errors", ()) if each["severity"] == "error"] == []
-    built = {name: made for file in recorded["sources"] for name, made in answer["contracts"].get(file, {}).items()}
+    built = {
+        name: (file, made) for file in recorded["sources"] for name, made in answer["contracts"].get(file, {}).items()
+    }
     assert sorted(recorded["contractTypes"]) == sorted(built)
     for name, one in recorded["contractTypes"].items():
-        made = built[name]["evm"]
-        selectors = {signature: f"0x{selector}" for signature, selector in made["methodIdentifiers"].items()}
-        assert _sorted(one["abi"]) == _sorted(built[name]["abi"]), name
+        file, made = built[name]
+        evm = made["evm"]
+        selectors = {signature: f"0x{selector}" for signature, selector in evm["methodIdentifiers"].items()}
+        assert (one["sourceId"], one["contractName"]) == (file, name)
+        assert _sorted(one["abi"]) == _sorted(made["abi"]), name
         assert one["methodIdentifiers"] == selectors, name
-        assert one["deploymentBytecode"]["bytecode"] == f"0x{made['bytecode']['object']}", name
-        assert one["runtimeBytecode"]["bytecode"] == f"0x{made['deployedBytecode']['object']}", name
+        assert one["deploymentBytecode"]["bytecode"] == f"0x{evm['bytecode']['object']}", name
+        assert one["runtimeBytecode"]["bytecode"] == f"0x{evm['deployedBytecode']['object']}", name
+
+
+def _settings() -> dict[str, object]:
+    """What ape-config.yaml says, in the compiler's words."""
+    config = yaml.safe_load((bytecode.ROOT / "ape-config.yaml").read_text())
+    asked = config["solidity"]
+    locked = json.loads((bytecode.ROOT / "package-lock.json").read_text())["packages"]
+    folders = {
+        each["name"]: f"contracts/.cache/{each['name']}/{locked['node_modules/' + each['npm']]['version']}"
+        for each in config["dependencies"]
+    }
+    remappings = (each.split("=") for each in asked["import_remapping"])
+    return {
+        "evmVersion": asked["evm_version"],
+        "optimizer": {"enabled": asked["optimize"], "runs": asked["optimization_runs"]},
+        "remappings": [f"{name}={folders[package]}" for name, package in remappings],
+        "viaIR": asked["via_ir"],
+    }
 
 
 def _with_imports(waiting: list[str], remappings: list[str]) -> dict[str, dict[str, str]]:

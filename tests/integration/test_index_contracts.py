@@ -129,7 +129,9 @@ async def _busy_history(side: str, database_url: str, running: RunningChain) -> 
                 assert changed.rowcount == 1, statement
                 _, _, found = await compare(connection, client, sources)
                 assert found.mismatches > 0, statement
-        await check(pool, rpc, sources)
+        async with pool.connection() as connection:
+            _, _, found = await compare(connection, client, sources)
+            assert found.mismatches == 0, "what the client remembers is what the chain says"
 
 
 # One statement for each way a row can be wrong or gone; every table that is a cache is among them.

@@ -29,7 +29,7 @@ PATIENCE = KmsPatience(at_once=4, seconds=3.0)
 
 @dataclass
 class Opened:
-    """One service, the names of its keys as an operator writes them, and how long the relayer waits for it."""
+    """One service and the names of its keys as an operator writes them."""
 
     cloud: Aws | Gcp
 

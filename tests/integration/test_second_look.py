@@ -83,6 +83,16 @@ def test_a_file_that_cannot_be_read_fails_the_stage(elsewhere: Path) -> None:
     assert stage(elsewhere, test_unreadable="import nothing_of_that_name\n") != 0
 
 
+def test_what_the_workers_import_is_compiled_before_and_what_cannot_be_stops_nothing(
+    elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    (elsewhere / "test_fine.py").write_text("def test_fine():\n    assert True\n")
+    (elsewhere / "test_unreadable.py").write_text("import nothing_of_that_name\n")
+    checks.compile_tests(["test_fine.py", "test_unreadable.py"])
+    assert list((elsewhere / "__pycache__").glob("test_fine.*pytest*.pyc"))
+
+
 def test_no_failure_is_no_news(elsewhere: Path) -> None:
     assert stage(elsewhere, test_fine="def test_fine():\n    pass\n") == 0
     assert checks.unsteady == []

@@ -16,7 +16,7 @@ _NAMED_ELSEWHERE = (ast.Load, ast.keyword)
 
 _SURFACES = "each surface's own body or request of this kind"
 _MECHANISMS = "what each mechanism's books are made of"
-_KEEPERS = "what each side's settling or listing decides"
+_KEEPERS = "what each side's settling decides"
 _DECLARED = "the contract's own name, as its log has it and as the mirror works with it"
 
 SAME_IDEA = {

@@ -16,8 +16,6 @@ from core.db.channels import PAYLOAD_MAX_BYTES, Channel, notify
 from core.db.engine import Connection
 from core.metrics import counter
 
-"""Notified with every addition: the wallets' addresses in hex, joined by commas, or `*` for too many to name."""
-
 WRITTEN = counter("vpm_agent_events_written", "Events added to the agent event log", ("type",))
 
 ROWS_AT_ONCE = 5_000
