@@ -1,0 +1,103 @@
+"""Every test ends, also one that waits for ever while it tidies up.
+
+pytest-timeout, which this goes into, raises an exception once. An event loop may put it down to a task that nobody
+awaits; the next `finally` may wait for ever in its turn; and after a test has failed, for the sake of a debugger, no
+time is kept at all, so that a teardown that waits for what the test should have said keeps its worker and the whole
+run. Here time is kept to the end of the teardown, and the exception is raised again and again. What no exception
+reaches is in a call that does not come back: that process is ended, having printed where each of its threads was.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import pytest
+from pytest_timeout import timeout_sigalrm
+
+AGAIN_SECONDS = 15.0
+LAST_SECONDS = 90.0  # after the limit
+
+_screen = pytest.StashKey[int]()
+_until = pytest.StashKey[float]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_screen] = os.dup(2)  # before the output of tests is caught
+
+
+@pytest.hookimpl
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool:
+    def too_long(_signal: int, _frame: FrameType | None) -> None:
+        __tracebackhide__ = True
+        timeout_sigalrm(item, settings)
+
+    signal.signal(signal.SIGALRM, too_long)
+    item.stash[_until] = time.monotonic() + settings.timeout
+    faulthandler.dump_traceback_later(settings.timeout + LAST_SECONDS, exit=True, file=item.config.stash[_screen])
+    return True
+
+
+@pytest.hookimpl
+def pytest_timeout_cancel_timer() -> bool:
+    """Of its own accord pytest-timeout stops when a test fails."""
+    return True
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol() -> Iterator[None]:
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+@contextmanager
+def _kept(item: pytest.Item) -> Iterator[None]:
+    """Only while code of tests runs: pytest's own, between, is not made for exceptions that come from nowhere."""
+    if _until not in item.stash:  # it may take as long as it will
+        yield
+        return
+    left = max(item.stash[_until] - time.monotonic(), AGAIN_SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, left, AGAIN_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    with _kept(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    with _kept(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    with _kept(item):
+        return (yield)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_handlecrashitem(crashitem: str, sched: Any) -> None:
+    """What its worker was ended for is not begun again, the rest of its file is. xdist asks this in the controller."""
+    for unit in getattr(sched, "workqueue", {}).values():
+        if crashitem in unit:
+            unit[crashitem] = True
+
+
+def pytest_enter_pdb() -> None:
+    """Somebody looks at it: pytest-timeout stays silent then, and so does this."""
+    faulthandler.cancel_dump_traceback_later()
