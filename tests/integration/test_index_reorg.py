@@ -37,7 +37,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "REFOLD_BATCH", 20)
 
 
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(1_800 if LONG else 600)
 async def test_random_reorganizations_leave_what_a_fresh_index_has(postgres: TestPostgres, database_url: str) -> None:
     fresh_url = postgres.create()
     print(f"{REORGS} reorganizations of seed {SEED!r}")

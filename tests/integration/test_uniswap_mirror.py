@@ -20,9 +20,10 @@ from tests.conftest import StartAnvil
 from tests.support.uniswap_world import World, any_limit, any_ticks
 
 SEED = os.environ.get("VPM_TEST_SEED", "uniswap")
-STEPS = 4_000 if os.environ.get("VPM_TEST_LONG") else 120
+LONG = os.environ.get("VPM_TEST_LONG") == "1"
+STEPS = 4_000 if LONG else 120
 
-pytestmark = pytest.mark.timeout(3_600)
+pytestmark = pytest.mark.timeout(3_600 if LONG else 600)
 
 
 @pytest.fixture(scope="module", autouse=True)

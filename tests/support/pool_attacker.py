@@ -2,8 +2,8 @@
 
 What pushes cost comes from the exact mirror of a pool, what bets pay from the exact mirror of the settlement wallet.
 The price itself, and what the attacker makes of it, are floating point, one array for all attacks of a batch: an attack
-is a row, a course of the price a column. `tests/unit/test_pool_attacks.py` holds this model to the exact pool, swap by
-swap.
+is a row, a course of the price a column. `tests/studies/test_pool_attacks.py` holds this model to the exact pool, swap
+by swap.
 
 In the unarbitraged world the price is `natural + pushed`, and what was pushed stays. In the arbitraged one there is a
 price elsewhere, the pool's stays within the fee of it, and the attacker buys and sells there for nothing.

@@ -20,7 +20,7 @@ BOOKS = 4_000 if LONG else 160
 FEE = FEE_BPS / 10_000
 
 
-@pytest.mark.timeout(3_000)
+@pytest.mark.timeout(3_000 if LONG else 300)
 @pytest.mark.parametrize(
     ("world", "most", "most_of_a_half"),
     [
@@ -124,7 +124,7 @@ def best_attack(random: Random, fee_bps: int, steps: int) -> float:
     return best
 
 
-@pytest.mark.timeout(3_000)
+@pytest.mark.timeout(3_000 if LONG else 300)
 @pytest.mark.parametrize(("fee_bps", "most"), [(0, 1.017), (MIN_FEE_BPS, 1.0), (FEE_BPS, 1.0)])
 def test_no_book_offers_a_sure_profit_after_the_fee(fee_bps: int, most: float) -> None:
     """Before the fee there are books that offer a sure dollar for 98.4 cents, where prices and payouts differ most. The
