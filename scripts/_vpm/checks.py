@@ -4,7 +4,7 @@ A stage passes or fails; nothing is skipped silently. In CI (CI=true) a stage th
 
 Two lines run side by side. The tests of all chosen stages are one run of pytest, with more processes than there are
 cores where tests wait for blocks and timeouts; each takes a file at a time, the longest first. In the other line the
-programs run one after another, giving way to the tests, and then the tests in browsers, a run of their own: by then the
+programs run one after another, giving way to tests that keep a clock, and then the tests in browsers, a run of their own: by then the
 tests of the first line leave the cores idle a quarter of the time. What the second line says is shown as each of its
 parts ends. Every failed test is still a failure of its own stage.
 
@@ -132,8 +132,10 @@ def _run(chosen: Sequence[Stage], extra: Sequence[str]) -> list[StageResult]:
     alone = [stage for stage in tests if stage.apart]
     together = [stage for stage in tests if not stage.apart]
 
+    before = GIVING_WAY if any(stage.steadied for stage in tests) else ()  # where no test keeps a clock, nobody need
+
     def line_beside() -> None:
-        results.extend(_aside(stage) for stage in programs)
+        results.extend(_aside(stage, before) for stage in programs)
         looks.extend(_look_aside(stage, extra) for stage in alone if together)
 
     beside = threading.Thread(target=line_beside)
@@ -152,11 +154,11 @@ def _program(stage: Stage) -> StageResult:
     return StageResult(stage, code, time.monotonic() - start)
 
 
-def _aside(stage: Stage) -> StageResult:
+def _aside(stage: Stage, before: Sequence[str]) -> StageResult:
     """Runs it while something else has the screen, and then shows what it said."""
     assert stage.run is not None
     start = time.monotonic()
-    with _elsewhere_for(stage, GIVING_WAY):
+    with _elsewhere_for(stage, before):
         code = stage.run()
     return StageResult(stage, code, time.monotonic() - start)
 

@@ -218,7 +218,7 @@ async def test_silence_is_late_and_nobody_is_down(served: Callable[[Answer], Awa
     import asyncio
 
     async def answer(_: web.Request) -> web.Response:
-        await asyncio.sleep(5)
+        await asyncio.sleep(1)
         return web.Response(text="{}")
 
     with pytest.raises(SampleRefused) as late:
