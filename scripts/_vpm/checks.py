@@ -4,9 +4,9 @@ A stage passes or fails; nothing is skipped silently. In CI (CI=true) a stage th
 
 Two lines run side by side. The tests of all chosen stages are one run of pytest, with more processes than there are
 cores where tests wait for blocks and timeouts; each takes a file at a time, the longest first. In the other line the
-programs run one after another, giving way to tests that keep a clock, and then the tests in browsers, a run of their own: by then the
-tests of the first line leave the cores idle a quarter of the time. What the second line says is shown as each of its
-parts ends. Every failed test is still a failure of its own stage.
+programs run one after another, giving way to tests that keep a clock, and then the tests in browsers, a run of their
+own: by then the tests of the first line leave the cores idle a quarter of the time. What the second line says is shown
+as each of its parts ends. Every failed test is still a failure of its own stage.
 
 Tests with real processes share two cores with their neighbours and wait for real clocks. When only a few of a stage
 fail, those are run once more when all else has ended, alone: a defect fails again, a want of processor time does not.
@@ -132,7 +132,7 @@ def _run(chosen: Sequence[Stage], extra: Sequence[str]) -> list[StageResult]:
     alone = [stage for stage in tests if stage.apart]
     together = [stage for stage in tests if not stage.apart]
 
-    before = GIVING_WAY if any(stage.steadied for stage in tests) else ()  # where no test keeps a clock, nobody need
+    before = GIVING_WAY if any(stage.steadied for stage in tests) else ()
 
     def line_beside() -> None:
         results.extend(_aside(stage, before) for stage in programs)
