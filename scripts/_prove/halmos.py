@@ -17,6 +17,7 @@ from typing import Any
 
 from scripts._prove.provers import environment
 from scripts._prove.theorem import PROVED, REFUTED, Outcome, Theorem
+from scripts._vpm.forge import GIVING_WAY
 
 # How long Halmos may ask whether a branch can be taken. When it gives up it follows the branch, so that on a busy
 # machine its own millisecond makes it turn a loop that ends, and call the theorem bounded.
@@ -50,7 +51,7 @@ def prove(theorems: Sequence[Theorem], project: Path) -> list[Outcome]:
     seconds = sum(theorem.seconds for theorem in theorems)
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
-        command = ["nice", "-n", "15", "halmos", "--root", str(project), "--forge-build-out", OUT, "--no-status"]
+        command = [*GIVING_WAY, "halmos", "--root", str(project), "--forge-build-out", OUT, "--no-status"]
         command += ["--contract", contract, "--match-test", rf"^({names})\(", "--json-output", str(report)]
         command += ["--loop", str(max(theorem.loops for theorem in theorems)), "--solver-threads", "1"]
         command += ["--solver-timeout-assertion", f"{max(theorem.seconds for theorem in theorems)}s"]

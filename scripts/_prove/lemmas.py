@@ -13,6 +13,7 @@ from pathlib import Path
 
 from scripts._prove.provers import environment
 from scripts._prove.theorem import LEMMAS, PROVED, REFUTED, Outcome, Theorem
+from scripts._vpm.forge import GIVING_WAY
 
 _RESULTS = {"sat unsat": PROVED, "sat sat": REFUTED, "sat unknown": "unknown", "unsat unsat": "vacuous"}
 
@@ -20,7 +21,7 @@ _RESULTS = {"sat unsat": PROVED, "sat sat": REFUTED, "sat unknown": "unknown", "
 def prove(theorem: Theorem, project: Path) -> Outcome:
     started = time.monotonic()
     file = project / LEMMAS / theorem.proof
-    command = ["nice", "-n", "15", "z3", f"-T:{theorem.seconds}", str(file)]
+    command = [*GIVING_WAY, "z3", f"-T:{theorem.seconds}", str(file)]
     ran = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
     said = " ".join(ran.stdout.split())
     result = _RESULTS.get(said, "error")

@@ -352,7 +352,7 @@ STAGES = [
     Stage("gas", "no call costs more than it may", _gas),
     Stage("unit", "Python units and properties", folders=("tests/unit", "tests/guards", "tests/requirements")),
     Stage("studies", "what the mechanisms promise, over many random courses", folders=("tests/studies",)),
-    Stage("contracts", "contracts against the models and mirrors", folders=("tests/contracts",)),
+    Stage("contracts", "contracts against the models and mirrors", folders=("tests/contracts",), steadied=True),
     Stage(
         "integration",
         "real PostgreSQL and local chains",

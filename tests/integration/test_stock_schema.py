@@ -38,6 +38,7 @@ def service(
         yield service
 
 
+@pytest.mark.timeout(600)
 def test_every_answer_is_documented(service: StockService) -> None:
     chain = service.chain
 
