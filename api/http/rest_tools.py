@@ -21,7 +21,7 @@ from api.http.application import instrumented, problem_of
 from api.http.inner import inner_request
 from api.http.mcp_door import refusal, success
 from api.http.operation import ErrorBody, Operation
-from api.http.problem import invalid, invalid_part
+from api.http.problem import Problem, invalid, invalid_part
 from api.http.requests import request_id
 
 JSON = "application/json"
@@ -100,6 +100,18 @@ class BoundTool:
     ) -> web.Response:
         """The operation's answer; what it raises is raised. `headers`: of its request, besides those of `outer` that
         are `kept`."""
+        try:
+            return await self._answer(outer, arguments, kept, headers)
+        except Problem as problem:
+            raise self._of_arguments(problem) from None
+
+    async def _answer(
+        self,
+        outer: web.Request,
+        arguments: Mapping[str, Any],
+        kept: Sequence[str],
+        headers: Sequence[tuple[str, str]],
+    ) -> web.Response:
         given = self._given(arguments)
         path, query, body = (self._part(place, given) for place in ("path", "query", "body"))
         for name in self._places["path"] - path.keys():
@@ -119,6 +131,19 @@ class BoundTool:
         response = await self._handler(request)
         assert isinstance(response, web.Response), f"{self._operation.id} streams"
         return response
+
+    def _of_arguments(self, problem: Problem) -> Problem:
+        """A refusal that names a part of the request by the argument that it was."""
+        message, details = problem.message, problem.extra.get("details")
+        if problem.code != "invalid_request" or not details:
+            return problem  # what others say in detail is not about parts of the request
+        told = [{**each, "field": self.tool.called.get(each["field"], each["field"])} for each in details]
+        for was, now in zip(details, told, strict=True):
+            sentence = f" {was['field']} is wrong: {was['problem']}."
+            if message.endswith(sentence):
+                message = f"The argument {now['field']} is wrong: {now['problem']}."
+        extra = {**problem.extra, "details": told}
+        return Problem(problem.status, problem.code, message, headers=problem.headers, extra=extra)
 
     def _given(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """What a call says, and what it need not say. An argument of null is none: models send it for what they leave

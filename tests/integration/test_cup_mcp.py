@@ -133,6 +133,9 @@ async def test_refusals_are_tool_errors(cup: Cup) -> None:
         await fails(client, "place_paper_trade", 401, "invalid_signature", **forged)
         await fails(client, "place_roulette_bet", 422, "stake_out_of_bounds", betKey="colour:red", stakePaper=9)
         await fails(client, "create_wallet", 400, "invalid_request", walletAddress="0x12")
+        told = await fails(client, "get_positions", 400, "invalid_request", walletAddress="0x12")
+        assert told["message"] == "The argument walletAddress is wrong: must be 0x and 40 hexadecimal digits."
+        assert [each["field"] for each in told["details"]] == ["walletAddress"]  # not `address`, as in the path
         await fails(client, "get_quote", 400, "invalid_request", slug=slug)
         told = await fails(client, "place_paper_trade", 400, "invalid_request", **wanted, simulated=False)
         assert "'simulated'" in told["message"]  # what is no argument may have been meant for one
