@@ -30,7 +30,6 @@ from relayer.signing import Fees, LocalSigner, Signer, Unsigned
 from relayer.store import LaneStore
 from tests.support.nursery import Process, popen
 
-ROOT = Path(__file__).resolve().parents[1]
 GWEI = 10**9
 ETHER = 10**18
 

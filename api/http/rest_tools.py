@@ -137,12 +137,11 @@ class BoundTool:
         message, details = problem.message, problem.extra.get("details")
         if problem.code != "invalid_request" or not details:
             return problem  # what others say in detail is not about parts of the request
-        told = [{**each, "field": self.tool.called.get(each["field"], each["field"])} for each in details]
-        for was, now in zip(details, told, strict=True):
-            sentence = f" {was['field']} is wrong: {was['problem']}."
-            if message.endswith(sentence):
-                message = f"The argument {now['field']} is wrong: {now['problem']}."
-        extra = {**problem.extra, "details": told}
+        arguments = [{**each, "field": self.tool.called.get(each["field"], each["field"])} for each in details]
+        for part, argument in zip(details, arguments, strict=True):
+            if message.endswith(f" {part['field']} is wrong: {part['problem']}."):
+                message = f"The argument {argument['field']} is wrong: {argument['problem']}."
+        extra = {**problem.extra, "details": arguments}
         return Problem(problem.status, problem.code, message, headers=problem.headers, extra=extra)
 
     def _given(self, arguments: Mapping[str, Any]) -> dict[str, Any]:

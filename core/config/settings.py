@@ -23,11 +23,10 @@ from core.config.values import (
     UtcTime,
     WsUrls,
 )
+from core.paths import REPOSITORY
 
 ChainName = Literal["base", "stock"]
 CHAIN_NAMES: tuple[ChainName, ...] = ("base", "stock")
-
-REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 
 from core.errors import ProcessError
+from core.paths import REPOSITORY
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 NODE_MODULES = REPOSITORY / "node_modules"
 
 

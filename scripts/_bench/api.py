@@ -28,6 +28,7 @@ from core.direct import DIRECT
 from core.local.ports import free_port
 from core.local.postgres import UNSAFE_BUT_FAST
 from core.local.process import RunningProcess, SpawnPlan, start_process, wait_until
+from core.paths import REPOSITORY
 from scripts._bench.ground import database, ground, keep
 from scripts._bench.http_load import LoadResult, load
 from scripts._bench.processes import own_processor_seconds, resident_mb
@@ -36,7 +37,6 @@ from tests.support.genesis import chain, genesis
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
 from tests.support.stock_service import StockService, stock_service
 
-ROOT = Path(__file__).resolve().parents[2]
 CONNECTIONS = 64
 ROUNDS = 5
 REQUESTS = 10_000
@@ -181,7 +181,7 @@ def bare_handler(folder: Path) -> Iterator[tuple[int, int]]:
     """Its port and the id of its process."""
     port = free_port()
     argv = (sys.executable, "-m", "scripts._bench.bare", str(port), str(folder / "body"))
-    plan = SpawnPlan("bare", argv, env={"PATH": os.environ["PATH"]}, cwd=str(ROOT))
+    plan = SpawnPlan("bare", argv, env={"PATH": os.environ["PATH"]}, cwd=str(REPOSITORY))
     running = start_process(plan, folder / "bare.log")
     try:
         wait_until(partial(listens, port), running, 120, "the bare handler")

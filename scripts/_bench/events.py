@@ -25,10 +25,10 @@ from core.agent.notices.log import Draft
 from core.db.engine import connect
 from core.local.ports import free_port
 from core.local.process import SpawnPlan, start_process, wait_until
+from core.paths import REPOSITORY
 from scripts._bench.ground import database, ground, keep
 from scripts._bench.processes import resident_mb
 
-ROOT = Path(__file__).resolve().parents[2]
 STREAMS = 2_000
 EVENTS = 20
 OPENING_AT_ONCE = 50
@@ -162,7 +162,7 @@ def main(json_path: Path | None = None) -> int:
             "VPM_API_METRICS_PORT": "0",
             "VPM_READY_FILE": str(ready),
         }
-        plan = SpawnPlan("api", (sys.executable, "-m", "api"), env=env, cwd=str(ROOT))
+        plan = SpawnPlan("api", (sys.executable, "-m", "api"), env=env, cwd=str(REPOSITORY))
         api = start_process(plan, folder / "api.log")
         try:
             wait_until(ready.exists, api, READY_SECONDS, "the API")

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.local.packages import REPOSITORY
+from core.paths import REPOSITORY
 from scripts._bench.ground import keep
 from scripts._stack import contracts
 from scripts._vpm.forge import compiling, forge

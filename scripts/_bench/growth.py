@@ -34,9 +34,9 @@ import psycopg
 from core.contracts.statuses import AgentMarketStatus
 from core.db.engine import conninfo
 from core.db.migrate import migrate
-from core.local.packages import REPOSITORY
 from core.local.ports import free_port
 from core.local.postgres import UNSAFE_BUT_FAST, PostgresServer
+from core.paths import REPOSITORY
 from scripts._bench.ground import ground, keep, postgres
 from scripts._bench.growth_fill import (
     BASE_CHAIN,

@@ -38,9 +38,9 @@ from core.contracts.deployments import ContractInfo, Deployment, Token, write_de
 from core.db.engine import connect, conninfo
 from core.db.migrate import migrate
 from core.local.anvil import AnvilOptions, start_anvil
-from core.local.packages import REPOSITORY
 from core.local.ports import free_port
 from core.local.postgres import PostgresServer
+from core.paths import REPOSITORY
 from scripts._bench.ground import ground, keep, postgres
 from scripts._bench.index_child import CHAIN_ID
 from scripts._bench.index_load import (

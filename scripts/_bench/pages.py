@@ -14,9 +14,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from core.paths import REPOSITORY
 from scripts._bench.ground import keep
 
-ROOT = Path(__file__).resolve().parents[2]
 MOST_BYTES, MOST_MS = 100_000, 1_000  # as tests/browser/paint.py has them
 
 
@@ -25,7 +25,7 @@ def main(json_path: Path | None) -> int:
         report = Path(folder) / "pages.json"
         argv = [sys.executable, "-m", "pytest", "-q", "-o", "timeout=600", "tests/browser/paint.py"]
         env = {**os.environ, "VPM_BENCH_JSON": str(report)}
-        code = subprocess.run(argv, cwd=ROOT, env=env, stdout=sys.stderr, check=False).returncode
+        code = subprocess.run(argv, cwd=REPOSITORY, env=env, stdout=sys.stderr, check=False).returncode
         if not report.exists():
             return code or 1
         rows = json.loads(report.read_text())

@@ -19,12 +19,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from core.paths import REPOSITORY
 from scripts._bench import NAMES, ratios
 from scripts._bench.ratios import RecordedRun
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "performance.md"
-RECORD = ROOT / "docs" / "performance.json"
+PAGE = REPOSITORY / "docs" / "performance.md"
+RECORD = REPOSITORY / "docs" / "performance.json"
 PASSED, MISSED = "every target was met", "**a target was missed**"
 REMARKS = "<!-- Remarks: what stands below is written by hand, and stays. -->"
 
@@ -75,7 +75,7 @@ def main(json_path: Path | None = None, *, names: Sequence[str] = NAMES) -> int:
 
 def _run(name: str, kept: Path) -> BenchOutcome:
     argv = [sys.executable, "-m", "scripts._vpm.cli", "bench", name, "--json", str(kept)]
-    done = subprocess.run(argv, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run(argv, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True, check=False)
     printed = "\n".join(line.rstrip() for line in done.stdout.splitlines()).strip("\n")
     measured = json.loads(kept.read_text()).get("ratios", {}) if kept.exists() else {}
     return BenchOutcome(name, printed, done.returncode == 0, measured)
@@ -112,7 +112,7 @@ def section(outcome: BenchOutcome, day: str, where: str, runs: Sequence[Recorded
 
 def described(name: str) -> str:
     """A benchmark's docstring: a title line `./vpm bench NAME: what`, and paragraphs."""
-    text = ast.get_docstring(ast.parse((ROOT / "scripts" / "_bench" / f"{name}.py").read_text()))
+    text = ast.get_docstring(ast.parse((REPOSITORY / "scripts" / "_bench" / f"{name}.py").read_text()))
     assert text is not None
     return text
 

@@ -32,7 +32,8 @@ import uvloop
 
 from core.local.ports import free_port
 from core.local.process import SpawnPlan, start_process, wait_until
-from scripts._bench.api import PATHS, ROOT, bare_handler, busy_service, get, listens, wait_for_markets
+from core.paths import REPOSITORY
+from scripts._bench.api import PATHS, bare_handler, busy_service, get, listens, wait_for_markets
 from scripts._bench.ground import ground, keep
 from scripts._bench.processes import memory_mb, processor_seconds
 from scripts._bench.relay import RelayBench, new_group, rig
@@ -114,7 +115,9 @@ def _api(service: StockService, processes: int, redis: str | None) -> Iterator[R
     """So many of them, each of which has answered."""
     argv = (sys.executable, "-m", "api", "--workers", str(processes))
     env = {**service.env, "VPM_TRUST_PROXY": "0", **({"VPM_LIMITS_STORAGE_URL": redis} if redis else {})}
-    running = start_process(SpawnPlan("api", argv, env=env, cwd=str(ROOT)), service.folder / f"api-{processes}.log")
+    running = start_process(
+        SpawnPlan("api", argv, env=env, cwd=str(REPOSITORY)), service.folder / f"api-{processes}.log"
+    )
     try:
         # The kernel gives a connection to any process that listens: until all do, one would get what is another's.
         wait_until(lambda: _listening(service.port) >= processes, running, 120, "all API processes")
@@ -135,7 +138,7 @@ def _read(folder: Path, name: str, port: int, path: str, pid: int) -> ScaleRow:
     paths.write_text(f"{path}\n" * (REQUESTS // CLIENTS))
     argv = [sys.executable, "-m", "scripts._bench.http_load", str(port), str(CONNECTIONS), str(paths)]
     before = processor_seconds(pid)
-    clients = [subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(CLIENTS)]
+    clients = [subprocess.Popen(argv, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) for _ in range(CLIENTS)]
     answers = [client.communicate()[0] for client in clients]
     if any(client.returncode for client in clients):
         raise RuntimeError(f"a client of {name} failed")
@@ -212,7 +215,7 @@ async def _relayed(bench: RelayBench, name: str, relayers: int, lanes: int) -> S
 
 def _relayer(job: Mapping[str, Any]) -> subprocess.Popen[str]:
     argv = [sys.executable, "-m", "scripts._bench.relay_child"]
-    process = subprocess.Popen(argv, cwd=ROOT, stdin=subprocess.PIPE, text=True)
+    process = subprocess.Popen(argv, cwd=REPOSITORY, stdin=subprocess.PIPE, text=True)
     assert process.stdin is not None
     process.stdin.write(json.dumps(job) + "\n")
     process.stdin.flush()

@@ -35,12 +35,12 @@ from core.local.anvil import AnvilOptions, anvil_answers, anvil_plan
 from core.local.ports import free_port
 from core.local.postgres import postgres_answers, prepare_postgres, remove_stale_lock
 from core.local.process import RunningProcess, SpawnPlan, start_process
+from core.paths import REPOSITORY
 from scripts._bench.ground import ground, keep
 from scripts._bench.processes import Usage, memory_mb, processor_seconds
 from scripts._stack.chains import CHAINS
 from scripts._vpm.bootstrap import NPM, VENV
 
-ROOT = Path(__file__).resolve().parents[2]
 FIRST_SECONDS, AGAIN_SECONDS, MEMORY_MB = 25.0, 3.0, 700.0
 AGAIN_ROUNDS = 3
 SETTLED_SECONDS = 60
@@ -95,7 +95,7 @@ class StartedStack:
 
 
 def _clone(place: Path) -> Path:
-    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(place)], check=True)
+    subprocess.run(["git", "clone", "--quiet", str(REPOSITORY), str(place)], check=True)
     return place
 
 
@@ -158,7 +158,7 @@ def _bare_environment() -> dict[str, str]:
     """What a shell has that knows nothing of this checkout."""
     ours = ("PYTHONPATH", "VIRTUAL_ENV", "SOLCX_BINARY_PATH", "APE_DATA_FOLDER", "DATABASE_URL")
     env = {name: value for name, value in os.environ.items() if name not in ours and not name.startswith("VPM_")}
-    path = [part for part in env["PATH"].split(os.pathsep) if not part.startswith(str(ROOT))]
+    path = [part for part in env["PATH"].split(os.pathsep) if not part.startswith(str(REPOSITORY))]
     return {**env, "PATH": os.pathsep.join(path)}
 
 
@@ -169,7 +169,7 @@ def _bare_install(place: Path) -> Usage:
     """The packages of both locks, and nothing done with them."""
     place.mkdir()
     for name in ("package.json", "package-lock.json", "requirements.lock"):
-        shutil.copy(ROOT / name, place)
+        shutil.copy(REPOSITORY / name, place)
     env = _bare_environment()
     with _measured() as usage:
         npm = subprocess.Popen(

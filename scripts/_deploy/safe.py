@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from eth_account import Account
 from eth_utils.address import to_checksum_address
 
-ROOT = Path(__file__).resolve().parents[2]
-ARTIFACTS = ROOT / "node_modules" / "@safe-global" / "safe-contracts" / "build" / "artifacts" / "contracts"
+from core.paths import REPOSITORY
+
+ARTIFACTS = REPOSITORY / "node_modules" / "@safe-global" / "safe-contracts" / "build" / "artifacts" / "contracts"
 
 # Where the published Safe 1.4.1 contracts stand on every chain that has them.
 SINGLETON = "0x41675C099F32341bf84BFc5382aF534df5C7461a"

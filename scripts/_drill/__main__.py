@@ -15,9 +15,10 @@ from pathlib import Path
 
 from core.contracts.deployments import load_deployment
 from core.errors import VpmError
+from core.paths import REPOSITORY
 from scripts._drill.audience import Audience
 from scripts._drill.catalogue import DRILLS, QUICK
-from scripts._drill.fleet import ROOT, DidNotHappen, FleetSize, fleet
+from scripts._drill.fleet import DidNotHappen, FleetSize, fleet
 from scripts._drill.genesis import genesis
 from scripts._drill.guard import NotLocal, require_local
 from scripts._drill.load import Load
@@ -36,7 +37,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="a few, about a minute")
     parser.add_argument("--list", action="store_true", help="names and what they break")
     parser.add_argument(
-        "--state", type=Path, default=ROOT / ".vpm" / "drill", help="where the service under drill lives"
+        "--state", type=Path, default=REPOSITORY / ".vpm" / "drill", help="where the service under drill lives"
     )
     parser.add_argument("--small", action="store_true", help="one process of each daemon, two indexers")
     parser.add_argument(

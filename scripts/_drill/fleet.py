@@ -34,6 +34,7 @@ from core.local.asking import Asking
 from core.local.ports import free_port
 from core.local.postgres import PostgresServer, prepare_postgres, start_postgres
 from core.local.process import RunningProcess, SpawnPlan, start_process, stop_together
+from core.paths import REPOSITORY
 from scripts._drill.guard import CHAIN_IDS, require_local
 from scripts._drill.proxy import Mood, MoodyProxy
 from scripts._stack import wallets
@@ -43,7 +44,6 @@ from scripts._status.scrape import samples
 
 T = TypeVar("T")
 
-ROOT = Path(__file__).resolve().parents[2]
 FINALITY_BLOCKS = 12
 RESTART_SECONDS = 1.0
 READY_SECONDS = 90.0
@@ -156,7 +156,7 @@ class Fleet:
         self.kept_down.discard(name)
         self.ready_file(name).unlink(missing_ok=True)
         command = (sys.executable, "-m", name.rpartition("-")[0], *self.arguments.get(name, ()))
-        plan = SpawnPlan(name, command, env=self.environment(name), cwd=str(ROOT))
+        plan = SpawnPlan(name, command, env=self.environment(name), cwd=str(REPOSITORY))
         self.running[name] = start_process(plan, self.folder / f"{name}.log")
 
     def kill(self, name: str) -> None:
@@ -350,7 +350,7 @@ class Fleet:
 def ran(module: str, *words: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """One of our commands, as an operator runs it."""
     command = [sys.executable, "-m", module, *words]
-    return subprocess.run(command, env=env, cwd=str(ROOT), capture_output=True, text=True, check=False)
+    return subprocess.run(command, env=env, cwd=str(REPOSITORY), capture_output=True, text=True, check=False)
 
 
 def children(pid: int) -> list[int]:

@@ -19,7 +19,7 @@ from core.chain.provider import ChainProvider
 from core.config import environment
 from core.errors import VpmError
 from core.feeds.cost import SAFE_SHARE
-from core.local.packages import REPOSITORY
+from core.paths import REPOSITORY
 from scripts._feed import record, table
 from scripts._feed.report import SAFES_FLOOR, CannotSay, CostQuestion, CostReport, lines, report
 from scripts._verify.chain import deployments_in

@@ -7,7 +7,7 @@ import math
 from core.feeds.cost import MOVES, SECONDS_PER_YEAR, PricedPool, least_window, pot_cap
 from core.feeds.uniswap import Pool, sqrt_price_at
 from core.feeds.uniswap.ticks import MAX_TICK
-from core.local.packages import REPOSITORY
+from core.paths import REPOSITORY
 from scripts._feed.report import SAFES_FLOOR
 
 PAGE = REPOSITORY / "docs" / "pool-feeds.md"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from core.local.packages import REPOSITORY
+from core.paths import REPOSITORY
 from scripts._prove import halmos, lemmas
 from scripts._prove.copies import Copy
 from scripts._prove.guards import GUARDS, Guard

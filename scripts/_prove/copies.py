@@ -7,7 +7,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from core.local.packages import REPOSITORY
+from core.paths import REPOSITORY
 from scripts._prove import halmos, lemmas
 from scripts._prove.guards import Guard
 from scripts._prove.provers import BUILD

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from eth_account import Account
 
+from core.paths import REPOSITORY
 from scripts._stack import wallets
 from scripts._stack.options import StackError
 from scripts._vpm import bootstrap
 
-ROOT = Path(__file__).resolve().parents[2]
 ACCOUNT = "vpm-local-deployer"
 PASSPHRASE = "public-key-of-a-local-stack"  # noqa: S105 (protects a key anybody can derive)
 _LONGEST_ANSWER = 2**24
@@ -53,12 +53,12 @@ class Ape:
 async def ape(folder: Path, env: Mapping[str, str] | None = None) -> AsyncIterator[Ape]:
     """`folder`: where ape keeps its data. It is imported at once, while others go on."""
     # ape treats a project inside the temporary folder differently; with one of our own it never is.
-    temporary = ROOT / ".vpm" / "env" / "tmp"
+    temporary = REPOSITORY / ".vpm" / "env" / "tmp"
     temporary.mkdir(parents=True, exist_ok=True)
-    settings = {"APE_DATA_FOLDER": str(folder), "TMPDIR": str(temporary), "PYTHONPATH": str(ROOT)}
+    settings = {"APE_DATA_FOLDER": str(folder), "TMPDIR": str(temporary), "PYTHONPATH": str(REPOSITORY)}
     host = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "scripts._stack.ape_host"),
-        cwd=ROOT,
+        cwd=REPOSITORY,
         env={**bootstrap.environment(), **settings, f"APE_ACCOUNTS_{ACCOUNT}_PASSPHRASE": PASSPHRASE, **(env or {})},
         stdin=PIPE,
         stdout=PIPE,
@@ -77,7 +77,7 @@ async def ape(folder: Path, env: Mapping[str, str] | None = None) -> AsyncIterat
 @contextlib.asynccontextmanager
 async def alone() -> AsyncIterator[None]:
     """Two ape processes would write the same build folder and package cache: one at a time in a checkout."""
-    with (ROOT / ".vpm" / "env" / "ape.lock").open("w") as handle:
+    with (REPOSITORY / ".vpm" / "env" / "ape.lock").open("w") as handle:
         while True:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

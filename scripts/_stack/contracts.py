@@ -12,28 +12,28 @@ import json
 from pathlib import Path
 from typing import Any
 
+from core.paths import REPOSITORY
 from scripts._stack.ape import alone, ape
 
-ROOT = Path(__file__).resolve().parents[2]
-MANIFEST = ROOT / ".build" / "__local__.json"
-STAMP = ROOT / ".vpm" / "env" / "contracts.stamp"
-RECORDED = ROOT / "scripts" / "_deploy" / "build.json.gz"
+MANIFEST = REPOSITORY / ".build" / "__local__.json"
+STAMP = REPOSITORY / ".vpm" / "env" / "contracts.stamp"
+RECORDED = REPOSITORY / "scripts" / "_deploy" / "build.json.gz"
 COMPILED_WITH = ("@openzeppelin/contracts", "solady", "solc")
 
 
 def sources_hash() -> str:
     """Of everything that the build depends on: our sources and settings, the libraries' and the compiler's packages."""
-    digest = hashlib.sha256((ROOT / "ape-config.yaml").read_bytes())
-    locked = json.loads((ROOT / "package-lock.json").read_text())["packages"]
+    digest = hashlib.sha256((REPOSITORY / "ape-config.yaml").read_bytes())
+    locked = json.loads((REPOSITORY / "package-lock.json").read_text())["packages"]
     for name in COMPILED_WITH:
         digest.update(locked[f"node_modules/{name}"]["integrity"].encode())
     for path in _sources():
-        digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
+        digest.update(str(path.relative_to(REPOSITORY)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 
 
 def _sources() -> list[Path]:
-    return sorted(path for path in (ROOT / "contracts").rglob("*.sol") if ".cache" not in path.parts)
+    return sorted(path for path in (REPOSITORY / "contracts").rglob("*.sol") if ".cache" not in path.parts)
 
 
 def compiled() -> bool:
@@ -54,7 +54,7 @@ def recorded_build() -> dict[str, Any] | None:
     record: dict[str, Any] = json.loads(gzip.decompress(RECORDED.read_bytes()))
     if record.pop("sourcesHash") != sources_hash():
         return None
-    texts = {str(path.relative_to(ROOT)): {"content": path.read_text(), "urls": []} for path in _sources()}
+    texts = {str(path.relative_to(REPOSITORY)): {"content": path.read_text(), "urls": []} for path in _sources()}
     return {**record, "manifest": "ethpm/3", "sources": texts}
 
 
@@ -83,6 +83,6 @@ async def compile_all() -> None:
             MANIFEST.parent.mkdir(exist_ok=True)
             MANIFEST.write_text(json.dumps(recorded))
         else:
-            async with ape(ROOT / ".vpm" / "env" / "ape") as started:
+            async with ape(REPOSITORY / ".vpm" / "env" / "ape") as started:
                 await started.run(["compile", "--force"])
         STAMP.write_text(sources)

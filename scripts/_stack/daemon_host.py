@@ -29,9 +29,9 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from core.paths import REPOSITORY
+
 PR_SET_PDEATHSIG, PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 1, 15, 36
 IMPORTS = {
     "indexer": "indexer.cli",
@@ -53,7 +53,7 @@ class DaemonHost:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         with theirs:
             ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-            self._process = subprocess.Popen([sys.executable, "-m", __name__], stdin=theirs.fileno(), cwd=ROOT)
+            self._process = subprocess.Popen([sys.executable, "-m", __name__], stdin=theirs.fileno(), cwd=REPOSITORY)
         self._door = ours
         self._one_at_a_time = threading.Lock()
 

@@ -13,6 +13,7 @@ from core.contracts.deployments import load_deployment
 from core.direct import answers
 from core.local.ports import free_port
 from core.outbox import CREDIT, KEEPER, LISTER, OPENER, PUBLISHER, RELAY
+from core.paths import REPOSITORY
 from scripts._stack import wallets
 from scripts._stack.chains import LocalChain
 from scripts._stack.options import Options
@@ -20,7 +21,6 @@ from scripts._stack.screen import step
 from scripts._stack.state import State
 from scripts._stack.supervisor import Child, Supervisor, together
 
-ROOT = Path(__file__).resolve().parents[2]
 CUP_WINDOW = ("2026-01-01T00:00:00Z", "2036-01-01T00:00:00Z")  # the local tournament is always open
 
 
@@ -60,7 +60,7 @@ async def start_daemons(
         demo = [sys.executable, "-m", "scripts._demo", base_url]
         if state.pools.exists():
             demo += ["--base-rpc", chains["base"].url, "--pools", str(state.pools)]
-        await supervisor.start(Child(name="demo", argv=demo, cwd=str(ROOT)))
+        await supervisor.start(Child(name="demo", argv=demo, cwd=str(REPOSITORY)))
     return _ready(options, state, database_url, chains, metrics)
 
 
@@ -73,7 +73,7 @@ def _child(daemon: StackDaemon, env: Mapping[str, str], port: int) -> Child:
         name=daemon.package,
         argv=[sys.executable, "-m", daemon.package],
         env=_only_its_keys(daemon.package, env),
-        cwd=str(ROOT),
+        cwd=str(REPOSITORY),
         stop_seconds=15.0,
         ready_seconds=120.0,  # all start at once, maybe on a busy machine
         ready=ready,

@@ -14,6 +14,7 @@ from core.contracts.abi import abi
 from core.contracts.deployments import Deployment, load_deployment, write_deployment
 from core.contracts.feeds import AgentFeed
 from core.local.anvil import ask
+from core.paths import REPOSITORY
 from keeper.sources.simulated import first_value
 from scripts._deploy.handover import OWNER_KEYS_VARIABLE
 from scripts._stack import agent_pools, chain_setup, wallets
@@ -24,8 +25,6 @@ from scripts._stack.chains import LocalChain, save_chain
 from scripts._stack.screen import step
 from scripts._stack.state import State
 from scripts._stack.supervisor import together
-
-ROOT = Path(__file__).resolve().parents[2]
 
 OBSERVED = "BNKR/daily_volume"
 """What the publisher observes on a local Base: no pool tells it. The simulated source moves it."""
@@ -87,7 +86,7 @@ def _was_allowed(chain: LocalChain, record: Deployment, source: AgentFeed) -> bo
 
 
 def facts(name: str) -> Deployment:
-    return load_deployment(ROOT / "deployments" / f"{name}.json")
+    return load_deployment(REPOSITORY / "deployments" / f"{name}.json")
 
 
 def _prepare_chain(chain: LocalChain, state: State) -> None:

@@ -7,8 +7,9 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-DEFAULT_STATE = ROOT / ".vpm" / "state"
+from core.paths import REPOSITORY
+
+DEFAULT_STATE = REPOSITORY / ".vpm" / "state"
 
 
 class StackError(Exception):

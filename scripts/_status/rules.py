@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 import yaml
 
-ROOT = Path(__file__).resolve().parents[2]
-ALERTS = ROOT / "deployments" / "prometheus" / "alerts.yml"
+from core.paths import REPOSITORY
+
+ALERTS = REPOSITORY / "deployments" / "prometheus" / "alerts.yml"
 
 _OURS = re.compile(r"\bvpm_[a-z0-9_]+")
 

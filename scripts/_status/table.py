@@ -11,12 +11,11 @@ import json
 import subprocess
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
+from core.paths import REPOSITORY
 from scripts._status.rules import ALERTS, alerts, metrics_in
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "metrics.md"
+PAGE = REPOSITORY / "docs" / "metrics.md"
 COMMAND = "python -m scripts._status.table"
 DAEMONS = ("api", "indexer", "keeper", "relayer")
 
@@ -60,7 +59,7 @@ def declared() -> dict[str, Metric]:
     metrics: dict[str, Metric] = {}
     for daemon in DAEMONS:
         listed = subprocess.run(
-            [sys.executable, "-c", _LIST, daemon], capture_output=True, text=True, check=True, cwd=ROOT
+            [sys.executable, "-c", _LIST, daemon], capture_output=True, text=True, check=True, cwd=REPOSITORY
         ).stdout
         for name, kind, labels, meaning in json.loads(listed.splitlines()[-1]):
             earlier = metrics.get(name)
@@ -101,7 +100,7 @@ Each daemon serves `/metrics` on a port of its own (`VPM_API_METRICS_PORT` 8401,
 the usual `process_*` and `python_*` ones. Labels: `chain` is `base` or `stock`; `lane` is the address of a relayer's
 key; `endpoint` is a node's host, never its whole URL, and `chain` beside it the chain's number (8453).
 
-The alarms are rules in `{ALERTS.relative_to(ROOT)}`, each with its section of `docs/operate.md`. Scrape with
+The alarms are rules in `{ALERTS.relative_to(REPOSITORY)}`, each with its section of `docs/operate.md`. Scrape with
 `honor_labels: true`: the keeper's own label `job` is the name of a job.
 
 This page is written by `{COMMAND}` from what the code declares; a test fails while the two differ.

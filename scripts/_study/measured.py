@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from core.local.packages import REPOSITORY
+from core.paths import REPOSITORY
 from scripts._study import attacks, collusion, returns, venue
 
 DATA: Final = REPOSITORY / "docs" / "fairness.json"

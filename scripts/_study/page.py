@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from core.local.packages import REPOSITORY
+from core.paths import REPOSITORY
 from scripts._study.measured import Figures
 
 PAGE: Final = REPOSITORY / "docs" / "fairness.md"

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from core.local.packages import REPOSITORY
+from core.paths import REPOSITORY
 from scripts._study.measured import DATA, Figures, digest
 from scripts._vpm import side
 

@@ -15,12 +15,12 @@ from core.chain import RpcError
 from core.chain.provider import ChainProvider
 from core.config import environment
 from core.errors import VpmError
+from core.paths import REPOSITORY
 from scripts._verify import attestation, proof, relay, stock, trade
 from scripts._verify.chain import PinnedChain
 from scripts._verify.claims import Findings, NotCheckable
 from scripts._verify.subject import Subject, SubjectKind, subject_of
 
-ROOT = Path(__file__).resolve().parents[2]
 CANNOT_ASK = 2
 
 
@@ -29,7 +29,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("subject", help="a JSON file, a URL, a path of the service, or an id")
     parser.add_argument("--rpc", help="a node of the chain it is about; else the first of the service's own settings")
     given = environment(os.environ).values
-    folder = Path(given.get("VPM_DEPLOYMENTS_DIR") or ROOT / "deployments")
+    folder = Path(given.get("VPM_DEPLOYMENTS_DIR") or REPOSITORY / "deployments")
     parser.add_argument("--deployments", type=Path, default=folder, help="folder of deployment files")
     service = given.get("VPM_PUBLIC_URL")
     parser.add_argument("--service", default=service, help="where a path such as /api/proof is fetched")

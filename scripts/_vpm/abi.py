@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
+from core.paths import REPOSITORY
 from scripts._stack.contracts import compiled_contract
 
-ROOT = Path(__file__).resolve().parents[2]
-ABI = ROOT / "core" / "contracts" / "abi"
-SAFE = ROOT / "node_modules" / "@safe-global" / "safe-contracts" / "build" / "artifacts" / "contracts" / "Safe.sol"
+ABI = REPOSITORY / "core" / "contracts" / "abi"
+SAFE = (
+    REPOSITORY / "node_modules" / "@safe-global" / "safe-contracts" / "build" / "artifacts" / "contracts" / "Safe.sol"
+)
 
 # Libraries that are linked at compile time revert with errors of their own through the contracts that use them.
 CONTRACTS = (

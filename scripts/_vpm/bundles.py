@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 from typing import Final
 
-ROOT = Path(__file__).resolve().parents[2]
-STATIC = ROOT / "api" / "web" / "static"
-ESBUILD = ROOT / "node_modules" / "esbuild" / "bin" / "esbuild"
+from core.paths import REPOSITORY
+
+STATIC = REPOSITORY / "api" / "web" / "static"
+ESBUILD = REPOSITORY / "node_modules" / "esbuild" / "bin" / "esbuild"
 SOURCES: Final = {
-    "betting.js": ROOT / "api" / "web" / "bundles" / "betting.ts",
-    "charts.js": ROOT / "api" / "web" / "bundles" / "charts.ts",
-    "charts.css": ROOT / "node_modules" / "uplot" / "dist" / "uPlot.min.css",
+    "betting.js": REPOSITORY / "api" / "web" / "bundles" / "betting.ts",
+    "charts.js": REPOSITORY / "api" / "web" / "bundles" / "charts.ts",
+    "charts.css": REPOSITORY / "node_modules" / "uplot" / "dist" / "uPlot.min.css",
 }
 
 
@@ -24,7 +24,7 @@ def made(name: str) -> bytes:
     """The bundle of the sources as they are, with the licenses of what is in it at its end."""
     shape = ("--bundle", "--format=esm", "--minify", "--target=es2022", "--legal-comments=eof")
     return subprocess.run(
-        [str(ESBUILD), str(SOURCES[name]), *shape], cwd=ROOT, check=True, stdout=subprocess.PIPE
+        [str(ESBUILD), str(SOURCES[name]), *shape], cwd=REPOSITORY, check=True, stdout=subprocess.PIPE
     ).stdout
 
 

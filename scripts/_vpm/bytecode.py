@@ -10,16 +10,17 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from eth_utils.crypto import keccak
 
+from core.paths import REPOSITORY
 from scripts._stack.contracts import MANIFEST, record_build
 from scripts._stack.genesis import creation_code
 
-ROOT = Path(__file__).resolve().parents[2]
-RECORD = ROOT / "scripts" / "_deploy" / "bytecode.json"  # not in contracts/: ape takes every JSON there for a contract
+RECORD = (
+    REPOSITORY / "scripts" / "_deploy" / "bytecode.json"
+)  # not in contracts/: ape takes every JSON there for a contract
 SETTINGS = ("evmVersion", "optimizer", "viaIR")
 
 # Those that are deployed to live networks. Libraries are compiled into them.

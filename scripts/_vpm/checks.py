@@ -32,9 +32,9 @@ from tempfile import TemporaryFile
 from xml.etree import ElementTree
 
 from core.local.packages import foundry_binary
+from core.paths import REPOSITORY
 from scripts._vpm.forge import GIVING_WAY, PROFILE, compiling, forge
 
-ROOT = Path(__file__).resolve().parents[2]
 # Replays of files that a Python test generates first; those tests run forge themselves.
 GENERATED_FIRST = "tests/contracts/forge/{history/Histories.t.sol,agent/Vectors.t.sol,feeds/Cases.t.sol}"
 
@@ -44,7 +44,7 @@ QUICK = ("lint", "types", "imports", "unit")  # what needs no chain, database or
 CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 FEW = 3  # more failures of a stage than this are not a matter of luck
 CORES = os.cpu_count() or 1
-REPORTS = ROOT / ".vpm" / "build" / "pytest"
+REPORTS = REPOSITORY / ".vpm" / "build" / "pytest"
 
 unsteady: list[str] = []  # tests of this run that failed beside others and passed alone
 _elsewhere = threading.local()  # where programs of this thread write, if not to the screen
@@ -198,7 +198,7 @@ def _call(*argv: str | Path, env: dict[str, str] | None = None) -> int:
     output = getattr(_elsewhere, "output", None)
     return subprocess.run(
         [*(_elsewhere.before if output else ()), *map(str, argv)],
-        cwd=ROOT,
+        cwd=REPOSITORY,
         check=False,
         env={**os.environ, **(env or {})},
         stdout=output,
@@ -217,13 +217,13 @@ def _lint() -> int:
 
 def _types() -> int:
     """Ours, and each client library by its own settings."""
-    python, typescript = (ROOT / "api" / "clients" / name for name in ("python", "typescript"))
+    python, typescript = (REPOSITORY / "api" / "clients" / name for name in ("python", "typescript"))
     # What mypy remembers holds for the settings it had: in one memory each run would undo the other's.
-    of_its_own, src = ("--cache-dir", ROOT / ".mypy_cache" / "client"), {"MYPYPATH": str(python / "src")}
+    of_its_own, src = ("--cache-dir", REPOSITORY / ".mypy_cache" / "client"), {"MYPYPATH": str(python / "src")}
     return _both(
         lambda: _call("mypy"),
         lambda: _call("mypy", *of_its_own, "--config-file", python / "pyproject.toml", env=src),
-        lambda: _call(ROOT / "node_modules" / ".bin" / "tsc", "--noEmit", "-p", typescript),
+        lambda: _call(REPOSITORY / "node_modules" / ".bin" / "tsc", "--noEmit", "-p", typescript),
     )
 
 
@@ -245,7 +245,7 @@ def _forge() -> int:
 
 
 def _gas() -> int:
-    return _call(ROOT / "vpm", "bench", "gas")
+    return _call(REPOSITORY / "vpm", "bench", "gas")
 
 
 def run_tests(stages: Sequence[Stage], extra: Sequence[str]) -> list[StageResult]:
@@ -267,7 +267,7 @@ def first_look(stages: Sequence[Stage], extra: Sequence[str]) -> Look:
     if not getattr(_elsewhere, "output", None):
         print(f"\n=== {', '.join(stage.name for stage in look.stages)}", flush=True)
     count = workers(look.stages)
-    if count > CORES and not (ROOT / "tests" / "__pycache__").exists():
+    if count > CORES and not (REPOSITORY / "tests" / "__pycache__").exists():
         compile_tests(folders)
     spread = ("-n", str(count), "--dist", "loadfile", "--no-loadscope-reorder", "--durations", "12")
     kept = ("-o", f"cache_dir={memory}", f"--junitxml={report}", "-o", "junit_logging=no")
@@ -282,7 +282,7 @@ def compile_tests(folders: Sequence[str]) -> None:
     """In a new checkout: has Python compile, once, what every worker imports first. Side by side each would do it for
     itself. What cannot be imported, the run itself tells of."""
     collect = (sys.executable, "-m", "pytest", "--collect-only", "-q", *folders)
-    subprocess.run(collect, cwd=ROOT, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.run(collect, cwd=REPOSITORY, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def second_look(look: Look, extra: Sequence[str]) -> list[StageResult]:

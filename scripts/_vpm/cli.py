@@ -11,12 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core.paths import REPOSITORY
 from scripts._vpm import manual
 
 if TYPE_CHECKING:
     from scripts._stack.found import Stack
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def up(argv: list[str]) -> int:
@@ -49,7 +48,7 @@ def deploy(argv: list[str]) -> int:
     if not argv or argv[0] not in which:
         print("vpm deploy: say which: 'stock' or 'base'.", file=sys.stderr)
         return 2
-    return subprocess.run(["ape", "run", which[argv[0]], *argv[1:]], cwd=ROOT, check=False).returncode
+    return subprocess.run(["ape", "run", which[argv[0]], *argv[1:]], cwd=REPOSITORY, check=False).returncode
 
 
 def bench(argv: list[str]) -> int:
@@ -164,7 +163,7 @@ def main() -> int:
     if answered is not None:
         return answered
     name, *argv = sys.argv[1:]
-    if name in OF_A_CHECKOUT and not (ROOT / "pyproject.toml").exists():
+    if name in OF_A_CHECKOUT and not (REPOSITORY / "pyproject.toml").exists():
         print(
             f"vpm: '{name}' needs a checkout of the project; this is the image, which runs the service.",
             file=sys.stderr,

@@ -7,13 +7,12 @@ import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO
 
 from core.local.packages import foundry_binary
+from core.paths import REPOSITORY
 
-ROOT = Path(__file__).resolve().parents[2]
-BUILDS = ROOT / ".vpm" / "build"  # the only place where Solidity tests may read
+BUILDS = REPOSITORY / ".vpm" / "build"  # the only place where Solidity tests may read
 LOCK = BUILDS / "forge-quick.lock"
 GIVING_WAY = ("nice", "-n", "5")
 """For programs beside tests, which have real clocks to keep: they take what the tests leave."""
@@ -27,7 +26,7 @@ def forge(
     beside = output not in (None, subprocess.PIPE)
     return subprocess.run(
         [*(GIVING_WAY if beside else ()), str(foundry_binary("forge")), *arguments],
-        cwd=ROOT,
+        cwd=REPOSITORY,
         env={**os.environ, **PROFILE, **environment},
         stdout=output,
         stderr=subprocess.STDOUT if output else None,

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from core.paths import REPOSITORY
 from scripts._vpm.pins import pins
 
-ROOT = Path(__file__).resolve().parents[2]
-PYTHON_LOCK = ROOT / "requirements.lock"
-IMAGE_LOCK = ROOT / "deployments" / "docker" / "requirements.txt"
-NPM_LOCK = ROOT / "package-lock.json"
+PYTHON_LOCK = REPOSITORY / "requirements.lock"
+IMAGE_LOCK = REPOSITORY / "deployments" / "docker" / "requirements.txt"
+NPM_LOCK = REPOSITORY / "package-lock.json"
 _NAMESPACE = uuid.UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")  # RFC 9562's for URLs
 _ALGORITHMS = {"sha256": "SHA-256", "sha512": "SHA-512", "sha1": "SHA-1", "sha384": "SHA-384"}
 
@@ -31,7 +31,7 @@ Component = dict[str, Any]
 
 def document(*, image_only: bool = False) -> dict[str, Any]:
     """The whole bill. image_only: what the container image holds, without development's tools and npm packages."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     locks = [IMAGE_LOCK] if image_only else [PYTHON_LOCK, NPM_LOCK]
     digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in locks)).hexdigest()
     components = python_components(locks[0]) + ([] if image_only else npm_components(NPM_LOCK))

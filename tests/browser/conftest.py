@@ -5,13 +5,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
+from core.paths import REPOSITORY
 from scripts._stack.wallets import Wallet
 from tests.browser.site import Site, running_site
 from tests.browser.wallet import PageWallet
@@ -122,5 +122,5 @@ def visitor(chromium: Browser, site: Site) -> Iterator[Visitor]:
 @pytest.fixture(scope="session")
 def axe() -> str:
     """The axe-core engine, to run inside a page."""
-    path = Path(__file__).resolve().parents[2] / "node_modules" / "axe-core" / "axe.min.js"
+    path = REPOSITORY / "node_modules" / "axe-core" / "axe.min.js"
     return path.read_text()

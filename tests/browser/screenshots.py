@@ -3,10 +3,9 @@ tests use. Collected only when named."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
+from core.paths import REPOSITORY
 from scripts._stack import wallets
 from tests.browser.conftest import Scheme, Size, Visitor
 from tests.browser.kept import LOOKS, keep, take
@@ -14,7 +13,7 @@ from tests.browser.site import Site
 from tests.browser.test_every_page import path_of
 
 ROUND_MS = 120_000  # within which the first round is over
-FOLDER = Path(__file__).resolve().parents[2] / "docs" / "pages"
+FOLDER = REPOSITORY / "docs" / "pages"
 
 SHOTS: tuple[tuple[str, Size, Scheme], ...] = (
     ("home", "desktop", "light"),

@@ -23,6 +23,7 @@ from core.db.engine import conninfo
 from core.direct import DIRECT
 from core.local.ports import free_port
 from core.local.process import RunningProcess, SpawnPlan, start_process, stop_together
+from core.paths import REPOSITORY
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet
 from tests.support.agent_chain import AgentChain
@@ -32,7 +33,6 @@ from tests.support.keeper_rig import relayer_keys
 from tests.support.service import followed
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
 
-ROOT = Path(__file__).resolve().parents[2]
 READY_SECONDS = 120.0
 HOSTILE = '<img src=x onerror="document.title=1"> & </script><script>document.title=1</script>'
 
@@ -130,7 +130,7 @@ def running_site(
                 own = {"VPM_READY_FILE": str(ready), f"VPM_{name.upper()}_METRICS_PORT": "0"}
                 given = {**env, **only.get(name, {}), **own}
                 given = {variable: value for variable, value in given.items() if value}
-                plan = SpawnPlan(name, (sys.executable, "-m", name), env=given, cwd=str(ROOT))
+                plan = SpawnPlan(name, (sys.executable, "-m", name), env=given, cwd=str(REPOSITORY))
                 site.running[name] = start_process(plan, folder / f"{name}.log")
             _wait_ready(site)
             if "keeper" not in names:

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from core.contracts.deployments import load_deployment
+from core.paths import REPOSITORY
 from scripts._deploy.flow import require_recorded
 from scripts._deploy.session import ScriptRefused
 from scripts._stack import contracts
@@ -50,7 +51,7 @@ def test_the_recorded_build_is_what_the_sources_compile_to() -> None:
         "sources": _with_imports(list(recorded["sources"]), compiler["settings"]["remappings"]),
         "settings": {**compiler["settings"], "outputSelection": {"*": {"*": parts}}},
     }
-    solc = ["node", bytecode.ROOT / "scripts" / "solc.js", "--standard-json"]
+    solc = ["node", REPOSITORY / "scripts" / "solc.js", "--standard-json"]
     answer = json.loads(
         subprocess.run(solc, input=json.dumps(asked), capture_output=True, text=True, check=True).stdout
     )
@@ -72,9 +73,9 @@ def test_the_recorded_build_is_what_the_sources_compile_to() -> None:
 
 def _settings() -> dict[str, object]:
     """What ape-config.yaml says, in the compiler's words."""
-    config = yaml.safe_load((bytecode.ROOT / "ape-config.yaml").read_text())
+    config = yaml.safe_load((REPOSITORY / "ape-config.yaml").read_text())
     asked = config["solidity"]
-    locked = json.loads((bytecode.ROOT / "package-lock.json").read_text())["packages"]
+    locked = json.loads((REPOSITORY / "package-lock.json").read_text())["packages"]
     folders = {
         each["name"]: f"contracts/.cache/{each['name']}/{locked['node_modules/' + each['npm']]['version']}"
         for each in config["dependencies"]
@@ -99,7 +100,7 @@ def _with_imports(waiting: list[str], remappings: list[str]) -> dict[str, dict[s
         file = path
         for package, folder in packages.items():
             file = file.replace(folder, f"node_modules/{package}")
-        text = (bytecode.ROOT / file).read_text()
+        text = (REPOSITORY / file).read_text()
         sources[path] = {"content": text}
         for what in IMPORT.findall(text):
             package = next((name for name in packages if what.startswith(f"{name}/")), None)

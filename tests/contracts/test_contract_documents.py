@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from core.local.packages import REPOSITORY
+from core.paths import REPOSITORY
 
 SOLIDITY = REPOSITORY / "tests" / "contracts" / "forge"
 NAMED = re.compile(r"`((?:test|invariant)\w+)`")

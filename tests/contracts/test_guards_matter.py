@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from core.local.packages import REPOSITORY, foundry_binary
+from core.local.packages import foundry_binary
+from core.paths import REPOSITORY
 from tests.contracts.guards import GUARDS, Guard
 
 FORGE_TESTS = REPOSITORY / "tests" / "contracts" / "forge"

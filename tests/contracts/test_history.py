@@ -18,7 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from scripts._vpm.forge import BUILDS, ROOT
+from core.paths import REPOSITORY
+from scripts._vpm.forge import BUILDS
 from tests.contracts.forge_runs import forge_test
 from tests.contracts.model.encoding import PER_FILE, encoded, history, words, write
 from tests.contracts.model.histories import (
@@ -48,7 +49,9 @@ def folder() -> Iterator[Path]:
 
 def replay(folder: Path) -> subprocess.CompletedProcess[str]:
     """The histories in the folder, played by forge."""
-    return forge_test("tests/contracts/forge/history/Histories.t.sol", VPM_HISTORIES=f"{folder.relative_to(ROOT)}/")
+    return forge_test(
+        "tests/contracts/forge/history/Histories.t.sol", VPM_HISTORIES=f"{folder.relative_to(REPOSITORY)}/"
+    )
 
 
 @pytest.mark.timeout(1200)

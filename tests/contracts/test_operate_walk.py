@@ -10,6 +10,7 @@ import pytest
 
 from core.local.ports import free_port
 from core.local.process import SpawnPlan, start_process
+from core.paths import REPOSITORY
 from scripts._deploy.handover import OWNER_KEYS_VARIABLE
 from scripts._stack import ape, wallets
 from scripts._stack.chains import CHAINS, LocalChain
@@ -18,8 +19,7 @@ from scripts._stack.state import State
 from scripts._vpm import bootstrap
 from tests.conftest import StartAnvil, TestPostgres
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "operate.md"
+PAGE = REPOSITORY / "docs" / "operate.md"
 MAX_SECONDS = 840
 
 
@@ -29,7 +29,7 @@ _PRELUDE = f"""\
 set -euo pipefail
 export VPM_PARENT_PID=$$
 APE="$(command -v ape)"
-ape() {{ flock "{ROOT}/.vpm/env/ape.lock" "$APE" "$@"; }}
+ape() {{ flock "{REPOSITORY}/.vpm/env/ape.lock" "$APE" "$@"; }}
 """
 
 
@@ -65,7 +65,7 @@ def test_a_newcomer_reaches_a_running_deployment_with_the_document_alone(
     env = {
         **os.environ,
         **bootstrap.environment(),
-        "TMPDIR": str(ROOT / ".vpm" / "env" / "tmp"),  # see scripts/_stack/ape.py
+        "TMPDIR": str(REPOSITORY / ".vpm" / "env" / "tmp"),  # see scripts/_stack/ape.py
         "APE_ACCOUNTS_deployer_PASSPHRASE": ape.PASSPHRASE,
         "APE_ACCOUNTS_opener_PASSPHRASE": ape.PASSPHRASE,
         # On a live network the owners sign in their own wallets.
@@ -111,7 +111,7 @@ def test_a_newcomer_reaches_a_running_deployment_with_the_document_alone(
 
 def _followed(script: str, env: dict[str, str], log: Path) -> tuple[str, int]:
     """What the session printed, and its exit code."""
-    plan = SpawnPlan("bash", ("bash", "-c", script), env=env, cwd=str(ROOT))
+    plan = SpawnPlan("bash", ("bash", "-c", script), env=env, cwd=str(REPOSITORY))
     session = start_process(plan, log)
     try:
         code = session.guard.wait(MAX_SECONDS)

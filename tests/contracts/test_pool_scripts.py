@@ -14,9 +14,10 @@ from core.contracts.feeds import PoolFeed
 from core.errors import DeploymentError
 from core.local.anvil import ask
 from core.money import USD
+from core.paths import REPOSITORY
 from scripts._deploy import pools
 from scripts._deploy.session import ScriptRefused
-from scripts._stack import agent_pools, ape, contracts
+from scripts._stack import agent_pools, ape
 from scripts._stack.agent_pools import AgentPools
 from tests.contracts.test_scripts import _ape, ape_folder, facts, live_looking
 from tests.support.genesis import Genesis, RunningChain, chain
@@ -196,7 +197,7 @@ def test_a_key_that_a_publisher_has_is_refused(local_genesis: Genesis, tmp_path:
 
 
 def test_the_example_reads_once_its_lines_are_uncommented(tmp_path: Path) -> None:
-    text = (contracts.ROOT / "deployments" / "pools.example.toml").read_text()
+    text = (REPOSITORY / "deployments" / "pools.example.toml").read_text()
     lines = [line[2:] for line in text.splitlines() if line.startswith("# ") and (" = " in line or line[2] == "[")]
     path = tmp_path / "pools.toml"
     path.write_text("\n".join(lines).replace('"0x..."', f'"{agent_pools.WETH}"'))

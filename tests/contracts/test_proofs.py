@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from core.local.packages import REPOSITORY
+from core.paths import REPOSITORY
 from scripts._prove import __main__ as command
 from scripts._prove import rounding
 from scripts._prove.copies import Copy

@@ -20,6 +20,7 @@ from eth_utils.crypto import keccak
 
 from core.direct import DIRECT
 from core.local.anvil import ask
+from core.paths import REPOSITORY
 from scripts._deploy.handover import OWNER_KEYS_VARIABLE
 from scripts._stack import ape, wallets
 from scripts._stack.chain_setup import LocalNode, call_data, send_all
@@ -27,7 +28,6 @@ from scripts._vpm import bootstrap
 from tests.support import nursery
 from tests.support.genesis import Genesis, RunningChain
 
-ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.timeout(300)
 
 
@@ -53,7 +53,7 @@ def _ape(ape_folder: Path, *arguments: str, owners: int = 0) -> subprocess.Compl
     env = {
         **bootstrap.environment(),
         "APE_DATA_FOLDER": str(ape_folder),
-        "TMPDIR": str(ROOT / ".vpm" / "env" / "tmp"),  # see scripts/_stack/ape.py
+        "TMPDIR": str(REPOSITORY / ".vpm" / "env" / "tmp"),  # see scripts/_stack/ape.py
         f"APE_ACCOUNTS_{ape.ACCOUNT}_PASSPHRASE": ape.PASSPHRASE,
         "APE_ACCOUNTS_opener_PASSPHRASE": ape.PASSPHRASE,
         "APE_ACCOUNTS_guardian_PASSPHRASE": ape.PASSPHRASE,
@@ -156,7 +156,7 @@ def test_a_live_network_sees_a_dry_run(stock_chain: RunningChain, tmp_path: Path
         ask(stock_chain.url, "eth_getTransactionCount", wallets.DEPLOYER.address, "latest"),
     )
     with live_looking(stock_chain.url) as url:
-        options = ["--network", url, "--account", ape.ACCOUNT, "--facts", str(ROOT / "deployments/stock.json")]
+        options = ["--network", url, "--account", ape.ACCOUNT, "--facts", str(REPOSITORY / "deployments/stock.json")]
         owners = [part for each in wallets.SAFE_OWNERS for part in ("--safe-owner", each.address)]
         done = _ape(ape_folder, "deploy_stock", *options, *owners, "--out", str(out))
     assert done.returncode == 0, done.stdout + done.stderr
@@ -178,7 +178,7 @@ def test_deploying_over_a_deployment_is_refused(stock_chain: RunningChain, facts
         "--account",
         ape.ACCOUNT,
         "--facts",
-        str(ROOT / "deployments/stock.json"),
+        str(REPOSITORY / "deployments/stock.json"),
     ]
     done = _ape(
         ape_folder, "deploy_stock", *fresh, "--out", str(facts / "stock.json"), "--safe", wallets.DEPLOYER.address
@@ -195,7 +195,7 @@ def test_deploying_on_another_chain_is_refused(base_chain: RunningChain, tmp_pat
         "--account",
         ape.ACCOUNT,
         "--facts",
-        str(ROOT / "deployments/stock.json"),
+        str(REPOSITORY / "deployments/stock.json"),
     ]
     out = tmp_path / "stock.json"
     done = _ape(ape_folder, "deploy_stock", *options, "--out", str(out), "--safe", wallets.DEPLOYER.address)

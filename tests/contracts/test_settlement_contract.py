@@ -19,7 +19,8 @@ from eth_abi.abi import encode
 
 from core.agent.book import MAX_OUTCOMES, MAX_STAKE, MIN_OUTCOMES, MIN_STAKE, Book
 from core.agent.fixed import WAD, ln_wad
-from scripts._vpm.forge import BUILDS, ROOT
+from core.paths import REPOSITORY
+from scripts._vpm.forge import BUILDS
 from tests.contracts.forge_runs import forge_test
 
 TRADES = int(os.environ.get("VPM_TEST_TRADES", "20000"))
@@ -29,7 +30,7 @@ TRADES_PER_FILE = 1000
 
 def replay(test: str, folder: Path) -> str:
     """What a test of Vectors.t.sol says of the files in the folder."""
-    where = f"{folder.relative_to(ROOT)}/"
+    where = f"{folder.relative_to(REPOSITORY)}/"
     run = forge_test("tests/contracts/forge/agent/Vectors.t.sol", "--match-test", test, VPM_SETTLEMENT_VECTORS=where)
     assert run.returncode == 0, run.stdout[-4000:]
     return run.stdout

@@ -29,13 +29,13 @@ import pytest
 
 from core.cup import wheel
 from core.local.ports import free_port
+from core.paths import REPOSITORY
 from tests.cup_rig import BASE, Signer, iso
 from tests.support import questions
 from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.genesis import Genesis, chain
 from tests.support.played_chain import Reverted
-from tests.support.service import ROOT
 
 LONG = os.environ.get("VPM_TEST_LONG") == "1"
 SECONDS = float(os.environ.get("VPM_TEST_SECONDS", "120" if LONG else "20"))
@@ -324,6 +324,6 @@ async def the_export_verifies(crowd: Crowd, file: Path) -> None:
             await asyncio.sleep(0.2)
     await asyncio.to_thread(file.write_bytes, raw)
     command = [sys.executable, "-m", "core.cup.verify", str(file)]
-    done = await asyncio.to_thread(subprocess.run, command, cwd=ROOT, capture_output=True, text=True)
+    done = await asyncio.to_thread(subprocess.run, command, cwd=REPOSITORY, capture_output=True, text=True)
     print(done.stdout, done.stderr)
     assert done.returncode == 0, done.stderr

@@ -18,11 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.local.packages import foundry_binary
+from core.paths import REPOSITORY
 from tests.guards.catalogue import GUARDS
-from tests.guards.guard import FORGE_TESTS, ROOT, Guard
+from tests.guards.guard import FORGE_TESTS, Guard
 from tests.guards.table import PAGE, page
 
-BUILD = ROOT / ".vpm" / "build" / "guards"
+BUILD = REPOSITORY / ".vpm" / "build" / "guards"
 RESULTS = BUILD / "results.json"
 MAX_SECONDS = 900
 NO_TESTS = 5
@@ -47,19 +48,19 @@ class Copy:
     def make(self) -> None:
         names = subprocess.run(
             ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-            cwd=ROOT,
+            cwd=REPOSITORY,
             capture_output=True,
             check=True,
             text=True,
         ).stdout.split("\0")
-        present = {name for name in names if name and (ROOT / name).is_file()}
+        present = {name for name in names if name and (REPOSITORY / name).is_file()}
         for path in self.folder.rglob("*"):
             inside = str(path.relative_to(self.folder))
             kept = inside.split(os.sep, maxsplit=1)[0] in (".vpm", "node_modules", ".build")
             if path.is_file() and not path.is_symlink() and not kept and inside not in present:
                 path.unlink()
         for name in present:
-            source, target = ROOT / name, self.folder / name
+            source, target = REPOSITORY / name, self.folder / name
             if target.exists() and target.read_bytes() == source.read_bytes():
                 continue  # keeps its time, and with it what was compiled from it
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -68,7 +69,7 @@ class Copy:
         for name in ("node_modules", ".vpm/env"):
             link = self.folder / name
             if not link.is_symlink():
-                link.symlink_to(ROOT / name)
+                link.symlink_to(REPOSITORY / name)
 
     def without(self, guard: Guard) -> Verdict:
         """Runs the guard's tests in the copy without it, and puts it back."""
@@ -136,7 +137,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--part", metavar="K/N", default="1/1", help="the K-th of N equal parts")
     parser.add_argument("--again", action="store_true", help="also those with a result that still stands")
     parser.add_argument("--list", action="store_true", help="list them, with the results there are")
-    parser.add_argument("--table", action="store_true", help=f"write {PAGE.relative_to(ROOT)} and stop")
+    parser.add_argument("--table", action="store_true", help=f"write {PAGE.relative_to(REPOSITORY)} and stop")
     options = parser.parse_args(argv)
     if options.table:
         PAGE.write_text(page(GUARDS))

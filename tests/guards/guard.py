@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from core.paths import REPOSITORY
+
 FORGE_TESTS = "tests/contracts/forge"
 
 
@@ -37,21 +37,21 @@ class Guard:
     def fingerprint(self) -> str:
         """Changes with the guard, its source and its tests: until then a result stands."""
         content = [self.stops, self.source, self.code, self.without, *self.tests]
-        content += [(ROOT / each).read_text() for each in (self.source, *self.test_files)]
+        content += [(REPOSITORY / each).read_text() for each in (self.source, *self.test_files)]
         return hashlib.sha256("\0".join(content).encode()).hexdigest()
 
     def problem(self) -> str | None:
         """Why the guard cannot be taken out, or its tests not be run; None when both are as the list says."""
-        text = (ROOT / self.source).read_text() if (ROOT / self.source).exists() else ""
+        text = (REPOSITORY / self.source).read_text() if (REPOSITORY / self.source).exists() else ""
         if text.count(self.code) != 1:
             return f"{self.source} holds its code {text.count(self.code)} times"
         if self.code == self.without:
             return "taking it out changes nothing"
         for test in self.tests:
             file, _, name = test.partition("::")
-            path = ROOT / (f"{FORGE_TESTS}/{file}" if self.is_solidity else file)
+            path = REPOSITORY / (f"{FORGE_TESTS}/{file}" if self.is_solidity else file)
             if not path.exists():
-                return f"there is no {path.relative_to(ROOT)}"
+                return f"there is no {path.relative_to(REPOSITORY)}"
             keyword = "function" if self.is_solidity else "def"
             if name and f"{keyword} {name.partition('[')[0]}(" not in path.read_text():
                 return f"{file} has no {name}"

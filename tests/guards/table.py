@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from tests.guards.guard import ROOT, Guard
+from core.paths import REPOSITORY
+from tests.guards.guard import Guard
 
-PAGE = ROOT / "docs" / "guards.md"
+PAGE = REPOSITORY / "docs" / "guards.md"
 
 _HEAD = """\
 # Guards

@@ -23,8 +23,9 @@ import pytest
 import yaml
 
 from core.local.ports import free_port
+from core.paths import REPOSITORY
 
-FILES = Path(__file__).resolve().parents[2] / "deployments" / "prometheus"
+FILES = REPOSITORY / "deployments" / "prometheus"
 PROGRAMS = ("prometheus", "prometheus-alertmanager")
 MISSING = [name for name in PROGRAMS if shutil.which(name) is None]
 pytestmark = pytest.mark.skipif(

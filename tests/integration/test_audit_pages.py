@@ -11,7 +11,6 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -20,6 +19,7 @@ import pytest
 from core.chain import ChainClient
 from core.chain.provider import ChainProvider
 from core.db.engine import Pool, conninfo, make_pool
+from core.paths import REPOSITORY
 from indexer.audit import run
 from indexer.audit.run import AuditReport, Progress, audit, stages_of
 from indexer.chain import ChainFollower
@@ -31,7 +31,6 @@ from tests.support.audit_pages import audit_in_pages_of
 from tests.support.genesis import Genesis, RunningChain, chain, genesis
 from tests.support.index_activity import AgentPlayers
 
-ROOT = Path(__file__).resolve().parents[2]
 STEPS = 40
 A_MARKET = "UPDATE agent_market SET pot_cap = pot_cap + 1 WHERE index = 1"
 LAST_STAKE = "UPDATE agent_stake SET fee = fee + 1 WHERE stake_id = (SELECT max(stake_id) FROM agent_stake)"
@@ -76,7 +75,9 @@ class History:
             "VPM_BASE_RPC_URLS": self.running.url,
             "VPM_DEPLOYMENTS_DIR": str(self.known.deployments),
         }
-        return subprocess.Popen(argv, env=env, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        return subprocess.Popen(
+            argv, env=env, cwd=REPOSITORY, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
 
 
 @pytest.fixture(scope="module")

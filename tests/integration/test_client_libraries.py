@@ -48,19 +48,20 @@ from core.agent.bet import idem_hash
 from core.chain import checksum
 from core.db.engine import conninfo
 from core.money import USD
+from core.paths import REPOSITORY
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet
 from tests.support.agent_chain import AgentChain
 from tests.support.agent_payments import YES_CODE
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer
-from tests.support.client_libraries import ROOT, async_strangers, built, environment, node, strangers
+from tests.support.client_libraries import async_strangers, built, environment, node, strangers
 from tests.support.genesis import Genesis, chain
 from tests.support.webhook_receiver import receiver
 
 DEV = wallets.DEV
 POOR = wallets.wallet("somebody without money")
-CLIENTS = ROOT / "api" / "clients"
+CLIENTS = REPOSITORY / "api" / "clients"
 
 
 @pytest.fixture(scope="module")
@@ -270,7 +271,7 @@ def _compiled(example: str) -> Path:
     source.write_text(example)
     (built() / "process.d.ts").write_text("declare const process: { env: Record<string, string | undefined> };\n")
     strict = ["--strict", "--target", "es2022", "--module", "nodenext", "--skipLibCheck"]
-    compiler = [str(ROOT / "node_modules" / ".bin" / "tsc"), *strict, "process.d.ts", "example.mts"]
+    compiler = [str(REPOSITORY / "node_modules" / ".bin" / "tsc"), *strict, "process.d.ts", "example.mts"]
     done = subprocess.run(compiler, cwd=built(), env=environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     return source.with_suffix(".mjs")
@@ -297,7 +298,7 @@ def test_the_python_package_installs_and_stands_alone(tmp_path: Path) -> None:
 def test_threads_may_read_their_first_answers_at_once() -> None:
     """In a process of its own: what went wrong ended the process."""
     met = subprocess.run(
-        [sys.executable, "-P", str(ROOT / "tests" / "clients" / "threads.py")],
+        [sys.executable, "-P", str(REPOSITORY / "tests" / "clients" / "threads.py")],
         env={**environment(), "PYTHONPATH": str(CLIENTS / "python" / "src")},
         capture_output=True,
         text=True,

@@ -11,9 +11,9 @@ import sys
 import psycopg
 import pytest
 
-from core.config.settings import REPOSITORY
 from core.db.engine import connect
 from core.db.leader import Leadership, lock_key
+from core.paths import REPOSITORY
 from tests.waiting import until
 
 

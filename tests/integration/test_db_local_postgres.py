@@ -15,7 +15,6 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from core.config.settings import REPOSITORY
 from core.errors import ProcessError
 from core.local.packages import postgres_package
 from core.local.ports import free_port
@@ -30,6 +29,7 @@ from core.local.postgres import (
     start_postgres,
 )
 from core.local.process import SpawnPlan, start_process
+from core.paths import REPOSITORY
 
 
 @pytest.fixture

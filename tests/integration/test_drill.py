@@ -8,6 +8,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from core.paths import REPOSITORY
 from scripts._drill.__main__ import main
 from scripts._drill.audience import Audience
 from scripts._drill.catalogue import DRILLS, QUICK
@@ -99,7 +100,7 @@ def test_a_ready_file_of_something_else_is_refused(
     rpc = {"base": "https://mainnet.example.org", "stock": stock_chain.url}
     (tmp_path / "deployments").mkdir()
     for name in ("base", "stock"):
-        facts = Path(__file__).resolve().parents[2] / "deployments" / f"{name}.json"
+        facts = REPOSITORY / "deployments" / f"{name}.json"
         (tmp_path / "deployments" / f"{name}.json").write_text(facts.read_text())
     ready.write_text(json.dumps({"rpc": rpc, "deployments": str(tmp_path / "deployments")}))
     assert main(["kill-api", "--ready", str(ready), "--state", str(tmp_path / "state")]) == 2

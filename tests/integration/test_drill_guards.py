@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from core.paths import REPOSITORY
 from scripts._drill.catalogue import DRILLS
 from scripts._drill.drill import bet_taken
-from scripts._drill.fleet import ROOT, Fleet, FleetSize, fleet
+from scripts._drill.fleet import Fleet, FleetSize, fleet
 from scripts._drill.load import Load
 from scripts._drill.run import run_drills, warm
 from tests.support.genesis import Genesis
@@ -67,7 +68,7 @@ async def test_every_drill_says_what_is_different_afterwards_and_has_a_guard() -
     assert len({drill.afterwards for drill in DRILLS.values()}) >= len(DRILLS) - 3
     for name, sabotage in SABOTAGE.items():
         assert len(DRILLS[name].afterwards) > 20, name
-        assert (ROOT / sabotage.where).exists(), sabotage.where
+        assert (REPOSITORY / sabotage.where).exists(), sabotage.where
         assert sabotage.told, name
 
 

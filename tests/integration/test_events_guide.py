@@ -20,8 +20,9 @@ from core.agent.notices import payloads
 from core.agent.notices.kinds import EventType
 from core.agent.words import OutcomeWords
 from core.contracts.statuses import MarketKind
+from core.paths import REPOSITORY
 
-GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "events.md").read_text()
+GUIDE = (REPOSITORY / "docs" / "events.md").read_text()
 KEY = "0x" + "11" * 32
 SECRET = "whsec_guide"
 BODY = b'{"eventId":"evt_1","payload":{"text":"\xc3\xa4 \\u20ac"}}'

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from core.paths import REPOSITORY
 from tests.guards.__main__ import Copy
 from tests.guards.catalogue import GUARDS
-from tests.guards.guard import ROOT, Guard
+from tests.guards.guard import Guard
 
 
 def test_a_guard_that_is_missed_and_one_that_is_not(tmp_path: Path) -> None:
@@ -15,7 +16,7 @@ def test_a_guard_that_is_missed_and_one_that_is_not(tmp_path: Path) -> None:
     copy.folder.mkdir()
     copy.make()
     assert copy.without(real).killed
-    assert (copy.folder / real.source).read_text() == (ROOT / real.source).read_text(), "it is put back"
+    assert (copy.folder / real.source).read_text() == (REPOSITORY / real.source).read_text(), "it is put back"
     harmless = Guard("nothing", real.source, "amounts in wei.", "amounts in wei!", real.tests)
     assert not copy.without(harmless).killed
     elsewhere = Guard("nobody tests it there", real.source, real.code, real.without, ("tests/unit/test_money.py",))

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from core.config.settings import REPOSITORY
 from core.errors import EXIT_CONFIG, EXIT_CRASH, EXIT_UNAVAILABLE
+from core.paths import REPOSITORY
 
 HEADER = """
 import asyncio, sys

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from core.paths import REPOSITORY
+
 LIMIT = 1
 
 FAILS_AND_KEEPS_ITS_FIXTURE = """
@@ -81,7 +82,7 @@ def folder(tmp_path: Path) -> Path:
 def run(folder: Path, text: str, *options: str) -> tuple[int, str]:
     (folder / "test_hangs.py").write_text(text)
     plugins = ("-p", "pytest_timeout", "-p", "quick", "-p", "no:cacheprovider")
-    env = os.environ | {"PYTHONPATH": f"{folder}:{ROOT}", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    env = os.environ | {"PYTHONPATH": f"{folder}:{REPOSITORY}", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     ended = subprocess.run(
         [sys.executable, "-m", "pytest", *plugins, *options, str(folder)],
         cwd=folder,

@@ -10,6 +10,7 @@ import pytest
 from core.errors import ProcessError
 from core.local import packages
 from core.local.packages import foundry_binary, foundry_version
+from core.paths import REPOSITORY
 from scripts._vpm import bootstrap
 
 
@@ -56,8 +57,8 @@ def test_another_version_does_not(on_path: Path, tmp_path: Path, version: str | 
 
 def test_the_first_start_says_what_is_missing(on_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a machine for which npm has none; what it is pinned to stands in package.json."""
-    (tmp_path / "package.json").write_text((bootstrap.ROOT / "package.json").read_text())
-    monkeypatch.setattr(bootstrap, "ROOT", tmp_path)
+    (tmp_path / "package.json").write_text((REPOSITORY / "package.json").read_text())
+    monkeypatch.setattr(bootstrap, "REPOSITORY", tmp_path)
     program(on_path, "anvil", foundry_version())
     program(on_path, "forge", "1.0.0")
     with pytest.raises(bootstrap.SetupError, match="no forge and no cast"):

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from core.paths import REPOSITORY
 from scripts._vpm.bootstrap import NEWEST_PYTHON, OLDEST_PYTHON, VENV, registry_settings
 
-ROOT = Path(__file__).resolve().parents[2]
-DOCKER = ROOT / "deployments" / "docker"
+DOCKER = REPOSITORY / "deployments" / "docker"
 PURE = ("lazyasd", "python-baseconv", "varint")
 """Packages of which no wheel is published. They are Python alone, so no compiler is needed to make one."""
 
@@ -35,7 +35,7 @@ def test_every_python_that_we_name_installs_the_lock_without_a_compiler(
     minor: int, machine: str, tmp_path: Path
 ) -> None:
     built = [word for name in PURE for word in ("--no-binary", name)]
-    _can_be_installed(ROOT / "requirements.lock", f"3.{minor}", machine, tmp_path, *built)
+    _can_be_installed(REPOSITORY / "requirements.lock", f"3.{minor}", machine, tmp_path, *built)
 
 
 @asks_the_registry

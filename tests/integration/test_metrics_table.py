@@ -12,14 +12,14 @@ import promql_parser
 import pytest
 import yaml
 
+from core.paths import REPOSITORY
 from scripts._drill.catalogue import DRILLS
 from scripts._status import concerns, table
 from scripts._status.rules import ALERTS, Alert, alerts, metrics_in
 from tests.support.promtool import promtool
 
-ROOT = Path(__file__).resolve().parents[2]
-DASHBOARD = ROOT / "deployments" / "grafana" / "vpm.json"
-SCRAPES = ROOT / "deployments" / "prometheus" / "prometheus.yml"
+DASHBOARD = REPOSITORY / "deployments" / "grafana" / "vpm.json"
+SCRAPES = REPOSITORY / "deployments" / "prometheus" / "prometheus.yml"
 IN_KUBERNETES = SCRAPES.with_name("kubernetes.yml")
 
 
@@ -106,10 +106,10 @@ def _rules() -> Iterator[dict[str, Any]]:
 @pytest.mark.parametrize("alert", alerts(), ids=lambda alert: alert.name)
 def test_every_alert_has_its_section_and_its_drill(alert: Alert) -> None:
     page, _, anchor = alert.runbook.partition("#")
-    headings = re.findall(r"^#+ (.+)$", (ROOT / page).read_text(), re.MULTILINE)
+    headings = re.findall(r"^#+ (.+)$", (REPOSITORY / page).read_text(), re.MULTILINE)
     anchors = {re.sub(r"[^a-z0-9 -]", "", each.lower()).replace(" ", "-") for each in headings}
     assert anchor in anchors, f"{page} has no section #{anchor}"
-    assert alert.shown_by in DRILLS or (ROOT / alert.shown_by).is_file(), f"there is no drill {alert.shown_by}"
+    assert alert.shown_by in DRILLS or (REPOSITORY / alert.shown_by).is_file(), f"there is no drill {alert.shown_by}"
 
 
 def test_promtool_agrees_where_there_is_one(tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_prometheus_in_kubernetes_gives_every_pod_the_same_labels() -> None:
     (job,) = yaml.safe_load(IN_KUBERNETES.read_text())["scrape_configs"]
     assert job["honor_labels"] is True
     steps = {step.get("target_label", step["source_labels"][0]): step for step in job["relabel_configs"]}
-    pods = ROOT / "deployments" / "kubernetes" / "base"
+    pods = REPOSITORY / "deployments" / "kubernetes" / "base"
     for daemon in table.DAEMONS:
         (made,) = (
             each for each in yaml.safe_load_all((pods / f"{daemon}.yaml").read_text()) if each["kind"] == "Deployment"

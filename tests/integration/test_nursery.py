@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from core.local.process import RunningProcess, SpawnPlan, start_process
+from core.paths import REPOSITORY
 from tests.support import nursery
-from tests.support.nursery import ROOT, Forked, cold, forkable
+from tests.support.nursery import Forked, cold, forkable
 
 PLAIN = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}
 
@@ -30,10 +31,10 @@ def daemon(package: str, *arguments: str) -> tuple[str, ...]:
     ids=lambda command: " ".join(command[2:]),
 )
 def test_a_program_says_and_returns_the_same(command: tuple[str, ...]) -> None:
-    assert forkable(command, PLAIN, str(ROOT))
+    assert forkable(command, PLAIN, str(REPOSITORY))
     forked = nursery.run(command, PLAIN)
     with cold():
-        assert not forkable(command, PLAIN, str(ROOT))
+        assert not forkable(command, PLAIN, str(REPOSITORY))
         anew = nursery.run(command, PLAIN)
     assert (forked.returncode, _timeless(forked.stdout), _timeless(forked.stderr)) == (
         anew.returncode,
@@ -58,7 +59,7 @@ def running(database_url: str, tmp_path: Path) -> tuple[RunningProcess, int]:
         "VPM_API_METRICS_PORT": "0",
         "VPM_READY_FILE": str(tmp_path / "ready"),
     }
-    process = start_process(SpawnPlan("api", daemon("api"), env=env, cwd=str(ROOT)), tmp_path / "log")
+    process = start_process(SpawnPlan("api", daemon("api"), env=env, cwd=str(REPOSITORY)), tmp_path / "log")
     assert isinstance(process.guard, Forked)
     deadline = time.monotonic() + 60
     while not (tmp_path / "ready").exists():
@@ -94,7 +95,7 @@ def test_the_guard_says_how_it_died(running: tuple[RunningProcess, int]) -> None
 def test_it_does_not_outlive_the_process_it_runs_for(database_url: str, tmp_path: Path) -> None:
     owner = subprocess.Popen(["/bin/sleep", "60"])
     env = {**PLAIN, "DATABASE_URL": database_url, "VPM_PORT": "0", "VPM_API_METRICS_PORT": "0"}
-    plan = SpawnPlan("api", daemon("api"), env=env, cwd=str(ROOT))
+    plan = SpawnPlan("api", daemon("api"), env=env, cwd=str(REPOSITORY))
     process = start_process(plan, tmp_path / "log", parent_pid=owner.pid)
     assert process.alive()
     owner.kill()
@@ -105,11 +106,11 @@ def test_it_does_not_outlive_the_process_it_runs_for(database_url: str, tmp_path
 @pytest.mark.parametrize(
     ("argv", "env", "cwd"),
     [
-        (daemon("api", "--workers", "2"), PLAIN, str(ROOT)),
-        (daemon("scripts._status"), PLAIN, str(ROOT)),
-        (("/bin/sleep", "1"), PLAIN, str(ROOT)),
-        (daemon("api"), PLAIN | {"PYTHONPATH": "/elsewhere"}, str(ROOT)),
-        (daemon("api"), PLAIN | {"PROMETHEUS_MULTIPROC_DIR": "/tmp"}, str(ROOT)),
+        (daemon("api", "--workers", "2"), PLAIN, str(REPOSITORY)),
+        (daemon("scripts._status"), PLAIN, str(REPOSITORY)),
+        (("/bin/sleep", "1"), PLAIN, str(REPOSITORY)),
+        (daemon("api"), PLAIN | {"PYTHONPATH": "/elsewhere"}, str(REPOSITORY)),
+        (daemon("api"), PLAIN | {"PROMETHEUS_MULTIPROC_DIR": "/tmp"}, str(REPOSITORY)),
         (daemon("api"), PLAIN, "/"),
     ],
 )

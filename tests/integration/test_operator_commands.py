@@ -12,7 +12,7 @@ from core.cup import enrolment
 from core.cup.refusal import Refusal
 from core.db.engine import connect, conninfo
 from core.db.leader import lock_key
-from core.local.packages import REPOSITORY
+from core.paths import REPOSITORY
 from scripts._status import reindex, switch
 from scripts._vpm import manual
 from tests.support.genesis import Genesis

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from core.local.packages import REPOSITORY
+from core.paths import REPOSITORY
 
 
 def test_workers_are_added_up(tmp_path: Path) -> None:

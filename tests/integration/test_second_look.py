@@ -24,7 +24,7 @@ MANY = "".join(f"def test_{n}():\n    assert False\n" for n in range(checks.FEW 
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(checks, "ROOT", tmp_path)
+    monkeypatch.setattr(checks, "REPOSITORY", tmp_path)
     monkeypatch.setattr(checks, "REPORTS", tmp_path / "report")
     monkeypatch.setattr(checks, "workers", lambda stages: 0)
     monkeypatch.setattr(checks, "unsteady", [])

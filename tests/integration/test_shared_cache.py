@@ -19,13 +19,13 @@ import pytest
 
 from core.local.ports import free_port
 from core.local.process import SpawnPlan, start_process
+from core.paths import REPOSITORY
 from scripts._stack import wallets
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
 from tests.support.stock_service import StockService, stock_service
 
-ROOT = Path(__file__).resolve().parents[2]
-SHIPPED = ROOT / "deployments" / "cdn" / "vpm-cache.conf"
+SHIPPED = REPOSITORY / "deployments" / "cdn" / "vpm-cache.conf"
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
 
 pytestmark = pytest.mark.skipif(NGINX is None, reason="there is no nginx on this machine: apt install nginx-light")

@@ -25,6 +25,7 @@ from core.contracts.statuses import Form
 from core.db.engine import conninfo
 from core.local.anvil import ask
 from core.local.ports import free_port
+from core.paths import REPOSITORY
 from scripts._stack import wallets
 from scripts._stack.agent_pools import AgentPools, Walk, trade_once, trader
 from scripts._stack.chain_setup import LocalNode
@@ -35,7 +36,6 @@ from scripts._stack.state import State
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.stack import Stack, gone, tree
 
-ROOT = Path(__file__).resolve().parents[2]
 NOTICED_SECONDS = 3.0
 STAKE_USD = 4.0
 
@@ -109,7 +109,7 @@ def test_two_stacks_tell_everything_and_one_survives_the_other_stops_without_a_t
     assert found is not None, "commands in the checkout would not find it"
     audit = [sys.executable, "-m", "indexer", "audit"]
     said = subprocess.run(
-        audit, env={"PATH": os.environ["PATH"], **found.variables}, cwd=ROOT, check=False, capture_output=True
+        audit, env={"PATH": os.environ["PATH"], **found.variables}, cwd=REPOSITORY, check=False, capture_output=True
     )
     assert said.returncode == 0, said.stdout + said.stderr
 
@@ -337,7 +337,7 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
     script = f"mount -t tmpfs -o nr_inodes=3 full {disk} && exec {up}"
     unshared = subprocess.run(
         ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script],
-        cwd=ROOT,
+        cwd=REPOSITORY,
         capture_output=True,
         text=True,
         check=False,
@@ -348,22 +348,22 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
 
 
 def test_the_manual_needs_no_set_up_and_an_unknown_command_is_refused() -> None:
-    shown = subprocess.run(["./vpm", "--help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    shown = subprocess.run(["./vpm", "--help"], cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
     assert "./vpm up" in shown
     assert "./vpm test" in shown
     assert (
         "--ready-file"
-        in subprocess.run(["./vpm", "up", "--help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        in subprocess.run(["./vpm", "up", "--help"], cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
     )
-    wrong = subprocess.run(["./vpm", "fly"], cwd=ROOT, capture_output=True, text=True, check=False)
+    wrong = subprocess.run(["./vpm", "fly"], cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert wrong.returncode == 2
     assert "no command 'fly'" in wrong.stderr
 
 
 def test_a_missing_registry_is_one_sentence(tmp_path: Path) -> None:
     for name in ("vpm", "requirements.lock", "package.json", "package-lock.json", "pyproject.toml", ".npmrc"):
-        shutil.copy2(ROOT / name, tmp_path / name)
-    shutil.copytree(ROOT / "scripts" / "_vpm", tmp_path / "scripts" / "_vpm")
+        shutil.copy2(REPOSITORY / name, tmp_path / name)
+    shutil.copytree(REPOSITORY / "scripts" / "_vpm", tmp_path / "scripts" / "_vpm")
     # Nobody listens there. The cache is an empty one, so that nothing can be taken from it instead.
     nowhere = f"http://127.0.0.1:{free_port()}/simple"
     env = {

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from core.local.ports import free_port
+from core.paths import REPOSITORY
 from scripts._stack import ape
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ports are claimed on Linux only")
@@ -22,7 +21,7 @@ def test_a_port_another_stack_was_given_is_not_given_again_before_it_listens() -
             *(sys.executable, "-c"),
             "from core.local.ports import free_port; print(free_port(), flush=True); input()",
         ],
-        cwd=ROOT,
+        cwd=REPOSITORY,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -12,9 +12,10 @@ from api.stock.bodies.markets import MarketsBody
 from api.stock.bodies.positions import OwnerBody
 from api.stock.bodies.prices import PricesBody
 from api.stock.bodies.proof import ProofBody
+from core.paths import REPOSITORY
 from scripts._stack import wallets
 from tests.support.bodies import hold
-from tests.support.genesis import ROOT, Genesis, RunningChain
+from tests.support.genesis import Genesis, RunningChain
 from tests.support.service import Door
 from tests.support.stock_chain import StockChain
 from tests.support.stock_service import StockService, stock_service
@@ -27,7 +28,7 @@ def service(
     """With the deployment files as they are in the repository, which no contract is deployed by."""
     chain = StockChain.on(stock_chain.url, local_genesis.deployment("stock"))
     folder = tmp_path_factory.mktemp("stock-unlaunched")
-    with stock_service(chain, database_url, ROOT / "deployments", folder) as service:
+    with stock_service(chain, database_url, REPOSITORY / "deployments", folder) as service:
         service.start("api")
         yield service
 

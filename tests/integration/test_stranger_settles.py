@@ -24,6 +24,7 @@ from core.contracts.deployments import write_deployment
 from core.contracts.statuses import AgentMarketStatus, MarketKind, StakeStatus
 from core.feeds.grid import grid_time
 from core.money import USD
+from core.paths import REPOSITORY
 from scripts._stack import wallets
 from tests.support.agent_chain import AgentChain
 from tests.support.agent_payments import balance
@@ -31,7 +32,6 @@ from tests.support.genesis import Genesis, chain
 from tests.support.keeper_stakes import bound
 from tests.support.pool_chain import MAX_QUIET, STEP, PoolChain, of_the_stack, with_pool_feed
 
-ROOT = Path(__file__).resolve().parents[2]
 LONG = os.environ.get("VPM_TEST_LONG") == "1"
 ALICE, BOB, CAROL = wallets.DEV[:3]
 STRANGER = wallets.wallet("a stranger who settles")
@@ -105,7 +105,7 @@ class Checkout:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What is committed, and nothing else."""
     folder = tmp_path_factory.mktemp("stranger") / "checkout"
-    packed = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, capture_output=True, check=True).stdout
+    packed = subprocess.run(["git", "archive", "HEAD"], cwd=REPOSITORY, capture_output=True, check=True).stdout
     with tarfile.open(fileobj=io.BytesIO(packed)) as files:
         files.extractall(folder, filter="data")
     return folder
@@ -156,7 +156,7 @@ def _shown(error: str) -> str:
 
 
 def test_the_page_names_the_errors() -> None:
-    page = (ROOT / "docs" / "pool-feeds.md").read_text()
+    page = (REPOSITORY / "docs" / "pool-feeds.md").read_text()
     named = dict(re.findall(r"^\| `(0x[0-9a-f]{8})` \| `(\w+)` \|", page, re.MULTILINE))
     assert {"AlreadySettled", "ReadingNotPositive"} <= set(named.values())  # those that are met below
     assert named == {shown: _errors().get(shown) for shown in named}

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -19,6 +18,7 @@ import pytest
 from eth_account import Account
 from eth_account.messages import encode_typed_data
 
+from core.paths import REPOSITORY
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet
 from tests.cup_rig import Signer
@@ -39,7 +39,6 @@ from tests.support.stack import Stack, stack_of
 
 pytestmark = pytest.mark.timeout(300)
 
-ROOT = Path(__file__).resolve().parents[2]
 DEV = wallets.DEV
 CLIENTS = [python_client, typescript_client]
 IDS = ["python", "typescript"]
@@ -268,7 +267,7 @@ async def test_an_example_runs_as_it_stands(origin: str, name: str) -> None:
     env = {key: value for key, value in os.environ.items() if "proxy" not in key.lower()}
     done = await asyncio.to_thread(
         subprocess.run,
-        [sys.executable, str(ROOT / "docs" / "examples" / f"{name}.py")],
+        [sys.executable, str(REPOSITORY / "docs" / "examples" / f"{name}.py")],
         env={**env, "VPM_URL": origin, "VPM_KEY": DEV[0].private_key},
         capture_output=True,
         text=True,
@@ -288,7 +287,7 @@ async def test_an_example_runs_as_it_stands(origin: str, name: str) -> None:
 
 
 def test_every_example_is_in_the_guide_and_the_other_way_round() -> None:
-    guide = (ROOT / "docs" / "guide.md").read_text()
-    examples = {path.name for path in (ROOT / "docs" / "examples").glob("*.py")}
+    guide = (REPOSITORY / "docs" / "guide.md").read_text()
+    examples = {path.name for path in (REPOSITORY / "docs" / "examples").glob("*.py")}
     assert examples == {name for name in examples if f"(examples/{name})" in guide}
     assert guide.count("(examples/") == len(examples)

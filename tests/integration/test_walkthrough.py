@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from core.paths import REPOSITORY
 from tests.support.genesis import CACHE, Genesis
 
-ROOT = Path(__file__).resolve().parents[2]
-GUIDE = (ROOT / "docs" / "CONTRIBUTING.md").read_text()
+GUIDE = (REPOSITORY / "docs" / "CONTRIBUTING.md").read_text()
 CHAPTER = GUIDE.split("## A field, from the contract's event to the page\n", 1)[1].split("\n## ", 1)[0]
 BLOCK = re.compile(r"^```(diff|python)\n# ([\w./]+)( \(new\))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PROBE = "tests/integration/test_failed_amount.py"
@@ -57,15 +57,17 @@ def changes() -> Iterator[Change]:
 def copy(tmp_path: Path, local_genesis: Genesis) -> Path:
     """The project's own files, with the environment of this checkout and its genesis, which is built by then."""
     folder = tmp_path / "project"
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=REPOSITORY, check=True, capture_output=True, text=True
+    ).stdout
     for name in filter(None, listed.split("\0")):
-        if (ROOT / name).is_file():
+        if (REPOSITORY / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, folder / name)
-    (folder / "node_modules").symlink_to(ROOT / "node_modules")
+            shutil.copy2(REPOSITORY / name, folder / name)
+    (folder / "node_modules").symlink_to(REPOSITORY / "node_modules")
     (folder / ".vpm" / "build").mkdir(parents=True)
-    (folder / ".vpm" / "env").symlink_to(ROOT / ".vpm" / "env")
-    shutil.copytree(CACHE, folder / CACHE.relative_to(ROOT))
+    (folder / ".vpm" / "env").symlink_to(REPOSITORY / ".vpm" / "env")
+    shutil.copytree(CACHE, folder / CACHE.relative_to(REPOSITORY))
     return folder
 
 

@@ -15,7 +15,8 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+from core.paths import REPOSITORY
+
 DATA = Path(__file__).resolve().parent
 SURFACES = ("stock", "agent", "cup", "shared")
 KINDS = (
@@ -121,7 +122,7 @@ def mentions(text: str, token: str) -> bool:
 
 def spec_lines(spec: str) -> list[str]:
     """The lines of a spec copy; line n is at index n - 1."""
-    return (ROOT / spec).read_text(encoding="utf-8").splitlines()
+    return (REPOSITORY / spec).read_text(encoding="utf-8").splitlines()
 
 
 def _token(ident: str, kind: str) -> str | None:

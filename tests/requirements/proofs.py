@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.requirements.manifest import ROOT
+from core.paths import REPOSITORY
 
 FOLDERS = ("tests", "contracts")
 LEFT_OUT = frozenset({"node_modules", "__pycache__", ".vpm", "out", "cache"})
@@ -42,7 +42,7 @@ class Scan:
     faults: tuple[str, ...]
 
 
-def scan(root: Path = ROOT) -> Scan:
+def scan(root: Path = REPOSITORY) -> Scan:
     """Every proof in the test sources under `root`, and every mark that could not be read or sits on no test."""
     proofs: set[Proof] = set()
     faults: list[str] = []

@@ -6,10 +6,11 @@ from collections import defaultdict
 from dataclasses import dataclass
 from itertools import groupby
 
-from tests.requirements.manifest import KINDS, ROOT, Manifest, Requirement, Section, Surface
+from core.paths import REPOSITORY
+from tests.requirements.manifest import KINDS, Manifest, Requirement, Section, Surface
 from tests.requirements.proofs import Scan
 
-CONFORMANCE = ROOT / "docs" / "conformance.md"
+CONFORMANCE = REPOSITORY / "docs" / "conformance.md"
 TITLES = {
     "stock": "Stock surface",
     "agent": "Agent API",

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from core.paths import REPOSITORY
 from tests.requirements import __main__ as command
-from tests.requirements.manifest import ROOT, Manifest, manifest
+from tests.requirements.manifest import Manifest, manifest
 from tests.requirements.proofs import Proof, Scan
 from tests.requirements.report import cover, table
 
@@ -109,8 +110,8 @@ def collect(folder: Path, mark: str, *words: str) -> tuple[int, str]:
     plugins = ["-p", "tests.requirements.plugin", "-p", "no:cacheprovider"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-c", str(folder / "pytest.ini"), *plugins, *words, str(folder)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        cwd=REPOSITORY,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         check=False,

@@ -12,10 +12,11 @@ import shutil
 
 from core.local.anvil import AnvilOptions, ask, start_anvil
 from core.local.ports import free_port
+from core.paths import REPOSITORY
 from scripts._stack.chains import CHAINS, PAST_SECONDS, ChainKind, LocalChain
 from scripts._stack.deploying import deploy_all
 from scripts._stack.state import State
-from tests.support.genesis import ROOT, Genesis, built, sources_key
+from tests.support.genesis import Genesis, built, sources_key
 
 TODAY = 1_760_000_000
 _CHAINS = {chain.name: chain for chain in CHAINS}
@@ -44,4 +45,4 @@ async def _build(chain: ChainKind, state: State) -> None:
         await asyncio.to_thread(running.stop, 30.0)
     for name in _CHAINS.keys() - {chain.name}:  # the API reads it; nothing of ours is on that chain
         other = state.deployment(name)
-        shutil.copyfile(ROOT / "deployments" / other.name, other)
+        shutil.copyfile(REPOSITORY / "deployments" / other.name, other)

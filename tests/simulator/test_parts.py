@@ -13,12 +13,11 @@ from typing import Any
 
 import pytest
 
+from core.paths import REPOSITORY
 from tests.simulator.clock import REAL_MONOTONIC, VirtualClock
 from tests.simulator.loop import Process, VirtualLoop, inside
 from tests.simulator.network import Network
 from tests.simulator.weather import Weather
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -71,7 +70,7 @@ assert time.clock_gettime(time.CLOCK_MONOTONIC) == clock.monotonic
 
 
 def test_a_clock_that_is_a_default_is_virtual_too(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-c", _CLOCKS.format(path=tmp_path / "clock")], check=True, cwd=ROOT)
+    subprocess.run([sys.executable, "-c", _CLOCKS.format(path=tmp_path / "clock")], check=True, cwd=REPOSITORY)
 
 
 def test_whoever_waits_for_ever_is_a_fault(loop: VirtualLoop) -> None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from core.paths import REPOSITORY
 from tests.simulator.judgement import SENTENCES
 from tests.simulator.planted import PLANTED
 from tests.simulator.sides import SIDES
 
-ROOT = Path(__file__).resolve().parents[2]
 LONG = os.environ.get("VPM_TEST_LONG") == "1"
 SEEDS = int(os.environ.get("VPM_TEST_SEEDS", "200")) if LONG else 1
 SHORT = {"agent": "235", "cup": "17", "stock": "109"}  # of an ordinary run: short worlds, with bets, deaths and forks
@@ -23,7 +22,7 @@ def _simulator(surface: str, *arguments: str, **environment: str) -> subprocess.
     """In a process of its own, for it must know how Python hashes."""
     command = [sys.executable, "-m", "tests.simulator", "--surface", surface, *arguments]
     given = {**os.environ, "PYTHONHASHSEED": "0", **environment}
-    return subprocess.run(command, cwd=ROOT, env=given, capture_output=True, text=True, check=False)
+    return subprocess.run(command, cwd=REPOSITORY, env=given, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.timeout(0 if LONG else 900)

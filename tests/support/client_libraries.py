@@ -18,10 +18,11 @@ from typing import Any
 
 import httpx
 
-ROOT = Path(__file__).resolve().parents[2]
-TYPESCRIPT = ROOT / "api" / "clients" / "typescript"
-DRIVER = ROOT / "tests" / "clients" / "ours.mjs"
-BUILT = ROOT / ".vpm" / "build" / "typescript-client"
+from core.paths import REPOSITORY
+
+TYPESCRIPT = REPOSITORY / "api" / "clients" / "typescript"
+DRIVER = REPOSITORY / "tests" / "clients" / "ours.mjs"
+BUILT = REPOSITORY / ".vpm" / "build" / "typescript-client"
 SECONDS = 120
 
 
@@ -46,7 +47,7 @@ def built() -> Path:
     shutil.move(folder / "package", home.with_name("moved"))
     home.rmdir()
     home.with_name("moved").rename(home)
-    (folder / "node_modules" / "viem").symlink_to(ROOT / "node_modules" / "viem")
+    (folder / "node_modules" / "viem").symlink_to(REPOSITORY / "node_modules" / "viem")
     (folder / "package.json").write_text('{"type": "module", "private": true}')
     return folder
 

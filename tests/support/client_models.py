@@ -15,9 +15,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from core.paths import REPOSITORY
 from tests.support.published import documents
 
-CLIENTS = Path(__file__).resolve().parents[2] / "api" / "clients"
+CLIENTS = REPOSITORY / "api" / "clients"
 PYTHON = CLIENTS / "python" / "src" / "vpm_client"
 TYPESCRIPT = CLIENTS / "typescript" / "src"
 PREFIX = "/api/agent/v1"

@@ -25,14 +25,14 @@ from core.errors import ProcessError
 from core.local.anvil import AnvilOptions, start_anvil
 from core.local.ports import free_port
 from core.local.process import RunningProcess
+from core.paths import REPOSITORY
 from scripts._stack import contracts
 from scripts._stack.chains import CHAINS, start_chain
 from scripts._stack.deploying import deploy_all
 from scripts._stack.state import State
 from scripts._stack.supervisor import Supervisor
 
-ROOT = Path(__file__).resolve().parents[2]
-CACHE = ROOT / ".vpm" / "build" / "genesis"
+CACHE = REPOSITORY / ".vpm" / "build" / "genesis"
 CHAIN_IDS = {chain.name: chain.chain_id for chain in CHAINS}
 DAY = 86_400
 # Nothing is listed on a feed whose reading is an hour old, and a test module goes on for minutes.
@@ -149,9 +149,9 @@ def sources_key() -> str:
     """What the genesis is made of: contracts, deployment facts and scripts, and which chains are forked."""
     digest = hashlib.sha256(contracts.sources_hash().encode() + repr(FORKS).encode())
     for folder in ("deployments", "scripts/_deploy", "scripts/_stack"):
-        for path in sorted((ROOT / folder).glob("*")):
+        for path in sorted((REPOSITORY / folder).glob("*")):
             if path.suffix in (".py", ".json"):
                 digest.update(path.name.encode() + path.read_bytes())
-    for path in sorted((ROOT / "scripts").glob("deploy_*.py")):
+    for path in sorted((REPOSITORY / "scripts").glob("deploy_*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]

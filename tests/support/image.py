@@ -14,10 +14,10 @@ from pathlib import Path
 
 from packaging.markers import Marker
 
+from core.paths import REPOSITORY
 from scripts._vpm.pins import pins
 
-ROOT = Path(__file__).resolve().parents[2]
-DOCKER = ROOT / "deployments" / "docker"
+DOCKER = REPOSITORY / "deployments" / "docker"
 
 
 def instructions() -> list[tuple[str, str]]:
@@ -82,16 +82,16 @@ def _copy(*words: str, into: Path) -> None:
     for source in sources:
         there = into / where / (Path(source).name if where.endswith("/") else "")
         there.parent.mkdir(parents=True, exist_ok=True)
-        if (ROOT / source).is_dir():
-            shutil.copytree(ROOT / source, there, ignore=_left_out)
+        if (REPOSITORY / source).is_dir():
+            shutil.copytree(REPOSITORY / source, there, ignore=_left_out)
         else:
-            shutil.copy(ROOT / source, there)
+            shutil.copy(REPOSITORY / source, there)
 
 
 def _left_out(folder: str, names: list[str]) -> set[str]:
     """What the Dockerfile's list of ignored paths names in this folder."""
     listed = (DOCKER / "Dockerfile.dockerignore").read_text().split()
-    return {name for name in names if str(Path(folder).relative_to(ROOT) / name) in listed}
+    return {name for name in names if str(Path(folder).relative_to(REPOSITORY) / name) in listed}
 
 
 def _link_packages(packages: Path) -> None:

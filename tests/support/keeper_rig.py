@@ -23,6 +23,7 @@ from core.config.keeping import KeeperSettings
 from core.contracts.deployments import Deployment
 from core.local.anvil import ask
 from core.local.process import RunningProcess, SpawnPlan, start_process, stop_together
+from core.paths import REPOSITORY
 from keeper.report import RunReport
 from keeper.runner import Runner
 from keeper.schedule import BY_NAME
@@ -33,8 +34,6 @@ from tests.support.genesis import Genesis, RunningChain, chain
 from tests.support.service import followed
 
 T = TypeVar("T")
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass
@@ -76,7 +75,7 @@ class Rig:
             if package == "relayer":
                 env["VPM_RELAYER_KEYS"] = relayer_keys()
             module = package.split("-")[0]
-            plan = SpawnPlan(package, (sys.executable, "-m", module), env=env, cwd=str(ROOT))
+            plan = SpawnPlan(package, (sys.executable, "-m", module), env=env, cwd=str(REPOSITORY))
             self.daemons[package] = start_process(plan, self.folder / f"{package}.log")
 
     def stop(self, *packages: str) -> None:

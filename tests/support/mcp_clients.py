@@ -17,12 +17,12 @@ from typing import Any, Protocol, cast
 from mcp.client import Client
 from mcp_types import RequestParamsMeta, TextContent
 
+from core.paths import REPOSITORY
 from scripts._vpm import side
 
-ROOT = Path(__file__).resolve().parents[2]
-CLIENTS = ROOT / "tests" / "clients"
+CLIENTS = REPOSITORY / "tests" / "clients"
 TYPESCRIPT_CLIENT = CLIENTS / "tools.mjs"
-PACKAGES = ROOT / "node_modules" / "@modelcontextprotocol"
+PACKAGES = REPOSITORY / "node_modules" / "@modelcontextprotocol"
 INSPECTOR_1 = PACKAGES / "inspector-cli" / "build" / "cli.js"
 INSPECTOR_2 = PACKAGES / "inspector" / "clients" / "launcher" / "build" / "index.js"
 TOOL_IS_ERROR = 5  # as MCP Inspector 2 ends after a tool's error; its version 1 ends as after any answer
@@ -86,7 +86,7 @@ async def typescript_client(url: str) -> AsyncIterator[tuple[list[dict[str, Any]
         str(TYPESCRIPT_CLIENT),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        cwd=ROOT,
+        cwd=REPOSITORY,
         limit=8 * 1024 * 1024,
         env=without_proxies(),
     )
@@ -134,7 +134,7 @@ async def inspector_2(url: str) -> AsyncIterator[tuple[list[dict[str, Any]], Cal
     newer_node.chmod(0o755)  # a wheel keeps no such bit
     with TemporaryDirectory() as home:
         command = [str(newer_node), str(INSPECTOR_2), "--cli", url, "--transport", "http"]
-        ask = partial(_inspected, command, cwd=ROOT, home=home)
+        ask = partial(_inspected, command, cwd=REPOSITORY, home=home)
         yield (await asyncio.to_thread(ask, "--method", "tools/list", "--strict"))["tools"], partial(_inspect, ask)
 
 

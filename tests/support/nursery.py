@@ -37,8 +37,8 @@ from typing import IO
 
 from core.local import guard, process
 from core.local.process import Program, SpawnPlan
+from core.paths import REPOSITORY
 
-ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 90.0
 IMPORTS = {
     "api": ("api.app", "api.context", "api.workers", "api.__main__"),
@@ -182,7 +182,7 @@ class Nurseries:
             return os.posix_spawn(
                 sys.executable,
                 [sys.executable, "-m", __name__, package, str(path), str(self._owner_pid)],
-                {**os.environ, "PYTHONPATH": str(ROOT)},
+                {**os.environ, "PYTHONPATH": str(REPOSITORY)},
                 file_actions=[
                     (os.POSIX_SPAWN_DUP2, nothing.fileno(), 0),
                     (os.POSIX_SPAWN_DUP2, output.fileno(), 1),
@@ -200,10 +200,10 @@ def popen(
 ) -> Process:
     """As `subprocess.Popen`, in the checkout and in a session of its own, and forked where that is the same."""
     with contextlib.nullcontext(stdin) if stdin else _nothing() as given:
-        if nurseries and forkable(argv, env, str(ROOT)):
+        if nurseries and forkable(argv, env, str(REPOSITORY)):
             return nurseries[0].fork(argv[2:], env, given, stdout, stderr)
         return subprocess.Popen(
-            argv, cwd=ROOT, env=env, stdin=given, stdout=stdout, stderr=stderr, start_new_session=True
+            argv, cwd=REPOSITORY, env=env, stdin=given, stdout=stdout, stderr=stderr, start_new_session=True
         )
 
 
@@ -236,7 +236,7 @@ def _nothing() -> IO[bytes]:
 
 def forkable(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> bool:
     """Whether a fork of a nursery does the same as the command; never where a process has no descriptors."""
-    if _cold.get("cold") or not hasattr(os, "pidfd_open") or cwd != str(ROOT):
+    if _cold.get("cold") or not hasattr(os, "pidfd_open") or cwd != str(REPOSITORY):
         return False
     if tuple(argv[:2]) != (sys.executable, "-m") or argv[2] not in IMPORTS or "--workers" in argv:
         return False
@@ -409,7 +409,7 @@ def warm(package: str) -> None:
 
 if __name__ == "__main__":
     _package, _path, _owner = sys.argv[1:]
-    os.chdir(ROOT)
+    os.chdir(REPOSITORY)
     _door = opened(Path(_path))
     warm(_package)
     _request = attend(_door, int(_owner))

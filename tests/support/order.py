@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-SECONDS = ROOT / "tests" / "seconds.json"
+from core.paths import REPOSITORY
+
+SECONDS = REPOSITORY / "tests" / "seconds.json"
 UNKNOWN = 60.0
 
 
@@ -24,7 +24,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     position = {file: number for number, file in enumerate(dict.fromkeys(item.path for item in items))}
 
     def place(item: pytest.Item) -> tuple[float, int]:
-        name = item.path.relative_to(ROOT).as_posix() if item.path.is_relative_to(ROOT) else ""
+        name = item.path.relative_to(REPOSITORY).as_posix() if item.path.is_relative_to(REPOSITORY) else ""
         return -seconds.get(name, UNKNOWN), position[item.path]
 
     items.sort(key=place)  # stable: within a file nothing moves
@@ -41,7 +41,7 @@ def rewrite() -> int:
         return 1
     known = json.loads(SECONDS.read_text()) if SECONDS.exists() else {}
     known |= {f"{file}.py": seconds for file, seconds in measured.items()}
-    there = {file: round(seconds, 1) for file, seconds in sorted(known.items()) if (ROOT / file).exists()}
+    there = {file: round(seconds, 1) for file, seconds in sorted(known.items()) if (REPOSITORY / file).exists()}
     SECONDS.write_text(json.dumps(there, indent=1) + "\n")
     return 0
 

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from core.paths import REPOSITORY
 from scripts._drill.catalogue import DRILLS
-from scripts._drill.fleet import ROOT, Fleet
+from scripts._drill.fleet import Fleet
 
-PAGE = ROOT / "docs" / "drills.md"
+PAGE = REPOSITORY / "docs" / "drills.md"
 TEST = "integration/test_drill_guards.py::test_a_drill_fails_without_the_guard_it_is_about"
 
 
@@ -37,7 +38,7 @@ class Sabotage:
     def begin(self, fleet: Fleet, folder: Path) -> list[str]:
         """Takes the guard out; the instances concerned."""
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "sitecustomize.py").write_text(f"import sys\nsys.path.insert(0, {str(ROOT)!r})\n{self.code}")
+        (folder / "sitecustomize.py").write_text(f"import sys\nsys.path.insert(0, {str(REPOSITORY)!r})\n{self.code}")
         names = [name for name in fleet.running if name.rpartition("-")[0] in self.daemons]
         for name in names:
             fleet.extra[name] = {"PYTHONPATH": str(folder), **self.env} if self.code else dict(self.env)

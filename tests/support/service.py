@@ -20,8 +20,8 @@ import aiohttp
 from core.direct import DIRECT
 from core.local.ports import free_port
 from core.local.process import RunningProcess, SpawnPlan, start_process, stop_together
+from core.paths import REPOSITORY
 
-ROOT = Path(__file__).resolve().parents[2]
 READY_SECONDS = 120.0
 
 C = TypeVar("C")
@@ -48,7 +48,7 @@ class Service(Generic[C]):
             ready = self._ready_file(name)
             ready.unlink(missing_ok=True)
             given = {**self.env, **env, "VPM_READY_FILE": str(ready)}
-            plan = SpawnPlan(name, (sys.executable, "-m", name), env=given, cwd=str(ROOT))
+            plan = SpawnPlan(name, (sys.executable, "-m", name), env=given, cwd=str(REPOSITORY))
             self.running[name] = start_process(plan, self.folder / f"{name}.log")
         for name in names:
             process, deadline = self.running[name], time.monotonic() + READY_SECONDS

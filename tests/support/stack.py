@@ -15,9 +15,9 @@ from typing import Any
 
 from core.local.ports import free_port
 from core.local.postgres import forget_postgres
+from core.paths import REPOSITORY
 from tests.support.genesis import Genesis
 
-ROOT = Path(__file__).resolve().parents[2]
 READY_SECONDS = 180  # seconds on an idle machine; compilers may be at work beside it
 
 
@@ -41,7 +41,7 @@ class Stack:
             self.process = subprocess.Popen(
                 ["./vpm", "up", "--no-demo", *options, "--port", str(self.port)]
                 + ["--state", str(state), "--ready-file", str(self.ready_file)],
-                cwd=ROOT,
+                cwd=REPOSITORY,
                 env={**inherited, **(env or {})},
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from api.agent.bodies import ErrorBody
 from api.agent.errors import CATALOGUE, RESERVED, RETRIABLE, error_body, problem
 from api.http.problem import Problem
+from core.paths import REPOSITORY
 
-ROOT = Path(__file__).resolve().parents[2]
 # What every HTTP service has to say besides; documented, as the decisions ask.
 ADDITIONS = {
     "not_found",
@@ -23,7 +22,7 @@ ADDITIONS = {
 
 
 def specified() -> set[str]:
-    text = (ROOT / "docs" / "spec" / "agent-api.md").read_text()
+    text = (REPOSITORY / "docs" / "spec" / "agent-api.md").read_text()
     (line,) = [each for each in text.splitlines() if "Catalogue of `error` codes:" in each]
     return set(re.findall(r"`([a-z_]+)`", line.partition("Catalogue of `error` codes:")[2]))
 

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from core.paths import REPOSITORY
 from scripts._bench import LONG, NAMES, report
 
 
 def test_every_module_that_is_a_benchmark_is_in_the_report() -> None:
-    modules = (report.ROOT / "scripts" / "_bench").glob("*.py")
+    modules = (REPOSITORY / "scripts" / "_bench").glob("*.py")
     assert {each.stem for each in modules if each.read_text().startswith(f'"""`./vpm bench {each.stem}`')} == set(NAMES)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from core.local.packages import REPOSITORY
+from core.paths import REPOSITORY
 
 PRODUCT = {"core", "api", "indexer", "keeper", "relayer"}
 WINGS = PRODUCT | {"scripts", "tests"}

@@ -22,13 +22,13 @@ from api.agent.notices.targets import LOWEST_OPEN_PORT, WEB_PORTS
 from api.app import SHUTDOWN_SECONDS
 from core.config import loading
 from core.config.settings import Settings
+from core.paths import REPOSITORY
 from keeper.sources.settings import load_sources
 from scripts._vpm.cli import COMMANDS
 from scripts._vpm.pins import Pin, pins
 from tests.support.image import instructions
 
-ROOT = Path(__file__).resolve().parents[2]
-FILES = ROOT / "deployments"
+FILES = REPOSITORY / "deployments"
 DOCKERFILE = (FILES / "docker" / "Dockerfile").read_text()
 COMPOSE = FILES / "compose" / "compose.yaml"
 BASE = FILES / "kubernetes" / "base"
@@ -51,10 +51,10 @@ def test_every_path_the_image_copies_exists_and_is_let_through() -> None:
     for words in copied:
         *sources, _ = words.split()
         for source in sources:
-            assert (ROOT / source).exists(), f"{source} is copied and does not exist"
+            assert (REPOSITORY / source).exists(), f"{source} is copied and does not exist"
             assert source in allowed, f"{source} is copied and left out by the .dockerignore"
     assert "*" in ignore
-    assert not {one for one in allowed if not (ROOT / one).exists()}
+    assert not {one for one in allowed if not (REPOSITORY / one).exists()}
 
 
 def test_the_image_is_small_non_root_and_read_only_friendly() -> None:
@@ -88,12 +88,12 @@ def _pinned(lock: Path) -> dict[tuple[str, str], Pin]:
 
 def test_the_images_packages_are_those_of_the_lock() -> None:
     """deployments/docker/requirements.txt is requirements.lock without what only development needs."""
-    image, lock = _pinned(FILES / "docker" / "requirements.txt"), _pinned(ROOT / "requirements.lock")
+    image, lock = _pinned(FILES / "docker" / "requirements.txt"), _pinned(REPOSITORY / "requirements.lock")
     for wanted, pin in image.items():
         assert wanted in lock, f"{pin.name} is in the image and not in requirements.lock"
         assert pin.hashes == lock[wanted].hashes, f"{pin.name} has other hashes than in requirements.lock"
         assert pin.hashes, f"{pin.name} has no hash"
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["dependencies"]
     present = {name for name, _ in image}
     for each in project:
         assert Requirement(each).name in present, f"{each} is not in the image"
@@ -103,7 +103,7 @@ def test_the_images_packages_are_those_of_the_lock() -> None:
 @pytest.mark.parametrize("service", ["aws", "gcp"])
 def test_the_packages_of_a_key_service_are_those_of_the_lock_and_complete(service: str) -> None:
     """With the image's own they are all that the extra asks for, directly or through others."""
-    added, lock = _pinned(FILES / "docker" / f"requirements-{service}.txt"), _pinned(ROOT / "requirements.lock")
+    added, lock = _pinned(FILES / "docker" / f"requirements-{service}.txt"), _pinned(REPOSITORY / "requirements.lock")
     assert added
     for each, pin in added.items():
         assert pin == lock[each], f"{pin.name} is not as in requirements.lock"
@@ -125,7 +125,7 @@ def test_the_packages_of_a_key_service_are_those_of_the_lock_and_complete(servic
 
 
 def _extra(name: str) -> list[str]:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     return list(project["optional-dependencies"][name])
 
 
@@ -138,7 +138,7 @@ def compose() -> dict[str, Any]:
 
 
 def test_the_compose_file_fits_the_specification(compose: dict[str, Any]) -> None:
-    schema = json.loads((ROOT / "tests" / "deployment" / "compose-spec.json").read_text())
+    schema = json.loads((REPOSITORY / "tests" / "deployment" / "compose-spec.json").read_text())
     jsonschema.validate(compose, schema)
     broken = {**compose, "services": {**compose["services"], "api": {**compose["services"]["api"], "portz": []}}}
     with pytest.raises(jsonschema.ValidationError):
@@ -399,7 +399,7 @@ def test_pods_reach_what_they_need() -> None:
 
 def test_the_database_cluster_loses_no_acknowledged_commit_with_one_machine() -> None:
     cluster = yaml.safe_load((BASE.parent / "postgres" / "cluster.yaml").read_text())
-    schema = json.loads((ROOT / "tests" / "deployment" / "cnpg-cluster.schema.json").read_text())
+    schema = json.loads((REPOSITORY / "tests" / "deployment" / "cnpg-cluster.schema.json").read_text())
     jsonschema.validate(cluster, schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**cluster, "spec": {**cluster["spec"], "instancez": 3}}, schema)
@@ -410,7 +410,7 @@ def test_the_database_cluster_loses_no_acknowledged_commit_with_one_machine() ->
     assert spec["instances"] >= synchronous["number"] + 2
     assert spec["affinity"]["podAntiAffinityType"] == "required"
     assert "synchronous_commit" not in spec["postgresql"]["parameters"]
-    assert cluster["metadata"]["namespace"] in (ROOT / "docs" / "operate.md").read_text()
+    assert cluster["metadata"]["namespace"] in (REPOSITORY / "docs" / "operate.md").read_text()
 
 
 def test_only_the_relayer_is_given_keys() -> None:

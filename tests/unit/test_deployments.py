@@ -10,10 +10,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from core.config.settings import REPOSITORY
 from core.contracts.deployments import ContractInfo, Deployment, json_schema, load_deployment, write_deployment
 from core.errors import EXIT_CONFIG, DeploymentError
 from core.money import USD
+from core.paths import REPOSITORY
 from scripts._deploy.base import Holders
 from scripts._deploy.siblings import Siblings, create_address
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from core.paths import REPOSITORY
 from scripts._vpm.manual import COMMANDS
 
-ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"(?<!`)\[[^\]]+\]\(([^)\s]+)\)")
 COMMAND = re.compile(r"\./vpm ([a-z]+)")
 
@@ -19,8 +19,9 @@ def _pages() -> list[Path]:
     skipped = {"node_modules", ".vpm"}
     return [
         path
-        for path in sorted(ROOT.rglob("*.md"))
-        if not skipped & set(path.relative_to(ROOT).parts) and not path.is_relative_to(ROOT / "docs" / "spec")
+        for path in sorted(REPOSITORY.rglob("*.md"))
+        if not skipped & set(path.relative_to(REPOSITORY).parts)
+        and not path.is_relative_to(REPOSITORY / "docs" / "spec")
     ]
 
 
@@ -33,7 +34,7 @@ def _anchors(page: Path) -> set[str]:
     return lines | {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-@pytest.mark.parametrize("page", _pages(), ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("page", _pages(), ids=lambda path: str(path.relative_to(REPOSITORY)))
 def test_links_lead_somewhere(page: Path) -> None:
     for link in LINK.findall(page.read_text()):
         if "://" in link or link.startswith("mailto:"):
@@ -45,14 +46,14 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in _anchors(found), f"{link}: no such heading"
 
 
-@pytest.mark.parametrize("page", _pages(), ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("page", _pages(), ids=lambda path: str(path.relative_to(REPOSITORY)))
 def test_commands_exist(page: Path) -> None:
     unknown = set(COMMAND.findall(page.read_text())) - COMMANDS.keys()
     assert not unknown
 
 
 def test_every_decision_has_a_number_of_its_own() -> None:
-    records = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
+    records = sorted((REPOSITORY / "docs" / "decisions").glob("[0-9]*.md"))
     numbers = [int(record.name[:4]) for record in records]
     assert numbers == list(range(1, len(records) + 1))
     for number, record in zip(numbers, records, strict=True):

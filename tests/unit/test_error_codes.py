@@ -10,14 +10,14 @@ import pytest
 
 from api.agent.errors import CATALOGUE, error_body, problem
 from api.web.error_codes import AGENT_CAUSES, COMMON, CUP, STOCK, tables
+from core.paths import REPOSITORY
 
-ROOT = Path(__file__).resolve().parents[2]
 # Where the code stands among the arguments of what refuses.
 PLACES = {"Problem": 1, "problem": 0, "Refusal": 1}
 
 
 def codes(*folders: str) -> set[str]:
-    return {code for folder in folders for path in sorted((ROOT / folder).rglob("*.py")) for code in _of(path)}
+    return {code for folder in folders for path in sorted((REPOSITORY / folder).rglob("*.py")) for code in _of(path)}
 
 
 def _of(path: Path) -> Iterator[str]:

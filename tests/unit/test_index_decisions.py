@@ -15,7 +15,7 @@ from core.contracts.events import Role, layouts_of
 from core.contracts.events.token import AUTHORIZATION_CANCELED, AUTHORIZATION_USED, TRANSFER
 from core.db.schema import index, index_agent, index_shared, index_stock
 from core.errors import DeploymentError
-from core.local.packages import REPOSITORY
+from core.paths import REPOSITORY
 from indexer.backfill import LOGS_PER_PAGE, WIDEST_BLOCKS, Width
 from indexer.bloom import BloomTest, mask
 from indexer.decode import decode_logs

@@ -17,9 +17,9 @@ import pytest
 
 from core.db.channels import Channel
 from core.db.schema import metadata
+from core.paths import REPOSITORY
 
-ROOT = Path(__file__).resolve().parents[2]
-TEXT = (ROOT / "docs" / "architecture.md").read_text()
+TEXT = (REPOSITORY / "docs" / "architecture.md").read_text()
 DAEMONS = ("api", "indexer", "keeper", "relayer")
 PARAGRAPH = re.compile(r"((?:^(?!\d+\. )[^\n]*\n)+)((?:^(?:\d+\. | {3})[^\n]*\n)+)", re.MULTILINE)
 """A sentence, and the list it opens."""
@@ -64,7 +64,7 @@ def _stretches(body: str) -> Iterator[Stretch]:
 def imports(path: str) -> frozenset[str]:
     """The project's files that a module imports, by path."""
     found = set()
-    for node in ast.walk(ast.parse((ROOT / path).read_text())):
+    for node in ast.walk(ast.parse((REPOSITORY / path).read_text())):
         if isinstance(node, ast.ImportFrom) and node.module:
             found |= {node.module, *(f"{node.module}.{each.name}" for each in node.names)}
         elif isinstance(node, ast.Import):
@@ -75,9 +75,9 @@ def imports(path: str) -> frozenset[str]:
 def _files_of(module: str) -> Iterator[str]:
     """A module's file; of a package, whatever it hands on."""
     place = module.replace(".", "/")
-    if (ROOT / f"{place}.py").exists():
+    if (REPOSITORY / f"{place}.py").exists():
         yield f"{place}.py"
-    elif (ROOT / place / "__init__.py").exists():
+    elif (REPOSITORY / place / "__init__.py").exists():
         yield f"{place}/__init__.py"
 
 
@@ -105,7 +105,7 @@ def faults(stretches: Sequence[Stretch]) -> Iterator[str]:
     for stretch in stretches:
         behind = passed.setdefault(stretch.process, [])
         for path in stretch.files:
-            if not (ROOT / path).is_file():
+            if not (REPOSITORY / path).is_file():
                 yield f"{path} is not there"
                 continue
             if path in everything:
@@ -119,7 +119,7 @@ def faults(stretches: Sequence[Stretch]) -> Iterator[str]:
 
 def _follows(path: str, behind: Sequence[str], process: str) -> bool:
     if not path.endswith(".py"):  # a template or a script: named by what serves it
-        return any(Path(path).name in (ROOT / each).read_text() for each in behind)
+        return any(Path(path).name in (REPOSITORY / each).read_text() for each in behind)
     if not behind:
         return path in reached(f"{process}/__main__.py")
     return any(each.endswith(".py") and hands_on(each, path) for each in behind)
@@ -159,7 +159,7 @@ def test_what_leads_from_process_to_process_is_there(title: str) -> None:
         if not known:
             assert "third journey" in stretch.words, stretch.words
             continue
-        texts = "".join((ROOT / each).read_text() for each in stretch.files if each.endswith(".py"))
+        texts = "".join((REPOSITORY / each).read_text() for each in stretch.files if each.endswith(".py"))
         for each in known:
             assert each in texts or f"Channel.{each.upper()}" in texts, f"{each} is not met on the way: {stretch.words}"
 

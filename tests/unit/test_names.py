@@ -6,10 +6,10 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-CLIENT = ROOT / "api" / "clients"
+from core.paths import REPOSITORY
+
+CLIENT = REPOSITORY / "api" / "clients"
 WINGS = ("core", "api", "indexer", "keeper", "relayer", "scripts")
 SAYS_NOTHING = {"found", "wanted", "known", "told", "held", "tell"}
 _NAMED_ELSEWHERE = (ast.Load, ast.keyword)
@@ -58,15 +58,15 @@ def given_names(text: str) -> set[str | None]:
 
 def of_the_product() -> Iterable[tuple[str, str]]:
     for wing in WINGS:
-        for path in sorted((ROOT / wing).rglob("*.py")):
+        for path in sorted((REPOSITORY / wing).rglob("*.py")):
             if not path.is_relative_to(CLIENT):
-                yield str(path.relative_to(ROOT)), path.read_text()
+                yield str(path.relative_to(REPOSITORY)), path.read_text()
 
 
 def of_the_client() -> Iterable[tuple[str, str]]:
     """What stands alone: its answers have the names that are published, as the service's own models do."""
     for path in sorted(CLIENT.rglob("*.py")):
-        yield str(path.relative_to(ROOT)), path.read_text()
+        yield str(path.relative_to(REPOSITORY)), path.read_text()
 
 
 def test_no_two_classes_share_a_name_for_different_ideas() -> None:

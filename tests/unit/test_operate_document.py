@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from pathlib import Path
 
 import pytest
 
@@ -20,6 +19,7 @@ import core.db.schema.relay
 import core.db.schema.totals
 from core.config.loading import known_variables
 from core.db.schema import metadata
+from core.paths import REPOSITORY
 from keeper.schedule import BY_NAME
 from scripts._drill.catalogue import DRILLS, QUICK
 from scripts._status.reindex import OWN, SHARED
@@ -28,8 +28,7 @@ from scripts._status.switch import SWITCHES
 from scripts._vpm import manual
 from scripts._vpm.cli import COMMANDS
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "operate.md"
+PAGE = REPOSITORY / "docs" / "operate.md"
 TEXT = PAGE.read_text()
 WITHOUT_BLOCKS = re.sub(r"```.*?```", "", TEXT, flags=re.DOTALL)
 BLOCKS = re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL)
@@ -79,9 +78,9 @@ def test_every_command_and_option_exists(words: list[str]) -> None:
         assert name in manual.COMMANDS
         source = manual.COMMANDS[name][1]
     else:
-        script = ROOT / "scripts" / f"{words[2]}.py"
+        script = REPOSITORY / "scripts" / f"{words[2]}.py"
         assert script.exists(), words
-        source = script.read_text() + (ROOT / "scripts" / "_deploy" / "flow.py").read_text() + '"--network"'
+        source = script.read_text() + (REPOSITORY / "scripts" / "_deploy" / "flow.py").read_text() + '"--network"'
     for option in (word for word in words if word.startswith("--")):
         assert option in source, f"{' '.join(words[:3])} has no {option}"
 
@@ -132,7 +131,7 @@ def test_every_link_leads_somewhere() -> None:
     for anchor in re.findall(r"\]\(#([a-z-]+)\)", TEXT):
         assert anchor in _sections(), anchor
     for path in re.findall(r"`((?:docs|deployments)/[\w./-]+)`", TEXT):
-        assert (ROOT / path).exists() or path == "docs/performance.md", path
+        assert (REPOSITORY / path).exists() or path == "docs/performance.md", path
 
 
 def _sections() -> dict[str, str]:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from pydantic import SecretStr
 
 from api.web.surface import demo_wallet
 from core.contracts.deployments import load_deployment
 from core.errors import ConfigError
+from core.paths import REPOSITORY
 from scripts._stack import wallets
 
-ROOT = Path(__file__).resolve().parents[2]
 KEY = SecretStr(wallets.DEMO.private_key)
-LIVE = load_deployment(ROOT / "deployments" / "base.json")
+LIVE = load_deployment(REPOSITORY / "deployments" / "base.json")
 LOCAL = LIVE.model_copy(update={"kind": "local"})
 
 

@@ -9,11 +9,12 @@ import pytest
 
 from core.contracts.deployments import load_deployment, write_deployment
 from core.money import USD
+from core.paths import REPOSITORY
 from scripts._deploy.caps import Borne, evidence_of, judged, with_evidence
 from scripts._deploy.session import ScriptRefused
 from tests.support.pool_feeds import pool_feed
 
-FOLDER = Path(__file__).resolve().parents[2] / "deployments"
+FOLDER = REPOSITORY / "deployments"
 FEED = pool_feed()
 CAP = FEED.pot_cap_units
 UNTOLD = Borne(None, "the pools did not move")

@@ -23,7 +23,7 @@ from core.agent.book import (
 )
 from core.contracts.abi import abi
 from core.contracts.statuses import ListingField, MarketKind
-from core.local.packages import REPOSITORY
+from core.paths import REPOSITORY
 
 NOW, HOUR = 1_800_000_000, 3_600
 BOUNDS = ListingBounds(fee_bps=200, min_weight=10**6, max_weight=10**9, dispute_window=HOUR, void_delay=2 * HOUR)

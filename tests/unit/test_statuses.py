@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from core.contracts import statuses
-
-ROOT = Path(__file__).resolve().parents[2]
+from core.paths import REPOSITORY
 
 ENUMS = {
     statuses.StockMarketStatus: ("stock/IVestedMarkets.sol", "Status"),
@@ -46,7 +45,7 @@ NUMBERED = re.compile(
 
 def declared(source: str, name: str) -> dict[str, int]:
     """The names of a Solidity enum as ours are written, with their numbers."""
-    text = (ROOT / "contracts" / source).read_text()
+    text = (REPOSITORY / "contracts" / source).read_text()
     match = re.search(rf"enum {name} \{{(.*?)\}}", text, re.DOTALL)
     assert match is not None, f"{source} has no enum {name}"
     names = [each.strip() for each in re.sub(r"//[^\n]*", "", match[1]).split(",")]
@@ -69,7 +68,7 @@ def test_an_enum_is_the_contracts_own(kind: type[IntEnum]) -> None:
 @pytest.mark.parametrize("kind", CONSTANTS, ids=lambda kind: kind.__name__)
 def test_numbered_constants_are_the_contracts_own(kind: type[IntEnum]) -> None:
     source, names = CONSTANTS[kind]
-    text = (ROOT / "contracts" / source).read_text()
+    text = (REPOSITORY / "contracts" / source).read_text()
     stated = [int(re.search(rf"uint8 \w+ constant {name} = (\d+);", text)[1]) for name in names]  # type: ignore[index]
     assert stated == [each.value for each in kind]
 
@@ -80,7 +79,7 @@ def test_every_enum_of_the_module_is_looked_at() -> None:
 
 
 def test_families_are_what_the_lister_takes() -> None:
-    text = (ROOT / "contracts" / "stock" / "MarketLister.sol").read_text()
+    text = (REPOSITORY / "contracts" / "stock" / "MarketLister.sol").read_text()
     assert f"LAST_FAMILY = {max(statuses.Family)};" in text
 
 
@@ -101,12 +100,12 @@ def lines_of(path: Path) -> Iterator[str]:
 def test_no_status_is_told_by_its_bare_number() -> None:
     bare = []
     for wing in ("core", "api", "indexer", "keeper", "relayer", "scripts"):
-        for path in sorted((ROOT / wing).rglob("*.py")):
+        for path in sorted((REPOSITORY / wing).rglob("*.py")):
             if "migrations" in path.parts or path.name == "statuses.py":
                 continue
             for line in lines_of(path):
                 for found in NUMBERED.finditer(line):
                     number = re.findall(r"\d+", line[found.start() :])[0]
                     if len(number) < 3:  # three digits: an HTTP status
-                        bare.append(f"{path.relative_to(ROOT)}: {found[0]}")
+                        bare.append(f"{path.relative_to(REPOSITORY)}: {found[0]}")
     assert bare == []

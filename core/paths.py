@@ -1,0 +1,7 @@
+"""Where the checkout is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[1]
