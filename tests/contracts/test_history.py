@@ -38,6 +38,8 @@ LONG = os.environ.get("VPM_TEST_LONG") == "1"
 COUNT = int(os.environ.get("VPM_TEST_HISTORIES", "10000" if LONG else "1000"))
 SEED = os.environ.get("VPM_TEST_SEED", "vested")
 
+pytestmark = pytest.mark.timeout(1_200)  # the first to need the contracts compiles them, and the others wait for it
+
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
@@ -54,7 +56,6 @@ def replay(folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.timeout(1200)
 def test_the_contract_equals_the_model_on_every_history(folder: Path) -> None:
     print(f"{COUNT} histories of seed {SEED!r}")
     write(folder, SEED, COUNT)

@@ -27,6 +27,8 @@ TRADES = int(os.environ.get("VPM_TEST_TRADES", "20000"))
 SEED = os.environ.get("VPM_TEST_SEED", "settlement")
 TRADES_PER_FILE = 1000
 
+pytestmark = pytest.mark.timeout(1_200)  # the first to need the contracts compiles them, and the others wait for it
+
 
 def replay(test: str, folder: Path) -> str:
     """What a test of Vectors.t.sol says of the files in the folder."""
@@ -80,7 +82,6 @@ def write(file: Path, words: list[int]) -> None:
     file.write_bytes(encode(["uint256[]"], [words]))
 
 
-@pytest.mark.timeout(1200)
 def test_the_contract_equals_the_mirror_on_every_trade(folder: Path) -> None:
     rng = random.Random(SEED)
     done = files = 0
@@ -111,7 +112,6 @@ def test_the_replay_sees_a_number_that_is_off_by_one(word: str, folder: Path) ->
         replay("test_tradesEqualTheMirror", folder)
 
 
-@pytest.mark.timeout(600)
 def test_the_logarithm_equals_soladys(folder: Path) -> None:
     rng = random.Random(SEED)
     words = []

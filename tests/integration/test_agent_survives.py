@@ -54,7 +54,7 @@ async def trading(buyer: Buyer) -> None:
             await asyncio.sleep(0.1)
 
 
-async def settled(buyer: Buyer, body: dict[str, Any], headers: dict[str, str], seconds: float = 40.0) -> Any:
+async def settled(buyer: Buyer, body: dict[str, Any], headers: dict[str, str], seconds: float = 120.0) -> Any:
     """The same call again and again, as a client with a lost connection would, until it has the receipt."""
     async with asyncio.timeout(seconds):
         while True:

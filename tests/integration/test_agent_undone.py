@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from scripts._stack import wallets
-from tests.support.agent_chain import AgentChain
+from tests.support.agent_chain import HOUR, AgentChain
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer, bet, header, sign
 from tests.support.genesis import Genesis, chain
@@ -128,8 +128,8 @@ async def test_a_payment_for_a_market_that_a_fork_undid_just_before_is_not_sent_
     """The payer saw the market and signed; nothing of it was ever taken in, so the answer is for good."""
     played, payer = service.chain, DEV[5]
     began, had = played.block, balance(service, payer.address)
-    closes_at = played.now + 1200
-    market = played.list("gone", closes_at=closes_at)
+    times = {"closes_at": played.now + 1_200, "ends_at": played.now + 3 * HOUR}
+    market = played.list("gone", **times)
     body, paid = await ready(buyer, service, market, payer)
     played.ask("anvil_rollback", played.block - began)
     played.mine(4)
@@ -140,7 +140,7 @@ async def test_a_payment_for_a_market_that_a_fork_undid_just_before_is_not_sent_
     assert "final" not in said
     assert "did not send your payment" in said["hint"], said
 
-    assert played.list("gone", closes_at=closes_at) == market
+    assert played.list("gone", **times) == market
     await buyer.shows(market)
     response, unpaid = await buyer.post(body)  # it is back, and nothing stands under the key
     assert response.status == 402, unpaid

@@ -95,6 +95,7 @@ async def _rounds_go_round(crowd: Crowd, until: float) -> None:
         crowd.live = (await crowd.door.open_round()).round_no
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.proves("cup.service.decision.ledger_zero_sum", "cup.wallet.behaviour.claim_idempotent")
 async def test_200_clients_leave_the_ledger_exact(fresh_database_url: str) -> None:
     async with cup_door(fresh_database_url) as door:
