@@ -100,19 +100,19 @@ class BoundTool:
     ) -> web.Response:
         """The operation's answer; what it raises is raised. `headers`: of its request, besides those of `outer` that
         are `kept`."""
+        given = self._given(arguments)
         try:
-            return await self._answer(outer, arguments, kept, headers)
+            return await self._answer(outer, given, kept, headers)
         except Problem as problem:
-            raise self._of_arguments(problem) from None
+            raise self._of_arguments(problem) from problem
 
     async def _answer(
         self,
         outer: web.Request,
-        arguments: Mapping[str, Any],
+        given: Mapping[str, Any],
         kept: Sequence[str],
         headers: Sequence[tuple[str, str]],
     ) -> web.Response:
-        given = self._given(arguments)
         path, query, body = (self._part(place, given) for place in ("path", "query", "body"))
         for name in self._places["path"] - path.keys():
             missing = self.tool.called.get(name, name)

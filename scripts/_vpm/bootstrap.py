@@ -25,8 +25,7 @@ import sys
 import time
 from pathlib import Path
 
-from core.paths import REPOSITORY
-
+REPOSITORY = Path(__file__).resolve().parents[2]  # not of core.paths: it needs nothing but itself
 ENV = REPOSITORY / ".vpm" / "env"
 VENV = ENV / "venv"
 NODE = ENV / "node"

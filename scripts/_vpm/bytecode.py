@@ -18,9 +18,8 @@ from core.paths import REPOSITORY
 from scripts._stack.contracts import MANIFEST, record_build
 from scripts._stack.genesis import creation_code
 
-RECORD = (
-    REPOSITORY / "scripts" / "_deploy" / "bytecode.json"
-)  # not in contracts/: ape takes every JSON there for a contract
+# Not in contracts/: ape takes every JSON there for a contract.
+RECORD = REPOSITORY / "scripts" / "_deploy" / "bytecode.json"
 SETTINGS = ("evmVersion", "optimizer", "viaIR")
 
 # Those that are deployed to live networks. Libraries are compiled into them.

@@ -269,9 +269,9 @@ def first_look(stages: Sequence[Stage], extra: Sequence[str]) -> Look:
     count = workers(look.stages)
     if count > CORES and not (REPOSITORY / "tests" / "__pycache__").exists():
         compile_tests(folders)
-    spread = ("-n", str(count), "--dist", "loadfile", "--no-loadscope-reorder", "--durations", "12")
+    spread = ("-n", str(count), "--dist", "loadfile", "--no-loadscope-reorder", "--max-worker-restart", "0")
     kept = ("-o", f"cache_dir={memory}", f"--junitxml={report}", "-o", "junit_logging=no")
-    look.code = _call(sys.executable, "-m", "pytest", *spread, *kept, *folders, *extra)
+    look.code = _call(sys.executable, "-m", "pytest", *spread, "--durations", "12", *kept, *folders, *extra)
     look.seconds = seconds_of_files(report)
     if look.code == 1:  # tests failed; anything but 0 and 1 is no verdict on a test
         look.failed = sorted(json.loads((memory / "v" / "cache" / "lastfailed").read_text()))

@@ -136,6 +136,8 @@ async def test_refusals_are_tool_errors(cup: Cup) -> None:
         told = await fails(client, "get_positions", 400, "invalid_request", walletAddress="0x12")
         assert told["message"] == "The argument walletAddress is wrong: must be 0x and 40 hexadecimal digits."
         assert [each["field"] for each in told["details"]] == ["walletAddress"]  # not `address`, as in the path
+        told = await fails(client, "get_positions", 400, "invalid_request", address=signer.address)
+        assert [each["field"] for each in told["details"]] == ["address"]  # which there is not
         await fails(client, "get_quote", 400, "invalid_request", slug=slug)
         told = await fails(client, "place_paper_trade", 400, "invalid_request", **wanted, simulated=False)
         assert "'simulated'" in told["message"]  # what is no argument may have been meant for one
