@@ -140,7 +140,7 @@ class BoundTool:
         arguments = [{**each, "field": self.tool.called.get(each["field"], each["field"])} for each in details]
         for part, argument in zip(details, arguments, strict=True):
             if message.endswith(f" {part['field']} is wrong: {part['problem']}."):
-                message = f"The argument {argument['field']} is wrong: {argument['problem']}."
+                message = invalid_part("argument", argument["field"], argument["problem"]).message
         extra = {**problem.extra, "details": arguments}
         return Problem(problem.status, problem.code, message, headers=problem.headers, extra=extra)
 
