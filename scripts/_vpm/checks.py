@@ -1,6 +1,8 @@
 """`./vpm test`: every check of the project, then one summary.
 
 A stage passes or fails; nothing is skipped silently. In CI (CI=true) a stage that cannot run here is a failure.
+Whatever the specifications promise, an ordinary run has a test of; `--thorough` adds the tests that show it again, on
+more (docs/decisions/0017).
 
 Two lines run side by side. The tests of all chosen stages are one run of pytest, with more processes than there are
 cores where tests wait for blocks and timeouts; each takes a file at a time, the longest first. In the other line the
@@ -39,6 +41,7 @@ from scripts._vpm.forge import GIVING_WAY, PROFILE, compiling, forge
 GENERATED_FIRST = "tests/contracts/forge/{history/Histories.t.sol,agent/Vectors.t.sol,feeds/Cases.t.sol}"
 
 
+ORDINARY = ("-m", "not thorough")
 QUICK = ("lint", "types", "imports", "unit")  # what needs no chain, database or compiler
 
 CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
@@ -96,10 +99,11 @@ def main(argv: list[str]) -> int:
     parser.add_argument("paths", nargs="*", type=Path)
     parser.add_argument("--only", action="append", choices=[s.name for s in STAGES])
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--thorough", action="store_true")
     parser.add_argument("--list", action="store_true")
     args = parser.parse_args(own)
-    if args.paths and (args.only or args.quick):
-        parser.error("name paths, or choose stages, not both")
+    if args.paths and (args.only or args.quick or args.thorough):
+        parser.error("name paths, or choose stages, not both: what is named is run whole")
     if args.paths:
         return _just(args.paths, rest)
     if args.list:
@@ -108,8 +112,9 @@ def main(argv: list[str]) -> int:
         return 0
     names = set(args.only or ()) | (set(QUICK) if args.quick else set())
     chosen = [s for s in STAGES if not names or s.name in names]
+    ordinary = not (names or args.thorough or os.environ.get("VPM_TEST_LONG"))
     start = time.monotonic()
-    results = _run(chosen, rest)
+    results = _run(chosen, [*(ORDINARY if ordinary else ()), *rest])
     print("\n=== summary")
     for one in results:
         print(f"{'ok    ' if one.code == 0 else 'FAILED'} {one.stage.name:<12} {one.seconds:7.1f} s  {one.stage.what}")
@@ -118,6 +123,8 @@ def main(argv: list[str]) -> int:
     failed = sum(one.code != 0 for one in results)
     took = time.monotonic() - start
     print(f"stages: {len(results) - failed} passed, {failed} failed in {took // 60:.0f} min {took % 60:.0f} s")
+    if ordinary:
+        print("an ordinary run; ./vpm test --thorough is what CI runs")
     return 1 if failed else 0
 
 

@@ -10,7 +10,7 @@ OVERVIEW = """\
 vpm - on-chain-first prediction markets, on one origin
 
     ./vpm up          start the whole product on this machine
-    ./vpm test        run everything the project is checked by
+    ./vpm test        test every promise of the specifications; --thorough: everything, as CI does
 
 Needs Python 3.11 to 3.13, git and the package registries; no root. The first start makes its own environment inside
 the checkout (.vpm/env, node_modules); later starts take seconds. ./vpm COMMAND --help tells the rest.
@@ -42,9 +42,9 @@ stops the rest and ends with a non-zero exit code.
 To start over, stop the stack and delete the state folder.""",
     ),
     "test": (
-        "run everything the project is checked by",
+        "test every promise of the specifications; --thorough: everything, as CI does",
         """\
-./vpm test [--quick] [--only STAGE]... [--list] [-- PYTEST_ARGS...]
+./vpm test [--quick | --thorough] [--only STAGE]... [--list] [-- PYTEST_ARGS...]
 ./vpm test PATH... [-- PYTEST_ARGS...]
 
 Lint, types, import rules, Solidity format, contract tests (forge), Python tests on a real PostgreSQL and forked local
@@ -54,7 +54,9 @@ them; what each program says is shown when it has ended.
 
   PATH                run just this: a Python or Solidity test file, a folder, or a test as file.py::name
   --quick             lint, types, import rules and unit tests: what needs no chain, database or compiler
-  --only STAGE        run only this stage (repeatable); --list names them
+  --thorough          what CI runs: also the tests that show it again, from more clients, beside deaths, on whole
+                      services, by theorems and over random courses
+  --only STAGE        run only this stage, whole (repeatable); --list names them
   -- PYTEST_ARGS      handed to pytest
 
 Environment: VPM_TEST_DATABASE_URL uses a running PostgreSQL; VPM_TEST_FORK_BASE and VPM_TEST_FORK_STOCK run the

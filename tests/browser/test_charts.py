@@ -13,7 +13,9 @@ from tests.browser.site import Site
 from tests.browser.test_every_page import path_of
 
 
-@pytest.mark.parametrize(("size", "scheme"), [("desktop", "light"), ("phone", "dark")])
+@pytest.mark.parametrize(
+    ("size", "scheme"), [("desktop", "light"), pytest.param("phone", "dark", marks=pytest.mark.thorough)]
+)
 def test_a_chart_tells_its_values_at_the_crosshair(site: Site, visitor: Visitor, size: Size, scheme: Scheme) -> None:
     plain = visitor.visit(java_script_enabled=False)
     plain.open(f"/m/{site.markets['settled']}")

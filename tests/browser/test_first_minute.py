@@ -33,7 +33,9 @@ def _heard(page: Page, calls: list[Any]) -> None:
 
 @pytest.mark.timeout(300)
 @pytest.mark.proves("shared.pages.decision.first_minute", "shared.pages.decision.agent_bet")
-@pytest.mark.parametrize(("size", "scheme"), [("desktop", "light"), ("phone", "dark")])
+@pytest.mark.parametrize(
+    ("size", "scheme"), [("desktop", "light"), pytest.param("phone", "dark", marks=pytest.mark.thorough)]
+)
 def test_all_four_bets_within_a_minute_of_opening_the_page(
     site: Site, visitor: Visitor, size: Size, scheme: Scheme
 ) -> None:

@@ -31,7 +31,9 @@ def _focused(page: Page) -> str:
 
 @pytest.mark.timeout(300)
 @pytest.mark.proves("shared.pages.decision.keyboard_bets", "shared.pages.decision.accessible")
-@pytest.mark.parametrize(("size", "scheme"), [("phone", "light"), ("desktop", "dark")])
+@pytest.mark.parametrize(
+    ("size", "scheme"), [("phone", "light"), pytest.param("desktop", "dark", marks=pytest.mark.thorough)]
+)
 def test_all_four_bets_by_keyboard(site: Site, visitor: Visitor, size: Size, scheme: Scheme) -> None:
     market = site.open_market(ticker="NVDA")
     visit = visitor.visit(size, scheme)

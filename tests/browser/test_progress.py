@@ -12,7 +12,6 @@ from tests.browser.faults import relayer_away
 from tests.browser.site import Site
 
 FINAL_BLOCKS = 600  # more than a stock chain may take back
-SIZES: tuple[tuple[Size, Scheme], ...] = (("desktop", "light"), ("phone", "dark"))
 
 
 def _begin(site: Site, visit: Visit, market: int) -> Page:
@@ -26,7 +25,9 @@ def _begin(site: Site, visit: Visit, market: int) -> Page:
 
 
 @pytest.mark.proves("shared.pages.decision.progress", "shared.pages.decision.reload")
-@pytest.mark.parametrize(("size", "scheme"), SIZES)
+@pytest.mark.parametrize(
+    ("size", "scheme"), [("desktop", "light"), pytest.param("phone", "dark", marks=pytest.mark.thorough)]
+)
 def test_a_bet_waits_for_its_block_across_a_reload(site: Site, visitor: Visitor, size: Size, scheme: Scheme) -> None:
     market = site.open_market(ticker="NVDA")
     before = len(site.stock.positions(market))

@@ -37,6 +37,7 @@ def test_this_checkout_builds_the_recorded_bytes(codes: dict[str, bytes]) -> Non
     assert bytecode.unrecorded(codes) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(600)
 def test_the_recorded_build_is_what_the_sources_compile_to() -> None:
     """A local chain is given the record, so nothing else in these tests would notice a stale one. The compiler is asked

@@ -1,6 +1,6 @@
 """The contract against the independent model, over thousands of random market histories, every number to the unit.
 
-1,000 in an ordinary run and 10,000 with `VPM_TEST_LONG=1`; `VPM_TEST_HISTORIES` overrides how many, `VPM_TEST_SEED`
+500 in a run and 10,000 with `VPM_TEST_LONG=1`; `VPM_TEST_HISTORIES` overrides how many, `VPM_TEST_SEED`
 which. A failure names the history's number and step; `tests.contracts.model.encoding.history(seed, number)` makes it
 again.
 """
@@ -35,7 +35,7 @@ from tests.contracts.model.histories import (
 from tests.contracts.model.narrator import Narrator
 
 LONG = os.environ.get("VPM_TEST_LONG") == "1"
-COUNT = int(os.environ.get("VPM_TEST_HISTORIES", "10000" if LONG else "1000"))
+COUNT = int(os.environ.get("VPM_TEST_HISTORIES", "10000" if LONG else "500"))
 SEED = os.environ.get("VPM_TEST_SEED", "vested")
 
 pytestmark = pytest.mark.timeout(1_200)  # the first to need the contracts compiles them, and the others wait for it

@@ -23,7 +23,7 @@ from tests.contracts.test_scripts import _ape, ape_folder, facts, live_looking
 from tests.support.genesis import Genesis, RunningChain, chain
 
 __all__ = ["ape_folder", "facts"]
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(600)]
 
 KEY = "WETH/market_cap"
 

@@ -50,6 +50,7 @@ def test_the_rounding_the_page_tells_is_what_the_search_finds() -> None:
     assert f"{found.residue} units, {float(found.residue_of_bound):.2f} of the bound" in page
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(2_400)  # the provers give way to the other tests
 def test_the_quick_ones_are_proved() -> None:
     prepare()
@@ -64,6 +65,7 @@ def test_a_guard_and_its_theorem_stand(guard: Guard) -> None:
     assert guard.theorem in {theorem.name for theorem in THEOREMS}
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(1_200)  # it compiles, too
 def test_a_theorem_is_refuted_without_its_guard() -> None:
     """One of them in every run, so that a prover that always agrees is noticed."""

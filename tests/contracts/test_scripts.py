@@ -131,6 +131,7 @@ def test_check_wiring_confirms_a_deployment_and_names_what_differs(
     assert "2 wrong" in done.stdout
 
 
+@pytest.mark.thorough
 def test_check_wiring_compares_the_code_with_the_sources(
     stock_chain: RunningChain, facts: Path, ape_folder: Path
 ) -> None:
@@ -262,6 +263,7 @@ def test_a_guardian_pauses_at_once_and_only_the_safe_resumes(
     assert not _view(chain, "VestedMarkets", view)
 
 
+@pytest.mark.thorough
 def test_the_same_command_pauses_base(base_chain: RunningChain, facts: Path, ape_folder: Path) -> None:
     view = "0x" + keccak(text="paused()")[:4].hex()
     where = ["--network", base_chain.url, "--facts", str(facts / "base.json")]
@@ -271,6 +273,7 @@ def test_the_same_command_pauses_base(base_chain: RunningChain, facts: Path, ape
     assert not _view(base_chain, "SettlementWallet", view)
 
 
+@pytest.mark.thorough
 def test_a_power_that_somebody_kept_is_found(base_chain: RunningChain, facts: Path, ape_folder: Path) -> None:
     """A deployer who gave itself RELAYER, a second lister, a feed nobody recorded: the wiring says each."""
     deployer, safe = wallets.DEPLOYER.address, base_chain.deployment.safe
@@ -297,6 +300,7 @@ def test_a_power_that_somebody_kept_is_found(base_chain: RunningChain, facts: Pa
     assert "4 wrong" in done.stdout
 
 
+@pytest.mark.thorough
 def test_feeds_are_allowed_dropped_and_condemned_by_the_safe(
     base_chain: RunningChain, facts: Path, ape_folder: Path
 ) -> None:
@@ -357,6 +361,7 @@ def _read_anew(chain: RunningChain, feed: str) -> None:
     send_all(LocalNode(chain.url), [(feed, data)], wallets.PUBLISHER.address)
 
 
+@pytest.mark.thorough
 def test_hand_over_finds_nothing_left(base_chain: RunningChain, facts: Path, ape_folder: Path) -> None:
     options = ["--network", base_chain.url, "--facts", str(facts / "base.json"), "--account", ape.ACCOUNT]
     done = _ape(ape_folder, "hand_over", *options, owners=2)

@@ -27,7 +27,7 @@ SCRIPTED = (sys.executable, "-m", "tests.evals.scripted")
 AGENT = tuple(shlex.split(os.environ.get("VPM_EVAL_AGENT", ""))) or SCRIPTED
 SECONDS = 60 if AGENT == SCRIPTED else 600
 
-pytestmark = pytest.mark.timeout(SECONDS + 120)
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(SECONDS + 120)]
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,8 @@ from tests.support.agent_service import AgentService, agent_service
 from tests.support.genesis import Genesis, chain
 from tests.support.played_chain import Reverted
 
+pytestmark = pytest.mark.thorough
+
 LONG = os.environ.get("VPM_TEST_LONG") == "1"
 SECONDS = float(os.environ.get("VPM_TEST_SECONDS", "120" if LONG else "20"))
 CLIENTS = 200

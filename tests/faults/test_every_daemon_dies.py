@@ -28,6 +28,8 @@ from tests.support.keeper_rig import Rig, rigged
 from tests.support.relay_crowd import Crowd
 from tests.support.whole_service import assert_nothing_is_lost_or_doubled, ended, lanes
 
+pytestmark = pytest.mark.thorough
+
 LONG = os.environ.get("VPM_TEST_LONG") == "1"
 SECONDS = float(os.environ.get("VPM_TEST_SECONDS", "600" if LONG else "30"))
 PER_SECOND = 20

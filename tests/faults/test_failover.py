@@ -25,6 +25,8 @@ from tests.support.read_replica import replicated
 from tests.support.relay_crowd import Crowd
 from tests.support.whole_service import assert_nothing_is_lost_or_doubled, ended, lanes
 
+pytestmark = pytest.mark.thorough
+
 TIMES = 10 if os.environ.get("VPM_TEST_LONG") == "1" else 1
 SECONDS = 40.0
 PER_SECOND = 10

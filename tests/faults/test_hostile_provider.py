@@ -28,6 +28,8 @@ from scripts._stack.wallets import wallet
 from tests.support.genesis import Genesis
 from tests.support.hazy_node import HazyNode
 
+pytestmark = pytest.mark.thorough
+
 LONG = os.environ.get("VPM_TEST_LONG") == "1"
 BETS, TRADES = (2_000, 500) if LONG else (60, 20)
 BETS_PER_SECOND = 5.0

@@ -173,7 +173,7 @@ def settlement_of(body: Any, who: Wallet, network: str) -> dict[str, Any]:
 
 
 @pytest.mark.proves("agent.trade.payment.decision.official_clients")
-@pytest.mark.parametrize("client", ["fetch", "axios"])
+@pytest.mark.parametrize("client", ["fetch", pytest.param("axios", marks=pytest.mark.thorough)])
 async def test_the_typescript_client_buys_unchanged(buyer: Buyer, service: AgentService, client: str) -> None:
     """`@x402/fetch` and `@x402/axios` with `@x402/evm`, run by the environment's Node, in version 2."""
     who = DEV[2] if client == "fetch" else DEV[4]
@@ -200,6 +200,7 @@ async def test_the_typescript_client_buys_unchanged(buyer: Buyer, service: Agent
     assert (again["status"], again["body"]["replay"], again["body"]["receipt"]) == (200, True, receipt)
 
 
+@pytest.mark.thorough
 @pytest.mark.proves("agent.trade.payment.decision.official_clients")
 @pytest.mark.parametrize("client", ["fetch", "axios", "python"])
 async def test_the_clients_of_the_first_version_buy_unchanged(buyer: Buyer, service: AgentService, client: str) -> None:

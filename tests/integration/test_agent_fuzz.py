@@ -19,6 +19,8 @@ from tests.support.buyer import Buyer, bet
 from tests.support.generated import generated_requests
 from tests.support.genesis import Genesis, RunningChain
 
+pytestmark = pytest.mark.thorough
+
 DEV = wallets.DEV
 PREFIX = "/api/agent/v1"
 

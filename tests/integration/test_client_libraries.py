@@ -197,7 +197,10 @@ class TypeScript(Library):
         return [each["seq"] for each in said["found"]]
 
 
-@pytest.fixture(params=[Sync, Async, TypeScript], ids=["sync", "async", "typescript"])
+@pytest.fixture(
+    params=[Sync, *(pytest.param(each, marks=pytest.mark.thorough) for each in (Async, TypeScript))],
+    ids=["sync", "async", "typescript"],
+)
 def library(request: pytest.FixtureRequest, service: AgentService) -> Library:
     made: Library = request.param(service)
     return made

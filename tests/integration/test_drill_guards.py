@@ -40,6 +40,7 @@ async def drilled(
         yield running, load
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", TRIED)
 async def test_a_drill_fails_without_the_guard_it_is_about(

@@ -26,6 +26,8 @@ from tests.support.genesis import Genesis, RunningChain
 from tests.support.relations import RELATIONS, contradictions, read
 from tests.support.stack import Stack, stack_of
 
+pytestmark = pytest.mark.thorough
+
 LONG = bool(os.environ.get("VPM_TEST_LONG"))
 CALLS = 10_000 if LONG else 500
 SEED = int(os.environ.get("VPM_TEST_SEED") or new_seed())

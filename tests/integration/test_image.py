@@ -58,7 +58,7 @@ print(*missing, len(wanted), sep="\\n")
 sys.exit(bool(missing))
 """
 
-pytestmark = pytest.mark.timeout(420)
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(420)]
 
 
 @pytest.fixture(scope="module")
@@ -68,18 +68,19 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
 
 @pytest.fixture(scope="module")
 def settings(local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """Those of a service that runs: the image's daemons are its doubles."""
+    """Those of a service whose own daemons were there first, and stand still: the image's are their doubles."""
     with stack_of(local_genesis, tmp_path_factory.mktemp("stack")) as stack:
         stack.ready()
         found = local_stack({}, stack.state)
         assert found is not None
-        yield dict(found.variables) | {
-            "VPM_RELAYER_KEYS": ",".join(lanes()),
-            "VPM_ATTESTATION_KEY": wallets.ATTESTATION.private_key,
-            "CRON_SECRET": "sixteen characters",
-            "VPM_PORT": str(free_port()),
-            **{daemon.metrics_variable: str(free_port()) for daemon in DAEMONS},
-        }
+        with stack.standing_still():
+            yield dict(found.variables) | {
+                "VPM_RELAYER_KEYS": ",".join(lanes()),
+                "VPM_ATTESTATION_KEY": wallets.ATTESTATION.private_key,
+                "CRON_SECRET": "sixteen characters",
+                "VPM_PORT": str(free_port()),
+                **{daemon.metrics_variable: str(free_port()) for daemon in DAEMONS},
+            }
 
 
 def test_every_daemon_of_the_image_gets_ready_and_its_health_check_sees_it(

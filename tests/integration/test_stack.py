@@ -67,6 +67,7 @@ def new_stack(local_genesis: Genesis, tmp_path: Path) -> Iterator[Callable[..., 
         stack.end()
 
 
+@pytest.mark.proves("cup.service.decision.local_window")
 def test_two_stacks_tell_everything_and_one_survives_the_other_stops_without_a_trace_and_goes_on_where_it_was(
     new_stack: Callable[..., Stack],
 ) -> None:
@@ -104,6 +105,7 @@ def test_two_stacks_tell_everything_and_one_survives_the_other_stops_without_a_t
     with psycopg.connect(conninfo(ready["database_url"])) as connection:
         assert connection.execute("SELECT count(*) FROM alembic_version").fetchone() is not None
     _dev_wallets_are_funded(ready)
+    assert _get(f"{ready['base_url']}/api/cup/v1/markets")["meta"], "without a window of the cup it would answer 409"
 
     found = local_stack({}, stack.state)
     assert found is not None, "commands in the checkout would not find it"
@@ -267,6 +269,7 @@ def _command(pid: int) -> str:
     return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
 
 
+@pytest.mark.thorough
 def test_forks_of_live_chains_get_contracts_and_funded_wallets_and_go_with_their_launcher(
     new_stack: Callable[..., Stack], base_chain: RunningChain, stock_chain: RunningChain
 ) -> None:
@@ -360,6 +363,7 @@ def test_the_manual_needs_no_set_up_and_an_unknown_command_is_refused() -> None:
     assert "no command 'fly'" in wrong.stderr
 
 
+@pytest.mark.thorough
 def test_a_missing_registry_is_one_sentence(tmp_path: Path) -> None:
     for name in ("vpm", "requirements.lock", "package.json", "package-lock.json", "pyproject.toml", ".npmrc"):
         shutil.copy2(REPOSITORY / name, tmp_path / name)

@@ -38,7 +38,7 @@ STRANGER = wallets.wallet("a stranger who settles")
 UP, DOWN = YES, NO = 0, 1
 DOWN_ON_BOB, UP_ON_ALICE, LATE = 20 * USD, 10 * USD, 7 * USD
 
-pytestmark = pytest.mark.timeout(900 if LONG else 300)
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900 if LONG else 300)]
 
 
 @dataclass(frozen=True)

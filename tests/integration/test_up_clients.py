@@ -37,7 +37,7 @@ from tests.support.mcp_clients import (
 )
 from tests.support.stack import Stack, stack_of
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(300)]
 
 DEV = wallets.DEV
 CLIENTS = [python_client, typescript_client]
@@ -210,7 +210,7 @@ async def test_x402s_own_client_pays_unasked(origin: str) -> None:
     "cup.mcp.endpoint.server",
     "cup.mcp.behaviour.trade_defaults_simulate",
     "cup.mcp.auth.no_keys",
-    "cup.service.decision.local_window",  # without one every tool would answer 409
+    "cup.service.decision.local_window",
 )
 @pytest.mark.parametrize("connected", CLIENTS, ids=IDS)
 async def test_the_official_clients_play(origin: str, connected: Any) -> None:

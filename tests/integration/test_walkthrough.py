@@ -16,6 +16,8 @@ import pytest
 from core.paths import REPOSITORY
 from tests.support.genesis import CACHE, Genesis
 
+pytestmark = pytest.mark.thorough
+
 GUIDE = (REPOSITORY / "docs" / "CONTRIBUTING.md").read_text()
 CHAPTER = GUIDE.split("## A field, from the contract's event to the page\n", 1)[1].split("\n## ", 1)[0]
 BLOCK = re.compile(r"^```(diff|python)\n# ([\w./]+)( \(new\))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)

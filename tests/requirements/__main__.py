@@ -24,6 +24,8 @@ def _check(coverage: Coverage, faults: tuple[str, ...], summary: bool) -> int:
                 print(f"  {requirement.id}")
         if finished and missing:
             failures.append(f"{surface.name} is listed as finished and has {len(missing)} requirements without a test")
+        if finished:
+            failures += (f"{each} is proved by thorough tests only" for each in coverage.only_thorough(surface))
     if not CONFORMANCE.exists() or CONFORMANCE.read_text(encoding="utf-8") != table(coverage):
         failures.append("docs/conformance.md is out of date: run `python -m tests.requirements table`")
     for failure in failures:

@@ -1,4 +1,5 @@
-"""The marker `@pytest.mark.proves("agent.trade.error.market_closed", ...)`; ids are checked at collection."""
+"""The markers `@pytest.mark.proves("agent.trade.error.market_closed", ...)`, whose ids are checked at collection, and
+`@pytest.mark.thorough`: what it shows an ordinary `./vpm test` has shown already, on less (tests/README.md)."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ proves = pytest.mark.proves
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "proves(*ids): the requirements (tests/requirements/*.toml) this test proves")
+    config.addinivalue_line("markers", "thorough: not in an ordinary ./vpm test, but with --thorough, as CI runs it")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -3,7 +3,7 @@
 Python: `@pytest.mark.proves("id", ...)` on a test function or class, `pytestmark` in a module or class, and
 `pytest.param(..., marks=pytest.mark.proves("id"))`, in the decorator itself or in a module-level list the decorator
 names. Solidity and TypeScript: a comment `proves: id, id` above the test function. The ids must be literals.
-A test that is skipped or expected to fail proves nothing.
+A test that is skipped or expected to fail proves nothing, and one that is `thorough` nothing in an ordinary run.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ FOLDERS = ("tests", "contracts")
 LEFT_OUT = frozenset({"node_modules", "__pycache__", ".vpm", "out", "cache"})
 _PROVES = frozenset({"proves"})
 _NOT_RUN = frozenset({"skip", "xfail"})
+_THOROUGH = frozenset({"thorough"})
 _COMMENT = re.compile(r"(?://|/\*|\*|#).*?\bproves:\s*(?P<ids>[A-Za-z0-9_.*\s,-]+)")
 _NEXT_TEST = {
     ".sol": re.compile(r"\bfunction\s+(?P<name>(?:test|invariant|statefulFuzz)\w*)\s*\("),
@@ -30,10 +31,14 @@ _SUFFIXES = {".sol": ".sol", ".ts": ".ts", ".tsx": ".ts", ".js": ".ts", ".mjs": 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Proof:
-    """`test` says it proves `pattern`: an id, or a wildcard over one kind of id."""
+    """`test` says it proves `pattern`: an id, or a wildcard over one kind of id.
+
+    ordinary: in every run, not only in a thorough one.
+    """
 
     pattern: str
     test: str
+    ordinary: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +94,19 @@ def _is_mark(node: ast.AST, names: frozenset[str]) -> bool:
     return isinstance(node, ast.Call) and isinstance(target, ast.Name) and target.id in names
 
 
-def _proof_calls(node: ast.AST) -> Iterator[ast.Call]:
-    """Every `proves(...)` below `node`, but for those of a parameter set that is skipped or expected to fail."""
+def _proof_calls(node: ast.AST, ordinary: bool) -> Iterator[tuple[ast.Call, bool]]:
+    """Every `proves(...)` below `node`, but for those of a parameter set that is skipped or expected to fail; and
+    whether it is of every run."""
     if isinstance(node, ast.Call):
         if _is_mark(node, _PROVES):
-            yield node
+            yield node, ordinary
             return
         marks = [inner for word in node.keywords if word.arg == "marks" for inner in ast.walk(word.value)]
         if any(_is_mark(mark, _NOT_RUN) for mark in marks):
             return
+        ordinary = ordinary and not any(_is_mark(mark, _THOROUGH) for mark in marks)
     for child in ast.iter_child_nodes(node):
-        yield from _proof_calls(child)
+        yield from _proof_calls(child, ordinary)
 
 
 def _each(node: ast.expr) -> list[ast.expr]:
@@ -146,11 +153,12 @@ class _Module:
         sources = [*decorators, *(self.tables[name] for name in sorted(named & self.tables.keys()))]
         if any(_is_mark(node, _NOT_RUN) for node in decorators):
             return
-        for call in (call for source in sources for call in _proof_calls(source)):
+        in_every_run = not any(_is_mark(node, _THOROUGH) for node in decorators)
+        for call, ordinary in (each for source in sources for each in _proof_calls(source, in_every_run)):
             self.used.add(id(call))
             for argument in call.args:
                 if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
-                    self.proofs.add(Proof(argument.value, test))
+                    self.proofs.add(Proof(argument.value, test, ordinary))
                 else:
                     self.faults.append(f"{self.name}:{call.lineno}: proves() takes literal ids")
             if call.keywords or not call.args:

@@ -28,26 +28,40 @@ of the spec copy; "decided" marks what the specs leave open and this project set
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """`tests` has the proving tests of each proved id. `unknown` are proofs of ids that do not exist."""
+    """Which requirements have a test.
+
+    tests: the proving tests of each proved id. ordinary: the ids that a test of every run proves. unknown: proofs of
+    ids that do not exist.
+    """
 
     manifest: Manifest
     tests: dict[str, tuple[str, ...]]
+    ordinary: frozenset[str]
     unknown: tuple[str, ...]
 
     def unproved(self, surface: Surface) -> tuple[Requirement, ...]:
         return tuple(requirement for requirement in surface.requirements if requirement.id not in self.tests)
 
+    def only_thorough(self, surface: Surface) -> tuple[str, ...]:
+        """The ids that an ordinary run proves nothing about, though a thorough one does."""
+        ids = (requirement.id for requirement in surface.requirements)
+        return tuple(each for each in ids if each in self.tests and each not in self.ordinary)
+
 
 def cover(manifest: Manifest, scan: Scan) -> Coverage:
     tests: defaultdict[str, set[str]] = defaultdict(set)
+    ordinary: set[str] = set()
     unknown = []
     for proof in scan.proofs:
         try:
             for ident in manifest.expand(proof.pattern):
                 tests[ident].add(proof.test)
+                if proof.ordinary:
+                    ordinary.add(ident)
         except LookupError as fault:
             unknown.append(f"{proof.test}: {fault}")
-    return Coverage(manifest, {ident: tuple(sorted(names)) for ident, names in tests.items()}, tuple(unknown))
+    proving = {ident: tuple(sorted(names)) for ident, names in tests.items()}
+    return Coverage(manifest, proving, frozenset(ordinary), tuple(unknown))
 
 
 def table(coverage: Coverage) -> str:

@@ -66,6 +66,20 @@ def test_check_fails_for_a_finished_surface_with_a_gap(
     assert "shared is listed as finished and has 1 requirements without a test" in printed.err
 
 
+def test_check_fails_for_a_requirement_that_only_thorough_tests_prove(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], page: Path
+) -> None:
+    shared = next(surface for surface in manifest().surfaces if surface.name == "shared")
+    first, *rest = (Proof(requirement.id, TEST) for requirement in shared.requirements)
+    finished, thorough = frozenset({"shared"}), replace(first, test="tests/test_whole.py::test_all", ordinary=False)
+    assert run(monkeypatch, page, Scan((first, thorough, *rest), ()), finished, "table") == 0
+    assert run(monkeypatch, page, Scan((first, thorough, *rest), ()), finished, "check") == 0
+    assert run(monkeypatch, page, Scan((thorough, *rest), ()), finished, "table") == 0
+    capsys.readouterr()
+    assert run(monkeypatch, page, Scan((thorough, *rest), ()), finished, "check", "--summary") == 1
+    assert f"{first.pattern} is proved by thorough tests only" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("found", "complaint"),
     [

@@ -56,6 +56,39 @@ def test_python_marks_in_every_place(tmp_path: Path) -> None:
     }
 
 
+def test_what_is_thorough_proves_nothing_in_an_ordinary_run(tmp_path: Path) -> None:
+    found = scanned(
+        tmp_path,
+        "tests/test_x.py",
+        """
+        import pytest
+
+        @pytest.mark.thorough
+        @pytest.mark.proves("m.test")
+        def test_alone(): ...
+
+        @pytest.mark.parametrize("x", [
+            pytest.param(1, marks=[pytest.mark.proves("m.one")]),
+            pytest.param(2, marks=[pytest.mark.proves("m.two"), pytest.mark.thorough]),
+        ])
+        def test_param(x): ...
+
+        class TestGroup:
+            pytestmark = pytest.mark.thorough
+
+            @pytest.mark.proves("m.class")
+            def test_inside(self): ...
+        """,
+    )
+    assert found.faults == ()
+    assert set(found.proofs) == {
+        Proof("m.test", "tests/test_x.py::test_alone", ordinary=False),
+        Proof("m.one", "tests/test_x.py::test_param"),
+        Proof("m.two", "tests/test_x.py::test_param", ordinary=False),
+        Proof("m.class", "tests/test_x.py::TestGroup::test_inside", ordinary=False),
+    }
+
+
 @pytest.mark.parametrize(
     "source",
     [

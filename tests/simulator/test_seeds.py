@@ -13,6 +13,8 @@ from tests.simulator.judgement import SENTENCES
 from tests.simulator.planted import PLANTED
 from tests.simulator.sides import SIDES
 
+pytestmark = pytest.mark.thorough
+
 LONG = os.environ.get("VPM_TEST_LONG") == "1"
 SEEDS = int(os.environ.get("VPM_TEST_SEEDS", "200")) if LONG else 1
 SHORT = {"agent": "235", "cup": "17", "stock": "109"}  # of an ordinary run: short worlds, with bets, deaths and forks

@@ -26,7 +26,7 @@ OF_A_KIND, BATCH = 5_000, 250
 COURSES = 1_600 if LONG else 40
 AGAIN, COURSES_AGAIN = 8, 100_000 if LONG else 20_000
 
-pytestmark = pytest.mark.timeout(7_200 if LONG else 300)
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(7_200 if LONG else 300)]
 
 
 def dice_of(*words: object) -> np.random.Generator:

@@ -1,4 +1,4 @@
-"""`./vpm test PATH` runs that path and nothing else; `--quick` what needs no chain."""
+"""`./vpm test PATH` runs that path and nothing else; `--quick` what needs no chain; `--thorough` all."""
 
 from __future__ import annotations
 
@@ -43,7 +43,31 @@ def test_quick_starts_no_chain_and_compiles_nothing(ran: list[list[str]]) -> Non
     assert [word for word in tests if word.startswith("tests/")] == ["tests/unit", "tests/guards", "tests/requirements"]
 
 
-def test_paths_and_stages_are_not_mixed(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("words", "left_out"),
+    [((), True), (("--thorough",), False), (("--only", "integration"), False), (("--only", "unit", "--quick"), False)],
+)
+def test_only_an_ordinary_run_leaves_thorough_tests_out(
+    ran: list[list[str]], words: tuple[str, ...], left_out: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks, "STAGES", [each for each in checks.STAGES if each.run is None])
+    monkeypatch.setattr(checks, "_can_run", lambda stage: True)
+    monkeypatch.delenv("VPM_TEST_LONG", raising=False)
+    assert checks.main([*words, "--", "-x"]) == 0
+    tests = [each for each in ran if "pytest" in each]
+    assert tests
+    assert all(("not thorough" in each) == left_out and each[-1] == "-x" for each in tests)
+
+
+def test_long_forms_are_thorough(ran: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "STAGES", [each for each in checks.STAGES if each.name == "contracts"])
+    monkeypatch.setenv("VPM_TEST_LONG", "1")
+    assert checks.main([]) == 0
+    assert not any("not thorough" in each for each in ran)
+
+
+@pytest.mark.parametrize("words", [["tests/unit", "--quick"], ["tests/unit", "--thorough"]])
+def test_paths_and_stages_are_not_mixed(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        checks.main(["tests/unit", "--quick"])
+        checks.main(words)
     assert "not both" in capsys.readouterr().err
