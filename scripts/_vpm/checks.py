@@ -4,11 +4,11 @@ A stage passes or fails; nothing is skipped silently. In CI (CI=true) a stage th
 Whatever the specifications promise, an ordinary run has a test of; `--thorough` adds the tests that show it again, on
 more (docs/decisions/0017).
 
-Two lines run side by side. The tests of all chosen stages are one run of pytest, with more processes than there are
-cores where tests wait for blocks and timeouts; each takes a file at a time, the longest first. In the other line the
-programs run one after another, giving way to tests that keep a clock, and then the tests in browsers, a run of their
-own: by then the tests of the first line leave the cores idle a quarter of the time. What the second line says is shown
-as each of its parts ends. Every failed test is still a failure of its own stage.
+Three lines run side by side. The tests of all chosen stages are one run of pytest, with more processes than there are
+cores where tests wait for blocks and timeouts; each takes a file at a time, the longest first. The tests in browsers are
+a run of their own. In the third line the programs run one after another, giving way to tests that keep a clock: they
+take what the others leave, and end with both cores to themselves. What the second and third line say is shown as each
+of their parts ends. Every failed test is still a failure of its own stage.
 
 Tests with real processes share two cores with their neighbours and wait for real clocks. When only a few of a stage
 fail, those are run once more when all else has ended, alone: a defect fails again, a want of processor time does not.
@@ -141,14 +141,18 @@ def _run(chosen: Sequence[Stage], extra: Sequence[str]) -> list[StageResult]:
 
     before = GIVING_WAY if any(stage.steadied for stage in tests) else ()
 
-    def line_beside() -> None:
+    def line_of_programs() -> None:
         results.extend(_aside(stage, before) for stage in programs)
+
+    def line_of_browsers() -> None:
         looks.extend(_look_aside(stage, extra) for stage in alone if together)
 
-    beside = threading.Thread(target=line_beside)
-    beside.start()
+    beside = [threading.Thread(target=line) for line in (line_of_programs, line_of_browsers)]
+    for line in beside:
+        line.start()
     own = [first_look(together, extra)] if together else [first_look([stage], extra) for stage in alone]
-    beside.join()
+    for line in beside:
+        line.join()
     results += [one for look in (*own, *looks) for one in second_look(look, extra)]
     return sorted(results, key=lambda one: chosen.index(one.stage))
 
@@ -322,7 +326,7 @@ def workers(stages: Sequence[Stage]) -> int:
     """As many as can run; where most of a test is waiting for blocks and timeouts, as many as fill that time."""
     if all(stage.apart for stage in stages):
         return CORES  # each has a browser, and a service of its own
-    return 2 * CORES + 1 if any(stage.steadied for stage in stages) else CORES
+    return 2 * CORES if any(stage.steadied for stage in stages) else CORES
 
 
 def _of(stage: Stage, test: str) -> bool:

@@ -28,7 +28,7 @@ from tests.contracts.model import histories as step
 from tests.contracts.model.encoding import history
 from tests.contracts.model.histories import OPENER, History, Step
 
-COUNT = int(os.environ.get("VPM_TEST_CHAIN_HISTORIES", "200"))
+COUNT = int(os.environ.get("VPM_TEST_CHAIN_HISTORIES", "100"))
 SEED = os.environ.get("VPM_TEST_SEED", "vested")
 
 START = 2_000_000_000

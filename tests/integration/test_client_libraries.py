@@ -242,6 +242,7 @@ async def test_one_call_is_a_whole_bet(library: Library, service: AgentService, 
     assert {each["idemKey"] for each in placed["kept"]} == {ticket["idemKey"]}
 
 
+@pytest.mark.thorough
 async def test_a_ticket_placed_again_is_the_same_bet(library: Library, service: AgentService, market: str) -> None:
     """Also by another library: a ticket is plain JSON with the same fields in both."""
     who = DEV[1]
@@ -253,6 +254,7 @@ async def test_a_ticket_placed_again_is_the_same_bet(library: Library, service: 
     assert balance(service, who.address) == before
 
 
+@pytest.mark.thorough
 async def test_the_readmes_first_example_runs(service: AgentService, market: str) -> None:
     """As it stands, as a program of its own."""
     first = {}
@@ -280,6 +282,7 @@ def _compiled(example: str) -> Path:
     return source.with_suffix(".mjs")
 
 
+@pytest.mark.thorough
 def test_the_python_package_installs_and_stands_alone(tmp_path: Path) -> None:
     """Built and installed without a network; what it needs besides is declared."""
     place = tmp_path / "site"
@@ -357,6 +360,7 @@ async def test_a_wallet_may_be_a_key_service(service: AgentService, market: str)
         await asyncio.to_thread(Client(service.url, Digests(DEV[4]), http=http_sync).bet, market, "yes", 1)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("signer", ["viem", "digest", "der"])
 async def test_a_typescript_wallet_is_any_of_three(service: AgentService, market: str, signer: str) -> None:
     wish = {"market": market, "side": "no", "sizeUsd": 1}
@@ -569,7 +573,9 @@ async def test_a_payment_whose_time_has_passed_is_signed_again_with_its_own_nonc
     assert before - balance(service, who.address) == 2 * USD
 
 
-@pytest.mark.parametrize("kind", [Sync, TypeScript], ids=["python", "typescript"])
+@pytest.mark.parametrize(
+    "kind", [Sync, pytest.param(TypeScript, marks=pytest.mark.thorough)], ids=["python", "typescript"]
+)
 async def test_a_lock_that_has_run_out_is_taken_again_for_the_same_bet(
     service: AgentService, market: str, kind: type[Library]
 ) -> None:
@@ -649,6 +655,7 @@ async def test_a_webhook_is_registered_and_its_deliveries_are_the_services(
     assert said["webhook"]["secret"]
 
 
+@pytest.mark.thorough
 async def test_the_typescript_library_tells_deliveries_apart(service: AgentService) -> None:
     """Signed by the service's own signer: each is taken the first time and refused the second; a changed one never
     is."""
