@@ -5,10 +5,10 @@ Whatever the specifications promise, an ordinary run has a test of; `--thorough`
 more (docs/decisions/0017).
 
 Three lines run side by side. The tests of all chosen stages are one run of pytest, with more processes than there are
-cores where tests wait for blocks and timeouts; each takes a file at a time, the longest first. The tests in browsers are
-a run of their own. In the third line the programs run one after another, giving way to tests that keep a clock: they
-take what the others leave, and end with both cores to themselves. What the second and third line say is shown as each
-of their parts ends. Every failed test is still a failure of its own stage.
+cores where tests wait for blocks and timeouts; each takes a file at a time, the longest first. The tests in browsers
+are a run of their own. In the third line the programs run one after another, giving way to tests that keep a clock:
+they take what the others leave, and end with both cores to themselves. What the second and third line say is shown as
+each of their parts ends. Every failed test is still a failure of its own stage.
 
 Tests with real processes share two cores with their neighbours and wait for real clocks. When only a few of a stage
 fail, those are run once more when all else has ended, alone: a defect fails again, a want of processor time does not.
