@@ -23,23 +23,24 @@ from scripts._stack.daemon_host import DaemonHost
 from scripts._stack.daemons import start_daemons
 from scripts._stack.database import check_database_given, start_database
 from scripts._stack.deploying import deploy_all
-from scripts._stack.options import Options, StackError, check_port
+from scripts._stack.options import Options, StackError
 from scripts._stack.screen import box, step
-from scripts._stack.state import State, exclusive, write_whole
+from scripts._stack.state import State, write_whole
 from scripts._stack.supervisor import ChildFailed, Supervisor, together
 
 
-async def run(options: Options, host: DaemonHost | None = None) -> int:
-    """Runs until Ctrl-C or SIGTERM (exit code 0), or until a part fails (exit code 1)."""
+async def run(options: Options, state: State, host: DaemonHost | None = None) -> int:
+    """Runs until Ctrl-C or SIGTERM (exit code 0), or until a part fails (exit code 1).
+
+    Raises StackError for what stands in the way.
+    """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)
     try:
-        check_port(options.port)
-        with exclusive(options.state) as state:
-            return await _until_stopped(options, state, Supervisor(state.logs, host), stop)
-    except (StackError, ChildFailed) as error:
+        return await _until_stopped(options, state, Supervisor(state.logs, host), stop)
+    except ChildFailed as error:
         print(f"\nvpm: {error}", file=sys.stderr)
     except VpmError as error:
         print(f"\nvpm: {error.sentence()}", file=sys.stderr)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import os
 import subprocess
 import sys
@@ -20,17 +21,22 @@ if TYPE_CHECKING:
 
 def up(argv: list[str]) -> int:
     from scripts._stack.daemon_host import DaemonHost, can_host
-    from scripts._stack.options import parse
+    from scripts._stack.options import StackError, check_port, parse
+    from scripts._stack.state import exclusive
 
     options = parse(argv)
-    host = DaemonHost() if can_host() else None  # it imports what daemons need, while we import what we do
     try:
-        from scripts._stack.up import run
+        check_port(options.port)
+        with exclusive(options.state) as state, contextlib.ExitStack() as ends:
+            host = DaemonHost() if can_host() else None  # it imports what daemons need, while we import what we do
+            if host is not None:
+                ends.callback(host.close)
+            from scripts._stack.up import run
 
-        return asyncio.run(run(options, host))
-    finally:
-        if host is not None:
-            host.close()
+            return asyncio.run(run(options, state, host))
+    except StackError as error:
+        print(f"\nvpm: {error}", file=sys.stderr)
+        return 1
 
 
 def test(argv: list[str]) -> int:
