@@ -7,7 +7,7 @@ const fs = require("fs");
 const soljson = path.join(__dirname, "..", "node_modules", "solc");
 
 // The compiler looks up a function of its table at each of its exceptions' frames, which costs a fifth of its time: each is
-// looked up once. Whatever changes the table begins anew.
+// looked up once. What JavaScript changes in the table begins anew; the compiler itself changes nothing in it.
 const table = WebAssembly.Table.prototype;
 const { get, set, grow } = table;
 let [of, functions] = [null, []];

@@ -23,7 +23,7 @@ from scripts._vpm.bootstrap import SetupError
 def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="vpm prove", description="proves the contracts' theorems")
     parser.add_argument("names", nargs="*", help="only theorems whose name begins with this")
-    parser.add_argument("--quick", action="store_true", help="only those that ./vpm test proves")
+    parser.add_argument("--quick", action="store_true", help="only those that ./vpm test --thorough proves")
     parser.add_argument("--list", action="store_true", help="list them and prove nothing")
     parser.add_argument("--guards", action="store_true", help="take out each guard and see its theorem fail")
     args = parser.parse_args(argv)

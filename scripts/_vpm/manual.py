@@ -54,7 +54,7 @@ beside them; what each program says is shown when it has ended.
 
   PATH                run just this: a Python or Solidity test file, a folder, or a test as file.py::name
   --quick             lint, types, import rules and unit tests: what needs no chain, database or compiler
-  --thorough          what CI runs: also the tests that show it again, from more clients, beside deaths, on whole
+  --thorough          what CI runs: also tests that show a promise again, from more clients, beside deaths, on whole
                       services, by theorems and over random courses
   --only STAGE        run only this stage, whole (repeatable); --list names them
   -- PYTEST_ARGS      handed to pytest
@@ -193,7 +193,7 @@ each other. The first run installs the provers in an environment of their own (.
 to together: docs/mechanism.md.
 
   NAME      only theorems whose name begins with this
-  --quick   only those that ./vpm test proves as well
+  --quick   only those that ./vpm test --thorough proves as well
   --list    list them and prove nothing
   --guards  take each guard out of a copy of the contracts and see its theorem refuted""",
     ),

@@ -3,7 +3,7 @@ view of the contract is compared with it.
 
 All markets run side by side, one block a round. What a history says happens in one block happens in one block here;
 where it waits within a block it does not: a block of anvil's has one time only (the replay in forge covers that).
-`VPM_TEST_CHAIN_HISTORIES` overrides how many markets (200).
+`VPM_TEST_CHAIN_HISTORIES` overrides how many markets (100).
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from tests.contracts.test_scripts import _ape, ape_folder, facts, live_looking
 from tests.support.genesis import Genesis, RunningChain, chain
 
 __all__ = ["ape_folder", "facts"]
-pytestmark = [pytest.mark.thorough, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 KEY = "WETH/market_cap"
 
@@ -55,6 +55,7 @@ def pooled(local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory) -> 
         yield Pooled(running, path)
 
 
+@pytest.mark.thorough
 def test_a_pool_feed_is_deployed_allowed_and_checked(pooled: Pooled, facts: Path, ape_folder: Path) -> None:
     url, file = pooled.chain.url, facts / "base.json"
     where = ["--network", url, "--facts", str(file)]

@@ -1,4 +1,4 @@
-"""The theorems that are proved in seconds are proved in every run; their tables are held to the sources."""
+"""The theorems that are proved in seconds are proved in every thorough run; their tables are held to the sources."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_guard_and_its_theorem_stand(guard: Guard) -> None:
 @pytest.mark.thorough
 @pytest.mark.timeout(1_200)  # it compiles, too
 def test_a_theorem_is_refuted_without_its_guard() -> None:
-    """One of them in every run, so that a prover that always agrees is noticed."""
+    """One of them in every thorough run, so that a prover that always agrees is noticed."""
     prepare()
     assert Copy().without(GUARDS[0], PATIENCE).result == REFUTED
 

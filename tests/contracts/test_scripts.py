@@ -273,7 +273,6 @@ def test_the_same_command_pauses_base(base_chain: RunningChain, facts: Path, ape
     assert not _view(base_chain, "SettlementWallet", view)
 
 
-@pytest.mark.thorough
 def test_a_power_that_somebody_kept_is_found(base_chain: RunningChain, facts: Path, ape_folder: Path) -> None:
     """A deployer who gave itself RELAYER, a second lister, a feed nobody recorded: the wiring says each."""
     deployer, safe = wallets.DEPLOYER.address, base_chain.deployment.safe
@@ -361,7 +360,6 @@ def _read_anew(chain: RunningChain, feed: str) -> None:
     send_all(LocalNode(chain.url), [(feed, data)], wallets.PUBLISHER.address)
 
 
-@pytest.mark.thorough
 def test_hand_over_finds_nothing_left(base_chain: RunningChain, facts: Path, ape_folder: Path) -> None:
     options = ["--network", base_chain.url, "--facts", str(facts / "base.json"), "--account", ape.ACCOUNT]
     done = _ape(ape_folder, "hand_over", *options, owners=2)

@@ -27,7 +27,7 @@ SCRIPTED = (sys.executable, "-m", "tests.evals.scripted")
 AGENT = tuple(shlex.split(os.environ.get("VPM_EVAL_AGENT", ""))) or SCRIPTED
 SECONDS = 60 if AGENT == SCRIPTED else 600
 
-pytestmark = [pytest.mark.thorough, pytest.mark.timeout(SECONDS + 120)]
+pytestmark = pytest.mark.timeout(SECONDS + 120)
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,7 @@ async def answer_of(program: Sequence[str], world: World, scene: Scene) -> str:
     return lines[-1] if lines else ""
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("task", TASKS)
 async def test_a_task_ends_as_it_must(world: World, task: str) -> None:
     scene = await world.scene(task)
@@ -91,6 +92,7 @@ async def test_a_task_ends_as_it_must(world: World, task: str) -> None:
     assert await world.faults(scene, answer) == []
 
 
+@pytest.mark.thorough
 async def test_betting_again_is_no_way_to_pass(world: World) -> None:
     scene = await world.scene("once")
     careless = replace(scene, given={**scene.given, "idem_key": "another-key-0001"})

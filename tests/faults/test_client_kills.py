@@ -32,8 +32,6 @@ from tests.support.agent_service import AgentService, agent_service
 from tests.support.client_libraries import async_strangers, betting, strangers
 from tests.support.genesis import Genesis, chain
 
-pytestmark = pytest.mark.thorough
-
 LONG = os.environ.get("VPM_TEST_LONG") == "1"
 KILLS = int(os.environ.get("VPM_TEST_KILLS", "200" if LONG else "8"))
 BETTORS = wallets.DEV[:6]

@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from core.paths import REPOSITORY
 from tests.guards.__main__ import _verdict, main
 from tests.guards.catalogue import GUARDS
 from tests.guards.guard import Guard
 from tests.guards.table import PAGE, page
+from tests.requirements.proofs import thorough
 
 
 @pytest.mark.parametrize("guard", GUARDS, ids=lambda guard: f"{guard.source}: {guard.stops}")
 def test_the_guard_and_its_tests_are_in_the_sources(guard: Guard) -> None:
     assert guard.problem() is None
+
+
+@pytest.mark.parametrize(
+    "guard", [each for each in GUARDS if not each.is_solidity], ids=lambda guard: f"{guard.source}: {guard.stops}"
+)
+def test_an_ordinary_run_misses_the_guard(guard: Guard) -> None:
+    """A guard is worth a test that somebody waits for."""
+    for test in guard.tests:
+        file, _, name = test.partition("::")
+        left_out = thorough(REPOSITORY / file)
+        whole = set(re.findall(r"^(?:async )?def (test\w+)", (REPOSITORY / file).read_text(), re.MULTILINE))
+        if ({name.rpartition("::")[2].partition("[")[0]} if name else whole) - left_out:
+            return
+    pytest.fail(f"only thorough tests miss it: {', '.join(guard.tests)}")
 
 
 def test_no_guard_is_listed_twice() -> None:

@@ -31,8 +31,6 @@ from tests.support.audit_pages import audit_in_pages_of
 from tests.support.genesis import Genesis, RunningChain, chain, genesis
 from tests.support.index_activity import AgentPlayers
 
-pytestmark = pytest.mark.thorough
-
 STEPS = 40
 A_MARKET = "UPDATE agent_market SET pot_cap = pot_cap + 1 WHERE index = 1"
 LAST_STAKE = "UPDATE agent_stake SET fee = fee + 1 WHERE stake_id = (SELECT max(stake_id) FROM agent_stake)"

@@ -242,7 +242,6 @@ async def test_one_call_is_a_whole_bet(library: Library, service: AgentService, 
     assert {each["idemKey"] for each in placed["kept"]} == {ticket["idemKey"]}
 
 
-@pytest.mark.thorough
 async def test_a_ticket_placed_again_is_the_same_bet(library: Library, service: AgentService, market: str) -> None:
     """Also by another library: a ticket is plain JSON with the same fields in both."""
     who = DEV[1]

@@ -68,7 +68,7 @@ class Opened:
             await asyncio.gather(watching, return_exceptions=True)
 
 
-@pytest.fixture(params=["aws", pytest.param("gcp", marks=pytest.mark.thorough)])
+@pytest.fixture(params=["aws", "gcp"])
 async def service(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Opened]:

@@ -30,8 +30,6 @@ from tests.relayer_rig import ETHER, GWEI, QUICK, Relayers, Rig, relayer_process
 from tests.support.hazy_node import HazyNode
 from tests.support.kms_clouds import GCP_KEY, REGION, Aws, Gcp, Key, served
 
-pytestmark = pytest.mark.thorough
-
 
 @dataclass
 class Kms:

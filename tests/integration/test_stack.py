@@ -363,7 +363,6 @@ def test_the_manual_needs_no_set_up_and_an_unknown_command_is_refused() -> None:
     assert "no command 'fly'" in wrong.stderr
 
 
-@pytest.mark.thorough
 def test_a_missing_registry_is_one_sentence(tmp_path: Path) -> None:
     for name in ("vpm", "requirements.lock", "package.json", "package-lock.json", "pyproject.toml", ".npmrc"):
         shutil.copy2(REPOSITORY / name, tmp_path / name)

@@ -37,7 +37,7 @@ from tests.support.mcp_clients import (
 )
 from tests.support.stack import Stack, stack_of
 
-pytestmark = [pytest.mark.thorough, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 DEV = wallets.DEV
 CLIENTS = [python_client, typescript_client]
@@ -88,6 +88,7 @@ async def binary_market(call: Call) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("connected", CLIENTS, ids=IDS)
 async def test_the_official_clients_bet_dollars(origin: str, connected: Any) -> None:
     """Challenge, payment, receipt, replay and refusals; each client holds every result to the tool's schema."""
@@ -131,6 +132,7 @@ async def test_the_official_clients_bet_dollars(origin: str, connected: Any) -> 
         assert proof["settlement"]["txHash"] == done["receipt"]["txHash"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("connected", CLIENTS, ids=IDS)
 async def test_the_official_clients_bet_on_stocks(origin: str, connected: Any) -> None:
     who = DEV[3 + CLIENTS.index(connected)]
@@ -162,6 +164,7 @@ async def test_the_official_clients_bet_on_stocks(origin: str, connected: Any) -
             await call("prepare_bet", **{**given, "amount": "101000000"})
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("inspector", [inspector_1, inspector_2])
 async def test_the_inspector_lists_and_calls(origin: str, inspector: Any) -> None:
     """Also what it is refused: the reason is shown, not a mismatch of schemas; and what it would have to pay."""
@@ -187,6 +190,7 @@ async def test_the_inspector_lists_and_calls(origin: str, inspector: Any) -> Non
             await call("get_quote", slug="nope", side="yes", sizePaper=5)
 
 
+@pytest.mark.thorough
 async def test_x402s_own_client_pays_unasked(origin: str) -> None:
     """Two bets, one above what needs a quote; and a refusal, for which nothing is paid."""
     who = DEV[5]
@@ -206,6 +210,7 @@ async def test_x402s_own_client_pays_unasked(origin: str) -> None:
         assert json.loads(third["text"])["error"] == "invalid_side"
 
 
+@pytest.mark.thorough
 @pytest.mark.proves(
     "cup.mcp.endpoint.server",
     "cup.mcp.behaviour.trade_defaults_simulate",
@@ -262,6 +267,7 @@ async def wheel(call: Call, signer: Signer) -> dict[str, Any]:
             await asyncio.sleep(0.5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["bet", "buy", "bound", "paid_tools", "paper", "tools"])
 async def test_an_example_runs_as_it_stands(origin: str, name: str) -> None:
     env = {key: value for key, value in os.environ.items() if "proxy" not in key.lower()}

@@ -62,6 +62,11 @@ def scan(root: Path = REPOSITORY) -> Scan:
     return Scan(tuple(sorted(proofs)), tuple(faults))
 
 
+def thorough(path: Path) -> frozenset[str]:
+    """The test functions of a Python file that an ordinary run leaves out, with all their parameters."""
+    return frozenset(_Module(path.name, path.read_text(encoding="utf-8")).thorough)
+
+
 def _sources(root: Path) -> Iterator[Path]:
     for folder in FOLDERS:
         for path in sorted((root / folder).rglob("*")):
@@ -109,6 +114,15 @@ def _proof_calls(node: ast.AST, ordinary: bool) -> Iterator[tuple[ast.Call, bool
         yield from _proof_calls(child, ordinary)
 
 
+def _is_all_thorough(node: ast.expr) -> bool:
+    """Whether it parametrizes a test with nothing that an ordinary run has."""
+    if not (_is_mark(node, frozenset({"parametrize"})) and isinstance(node, ast.Call) and len(node.args) > 1):
+        return False
+    given = node.args[1]
+    sets = given.elts if isinstance(given, ast.List | ast.Tuple) else []
+    return bool(sets) and all(any(_is_mark(inner, _THOROUGH) for inner in ast.walk(each)) for each in sets)
+
+
 def _each(node: ast.expr) -> list[ast.expr]:
     """The marks of a `pytestmark`, which may be one or a list."""
     return list(node.elts) if isinstance(node, ast.List | ast.Tuple) else [node]
@@ -122,6 +136,7 @@ class _Module:
         self.proofs: set[Proof] = set()
         self.faults: list[str] = []
         self.used: set[int] = set()
+        self.thorough: set[str] = set()
         tree = ast.parse(text, filename=name)
         # Module-level lists of parameters, found again by name in the decorators that use them.
         self.tables: dict[str, ast.expr] = {}
@@ -153,7 +168,9 @@ class _Module:
         sources = [*decorators, *(self.tables[name] for name in sorted(named & self.tables.keys()))]
         if any(_is_mark(node, _NOT_RUN) for node in decorators):
             return
-        in_every_run = not any(_is_mark(node, _THOROUGH) for node in decorators)
+        in_every_run = not any(_is_mark(node, _THOROUGH) or _is_all_thorough(node) for node in decorators)
+        if not in_every_run:
+            self.thorough.add(test.rpartition("::")[2])
         for call, ordinary in (each for source in sources for each in _proof_calls(source, in_every_run)):
             self.used.add(id(call))
             for argument in call.args:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.requirements.proofs import Proof, Scan, scan
+from tests.requirements.proofs import Proof, Scan, scan, thorough
 
 
 def scanned(root: Path, name: str, text: str) -> Scan:
@@ -73,6 +73,10 @@ def test_what_is_thorough_proves_nothing_in_an_ordinary_run(tmp_path: Path) -> N
         ])
         def test_param(x): ...
 
+        @pytest.mark.proves("m.all")
+        @pytest.mark.parametrize("x", [pytest.param(1, marks=pytest.mark.thorough)])
+        def test_all(x): ...
+
         class TestGroup:
             pytestmark = pytest.mark.thorough
 
@@ -85,8 +89,10 @@ def test_what_is_thorough_proves_nothing_in_an_ordinary_run(tmp_path: Path) -> N
         Proof("m.test", "tests/test_x.py::test_alone", ordinary=False),
         Proof("m.one", "tests/test_x.py::test_param"),
         Proof("m.two", "tests/test_x.py::test_param", ordinary=False),
+        Proof("m.all", "tests/test_x.py::test_all", ordinary=False),
         Proof("m.class", "tests/test_x.py::TestGroup::test_inside", ordinary=False),
     }
+    assert thorough(tmp_path / "tests" / "test_x.py") == {"test_alone", "test_all", "test_inside"}
 
 
 @pytest.mark.parametrize(

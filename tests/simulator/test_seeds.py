@@ -1,4 +1,4 @@
-"""Whole worlds: a few in every run, many with VPM_TEST_LONG=1; and that they find what is wrong."""
+"""Whole worlds: a few in every thorough run, many with VPM_TEST_LONG=1; and that they find what is wrong."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.thorough
 
 LONG = os.environ.get("VPM_TEST_LONG") == "1"
 SEEDS = int(os.environ.get("VPM_TEST_SEEDS", "200")) if LONG else 1
-SHORT = {"agent": "235", "cup": "17", "stock": "109"}  # of an ordinary run: short worlds, with bets, deaths and forks
+SHORT = {"agent": "235", "cup": "17", "stock": "109"}  # of a thorough run: short worlds, with bets, deaths and forks
 
 
 def _simulator(surface: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -275,7 +275,7 @@ _HEAD = f"""\
 `./vpm drill NAME` breaks one thing on a local service of its own, with bets going on, and looks at what the chain or
 the public pages show afterwards: what the service says of itself proves nothing. Each drill is about a guard; with that
 taken out of the daemons it must not hold, which `{TEST}`
-sees for each of them (`VPM_TEST_LONG=1`; a few in every run). What to do when it happens for real:
+sees for each of them (`VPM_TEST_LONG=1`; a few with `--thorough`). What to do when it happens for real:
 [operate.md](operate.md).
 
 This page is written by `python -m tests.support.sabotage`.

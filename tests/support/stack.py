@@ -80,9 +80,7 @@ class Stack:
     @contextlib.contextmanager
     def standing_still(self) -> Iterator[None]:
         """Its daemons do nothing meanwhile, which costs nothing: for who needs its chains and its database."""
-        daemons = [
-            pid for pid in tree(self.process.pid) if Path(f"/proc/{pid}/comm").read_text().strip() in DAEMON_NAMES
-        ]
+        daemons = [pid for pid in tree(self.process.pid) if _name(pid) in DAEMON_NAMES]
         assert len(daemons) == len(DAEMON_NAMES)
         for pid in daemons:
             os.kill(pid, signal.SIGSTOP)
@@ -90,7 +88,8 @@ class Stack:
             yield
         finally:
             for pid in daemons:
-                os.kill(pid, signal.SIGCONT)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
 
     def children(self) -> list[int]:
         return [pid for pid, parent in parents_of_all().items() if parent == self.process.pid]
@@ -108,6 +107,13 @@ def tree(pid: int) -> set[int]:
         before = set(found)
         found |= {child for child, parent in parents.items() if parent in found}
     return found - {pid}
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:  # it has ended
+        return ""
 
 
 def alive(pid: int) -> bool:
