@@ -328,7 +328,7 @@ def workers(stages: Sequence[Stage]) -> int:
     """As many as can run; where most of a test is waiting for blocks and timeouts, as many as fill that time."""
     if all(stage.apart for stage in stages):
         return CORES  # each has a browser, and a service of its own
-    return 2 * CORES if any(stage.steadied for stage in stages) else CORES
+    return 2 * CORES + 1 if any(stage.steadied for stage in stages) else CORES
 
 
 def _of(stage: Stage, test: str) -> bool:

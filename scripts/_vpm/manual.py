@@ -49,7 +49,7 @@ To start over, stop the stack and delete the state folder.""",
 
 Lint, types, import rules, Solidity format, contract tests (forge), Python tests on a real PostgreSQL and forked local
 chains, browser tests where Chromium is installed, and the requirements check; then one summary. Exit code 0 only if
-every stage passed. The tests run in twice as many processes as there are cores, those in browsers and the programs
+every stage passed. The tests run in one more process than twice the cores, those in browsers and the programs
 beside them; what each program says is shown when it has ended.
 
   PATH                run just this: a Python or Solidity test file, a folder, or a test as file.py::name
