@@ -124,17 +124,29 @@ class Leases:
         return self._connection
 
     async def _register(self, connection: Connection) -> None:
-        """Writes nothing to a lane that is there: it may be held by a transaction."""
+        """Knows all its lanes afterwards, or none.
+
+        Writes nothing where a lane is there already: even an INSERT that does nothing waits for a transaction that
+        changes the row, and that of a stopped process may go on for longer than a tick may take.
+        """
+        by_id: dict[int, LaneSpec] = {}
         for spec in self._specs:
             named = (spec.chain_id, spec.signer.address)
-            await connection.execute(
-                "INSERT INTO outbox_lane (chain_id, address, groups) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
-                (*named, list(spec.groups)),
-            )
-            cursor = await connection.execute("SELECT id FROM outbox_lane WHERE chain_id = %s AND address = %s", named)
-            row = await cursor.fetchone()
-            assert row is not None
-            self._by_id[row[0]] = spec
+            lane_id = await self._lane_id(connection, named)
+            if lane_id is None:
+                await connection.execute(
+                    "INSERT INTO outbox_lane (chain_id, address, groups) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
+                    (*named, list(spec.groups)),
+                )
+                lane_id = await self._lane_id(connection, named)
+                assert lane_id is not None
+            by_id[lane_id] = spec
+        self._by_id = by_id
+
+    async def _lane_id(self, connection: Connection, named: tuple[int, bytes]) -> int | None:
+        cursor = await connection.execute("SELECT id FROM outbox_lane WHERE chain_id = %s AND address = %s", named)
+        row = await cursor.fetchone()
+        return row[0] if row else None
 
     async def _renew(self, connection: Connection) -> None:
         if not self.by_lane:

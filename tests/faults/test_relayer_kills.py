@@ -129,7 +129,10 @@ async def test_a_relayer_that_is_stopped_and_wakes_after_a_takeover_does_no_harm
         said = await asyncio.to_thread(relayers.log_of, sleeper)
         return "relayer.lane_taken" in said or "relayer.lease_expired" in said
 
-    await until(taken_over, WAIT, "the takeover of both lanes")
+    try:
+        await until(taken_over, WAIT, "the takeover of both lanes")
+    except AssertionError as late:
+        raise AssertionError(f"{late}:\n{relayers.log_of(other)}") from late
     await asyncio.sleep(2)
     sleeper.send_signal(signal.SIGCONT)
     await until(lost, WAIT, "what a sleeper sees when it wakes")

@@ -706,6 +706,16 @@ RELAYER_KEYS = (
         (f"{KMS_KEYS}::test_while_it_is_down_nobody_waits_and_it_comes_back_by_itself",),
     ),
     Guard(
+        "a relayer waits for the row of a stopped one before it knows its lanes, and works none or some of them",
+        "relayer/leases.py",
+        "            if lane_id is None:\n",
+        "            if True:\n",
+        (
+            "tests/integration/test_relayer_life.py::"
+            "test_a_lane_whose_row_was_held_when_its_relayer_started_is_worked_like_the_others",
+        ),
+    ),
+    Guard(
         "a lane whose key does not sign says that it is well",
         "relayer/standing.py",
         "    if standing.signer_trouble is not None:\n",

@@ -14,6 +14,7 @@ from eth_utils.crypto import keccak
 
 from core.chain import ChainClient, Receipt
 from core.chain.contract import Abi
+from core.db.engine import conninfo
 from core.metrics import REGISTRY
 from core.outbox import (
     HAS_RESULT,
@@ -354,6 +355,26 @@ async def test_a_lane_whose_lease_ran_out_unnoticed_goes_on(rig: Rig) -> None:
             if went_on == 3:
                 break
         assert went_on == 3
+
+
+async def test_a_lane_whose_row_was_held_when_its_relayer_started_is_worked_like_the_others(
+    rig: Rig, database_url: str
+) -> None:
+    """By a process that was stopped in the middle of writing to it. Whoever takes over comes to know all its lanes."""
+    signers = [await rig.new_signer() for _ in range(3)]
+    for signer in signers:
+        await rig.dead_holder(signer, next_nonce=0, lease_seconds=0.1)
+    stopped = await psycopg.AsyncConnection.connect(conninfo(database_url))
+    try:
+        await stopped.execute("UPDATE outbox_lane SET status_detail = '' WHERE address = %s", (signers[1].address,))
+        async with rig.relayer(*map(rig.spec, signers), lease_seconds=30.0) as relayer:
+
+            async def all_of_them() -> bool:
+                return len(relayer.lanes()) == len(signers)
+
+            await until(all_of_them, 60, "to have every lane")
+    finally:
+        await stopped.close()
 
 
 async def test_whoever_worked_a_lane_once_says_no_more_of_how_it_stands(rig: Rig) -> None:
