@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -19,6 +21,9 @@ _RECEIPTS: Any = list[ReceiptLogs]
 
 # A live node refuses filters with very many topics.
 SENDERS_AT_ONCE = 200
+# What a node does not know is not asked for so long. Not for ever: behind one address, or after a fail-over, it may
+# have been another node that answered.
+UNKNOWN_SECONDS = 300.0
 
 
 class ChainNode(Protocol):
@@ -50,21 +55,21 @@ class RpcNode:
 
     def __init__(self, rpc: ChainProvider) -> None:
         self._rpc = rpc
-        self._has_finalized = True
-        self._has_receipts = True
+        self._finalized_unknown_until = -math.inf
+        self._receipts_unknown_until = -math.inf
         self._opinions: tuple[RpcNode, ...] = ()
 
     async def head(self) -> Header:
         return await self._rpc.call("eth_getBlockByNumber", ["latest", False], Header)
 
     async def finalized(self) -> int | None:
-        if not self._has_finalized:
+        if time.monotonic() < self._finalized_unknown_until:
             return None
         try:
             header = await self._rpc.optional("eth_getBlockByNumber", ["finalized", False], Header)
         except RpcError as error:
             if error.kind in (RpcErrorKind.INVALID_PARAMS, RpcErrorKind.METHOD_MISSING):
-                self._has_finalized = False  # it will never know the tag
+                self._finalized_unknown_until = time.monotonic() + UNKNOWN_SECONDS
                 return None
             if error.kind is RpcErrorKind.BLOCK_NOT_FOUND:
                 return None
@@ -89,14 +94,14 @@ class RpcNode:
         return logs
 
     async def receipt_logs(self, block_hash: str) -> list[WireLog] | None:
-        if not self._has_receipts:
+        if time.monotonic() < self._receipts_unknown_until:
             return None
         try:
             receipts = await self._rpc.optional("eth_getBlockReceipts", [block_hash], _RECEIPTS)
         except RpcError as error:
             if error.kind not in (RpcErrorKind.INVALID_PARAMS, RpcErrorKind.METHOD_MISSING):
                 raise
-            self._has_receipts = False
+            self._receipts_unknown_until = time.monotonic() + UNKNOWN_SECONDS
             return None
         return None if receipts is None else [log for receipt in receipts for log in receipt.logs]
 

@@ -40,6 +40,7 @@ ROLE = "keeper"
 STALLED_AFTER_PERIODS = 5
 MIN_STALLED_SECONDS = 120.0
 REQUEST_HASH_SECONDS = 8.0
+READ_AGAIN_SECONDS = 1.0
 
 
 @contextlib.asynccontextmanager
@@ -144,11 +145,18 @@ class Keeping:
             contextlib.aclosing(listen(self._url, [Channel.KEEPER_JOB])) as notices,
         ):
             async for _ in notices:
-                try:
-                    while await self._serve_one(watch):
-                        pass
-                except (psycopg.Error, TimeoutError) as error:
-                    log.warning("requests cannot be read", action="keeper.requests_unreadable", why=error)
+                await self._serve_all(watch)
+
+    async def _serve_all(self, watch: IntentWatch) -> None:
+        """What cannot be read is read again: nobody tells of it twice, and who asks again joins what waits."""
+        while True:
+            try:
+                while await self._serve_one(watch):
+                    pass
+                return
+            except (psycopg.Error, TimeoutError) as error:
+                log.warning("requests cannot be read", action="keeper.requests_unreadable", why=error)
+                await asyncio.sleep(READ_AGAIN_SECONDS)
 
     async def _serve_one(self, watch: IntentWatch) -> bool:
         async with self._keeper.pool.connection() as connection:
