@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 
@@ -21,20 +17,9 @@ from keeper.desk import Keeper
 from keeper.service import Keeping
 from tests.cup_rig import settings_for
 from tests.support.genesis import Genesis, chain
-from tests.waiting import until
+from tests.waiting import running, until
 
 SERVING = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND query ILIKE 'listen %keeper%'"
-
-
-@asynccontextmanager
-async def running(work: Any) -> AsyncIterator[None]:
-    task = asyncio.create_task(work)
-    try:
-        yield
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
 
 
 async def test_a_former_keeper_says_nothing_of_what_is_due(fresh_database_url: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import Any
 
 import aiohttp
@@ -16,6 +15,7 @@ from core.service import jobs
 from keeper.desk import Keeper
 from keeper.service import Keeping
 from tests.cup_rig import settings_for
+from tests.waiting import running
 
 
 async def test_a_request_that_could_not_be_read_is_read_again(
@@ -38,15 +38,9 @@ async def test_a_request_that_could_not_be_read_is_read_again(
         keeping = Keeping(Keeper(settings, load(KeeperSettings, {}), pool, engine, http, {}), fresh_database_url)
         async with pool.connection() as connection:
             asked = await jobs.request(connection, "nothing")
-        serving = asyncio.create_task(keeping._serve_requests())
-        try:
-            async with asyncio.timeout(60), pool.connection() as connection:
-                while not (found := await jobs.read(connection, asked)) or found.report is None:
-                    await asyncio.sleep(0.1)
-        finally:
-            serving.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await serving
+        async with running(keeping._serve_requests()), asyncio.timeout(60), pool.connection() as connection:
+            while not (found := await jobs.read(connection, asked)) or found.report is None:
+                await asyncio.sleep(0.1)
     assert refused == 2
     assert "There is no job nothing" in str(found.report)
     await engine.dispose()

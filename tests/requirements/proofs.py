@@ -12,6 +12,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from core.paths import REPOSITORY
@@ -62,6 +63,7 @@ def scan(root: Path = REPOSITORY) -> Scan:
     return Scan(tuple(sorted(proofs)), tuple(faults))
 
 
+@cache
 def thorough(path: Path) -> frozenset[str]:
     """The test functions of a Python file that an ordinary run leaves out, with all their parameters."""
     return frozenset(_Module(path.name, path.read_text(encoding="utf-8")).thorough)
