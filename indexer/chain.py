@@ -160,8 +160,7 @@ class ChainFollower:
                 await self._doubt()
                 raise
         if not self._feeds_complete:
-            async with self._pool.connection() as connection:
-                await read_past(connection, self.node, self.sources, self._at())
+            await read_past(self._pool, self.node, self.sources, self._at())
             self._feeds_complete = True
         await self._in_state("tail")
         self._level_at = time.time()

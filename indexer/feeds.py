@@ -7,6 +7,7 @@ move on to another aggregator. Feeds of our own and local ones emit for themselv
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import aclosing
 from dataclasses import replace
 
 from eth_utils.crypto import keccak
@@ -15,23 +16,22 @@ from psycopg.types.json import Jsonb
 from core.chain.errors import RpcError, RpcErrorKind
 from core.chain.provider import ChainProvider
 from core.db.channels import Channel, notify
-from core.db.engine import Connection
-from core.db.schema.index import chain_log
+from core.db.engine import Connection, Pool
 from core.db.schema.index_shared import oracle_measure, oracle_round
 from core.log import get_logger
 from indexer.backfill import Width, pages
 from indexer.bloom import BloomTest
-from indexer.errors import CursorMoved, NodeFault
 from indexer.fetch import Fetcher
 from indexer.fold.shared import FeedRounds, rounds
 from indexer.logs import BlockInfo, Page
 from indexer.node import ChainNode
 from indexer.proof import Witness
 from indexer.sources import Sources
-from indexer.store.cursor import Cursor, feeds_json, known_feeds
+from indexer.store.cursor import Cursor, feeds_json, keep, known_feeds
 from indexer.store.folding import Changed
-from indexer.store.steps import payload
-from indexer.store.tables import begin_writing, copy_rows, store
+from indexer.store.raw_logs import write_logs
+from indexer.store.steps import payload, remember
+from indexer.store.tables import begin_writing, store
 
 log = get_logger(__name__)
 
@@ -70,12 +70,14 @@ async def _view(rpc: ChainProvider, to: bytes, data: str) -> bytes | None:
     return word if len(word) == 32 else None
 
 
-async def read_past(connection: Connection, node: ChainNode, sources: Sources, cursor: Cursor) -> None:
-    """Indexes the rounds up to the cursor of emitters that the tables have not followed from the start.
+async def read_past(pool: Pool, node: ChainNode, sources: Sources, cursor: Cursor) -> None:
+    """Indexes the rounds up to the cursor of emitters that the tables have not followed from the start, a transaction a
+    page: none is open, and nothing locked, while a node is asked.
 
     Interrupted, it starts again and replaces what it wrote.
     """
-    followed = await known_feeds(connection, sources.chain_id)
+    async with pool.connection() as connection:
+        followed = await known_feeds(connection, sources.chain_id)
     missing = [each for each, feed in sources.feeds.items() if followed.get(each) != feed]
     if not missing:
         return
@@ -83,39 +85,27 @@ async def read_past(connection: Connection, node: ChainNode, sources: Sources, c
         log.info("reading past rounds of new feeds", action="index.new_feeds", chain=sources.name, feeds=len(missing))
         added = replace(sources, contracts={}, token=None, feeds={each: sources.feeds[each] for each in missing})
         fetcher = Fetcher(node, added, BloomTest(added), Witness(node, added.name))
-        async for page in pages(fetcher, sources.start_block, cursor.number, Width()):
-            await _write(connection, added, cursor, page)
-    await connection.execute(
-        "UPDATE chain_cursor SET sources = jsonb_set(sources, '{feeds}', %s) WHERE chain_id = %s",
-        (Jsonb(feeds_json({**followed, **sources.feeds})), sources.chain_id),
-    )
-    # Rows came in blocks that the cursor has long passed. Their time is nobody's news.
-    end = BlockInfo(cursor.number, cursor.hash or b"", 0, 0)
-    await notify(connection, Channel.CHAIN_INDEXED, payload(sources, end, Changed(), everything=True))
+        async with aclosing(pages(fetcher, sources.start_block, cursor.number, Width())) as past:
+            async for page in past:
+                async with pool.connection() as connection:
+                    await _write(connection, added, cursor, page)
+    async with pool.connection() as connection, connection.transaction():
+        await connection.execute(
+            "UPDATE chain_cursor SET sources = jsonb_set(sources, '{feeds}', %s) WHERE chain_id = %s",
+            (Jsonb(feeds_json({**followed, **sources.feeds})), sources.chain_id),
+        )
+        # Rows came in blocks that the cursor has long passed. Their time is nobody's news.
+        end = BlockInfo(cursor.number, cursor.hash or b"", 0, 0)
+        await notify(connection, Channel.CHAIN_INDEXED, payload(sources, end, Changed(), everything=True))
 
 
 async def _write(connection: Connection, added: Sources, cursor: Cursor, page: Page) -> None:
     span = (added.chain_id, page.first, page.end.number)
     async with connection.transaction():
         await begin_writing(connection, durable=False)
-        locked = await connection.execute(
-            "SELECT FROM chain_cursor WHERE chain_id = %s AND number = %s AND hash IS NOT DISTINCT FROM %s FOR UPDATE",
-            (cursor.chain_id, cursor.number, cursor.hash),
-        )
-        if await locked.fetchone() is None:
-            raise CursorMoved(f"The cursor of chain {cursor.chain_id} is no longer at block {cursor.number}.")
+        await keep(connection, cursor)
         for block in page.blocks:
-            row = await (
-                await connection.execute(
-                    "INSERT INTO chain_block (chain_id, number, hash, timestamp, l1_block_number)"
-                    " VALUES (%s, %s, %s, %s, %s) ON CONFLICT (chain_id, number) DO UPDATE SET number = excluded.number"
-                    " RETURNING hash",
-                    (added.chain_id, block.number, block.hash, block.timestamp, block.l1_number),
-                )
-            ).fetchone()
-            assert row is not None
-            if row[0] != block.hash:
-                raise NodeFault(f"Block {block.number} is another one than the tables have.")
+            await remember(connection, added.chain_id, block)
         await connection.execute(
             "DELETE FROM chain_log WHERE chain_id = %s AND block_number BETWEEN %s AND %s AND address = ANY(%s)",
             (*span, list(added.feeds)),
@@ -127,13 +117,6 @@ async def _write(connection: Connection, added: Sources, cursor: Cursor, page: P
                 " WHERE l.chain_id = o.chain_id AND l.block_number = o.block_number AND l.log_index = o.log_index)",
                 ([each.proxy for each in added.feeds.values()], *span),
             )
-        await copy_rows(
-            connection,
-            chain_log,
-            (
-                (added.chain_id, each.block, each.index, each.tx, each.address, each.topics, each.data, each.entity)
-                for each in page.logs
-            ),
-        )
+        await write_logs(connection, added.chain_id, page.logs)
         for write in rounds(added.chain_id, page.logs, added.feeds):
             await store(connection, write)

@@ -1,4 +1,5 @@
-"""Signs of life: each daemon process writes a row every few seconds, so that any other can tell what runs."""
+"""Signs of life: each daemon process writes a row every few seconds, so that any other can tell what runs. And ends the
+sessions of processes that give none, where they hold up others."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from core.db.engine import Pool
+from core.db.silent import end_silent_sessions
 from core.log import get_logger
 
 log = get_logger(__name__)
@@ -31,7 +33,8 @@ async def beat_forever(
     is_leader: Callable[[], bool] = lambda: False,
     detail: Callable[[], Mapping[str, Any]] = dict,
 ) -> None:
-    """Writes this process's row until cancelled; a database that is away is a warning, not a crash."""
+    """Writes this process's row, and looks for silent sessions, until cancelled; a database that is away is a warning,
+    not a crash."""
     started_at = datetime.now(UTC)
     while True:
         try:
@@ -47,6 +50,8 @@ async def beat_forever(
                     "DELETE FROM daemon_heartbeat WHERE seen_at < now() - make_interval(secs => %s)",
                     (FORGET_AFTER_SECONDS,),
                 )
+            async with pool.connection() as connection:
+                await end_silent_sessions(connection)
         except (psycopg.Error, TimeoutError) as error:
             log.warning("no sign of life could be written", action="heartbeat.failed", daemon=daemon, why=error)
         await asyncio.sleep(BEAT_SECONDS)

@@ -507,6 +507,27 @@ CORE = (
         "if True:",
         (CUP,),
     ),
+    Guard(
+        "a stopped process keeps what it locked in the middle of a write, and no standby can go on",
+        "core/db/heartbeat.py",
+        "                await end_silent_sessions(connection)\n",
+        "                pass\n",
+        ("tests/integration/test_index_daemon.py::test_a_leader_that_stops_in_the_middle_of_a_page_is_replaced",),
+    ),
+    Guard(
+        "a session is ended while it works",
+        "core/db/silent.py",
+        "AND b.wait_event_type = 'Client'",
+        "",
+        ("tests/integration/test_silent_sessions.py::test_other_sessions_are_let_be",),
+    ),
+    Guard(
+        "a session that said something a moment ago is ended",
+        "core/db/silent.py",
+        "AND b.state_change < clock_timestamp() - make_interval(secs => %s)",
+        "AND %s > 0",
+        ("tests/integration/test_silent_sessions.py::test_other_sessions_are_let_be",),
+    ),
 )
 
 CONTRACTS = tuple(

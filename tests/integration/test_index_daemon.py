@@ -11,7 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,8 @@ import psycopg
 import pytest
 
 from core.chain.provider import ChainProvider
-from core.db.engine import conninfo
+from core.db.engine import IDLE_IN_TRANSACTION_MS, conninfo
+from core.db.leader import HUNG_SECONDS
 from indexer.main import MEASURE_SECONDS
 from indexer.node import RpcNode
 from indexer.sources import sources_of
@@ -33,6 +34,18 @@ from tests.support.index_activity import StockPlayers
 from tests.support.index_tables import contents, differences, fresh_index
 
 TAKEOVER_SECONDS = 10.0
+STOPS_IN_A_PAGE = """
+import os, signal
+from indexer.cli import main
+from indexer.store import raw_logs
+
+def stop(*_):
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+raw_logs.packed = stop
+main([])
+"""
+"""The daemon, which is stopped while the database takes in its first logs."""
 
 
 @pytest.fixture(scope="module")
@@ -87,11 +100,12 @@ class Daemon:
 
 
 @contextmanager
-def daemon(folder: Path, name: str, env: dict[str, str]) -> Iterator[Daemon]:
+def daemon(
+    folder: Path, name: str, env: dict[str, str], program: Sequence[str] = ("-m", "indexer")
+) -> Iterator[Daemon]:
     log, ready = folder / f"{name}.log", folder / f"{name}.ready"
     with log.open("wb") as output:
-        command = [sys.executable, "-m", "indexer"]
-        process = nursery.popen(command, env | {"VPM_READY_FILE": str(ready)}, output, output)
+        process = nursery.popen([sys.executable, *program], env | {"VPM_READY_FILE": str(ready)}, output, output)
     try:
         yield Daemon(process, ready, log)
     finally:
@@ -102,6 +116,12 @@ def daemon(folder: Path, name: str, env: dict[str, str]) -> Iterator[Daemon]:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+IN_A_COPY = (
+    "SELECT FROM pg_stat_activity WHERE datname = current_database() AND query ILIKE 'copy%%chain_log%%'"
+    " AND wait_event = 'ClientRead' AND state = 'active' AND state_change < now() - interval '1 second'"
+)
 
 
 def cursor(url: str) -> int:
@@ -163,6 +183,26 @@ def test_two_at_once_one_leads_and_the_other_takes_over(
         wait_for(url, head, 30)
     assert two.process.returncode == 0 or one.process.returncode == 0, "the survivor stopped in an orderly way"
     asyncio.run(_same_as_fresh(stock, postgres, url))
+
+
+def test_a_leader_that_stops_in_the_middle_of_a_page_is_replaced(
+    stock: RunningChain, known: Genesis, fresh_database_url: str, tmp_path: Path
+) -> None:
+    """Its connections live on, and none of PostgreSQL's limits ends a session that waits for the rest of a COPY."""
+    url = fresh_database_url
+    env = environment(stock, known, url)
+    head = asyncio.run(play(stock, 3, "stopped"))
+    with daemon(tmp_path, "one", env, ("-c", STOPS_IN_A_PAGE)) as stopped:
+        began = time.monotonic()
+        while not questions.rows(url, IN_A_COPY):
+            assert time.monotonic() - began < 60, stopped.log.read_text()
+            time.sleep(0.1)
+        try:
+            with daemon(tmp_path, "two", env) as standby:
+                wait_for(url, head, HUNG_SECONDS + IDLE_IN_TRANSACTION_MS / 1000 + 30)
+                assert standby.leads
+        finally:
+            stopped.process.kill()
 
 
 async def _same_as_fresh(stock: RunningChain, postgres: TestPostgres, url: str) -> None:
