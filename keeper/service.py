@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import aiohttp
 import psycopg
@@ -18,7 +19,7 @@ from core.config import ChainName, KeeperSettings, Settings, load
 from core.config.settings import CHAIN_NAMES
 from core.contracts.deployments import load_deployment
 from core.db.channels import Channel, listen
-from core.db.engine import check_database, make_engine, make_pool
+from core.db.engine import Connection, check_database, make_engine, make_pool
 from core.db.heartbeat import INSTANCE, beat_forever
 from core.db.leader import Leadership
 from core.db.migrate import check_schema_at
@@ -35,12 +36,13 @@ from keeper.schedule import BY_NAME, JOBS, Job
 from keeper.sources.settings import load_sources
 
 log = get_logger(__name__)
+T = TypeVar("T")
 
 ROLE = "keeper"
 STALLED_AFTER_PERIODS = 5
 MIN_STALLED_SECONDS = 120.0
 REQUEST_HASH_SECONDS = 8.0
-READ_AGAIN_SECONDS = 1.0
+ASK_AGAIN_SECONDS = 1.0
 
 
 @contextlib.asynccontextmanager
@@ -148,32 +150,26 @@ class Keeping:
                 await self._serve_all(watch)
 
     async def _serve_all(self, watch: IntentWatch) -> None:
-        """What cannot be read is read again: nobody tells of it twice, and who asks again joins what waits."""
+        while (asked := await self._patiently(lambda connection: jobs.claim(connection, INSTANCE))) is not None:
+            job = BY_NAME.get(asked.job)
+            if job is None:
+                now = datetime.now(UTC)
+                why = f"There is no job {asked.job}; there are {', '.join(BY_NAME)}."
+                report = RunReport(asked.job, now, now, errors=[why])
+            else:
+                report = await self.runner.run(job)
+                await follow(report, watch, REQUEST_HASH_SECONDS)
+            await self._patiently(partial(jobs.finish, job_id=asked.id, report=report.body()))
+
+    async def _patiently(self, ask: Callable[[Connection], Awaitable[T]]) -> T:
+        """Until the database answers: nobody tells of a request twice, and whoever made one waits for its report."""
         while True:
             try:
-                while await self._serve_one(watch):
-                    pass
-                return
+                async with self._keeper.pool.connection() as connection:
+                    return await ask(connection)
             except (psycopg.Error, TimeoutError) as error:
-                log.warning("requests cannot be read", action="keeper.requests_unreadable", why=error)
-                await asyncio.sleep(READ_AGAIN_SECONDS)
-
-    async def _serve_one(self, watch: IntentWatch) -> bool:
-        async with self._keeper.pool.connection() as connection:
-            asked = await jobs.claim(connection, INSTANCE)
-        if asked is None:
-            return False
-        job = BY_NAME.get(asked.job)
-        if job is None:
-            now = datetime.now(UTC)
-            why = f"There is no job {asked.job}; there are {', '.join(BY_NAME)}."
-            report = RunReport(asked.job, now, now, errors=[why])
-        else:
-            report = await self.runner.run(job)
-            await follow(report, watch, REQUEST_HASH_SECONDS)
-        async with self._keeper.pool.connection() as connection:
-            await jobs.finish(connection, asked.id, report.body())
-        return True
+                log.warning("no database for requests", action="keeper.requests_wait", why=error)
+                await asyncio.sleep(ASK_AGAIN_SECONDS)
 
     async def health(self) -> tuple[bool, str]:
         """Leading with every job on time, or standing by."""

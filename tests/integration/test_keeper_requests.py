@@ -1,4 +1,4 @@
-"""What was asked of the keeper from outside is done, also when it could not be read at first."""
+"""What was asked of the keeper from outside is done and answered, also when the database could not be asked at first."""
 
 from __future__ import annotations
 
@@ -18,27 +18,28 @@ from tests.cup_rig import settings_for
 from tests.waiting import running
 
 
-async def test_a_request_that_could_not_be_read_is_read_again(
-    fresh_database_url: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("step", ["claim", "finish"])
+async def test_a_request_is_answered_although_the_database_refused_for_a_while(
+    fresh_database_url: str, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    """Nobody tells the keeper of it a second time: who asks again joins the request that waits."""
+    """Nobody tells the keeper of it a second time, and who made it waits for its report."""
     settings = settings_for(fresh_database_url)
     engine = make_engine(fresh_database_url)
-    claim, refused = jobs.claim, 0
+    taking, refused = getattr(jobs, step), 0
 
-    async def refusing_twice(*given: Any) -> jobs.JobRequest | None:
+    async def refusing_twice(*given: Any, **named: Any) -> Any:
         nonlocal refused
         if refused < 2:
             refused += 1
             raise psycopg.OperationalError("the database is busy")
-        return await claim(*given)
+        return await taking(*given, **named)
 
-    monkeypatch.setattr(jobs, "claim", refusing_twice)
+    monkeypatch.setattr(jobs, step, refusing_twice)
     async with make_pool(fresh_database_url, size=2, autocommit=True) as pool, aiohttp.ClientSession() as http:
         keeping = Keeping(Keeper(settings, load(KeeperSettings, {}), pool, engine, http, {}), fresh_database_url)
         async with pool.connection() as connection:
             asked = await jobs.request(connection, "nothing")
-        async with running(keeping._serve_requests()), asyncio.timeout(60), pool.connection() as connection:
+        async with running(keeping._serve_requests()), asyncio.timeout(30), pool.connection() as connection:
             while not (found := await jobs.read(connection, asked)) or found.report is None:
                 await asyncio.sleep(0.1)
     assert refused == 2
