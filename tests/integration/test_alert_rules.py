@@ -49,6 +49,14 @@ def _lane(lane: str, in_flight: str, mined: str) -> dict[str, str]:
     }
 
 
+def _canary(errors: str, fine: str) -> dict[str, str]:
+    """Of runs every few minutes."""
+    return {
+        f'vpm_keeper_runs_total{{job="agent-canary", result="{result}", instance="a"}}': each
+        for result, each in (("errors", errors), ("ok", fine))
+    }
+
+
 def _head(lag: str) -> dict[str, str]:
     return {
         'vpm_index_head_block{chain="base", instance="a"}': "1000x60",
@@ -117,6 +125,9 @@ CASES: list[tuple[str, str, Mapping[str, str], Mapping[str, Sequence[str]]]] = [
     ("VpmCanaryFails", "once", _job("agent-canary", "600x60", "0x9 600x9 1200x9 1200x9"), {"36m": NOBODY}),
     ("VpmCanaryFails", "twice", _job("agent-canary", "600x60", "0x9 600x60"), {"34m": NOBODY, "38m": ONE}),
     ("VpmCanaryFails", "twice within minutes", _job("agent-canary", "240x60", "0x60"), {"9m": NOBODY, "13m": ONE}),
+    ("VpmCanaryUnsteady", "every second run", _canary("0+1x60", "0+1x60"), {"1m": NOBODY, "59m": ONE}),
+    ("VpmCanaryUnsteady", "a bad minute", _canary("0x30 2x30", "0+1x60"), {"40m": NOBODY, "59m": NOBODY}),
+    ("VpmCanaryUnsteady", "never", _canary("0x60", "0+1x60"), {"59m": NOBODY}),
     (
         "VpmTransactionsStand",
         "one key of two",
