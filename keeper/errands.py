@@ -11,10 +11,12 @@ import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Protocol
 
 from core.chain import Call
 from core.db.engine import Connection
 from core.outbox import KEEPER, Intent, IntentConflict, IntentRequest, MinedOutcome, enqueue, read
+from keeper import metrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,8 @@ class RetryWaits:
 
 
 MAX_REFUSED_SECONDS = 3600.0
+REFUSED_TIMES = 3
+"""So often refused within a quarter of an hour, a payment waits for the token and not for us."""
 
 
 def after_refusals(times: int, rest: RetryWaits) -> RetryWaits:
@@ -53,6 +57,24 @@ def after_refusals(times: int, rest: RetryWaits) -> RetryWaits:
         return rest
     grown = min(rest.after_success * 2.0 ** min(times, 16), MAX_REFUSED_SECONDS)
     return RetryWaits(after_success=grown, after_failure=60.0, longest=6 * 3600.0)
+
+
+class Payout(Protocol):
+    """What is owed to somebody. `failed`: how often the token refused it."""
+
+    @property
+    def owner(self) -> bytes: ...
+
+    @property
+    def failed(self) -> int: ...
+
+
+def measure_payouts(job: str, what: str, due: Sequence[Payout]) -> None:
+    """Tells what is due, and apart from it to how many owners the token sends nothing: one that it has frozen is no
+    reason to think that payouts are late."""
+    refused = [each.owner for each in due if each.failed >= REFUSED_TIMES]
+    metrics.DUE.labels(job, what).set(len(due) - len(refused))
+    metrics.DUE.labels(job, "owners refused").set(len(set(refused)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from core.log import get_logger
 from keeper import metrics
 from keeper.agent.paying import Counters, DueStake, UnpaidStake, dues, has_lost, lost_ids, payments
 from keeper.desk import JobRun, index_state
-from keeper.errands import RetryWaits, Want, after_refusals
+from keeper.errands import RetryWaits, Want, after_refusals, measure_payouts
 
 log = get_logger(__name__)
 
@@ -31,14 +31,14 @@ MARKETS, OUTCOMES, STAKES = agent_market.c, agent_outcome.c, agent_stake.c
 
 async def pay(run: JobRun) -> None:
     owed_by_index, is_all = 0, True
-    owed_in_all = 0
+    owed_in_all: list[DueStake] = []
     for market in await _markets(run):
         owed = await _owed(run, market)
-        owed_in_all += len(owed)
+        owed_in_all += owed
         owed_by_index += sum(due.amount for due in owed)
         is_all = is_all and len(owed) < MAX_ROWS
         await _pay(run, market.market_id, market.slug or "0x" + market.market_id.hex(), owed)
-    metrics.DUE.labels(run.report.job, "stakes").set(owed_in_all)
+    measure_payouts(run.report.job, "stakes", owed_in_all)
     if is_all:
         await _pay_what_the_index_lost(run, owed_by_index)
     await _sweep(run)
@@ -79,7 +79,9 @@ async def _owed(run: JobRun, market: Any) -> list[DueStake]:
         .limit(MAX_ROWS)
     )
     stakes = [
-        UnpaidStake(row.stake_id, row.status, row.outcome, int(row.amount), int(row.shares), row.failed_payouts)
+        UnpaidStake(
+            row.stake_id, row.wallet, row.status, row.outcome, int(row.amount), int(row.shares), row.failed_payouts
+        )
         for row in rows
     ]
     return dues(stakes, book, market.status, market.winner)
@@ -156,7 +158,9 @@ async def _pay_lost(run: JobRun, wallet: Contract, market_id: bytes, view: Any) 
         part = ids[start : start + MAX_ROWS]
         stakes = await _views(run, [wallet.call("stake", each) for each in part])
         owed += [
-            DueStake(each, stake["payable_"], 0) for each, stake in zip(part, stakes, strict=True) if stake["payable_"]
+            DueStake(each, bytes.fromhex(stake["wallet"][2:]), stake["payable_"], 0)
+            for each, stake in zip(part, stakes, strict=True)
+            if stake["payable_"]
         ]
     await _pay(run, market_id, "0x" + market_id.hex(), owed)
 

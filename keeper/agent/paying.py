@@ -21,6 +21,7 @@ class UnpaidStake:
     """A stake the contract has not paid, with what decides what it is owed."""
 
     stake_id: int
+    wallet: bytes
     status: int
     outcome: int | None
     amount: int
@@ -33,6 +34,7 @@ class DueStake:
     """A stake that `pay` would send something for."""
 
     stake_id: int
+    owner: bytes
     amount: int
     failed: int
 
@@ -60,7 +62,7 @@ def dues(stakes: Sequence[UnpaidStake], book: Book, status: int, winner: int | N
                 winner if status == AgentMarketStatus.RESOLVED else None, stake.outcome, stake.amount, stake.shares
             )
         if owed:
-            owing.append(DueStake(stake.stake_id, owed, stake.failed))
+            owing.append(DueStake(stake.stake_id, stake.wallet, owed, stake.failed))
     return sorted(owing, key=lambda due: due.stake_id)
 
 

@@ -7,9 +7,8 @@ from sqlalchemy import and_, func, select, tuple_
 from core.db.schema.index_stock import stock_market, stock_position, stock_vintage
 from core.stock.projection import market_of, may_be_owed, position_of, vintage_of
 from core.stock.vested import Moment
-from keeper import metrics
 from keeper.desk import JobRun
-from keeper.errands import RetryWaits, Want, after_refusals
+from keeper.errands import RetryWaits, Want, after_refusals, measure_payouts
 from keeper.stock.delivering import DuePosition, Holding, deliveries, dues, poke, residue_due
 
 REST = RetryWaits(after_success=120.0, after_failure=20.0, longest=3600.0)
@@ -49,17 +48,17 @@ async def _ready(run: JobRun, now: Moment) -> list[DuePosition]:
     """What is owed and may be sent now, page by page. However many candidates are owed nothing or must wait (the token
     refuses their owner, an attempt is under way), they never hide those behind them."""
     ready: list[DuePosition] = []
-    owed_in_all = 0
+    owed_in_all: list[DuePosition] = []
     after = (-1, -1)
     while len(ready) < MAX_ROWS:
         page = await _holdings(run, after)
         owed = dues(page, now)
-        owed_in_all += len(owed)
+        owed_in_all += owed
         ready += await _free(run, owed)
         if len(page) < MAX_ROWS:
             break
         after = max((holding.failed, holding.position.position_id) for holding in page)
-    metrics.DUE.labels(run.report.job, "positions").set(owed_in_all)
+    measure_payouts(run.report.job, "positions", owed_in_all)
     return ready
 
 

@@ -20,6 +20,7 @@ class DuePosition:
 
     position_id: int
     market_id: int
+    owner: bytes
     amount: int
     failed: int  # deliveries the token refused so far
     settled: bool  # its market is; before that only a refused part is owed
@@ -50,6 +51,7 @@ def dues(holdings: Iterable[Holding], now: Moment) -> list[DuePosition]:
                 DuePosition(
                     holding.position.position_id,
                     holding.position.market_id,
+                    holding.position.owner,
                     total,
                     holding.failed,
                     holding.market.settled,

@@ -49,6 +49,13 @@ def _lane(lane: str, in_flight: str, mined: str) -> dict[str, str]:
     }
 
 
+def _due(positions: str, refused: str) -> dict[str, str]:
+    return {
+        f'vpm_keeper_due{{job="deliver", what="{what}", instance="a"}}': each
+        for what, each in (("positions", positions), ("owners refused", refused))
+    }
+
+
 def _canary(errors: str, fine: str) -> dict[str, str]:
     """Of runs every few minutes."""
     return {
@@ -122,6 +129,11 @@ CASES: list[tuple[str, str, Mapping[str, str], Mapping[str, Sequence[str]]]] = [
         },
         {f"{at}m": NOBODY for at in range(50, 90)},
     ),
+    ("VpmDeliveryLate", "two owners are frozen", _due("0x60", "2x60"), {"59m": NOBODY}),
+    ("VpmOwnerRefused", "two owners are frozen", _due("0x60", "2x60"), {"5m": NOBODY, "59m": ['job="deliver"']}),
+    ("VpmDeliveryLate", "the token is paused", _due("0x60", "5x60"), {"3m": NOBODY, "59m": ['job="deliver"']}),
+    ("VpmDeliveryLate", "nothing is sent", _due("7x60", "0x60"), {"3m": NOBODY, "59m": ['job="deliver"']}),
+    ("VpmDeliveryLate", "all is sent in minutes", _due("7x9 0x9 7x9 0x9", "0x60"), {"35m": NOBODY}),
     ("VpmCanaryFails", "once", _job("agent-canary", "600x60", "0x9 600x9 1200x9 1200x9"), {"36m": NOBODY}),
     ("VpmCanaryFails", "twice", _job("agent-canary", "600x60", "0x9 600x60"), {"34m": NOBODY, "38m": ONE}),
     ("VpmCanaryFails", "twice within minutes", _job("agent-canary", "240x60", "0x60"), {"9m": NOBODY, "13m": ONE}),

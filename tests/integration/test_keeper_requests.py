@@ -1,4 +1,4 @@
-"""What was asked of the keeper from outside is done and answered, also when the database could not be asked at first."""
+"""What was asked of the keeper from outside is done and answered, also when the database refused at first."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from core.metrics import REGISTRY
 from core.stock.vested import (
     DOWN,
     UP,
@@ -19,6 +20,7 @@ from core.stock.vested import (
     open_books,
     seed_vintage,
 )
+from keeper.errands import REFUSED_TIMES, measure_payouts
 from keeper.stock.delivering import BATCH, DuePosition, Holding, deliveries, dues, poke, residue_due
 
 DOLLAR = 10**6
@@ -94,15 +96,26 @@ def test_what_was_sent_is_owed_no_more() -> None:
 
 
 def test_a_refused_part_and_a_settlement_are_two_errands() -> None:
-    assert DuePosition(5, 1, 10, 0, settled=False).subject != DuePosition(5, 1, 10, 0, settled=True).subject
+    assert DuePosition(5, 1, b"a", 10, 0, settled=False).subject != DuePosition(5, 1, b"a", 10, 0, settled=True).subject
+
+
+def test_owners_whom_the_token_refuses_are_told_apart_from_what_is_late() -> None:
+    late = [DuePosition(n, 1, b"late", 10, REFUSED_TIMES - 1, True) for n in range(4)]
+    frozen = [DuePosition(n, 1, b"cold%d" % (n % 2), 10, REFUSED_TIMES, True) for n in range(10, 17)]
+    measure_payouts("a job", "positions", [*late, *frozen])
+    told = {
+        what: REGISTRY.get_sample_value("vpm_keeper_due", {"job": "a job", "what": what})
+        for what in ("positions", "owners refused")
+    }
+    assert told == {"positions": 4, "owners refused": 2}
 
 
 @pytest.mark.parametrize(
     ("fresh", "failed", "sizes"), [(0, 0, []), (1, 0, [1]), (50, 0, [50]), (51, 0, [50, 1]), (120, 3, [50, 50, 20, 3])]
 )
 def test_batches_of_fifty_with_the_refused_ones_apart(fresh: int, failed: int, sizes: list[int]) -> None:
-    ready = [DuePosition(n, 1, 10, 0, True) for n in range(fresh)] + [
-        DuePosition(1000 + n, 1, 10, 2, True) for n in range(failed)
+    ready = [DuePosition(n, 1, b"a", 10, 0, True) for n in range(fresh)] + [
+        DuePosition(1000 + n, 1, b"a", 10, 2, True) for n in range(failed)
     ]
     batches = deliveries(ready)
     assert [len(batch) for batch in batches] == sizes
