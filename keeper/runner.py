@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import defaultdict
 from datetime import UTC, datetime
 
@@ -115,8 +116,9 @@ async def follow(report: RunReport, watch: IntentWatch, seconds: float) -> None:
 
     async def one(position: int, intent_id: int) -> None:
         left = max(0.0, deadline - asyncio.get_running_loop().time())
-        intent = await watch.wait(intent_id, HAS_HASH, timeout_seconds=left)
-        report.update(position, str(intent.state), intent.tx_hash_hex)
+        with contextlib.suppress(psycopg.Error, TimeoutError, LookupError):  # else the report says what was asked for
+            intent = await watch.wait(intent_id, HAS_HASH, timeout_seconds=left)
+            report.update(position, str(intent.state), intent.tx_hash_hex)
 
     asked = [(position, each.intent_id) for position, each in enumerate(report.actions) if each.intent_id is not None]
     await asyncio.gather(*(one(position, intent_id) for position, intent_id in asked))

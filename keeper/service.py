@@ -18,7 +18,7 @@ from core.chain import ChainClient, ChainProvider, RpcError
 from core.config import ChainName, KeeperSettings, Settings, load
 from core.config.settings import CHAIN_NAMES
 from core.contracts.deployments import load_deployment
-from core.db.channels import Channel, listen
+from core.db.channels import Channel, News
 from core.db.engine import Connection, check_database, make_engine, make_pool
 from core.db.heartbeat import INSTANCE, beat_forever
 from core.db.leader import Leadership
@@ -43,6 +43,7 @@ STALLED_AFTER_PERIODS = 5
 MIN_STALLED_SECONDS = 120.0
 REQUEST_HASH_SECONDS = 8.0
 ASK_AGAIN_SECONDS = 1.0
+LOOK_AGAIN_SECONDS = 30.0
 
 
 @contextlib.asynccontextmanager
@@ -141,13 +142,14 @@ class Keeping:
         self._finished[job.name] = time.monotonic()
 
     async def _serve_requests(self) -> None:
-        """Runs what was asked for from outside, one after the other, until cancelled."""
-        async with (
-            IntentWatch(self._url, self._keeper.pool) as watch,
-            contextlib.aclosing(listen(self._url, [Channel.KEEPER_JOB])) as notices,
-        ):
-            async for _ in notices:
+        """Runs what was asked for from outside, one after the other, until cancelled. Looks by the clock, too: nobody
+        tells of a job whose keeper died with it."""
+        news = News()
+        async with IntentWatch(self._url, self._keeper.pool) as watch, news.of(self._url, Channel.KEEPER_JOB):
+            while True:
+                news.forget()
                 await self._serve_all(watch)
+                await news.wait(LOOK_AGAIN_SECONDS)
 
     async def _serve_all(self, watch: IntentWatch) -> None:
         while (asked := await self._patiently(lambda connection: jobs.claim(connection, INSTANCE))) is not None:

@@ -17,12 +17,14 @@ from __future__ import annotations
 import math
 import select
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlencode, urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
 
 import psycopg
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, AsyncTransaction
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool
 from sqlalchemy import URL, PoolProxiedConnection, event, make_url
@@ -35,7 +37,24 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from core.errors import ConfigError, DatabaseError, DatabaseRefused, DatabaseUnreachable
 from core.log import redact_text, redact_url
 
-Connection = AsyncConnection[TupleRow]
+
+class Connection(AsyncConnection[TupleRow]):
+    """A connection whose transactions are committed, or raise.
+
+    psycopg lets a transaction block end in silence when its connection was lost and the error of the statement that
+    found out was caught inside: whoever goes on believes in what was never stored.
+    """
+
+    @asynccontextmanager
+    async def transaction(
+        self, savepoint_name: str | None = None, force_rollback: bool = False
+    ) -> AsyncIterator[AsyncTransaction]:
+        async with super().transaction(savepoint_name, force_rollback) as begun:
+            yield begun
+        if begun.status is AsyncTransaction.Status.FAILED:
+            raise psycopg.OperationalError("the connection was lost in a transaction: nothing of it is stored")
+
+
 Pool = AsyncConnectionPool[Connection]
 
 # A query of ours that takes longer than this is a fault, not patience.
@@ -148,6 +167,7 @@ def make_pool(
     """A psycopg pool, not yet open: use it as `async with make_pool(...) as pool`."""
     return AsyncConnectionPool(
         conninfo(url),
+        connection_class=Connection,
         min_size=1,
         max_size=size,
         open=False,
@@ -195,7 +215,7 @@ async def connect(
 ) -> Connection:
     """One connection outside any pool; failures are DatabaseUnreachable or DatabaseRefused with one sentence."""
     try:
-        return await AsyncConnection.connect(
+        return await Connection.connect(
             conninfo(url), autocommit=autocommit, **_connect_arguments(connect_timeout_seconds, application_name)
         )
     except psycopg.Error as error:

@@ -10,7 +10,7 @@ import sys
 import psycopg
 
 from core.config import Settings, load
-from core.db.engine import conninfo
+from core.db.engine import connect
 from core.db.switches import read_switches, set_switch
 from core.errors import VpmError
 
@@ -49,7 +49,7 @@ def _login(parser: argparse.ArgumentParser) -> str:
 
 
 async def _apply(url: str, options: argparse.Namespace, by: str) -> None:
-    async with await psycopg.AsyncConnection.connect(conninfo(url), autocommit=True, connect_timeout=5) as connection:
+    async with await connect(url, application_name="vpm-switch") as connection:
         if options.name is not None:
             await set_switch(connection, options.name, options.state == "on", changed_by=by, reason=options.reason)
         state = await read_switches(connection)

@@ -347,6 +347,16 @@ RELAY_VIEWS = "tests/faults/test_relay_views.py"
 
 API = (
     Guard(
+        "a payer whose stake somebody else brought first is told that no money moved",
+        "api/agent/trade/settling.py",
+        "            if facts.settled_stake:  # somebody was faster with this very bet\n"
+        "                return await self.settled_soon(order.request, facts.block)\n"
+        "            # Somebody was faster with the same authorization: what it brought is the payer's.\n"
+        "            if facts.is_astray(payment.nonce):\n",
+        "            if facts.is_astray(payment.nonce) and not facts.settled_stake:\n",
+        ("tests/integration/test_agent_trade.py::test_a_bet_that_somebody_else_brings_first_is_no_refusal",),
+    ),
+    Guard(
         "one authorization pays for two trades that two processes take in at once",
         "api/agent/trade/store.py",
         "    if await brought_for(connection, brought.wallet, brought.nonce) != brought.bet_hash:\n"
@@ -506,6 +516,15 @@ CORE = (
         "if word < _FAIR_BELOW:",
         "if True:",
         (CUP,),
+    ),
+    Guard(
+        "what a lost connection rolled back is taken for stored: a transaction is sent that no row has, and sent again",
+        "core/db/engine.py",
+        "if begun.status is AsyncTransaction.Status.FAILED:",
+        "if False:",
+        (
+            "tests/integration/test_relayer_life.py::test_a_connection_lost_while_wallets_are_told_stores_nothing_and_sends_nothing",
+        ),
     ),
     Guard(
         "a stopped process keeps what it locked in the middle of a write, and no standby can go on",

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from core.db.engine import Pool
+from core.agent.notices.kinds import EventType, source_of
+from core.agent.notices.log import Draft, append
+from core.db.engine import Pool, make_pool
 from indexer.rebuild import rebuild
 from tests.conftest import TestPostgres
 from tests.support.index_chain import SimChain, SimNode, world_sources
@@ -145,3 +147,16 @@ async def test_a_database_made_anew_tells_the_same_to_the_byte(postgres: TestPos
         }
     finally:
         postgres.drop(fresh_url)
+
+
+async def test_who_has_nothing_to_add_holds_up_nobody(database_url: str) -> None:
+    """A rebuild tells it all again in one long transaction; the relayer waits for a wallet's row for two seconds."""
+    wallet = b"\7" * 20
+    draft = Draft(wallet, EventType.TEST, source_of(EventType.TEST, wallet), "{}")
+    async with make_pool(database_url, size=2) as pool, pool.connection() as telling, pool.connection() as other:
+        async with telling.transaction():
+            assert await append(telling, [draft]) == 1
+        async with telling.transaction():
+            assert await append(telling, [draft, draft]) == 0
+            row = "SELECT wallet FROM agent_event_wallet WHERE wallet = %s FOR UPDATE NOWAIT"
+            assert await (await other.execute(row, (wallet,))).fetchall() == [(wallet,)]

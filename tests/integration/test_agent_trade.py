@@ -15,6 +15,7 @@ from core.agent.bet import NONCE_MARK, idem_hash
 from core.chain import checksum
 from core.contracts.statuses import Form
 from scripts._stack import wallets
+from tests.support import questions
 from tests.support.agent_payments import OWNER_CODE, YES_CODE, spending
 from tests.support.agent_service import AgentService
 from tests.support.buyer import Buyer, bet, header, sign
@@ -339,6 +340,42 @@ async def reverted(buyer: Buyer, service: AgentService, body: dict[str, Any], en
     # It is signed and in everybody's hands: should that block be undone, another may take it.
     assert refused["final"] is False, refused
     assert "not final" in refused["message"], refused
+
+
+async def test_a_bet_that_somebody_else_brings_first_is_no_refusal(
+    buyer: Buyer, service: AgentService, market: str
+) -> None:
+    """A stranger copies the call that is on its way, and pays more to be before it in the block. The relayer hears that
+    its own was refused before the index shows the stake."""
+    chain, who = service.chain, DEV[6]
+    body = bet(market, who)
+    _, challenge = await buyer.post(body)
+    envelope = sign(challenge["accepts"][0], who, now=chain.now, form=Form.RECEIVE)
+    newest = "SELECT encode(to_address, 'hex'), encode(data, 'hex') FROM outbox_intent ORDER BY id DESC LIMIT 1"
+    try:
+        with chain.held():
+            service.stop("indexer")
+            paying = asyncio.create_task(buyer.post(body, headers=header(envelope)))
+            await asyncio.to_thread(chain.until_sent)
+            ((to, data),) = questions.rows(service.env["DATABASE_URL"], newest)
+            chain.ask("anvil_impersonateAccount", DEV[7].address)
+            tip = hex(5_000 * 10**9)
+            copied = {"from": DEV[7].address, "to": "0x" + to, "data": "0x" + data, "gas": hex(2_000_000)}
+            chain.ask("eth_sendTransaction", {**copied, "maxFeePerGas": tip, "maxPriorityFeePerGas": tip})
+            chain.ask("evm_mine")
+            response, told = await paying
+    finally:
+        chain.resume()
+        service.start("indexer")
+    assert on_chain(service, who.address, body["idemKey"]) != 0
+    assert (response.status, told["error"], told["retriable"]) == (429, "rate_limited", True), told
+    assert "moneyMoved" not in told, told
+    for _ in range(300):
+        response, told = await buyer.post(body)
+        if response.status == 200:
+            break
+        await asyncio.sleep(0.1)
+    assert told["replay"] is True, told
 
 
 async def test_whatever_refuses_a_bet_that_a_block_refused_says_whether_that_is_final(

@@ -285,6 +285,20 @@ async def test_a_heartbeat_tells_who_runs_and_forgets_the_dead(pool: Pool, monke
         assert await cursor.fetchall() == [(heartbeat.INSTANCE, True, {"blocks": 4}, True)]
 
 
+async def test_a_transaction_whose_connection_was_lost_is_never_taken_for_stored(pool: Pool) -> None:
+    """Also where somebody within caught the error of the statement that found out."""
+
+    async def lose_it_inside() -> None:
+        async with pool.connection() as connection, connection.transaction():
+            async with pool.connection() as other:
+                await other.execute("SELECT pg_terminate_backend(%s)", (connection.info.backend_pid,))
+            with contextlib.suppress(psycopg.Error):
+                await connection.execute("SELECT 1")
+
+    with pytest.raises(psycopg.OperationalError, match="nothing of it is stored"):
+        await lose_it_inside()
+
+
 # Column types
 
 

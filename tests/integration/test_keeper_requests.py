@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
+from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
@@ -10,21 +12,39 @@ import psycopg
 import pytest
 
 from core.config import KeeperSettings, load
-from core.db.engine import make_engine, make_pool
+from core.db.engine import Pool, make_engine, make_pool
+from core.outbox import IntentRequest, enqueue, waiting
 from core.service import jobs
+from keeper import service
 from keeper.desk import Keeper
+from keeper.report import Action
+from keeper.runner import Runner
 from keeper.service import Keeping
 from tests.cup_rig import settings_for
 from tests.waiting import running
 
 
+@pytest.fixture
+async def keeper(fresh_database_url: str) -> AsyncIterator[Keeper]:
+    engine = make_engine(fresh_database_url)
+    async with make_pool(fresh_database_url, size=3, autocommit=True) as pool, aiohttp.ClientSession() as http:
+        yield Keeper(settings_for(fresh_database_url), load(KeeperSettings, {}), pool, engine, http, {})
+    await engine.dispose()
+
+
+async def report_of(pool: Pool, keeping: Keeping, asked: int) -> str:
+    """Of a keeper that is told of requests as they are made, but not again."""
+    async with running(keeping._serve_requests()), asyncio.timeout(30), pool.connection() as connection:
+        while (found := await jobs.read(connection, asked)) is None or found.report is None:
+            await asyncio.sleep(0.1)
+        return str(found.report)
+
+
 @pytest.mark.parametrize("step", ["claim", "finish"])
 async def test_a_request_is_answered_although_the_database_refused_for_a_while(
-    fresh_database_url: str, monkeypatch: pytest.MonkeyPatch, step: str
+    keeper: Keeper, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     """Nobody tells the keeper of it a second time, and who made it waits for its report."""
-    settings = settings_for(fresh_database_url)
-    engine = make_engine(fresh_database_url)
     taking, refused = getattr(jobs, step), 0
 
     async def refusing_twice(*given: Any, **named: Any) -> Any:
@@ -35,13 +55,54 @@ async def test_a_request_is_answered_although_the_database_refused_for_a_while(
         return await taking(*given, **named)
 
     monkeypatch.setattr(jobs, step, refusing_twice)
-    async with make_pool(fresh_database_url, size=2, autocommit=True) as pool, aiohttp.ClientSession() as http:
-        keeping = Keeping(Keeper(settings, load(KeeperSettings, {}), pool, engine, http, {}), fresh_database_url)
-        async with pool.connection() as connection:
-            asked = await jobs.request(connection, "nothing")
-        async with running(keeping._serve_requests()), asyncio.timeout(30), pool.connection() as connection:
-            while not (found := await jobs.read(connection, asked)) or found.report is None:
-                await asyncio.sleep(0.1)
+    async with keeper.pool.connection() as connection:
+        asked = await jobs.request(connection, "nothing")
+    assert "There is no job nothing" in await report_of(keeper.pool, Keeping(keeper, fresh_database_url), asked)
     assert refused == 2
-    assert "There is no job nothing" in str(found.report)
-    await engine.dispose()
+
+
+async def test_a_request_whose_claim_was_not_heard_of_is_taken_again(
+    keeper: Keeper, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was committed, and the connection lost before the answer: as if its keeper had died with it."""
+    monkeypatch.setattr(jobs, "ABANDONED_AFTER_SECONDS", 1)
+    monkeypatch.setattr(service, "LOOK_AGAIN_SECONDS", 0.5)
+    claim, lost = jobs.claim, False
+
+    async def lose_the_first(*given: Any) -> Any:
+        nonlocal lost
+        claimed = await claim(*given)
+        if claimed is not None and not lost:
+            lost = True
+            raise psycopg.OperationalError("the connection was lost")
+        return claimed
+
+    monkeypatch.setattr(jobs, "claim", lose_the_first)
+    async with keeper.pool.connection() as connection:
+        asked = await jobs.request(connection, "nothing")
+    assert "There is no job nothing" in await report_of(keeper.pool, Keeping(keeper, fresh_database_url), asked)
+    assert lost
+
+
+async def test_a_report_does_without_hashes_that_cannot_be_read(
+    keeper: Keeper, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = IntentRequest(
+        key=secrets.token_hex(8), chain_id=1, group="keeper", kind="resolve", to="0x" + "11" * 20, gas_limit=100_000
+    )
+    async with keeper.pool.connection() as connection:
+        intent = (await enqueue(connection, request)).intent
+        asked = await jobs.request(connection, "resolve")
+    run = Runner.run
+
+    async def asks_for_it(self: Runner, *given: Any) -> Any:
+        report = await run(self, *given)
+        report.actions.append(Action("resolve", "a market", "queued", "", None, intent.id))
+        return report
+
+    async def is_away(*_: object) -> None:
+        raise psycopg.OperationalError("the database restarts")
+
+    monkeypatch.setattr(Runner, "run", asks_for_it)
+    monkeypatch.setattr(waiting, "read", is_away)
+    assert "a market" in await report_of(keeper.pool, Keeping(keeper, fresh_database_url), asked)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import psycopg
 import pytest
 from eth_utils.crypto import keccak
 
+from core.agent.notices import submitted
 from core.chain import ChainClient, Receipt
 from core.chain.contract import Abi
-from core.db.engine import conninfo
+from core.db.engine import Connection, conninfo
 from core.metrics import REGISTRY
 from core.outbox import (
     HAS_RESULT,
@@ -27,8 +30,10 @@ from core.outbox import (
     report,
 )
 from relayer.preflight import GAS_CEILINGS
+from relayer.rows import Candidate
 from relayer.service import lanes_check
 from relayer.signing import LocalSigner
+from relayer.store import LaneStore
 from tests import waiting
 from tests.conftest import Anvil, StartAnvil
 from tests.relayer_rig import QUICK, Rig, rigged, until
@@ -468,3 +473,42 @@ async def test_what_cannot_be_told_to_wallets_is_sent_all_the_same(rig: Rig) -> 
         async with rig.pool.connection() as connection:
             await connection.execute("ALTER TABLE agent_trade_away RENAME TO agent_trade")
     assert (done.nonce, done.outcome) == (0, MinedOutcome.SUCCEEDED)
+
+
+async def test_a_connection_lost_while_wallets_are_told_stores_nothing_and_sends_nothing(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The telling may fail, and the money goes on; not where the connection is gone, and with it all that was written.
+    The database is away for a while, so the lane has nothing else to find out by."""
+    fenced, queued, away_until = LaneStore._fenced, LaneStore.queued, 0.0
+
+    def ask() -> None:
+        if time.monotonic() < away_until:
+            raise psycopg.OperationalError("the database fails over")
+
+    def fenced_if_there(store: LaneStore) -> contextlib.AbstractAsyncContextManager[tuple[Connection, int | None]]:
+        ask()
+        return fenced(store)
+
+    async def queued_if_there(store: LaneStore, *which: Any) -> list[Candidate]:
+        ask()
+        return await queued(store, *which)
+
+    async def is_lost(connection: Connection, *_: object) -> None:
+        nonlocal away_until
+        if not away_until:
+            async with rig.pool.connection() as other:
+                await other.execute("SELECT pg_terminate_backend(%s)", (connection.info.backend_pid,))
+            away_until = time.monotonic() + 2
+            await connection.execute("SELECT 1")
+
+    monkeypatch.setattr(LaneStore, "_fenced", fenced_if_there)
+    monkeypatch.setattr(LaneStore, "queued", queued_if_there)
+    monkeypatch.setattr(submitted, "announce", is_lost)
+    signer = await rig.new_signer()
+    async with rig.relayer(rig.spec(signer)):
+        request = rig.transfer(kind="settle")
+        intent = await rig.ask_for(request)
+        end = await rig.reaches(intent, IntentState.FINAL, IntentState.FAILED)
+    assert away_until, "nothing was told"
+    assert (end.state, await rig.balance(request.to), await rig.nonce(signer)) == (IntentState.FINAL, 1, 1)

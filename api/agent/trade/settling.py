@@ -177,8 +177,12 @@ class PaymentSettling:
             return await self._shown(order.request, placed, replay=False, kit=kit)
         if intent.refused or intent.outcome is MinedOutcome.REVERTED:
             facts = await self._facts_after(client, contracts, order, payment)
+            if facts is None:  # perhaps it was refused because it is settled
+                raise trade_refusals.settling(kit)
+            if facts.settled_stake:  # somebody was faster with this very bet
+                return await self.settled_soon(order.request, facts.block)
             # Somebody was faster with the same authorization: what it brought is the payer's.
-            if facts is not None and facts.is_astray(payment.nonce) and not facts.settled_stake:
+            if facts.is_astray(payment.nonce):
                 return await self.astray(contracts, order, payment, facts, attempt + 1, fault=None)
         return await self._outcome(order.request, intent, kit, replay=False, seconds=0)
 
