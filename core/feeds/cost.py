@@ -75,7 +75,7 @@ class PricedPool:
         return min(self._through(0.01), self._through(-0.01))
 
     def _through(self, move: float) -> float:
-        swapped = self.pool.copy().swap_to(moved(self.pool.sqrt_price, move), self.pool.history.newest.at)
+        swapped = self.pool.copy().swap_to(moved(self.pool.sqrt_price, move))
         into = swapped.amount0 * self.usd0 if swapped.amount0 > 0 else swapped.amount1 * self.usd1
         return into * (1 - self.phi)
 
@@ -83,23 +83,23 @@ class PricedPool:
 
     def unopposed(self, move: float) -> float:
         """What a push of the log price costs while nobody arbitrages: it stays, and comes back at the end."""
-        pool, now = self.pool.copy(), self.pool.history.newest.at
-        there = pool.swap_to(moved(pool.sqrt_price, move), now)
-        back = pool.swap_to(self.pool.sqrt_price, now)
+        pool = self.pool.copy()
+        there = pool.swap_to(moved(pool.sqrt_price, move))
+        back = pool.swap_to(self.pool.sqrt_price)
         kept = self.lost(there.amount0, there.amount1)
         return min(kept, self.lost(there.amount0 + back.amount0, there.amount1 + back.amount1))
 
     def repeated(self, move: float, blocks: int) -> float:
         """The same where every block is arbitraged back to the edge of the fee band."""
-        pool, now = self.pool.copy(), self.pool.history.newest.at
-        there = pool.swap_to(moved(pool.sqrt_price, move), now)
+        pool = self.pool.copy()
+        there = pool.swap_to(moved(pool.sqrt_price, move))
         first = self.lost(there.amount0, there.amount1)
         band = -math.log(1 - self.phi)
         if abs(move) <= band:
             return first
         start = self.pool.copy()
-        start.swap_to(moved(self.pool.sqrt_price, math.copysign(band, move)), now)
-        again = start.swap_to(moved(self.pool.sqrt_price, move), now)
+        start.swap_to(moved(self.pool.sqrt_price, math.copysign(band, move)))
+        again = start.swap_to(moved(self.pool.sqrt_price, move))
         return first + (blocks - 1) * self.lost(again.amount0, again.amount1)
 
     def cheapest_unopposed(self, move: float) -> float:

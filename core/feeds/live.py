@@ -14,7 +14,7 @@ from eth_typing import ABIComponent, ABIFunction
 from core.chain import Abi, Block, ChainClient, Contract, RpcError, checksum, values
 from core.errors import VpmError
 from core.feeds.cost import REACH_TICKS
-from core.feeds.uniswap import Observation, ObservationRing, Pool
+from core.feeds.uniswap import Pool
 from core.feeds.uniswap.pool import Tick
 
 WORD: Final = 256
@@ -96,8 +96,8 @@ async def read_pool(client: ChainClient, address: str, head: Block) -> LivePool:
     sqrt_price, tick, index, cardinality, following = slot0
     if sqrt_price == 0:
         raise NoPool(f"{checksum(address)} is a pool that was never given a first price.")
-    oldest, newest = await _ends(client, contract, index, cardinality, at)
-    pool = Pool(fee, spacing, sqrt_price, tick, ObservationRing([newest]), liquidity)
+    oldest_at, newest_at = await _ends(client, contract, index, cardinality, at)
+    pool = Pool(fee, spacing, sqrt_price, tick, liquidity)
     await _read_ticks(client, contract, pool, at)
     return LivePool(
         checksum(address),
@@ -106,8 +106,8 @@ async def read_pool(client: ChainClient, address: str, head: Block) -> LivePool:
         await _token(client, token1, at),
         cardinality,
         following,
-        oldest.at,
-        newest.at,
+        oldest_at,
+        newest_at,
     )
 
 
@@ -118,14 +118,12 @@ async def mean_ticks(client: ChainClient, address: str, head: Block, seconds: in
     return [(after - before) / seconds for before, after in pairwise(cumulatives)]
 
 
-async def _ends(
-    client: ChainClient, contract: Contract, index: int, cardinality: int, at: int
-) -> tuple[Observation, Observation]:
-    """The oldest observation of the ring and the newest."""
+async def _ends(client: ChainClient, contract: Contract, index: int, cardinality: int, at: int) -> tuple[int, int]:
+    """When the ring's oldest observation was made, and when the newest."""
     places = ((index + 1) % cardinality, 0, index)
     following, first, newest = values(await client.read_many([contract.call("observations", n) for n in places], at))
     oldest = following if following[3] else first
-    return Observation(*oldest[:3]), Observation(*newest[:3])
+    return oldest[0], newest[0]
 
 
 async def _read_ticks(client: ChainClient, contract: Contract, pool: Pool, at: int) -> None:

@@ -37,9 +37,9 @@ def rows() -> list[str]:
 
 def priced(size: int, fee_pips: int, spacing: int) -> PricedPool:
     """A pool with liquidity at every price alike and half its money on each side."""
-    pool = Pool.at(sqrt_price_at(0), fee_pips, spacing, 1)
+    pool = Pool.at(sqrt_price_at(0), fee_pips, spacing)
     edge = MAX_TICK // spacing * spacing
-    pool.mint(-edge, edge, size * _WHOLE // 2, 1)
+    pool.mint(-edge, edge, size * _WHOLE // 2)
     return PricedPool(f"{size}", pool, 1 / _WHOLE, 1 / _WHOLE)
 
 

@@ -103,7 +103,7 @@ def test_what_a_push_costs_is_what_it_costs_on_the_chain(played: Played, move: f
             lost + was - now for lost, was, now in zip((lost0, lost1), balances, _balances(world), strict=True)
         )
     real = source.lost(lost0, lost1)
-    kept = source.lost(*before.copy().swap_to(moved(start, move), world.now)[:2])
+    kept = source.lost(*before.copy().swap_to(moved(start, move))[:2])
     assert source.unopposed(move) == pytest.approx(min(real, kept), rel=1e-9)
     assert real > 0
     world.node.ask("evm_revert", saved)

@@ -80,12 +80,13 @@ def test_the_model_is_the_exact_pool_swap_by_swap() -> None:
         unit = 0.0
         for step in course.steps:
             now += seconds
+            pool.now = now
             natural = PricedPool("", pool, 1e-18, 1e-18)
             unit = unit or natural.phi * natural.depth()
             if step.before != step.after:
-                spent += _pushed(pool, step, now, bool(attacks.arbitraged[0])) / unit
+                spent += _pushed(pool, step, bool(attacks.arbitraged[0])) / unit
                 pushes += 1
-            _bring(pool, step.elsewhere + step.after, now)
+            _bring(pool, step.elsewhere + step.after)
         end = now + seconds
         last = end - seconds * course.steps_after_window
         window = seconds * STEPS
@@ -98,19 +99,19 @@ def test_the_model_is_the_exact_pool_swap_by_swap() -> None:
     assert pushes > 15
 
 
-def _bring(pool: Pool, price: float, now: int) -> None:
-    pool.swap_to(moved(sqrt_price_at(0), price), now)
+def _bring(pool: Pool, price: float) -> None:
+    pool.swap_to(moved(sqrt_price_at(0), price))
 
 
-def _pushed(pool: Pool, step: Step, now: int, arbitraged: bool) -> float:
+def _pushed(pool: Pool, step: Step, arbitraged: bool) -> float:
     """What one push costs on the exact pool, in its own dollars."""
     elsewhere, before, after = step.elsewhere, step.before, step.after
-    _bring(pool, elsewhere + before, now)
+    _bring(pool, elsewhere + before)
     fair = PricedPool("", pool.copy(), 1e-18 * np.exp(elsewhere), 1e-18)
     if arbitraged:
-        return fair.lost(*pool.copy().swap_to(moved(sqrt_price_at(0), elsewhere + after), now)[:2])
+        return fair.lost(*pool.copy().swap_to(moved(sqrt_price_at(0), elsewhere + after))[:2])
     rest = fair.pool.copy()
-    rest.swap_to(moved(sqrt_price_at(0), elsewhere), now)
+    rest.swap_to(moved(sqrt_price_at(0), elsewhere))
     still = PricedPool("", rest, fair.usd0, fair.usd1)
     here = still.cheapest_unopposed(before) if before else 0.0
     return still.cheapest_unopposed(after) - (here if before * after > 0 else 0.0)

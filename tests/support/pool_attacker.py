@@ -24,8 +24,9 @@ import numpy.typing as npt
 
 from core.agent.book import MIN_FEE_BPS, MIN_STAKE, Book, fee_of
 from core.feeds.cost import SAFE_SHARE, PricedPool, cap_factor, moved
-from core.feeds.uniswap import Pool, sqrt_price_at
+from core.feeds.uniswap import sqrt_price_at
 from core.feeds.uniswap.ticks import MAX_TICK
+from tests.support.pool_history import RememberingPool
 
 Floats = npt.NDArray[np.float64]
 
@@ -40,16 +41,16 @@ KINDS = ("threshold", "early", "range", "direction")
 # ---------------------------------------------------------------- What pushes cost, exactly
 
 
-def pool_of(fee_pips: int, concentrated: bool, scale: int = 10**24) -> Pool:
+def pool_of(fee_pips: int, concentrated: bool, scale: int = 10**24) -> RememberingPool:
     """A pool at price 1: liquidity everywhere, or a tenth of it everywhere and the rest within 25% of the price."""
     spacing = SPACINGS[fee_pips]
-    pool = Pool.at(sqrt_price_at(0), fee_pips, spacing, 1)
+    pool = RememberingPool.begun(sqrt_price_at(0), fee_pips, spacing, 1)
     edge = MAX_TICK // spacing * spacing
     if concentrated:
         near = 2_400 // spacing * spacing
-        pool.mint(-near, near, scale * 9 // 10, 1)
+        pool.mint(-near, near, scale * 9 // 10)
         scale //= 10
-    pool.mint(-edge, edge, scale, 1)
+    pool.mint(-edge, edge, scale)
     return pool
 
 
@@ -84,12 +85,12 @@ class Curves:
 
 def _through(source: PricedPool, moves: Floats) -> Floats:
     start = source.pool.copy()
-    start.swap_to(moved(start.sqrt_price, math.log(1 - source.phi)), 1)
+    start.swap_to(moved(start.sqrt_price, math.log(1 - source.phi)))
     lost = []
     for move in moves:
         pool = start.copy()
         target = moved(source.pool.sqrt_price, move)
-        lost.append(source.lost(*pool.swap_to(target, 1)[:2]) if target > start.sqrt_price else 0.0)
+        lost.append(source.lost(*pool.swap_to(target)[:2]) if target > start.sqrt_price else 0.0)
     return np.array(lost)
 
 

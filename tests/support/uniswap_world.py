@@ -12,11 +12,12 @@ from web3._utils.events import get_event_data
 
 from core.chain import Contract
 from core.chain.contract import CODEC
-from core.feeds.uniswap import Pool, PoolError, TooOld
+from core.feeds.uniswap import PoolError
 from core.feeds.uniswap.ticks import MAX_SQRT_PRICE, MAX_TICK, MIN_SQRT_PRICE, sqrt_price_at
 from scripts._stack.chain_setup import LocalNode
 from scripts._stack.genesis import creation_code
 from scripts._stack.uniswap import ERC20, SPACINGS, Actor, Exchange, PoolKey, grow, pool_abi
+from tests.support.pool_history import RememberingPool, TooOld
 
 SUPPLY = 2**120
 
@@ -29,7 +30,7 @@ class World:
     exchange: Exchange
     key: PoolKey
     address: str
-    mirror: Pool
+    mirror: RememberingPool
     now: int
     positions: dict[int, tuple[int, int, int]] = field(default_factory=dict)  # number: lower, upper, liquidity
     compared: int = 0
@@ -49,7 +50,7 @@ class World:
         begin = int(node.ask("eth_getBlockByNumber", "latest", False)["timestamp"], 16) + 100
         node.ask("evm_setNextBlockTimestamp", begin)
         address = exchange.open_pool(who, key, sqrt_price)
-        mirror = Pool.at(sqrt_price, fee_pips, SPACINGS[fee_pips], begin)
+        mirror = RememberingPool.begun(sqrt_price, fee_pips, SPACINGS[fee_pips], begin)
         world = cls(who, exchange, key, address, mirror, begin)
         world.compare()
         return world
@@ -67,7 +68,7 @@ class World:
         self._next_block()
         number, receipt = self.exchange.provide(self.who, self.key, lower, upper, amount0, amount1)
         event = self._event(receipt, "Mint")
-        assert self.mirror.mint(lower, upper, event["amount"], self.now) == (event["amount0"], event["amount1"])
+        assert self.mirror.mint(lower, upper, event["amount"]) == (event["amount0"], event["amount1"])
         self.positions[number] = (lower, upper, event["amount"])
         self.compare()
 
@@ -76,7 +77,7 @@ class World:
         out = max(1, int(liquidity * part))
         self._next_block()
         event = self._event(self.exchange.withdraw(self.who, number, out), "Burn")
-        assert self.mirror.burn(lower, upper, out, self.now) == (event["amount0"], event["amount1"])
+        assert self.mirror.burn(lower, upper, out) == (event["amount0"], event["amount1"])
         if out == liquidity:
             del self.positions[number]
         else:
@@ -85,7 +86,7 @@ class World:
 
     def swap(self, zero_for_one: bool, amount: int, limit: int | None = None) -> None:
         try:
-            swapped = self.mirror.copy().swap(zero_for_one, amount, self.now, limit)
+            swapped = self.mirror.copy().swap(zero_for_one, amount, limit)
         except (PoolError, ArithmeticError):
             return  # the real one is not asked for what cannot be
         if swapped.amount0 == 0 or swapped.amount1 == 0:
@@ -95,7 +96,7 @@ class World:
         self._next_block()
         receipt = self.exchange.swap(self.who, self.key, zero_for_one, amount, limit or 0)
         event = self._event(receipt, "Swap")
-        swapped = self.mirror.swap(zero_for_one, amount, self.now, limit)
+        swapped = self.mirror.swap(zero_for_one, amount, limit)
         assert (swapped.amount0, swapped.amount1) == (event["amount0"], event["amount1"])
         assert (self.mirror.sqrt_price, self.mirror.liquidity, self.mirror.tick) == (
             event["sqrtPriceX96"],
@@ -155,6 +156,7 @@ class World:
         latest = int(self.node.ask("eth_getBlockByNumber", "latest", False)["timestamp"], 16)
         self.now = max(self.now, latest + 1)
         self.node.ask("evm_setNextBlockTimestamp", self.now)
+        self.mirror.now = self.now
 
     def head(self) -> int:
         return int(self.node.ask("eth_getBlockByNumber", "latest", False)["timestamp"], 16)

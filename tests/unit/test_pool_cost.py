@@ -31,10 +31,10 @@ def everywhere(dollars: int, fee_pips: int = 3_000) -> PricedPool:
 
 def within(dollars: int, ticks: int, rest: int = 0) -> PricedPool:
     """All liquidity so near the price, but for `rest` of it, in dollars of the same size, which is everywhere."""
-    pool = Pool.at(sqrt_price_at(0), 3_000, 60, 1)
-    pool.mint(-ticks, ticks, dollars * E18, 1)
+    pool = Pool.at(sqrt_price_at(0), 3_000, 60)
+    pool.mint(-ticks, ticks, dollars * E18)
     if rest:
-        pool.mint(-887_220, 887_220, rest * E18, 1)
+        pool.mint(-887_220, 887_220, rest * E18)
     return PricedPool("", pool, 1 / E18, 1 / E18)
 
 

@@ -10,10 +10,10 @@ from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
 from core.contracts.events.pool import POOL_EVENTS, Initialized, LiquidityMoved, PoolChange, Swapped
-from core.feeds import uniswap
 from core.feeds.pool_feed import Observation, PoolState, PoolWindow
 from core.feeds.pool_logs import pool_from_logs
-from core.feeds.uniswap.ticks import sqrt_price_at
+from core.feeds.uniswap import PoolError, sqrt_price_at
+from tests.support.pool_history import RememberingPool
 
 BEGIN = 1_800_000_000
 WINDOW = 600
@@ -23,7 +23,7 @@ WINDOW = 600
 class Played:
     """A pool's mirror with the logs that the contract would have written, each with its block's time."""
 
-    pool: uniswap.Pool
+    pool: RememberingPool
     now: int = BEGIN
     logs: list[tuple[int, PoolChange]] = field(default_factory=list)
     positions: list[tuple[int, int, int]] = field(default_factory=list)
@@ -33,13 +33,14 @@ class Played:
     def random(cls, seed: int, steps: int) -> Played:
         rng = Random(seed)
         tick = rng.randrange(-20_000, 20_000)
-        made = cls(uniswap.Pool.at(sqrt_price_at(tick), 3_000, 60, BEGIN))
+        made = cls(RememberingPool.begun(sqrt_price_at(tick), 3_000, 60, BEGIN))
         made.middle = tick
-        made.pool.history.grow(65_535)
+        made.pool.grow(65_535)
         made.logs.append((BEGIN, Initialized(made.pool.tick)))
         made.mint(made.pool.tick // 60 * 60 - 60_000, made.pool.tick // 60 * 60 + 60_000, 10**20)
         for _ in range(steps):
             made.now += rng.choice((0, 0, 1, 2, 2, 30, 300, rng.randrange(2_000)))
+            made.pool.now = made.now
             made.step(rng)
         return made
 
@@ -59,21 +60,21 @@ class Played:
             self.swap(rng.random() < 0.5, rng.choice((1, 10**15, 10**18, 10**20)))
 
     def mint(self, lower: int, upper: int, liquidity: int) -> None:
-        self.pool.mint(lower, upper, liquidity, self.now)
+        self.pool.mint(lower, upper, liquidity)
         self.logs.append((self.now, LiquidityMoved(lower, upper, liquidity)))
 
     def burn(self, lower: int, upper: int, liquidity: int) -> None:
         if liquidity:
-            self.pool.burn(lower, upper, liquidity, self.now)
+            self.pool.burn(lower, upper, liquidity)
         self.logs.append((self.now, LiquidityMoved(lower, upper, -liquidity)))
 
     def swap(self, zero_for_one: bool, amount: int) -> None:
         limit = sqrt_price_at(self.middle + (-50_000 if zero_for_one else 50_000))
         try:
-            self.pool.copy().swap(zero_for_one, amount, self.now, limit)
-        except uniswap.PoolError:
+            self.pool.copy().swap(zero_for_one, amount, limit)
+        except PoolError:
             return  # it stands at the limit
-        self.pool.swap(zero_for_one, amount, self.now, limit)
+        self.pool.swap(zero_for_one, amount, limit)
         self.logs.append((self.now, Swapped(self.pool.liquidity, self.pool.tick)))
 
     def remembered(self) -> PoolState:

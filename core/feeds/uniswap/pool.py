@@ -1,15 +1,14 @@
-"""The pool: its price, the liquidity at each tick, its fees and its history, changed by swaps and by providers.
+"""The pool: its price, the liquidity at each tick and its fees, changed by swaps and by providers.
 
-`now` is a block's time. The pool holds no balances: what a caller has to pay or is paid is what its functions return.
+It holds no balances: what a caller has to pay or is paid is what its functions return.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Self
 
-from core.feeds.uniswap.history import Cumulatives, ObservationRing
 from core.feeds.uniswap.prices import amount0_between, amount1_between, swap_step
 from core.feeds.uniswap.ticks import MAX_SQRT_PRICE, MAX_TICK, MIN_SQRT_PRICE, MIN_TICK, sqrt_price_at, tick_at
 
@@ -44,7 +43,6 @@ class Pool:
     spacing: int
     sqrt_price: int
     tick: int
-    history: ObservationRing
     liquidity: int = 0  # in range
     ticks: dict[int, Tick] = field(default_factory=dict)
     initialized: list[int] = field(default_factory=list)
@@ -52,46 +50,28 @@ class Pool:
     fee_growth1: int = 0
 
     @classmethod
-    def at(cls, sqrt_price: int, fee_pips: int, spacing: int, now: int) -> Pool:
+    def at(cls, sqrt_price: int, fee_pips: int, spacing: int) -> Self:
         """A new pool at its first price."""
-        return cls(fee_pips, spacing, sqrt_price, tick_at(sqrt_price), ObservationRing.since(now))
+        return cls(fee_pips, spacing, sqrt_price, tick_at(sqrt_price))
 
-    def copy(self) -> Pool:
-        return Pool(
-            self.fee_pips,
-            self.spacing,
-            self.sqrt_price,
-            self.tick,
-            self.history.copy(),
-            self.liquidity,
-            {at: Tick(one.gross, one.net) for at, one in self.ticks.items()},
-            list(self.initialized),
-            self.fee_growth0,
-            self.fee_growth1,
-        )
-
-    # ---------------------------------------------------------------- History
-
-    def observe(self, at: int, now: int) -> Cumulatives:
-        return self.history.observe(at, now, self.tick, self.liquidity)
-
-    def grow(self, cardinality: int) -> None:
-        self.history.grow(cardinality)
+    def copy(self) -> Self:
+        ticks = {at: replace(one) for at, one in self.ticks.items()}
+        return replace(self, ticks=ticks, initialized=list(self.initialized))
 
     # ---------------------------------------------------------------- Providers
 
-    def mint(self, lower: int, upper: int, liquidity: int, now: int) -> tuple[int, int]:
+    def mint(self, lower: int, upper: int, liquidity: int) -> tuple[int, int]:
         """Adds liquidity between two ticks; what it costs, rounded up."""
         if liquidity <= 0:
             raise PoolError("A position is made of some liquidity.")
-        return self._change(lower, upper, liquidity, now)
+        return self._change(lower, upper, liquidity)
 
-    def burn(self, lower: int, upper: int, liquidity: int, now: int) -> tuple[int, int]:
+    def burn(self, lower: int, upper: int, liquidity: int) -> tuple[int, int]:
         """Takes liquidity out; what it gives back, rounded down. Whose it was is the caller's to know."""
-        amount0, amount1 = self._change(lower, upper, -liquidity, now)
+        amount0, amount1 = self._change(lower, upper, -liquidity)
         return -amount0, -amount1
 
-    def _change(self, lower: int, upper: int, liquidity: int, now: int) -> tuple[int, int]:
+    def _change(self, lower: int, upper: int, liquidity: int) -> tuple[int, int]:
         if not MIN_TICK <= lower < upper <= MAX_TICK or lower % self.spacing or upper % self.spacing:
             raise PoolError(f"A position lies between two multiples of {self.spacing}, not {lower} and {upper}.")
         for at, sign in ((lower, 1), (upper, -1)):
@@ -102,7 +82,6 @@ class Pool:
             return sign * amount0_between(low, high, size, up=up), 0
         if self.tick >= upper:
             return 0, sign * amount1_between(low, high, size, up=up)
-        self.history.write(now, self.tick, self.liquidity)
         self.liquidity += liquidity
         return (
             sign * amount0_between(self.sqrt_price, high, size, up=up),
@@ -124,7 +103,7 @@ class Pool:
 
     # ---------------------------------------------------------------- Swaps
 
-    def swap(self, zero_for_one: bool, amount: int, now: int, limit: int | None = None) -> SwapResult:
+    def swap(self, zero_for_one: bool, amount: int, limit: int | None = None) -> SwapResult:
         """Token0 for token1 (the price falls) or the other way round; `amount` to put in, or negative to get out.
 
         `limit`: the price at which it stops, wherever the amount stands.
@@ -136,7 +115,6 @@ class Pool:
         inside = MIN_SQRT_PRICE < limit < self.sqrt_price if zero_for_one else self.sqrt_price < limit < MAX_SQRT_PRICE
         if not inside:
             raise PoolError(f"The limit {limit} is not between the price and the end of all prices.")
-        before_tick, before_liquidity = self.tick, self.liquidity
         remaining, other, fees = amount, 0, 0
         while remaining != 0 and self.sqrt_price != limit:
             start = self.sqrt_price
@@ -162,17 +140,15 @@ class Pool:
                 self.tick = edge - 1 if zero_for_one else edge
             elif self.sqrt_price != start:
                 self.tick = tick_at(self.sqrt_price)
-        if self.tick != before_tick:
-            self.history.write(now, before_tick, before_liquidity)
         swapped = amount - remaining
         first_is_0 = zero_for_one == (amount > 0)
         return SwapResult(swapped, other, fees) if first_is_0 else SwapResult(other, swapped, fees)
 
-    def swap_to(self, sqrt_price: int, now: int) -> SwapResult:
+    def swap_to(self, sqrt_price: int) -> SwapResult:
         """As much as it takes to bring the price there."""
         if sqrt_price == self.sqrt_price:
             return SwapResult(0, 0, 0)
-        return self.swap(sqrt_price < self.sqrt_price, 2**255 - 1, now, sqrt_price)
+        return self.swap(sqrt_price < self.sqrt_price, 2**255 - 1, sqrt_price)
 
     def _pay_providers(self, zero_for_one: bool, fee: int) -> None:
         grown = (fee << 128) // self.liquidity  # down

@@ -1,12 +1,15 @@
-"""A pool's own history: a ring of observations, one for each block at most, from which `observe` answers.
+"""A pool's mirror with the pool's own history: a ring of observations, one for each block at most, from which `observe`
+answers.
 
 Cumulatives grow for ever and wrap round as on chain: ticks as int56, seconds per liquidity as uint160.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Self
+
+from core.feeds.uniswap import Pool, SwapResult
 
 MAX_CARDINALITY = 65_535
 
@@ -127,3 +130,39 @@ class ObservationRing:
 
     def copy(self) -> ObservationRing:
         return ObservationRing(list(self.ring), self.index, self.cardinality_next)
+
+
+@dataclass
+class RememberingPool(Pool):
+    """A pool's mirror that keeps its history. `now`: the present block's time, to be set before the pool is changed."""
+
+    now: int = 0
+    history: ObservationRing = field(default_factory=lambda: ObservationRing.since(0))
+
+    @classmethod
+    def begun(cls, sqrt_price: int, fee_pips: int, spacing: int, now: int) -> Self:
+        """A new pool at its first price, which begins to remember."""
+        return replace(cls.at(sqrt_price, fee_pips, spacing), now=now, history=ObservationRing.since(now))
+
+    def copy(self) -> Self:
+        return replace(super().copy(), history=self.history.copy())
+
+    def observe(self, at: int, now: int) -> Cumulatives:
+        return self.history.observe(at, now, self.tick, self.liquidity)
+
+    def grow(self, cardinality: int) -> None:
+        self.history.grow(cardinality)
+
+    def _change(self, lower: int, upper: int, liquidity: int) -> tuple[int, int]:
+        before = self.liquidity
+        amounts = super()._change(lower, upper, liquidity)
+        if lower <= self.tick < upper:
+            self.history.write(self.now, self.tick, before)
+        return amounts
+
+    def swap(self, zero_for_one: bool, amount: int, limit: int | None = None) -> SwapResult:
+        before_tick, before_liquidity = self.tick, self.liquidity
+        swapped = super().swap(zero_for_one, amount, limit)
+        if self.tick != before_tick:
+            self.history.write(self.now, before_tick, before_liquidity)
+        return swapped
