@@ -5,9 +5,9 @@ has a round with `updated_at <= T`, and in it the last such round. Round ids are
 phase are numbered from 1 and their times never fall. A round that cannot be read, or says `updated_at == 0`, is absent.
 
 Nothing here does I/O. Searches and proofs are generators that yield the round ids they want to read and are sent the
-rounds (None for an absent one); `run` drives them from memory, `run_async` from a chain. They read the same rounds in
-the same order as the contract, so they give the same answer even for feeds that break the rules. Times are Unix
-seconds, answers are in the feed's 8 decimals.
+rounds (None for an absent one), as `run_async` does from a chain. They read the same rounds in the same order as the
+contract, so they give the same answer even for feeds that break the rules. Times are Unix seconds, answers are in the
+feed's 8 decimals.
 """
 
 from __future__ import annotations
@@ -74,16 +74,6 @@ class Spec:
     max_final_age: int
 
 
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """A market as the resolver previews it: the status and the two readings, None where there is none and while not
-    ready."""
-
-    status: PreviewStatus
-    strike: Round | None = None
-    final: Round | None = None
-
-
 T = TypeVar("T")
 Reads: TypeAlias = Generator[int, Round | None, T]
 """A computation that yields the ids of rounds it wants to read and is sent those rounds."""
@@ -91,17 +81,6 @@ Reads: TypeAlias = Generator[int, Round | None, T]
 
 def round_id(phase: int, number: int) -> int:
     return phase << 64 | number
-
-
-def run(reads: Reads[T], read: Callable[[int], Round | None]) -> T:
-    """Drives a computation from memory, for example `tape.get`."""
-    try:
-        asked_id = next(reads)
-        while True:
-            asked_id = reads.send(read(asked_id))
-    except StopIteration as done:
-        result: T = done.value
-        return result
 
 
 async def run_async(reads: Reads[T], read: Callable[[int], Awaitable[Round | None]]) -> T:
@@ -169,20 +148,6 @@ def judge(spec: Spec, strike: Round, final: Round, *, paused: bool) -> PreviewSt
     if final.answer == strike.answer:
         return PreviewStatus.FLAT
     return PreviewStatus.UP if final.answer > strike.answer else PreviewStatus.DOWN
-
-
-def preview(spec: Spec, head: FeedHead, *, paused: bool, now: int) -> Reads[Preview]:
-    """The contract's `preview` of a registered market at the block time `now`.
-
-    `paused` is true also for an oracle whose pause cannot be read.
-    """
-    if now <= spec.final_time:
-        return Preview(PreviewStatus.NOT_READY)
-    strike = (yield from in_effect_at(head, spec.strike_time)).round
-    final = (yield from in_effect_at(head, spec.final_time)).round
-    if strike is None or final is None:
-        return Preview(PreviewStatus.PAUSED if paused else PreviewStatus.BAD_PROOF, strike, final)
-    return Preview(judge(spec, strike, final, paused=paused), strike, final)
 
 
 def settlement(status: PreviewStatus) -> tuple[StockOutcome, StockReason] | None:

@@ -12,20 +12,18 @@ from core.contracts.statuses import PreviewStatus, RoundProblem, StockOutcome, S
 from core.feeds.rounds import (
     MAX_NUMBER,
     FeedHead,
-    Preview,
     Round,
     RoundReading,
     Spec,
     in_effect_at,
     judge,
-    preview,
     prove_in_effect_at,
     round_id,
-    run,
     run_async,
     settlement,
 )
 from tests.support.depth import EXAMPLES
+from tests.support.rounds import Preview, preview, run
 
 Phases = list[list[int]]
 """Times of the rounds of each phase."""
