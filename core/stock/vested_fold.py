@@ -1,13 +1,12 @@
 """Rebuilds every book, vintage and position of `VestedMarkets` from its events alone, exactly.
 
-Feed the decoded events in chain order to a `Ledger`, or all at once to `fold`. What an event states and what follows
-from the events before it must agree; where they do not, logs are missing, out of order or not this contract's, and
-`Diverged` says which. Amounts are token units. `DeliveryFailed` and `EntriesPaused` change no book: `is_folded` tells.
+Feed the decoded events in chain order to a `Ledger`. What an event states and what follows from the events before it
+must agree; where they do not, logs are missing, out of order or not this contract's, and `Diverged` says which. Amounts
+are token units. `DeliveryFailed` and `EntriesPaused` change no book: `is_folded` tells.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final, TypeAlias, TypeGuard
 
@@ -236,11 +235,3 @@ class Ledger:
     def _position(self, position_id: int) -> Position:
         _require(position_id in self.positions, f"position {position_id} was never entered")
         return self.positions[position_id]
-
-
-def fold(events: Iterable[Event]) -> Ledger:
-    """The ledger after `events`, which are all of the contract's, in chain order."""
-    ledger = Ledger()
-    for e in events:
-        ledger.apply(e)
-    return ledger

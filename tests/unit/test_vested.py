@@ -38,7 +38,7 @@ from core.stock.vested import (
     settlement,
     share,
 )
-from core.stock.vested_fold import Diverged, fold
+from core.stock.vested_fold import Diverged, Ledger
 from core.stock.vested_views import market_view, owner_totals, position_view
 
 TOKEN = 10**6
@@ -246,6 +246,8 @@ SEEDS = (Entered(1, 1 << 32, OPENER, UP, 10, 0), Entered(1, 1 << 32 | 1, OPENER,
     ],
 )
 def test_events_that_do_not_follow_are_refused(events: tuple, complaint: str) -> None:
-    ledger = fold((CREATED, *SEEDS, *events[:-1]))
+    ledger = Ledger()
+    for each in (CREATED, *SEEDS, *events[:-1]):
+        ledger.apply(each)
     with pytest.raises(Diverged, match=complaint):
         ledger.apply(events[-1])

@@ -21,7 +21,7 @@ from core.stock.vested import (
     offer,
     open_books,
 )
-from core.stock.vested_fold import Ledger, fold
+from core.stock.vested_fold import Ledger
 from core.stock.vested_views import market_view, position_view
 from tests.contracts.model.histories import Enter, History, NextBlock, generate
 from tests.contracts.model.narrator import FREEZE, Narrator, address
@@ -43,7 +43,10 @@ BLOCKS = st.lists(st.lists(OFFER, min_size=1, max_size=6), min_size=1, max_size=
 
 def opened(history: History) -> tuple[Narrator, Ledger]:
     narrator = Narrator(history)
-    return narrator, fold(narrator.opening())
+    ledger = Ledger()
+    for each in narrator.opening():
+        ledger.apply(each)
+    return narrator, ledger
 
 
 @PROPERTY
