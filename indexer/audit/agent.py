@@ -17,7 +17,6 @@ from core.contracts.statuses import AgentMarketStatus, StakeStatus
 from indexer.audit.compare import under_names
 from indexer.audit.pages import AuditStage, Place, Scene, whole
 from indexer.fold import agent
-from indexer.fold.agent import book_of
 from indexer.fold.payments import PAID
 from indexer.fold.venues import AGENT_FEED, AGENT_ROLE, AGENT_VENUE, LISTER
 from indexer.store.tables import all_rows, rows_after, rows_by_key
@@ -187,7 +186,7 @@ async def _markets_page(scene: Scene, after: Place | None) -> Place | None:
         expected = [(row.market_id, outcome) for outcome in range(row.outcomes)]
         scene.comparison.keys("outcome", [(each.market_id, each.outcome) for each in its], expected)
         if len(its) == row.outcomes:
-            await _market(scene, row, book_of(row, its), counted[row.market_id])
+            await _market(scene, row, Book.of_rows(row, its), counted[row.market_id])
     return [until]
 
 
@@ -205,7 +204,7 @@ async def _books(scene: Scene, markets: list[Any]) -> dict[bytes, Book]:
     """The books of those that have all their outcomes."""
     outcomes = await _outcomes(scene, markets)
     whole_ones = [row for row in markets if len(outcomes.get(row.market_id, [])) == row.outcomes]
-    return {row.market_id: book_of(row, outcomes[row.market_id]) for row in whole_ones}
+    return {row.market_id: Book.of_rows(row, outcomes[row.market_id]) for row in whole_ones}
 
 
 async def _market(scene: Scene, row: Any, book: Book, counted: list[Any]) -> None:

@@ -7,7 +7,7 @@ log of each of the three in one transaction, settling one a log of the wallet an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -183,7 +183,7 @@ class AgentFold:
             market.status == AgentMarketStatus.OPEN and e.outcome < len(outcomes),
             "a stake on a settled market or no outcome",
         )
-        got = book_of(market, outcomes).quote(e.outcome, e.amount)
+        got = Book.of_rows(market, outcomes).quote(e.outcome, e.amount)
         _require(log, (got.fee, got.shares) == (e.fee, e.shares), "a stake got other shares than the book gives")
         market.staked += e.amount
         market.net_pool += got.net
@@ -239,7 +239,7 @@ class AgentFold:
         _require(log, e.outcome < market.outcomes, f"outcome {e.outcome} won, of {market.outcomes}")
         market.winner = e.outcome
         outcomes = self._outcomes[e.market_id]
-        is_refund = book_of(market, outcomes).refunds(e.outcome)
+        is_refund = Book.of_rows(market, outcomes).refunds(e.outcome)
         market.unpaid += market.stakes if is_refund else outcomes[e.outcome].stakes
         self._agree(log, e.market_id)
 
@@ -306,7 +306,7 @@ class AgentFold:
             return stake.amount, True
         if stake.status != StakeStatus.IN_BOOK or market.status == AgentMarketStatus.OPEN:
             return 0, False
-        book = book_of(market, self._outcomes[market.market_id])
+        book = Book.of_rows(market, self._outcomes[market.market_id])
         owed = book.owed(market.winner, stake.outcome, stake.amount, stake.shares)
         return owed, book.refunds(market.winner)
 
@@ -343,17 +343,6 @@ class AgentFold:
     def _touch(self, log: LogRecord, market_id: bytes) -> None:
         self._markets[market_id].updated_block = log.block
         self._touched_markets.add(market_id)
-
-
-def book_of(market: Any, outcomes: Sequence[Any]) -> Book:
-    """A market's row and those of its outcomes, in order, as the mirror's book."""
-    return Book(
-        tuple(market.weights),
-        market.fee_bps,
-        tuple(row.net for row in outcomes),
-        tuple(row.shares for row in outcomes),
-        tuple(row.excess for row in outcomes),
-    )
 
 
 def _played(reading: ev.Reading) -> bool:
