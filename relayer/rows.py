@@ -127,12 +127,6 @@ ENDED = (
 ATTEMPTS = b"""
 SELECT t.intent_id, t.hash, t.raw, t.max_fee_wei, t.max_priority_fee_wei, t.gas_limit, t.is_cancel
 FROM outbox_transaction t JOIN outbox_intent i ON i.id = t.intent_id
-WHERE i.lane_id = %s AND i.state IN ('signed', 'sent', 'mined') AND t.nonce = i.nonce AND t.lane_id = i.lane_id
-ORDER BY t.intent_id, t.signed_at, t.max_fee_wei
-"""
-ATTEMPTS_OF = b"""
-SELECT t.intent_id, t.hash, t.raw, t.max_fee_wei, t.max_priority_fee_wei, t.gas_limit, t.is_cancel
-FROM outbox_transaction t JOIN outbox_intent i ON i.id = t.intent_id
 WHERE i.id = ANY(%s) AND t.nonce = i.nonce AND t.lane_id = i.lane_id
 ORDER BY t.intent_id, t.signed_at, t.max_fee_wei
 """

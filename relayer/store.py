@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
 
 from core.agent.notices import submitted
 from core.db.engine import Connection, Pool
@@ -19,7 +20,6 @@ from relayer.flight import Attempt, Flight
 from relayer.lease import Lease, LeaseLost
 from relayer.rows import (
     ATTEMPTS,
-    ATTEMPTS_OF,
     CLAIM,
     ENDED,
     FLIGHTS,
@@ -75,24 +75,23 @@ class LaneStore:
         """(everything on its way by nonce, the lane's next nonce, the highest nonce any row of it has)."""
         async with self._fenced() as (connection, next_nonce):
             rows = await (await connection.execute(FLIGHTS, (self.lease.lane_id,))).fetchall()
-            attempts = await (await connection.execute(ATTEMPTS, (self.lease.lane_id,))).fetchall()
+            flights = await self._with_attempts(connection, rows)
             cursor = await connection.execute(
                 "SELECT max(nonce) FROM outbox_intent WHERE lane_id = %s", (self.lease.lane_id,)
             )
             highest = await cursor.fetchone()
-        by_intent: dict[int, list[Attempt]] = {}
-        for row in attempts:
-            by_intent.setdefault(row[0], []).append(attempt_of_row(row[1:]))
-        return [flight_of_row(row, by_intent[row[0]]) for row in rows], next_nonce, highest[0] if highest else None
+        return flights, next_nonce, highest[0] if highest else None
 
     async def ended_from(self, nonce: int) -> list[Flight]:
         """Ended intents with this nonce or a later one, as if they were on its way again."""
         async with self._fenced() as (connection, _):
             rows = await (await connection.execute(ENDED, (self.lease.lane_id, nonce))).fetchall()
-            ids = [row[0] for row in rows]
-            attempts = await (await connection.execute(ATTEMPTS_OF, (ids,))).fetchall()
+            return await self._with_attempts(connection, rows)
+
+    async def _with_attempts(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> list[Flight]:
+        """The flights of these rows, each with what was signed for the nonce it has."""
         by_intent: dict[int, list[Attempt]] = {}
-        for row in attempts:
+        for row in await (await connection.execute(ATTEMPTS, ([row[0] for row in rows],))).fetchall():
             by_intent.setdefault(row[0], []).append(attempt_of_row(row[1:]))
         return [flight_of_row(row, by_intent[row[0]]) for row in rows]
 
@@ -144,10 +143,9 @@ class LaneStore:
             )
             if done.rowcount != 1:
                 return None
-            row = await (await connection.execute(TAKEN_BACK, (intent_id,))).fetchone()
-            attempts = await (await connection.execute(ATTEMPTS_OF, ([intent_id],))).fetchall()
-        assert row is not None
-        return flight_of_row(row, [attempt_of_row(each[1:]) for each in attempts])
+            rows = await (await connection.execute(TAKEN_BACK, (intent_id,))).fetchall()
+            (flight,) = await self._with_attempts(connection, rows)
+        return flight
 
     # Before the chain
 
