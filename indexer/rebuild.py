@@ -19,6 +19,7 @@ from core.contracts.events.pauser import PAUSER
 from core.contracts.events.stock import STOCK_VENUE
 from core.db.channels import Channel, notify
 from core.db.engine import Pool
+from core.service.cancelling import end
 from indexer import notices
 from indexer.errors import CursorMoved
 from indexer.fold import agent, shared, stock
@@ -75,8 +76,8 @@ async def rebuild(pool: Pool, sources: Sources, progress: Callable[[int], None] 
                 await notices.announce(connection, sources, batch, hashes)
                 folded += len(batch)
                 progress(folded)
-        end = BlockInfo(row[0], row[1] or b"", row[2], row[3])
-        await notify(connection, Channel.CHAIN_INDEXED, payload(sources, end, Changed(), reorg=True, everything=True))
+        at = BlockInfo(row[0], row[1] or b"", row[2], row[3])
+        await notify(connection, Channel.CHAIN_INDEXED, payload(sources, at, Changed(), reorg=True, everything=True))
     return Rebuilt(row[0], folded, time.monotonic() - started)
 
 
@@ -89,8 +90,7 @@ async def _one_ahead(batches: AsyncGenerator[list[LogRecord]]) -> AsyncGenerator
                 following = asyncio.ensure_future(anext(batches, None))
                 yield batch
         finally:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)  # whoever awaited it has its error
+            await end(following)  # whoever awaited it has its error
 
 
 def _everything(sources: Sources) -> list[Removal]:

@@ -18,7 +18,7 @@ from psycopg import sql
 from core.db.engine import Connection, connect
 from core.errors import DatabaseError, DatabaseRefused
 from core.log import get_logger
-from core.service.cancelling import heed_cancellation
+from core.service.cancelling import end, heed_cancellation
 
 log = get_logger(__name__)
 
@@ -123,8 +123,7 @@ class News:
         try:
             yield
         finally:
-            self._listening.cancel()
-            await asyncio.gather(self._listening, return_exceptions=True)
+            await end(self._listening)
 
     async def _listen(self, url: str, channel: str, hear: Callable[[Notification], bool]) -> None:
         async with contextlib.aclosing(listen(url, [channel])) as notices:

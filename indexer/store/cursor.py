@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from psycopg.types.json import Jsonb
 
@@ -94,41 +94,28 @@ async def keep(connection: Connection, cursor: Cursor) -> None:
         raise CursorMoved(f"The cursor of chain {cursor.chain_id} is no longer at block {cursor.number}.")
 
 
-async def advance(connection: Connection, cursor: Cursor, end: BlockInfo) -> Cursor:
-    """Moves the cursor forward to `end`, inside the transaction that writes what lies between."""
-    moved = Cursor(cursor.chain_id, cursor.start_block, end.number, end.hash, cursor.finalized)
-    await _move(connection, cursor, moved, end)
-    return moved
-
-
-async def retreat(connection: Connection, cursor: Cursor, ancestor: BlockInfo | None) -> Cursor:
-    """Moves the cursor back to `ancestor`, or to before the first block when there is none."""
-    number = cursor.start_block - 1 if ancestor is None else ancestor.number
-    digest = None if ancestor is None else ancestor.hash
-    moved = Cursor(cursor.chain_id, cursor.start_block, number, digest, cursor.finalized)
-    await _move(connection, cursor, moved, ancestor)
-    return moved
-
-
-async def _move(connection: Connection, old: Cursor, new: Cursor, block: BlockInfo | None) -> None:
-    """First in its transaction: the row lock keeps every other writer out until the commit."""
+async def move(connection: Connection, cursor: Cursor, to: BlockInfo | None) -> Cursor:
+    """Moves the cursor to a block, or to before the first when there is none, in the transaction that writes or takes
+    back what lies between; first in it: the row lock keeps every other writer out until the commit."""
+    number, digest = (cursor.start_block - 1, None) if to is None else (to.number, to.hash)
     done = await connection.execute(
         "UPDATE chain_cursor SET number = %s, hash = %s, block_time = %s, l1_block_number = %s,"
         " head_number = greatest(head_number, %s), updated_at = now()"
         " WHERE chain_id = %s AND number = %s AND hash IS NOT DISTINCT FROM %s",
         (
-            new.number,
-            new.hash,
-            None if block is None else block.timestamp,
-            None if block is None else block.l1_number,
-            new.number,
-            old.chain_id,
-            old.number,
-            old.hash,
+            number,
+            digest,
+            None if to is None else to.timestamp,
+            None if to is None else to.l1_number,
+            number,
+            cursor.chain_id,
+            cursor.number,
+            cursor.hash,
         ),
     )
     if done.rowcount != 1:
-        raise CursorMoved(f"The cursor of chain {old.chain_id} is no longer at block {old.number}.")
+        raise CursorMoved(f"The cursor of chain {cursor.chain_id} is no longer at block {cursor.number}.")
+    return replace(cursor, number=number, hash=digest)
 
 
 async def note_head(

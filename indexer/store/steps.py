@@ -15,12 +15,13 @@ from core.contracts.events import Role, layouts_of
 from core.db.channels import PAYLOAD_MAX_BYTES, Channel, notify
 from core.db.engine import Connection
 from core.db.schema.index import chain_block
+from core.service.cancelling import end
 from indexer import notices
 from indexer.errors import CursorMoved
 from indexer.fold.shared import APPENDED
 from indexer.logs import BlockInfo, LogRecord, Page
 from indexer.sources import Sources
-from indexer.store.cursor import Cursor, advance, keep, retreat
+from indexer.store.cursor import Cursor, keep, move
 from indexer.store.folding import Changed, Folding, fold_logs, forget
 from indexer.store.log_ranges import enters_range, make_ranges
 from indexer.store.payments import warn_of_unpaid
@@ -40,7 +41,7 @@ async def append(
     assert page.first == cursor.number + 1
     async with connection.transaction():
         await begin_writing(connection, durable=durable)
-        moved = await advance(connection, cursor, page.end)
+        moved = await move(connection, cursor, page.end)
         if enters_range(page.first, page.end.number):
             await make_ranges(connection, sources.chain_id, page.first, page.end.number)
         await _write_blocks(connection, sources.chain_id, page.blocks)
@@ -51,8 +52,7 @@ async def append(
         try:
             await folding.run()
         except BaseException:
-            writing.cancel()
-            await asyncio.gather(writing, return_exceptions=True)
+            await end(writing)
             raise
         await writing
         changed = await folding.store(connection)
@@ -68,7 +68,7 @@ async def rewind(connection: Connection, sources: Sources, cursor: Cursor, ances
     chain_id = sources.chain_id
     async with connection.transaction():
         await begin_writing(connection)
-        moved = await retreat(connection, cursor, ancestor)
+        moved = await move(connection, cursor, ancestor)
         removed = await _take_back_logs(connection, chain_id, cursor, moved.number)
         await connection.execute(
             "DELETE FROM chain_block WHERE chain_id = %s AND number > %s", (chain_id, moved.number)
@@ -85,8 +85,8 @@ async def rewind(connection: Connection, sources: Sources, cursor: Cursor, ances
         _mark(changed, entities)
         if Role.WALLET in sources.contracts:
             await undo_above(connection, moved.number)
-        end = ancestor or BlockInfo(moved.number, b"", 0, 0)
-        await notify(connection, Channel.CHAIN_INDEXED, payload(sources, end, changed, reorg=True))
+        at = ancestor or BlockInfo(moved.number, b"", 0, 0)
+        await notify(connection, Channel.CHAIN_INDEXED, payload(sources, at, changed, reorg=True))
     return moved
 
 
