@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from core.chain.errors import RpcError, RpcErrorKind
 from core.chain.provider import ChainProvider, values
@@ -18,6 +18,8 @@ from indexer.wire import Header, ReceiptLogs, WireLog
 _MAYBE_HEADER: Any = Header | None
 _LOGS: Any = list[WireLog]
 _RECEIPTS: Any = list[ReceiptLogs]
+
+T = TypeVar("T")
 
 # A live node refuses filters with very many topics.
 SENDERS_AT_ONCE = 200
@@ -55,22 +57,16 @@ class RpcNode:
 
     def __init__(self, rpc: ChainProvider) -> None:
         self._rpc = rpc
-        self._finalized_unknown_until = -math.inf
-        self._receipts_unknown_until = -math.inf
+        self._unknown_until: dict[str, float] = {}
         self._opinions: tuple[RpcNode, ...] = ()
 
     async def head(self) -> Header:
         return await self._rpc.call("eth_getBlockByNumber", ["latest", False], Header)
 
     async def finalized(self) -> int | None:
-        if time.monotonic() < self._finalized_unknown_until:
-            return None
         try:
-            header = await self._rpc.optional("eth_getBlockByNumber", ["finalized", False], Header)
+            header = await self._known("eth_getBlockByNumber", ["finalized", False], Header)
         except RpcError as error:
-            if error.kind in (RpcErrorKind.INVALID_PARAMS, RpcErrorKind.METHOD_MISSING):
-                self._finalized_unknown_until = time.monotonic() + UNKNOWN_SECONDS
-                return None
             if error.kind is RpcErrorKind.BLOCK_NOT_FOUND:
                 return None
             raise
@@ -94,16 +90,20 @@ class RpcNode:
         return logs
 
     async def receipt_logs(self, block_hash: str) -> list[WireLog] | None:
-        if time.monotonic() < self._receipts_unknown_until:
+        receipts = await self._known("eth_getBlockReceipts", [block_hash], _RECEIPTS)
+        return None if receipts is None else [log for receipt in receipts for log in receipt.logs]
+
+    async def _known(self, method: str, params: Sequence[Any], shape: type[T]) -> T | None:
+        """The answer; None while it is taken that the node does not know what is asked for."""
+        if time.monotonic() < self._unknown_until.get(method, -math.inf):
             return None
         try:
-            receipts = await self._rpc.optional("eth_getBlockReceipts", [block_hash], _RECEIPTS)
+            return await self._rpc.optional(method, params, shape)
         except RpcError as error:
             if error.kind not in (RpcErrorKind.INVALID_PARAMS, RpcErrorKind.METHOD_MISSING):
                 raise
-            self._receipts_unknown_until = time.monotonic() + UNKNOWN_SECONDS
+            self._unknown_until[method] = time.monotonic() + UNKNOWN_SECONDS
             return None
-        return None if receipts is None else [log for receipt in receipts for log in receipt.logs]
 
     def opinions(self) -> Sequence[ChainNode]:
         if len(self._rpc.labels) == 1:
