@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.gc_collector import GCCollector
@@ -43,26 +43,19 @@ _declared: dict[str, MetricWrapperBase] = {}
 
 def counter(name: str, documentation: str, labels: Sequence[str] = ()) -> Counter:
     """A count that only grows; write the name without `_total`, which is added."""
-    return _once(name, labels, lambda: Counter(name, documentation, labels, registry=REGISTRY), Counter)
+    return _once(Counter, name, documentation, labels)
 
 
 def gauge(name: str, documentation: str, labels: Sequence[str] = ()) -> Gauge:
     """A value that goes up and down. Across workers the live ones are summed."""
-    return _once(
-        name,
-        labels,
-        lambda: Gauge(name, documentation, labels, registry=REGISTRY, multiprocess_mode="livesum"),
-        Gauge,
-    )
+    return _once(Gauge, name, documentation, labels, multiprocess_mode="livesum")
 
 
 def histogram(
     name: str, documentation: str, labels: Sequence[str] = (), buckets: Sequence[float] = LATENCY_BUCKETS
 ) -> Histogram:
     """A distribution; the unit belongs in the name (`_seconds`, `_bytes`)."""
-    return _once(
-        name, labels, lambda: Histogram(name, documentation, labels, registry=REGISTRY, buckets=buckets), Histogram
-    )
+    return _once(Histogram, name, documentation, labels, buckets=buckets)
 
 
 def render() -> bytes:
@@ -74,13 +67,12 @@ def render() -> bytes:
     return generate_latest(REGISTRY)
 
 
-def _once(name: str, labels: Sequence[str], make: object, kind: type[M]) -> M:
+def _once(kind: type[M], name: str, documentation: str, labels: Sequence[str], **how: Any) -> M:
     if not name.startswith("vpm_"):
         raise ValueError(f"metric {name} must start with vpm_")
     metric = _declared.get(name)
     if metric is None:
-        assert callable(make)
-        metric = _declared[name] = make()
+        metric = _declared[name] = kind(name, documentation, labels, registry=REGISTRY, **how)
     if not isinstance(metric, kind) or tuple(metric._labelnames) != tuple(labels):
         raise ValueError(f"metric {name} is already declared with another kind or other labels")
     return metric
