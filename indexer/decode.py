@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
+from core.chain.wire import Log
 from core.contracts.events import UndecodableLog
 from indexer.errors import NodeFault
 from indexer.logs import BlockInfo, LogRecord
 from indexer.sources import Sources
-from indexer.wire import WireLog
 
 
-def block_hashes(logs: Sequence[WireLog], first: int, last: int) -> dict[int, str]:
+def block_hashes(logs: Sequence[Log], first: int, last: int) -> dict[int, str]:
     """The blocks the logs say they are in; NodeFault for one outside the range, or with two hashes."""
     hashes: dict[int, str] = {}
     number_text, number, hash_text = "", -1, ""
@@ -30,7 +30,7 @@ def block_hashes(logs: Sequence[WireLog], first: int, last: int) -> dict[int, st
     return hashes
 
 
-def decode_logs(logs: Sequence[WireLog], sources: Sources, blocks: Mapping[int, BlockInfo]) -> list[LogRecord]:
+def decode_logs(logs: Sequence[Log], sources: Sources, blocks: Mapping[int, BlockInfo]) -> list[LogRecord]:
     """Typed logs in chain order. `blocks` has every block the logs are in."""
     emitters = sources.emitters
     from_hex = bytes.fromhex

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from core.chain.errors import RpcError, RpcErrorKind
+from core.chain.wire import Log
 from core.contracts.events.token import TRANSFER
 from indexer import metrics
 from indexer.bloom import BloomTest
@@ -25,7 +26,7 @@ from indexer.logs import BlockInfo, Page
 from indexer.node import SENDERS_AT_ONCE, ChainNode
 from indexer.proof import DISTRUSTED_AT_ONCE, Witness, merged
 from indexer.sources import Filter, Sources
-from indexer.wire import Header, WireLog
+from indexer.wire import Header
 
 HASH_QUESTIONS_AT_ONCE = 8
 
@@ -80,7 +81,7 @@ class Fetcher:
         return await self.linked(first, last, None, end)
 
     def _page(
-        self, first: int, remembered: tuple[BlockInfo, ...], blocks: Mapping[int, BlockInfo], logs: Sequence[WireLog]
+        self, first: int, remembered: tuple[BlockInfo, ...], blocks: Mapping[int, BlockInfo], logs: Sequence[Log]
     ) -> Page:
         decoded = decode_logs(logs, self.sources, blocks)
         if self.sources.token is not None:
@@ -102,7 +103,7 @@ class Fetcher:
             headers.append(header)
         return headers
 
-    async def _blocks_of(self, logs: Sequence[WireLog], hashes: Mapping[int, str]) -> dict[int, BlockInfo]:
+    async def _blocks_of(self, logs: Sequence[Log], hashes: Mapping[int, str]) -> dict[int, BlockInfo]:
         """The blocks of logs: from what the logs say where that is all there is to know, else from headers."""
         if not self.sources.l1_blocks:
             times = {log.block_number: log.block_timestamp for log in logs}
@@ -122,7 +123,7 @@ class Fetcher:
 
     # ---------------------------------------------------------------- logs
 
-    async def _ours_and_payments(self, first: int, last: int) -> list[WireLog]:
+    async def _ours_and_payments(self, first: int, last: int) -> list[Log]:
         """Logs of a range: our contracts', and transfers to them."""
         payments = self.sources.transfer_filter
         if payments is None:
@@ -132,7 +133,7 @@ class Fetcher:
         )
         return ours + transfers
 
-    async def _logs(self, first: int, last: int) -> list[WireLog]:
+    async def _logs(self, first: int, last: int) -> list[Log]:
         """The same, and the authorizations that may have made the transfers."""
         logs = await self._ours_and_payments(first, last)
         if len(self.node.opinions()) > 1:
@@ -143,7 +144,7 @@ class Fetcher:
                 authorizations += await node.logs(chosen, first, last)
         return logs + merged(authorizations)
 
-    async def _sampled(self, logs: Sequence[WireLog]) -> None:
+    async def _sampled(self, logs: Sequence[Log]) -> None:
         """Where no second node was asked for a page, some of its blocks are compared with their receipts."""
         if len(self.node.opinions()) == 1:
             await self.witness.sample(self._filters, logs)
@@ -153,14 +154,14 @@ class Fetcher:
         payments = self.sources.transfer_filter
         return [self.sources.main_filter] if payments is None else [self.sources.main_filter, payments]
 
-    async def _authorizations_of(self, headers: Mapping[int, Header], logs: Sequence[WireLog]) -> list[WireLog]:
+    async def _authorizations_of(self, headers: Mapping[int, Header], logs: Sequence[Log]) -> list[Log]:
         """Authorizations in the blocks of `logs` that may have made its transfers, asked for block by block."""
-        by_block: dict[str, list[WireLog]] = {}
+        by_block: dict[str, list[Log]] = {}
         for log in self._payments_in(logs):
             by_block.setdefault(log.block_number, []).append(log)
         gate = asyncio.Semaphore(HASH_QUESTIONS_AT_ONCE)
 
-        async def ask(header: Header, transfers: list[WireLog]) -> list[WireLog]:
+        async def ask(header: Header, transfers: list[Log]) -> list[Log]:
             async with gate:
                 filters = self._authorization_filters(transfers)
                 given = [log for chosen in filters for log in await self.node.logs_of_block(chosen, header.hash)]
@@ -170,29 +171,29 @@ class Fetcher:
         parts = await asyncio.gather(*(ask(headers[int(number, 16)], some) for number, some in by_block.items()))
         return [log for part in parts for log in part]
 
-    def _payments_in(self, logs: Iterable[WireLog]) -> list[WireLog]:
+    def _payments_in(self, logs: Iterable[Log]) -> list[Log]:
         if self.sources.token is None:
             return []
         token, transfer = "0x" + self.sources.token.hex(), "0x" + TRANSFER.topic.hex()
         return [log for log in logs if log.address.lower() == token and log.topics[:1] == (transfer,)]
 
-    def _authorization_filters(self, transfers: Iterable[WireLog]) -> list[Filter]:
+    def _authorization_filters(self, transfers: Iterable[Log]) -> list[Filter]:
         senders = sorted({log.topics[1] for log in transfers if len(log.topics) == 3})
         return [
             self.sources.authorization_filter(senders[at : at + SENDERS_AT_ONCE])
             for at in range(0, len(senders), SENDERS_AT_ONCE)
         ]
 
-    async def _complete(self, headers: Sequence[Header], logs: list[WireLog]) -> list[WireLog]:
+    async def _complete(self, headers: Sequence[Header], logs: list[Log]) -> list[Log]:
         """The same logs with those that were left out: every block that has logs of ours, or may by its bloom, is
         compared. Where nobody else can be asked, one of which nothing was given is asked for again by its hash."""
-        given: dict[str, list[WireLog]] = {}
+        given: dict[str, list[Log]] = {}
         for log in logs:
             given.setdefault(log.block_number, []).append(log)
         doubted = [header for header in headers if header.number_hex in given or self._may_hold_ours(header)]
         gate = asyncio.Semaphore(HASH_QUESTIONS_AT_ONCE)
 
-        async def proved(header: Header) -> list[WireLog]:
+        async def proved(header: Header) -> list[Log]:
             ours = given.pop(header.number_hex, [])
             async with gate:
                 whole = await self.witness.whole(header, self._filters, ours)
@@ -208,14 +209,14 @@ class Fetcher:
         bits = None if header.logs_bloom is None else int(header.logs_bloom, 16)
         return bits is None or self.bloom.allows_ours(bits) or self.bloom.allows_payment(bits)
 
-    async def _again(self, header: Header) -> list[WireLog]:
+    async def _again(self, header: Header) -> list[Log]:
         logs = [log for chosen in self._filters for log in await self.node.logs_of_block(chosen, header.hash)]
         if logs:
             metrics.SHORT_ANSWERS.labels(self.sources.name).inc()
         return logs
 
 
-def _of_block(logs: list[WireLog], header: Header) -> list[WireLog]:
+def _of_block(logs: list[Log], header: Header) -> list[Log]:
     if any(log.block_hash != header.hash for log in logs):
         raise NodeFault(f"A node's logs of block {header.number} are not of the block asked for.")
     return logs

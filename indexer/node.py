@@ -12,11 +12,12 @@ from typing import Any, Protocol, TypeVar
 
 from core.chain.errors import RpcError, RpcErrorKind
 from core.chain.provider import ChainProvider, values
+from core.chain.wire import Log
 from indexer.sources import Filter
-from indexer.wire import Header, ReceiptLogs, WireLog
+from indexer.wire import Header, ReceiptLogs
 
 _MAYBE_HEADER: Any = Header | None
-_LOGS: Any = list[WireLog]
+_LOGS: Any = list[Log]
 _RECEIPTS: Any = list[ReceiptLogs]
 
 T = TypeVar("T")
@@ -39,13 +40,13 @@ class ChainNode(Protocol):
     async def headers(self, numbers: Sequence[int]) -> list[Header | None]:
         """Headers by number; None for a block the node does not have."""
 
-    async def logs(self, chosen: Filter, first: int, last: int) -> list[WireLog]:
+    async def logs(self, chosen: Filter, first: int, last: int) -> list[Log]:
         """Logs of a range of blocks."""
 
-    async def logs_of_block(self, chosen: Filter, block_hash: str) -> list[WireLog]:
+    async def logs_of_block(self, chosen: Filter, block_hash: str) -> list[Log]:
         """Logs of exactly one block."""
 
-    async def receipt_logs(self, block_hash: str) -> list[WireLog] | None:
+    async def receipt_logs(self, block_hash: str) -> list[Log] | None:
         """Every log of a block, whoever's, from its receipts; None when the node does not have them."""
 
     def opinions(self) -> Sequence[ChainNode]:
@@ -79,17 +80,17 @@ class RpcNode:
         requests = [("eth_getBlockByNumber", [hex(number), False]) for number in numbers]
         return values(await self._rpc.batch(requests, _MAYBE_HEADER))
 
-    async def logs(self, chosen: Filter, first: int, last: int) -> list[WireLog]:
-        logs: list[WireLog] = await self._rpc.call(
+    async def logs(self, chosen: Filter, first: int, last: int) -> list[Log]:
+        logs: list[Log] = await self._rpc.call(
             "eth_getLogs", [{**chosen, "fromBlock": hex(first), "toBlock": hex(last)}], _LOGS
         )
         return logs
 
-    async def logs_of_block(self, chosen: Filter, block_hash: str) -> list[WireLog]:
-        logs: list[WireLog] = await self._rpc.call("eth_getLogs", [{**chosen, "blockHash": block_hash}], _LOGS)
+    async def logs_of_block(self, chosen: Filter, block_hash: str) -> list[Log]:
+        logs: list[Log] = await self._rpc.call("eth_getLogs", [{**chosen, "blockHash": block_hash}], _LOGS)
         return logs
 
-    async def receipt_logs(self, block_hash: str) -> list[WireLog] | None:
+    async def receipt_logs(self, block_hash: str) -> list[Log] | None:
         receipts = await self._known("eth_getBlockReceipts", [block_hash], _RECEIPTS)
         return None if receipts is None else [log for receipt in receipts for log in receipt.logs]
 

@@ -12,11 +12,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from core.chain.errors import RpcError, RpcErrorKind
+from core.chain.wire import Log
 from indexer import metrics
 from indexer.errors import NodeFault
 from indexer.node import ChainNode
 from indexer.sources import Filter
-from indexer.wire import Header, WireLog
+from indexer.wire import Header
 
 SAMPLED_BLOCKS = 2
 """Blocks of a page of history that are compared with their receipts where there is no second node."""
@@ -33,7 +34,7 @@ class Witness:
     distrusts: bool = False
     _chance: random.Random = field(default_factory=random.Random)
 
-    async def whole(self, header: Header, filters: Sequence[Filter], given: Sequence[WireLog]) -> list[WireLog] | None:
+    async def whole(self, header: Header, filters: Sequence[Filter], given: Sequence[Log]) -> list[Log] | None:
         """All logs of the block that the filters choose; None when nobody but the node that gave them can say."""
         logs = await self._of_nodes(header, filters)
         if logs is None:
@@ -48,12 +49,12 @@ class Witness:
             metrics.SHORT_ANSWERS.labels(self.chain).inc()
         return together
 
-    async def _of_nodes(self, header: Header, filters: Sequence[Filter]) -> list[WireLog] | None:
+    async def _of_nodes(self, header: Header, filters: Sequence[Filter]) -> list[Log] | None:
         """What two nodes give of the block, together; None when there are no two that can say."""
         nodes = self.node.opinions()
         if len(nodes) < 2:
             return None
-        logs: list[WireLog] = []
+        logs: list[Log] = []
         for node in nodes:
             for chosen in filters:
                 try:
@@ -62,7 +63,7 @@ class Witness:
                     return None
         return logs
 
-    async def receipts(self, block_hash: str) -> list[WireLog] | None:
+    async def receipts(self, block_hash: str) -> list[Log] | None:
         """Every log of a block, from its receipts; None when no node offers them."""
         for node in self.node.opinions():
             try:
@@ -75,7 +76,7 @@ class Witness:
                 return logs
         return None
 
-    async def of_page(self, filters: Sequence[Filter], first: int, last: int, logs: list[WireLog]) -> list[WireLog]:
+    async def of_page(self, filters: Sequence[Filter], first: int, last: int, logs: list[Log]) -> list[Log]:
         """A page of history: compared with the other node's, where there is one, and put right from the receipts of the
         blocks they disagree on."""
         for node in self.node.opinions()[1:]:
@@ -98,7 +99,7 @@ class Witness:
                 logs += [log for log in receipts if any(chosen_by(log, each) for each in filters)]
         return logs
 
-    async def sample(self, filters: Sequence[Filter], logs: Sequence[WireLog]) -> None:
+    async def sample(self, filters: Sequence[Filter], logs: Sequence[Log]) -> None:
         """Compares a few blocks of a page with their receipts. NodeFault when one has more: from then on all are."""
         hashes = sorted({log.block_hash for log in logs})
         chosen = self._chance.sample(hashes, min(SAMPLED_BLOCKS, len(hashes)))
@@ -114,7 +115,7 @@ class Witness:
                 )
 
 
-def chosen_by(log: WireLog, chosen: Filter) -> bool:
+def chosen_by(log: Log, chosen: Filter) -> bool:
     """Would a node answer this filter with this log?"""
     addresses = chosen["address"]
     if log.address.lower() not in ([addresses] if isinstance(addresses, str) else addresses):
@@ -127,9 +128,9 @@ def chosen_by(log: WireLog, chosen: Filter) -> bool:
     return True
 
 
-def merged(logs: Iterable[WireLog]) -> list[WireLog]:
+def merged(logs: Iterable[Log]) -> list[Log]:
     """Each log once; NodeFault when two nodes tell of different ones at the same place."""
-    by_place: dict[tuple[str, int], WireLog] = {}
+    by_place: dict[tuple[str, int], Log] = {}
     for log in logs:
         other = by_place.setdefault(_place(log), log)
         if (other.address.lower(), other.topics, other.data) != (log.address.lower(), log.topics, log.data):
@@ -137,9 +138,9 @@ def merged(logs: Iterable[WireLog]) -> list[WireLog]:
     return list(by_place.values())
 
 
-def _place(log: WireLog) -> tuple[str, int]:
+def _place(log: Log) -> tuple[str, int]:
     return log.block_hash, int(log.log_index, 16)
 
 
-def _numbered_through(logs: Sequence[WireLog], block_hash: str) -> bool:
+def _numbered_through(logs: Sequence[Log], block_hash: str) -> bool:
     return all(log.block_hash == block_hash and int(log.log_index, 16) == at for at, log in enumerate(logs))

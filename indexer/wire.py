@@ -1,9 +1,10 @@
-"""A node's headers and logs, typed with only what the indexer reads; every other field is skipped while decoding."""
+"""A node's headers, typed with only what the indexer reads; every other field is skipped while decoding."""
 
 from __future__ import annotations
 
 import msgspec
 
+from core.chain.wire import Log
 from indexer.logs import BlockInfo
 
 
@@ -33,21 +34,7 @@ class Header(msgspec.Struct, frozen=True, rename="camel", gc=False):
         return BlockInfo(number, bytes.fromhex(self.hash[2:]), self.timestamp, l1_number)
 
 
-class WireLog(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """One log as a node tells it; hex text throughout."""
-
-    address: str
-    topics: tuple[str, ...]
-    data: str
-    block_number: str
-    block_hash: str
-    transaction_hash: str
-    log_index: str
-    block_timestamp: str | None = None
-    removed: bool = False
-
-
 class ReceiptLogs(msgspec.Struct, frozen=True, gc=False):
     """A receipt, of which only the logs are read."""
 
-    logs: tuple[WireLog, ...]
+    logs: tuple[Log, ...]

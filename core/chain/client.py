@@ -60,14 +60,12 @@ class ChainClient(AsyncWeb3[ChainProvider]):
         self, from_block: int, to_block: int, addresses: Sequence[str] | None = None, topics: Topics | None = None
     ) -> list[Log]:
         """Logs of an inclusive block range. RANGE_TOO_WIDE means: ask for fewer blocks."""
-        criteria = _criteria({"fromBlock": hex(from_block), "toBlock": hex(to_block)}, addresses, topics)
+        criteria: dict[str, Any] = {"fromBlock": hex(from_block), "toBlock": hex(to_block)}
+        if addresses is not None:
+            criteria["address"] = list(addresses)
+        if topics is not None:
+            criteria["topics"] = list(topics)
         return await self.provider.call("eth_getLogs", [criteria], list[Log])
-
-    async def logs_of_block(self, block_hash: str, addresses: Sequence[str] | None = None) -> list[Log]:
-        """Logs of exactly one block, which a reorg cannot swap for another."""
-        return await self.provider.call(
-            "eth_getLogs", [_criteria({"blockHash": block_hash}, addresses, None)], list[Log]
-        )
 
     # Calls
 
@@ -147,14 +145,12 @@ class ChainClient(AsyncWeb3[ChainProvider]):
 
     # Transactions
 
-    async def send_raw(self, raw: bytes, *, timeout_seconds: float | None = None) -> str:
+    async def send_raw(self, raw: bytes) -> str:
         """See ChainProvider.send_raw: an error with `maybe_delivered` is an unknown outcome."""
-        return await self.provider.send_raw(raw, timeout_seconds=timeout_seconds)
+        return await self.provider.send_raw(raw)
 
-    async def send_raw_batch(
-        self, raws: Sequence[bytes], *, timeout_seconds: float | None = None
-    ) -> list[str | RpcError]:
-        return await self.provider.send_raw_batch(raws, timeout_seconds=timeout_seconds)
+    async def send_raw_batch(self, raws: Sequence[bytes]) -> list[str | RpcError]:
+        return await self.provider.send_raw_batch(raws)
 
     async def receipt(self, transaction_hash: str) -> Receipt | None:
         """None while it is not mined, or this node does not know it yet."""
@@ -199,14 +195,6 @@ def _block_parameter(block: BlockId) -> Any:
 
 def _tag(block: BlockId) -> str:
     return hex(block) if isinstance(block, int) else block
-
-
-def _criteria(where: dict[str, Any], addresses: Sequence[str] | None, topics: Topics | None) -> dict[str, Any]:
-    if addresses is not None:
-        where["address"] = list(addresses)
-    if topics is not None:
-        where["topics"] = list(topics)
-    return where
 
 
 def _with_reason(error: RpcError, call: Call) -> RpcError:

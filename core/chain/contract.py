@@ -117,15 +117,12 @@ class Call:
     function: Function
     errors: Mapping[bytes, CustomError] = field(repr=False, default_factory=dict)
     sender: str | None = None
-    value_wei: int = 0
 
     def parameters(self) -> dict[str, str]:
         """The first parameter of eth_call and eth_estimateGas."""
         given = {"to": self.to, "data": "0x" + self.data.hex()}
         if self.sender:
             given["from"] = self.sender
-        if self.value_wei:
-            given["value"] = hex(self.value_wei)
         return given
 
 

@@ -132,27 +132,16 @@ class ChainProvider(AsyncJSONBaseProvider):
 
     async def make_request(self, method: RPCEndpoint, params: Any) -> RPCResponse:
         """One question of web3's. A refusal is raised here as an RpcError: web3 never reads what a node says of it."""
-        return _response(await self.call(method, params, SHAPES.get(method, object)))
-
-    async def make_batch_request(self, requests: list[tuple[RPCEndpoint, Any]]) -> list[RPCResponse]:
-        """A batch of web3's, which is answered as a whole: the first error is raised."""
-        answers: list[Any] = await self.batch(requests)
-        return [_response(answer) for answer in values(answers)]
+        return {"jsonrpc": "2.0", "id": 0, "result": await self.call(method, params, SHAPES.get(method, object))}
 
     async def call(
-        self,
-        method: str,
-        params: Sequence[Any],
-        shape: type[T],
-        *,
-        retry: bool = True,
-        timeout_seconds: float | None = None,
+        self, method: str, params: Sequence[Any], shape: type[T], *, timeout_seconds: float | None = None
     ) -> T:
-        """One request; `shape` is the type its result must decode to. `retry=False` makes a single round."""
+        """One request; `shape` is the type its result must decode to."""
         body = _encode(0, method, params)
         timeout = timeout_seconds or self._timeout_seconds
         last: RpcError | None = None
-        for attempt in range(self._rounds if retry else 1):
+        for attempt in range(self._rounds):
             if attempt:
                 await self._pause(attempt, last)
             for endpoint in self._allowed():
@@ -199,7 +188,7 @@ class ChainProvider(AsyncJSONBaseProvider):
         parts = await asyncio.gather(*(self._batch(requests, chunk, each, timeout) for chunk in chunks))
         return [item for part in parts for item in part]
 
-    async def send_raw(self, raw: bytes, *, timeout_seconds: float | None = None) -> str:
+    async def send_raw(self, raw: bytes) -> str:
         """Offers a signed transaction to each URL until one takes it; returns the hash the node gave.
 
         The error's `maybe_delivered` is True when some node may have taken it without saying so: then its outcome is
@@ -207,12 +196,11 @@ class ChainProvider(AsyncJSONBaseProvider):
         """
         method = "eth_sendRawTransaction"
         body = _encode(0, method, ["0x" + raw.hex()])
-        timeout = timeout_seconds or self._timeout_seconds
         last: RpcError | None = None
         maybe_delivered = False
         for endpoint in self._allowed():
             try:
-                return self._judge(endpoint, await endpoint.post(method, body, timeout), str, method)
+                return self._judge(endpoint, await endpoint.post(method, body, self._timeout_seconds), str, method)
             except RpcError as error:
                 maybe_delivered = maybe_delivered or error.maybe_delivered
                 error.maybe_delivered = maybe_delivered
@@ -222,17 +210,15 @@ class ChainProvider(AsyncJSONBaseProvider):
                 last = error
         raise last or self._all_resting(method)
 
-    async def send_raw_batch(
-        self, raws: Sequence[bytes], *, timeout_seconds: float | None = None
-    ) -> list[str | RpcError]:
+    async def send_raw_batch(self, raws: Sequence[bytes]) -> list[str | RpcError]:
         """Offers signed transactions, in order, as one batch to the first URL that answers; each its hash or error."""
         requests = [("eth_sendRawTransaction", ["0x" + raw.hex()]) for raw in raws]
-        timeout = timeout_seconds or self._timeout_seconds
         last: RpcError | None = None
         maybe_delivered = False
         for endpoint in self._allowed():
             try:
-                return await self._ask(endpoint, requests, range(len(requests)), [str] * len(requests), timeout)
+                every = range(len(requests))
+                return await self._ask(endpoint, requests, every, [str] * len(requests), self._timeout_seconds)
             except RpcError as error:
                 maybe_delivered = maybe_delivered or error.maybe_delivered
                 error.maybe_delivered = maybe_delivered
@@ -370,10 +356,6 @@ def values(items: Sequence[Any | RpcError]) -> list[Any]:
         if isinstance(item, RpcError):
             raise item
     return list(items)
-
-
-def _response(result: Any) -> RPCResponse:
-    return {"jsonrpc": "2.0", "id": 0, "result": result}
 
 
 def _encode(request_id: int, method: str, params: Sequence[Any]) -> bytes:

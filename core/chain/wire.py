@@ -50,10 +50,6 @@ class BlockTransaction(msgspec.Struct, frozen=True, rename="camel", gc=False):
     nonce: str = "0x0"
     to: str | None = None
     input: str = "0x"
-    block_hash: str | None = None
-    block_number: str | None = None
-    max_fee_per_gas: str | None = None
-    max_priority_fee_per_gas: str | None = None
 
 
 class Log(msgspec.Struct, frozen=True, rename="camel", gc=False):
@@ -65,7 +61,6 @@ class Log(msgspec.Struct, frozen=True, rename="camel", gc=False):
     block_number: str
     block_hash: str
     transaction_hash: str
-    transaction_index: str
     log_index: str
     block_timestamp: str | None = None
     removed: bool = False
@@ -73,14 +68,11 @@ class Log(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 class Receipt(msgspec.Struct, frozen=True, rename="camel", gc=False):
     transaction_hash: str
-    transaction_index: str
     block_hash: str
     block_number_hex: Quantity = msgspec.field(name="blockNumber")
-    sender: str = msgspec.field(name="from")
     status_hex: Quantity = msgspec.field(name="status")
     gas_used_hex: Quantity = msgspec.field(name="gasUsed")
     logs: tuple[Log, ...] = ()
-    to: str | None = None
     contract_address: str | None = None
     effective_gas_price: Quantity | None = None
     # What an OP-stack chain adds for its data on Ethereum, in wei; absent elsewhere.

@@ -12,6 +12,7 @@ from msgspec import structs
 
 from core.chain.errors import RpcError, RpcErrorKind
 from core.chain.heads import Heads
+from core.chain.wire import Log
 from core.config import Settings
 from core.contracts.events import topic_of
 from core.contracts.events.stock import ENTERED
@@ -20,7 +21,6 @@ from indexer.chain import ChainFollower
 from indexer.errors import BeyondFinality, Contradiction, CursorMoved, NodeFault
 from indexer.proof import Witness
 from indexer.service import ChainService
-from indexer.wire import WireLog
 from tests.conftest import TestPostgres
 from tests.support.index_chain import SimChain, SimNode, world_sources
 from tests.support.index_tables import contents, differences, following, fresh_index
@@ -127,23 +127,23 @@ async def test_an_empty_page_of_history_must_be_confirmed_by_the_other_node(wipe
 # ---------------------------------------------------------------- contradicting answers
 
 
-def of_another_fork(log: WireLog) -> WireLog:
-    return WireLog(
+def of_another_fork(log: Log) -> Log:
+    return Log(
         log.address, log.topics, log.data, log.block_number, "0x" + "f0" * 32, log.transaction_hash, log.log_index
     )
 
 
-def removed(log: WireLog) -> WireLog:
+def removed(log: Log) -> Log:
     fields = {name: getattr(log, name) for name in log.__struct_fields__}
-    return WireLog(**{**fields, "removed": True})
+    return Log(**{**fields, "removed": True})
 
 
-LIES: dict[str, Callable[[list[WireLog]], list[WireLog]]] = {
+LIES: dict[str, Callable[[list[Log]], list[Log]]] = {
     "of another fork": lambda logs: [of_another_fork(log) for log in logs],
     "marked as removed": lambda logs: [removed(log) for log in logs],
     "twice": lambda logs: [*logs, *logs],
     "of nobody asked for": lambda logs: [
-        WireLog("0x" + "99" * 20, log.topics, log.data, log.block_number, log.block_hash, log.transaction_hash, "0x7")
+        Log("0x" + "99" * 20, log.topics, log.data, log.block_number, log.block_hash, log.transaction_hash, "0x7")
         for log in logs
     ],
 }
@@ -439,9 +439,9 @@ async def _until_state(url: str, state: str) -> None:
 # ---------------------------------------------------------------- one log of several left out
 
 
-def leaving_out(node: SimNode, every: int, *methods: str) -> list[WireLog]:
+def leaving_out(node: SimNode, every: int, *methods: str) -> list[Log]:
     """Makes a node leave one log in `every` out of those answers, always the same ones; they are collected."""
-    gone: list[WireLog] = []
+    gone: list[Log] = []
 
     def fault(method: str, answer: Any) -> Any:
         if method not in methods or answer is None:

@@ -11,13 +11,13 @@ import pytest
 from eth_utils.crypto import keccak
 
 from core.chain.provider import ChainProvider
+from core.chain.wire import Log
 from core.db.channels import Channel, listen
 from core.db.engine import make_pool
 from indexer.backfill import Width
 from indexer.feeds import emitters_of
 from indexer.fold.shared import FeedRounds
 from indexer.rebuild import rebuild
-from indexer.wire import WireLog
 from tests.conftest import StartAnvil, TestPostgres
 from tests.support import questions
 from tests.support.index_chain import SimChain, SimNode, world_sources
@@ -76,7 +76,7 @@ async def test_a_feed_that_is_added_later_is_indexed_from_the_start(
     if interrupted:
         async with following(fresh_database_url, node, every) as (follower, _):
 
-            def fail(method: str, answer: list[WireLog]) -> list[WireLog]:
+            def fail(method: str, answer: list[Log]) -> list[Log]:
                 if method == "logs" and any(2 * Width().blocks < int(each.block_number, 16) <= 150 for each in answer):
                     raise ConnectionError
                 return answer

@@ -125,7 +125,7 @@ async def test_a_transfer_from_signing_to_receipt(client: ChainClient) -> None:
     assert await client.receipts([receipt.transaction_hash, "0x" + "ab" * 32]) == [receipt, None]
 
 
-async def test_logs_by_range_and_by_block(client: ChainClient) -> None:
+async def test_logs_by_range(client: ChainClient) -> None:
     echo = await _deploy(client, ECHO, ECHO_ABI)
     receipts = [
         await _mined(client, await _sign(client, to=echo.address, data=number.to_bytes(32))) for number in (7, 8)
@@ -137,7 +137,6 @@ async def test_logs_by_range_and_by_block(client: ChainClient) -> None:
     assert logs[0].block_hash == receipts[0].block_hash
     assert logs[0].transaction_hash == receipts[0].transaction_hash
     assert not logs[0].removed
-    assert await client.logs_of_block(receipts[1].block_hash, [echo.address]) == logs[1:]
     assert await client.logs(first, last, [echo.address], ["0x" + "00" * 32]) == []
 
 

@@ -84,13 +84,6 @@ async def test_reads_are_tried_again_after_a_pause() -> None:
         assert node.methods == ["eth_blockNumber"] * 3
 
 
-async def test_a_call_that_must_not_repeat_is_sent_once() -> None:
-    async with hostile_node(status(503)) as node, client(node.url) as rpc:
-        with pytest.raises(RpcError):
-            await rpc.call("evm_mine", [], str, retry=False)
-        assert node.methods == ["evm_mine"]
-
-
 async def test_an_error_of_the_request_is_raised_at_once() -> None:
     text = "query returned more than 10000 results"
     async with hostile_node(refuse(-32005, text)) as one, hostile_node("0x1") as two, client(one.url, two.url) as rpc:
@@ -101,12 +94,13 @@ async def test_an_error_of_the_request_is_raised_at_once() -> None:
 
 
 async def test_retry_after_is_honoured() -> None:
-    async with hostile_node(status(429, headers={"Retry-After": "2"}), "0x1") as node, client(node.url) as rpc:
+    refusing = status(429, headers={"Retry-After": "2"})
+    async with hostile_node(refusing, "0x1") as node, client(node.url, rounds=1) as rpc:
         started = time.monotonic()
         with pytest.raises(RpcError, match="429"):
-            await rpc.call("eth_blockNumber", [], str, retry=False)
+            await rpc.call("eth_blockNumber", [], str)
         with pytest.raises(RpcError, match="resting"):
-            await rpc.call("eth_blockNumber", [], str, retry=False)
+            await rpc.call("eth_blockNumber", [], str)
         await asyncio.sleep(started + 2.1 - time.monotonic())
         assert await rpc.call("eth_blockNumber", [], str) == "0x1"
         assert len(node.methods) == 2
@@ -218,23 +212,6 @@ async def test_no_contract_sends_us_to_a_url_of_its_own() -> None:
             with pytest.raises(ContractReverted, match="unknown error"):
                 await chain.read(VIEW)
         assert elsewhere.seen == []
-
-
-async def test_a_batch_of_web3_s_fails_over_and_raises_the_first_error() -> None:
-    def lagging(request: dict[str, Any]) -> dict[str, Any]:
-        return {"result": "0x5"} if request["method"] == "eth_getBalance" else {"result": "no number"}
-
-    async with hostile_node(each(lagging)) as one, hostile_node(each(lambda _: {"result": "0x6"})) as two:
-        async with client(one.url, two.url) as rpc, ChainClient(rpc).batch_requests() as batch:
-            batch.add(batch.web3.eth.get_balance(WALLET))
-            batch.add(batch.web3.eth.get_transaction_count(WALLET))
-            assert await batch.async_execute() == [5, 6]
-        assert [item["method"] for item in two.seen[-1]] == ["eth_getTransactionCount"]
-    reverts = each(lambda _: {"error": {"code": 3, "message": "execution reverted"}})
-    async with hostile_node(reverts) as node, client(node.url) as rpc, ChainClient(rpc).batch_requests() as batch:
-        batch.add(batch.web3.eth.get_balance(WALLET))
-        with pytest.raises(RpcError):
-            await batch.async_execute()
 
 
 # The chain id

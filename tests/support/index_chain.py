@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from core.chain.wire import Log
 from core.stock.vested import Moment
 from indexer.bloom import mask
 from indexer.fold.shared import FeedRounds
 from indexer.sources import Filter, Sources
-from indexer.wire import Header, WireLog
+from indexer.wire import Header
 from tests.support.index_world import ADDRESSES, FEEDS, TOKEN, Emission, Tx, World
 
 CHAIN_ID = 8453
@@ -41,7 +42,7 @@ def bloom_of(values: Iterable[bytes]) -> str:
 @dataclass(frozen=True, slots=True)
 class SimBlock:
     header: Header
-    logs: tuple[WireLog, ...]
+    logs: tuple[Log, ...]
     txs: tuple[Tx, ...]
     world: World  # after it
 
@@ -126,16 +127,16 @@ class SimNode:
         found = [blocks[number].header if number < len(blocks) else None for number in numbers]
         return self._answer("headers", found)  # type: ignore[no-any-return]
 
-    async def logs(self, chosen: Filter, first: int, last: int) -> list[WireLog]:
+    async def logs(self, chosen: Filter, first: int, last: int) -> list[Log]:
         found = [log for block in self.chain.blocks[first : last + 1] for log in block.logs if _matches(log, chosen)]
         return self._answer("logs", found)  # type: ignore[no-any-return]
 
-    async def logs_of_block(self, chosen: Filter, block_hash: str) -> list[WireLog]:
+    async def logs_of_block(self, chosen: Filter, block_hash: str) -> list[Log]:
         block = next(block for block in self.chain.blocks if block.header.hash == block_hash)
         found = [log for log in block.logs if _matches(log, chosen)]
         return self._answer("logs_of_block", found)  # type: ignore[no-any-return]
 
-    async def receipt_logs(self, block_hash: str) -> list[WireLog] | None:
+    async def receipt_logs(self, block_hash: str) -> list[Log] | None:
         block = next((block for block in self.chain.blocks if block.header.hash == block_hash), None)
         return self._answer("receipts", None if block is None else list(block.logs))  # type: ignore[no-any-return]
 
@@ -143,8 +144,8 @@ class SimNode:
         return (self, *self.others)
 
 
-def _wire(each: Emission, tx: Tx, index: int, number: int, digest: str, time: int) -> WireLog:
-    return WireLog(
+def _wire(each: Emission, tx: Tx, index: int, number: int, digest: str, time: int) -> Log:
+    return Log(
         "0x" + each.address.hex(),
         tuple("0x" + topic.hex() for topic in _split(each.topics)),
         "0x" + each.data.hex(),
@@ -160,7 +161,7 @@ def _split(topics: bytes) -> list[bytes]:
     return [topics[at : at + 32] for at in range(0, len(topics), 32)]
 
 
-def _matches(log: WireLog, chosen: Filter) -> bool:
+def _matches(log: Log, chosen: Filter) -> bool:
     if log.address not in chosen["address"]:
         return False
     for position, wanted in enumerate(chosen["topics"]):
