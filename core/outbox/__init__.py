@@ -11,13 +11,11 @@ else its outcome is unknown, which is never a failure. See `core.outbox.states` 
 
 from core.outbox.intents import (
     Enqueued,
-    HistoryEntry,
     Intent,
     IntentConflict,
     IntentRequest,
     enqueue,
     enqueue_many,
-    history,
     read,
 )
 from core.outbox.lanes import (
@@ -50,7 +48,6 @@ __all__ = [
     "TRANSITIONS",
     "Enqueued",
     "GroupReport",
-    "HistoryEntry",
     "Intent",
     "IntentConflict",
     "IntentRequest",
@@ -61,7 +58,6 @@ __all__ = [
     "MinedOutcome",
     "enqueue",
     "enqueue_many",
-    "history",
     "read",
     "report",
     "settled_state",

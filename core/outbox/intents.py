@@ -119,17 +119,6 @@ class Enqueued:
     created: bool
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryEntry:
-    """One change of an intent's state."""
-
-    from_state: IntentState | None
-    to_state: IntentState
-    tx_hash: bytes | None
-    reason: str | None
-    at: datetime
-
-
 _COLUMNS = (
     "id, key, chain_id, lane_group, kind, state, outcome, reason_code, reason, nonce, tx_hash, block_number, gas_used, "
     "fee_wei, not_after, created_at, state_at"
@@ -204,18 +193,6 @@ async def read(connection: Connection, intent_id: int) -> Intent | None:
     query = f"SELECT {_COLUMNS} FROM outbox_intent WHERE id = %s"  # noqa: S608 - constants only
     row = await (await connection.execute(query.encode(), (intent_id,))).fetchone()
     return None if row is None else _intent(row)
-
-
-async def history(connection: Connection, intent_id: int) -> list[HistoryEntry]:
-    """Every change of state, oldest first."""
-    cursor = await connection.execute(
-        "SELECT from_state, to_state, tx_hash, reason, at FROM outbox_history WHERE intent_id = %s ORDER BY id",
-        (intent_id,),
-    )
-    return [
-        HistoryEntry(IntentState(row[0]) if row[0] else None, IntentState(row[1]), row[2], row[3], row[4])
-        for row in await cursor.fetchall()
-    ]
 
 
 def _arrays(requests: Sequence[IntentRequest]) -> tuple[list[Any], ...]:

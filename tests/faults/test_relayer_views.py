@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import pytest
 
-from core.outbox import Intent, IntentState, MinedOutcome, history
+from core.outbox import Intent, IntentState, MinedOutcome
 from relayer.feed import ChainFeed
 from relayer.fees import FeePolicy
 from relayer.rows import Prepared
@@ -24,6 +24,7 @@ from tests.conftest import Anvil, StartAnvil
 from tests.relayer_rig import GWEI, QUICK, Rig, rigged, until
 from tests.support.hazy_node import HazyNode
 from tests.support.measured import measured
+from tests.support.outbox_history import history
 
 SEED = int(os.environ.get("VPM_TEST_SEED", random.randrange(2**32)))
 # Reverts when slot 0 is set, and sets it: as a token does with an authorization.

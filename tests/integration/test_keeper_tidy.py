@@ -9,10 +9,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from core.outbox import IntentConflict, IntentRequest, IntentState, enqueue, history
+from core.outbox import IntentConflict, IntentRequest, IntentState, enqueue
 from tests.support.genesis import Genesis
 from tests.support.keeper_rig import Rig, body, rigged
 from tests.support.measured import measured
+from tests.support.outbox_history import history
 
 pytestmark = pytest.mark.timeout(240)
 

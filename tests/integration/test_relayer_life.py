@@ -26,7 +26,6 @@ from core.outbox import (
     LaneStatus,
     MinedOutcome,
     enqueue,
-    history,
     report,
 )
 from relayer.preflight import GAS_CEILINGS
@@ -37,6 +36,7 @@ from relayer.store import LaneStore
 from tests import waiting
 from tests.conftest import Anvil, StartAnvil
 from tests.relayer_rig import QUICK, Rig, rigged, until
+from tests.support.outbox_history import history
 
 TOO_SMALL = Abi([{"type": "error", "name": "EntryTooSmall", "inputs": [{"name": "amount", "type": "uint256"}]}]).errors
 

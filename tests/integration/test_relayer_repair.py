@@ -11,7 +11,7 @@ from dataclasses import replace
 import psycopg
 import pytest
 
-from core.outbox import Intent, IntentState, MinedOutcome, history
+from core.outbox import Intent, IntentState, MinedOutcome
 from relayer.flights import Flights
 from relayer.following import AT_REST_SECONDS, LOOK_AGAIN_SECONDS, Follower
 from relayer.lease import LeaseLost
@@ -21,6 +21,7 @@ from relayer.signing import Fees, LocalSigner
 from tests.conftest import Anvil, StartAnvil
 from tests.relayer_rig import GWEI, QUICK, Rig, rigged, until
 from tests.support.measured import measured
+from tests.support.outbox_history import history
 
 
 @pytest.fixture(scope="module")
