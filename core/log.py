@@ -42,15 +42,10 @@ _MIN_SECRET_LENGTH = 6  # shorter values would redact ordinary words
 class Logger:
     """A named logger that takes a sentence (may be empty), an action, and fields."""
 
-    __slots__ = ("_fields", "_logger")
+    __slots__ = ("_logger",)
 
-    def __init__(self, logger: logging.Logger, fields: dict[str, Any] | None = None) -> None:
+    def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
-        self._fields = fields or {}
-
-    def bind(self, **fields: Any) -> Logger:
-        """The same logger with fields added to every line."""
-        return Logger(self._logger, {**self._fields, **fields})
 
     def debug(self, message: str, /, *, action: str, **fields: Any) -> None:
         self._write(logging.DEBUG, action, message, fields)
@@ -69,8 +64,7 @@ class Logger:
         self, level: int, action: str, message: str, fields: dict[str, Any], exc: BaseException | None = None
     ) -> None:
         if self._logger.isEnabledFor(level):
-            extra = {"action": action, "fields": {**self._fields, **fields}}
-            self._logger.log(level, message, extra=extra, exc_info=exc)
+            self._logger.log(level, message, extra={"action": action, "fields": fields}, exc_info=exc)
 
 
 def get_logger(name: str) -> Logger:

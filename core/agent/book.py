@@ -39,11 +39,8 @@ LN_MARGIN: Final = 3
 
 MIN_STAKE: Final = 10**6
 MAX_STAKE: Final = 10**15
-MAX_POT: Final = 10**18
-"""All stakes of one market together, fees included."""
 MIN_FEE_BPS: Final = 175
 """What the lister takes at least: before the fee some books sell a sure dollar for 98.4 cents."""
-MAX_FEE_BPS: Final = 1_000
 MIN_OUTCOMES: Final = 2
 MAX_OUTCOMES: Final = 8
 

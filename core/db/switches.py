@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 
 import psycopg
@@ -41,21 +40,14 @@ class SwitchWatcher:
         self._url = url
         self._pool = pool
         self._state: Mapping[str, bool] = {}
-        self._read_at = 0.0
         self._changed = News()
 
     def is_on(self, name: str) -> bool:
         return self._state.get(name, False)
 
-    @property
-    def age_seconds(self) -> float:
-        """How old our knowledge is; infinite before the first read."""
-        return time.monotonic() - self._read_at if self._read_at else float("inf")
-
     async def refresh(self) -> None:
         async with self._pool.connection() as connection:
             self._state = await read_switches(connection)
-        self._read_at = time.monotonic()
 
     async def run(self) -> None:
         """Keeps the state fresh until cancelled."""

@@ -28,7 +28,6 @@ from core.agent.book import MARGIN, FeedTerms
 from core.agent.words import FeedSubject
 from core.contracts.statuses import MarketKind
 
-ONE = 10**8
 HOUR = 3600
 DAY = 24 * HOUR
 WEEK = 7 * DAY

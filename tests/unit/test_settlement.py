@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from core.agent.book import (
     BPS,
     DOWN,
-    MAX_FEE_BPS,
-    MAX_POT,
     MAX_STAKE,
     MIN_STAKE,
     NO,
@@ -35,6 +33,7 @@ from tests.support.settlement_books import History, histories, orders
 
 getcontext().prec = 90
 
+MAX_POT, MAX_FEE_BPS = 10**18, 1_000  # as the contracts have them
 ENDS, START, EARLY, MAX_AGE = 100_000, 50_000, 40_000, 3_600
 
 weights = orders(10_000, MAX_POT)
