@@ -52,11 +52,9 @@ class Settle:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """The answer that there is nothing to do now; `unproven` as in a stock market: the read is one of two that must
-    agree."""
+    """The answer that there is nothing to do now."""
 
     reason: str
-    unproven: bool = False
 
 
 RESOLVE = "resolveWith"
@@ -101,12 +99,12 @@ def _by_readings(facts: Facts, end: InEffect, now: int) -> Settle | Wait:
         return Settle(VOID, end.round_id, start.round_id, "a reading in effect holds no value")
     left = terms.settles_after + STALE_PATIENCE_SECONDS - now
     if left > 0:
-        return Wait(f"{_word(reason)}; voided in {left} s at the earliest", unproven=True)
+        return Wait(f"{_word(reason)}; voided in {left} s at the earliest")
     if not facts.agreed:
-        return Wait(f"{_word(reason)}; a second read must say so too", unproven=True)
+        return Wait(f"{_word(reason)}; a second read must say so too")
     hindrance = facts.opinions.hindrance(waited_long=now > terms.voids_after)
     if hindrance is not None:
-        return Wait(f"{_word(reason)}{hindrance}", unproven=True)
+        return Wait(f"{_word(reason)}{hindrance}")
     return Settle(VOID, end.round_id, start.round_id, f"{_word(reason)}{facts.opinions.remark}")
 
 

@@ -53,11 +53,9 @@ class Settle:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """The answer that there is nothing to do now. `unproven` asks for the read to be repeated: it is one of two that
-    must agree."""
+    """The answer that there is nothing to do now."""
 
     reason: str
-    unproven: bool = False
 
 
 def decide(facts: Facts, now: int) -> Settle | Wait:
@@ -75,12 +73,12 @@ def decide(facts: Facts, now: int) -> Settle | Wait:
         case PreviewStatus.STALE:
             left = facts.final_time + STALE_PATIENCE_SECONDS - now
             if left > 0:
-                return Wait(f"its readings are stale; voided in {left} s at the earliest", unproven=True)
+                return Wait(f"its readings are stale; voided in {left} s at the earliest")
             if not facts.agreed:
-                return Wait("its readings are stale; a second read must say so too", unproven=True)
+                return Wait("its readings are stale; a second read must say so too")
             hindrance = facts.opinions.hindrance(waited_long=now >= facts.anyone_voids_from)
             if hindrance is not None:
-                return Wait(f"its readings are stale{hindrance}", unproven=True)
+                return Wait(f"its readings are stale{hindrance}")
             return _resolver("voidStale", facts, f"a reading is older than its bound{facts.opinions.remark}")
         case PreviewStatus.PAUSED:
             if now <= facts.final_time + PAUSE_PATIENCE:

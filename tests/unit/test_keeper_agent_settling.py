@@ -119,7 +119,6 @@ def test_a_missing_or_stale_reading_voids_late_and_twice_read(
         assert decision.end_round == end.round_id  # 0 where there is none: the contract finds that itself
     else:
         assert isinstance(decision, Wait)
-        assert decision.unproven
 
 
 @pytest.mark.parametrize(
@@ -141,7 +140,6 @@ def test_who_contradicts_stops_a_void_and_who_is_away_only_delays_it(
     if isinstance(decision, Wait):
         assert said is not None
         assert said in decision.reason
-        assert decision.unproven
     # However many nodes agree now, one look is not two.
     assert isinstance(decide_market(replace(facts, agreed=False), DIRECTION.settles_after + QUARTER), Wait)
 

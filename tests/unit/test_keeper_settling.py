@@ -128,15 +128,6 @@ def test_a_wait_says_what_is_missing(changes: dict[str, RoundProblem], said: str
     assert "anyone may void it in" in decision.reason
 
 
-def test_only_a_stale_read_asks_to_be_repeated() -> None:
-    unproven = [status for status in PreviewStatus if _unproven(at(status, 120))]
-    assert unproven == [PreviewStatus.STALE]
-
-
-def _unproven(decision: Settle | Wait) -> bool:
-    return isinstance(decision, Wait) and decision.unproven
-
-
 @pytest.mark.parametrize(
     ("what", "now", "agreed"),
     [
