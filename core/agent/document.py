@@ -178,10 +178,10 @@ def described(
     return _document(identity, True, spec, observed, computed)
 
 
-def rendered(spec: Specification, feed_key: str, computed: Computed | None = None) -> MarketDocument:
+def rendered(spec: Specification, feed_key: str) -> MarketDocument:
     """The words of a market that is to be listed, under the id it must be listed with."""
     observed = FeedSubject(feed_key)
-    return _document(id_of(spec, observed), True, spec, observed, computed)
+    return _document(id_of(spec, observed), True, spec, observed, None)
 
 
 # ---------------------------------------------------------------- the id

@@ -28,6 +28,8 @@ from core.log import get_logger
 
 log = get_logger(__name__)
 
+CONNECTIONS = 16  # open to one URL at most
+
 T = TypeVar("T")
 Request = tuple[str, Sequence[Any]]  # method, params
 
@@ -38,7 +40,7 @@ class ChainProvider(AsyncJSONBaseProvider):
     urls: in order of preference. chain_id: what every URL must serve; None skips the check (tools only).
     timeout_seconds: for one attempt at one URL. rounds: how often a read goes through all URLs before it fails.
     pause_seconds: upper bound of the first jittered pause between rounds; it doubles, up to 5 s.
-    max_batch: requests in one HTTP body. connections: open sockets per URL.
+    max_batch: requests in one HTTP body.
     """
 
     def __init__(
@@ -50,7 +52,6 @@ class ChainProvider(AsyncJSONBaseProvider):
         rounds: int = 3,
         pause_seconds: float = 0.25,
         max_batch: int = 100,
-        connections: int = 16,
     ) -> None:
         if not urls:
             raise ConfigError("No RPC URL is configured for this chain.")
@@ -61,7 +62,6 @@ class ChainProvider(AsyncJSONBaseProvider):
         self._rounds = rounds
         self._pause_seconds = pause_seconds
         self._max_batch = max_batch
-        self._connections = connections
         self._session: aiohttp.ClientSession | None = None
         self._owns_session = True
         self._endpoints: tuple[Endpoint, ...] = ()
@@ -77,7 +77,7 @@ class ChainProvider(AsyncJSONBaseProvider):
 
     def open(self) -> None:
         """Prepares the connections; needs a running event loop, sends nothing."""
-        connector = aiohttp.TCPConnector(limit=0, limit_per_host=self._connections)
+        connector = aiohttp.TCPConnector(limit=0, limit_per_host=CONNECTIONS)
         self._session = aiohttp.ClientSession(connector=connector)
         self._endpoints = tuple(
             Endpoint(url, position, self.chain_id, self._session, alone=len(self._urls) == 1)

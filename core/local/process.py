@@ -142,9 +142,8 @@ def spawn_guard(plan: SpawnPlan, output: IO[bytes], parent_pid: int) -> Program:
 spawn: Callable[[SpawnPlan, IO[bytes], int], Program] = spawn_guard  # the tests fork a warm process instead
 
 
-def wait_until(check: object, running: RunningProcess, timeout_seconds: float, what: str) -> None:
+def wait_until(check: Callable[[], bool], running: RunningProcess, timeout_seconds: float, what: str) -> None:
     """Polls `check()` until it is true; ProcessError with the program's last words when it ends or takes too long."""
-    assert callable(check)
     deadline = time.monotonic() + timeout_seconds
     while not check():
         if not running.alive():

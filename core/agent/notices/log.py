@@ -65,32 +65,32 @@ class _Wallet:
         self.chain_micros = (self.chain_micros // MICROS + 1) * MICROS - 1
 
 
-async def append(connection: Connection, drafts: Sequence[Draft]) -> int:
-    """Adds what is not told yet, in the order given; returns how many. Call it within a transaction.
+async def append(connection: Connection, drafts: Sequence[Draft]) -> None:
+    """Adds what is not told yet, in the order given. Call it within a transaction.
 
     Who has nothing to add, as a rebuild that tells it all again, holds up nobody who has.
     """
-    added = 0
     drafts = await _untold(connection, drafts)
-    if drafts:
-        wallets = await _lock(connection, {each.wallet for each in drafts})
-        for start in range(0, len(drafts), ROWS_AT_ONCE):
-            added += await _append(connection, wallets, drafts[start : start + ROWS_AT_ONCE])
-        await _store_wallets(connection, wallets)
-        if added:
-            await _notify(connection, wallets)
-    return added
+    if not drafts:
+        return
+    wallets = await _lock(connection, {each.wallet for each in drafts})
+    added = 0
+    for start in range(0, len(drafts), ROWS_AT_ONCE):
+        added += await _append(connection, wallets, drafts[start : start + ROWS_AT_ONCE])
+    await _store_wallets(connection, wallets)
+    if added:
+        await _notify(connection, wallets)
 
 
-async def undo_above(connection: Connection, block: int) -> int:
-    """Takes back every event of a block above `block`, newest first, by adding a correction; returns how many."""
+async def undo_above(connection: Connection, block: int) -> None:
+    """Takes back every event of a block above `block`, newest first, by adding a correction."""
     query = (
         "SELECT DISTINCT wallet FROM agent_event e WHERE block_number > %s AND NOT EXISTS"
         " (SELECT FROM agent_event u WHERE u.corrects = e.source AND u.occurrence = e.occurrence)"
     )
     affected = await (await connection.execute(query, (block,))).fetchall()
     if not affected:
-        return 0
+        return
     wallets = await _lock(connection, {bytes(wallet) for (wallet,) in affected})
     query = (
         "SELECT wallet, source, occurrence, type, market_id, trade_id, payload FROM agent_event e"
@@ -114,7 +114,6 @@ async def undo_above(connection: Connection, block: int) -> int:
     await _insert(connection, rows)
     await _store_wallets(connection, wallets)
     await _notify(connection, wallets)
-    return len(rows)
 
 
 async def _append(connection: Connection, wallets: dict[bytes, _Wallet], drafts: Sequence[Draft]) -> int:

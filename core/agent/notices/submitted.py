@@ -73,9 +73,9 @@ async def _bets(connection: Connection, chain_id: int, submitted: dict[int, Subm
         market = markets.get(market_id)
         if market is not None:
             payload = payloads.bet_submitted(market, outcome, int(amount), submitted[intent_id].tx_hash)
-            source = source_of(EventType.BET_SUBMITTED, chain_id, intent_id)
-            kind, trade = EventType.BET_SUBMITTED, bet_hash
-            drafts.append(Draft(wallet, kind, source, payload, market.id, trade, chain_at=now))
+            kind = EventType.BET_SUBMITTED
+            source = source_of(kind, chain_id, intent_id)
+            drafts.append(Draft(wallet, kind, source, payload, market.id, bet_hash, chain_at=now))
     return drafts
 
 
@@ -102,9 +102,9 @@ async def _payouts(connection: Connection, chain_id: int, submitted: Sequence[Su
         payload = payloads.payout(
             market, outcome=outcome, amount=owed, stake_id=stake_id, tx=how.tx_hash, refund=refund
         )
-        source = source_of(EventType.PAYOUT_SUBMITTED, chain_id, how.intent_id, stake_id)
-        kind, trade = EventType.PAYOUT_SUBMITTED, bet_hash
-        drafts.append(Draft(wallet, kind, source, payload, market.id, trade, chain_at=now))
+        kind = EventType.PAYOUT_SUBMITTED
+        source = source_of(kind, chain_id, how.intent_id, stake_id)
+        drafts.append(Draft(wallet, kind, source, payload, market.id, bet_hash, chain_at=now))
     return drafts
 
 
