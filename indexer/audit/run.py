@@ -122,16 +122,6 @@ async def audit(
             tries = 0
 
 
-async def compare(connection: Connection, client: ChainClient, sources: Sources) -> tuple[int, bytes, Comparison]:
-    """The tables as the caller's transaction sees them against the chain at their cursor's block, which is named."""
-    scene = await _scene(connection, client, sources, Comparison())
-    for stage in stages_of(sources):
-        place = await stage.page(scene, None)
-        while place is not None:
-            place = await stage.page(scene, place)
-    return scene.number, scene.digest, scene.comparison
-
-
 # ---------------------------------------------------------------- a page
 
 
@@ -144,7 +134,7 @@ async def _next_page(
     async with connection.transaction():
         await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         so_far = await _progress(connection, sources, names)
-        scene = await _scene(connection, client, sources, so_far.comparison if so_far else Comparison())
+        scene = await scene_of(connection, client, sources, so_far.comparison if so_far else Comparison())
         if so_far is None:
             await connection.execute("DELETE FROM chain_audit_progress WHERE chain_id = %s", (sources.chain_id,))
             await connection.execute(_START, (sources.chain_id, names[0], scene.number))
@@ -210,7 +200,8 @@ async def _alone(connection: Connection, sources: Sources) -> AsyncIterator[None
             await connection.execute("SELECT pg_advisory_unlock(%s)", (key,))
 
 
-async def _scene(connection: Connection, client: ChainClient, sources: Sources, comparison: Comparison) -> Scene:
+async def scene_of(connection: Connection, client: ChainClient, sources: Sources, comparison: Comparison) -> Scene:
+    """The tables as the caller's transaction sees them, and the chain at their cursor's block."""
     await connection.execute("SET LOCAL statement_timeout = 0")
     number, digest, now = await _moment(connection, sources)
     comparison.block = number

@@ -17,14 +17,14 @@ from core.chain.provider import ChainProvider
 from core.contracts.statuses import StakeStatus
 from core.db.engine import Pool, make_pool
 from indexer.audit.compare import Comparison
-from indexer.audit.run import audit, compare
+from indexer.audit.run import audit
 from indexer.chain import ChainFollower
 from indexer.node import RpcNode
 from indexer.rebuild import rebuild
 from indexer.sources import Sources, sources_of
 from indexer.store import steps
 from tests.conftest import TestPostgres
-from tests.support.audit_pages import audit_in_pages_of
+from tests.support.audit_pages import audit_in_pages_of, compare
 from tests.support.genesis import Genesis, RunningChain, chain, genesis
 from tests.support.index_activity import AgentPlayers, Players, StockPlayers
 from tests.support.index_tables import contents, differences, fresh_index, wipe
@@ -127,10 +127,10 @@ async def _busy_history(side: str, database_url: str, running: RunningChain) -> 
             async with pool.connection() as connection, connection.transaction(force_rollback=True):
                 changed = await connection.execute(statement.encode())
                 assert changed.rowcount == 1, statement
-                _, _, found = await compare(connection, client, sources)
+                found = await compare(connection, client, sources)
                 assert found.mismatches > 0, statement
         async with pool.connection() as connection:
-            _, _, found = await compare(connection, client, sources)
+            found = await compare(connection, client, sources)
             assert found.mismatches == 0, "what the client remembers is what the chain says"
 
 

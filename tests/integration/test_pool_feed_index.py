@@ -12,12 +12,13 @@ from core.chain.provider import ChainProvider
 from core.contracts.statuses import MarketKind
 from core.db.engine import Pool, make_pool
 from core.feeds.grid import grid_time
-from indexer.audit.run import audit, compare
+from indexer.audit.run import audit
 from indexer.chain import ChainFollower
 from indexer.node import RpcNode
 from indexer.rebuild import rebuild
 from indexer.sources import Sources, sources_of
 from tests.support.agent_chain import AgentChain
+from tests.support.audit_pages import compare
 from tests.support.genesis import Genesis, chain
 from tests.support.index_tables import contents, differences, wipe
 from tests.support.pool_chain import STEP, PoolChain, with_pool_feed
@@ -122,5 +123,5 @@ async def _tampered(pool: Pool, rpc: ChainProvider, sources: Sources) -> None:
             async with connection.transaction(force_rollback=True):
                 changed = await connection.execute(statement.encode())
                 assert changed.rowcount >= 1, statement
-                _, _, found = await compare(connection, ChainClient(rpc), sources)
+                found = await compare(connection, ChainClient(rpc), sources)
                 assert found.mismatches >= 1, f"not noticed: {statement}"

@@ -4,10 +4,25 @@ from __future__ import annotations
 
 import pytest
 
+from core.chain import ChainClient
+from core.db.engine import Connection
 from indexer.audit import agent, feeds, shared, stock
+from indexer.audit.compare import Comparison
+from indexer.audit.run import scene_of, stages_of
+from indexer.sources import Sources
 
 
 def audit_in_pages_of(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for stages in (agent, feeds, shared, stock):
         for name in [each for each in vars(stages) if each.endswith("_AT_ONCE")]:
             monkeypatch.setattr(stages, name, rows)
+
+
+async def compare(connection: Connection, client: ChainClient, sources: Sources) -> Comparison:
+    """The tables as the caller's transaction sees them against the chain at their cursor's block."""
+    scene = await scene_of(connection, client, sources, Comparison())
+    for stage in stages_of(sources):
+        place = await stage.page(scene, None)
+        while place is not None:
+            place = await stage.page(scene, place)
+    return scene.comparison
