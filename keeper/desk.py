@@ -125,6 +125,12 @@ class JobRun:
         """Why nothing new may be listed on the word of the index, or None."""
         return "the index has read nothing of this chain yet" if self.index is None else self.index.trails(self.now)
 
+    def stops(self, problem: str | None) -> bool:
+        """Whether there is a problem that keeps the job from everything; then the report says so."""
+        if problem is not None:
+            self.report.skip("everything", problem)
+        return problem is not None
+
     async def free(self, subjects: Sequence[str], rest: RetryWaits) -> dict[str, str | None]:
         """Per subject why it must wait, or None when an attempt may be made now. Remembers the attempts for `ask`."""
         async with self.keeper.pool.connection() as connection:

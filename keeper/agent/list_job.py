@@ -53,10 +53,7 @@ def _standing_series(run: JobRun) -> bool:
 
 
 async def _cannot_list(run: JobRun) -> bool:
-    problem = run.index_problem() or await run.lanes_problem(LISTER)
-    if problem is not None:
-        run.report.skip("everything", problem)
-    return problem is not None
+    return run.stops(run.index_problem() or await run.lanes_problem(LISTER))
 
 
 async def _feeds(run: JobRun) -> list[Feed]:

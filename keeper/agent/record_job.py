@@ -40,9 +40,7 @@ MARKETS, ROUNDS, FEEDS = agent_market.c, oracle_round.c, agent_feed.c
 
 
 async def record_readings(run: JobRun) -> None:
-    problem = await run.lanes_problem(KEEPER)
-    if problem is not None:
-        run.report.skip("everything", problem)
+    if run.stops(await run.lanes_problem(KEEPER)):
         return
     feeds = run.desk.deployment.pool_feeds
     needs, listed_on = await _needs(run), await _listed_on(run)

@@ -28,13 +28,10 @@ from keeper.sources.settings import (
 log = get_logger(__name__)
 
 REST = RetryWaits(after_success=0.0, after_failure=15.0, longest=120.0)
-FIRST_ROUND = (1 << 64) | 1
 
 
 async def snapshot(run: JobRun) -> None:
-    problem = await run.lanes_problem(PUBLISHER)
-    if problem is not None:
-        run.report.skip("everything", problem)
+    if run.stops(await run.lanes_problem(PUBLISHER)):
         return
     configured = load_sources(run.keeper.how.sources_file)
     feeds = run.desk.deployment.published_feeds
@@ -110,5 +107,5 @@ async def _sample(
 
 async def _home(run: JobRun, feed: PublishedFeed, contract: Contract) -> int:
     """Where the walk began: the feed's first round."""
-    answers: list[Any] = await run.read_all([contract.call("getRoundData", FIRST_ROUND)])
+    answers: list[Any] = await run.read_all([contract.call("getRoundData", simulated.FIRST_ROUND)])
     return answers[0][1] if isinstance(answers[0], tuple) else simulated.first_value(feed.key)

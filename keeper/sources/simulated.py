@@ -30,6 +30,9 @@ HOME_MINUTES = 360
 MAX_STEP_SECONDS = 900
 """After a longer silence it moves as if only this long had passed."""
 
+FIRST_ROUND = (1 << 64) | 1
+"""The id of a feed's first round, from which its walk began."""
+
 
 def first_value(key: str) -> int:
     return FIRST_DOLLARS.get(key, OTHERS_FIRST_DOLLARS) * ONE

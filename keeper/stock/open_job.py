@@ -96,9 +96,7 @@ async def _cannot_list(run: JobRun) -> bool:
     problem = run.index_problem() or await run.lanes_problem(OPENER)
     if problem is None and await run.read(run.desk.contract("VestedMarkets").call("entriesPaused")):
         problem = "the guardian has paused new markets"
-    if problem is not None:
-        run.report.skip("everything", problem)
-    return problem is not None
+    return run.stops(problem)
 
 
 async def _listed(run: JobRun) -> set[ListedKey]:

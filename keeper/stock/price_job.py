@@ -10,9 +10,9 @@ from keeper.desk import JobRun
 from keeper.errands import RetryWaits, Want
 from keeper.sources import simulated
 from keeper.sources.sample import LatestRound, dollars
+from keeper.sources.simulated import FIRST_ROUND
 
 REST = RetryWaits(after_success=0.0, after_failure=15.0, longest=120.0)
-FIRST_ROUND = (1 << 64) | 1
 LATE_SECONDS = 120
 """A price that could not be written for so long is not written any more: the next one is better."""
 

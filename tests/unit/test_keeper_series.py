@@ -18,7 +18,6 @@ from keeper.agent.listing import Listing, Priors, SeriesPlan, decide, round_plan
 from keeper.agent.series import (
     HOUR,
     MIN_OPEN_SECONDS,
-    ONE,
     OVERLAP_SECONDS,
     QUICK_SECONDS,
     Feed,
@@ -143,10 +142,10 @@ def test_only_feeds_that_nobody_posts_to_are_resolved_early() -> None:
 
 def test_thresholds() -> None:
     by_series = {each.slot.series: each for each in made(standing_plans([AIXBT], [FRESH]))}
-    assert by_series[Series.TOUCH].spec.target == 83_500_000 * ONE
+    assert by_series[Series.TOUCH].spec.target == 83_500_000 * 10**8
     assert by_series[Series.TOUCH].id == "aixbt-reaches-83-5m-mcap-by-2026-11-21-0630-bets-to-0458"
-    assert by_series[Series.DAY].spec.target == 82_000_000 * ONE
-    assert by_series[Series.FAR].spec.target == 200_000_000 * ONE
+    assert by_series[Series.DAY].spec.target == 82_000_000 * 10**8
+    assert by_series[Series.FAR].spec.target == 200_000_000 * 10**8
     assert by_series[Series.FAR].question.startswith("Will AIXBT's market cap reach $200M from 1 Dec 2026 00:00 UTC to")
 
 
@@ -167,7 +166,7 @@ def test_weights_keep_to_what_the_safe_allows() -> None:
 
 
 @pytest.mark.parametrize("position", range(8))
-@pytest.mark.parametrize("value", [VALUE, 915_000_000 * ONE, 1_234_567 * ONE, 999_999_999 * ONE, 12 * ONE])
+@pytest.mark.parametrize("value", [VALUE, 915_000_000 * 10**8, 1_234_567 * 10**8, 999_999_999 * 10**8, 12 * 10**8])
 def test_ladders_have_five_to_eight_ranges_around_the_value(position: int, value: int) -> None:
     design = design_of(Series.LADDER, BNKR, value, position)
     assert design.kind is MarketKind.RANGE

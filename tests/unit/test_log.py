@@ -32,7 +32,7 @@ def _lines(stream: io.StringIO) -> list[dict[str, Any]]:
 
 
 def test_a_line_has_an_action_a_sentence_and_fields(written: io.StringIO) -> None:
-    get_logger("indexer").bind(chain_id=8453).info("took a page", action="indexer.page", blocks=50, big=2**200)
+    get_logger("indexer").info("took a page", action="indexer.page", chain_id=8453, blocks=50, big=2**200)
     (line,) = _lines(written)
     assert line["level"] == "info"
     assert line["logger"] == "indexer"
