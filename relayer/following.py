@@ -60,7 +60,7 @@ class Follower:
         self._sender = sender
         self._policy = policy
         self._noop_gas = noop_gas
-        self._address = "0x" + store.lease.signer.address.hex()
+        self._address = store.lease.signer.label
         self._reorgs = feed.reorgs
         self._moved_at: tuple[float, int] | None = None
         self._latest = -1

@@ -49,7 +49,7 @@ class Lane:
 
     def __init__(self, lease: Lease, feed: ChainFeed, pool: Pool, *, policy: LanePolicy, claims: set[int]) -> None:
         self.lease = lease
-        self.name = "0x" + lease.signer.address.hex()
+        self.name = lease.signer.label
         self._feed = feed
         self._store = LaneStore(pool, lease)
         self._policy = policy

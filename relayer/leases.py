@@ -51,11 +51,6 @@ class LaneSpec:
     groups: tuple[str, ...]
     signer: Signer
 
-    @property
-    def label(self) -> str:
-        """Its key's address, as metrics and logs name the lane."""
-        return "0x" + self.signer.address.hex()
-
 
 Gain = Callable[[LaneSpec, Lease], None]
 Lose = Callable[[Lease], Awaitable[None]]
@@ -82,8 +77,8 @@ class Leases:
         """Renews, takes and shares, for ever; on cancellation ends the work and releases every lane."""
         for spec in self._specs:
             # Where nobody says 0 nobody notices, and what appears at 1 has not increased.
-            measures.HELD.labels(spec.chain, spec.label).set(0)
-            measures.FOREIGN.labels(spec.chain, spec.label)
+            measures.HELD.labels(spec.chain, spec.signer.label).set(0)
+            measures.FOREIGN.labels(spec.chain, spec.signer.label)
         try:
             while True:
                 try:
@@ -213,7 +208,7 @@ class Leases:
         self._free_since.pop(lane_id, None)
         lease = Lease(lane_id, row[0], spec.chain_id, spec.groups, spec.signer, now + self._seconds * (1 - MARGIN))
         self.by_lane[lane_id] = lease
-        measures.HELD.labels(spec.chain, spec.label).set(1)
+        measures.HELD.labels(spec.chain, spec.signer.label).set(1)
         log.info("took a lane", action="relayer.lane_gained", chain=spec.chain, lane_id=lane_id, epoch=row[0])
         self._gained(spec, lease)
 
@@ -257,11 +252,11 @@ class Leases:
         lease = self.by_lane.pop(lane_id)
         lease.valid_until = 0.0
         spec = self._by_id[lane_id]
-        measures.HELD.labels(spec.chain, spec.label).set(0)
+        measures.HELD.labels(spec.chain, spec.signer.label).set(0)
         try:
             await self._lost(lease)
         finally:
-            measures.forget_lane(spec.chain, spec.label)
+            measures.forget_lane(spec.chain, spec.signer.label)
 
     async def _release(self, connection: Connection, lane_id: int) -> None:
         """Gives a lane back in an orderly way, so that another takes it at once."""

@@ -107,8 +107,13 @@ class Signer(ABC):
     async def sign_all(self, transactions: Sequence[Unsigned]) -> list[Signed]:
         """In the order given, up to the first that could not be signed; SignerUnavailable when that is the first."""
 
+    @property
+    def label(self) -> str:
+        """Its address as text, as metrics, logs and nodes name its lanes."""
+        return "0x" + self.address.hex()
+
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(0x{self.address.hex()})"
+        return f"{type(self).__name__}({self.label})"
 
 
 class LocalSigner(Signer):

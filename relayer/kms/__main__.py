@@ -19,7 +19,7 @@ async def addresses(names: Sequence[str]) -> list[str]:
     how = load(RelayerSettings)
     patience = KmsPatience(how.kms_at_once, how.kms_patience_seconds)
     async with opened_keys(keystores, {}, patience, gcp_url=how.gcp_kms_url) as keys:
-        return ["0x" + each.signer.address.hex() for each in keys]
+        return [each.signer.label for each in keys]
 
 
 def main() -> int:

@@ -68,8 +68,7 @@ class KmsSigner(Signer):
         self._patience = patience
         self._room = asyncio.Semaphore(patience.at_once)
         self._troubled = asyncio.Event()
-        self._lane = "0x" + address.hex()
-        measures.SIGNER_UP.labels(self._lane).set(1)
+        measures.SIGNER_UP.labels(self.label).set(1)
         if trouble is not None:
             self.fail(trouble)
 
@@ -136,7 +135,7 @@ class KmsSigner(Signer):
         except (KmsFault, KmsDenied) as error:
             raise unavailable(self._key.name, error) from None
         except BadSignature as error:
-            measures.SIGNATURES.labels(self._lane, "wrong").inc()
+            measures.SIGNATURES.labels(self.label, "wrong").inc()
             raise SignerUnavailable(
                 f"{self._key.name} signs wrongly: {error}.",
                 hint="Look whether the name leads to another key now.",
@@ -156,21 +155,21 @@ class KmsSigner(Signer):
             answer = "denied"
             raise
         finally:
-            measures.SIGNATURES.labels(self._lane, answer).inc()
-            measures.SIGNATURE_SECONDS.labels(self._lane).observe(time.monotonic() - started)
+            measures.SIGNATURES.labels(self.label, answer).inc()
+            measures.SIGNATURE_SECONDS.labels(self.label).observe(time.monotonic() - started)
 
     def fail(self, why: str) -> None:
         """It is known not to sign, until it is seen to."""
         if self.trouble != why:
-            log.error(why, action="relayer.signer_down", lane=self._lane, key=self._key.name)
+            log.error(why, action="relayer.signer_down", lane=self.label, key=self._key.name)
         self.trouble = why
-        measures.SIGNER_UP.labels(self._lane).set(0)
+        measures.SIGNER_UP.labels(self.label).set(0)
         self._troubled.set()
 
     def _recovered(self) -> None:
-        log.info("the key signs again", action="relayer.signer_up", lane=self._lane, key=self._key.name)
+        log.info("the key signs again", action="relayer.signer_up", lane=self.label, key=self._key.name)
         self.trouble = None
-        measures.SIGNER_UP.labels(self._lane).set(1)
+        measures.SIGNER_UP.labels(self.label).set(1)
         self._troubled.clear()
 
 

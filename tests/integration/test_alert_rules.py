@@ -237,7 +237,7 @@ async def test_what_a_rule_counts_up_or_misses_is_shown_as_0_before_it_happens()
         await asyncio.sleep(0)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-    of = {"chain": "unheard-of", "lane": lane.label}
+    of = {"chain": "unheard-of", "lane": lane.signer.label}
     assert REGISTRY.get_sample_value("vpm_relayer_foreign_total", of) == 0
     assert REGISTRY.get_sample_value("vpm_relayer_lane_held", of) == 0
     assert REGISTRY.get_sample_value("vpm_leader", {"role": "nobody's role"}) == 0

@@ -386,7 +386,7 @@ async def test_whoever_worked_a_lane_once_says_no_more_of_how_it_stands(rig: Rig
     """Its numbers would be alarmed about until the process is restarted, whoever has the lane by then."""
     signer = await rig.new_signer()
     spec = rig.spec(signer)
-    label = {"chain": spec.chain, "lane": spec.label}
+    label = {"chain": spec.chain, "lane": spec.signer.label}
     standing = ("unproven", "in_flight", "next_nonce", "balance_ether", "gas_spent_ether")
 
     def said() -> list[float | None]:
