@@ -13,7 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.agent.bet import market_key
-from core.agent.document import ID_PATTERN, MAX_ID, Metadata, Specification, described, id_of, rendered
+from core.agent.document import (
+    ID_PATTERN,
+    MAX_ID,
+    MarketDocument,
+    Metadata,
+    Specification,
+    described,
+    id_of,
+    rendered,
+)
 from core.agent.words import FeedSubject, duration, interval, moment, outcomes_of, usd_label
 from core.contracts.statuses import MarketKind
 from core.feeds.words import Computed, every
@@ -99,10 +108,15 @@ def test_a_published_feed_says_its_dispute_window() -> None:
 COMPUTED = Computed.by(pool_feed())
 
 
+def listed(spec: Specification, computed: Computed) -> MarketDocument:
+    """The words of a market that was listed under the id it must be listed with."""
+    return described(market_key(rendered(spec, KEY).id), spec, KEY, computed)
+
+
 def test_a_pool_feed_says_from_what_and_how_it_is_computed() -> None:
     first, second = COMPUTED.pools
     spec = replace(ROUND, published=False)
-    words = rendered(spec, KEY, COMPUTED)
+    words = listed(spec, COMPUTED)
     rules = words.texts["rules"]
     assert f"Computed from Uniswap v3 BNKR/WETH 1% ({first.address}) and Uniswap v3 WETH/USDC 0.05% (" in rules
     assert (
@@ -121,7 +135,7 @@ def test_a_pool_feed_says_from_what_and_how_it_is_computed() -> None:
 
 
 def test_a_crossing_that_nobody_records_does_not_count() -> None:
-    recorded = rendered(TOUCH, KEY, COMPUTED).texts["rules"]
+    recorded = listed(TOUCH, COMPUTED).texts["rules"]
     assert "a crossing that nobody records does not count." in recorded
     assert "if the reading is missing" in recorded
     shown = rendered(TOUCH, KEY).texts["rules"]
@@ -145,7 +159,7 @@ def test_a_supply_is_said_with_every_digit(units: int, decimals: int, said: str)
 
 def test_of_a_feed_with_one_pool_one_pool_is_spoken() -> None:
     one = pool_feed()
-    rules = rendered(TOUCH, KEY, Computed.by(pool_feed(pools=one.pools[:1]))).texts["rules"]
+    rules = listed(TOUCH, Computed.by(pool_feed(pools=one.pools[:1]))).texts["rules"]
     assert "not recorded while the pool could still tell it" in rules
     assert "both pools" not in rules
 
