@@ -32,7 +32,6 @@ SAME_IDEA = {
     **dict.fromkeys(("MarketOpened", "MarketSpec", "MarketTerms", "Reading"), _DECLARED),
     "ListedMarket": "a market as its lister opened it, with its books, on each surface",
     "Venue": "all that a surface knows of its markets at one moment",
-    "Observation": "an entry of a pool's ring, in Uniswap's own words and in our mirror of them",
 }  # fmt: skip
 
 
