@@ -7,6 +7,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from eth_account import Account
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.chains import Chains
@@ -40,6 +41,12 @@ class Context:
     @property
     def has_replica(self) -> bool:
         return self.engine is not self.primary
+
+    @property
+    def attester(self) -> str | None:
+        """The address whose key signs the agent surface's offers and receipts."""
+        key = self.secrets.attestation_key
+        return None if key is None else str(Account.from_key(key.get_secret_value()).address)
 
     @property
     def read_url(self) -> str:

@@ -6,8 +6,6 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from eth_account import Account
-
 from api.context import Context
 from api.http.mcp_door import CORS
 from api.http.operation import DocumentedAnswer, Operation, Surface
@@ -79,12 +77,12 @@ async def stock_surface(context: Context) -> AsyncIterator[Surface]:
         oracle = OracleWatch(client, deployment, contracts, index, context.engine)
         await oracle.refresh()
         context.spawn("stock oracle", oracle.run())
-    key = context.secrets.attestation_key
-    attester = None if key is None else str(Account.from_key(key.get_secret_value()).address)
     solvency = await solvency_watches(context)
     for name, watch in solvency.items():
         context.spawn(f"solvency of {name}", watch.run())
-    proof = Proof(settings, deployment, contracts, client, index, oracle, context.engine, solvency, attester=attester)
+    proof = Proof(
+        settings, deployment, contracts, client, index, oracle, context.engine, solvency, attester=context.attester
+    )
     context.spawn("stock proof", proof.run())
     cron = Cron(context.secrets.cron_secret, context.write_url, context.pool)
     context.spawn("cron reports", cron.listen())

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from aiohttp import web
 
+from api.http.operation import Handler
 from api.http.problem import Problem
 from api.http.rendered import Rendered
 from api.kept import Kept
@@ -17,6 +18,8 @@ TEXT = "text/plain; charset=utf-8"
 REVALIDATE = "no-cache"
 # What names an address is for the caller's own cache only.
 PRIVATE = "private, no-cache"
+# What changes only when a new version is served.
+FIXED = "public, max-age=300"
 HELD, HELD_BYTES = 512, 8_000_000
 
 SECURITY = {
@@ -51,6 +54,16 @@ class HeldPages:
         rendered = await Rendered.make(await render(), cache, content_type=content_type)
         self._pages.put(page, (stamp, rendered), rendered.size)
         return rendered
+
+
+async def fixed(body: bytes, content_type: str) -> Handler:
+    """Answers everybody with the same bytes, rendered once."""
+    rendered = await Rendered.make(body, FIXED, content_type=content_type)
+
+    async def serve(request: web.Request) -> web.StreamResponse:
+        return rendered.response(request)
+
+    return serve
 
 
 T = TypeVar("T")

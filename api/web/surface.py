@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+import orjson
 from aiohttp import web
 from eth_account import Account
 from pydantic import SecretStr
@@ -25,16 +26,17 @@ from api.stock.chain import STOCK_TOKEN_SYMBOL
 from api.stock.proof import Proof
 from api.stock.reads import StockReads
 from api.web.agent import AgentPages
-from api.web.answers import HTML, SECURITY, TEXT, HeldPages
+from api.web.answers import HTML, SECURITY, TEXT, HeldPages, fixed
 from api.web.assets import PREFIX as ASSETS
 from api.web.assets import load_assets
-from api.web.crawlers import MANIFEST, XML, Crawlers
+from api.web.crawlers import APP, MANIFEST, ROBOTS, XML, Sitemap
 from api.web.cup import CupPages
-from api.web.guide import Guide
+from api.web.error_codes import tables
+from api.web.guide import guide_text, paid_resources
 from api.web.history import ChartHistory
 from api.web.home import HomePage
 from api.web.how import HowPage
-from api.web.identity import Identity
+from api.web.identity import identity_document
 from api.web.lately import LatelyReads
 from api.web.portfolio import PortfolioPage
 from api.web.proof import ProofPage
@@ -78,10 +80,8 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
         operations.append(_page("/m/{id}/share.png", pictures.stock_market, "A market's picture", PNG))
     if agent is not None:
         operations.append(_page("/markets/{id}/share.png", pictures.agent_market, "A market's picture", PNG))
-    crawlers = Crawlers(origin, tuple(href for href, _ in NAVIGATION if href != "/positions"), rendered, reads, agent)
-    operations.append(_page("/robots.txt", crawlers.robots, "What crawlers may read", TEXT))
-    operations.append(_page("/sitemap.xml", crawlers.sitemap, "Every page worth finding", XML))
-    operations.append(_page("/manifest.webmanifest", crawlers.manifest, "The site as an app", MANIFEST))
+    sitemap = Sitemap(origin, tuple(href for href, _ in NAVIGATION if href != "/positions"), rendered, reads, agent)
+    operations.append(_page("/sitemap.xml", sitemap.get, "Every page worth finding", XML))
     proof = _part(made, Proof)
     lately = LatelyReads(context.engine, reads, agent)
     operations.append(_page("/", HomePage(pages, rendered, reads, proof, agent, lately).get, "Live markets"))
@@ -111,17 +111,22 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
         operations.append(_page("/docs/{group}", reference.group, "A part of the documentation"))
     if stock.kind == base.kind == "local":
         operations.append(_page("/styleguide", StyleGuide(pages, rendered).get, "Every component in all its states"))
-    guide = Guide(pages, settings, base, stock)
-    operations.append(_page("/agents.txt", guide.get, "The guide for agents", TEXT))
-    operations.append(_page("/errors.txt", guide.errors, "Every error code with cause and next step", TEXT))
-    operations.append(_page("/llms.txt", guide.llms, "Where a model finds what", TEXT))
-    operations.append(_page("/llms-full.txt", guide.llms_full, "The guide and the errors in one file", TEXT))
+    guide, errors = guide_text(pages, base, stock), pages.render("errors.txt", tables=tables())
+    documents = [
+        ("/robots.txt", ROBOTS.format(origin=origin).encode(), "What crawlers may read", TEXT),
+        ("/manifest.webmanifest", orjson.dumps(APP), "The site as an app", MANIFEST),
+        ("/agents.txt", guide, "The guide for agents", TEXT),
+        ("/errors.txt", errors, "Every error code with cause and next step", TEXT),
+        ("/llms.txt", pages.render("llms.txt"), "Where a model finds what", TEXT),
+        ("/llms-full.txt", b"\n\n".join((guide, errors)), "The guide and the errors in one file", TEXT),
+    ]
     if agent is not None:
-        operations.append(_page("/.well-known/x402", guide.paid, "What is paid through x402 here", JSON))
-        if (key := context.secrets.attestation_key) is not None:
-            attester = str(Account.from_key(key.get_secret_value()).address)
-            identity = Identity(origin, attester, base.chain_id)
-            operations.append(_page("/.well-known/did.json", identity.get, "Who signs in this origin's name", JSON))
+        documents.append(("/.well-known/x402", paid_resources(origin), "What is paid through x402 here", JSON))
+        if (attester := context.attester) is not None:
+            identity = identity_document(origin, attester, base.chain_id)
+            documents.append(("/.well-known/did.json", identity, "Who signs in this origin's name", JSON))
+    for path, body, summary, content_type in documents:
+        operations.append(_page(path, await fixed(body, content_type), summary, content_type))
     yield Surface(
         name="pages",
         title="Pages",
