@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-import orjson
 from aiohttp import web
 
 from api.agent.reads import Reads
 from api.web import figures
-from api.web.answers import HeldPages, html
+from api.web.answers import exact
 from api.web.charts import Chart, ChartLine, Level, Unit
 from api.web.templating import Pages
-from core.money import loads
 
 Json = Mapping[str, Any]
 
@@ -22,9 +20,8 @@ Json = Mapping[str, Any]
 class AgentPages:
     """The pages of the agent markets."""
 
-    def __init__(self, pages: Pages, rendered: HeldPages, reads: Reads) -> None:
+    def __init__(self, pages: Pages, reads: Reads) -> None:
         self._pages = pages
-        self._held = rendered
         self._reads = reads
 
     async def market(self, request: web.Request) -> web.StreamResponse:
@@ -32,8 +29,7 @@ class AgentPages:
         await self._reads.outcome(name)  # 404 before anything is kept under this name
 
         async def render() -> bytes:
-            bundle = loads(orjson.dumps(await self._reads.bundle(name)))
-            result = loads(orjson.dumps(await self._reads.outcome(name)))
+            bundle = exact(await self._reads.bundle(name))
             odds = odds_chart(bundle)
             readings = reading_chart(bundle)
             return self._pages.render(
@@ -41,14 +37,14 @@ class AgentPages:
                 path="/",
                 bundle=bundle,
                 market=bundle["market"],
-                result=result,
+                result=exact(await self._reads.outcome(name)),
                 settles=await self._reads.settles(name),
                 now=figures.unix(bundle["dataFreshness"]["oddsAt"]),
                 odds_chart=None if odds is None else odds.draw("odds"),
                 reading_chart=None if readings is None else readings.draw("reading"),
             )
 
-        return html(request, await self._held.get(("agent", name), self._reads.stamp, render))
+        return await self._pages.answer(request, ("agent", name), self._reads.stamp, render)
 
 
 def odds_chart(bundle: Json) -> Chart | None:

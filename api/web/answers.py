@@ -1,16 +1,17 @@
-"""Pages as they go out: kept until what they show changes, with a strict Content-Security-Policy and a strong ETag."""
+"""What pages are made of and go out with: what they read, and their headers."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
+import orjson
 from aiohttp import web
 
 from api.http.operation import Handler
 from api.http.problem import Problem
 from api.http.rendered import Rendered
-from api.kept import Kept
+from core.money import loads
 
 HTML = "text/html; charset=utf-8"
 TEXT = "text/plain; charset=utf-8"
@@ -20,7 +21,6 @@ REVALIDATE = "no-cache"
 PRIVATE = "private, no-cache"
 # What changes only when a new version is served.
 FIXED = "public, max-age=300"
-HELD, HELD_BYTES = 512, 8_000_000
 
 SECURITY = {
     "Content-Security-Policy": (
@@ -32,28 +32,6 @@ SECURITY = {
     "Cross-Origin-Opener-Policy": "same-origin-allow-popups",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
-
-
-class HeldPages:
-    """The last rendering of each page, by its address; rendered again when its stamp differs."""
-
-    def __init__(self) -> None:
-        self._pages: Kept[Hashable, tuple[Hashable, Rendered]] = Kept(HELD, HELD_BYTES)
-
-    async def get(
-        self,
-        page: Hashable,
-        stamp: Hashable,
-        render: Callable[[], Awaitable[bytes]],
-        cache: str = REVALIDATE,
-        content_type: str = HTML,
-    ) -> Rendered:
-        kept = self._pages.get(page)
-        if kept is not None and kept[0] == stamp:
-            return kept[1]
-        rendered = await Rendered.make(await render(), cache, content_type=content_type)
-        self._pages.put(page, (stamp, rendered), rendered.size)
-        return rendered
 
 
 async def fixed(body: bytes, content_type: str) -> Handler:
@@ -77,7 +55,14 @@ def or_none(read: Callable[[], T]) -> T | None:
         return None
 
 
-def html(request: web.Request, page: Rendered, status: int = 200) -> web.Response:
-    response = page.response(request, status)
-    response.headers.update(SECURITY)
-    return response
+async def awaited_or_none(reading: Awaitable[T]) -> T | None:
+    """The same of what has to be waited for."""
+    try:
+        return await reading
+    except Problem:
+        return None
+
+
+def exact(body: object) -> Any:
+    """A body of the API as a page reads it: with its exact numbers."""
+    return loads(orjson.dumps(body))

@@ -9,7 +9,8 @@ from aiohttp import web
 
 from api.agent.reads import Reads
 from api.stock.reads import StockReads
-from api.web.answers import FIXED, HeldPages, or_none
+from api.web.answers import FIXED, or_none
+from api.web.templating import Pages
 
 XML = "application/xml; charset=utf-8"
 MANIFEST = "application/manifest+json; charset=utf-8"
@@ -41,25 +42,20 @@ APP = {
 
 
 class Sitemap:
-    """The addresses of all pages, for search engines. `pages`: those that are always there."""
+    """The addresses of all pages, for search engines. `always`: those that are always there."""
 
     def __init__(
-        self,
-        origin: str,
-        pages: tuple[str, ...],
-        rendered: HeldPages,
-        stock: StockReads | None,
-        agent: Reads | None,
+        self, pages: Pages, origin: str, always: tuple[str, ...], stock: StockReads | None, agent: Reads | None
     ) -> None:
-        self._origin = origin
-        self._held = rendered
         self._pages = pages
+        self._origin = origin
+        self._always = always
         self._stock = stock
         self._agent = agent
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         stamp = tuple(None if each is None else each.stamp for each in (self._stock, self._agent))
-        return (await self._held.get("sitemap", stamp, self._render, FIXED, XML)).response(request)
+        return (await self._pages.last_rendering("sitemap", stamp, self._render, FIXED, XML)).response(request)
 
     async def _render(self) -> bytes:
         entries = "".join(f"<url><loc>{escape(self._origin + each)}</loc></url>" for each in self._addresses())
@@ -70,7 +66,7 @@ class Sitemap:
 
     def _addresses(self) -> list[str]:
         """Every page worth finding: those of markets as long as they can be read."""
-        addresses = list(self._pages)
+        addresses = list(self._always)
         if self._stock is not None and (stock := or_none(partial(self._stock.overview, MAX_SETTLED))):
             addresses += [each.href for each in stock[0].markets]
         if self._agent is not None and (agent := or_none(partial(self._agent.overview, MAX_SETTLED))):

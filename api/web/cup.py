@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import orjson
 from aiohttp import web
 
 from api.cup import requests
 from api.cup.desk import Answering, Desk
 from api.http.problem import Problem
-from api.web.answers import PRIVATE, REVALIDATE, HeldPages, html
+from api.web.answers import PRIVATE, REVALIDATE, exact
 from api.web.owner import owner_of
 from api.web.templating import Pages
 from core.cup.board import is_week
 from core.cup.wheel import REDS
-from core.money import loads
 
 R = TypeVar("R")
 
@@ -44,9 +42,8 @@ class Pocket:
 class CupPages:
     """The pages of the cup."""
 
-    def __init__(self, pages: Pages, rendered: HeldPages, desk: Desk) -> None:
+    def __init__(self, pages: Pages, desk: Desk) -> None:
         self._pages = pages
-        self._held = rendered
         self._desk = desk
 
     async def board(self, request: web.Request) -> web.StreamResponse:
@@ -54,67 +51,62 @@ class CupPages:
         week = given if is_week(given) else None
         owner = owner_of(request)
 
-        async def render() -> bytes:
-            try:
-                asked = requests.BoardQuery(week=week, limit=BOARD_SHOWN, wallet=owner)
-                board = await read(self._desk, self._desk.board, asked)
-                markets = await read(self._desk, self._desk.markets, requests.MarketsQuery(limit=100))
-                wallet = None
-                if owner is not None:
-                    wallet = await read(self._desk, self._desk.wallet, requests.WalletRequest(walletAddress=owner))
-            except Problem as problem:
-                return self._pages.render("cup_closed.html", path="/cup", problem=problem, title="The cup")
-            return self._pages.render(
-                "cup.html",
-                path="/cup",
-                board=board,
-                markets=markets,
-                wallet=wallet,
-                owner=owner,
-                week=week,
-                this_week=time.strftime("%G-W%V", time.gmtime()),
-                now=int(time.time()),
-            )
+        async def values() -> dict[str, Any]:
+            asked = requests.BoardQuery(week=week, limit=BOARD_SHOWN, wallet=owner)
+            return {
+                "board": await read(self._desk, self._desk.board, asked),
+                "markets": await read(self._desk, self._desk.markets, requests.MarketsQuery(limit=100)),
+                "week": week,
+                "this_week": time.strftime("%G-W%V", time.gmtime()),
+            }
 
-        page = ("cup", week, owner)
-        return html(
-            request,
-            await self._held.get(page, int(time.time() / 2), render, *((PRIVATE,) if owner is not None else ())),
-        )
+        return await self._page(request, ("cup", week, owner), int(time.time() / 2), "The cup", values)
 
     async def roulette(self, request: web.Request) -> web.StreamResponse:
         owner = owner_of(request)
 
+        async def values() -> dict[str, Any]:
+            live = await read(self._desk, self._desk.round, requests.RoundQuery(wallet=owner))
+            markets = {each["id"]: each for each in live["markets"]}
+            return {
+                "live": live,
+                "groups": [each for each in live["markets"] if not each["id"].startswith("num:")],
+                "numbers": [markets[f"num:{number}"] for number in range(37)],
+                "wheel": WHEEL,
+                "reds": REDS,
+            }
+
+        return await self._page(request, ("roulette", owner), int(time.time()), "Roulette", values)
+
+    async def _page(
+        self,
+        request: web.Request,
+        page: tuple[str | None, ...],
+        stamp: int,
+        title: str,
+        values: Callable[[], Awaitable[dict[str, Any]]],
+    ) -> web.StreamResponse:
+        """`page`: begins with its name and ends with the owner who is asked about. `title`: while it is closed."""
+        name, owner = page[0], page[-1]
+
         async def render() -> bytes:
+            wallet = None
             try:
-                live = await read(self._desk, self._desk.round, requests.RoundQuery(wallet=owner))
-                wallet = None
+                shown = await values()
                 if owner is not None:
                     wallet = await read(self._desk, self._desk.wallet, requests.WalletRequest(walletAddress=owner))
             except Problem as problem:
-                return self._pages.render("cup_closed.html", path="/roulette", problem=problem, title="Roulette")
-            markets = {each["id"]: each for each in live["markets"]}
+                return self._pages.render("cup_closed.html", path=f"/{name}", problem=problem, title=title)
             return self._pages.render(
-                "roulette.html",
-                path="/roulette",
-                live=live,
-                groups=[each for each in live["markets"] if not each["id"].startswith("num:")],
-                numbers=[markets[f"num:{number}"] for number in range(37)],
-                wheel=WHEEL,
-                reds=REDS,
-                wallet=wallet,
-                owner=owner,
-                now=int(time.time()),
+                f"{name}.html", path=f"/{name}", wallet=wallet, owner=owner, now=int(time.time()), **shown
             )
 
-        page = ("roulette", owner)
-        cache = REVALIDATE if owner is None else PRIVATE
-        return html(request, await self._held.get(page, int(time.time()), render, cache))
+        return await self._pages.answer(request, page, stamp, render, REVALIDATE if owner is None else PRIVATE)
 
 
 async def read(desk: Desk, answering: Answering[R], asked: R) -> Mapping[str, Any]:
     """As the API answers it, with its exact numbers."""
-    body: Mapping[str, Any] = loads(orjson.dumps(await desk.answer(answering, asked, "pages")))
+    body: Mapping[str, Any] = exact(await desk.answer(answering, asked, "pages"))
     return body
 
 

@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Hashable
 from functools import partial
 
-import orjson
 from aiohttp import web
 from msgspec import structs
 
 from api.agent.reads import Reads
-from api.http.problem import Problem
 from api.stock.bodies.proof import ProofBody
 from api.stock.proof import Proof
 from api.stock.reads import StockReads
 from api.web import figures
-from api.web.answers import HeldPages, html, or_none
+from api.web.answers import awaited_or_none, exact, or_none
 from api.web.lately import LatelyReads
 from api.web.stock_view import example_of_each, readable
 from api.web.templating import Pages
-from core.money import loads
 
 SETTLED_SHOWN = 8
 CLOSED_SHOWN = 6
@@ -32,21 +29,19 @@ class HomePage:
     def __init__(
         self,
         pages: Pages,
-        rendered: HeldPages,
         stock: StockReads | None,
         proof: Proof | None,
         agent: Reads | None,
         lately: LatelyReads,
     ) -> None:
         self._pages = pages
-        self._held = rendered
         self._stock = stock
         self._proof = proof
         self._agent = agent
         self._lately = lately
 
     async def get(self, request: web.Request) -> web.StreamResponse:
-        proof = await self._proven()
+        proof = None if self._proof is None else await awaited_or_none(self._proof.shown())
         read = (
             None if self._stock is None else self._stock.stamp,
             None if self._agent is None else self._agent.stamp,
@@ -55,20 +50,14 @@ class HomePage:
         async def render() -> bytes:
             return await self._render(proof, read)
 
-        return html(request, await self._held.get("home", (read, None if proof is None else proof[1]), render))
-
-    async def _proven(self) -> tuple[ProofBody, str] | None:
-        try:
-            return await self._proof.shown() if self._proof is not None else None
-        except Problem:
-            return None
+        return await self._pages.answer(request, "home", (read, None if proof is None else proof[1]), render)
 
     async def _render(self, proof: tuple[ProofBody, str] | None, stamp: Hashable) -> bytes:
         stock = None if self._stock is None else or_none(partial(self._stock.overview, SETTLED_SHOWN))
         agent = None if self._agent is None else or_none(partial(self._agent.overview, CLOSED_SHOWN))
         listed, stock_now = (None, None) if stock is None else stock
         markets = [] if listed is None else [readable(each) for each in listed.markets]
-        agent_exact = None if agent is None else loads(orjson.dumps(agent))
+        agent_exact = None if agent is None else exact(agent)
         lately = await self._lately.read(
             stamp,
             (each.id for each in markets if each.phase in OPEN_PHASES),

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aiohttp import web
-
 from api.web import figures
-from api.web.answers import HeldPages, html
 from api.web.charts import Chart, ChartLine, Level, Mark
 from api.web.templating import Pages
 from core.money import USD
@@ -142,17 +139,6 @@ def example_chart(example: WorkedExample) -> Chart:
     )
 
 
-class HowPage:
-    """The page that explains the mechanism with a worked example."""
-
-    def __init__(self, pages: Pages, rendered: HeldPages) -> None:
-        self._pages = pages
-        self._held = rendered
-        self._example = work_through()
-
-    async def get(self, request: web.Request) -> web.StreamResponse:
-        async def render() -> bytes:
-            chart = example_chart(self._example).draw("example")
-            return self._pages.render("how.html", path="/how", example=self._example, chart=chart)
-
-        return html(request, await self._held.get("how", None, render))
+def render_how(pages: Pages) -> bytes:
+    example = work_through()
+    return pages.render("how.html", path="/how", example=example, chart=example_chart(example).draw("example"))

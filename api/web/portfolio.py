@@ -16,11 +16,10 @@ from api.cup.desk import Desk
 from api.http.body import encode
 from api.http.caller import caller_ip
 from api.http.limits import RateLimits
-from api.http.problem import Problem
 from api.stock.bodies.positions import OwnerBody
 from api.stock.reads import StockReads
 from api.web import cup
-from api.web.answers import PRIVATE, HeldPages, html
+from api.web.answers import PRIVATE, awaited_or_none
 from api.web.owner import owner_of
 from api.web.results import results_chart, results_of
 from api.web.templating import Pages
@@ -41,13 +40,11 @@ class PortfolioPage:
     def __init__(
         self,
         pages: Pages,
-        rendered: HeldPages,
         surfaces: tuple[StockReads | None, Reads | None, Desk | None],
         limits: RateLimits,
         settings: Settings,
     ) -> None:
         self._pages = pages
-        self._held = rendered
         self._stock, self._agent, self._desk = surfaces
         self._limits = limits
         self._settings = settings
@@ -55,8 +52,7 @@ class PortfolioPage:
     async def get(self, request: web.Request) -> web.StreamResponse:
         owner = owner_of(request)
         if owner is None:
-            given = request.query.get("owner", "")
-            return html(request, await self._asking(given or None), 400 if given else 200)
+            return await self._asking(request, request.query.get("owner", ""))
         who = caller_ip(request, self._settings)
         await self._limits.take(OWNER_RATE, "positions-page", who, "Positions are read at most 60 times a minute.")
         before = request.query.get("before", "")
@@ -81,30 +77,22 @@ class PortfolioPage:
             )
 
         stamp = encode(sections)
-        return html(request, await self._held.get(("positions", owner, older), stamp, render, PRIVATE))
+        return await self._pages.answer(request, ("positions", owner, older), stamp, render, PRIVATE)
 
-    async def _asking(self, wrong: str | None) -> Any:
+    async def _asking(self, request: web.Request, wrong: str) -> web.StreamResponse:
         async def render() -> bytes:
-            return self._pages.render("positions.html", path="/positions", owner=None, wrong=wrong)
+            return self._pages.render("positions.html", path="/positions", owner=None, wrong=wrong or None)
 
-        return await self._held.get(("positions", wrong), None, render, PRIVATE)
+        page, status = ("positions", wrong), 400 if wrong else 200
+        return await self._pages.answer(request, page, None, render, PRIVATE, status)
 
     async def _stock_positions(self, owner: str, before: int | None) -> OwnerBody | None:
         return None if self._stock is None else await self._stock.one_owner(owner, before=before)
 
     async def _agent_bets(self, owner: str) -> Json | None:
-        if self._agent is None:
-            return None
-        try:
-            body: Json = loads(await self._agent.book(owner, AGENT_BETS_SHOWN, None))
-        except Problem:
-            return None
-        return body
+        book = None if self._agent is None else await awaited_or_none(self._agent.book(owner, AGENT_BETS_SHOWN, None))
+        return None if book is None else loads(book)
 
     async def _paper(self, owner: str) -> Json | None:
-        if self._desk is None:
-            return None
-        try:
-            return await cup.read(self._desk, self._desk.wallet, requests.WalletRequest(walletAddress=owner))
-        except Problem:
-            return None
+        asked = requests.WalletRequest(walletAddress=owner)
+        return None if self._desk is None else await awaited_or_none(cup.read(self._desk, self._desk.wallet, asked))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from api.stock.proof import Proof
-from api.web.answers import HeldPages, html
 from api.web.templating import Pages
 from core.contracts.deployments import Deployment
 
@@ -79,9 +78,8 @@ POWERS = (
 class ProofPage:
     """The page that shows the proof of the stock markets."""
 
-    def __init__(self, pages: Pages, rendered: HeldPages, proof: Proof, base: Deployment) -> None:
+    def __init__(self, pages: Pages, proof: Proof, base: Deployment) -> None:
         self._pages = pages
-        self._held = rendered
         self._proof = proof
         self._base = base
 
@@ -91,4 +89,4 @@ class ProofPage:
         async def render() -> bytes:
             return self._pages.render("proof.html", path="/proof", proof=proof, powers=POWERS, base=self._base)
 
-        return html(request, await self._held.get("proof", tag, render))
+        return await self._pages.answer(request, "proof", tag, render)

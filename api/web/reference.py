@@ -17,7 +17,7 @@ from api.http.docs import ServiceDescription
 from api.http.operation import Operation, Surface
 from api.http.problem import not_found
 from api.stock.reads import StockReads
-from api.web.answers import HeldPages, html, or_none
+from api.web.answers import or_none
 from api.web.templating import Pages
 
 Json = Mapping[str, Any]
@@ -86,13 +86,11 @@ class Reference:
     def __init__(
         self,
         pages: Pages,
-        rendered: HeldPages,
         described: ServiceDescription,
         stock: StockReads | None,
         agent: Reads | None,
     ) -> None:
         self._pages = pages
-        self._held = rendered
         self._described = described
         self._surfaces = described.surfaces
         self._groups = {each.slug: each for each in _groups(described.surfaces)}
@@ -104,7 +102,7 @@ class Reference:
             surfaces = [(each, _text(each.description)) for each in self._surfaces]
             return self._pages.render("docs.html", path="/docs", groups=self._groups, here=None, surfaces=surfaces)
 
-        return html(request, await self._held.get("docs", None, render))
+        return await self._pages.answer(request, "docs", None, render)
 
     async def group(self, request: web.Request) -> web.StreamResponse:
         group = self._groups.get(request.match_info["group"])
@@ -126,7 +124,7 @@ class Reference:
                 errors=f"/errors.txt#{group.surface.name}",
             )
 
-        return html(request, await self._held.get(("docs", group.slug), tuple(samples.items()), render))
+        return await self._pages.answer(request, ("docs", group.slug), tuple(samples.items()), render)
 
     def _samples(self, surface: str) -> dict[str, str]:
         """What the forms ask about: a market that exists now, by what each surface calls it."""

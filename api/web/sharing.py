@@ -11,7 +11,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-import orjson
 from aiohttp import web
 
 from api.agent.reads import Reads
@@ -21,8 +20,8 @@ from api.kept import Kept
 from api.stock.bodies.markets import MarketDetailBody
 from api.stock.reads import StockReads
 from api.web import figures
+from api.web.answers import exact
 from api.web.pictures import ShareCard, draw_card, draw_icon
-from core.money import loads
 
 PNG = "image/png"
 CACHE = "public, max-age=300"
@@ -69,8 +68,8 @@ class SharePictures:
         await reads.outcome(name)
 
         async def card() -> ShareCard:
-            bundle = loads(orjson.dumps(await reads.bundle(name)))
-            return agent_card(bundle["market"], loads(orjson.dumps(await reads.outcome(name))))
+            bundle = exact(await reads.bundle(name))
+            return agent_card(bundle["market"], exact(await reads.outcome(name)))
 
         return (await self._picture(f"/markets/{name}", card)).response(request)
 

@@ -12,7 +12,7 @@ from api.stock.bodies.markets import MarketDetailBody
 from api.stock.chain import StockContracts
 from api.stock.reads import StockReads
 from api.web import stock_view
-from api.web.answers import PRIVATE, REVALIDATE, HeldPages, html
+from api.web.answers import PRIVATE, REVALIDATE
 from api.web.history import ChartHistory, MarketPast
 from api.web.owner import owner_of
 from api.web.templating import Pages
@@ -22,16 +22,8 @@ from core.contracts.deployments import Deployment
 class StockPages:
     """The pages of the stock markets."""
 
-    def __init__(
-        self,
-        pages: Pages,
-        rendered: HeldPages,
-        reads: StockReads,
-        history: ChartHistory,
-        deployment: Deployment,
-    ) -> None:
+    def __init__(self, pages: Pages, reads: StockReads, history: ChartHistory, deployment: Deployment) -> None:
         self._pages = pages
-        self._held = rendered
         self._reads = reads
         self._history = history
         self._contracts = StockContracts.of(deployment)
@@ -50,8 +42,7 @@ class StockPages:
             return self._pages.render("stock.html", path="/", **self._facts(detail, past, owner, whole))
 
         page = ("market", request.match_info["id"], owner, whole)
-        cache = REVALIDATE if owner is None else PRIVATE
-        return html(request, await self._held.get(page, tag, render, cache))
+        return await self._pages.answer(request, page, tag, render, REVALIDATE if owner is None else PRIVATE)
 
     def _facts(self, detail: MarketDetailBody, past: MarketPast, owner: str | None, whole: bool) -> dict[str, Any]:
         market = detail.market

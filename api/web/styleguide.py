@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from aiohttp import web
-
-from api.web.answers import HeldPages, html
 from api.web.charts import Chart, ChartLine, Level, Mark
 from api.web.lately import LatestBet, MarketLately
 from api.web.results import Results, SettledBet, results_chart
@@ -19,29 +16,19 @@ TX = "0x" + "5a" * 32
 OWNER = "0x" + "a1" * 20
 
 
-class StyleGuide:
-    """The page of components."""
-
-    def __init__(self, pages: Pages, rendered: HeldPages) -> None:
-        self._pages = pages
-        self._held = rendered
-
-    async def get(self, request: web.Request) -> web.StreamResponse:
-        async def render() -> bytes:
-            return self._pages.render(
-                "styleguide.html",
-                path="/styleguide",
-                moment=NOW,
-                now=NOW,
-                tx=TX,
-                owner=OWNER,
-                chart=sample_chart().draw("sample"),
-                empty_chart=sample_chart(empty=True).draw("nothing"),
-                results_charts=[chart.draw(f"results-{at}") for at, chart in enumerate(sample_results())],
-                **sample_lately(),
-            )
-
-        return html(request, await self._held.get("styleguide", None, render))
+def render_styleguide(pages: Pages) -> bytes:
+    return pages.render(
+        "styleguide.html",
+        path="/styleguide",
+        moment=NOW,
+        now=NOW,
+        tx=TX,
+        owner=OWNER,
+        chart=sample_chart().draw("sample"),
+        empty_chart=sample_chart(empty=True).draw("nothing"),
+        results_charts=[chart.draw(f"results-{at}") for at, chart in enumerate(sample_results())],
+        **sample_lately(),
+    )
 
 
 def sample_lately() -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -26,7 +27,7 @@ from api.stock.chain import STOCK_TOKEN_SYMBOL
 from api.stock.proof import Proof
 from api.stock.reads import StockReads
 from api.web.agent import AgentPages
-from api.web.answers import HTML, SECURITY, TEXT, HeldPages, fixed
+from api.web.answers import HTML, SECURITY, TEXT, fixed
 from api.web.assets import PREFIX as ASSETS
 from api.web.assets import load_assets
 from api.web.crawlers import APP, MANIFEST, ROBOTS, XML, Sitemap
@@ -35,7 +36,7 @@ from api.web.error_codes import tables
 from api.web.guide import guide_text, paid_resources
 from api.web.history import ChartHistory
 from api.web.home import HomePage
-from api.web.how import HowPage
+from api.web.how import render_how
 from api.web.identity import identity_document
 from api.web.lately import LatelyReads
 from api.web.portfolio import PortfolioPage
@@ -44,7 +45,7 @@ from api.web.pulse import Pulse
 from api.web.reference import Reference
 from api.web.sharing import PNG, SharePictures
 from api.web.stock import StockPages
-from api.web.styleguide import StyleGuide
+from api.web.styleguide import render_styleguide
 from api.web.templating import NAVIGATION, Pages
 from core.config import ChainSettings
 from core.contracts.deployments import Deployment, load_deployment
@@ -69,7 +70,6 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
     }
     origin = settings.public_url.rstrip("/")
     pages = Pages(assets, origin, {"chains": chains, "demo": demo}, explorers)
-    rendered = HeldPages()
     reads = _part(made, StockReads)
     agent = _part(made, Reads)
     operations = [_page(f"{ASSETS}{{name}}", assets.serve, "A static file", "text/css")]
@@ -80,37 +80,38 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
         operations.append(_page("/m/{id}/share.png", pictures.stock_market, "A market's picture", PNG))
     if agent is not None:
         operations.append(_page("/markets/{id}/share.png", pictures.agent_market, "A market's picture", PNG))
-    sitemap = Sitemap(origin, tuple(href for href, _ in NAVIGATION if href != "/positions"), rendered, reads, agent)
+    sitemap = Sitemap(pages, origin, tuple(href for href, _ in NAVIGATION if href != "/positions"), reads, agent)
     operations.append(_page("/sitemap.xml", sitemap.get, "Every page worth finding", XML))
     proof = _part(made, Proof)
     lately = LatelyReads(context.engine, reads, agent)
-    operations.append(_page("/", HomePage(pages, rendered, reads, proof, agent, lately).get, "Live markets"))
+    operations.append(_page("/", HomePage(pages, reads, proof, agent, lately).get, "Live markets"))
     if reads is not None:
         history = ChartHistory(context.engine, stock.chain_id)
-        stock_pages = StockPages(pages, rendered, reads, history, stock)
+        stock_pages = StockPages(pages, reads, history, stock)
         operations.append(_page("/m/{id}", stock_pages.market, "A stock market"))
     if proof is not None:
-        operations.append(_page("/proof", ProofPage(pages, rendered, proof, base).get, "Proof of what was done"))
+        operations.append(_page("/proof", ProofPage(pages, proof, base).get, "Proof of what was done"))
     if agent is not None:
-        operations.append(_page("/markets/{id}", AgentPages(pages, rendered, agent).market, "An agent market"))
+        operations.append(_page("/markets/{id}", AgentPages(pages, agent).market, "An agent market"))
     desk = _part(made, Desk)
     if desk is not None:
-        cup = CupPages(pages, rendered, desk)
+        cup = CupPages(pages, desk)
         operations.append(_page("/cup", cup.board, "The tournament's board"))
         operations.append(_page("/roulette", cup.roulette, "The wheel"))
-    portfolio = PortfolioPage(pages, rendered, (reads, agent, desk), context.limits, settings)
+    portfolio = PortfolioPage(pages, (reads, agent, desk), context.limits, settings)
     operations.append(_page("/positions", portfolio.get, "An address's positions"))
     pulse = Pulse(_stamps(reads, agent))
     context.spawn("pages pulse", pulse.run())
     operations.append(_page("/live", pulse.stream, "Beats of change", "text/event-stream", timed=False))
-    operations.append(_page("/how", HowPage(pages, rendered).get, "How it works"))
+    operations.append(_page("/how", pages.lasting("how", partial(render_how, pages)), "How it works"))
     described = _part(made, ServiceDescription)
     if described is not None:
-        reference = Reference(pages, rendered, described, reads, agent)
+        reference = Reference(pages, described, reads, agent)
         operations.append(_page("/docs", reference.overview, "The documentation"))
         operations.append(_page("/docs/{group}", reference.group, "A part of the documentation"))
     if stock.kind == base.kind == "local":
-        operations.append(_page("/styleguide", StyleGuide(pages, rendered).get, "Every component in all its states"))
+        components = pages.lasting("styleguide", partial(render_styleguide, pages))
+        operations.append(_page("/styleguide", components, "Every component in all its states"))
     guide, errors = guide_text(pages, base, stock), pages.render("errors.txt", tables=tables())
     documents = [
         ("/robots.txt", ROBOTS.format(origin=origin).encode(), "What crawlers may read", TEXT),

@@ -1,20 +1,27 @@
-"""Jinja2, set up once: every value is escaped unless a function of ours made it markup."""
+"""Pages: rendered by Jinja2, which escapes every value unless a function of ours made it markup, kept until what they
+show changes, and sent with a strict Content-Security-Policy and a strong ETag."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
+from aiohttp import web
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
+from api.http.operation import Handler
+from api.http.rendered import Rendered
+from api.kept import Kept
 from api.web import figures
+from api.web.answers import HTML, REVALIDATE, SECURITY
 from api.web.assets import Assets
 from api.web.sparkline import sparkline
 from api.web.tables import labelled
 
 TEMPLATES = Path(__file__).parent / "templates"
+HELD, HELD_BYTES = 512, 8_000_000
 
 NAVIGATION = (
     ("/", "Markets"),
@@ -28,13 +35,14 @@ NAVIGATION = (
 
 
 class Pages:
-    """The templates by name. `origin`: where they are served. `wallets`: what wallets in the page are told.
-    `explorers`: by network."""
+    """The templates by name, and the last rendering of each page by its address. `origin`: where they are served.
+    `wallets`: what wallets in the page are told. `explorers`: by network."""
 
     def __init__(
         self, assets: Assets, origin: str, wallets: Mapping[str, Any], explorers: Mapping[str, str | None]
     ) -> None:
         self._explorers = explorers
+        self._held: Kept[Hashable, tuple[Hashable, Rendered]] = Kept(HELD, HELD_BYTES)
         self._environment = Environment(
             loader=FileSystemLoader(TEMPLATES),
             # The one template that is not a page is plain text, and served as that.
@@ -72,6 +80,46 @@ class Pages:
     def render(self, template: str, **values: Any) -> bytes:
         made = self._environment.get_template(template).render(**values)
         return (labelled(made) if template.endswith(".html") else made).encode()
+
+    async def last_rendering(
+        self,
+        page: Hashable,
+        stamp: Hashable,
+        render: Callable[[], Awaitable[bytes]],
+        cache: str = REVALIDATE,
+        content_type: str = HTML,
+    ) -> Rendered:
+        """The last rendering of a page; rendered again when its stamp differs."""
+        kept = self._held.get(page)
+        if kept is not None and kept[0] == stamp:
+            return kept[1]
+        rendered = await Rendered.make(await render(), cache, content_type=content_type)
+        self._held.put(page, (stamp, rendered), rendered.size)
+        return rendered
+
+    async def answer(
+        self,
+        request: web.Request,
+        page: Hashable,
+        stamp: Hashable,
+        render: Callable[[], Awaitable[bytes]],
+        cache: str = REVALIDATE,
+        status: int = 200,
+    ) -> web.Response:
+        response = (await self.last_rendering(page, stamp, render, cache)).response(request, status)
+        response.headers.update(SECURITY)
+        return response
+
+    def lasting(self, page: str, render: Callable[[], bytes]) -> Handler:
+        """Answers with a page that never changes, rendered when it is first asked for."""
+
+        async def once() -> bytes:
+            return render()
+
+        async def serve(request: web.Request) -> web.StreamResponse:
+            return await self.answer(request, page, None, once)
+
+        return serve
 
     def _tx(self, tx: str | None, network: str = "stock", label: str | None = None) -> Markup:
         """A transaction: a link where there is an explorer, its hash everywhere."""
