@@ -98,10 +98,7 @@ class _Wording:
         surface = self.surface_of(request.path)
         if surface is not None and surface.error_response is not None:
             return surface.error_response(request, problem)
-        if surface is None:
-            body: object = {"error": problem.code, "message": problem.message, **problem.extra}
-        else:
-            body = surface.error_body(problem, request_id(request))
+        body = problem.body if surface is None else surface.error_body(problem, request_id(request))
         return json_response(body, problem.status, headers=problem.headers)
 
     async def prepare(self, request: web.Request, response: web.StreamResponse) -> None:

@@ -42,7 +42,6 @@ def docs_surface(surfaces: Sequence[Surface], *, title: str, server: str) -> Sur
         description="",
         prefixes=("/openapi",),
         operations=tuple(operations),
-        error_body=lambda problem, _id: {"error": problem.code, "message": problem.message},
         reads=(ServiceDescription(tuple(surfaces), whole),),
     )
 

@@ -17,6 +17,10 @@ ErrorBody = Callable[[Problem, str], Mapping[str, Any]]
 ErrorResponse = Callable[[web.Request, Problem], web.StreamResponse]
 
 
+def usual_error(problem: Problem, _request_id: str) -> Mapping[str, Any]:
+    return problem.body
+
+
 @dataclass(frozen=True, slots=True)
 class DocumentedAnswer:
     """One documented answer. `model` describes its JSON body; None means it has none, or is not JSON."""
@@ -85,10 +89,10 @@ class Cors:
 class Surface:
     """A part of the origin with its own conventions.
 
-    prefixes: the paths whose errors it words; the longest match of all surfaces wins. error_response replaces
-    error_body where errors are not JSON (pages). security_schemes: OpenAPI's, by the name operations use. reads: what
-    answers its operations, for the pages, which show the same without asking over HTTP. examples: bodies that work now,
-    by the id of the operation that takes them; asked whenever the description is served.
+    prefixes: the paths whose errors it words; the longest match of all surfaces wins. error_body: what they say.
+    error_response replaces it where errors are not JSON (pages). security_schemes: OpenAPI's, by the name operations
+    use. reads: what answers its operations, for the pages, which show the same without asking over HTTP. examples:
+    bodies that work now, by the id of the operation that takes them; asked whenever the description is served.
     """
 
     name: str
@@ -96,7 +100,7 @@ class Surface:
     description: str
     prefixes: tuple[str, ...]
     operations: tuple[Operation, ...]
-    error_body: ErrorBody
+    error_body: ErrorBody = usual_error
     error_response: ErrorResponse | None = None
     cors: Cors = Cors()
     security_schemes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -25,6 +25,11 @@ class Problem(Exception):
         self.headers = dict(headers or {})
         self.extra = dict(extra or {})
 
+    @property
+    def body(self) -> dict[str, Any]:
+        """The usual body of an error: a code, a sentence, and what joins them."""
+        return {"error": self.code, "message": self.message, **self.extra}
+
 
 def not_found(what: str = "There is nothing at this path.") -> Problem:
     return Problem(404, "not_found", what)

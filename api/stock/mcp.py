@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from api.http.mcp_door import Described, McpDoor
-from api.http.operation import ErrorBody, Operation
+from api.http.operation import Operation, usual_error
 from api.http.rest_tools import RestTools
 from api.stock.tools import INSTRUCTIONS, TOOLS
 from core.config import Settings
@@ -18,9 +18,9 @@ NAME: Final = "service-stock"
 PATH: Final = "/api/stock/mcp"
 
 
-def stock_mcp(settings: Settings, operations: tuple[Operation, ...], error_body: ErrorBody) -> McpDoor:
+def stock_mcp(settings: Settings, operations: tuple[Operation, ...]) -> McpDoor:
     """`region_header` goes along: where bets are not offered, they are not by tools either."""
-    tools = RestTools(TOOLS, operations, error_body, kept=(settings.region_header,))
+    tools = RestTools(TOOLS, operations, usual_error, kept=(settings.region_header,))
     origin = settings.public_url
     server = Described(NAME, "Stock markets", INSTRUCTIONS, origin, PATH, f"{origin}/agents.txt")
     return McpDoor(server, tools.described, tools.call)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 from api.context import Context
 from api.http.mcp_door import CORS
 from api.http.operation import DocumentedAnswer, Operation, Surface
-from api.http.problem import Problem
 from api.solvency import solvency_watches
 from api.stock.bodies.cron import CronReport
 from api.stock.bodies.health import HealthBody
@@ -99,23 +97,18 @@ async def stock_surface(context: Context) -> AsyncIterator[Surface]:
         receipts=BetReceipts(settings, deployment.chain_id, contracts, index, context.engine, context.limits),
         cron=cron,
     )
-    mcp = stock_mcp(settings, operations, error_body)
+    mcp = stock_mcp(settings, operations)
     async with mcp.running():
         yield Surface(
             name="stock",
             title="Stock markets",
             description=DESCRIPTION,
             prefixes=PREFIXES,
-            error_body=error_body,
             reads=(reads, proof, health),
             cors=CORS,
             security_schemes={"cronSecret": {"type": "http", "scheme": "bearer", "description": "CRON_SECRET"}},
             operations=(*operations, *mcp.operations()),
         )
-
-
-def error_body(problem: Problem, _request_id: str) -> Mapping[str, Any]:
-    return {"error": problem.code, "message": problem.message, **problem.extra}
 
 
 def _error(description: str) -> DocumentedAnswer:

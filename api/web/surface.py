@@ -19,6 +19,7 @@ from api.agent.reads import Reads
 from api.context import Context
 from api.cup.desk import Desk
 from api.http.application import json_response
+from api.http.caching import NO_STORE
 from api.http.docs import ServiceDescription
 from api.http.operation import DocumentedAnswer, Handler, Operation, Surface
 from api.http.problem import Problem
@@ -134,8 +135,7 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
         description="",
         prefixes=("/",),
         operations=tuple(operations),
-        error_body=_error_body,
-        error_response=_Errors(pages).answer,
+        error_response=partial(_error, pages),
     )
 
 
@@ -186,21 +186,12 @@ def _page(path: str, handler: Handler, summary: str, content_type: str = HTML, *
     return Operation("GET", path, handler, summary, answers, timed=timed, hidden=True)
 
 
-def _error_body(problem: Problem, _request_id: str) -> dict[str, Any]:
-    return {"error": problem.code, "message": problem.message, **problem.extra}
-
-
-class _Errors:
-    """The wording of errors: a page; JSON under /api, where programs ask."""
-
-    def __init__(self, pages: Pages) -> None:
-        self._pages = pages
-
-    def answer(self, request: web.Request, problem: Problem) -> web.StreamResponse:
-        if request.path == "/api" or request.path.startswith("/api/"):
-            return json_response(_error_body(problem, ""), problem.status, headers=problem.headers)
-        body = self._pages.render("error.html", path="", problem=problem)
-        response = web.Response(body=body, status=problem.status, content_type="text/html", charset="utf-8")
-        kept = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
-        response.headers.update({**SECURITY, **problem.headers, **kept})
-        return response
+def _error(pages: Pages, request: web.Request, problem: Problem) -> web.StreamResponse:
+    """A page; JSON under /api, where programs ask."""
+    if request.path == "/api" or request.path.startswith("/api/"):
+        return json_response(problem.body, problem.status, headers=problem.headers)
+    body = pages.render("error.html", path="", problem=problem)
+    response = web.Response(body=body, status=problem.status, content_type="text/html", charset="utf-8")
+    kept = {"Cache-Control": NO_STORE, "X-Content-Type-Options": "nosniff"}
+    response.headers.update({**SECURITY, **problem.headers, **kept})
+    return response
