@@ -7,8 +7,7 @@ status and code of the contract.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -77,7 +76,7 @@ class Desk:
 
     def error(self, problem: Problem) -> Json:
         """An error's body, the same at both doors."""
-        return {"error": problem.code, "message": problem.message, **problem.extra, "meta": self.meta()}
+        return {**problem.body, "meta": self.meta()}
 
     def require_open(self) -> None:
         """409 while the tournament's window is unset, not begun or over."""
@@ -101,29 +100,24 @@ class Desk:
             raise unavailable() from None
         return {"meta": self.meta(), **body}
 
-    @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection]:
-        async with self._pool.connection() as connection:
-            yield connection
-
     # ---------------------------------------------------------------- reads
 
     async def getting_started(self, _request: None, _caller: str) -> Json:
         return guide.body(self._settings.public_url)
 
     async def wallet(self, request: requests.WalletRequest, _caller: str) -> Json:
-        async with self.connection() as connection:
+        async with self._pool.connection() as connection:
             summary = await wallets.summary(connection, request.wallet_address)
         return render.wallet_body(request.wallet_address, summary)
 
     async def markets(self, request: requests.MarketsQuery, _caller: str) -> Json:
-        async with self.connection() as connection:
+        async with self._pool.connection() as connection:
             markets = await books.open_markets(connection, now_utc(), request.limit)
         return {"count": len(markets), "markets": [render.market_body(each) for each in markets]}
 
     async def quote(self, request: tuple[str, requests.QuoteQuery], _caller: str) -> Json:
         slug, stake = request
-        async with self.connection() as connection:
+        async with self._pool.connection() as connection:
             market = await books.find(connection, slug)
         now = now_utc()
         receipt = trading.simulate(market, stake.side, stake.size_paper, None, now)
@@ -139,7 +133,7 @@ class Desk:
         return body
 
     async def round(self, request: requests.RoundQuery, _caller: str) -> Json:
-        async with self.connection() as connection, one_moment(connection):
+        async with self._pool.connection() as connection, one_moment(connection):
             live = await _live(connection)
             crowd = await betting.crowd(connection, live.round_no)
             history = await rounds.settled(connection, HISTORY)
@@ -153,7 +147,7 @@ class Desk:
 
     async def claim(self, request: requests.WalletRequest, caller: str) -> Json:
         await self._limits.take(CLAIMS_EACH_CALLER, "cup_claim", caller, "Too many claims from this address.")
-        async with self.connection() as connection:
+        async with self._pool.connection() as connection:
             claimed = await wallets.claim(connection, request.wallet_address)
         return {
             "walletAddress": request.wallet_address,
@@ -192,7 +186,7 @@ class Desk:
 
     async def _unsigned_trade(self, request: requests.TradeRequest) -> Json:
         """A simulation, or what a real trade lacks."""
-        async with self.connection() as connection:
+        async with self._pool.connection() as connection:
             market = await books.find(connection, request.slug)
             market.outcome(request.side)
             if request.simulate:
@@ -209,7 +203,7 @@ class Desk:
         raise _signature_required("trade", "tradeId, issuedAt and signature")
 
     async def _place_trades(self, _key: None, orders: Sequence[Order]) -> list[PaperReceipt | Exception]:
-        async with self.connection() as connection:
+        async with self._pool.connection() as connection:
             return await trading.place(connection, orders, now_utc)
 
     async def bet(self, request: requests.BetRequest, caller: str) -> Json:
@@ -233,14 +227,14 @@ class Desk:
             request.issued_at,
             signature,
         )
-        async with self.connection() as connection:
+        async with self._pool.connection() as connection:
             done = await betting.replayed(connection, bet)
         if done is not None:
             await self._take_replay(caller)
             return {"receipt": render.bet_receipt(done)}
         self._require_in_window(request.issued_at)
         await self._take_write("cup_bet", request.wallet_address)
-        async with self.connection() as connection:
+        async with self._pool.connection() as connection:
             done = await betting.place(connection, bet, now_utc)
         return {"receipt": render.bet_receipt(done)}
 
@@ -248,7 +242,7 @@ class Desk:
         message = messages.enrolment_message(request.wallet_address, request.issued_at)
         signature = _verified(request.wallet_address, message, request.signature)
         self._require_in_window(request.issued_at)
-        async with self.connection() as connection:
+        async with self._pool.connection() as connection:
             created = await enrolment.enrol(
                 connection, request.wallet_address, request.note, request.issued_at, signature
             )
@@ -261,7 +255,7 @@ class Desk:
         }
 
     async def _simulated_bet(self, request: requests.BetRequest) -> Json:
-        async with self.connection() as connection, one_moment(connection):
+        async with self._pool.connection() as connection, one_moment(connection):
             live = await _live(connection)
             if not live.takes_bets(now_utc()) or request.round_no not in (None, live.round_no):
                 raise betting.round_closed(request.round_no or live.round_no, live)

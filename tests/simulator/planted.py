@@ -113,7 +113,7 @@ def _acknowledge_before_it_is_stored() -> None:
     async def placed(self: Desk, order: Order) -> PaperReceipt:
         task = asyncio.create_task(whole(self, order))
         storing.add(task)
-        async with self.connection() as connection:
+        async with self._pool.connection() as connection:
             market = await books.find(connection, order.slug)
             left = (await ledger.balance(connection, wallet_account(order.wallet)) or 0) - order.size_cents
         return replace(simulate(market, order.side, order.size_cents, left, now_utc()), trade_id=order.trade_id)
