@@ -8,6 +8,7 @@ from __future__ import annotations
 import bisect
 import math
 import time
+from collections.abc import Awaitable
 
 from limits import RateLimitItem
 from limits.aio.storage import MemoryStorage, RedisStorage, Storage
@@ -74,23 +75,20 @@ class RateLimits:
 
     async def take(self, item: RateLimitItem, rule: str, who: str, message: str) -> None:
         """Counts one request of `who` under `rule`; Problem 429 with Retry-After when there is no room."""
-        try:
-            if await self._limiter.hit(item, rule, who):
-                return
-        except Exception as error:  # the storage's own; a limit that cannot be counted refuses nobody
-            log.warning("a rate limit could not be counted", action="limits.unavailable", rule=rule, why=error)
-            return
-        raise await self._refusal(item, rule, who, message)
+        if not await self._has_room(self._limiter.hit(item, rule, who), rule, "a rate limit could not be counted"):
+            raise await self._refusal(item, rule, who, message)
 
     async def check(self, item: RateLimitItem, rule: str, who: str, message: str) -> None:
         """Refuses as `take` does when the window is full, without counting this request."""
+        if not await self._has_room(self._limiter.test(item, rule, who), rule, "a rate limit could not be read"):
+            raise await self._refusal(item, rule, who, message)
+
+    async def _has_room(self, asked: Awaitable[bool], rule: str, failed: str) -> bool:
         try:
-            if await self._limiter.test(item, rule, who):
-                return
-        except Exception as error:
-            log.warning("a rate limit could not be read", action="limits.unavailable", rule=rule, why=error)
-            return
-        raise await self._refusal(item, rule, who, message)
+            return await asked
+        except Exception as error:  # the storage's own; a limit that cannot be counted refuses nobody
+            log.warning(failed, action="limits.unavailable", rule=rule, why=error)
+            return True
 
     async def _refusal(self, item: RateLimitItem, rule: str, who: str, message: str) -> Problem:
         REFUSED.labels(rule).inc()
