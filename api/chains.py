@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from types import TracebackType
-from typing import Self
 
 from core.chain import ChainClient, ChainProvider
 from core.config import ChainName, Settings
@@ -12,23 +10,15 @@ from core.contracts.deployments import load_deployment
 
 
 class Chains:
-    """Clients of the chains by their names in the settings, open while this is: `async with Chains(settings)`.
+    """Clients of the chains by their names in the settings, open as long as `stack` is.
 
     A request waits for its answer, so nodes are asked once around and for seconds at most.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, stack: AsyncExitStack) -> None:
         self._settings = settings
-        self._stack = AsyncExitStack()
+        self._stack = stack
         self._open: dict[ChainName, ChainClient] = {}
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
-        await self._stack.__aexit__(kind, error, where)
 
     async def client(self, name: ChainName) -> ChainClient | None:
         """None where no node is known."""

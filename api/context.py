@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,10 +80,10 @@ async def open_context(settings: Settings, secrets: ApiSecrets, spawn: Spawn) ->
         async with (
             pool,
             IntentWatch(write_url, pool) as watch,
-            Chains(settings) as chains,
+            AsyncExitStack() as stack,
             aclosing(RateLimits(settings.limits_storage_url.get_secret_value())) as limits,
         ):
-            yield Context(settings, secrets, engine, primary, pool, watch, chains, limits, spawn)
+            yield Context(settings, secrets, engine, primary, pool, watch, Chains(settings, stack), limits, spawn)
     finally:
         await engine.dispose()
         await primary.dispose()
