@@ -161,6 +161,11 @@ def outcome_name(market: ListedMarket, settled: MarketResult) -> OutcomeName:
     return _OUTCOMES[StockOutcome(settled.outcome)]
 
 
+def void_reason(settled: MarketResult) -> VoidReason | None:
+    """Why a market is void; None of one that its rounds decided."""
+    return "timeout" if settled.reason is None else _REASONS[StockReason(settled.reason)]
+
+
 def _listed(market: ListedMarket, venue: Venue, oracle: Oracle, view: MarketView) -> MarketBody:
     now = venue.head.timestamp
     phase = market.phase(now)
@@ -228,15 +233,13 @@ def _resolution(market: ListedMarket) -> ResolutionBody | None:
     settled = market.settlement
     if settled is None:
         return None
-    if settled.outcome is None:
-        reason: VoidReason | None = "timeout"
+    if settled.reason is None:
         detail = f"Nobody could settle it by {words.utc(market.voidable_at)}."
     else:
-        reason = _REASONS[StockReason(settled.reason or 0)]
-        detail = _DETAILS.get(StockReason(settled.reason or 0), "The final reading decided.")
+        detail = _DETAILS.get(StockReason(settled.reason), "The final reading decided.")
     return ResolutionBody(
         outcome=outcome_name(market, settled),
-        reason=reason,
+        reason=void_reason(settled),
         detail=detail,
         strike_round=None if settled.strike is None else str(settled.strike.id),
         final_round=None if settled.final is None else str(settled.final.id),
@@ -287,17 +290,10 @@ def _preview_of(market: ListedMarket, reading: MarketReadings | None) -> Resolve
 
 
 def _settled_status(outcome: int | None, reason: int | None) -> PreviewStatus:
-    match StockReason(reason or 0):
-        case StockReason.STALE:
-            return PreviewStatus.STALE
-        case StockReason.BAD_ANSWER:
-            return PreviewStatus.BAD_ANSWER
-        case StockReason.PAUSED:
-            return PreviewStatus.PAUSED
-        case StockReason.FLAT:
-            return PreviewStatus.FLAT
-        case StockReason.ROUNDS:
-            return PreviewStatus.UP if outcome == StockOutcome.UP else PreviewStatus.DOWN
+    decided_by = StockReason(reason or 0)
+    if decided_by is StockReason.ROUNDS:
+        return PreviewStatus.UP if outcome == StockOutcome.UP else PreviewStatus.DOWN
+    return PreviewStatus[decided_by.name]
 
 
 def _preview(preview: ResolverPreview | None) -> PreviewBody:

@@ -37,7 +37,7 @@ from api.stock.bodies.proof import (
 from api.stock.chain import STOCK_TOKEN_SYMBOL, StockContracts
 from api.stock.facts import ListedMarket, Venue
 from api.stock.index import StockIndex
-from api.stock.market_view import outcome_name, round_body
+from api.stock.market_view import outcome_name, round_body, void_reason
 from api.stock.oracle import OracleWatch
 from api.stock.proof_rows import (
     Betting,
@@ -256,7 +256,7 @@ class Proof:
         ]
         if deployed and (not self._solvency or any(each.missing for each in self._solvency.values())):
             missing.append("solvency")
-        drill = gathered.drill
+        drill, betting = gathered.drill, gathered.betting or Betting()
         return ProofBody(
             status="deployed" if deployed else "not-deployed",
             contracts=[
@@ -276,10 +276,10 @@ class Proof:
             refund_drill=None if drill is None else self._refund_drill(drill, gathered),
             fee_sweeps=list(gathered.sweeps),
             bettors=BettorsProof(
-                distinct=0 if gathered.betting is None else gathered.betting.distinct,
+                distinct=betting.distinct,
                 excluded=self._operators(gathered.openers),
-                operator_bets=0 if gathered.betting is None else gathered.betting.operator_bets,
-                bets=0 if gathered.betting is None else gathered.betting.bets,
+                operator_bets=betting.operator_bets,
+                bets=betting.bets,
             ),
             usdg=_usdg(gathered),
             solvency=[body for name, each in self._solvency.items() if (body := each.body(name)) is not None],
@@ -338,16 +338,12 @@ class Proof:
 
     def _refund_drill(self, market: ListedMarket, gathered: Gathered) -> RefundDrillProof:
         done = market.market.voided and not gathered.drill_owes
-        settled = market.settlement
-        reason = None
-        if settled is not None and market.market.voided:
-            reasons = {1: "flat", 2: "stale", 3: "paused", 4: "stale"}
-            reason = "timeout" if settled.reason is None else reasons.get(settled.reason)
+        voided = market.settlement if market.market.voided else None
         return RefundDrillProof(
             id=str(market.id),
             status="refunded" if done else "listed",
-            reason=reason,
-            void_tx_url=None if settled is None or not market.market.voided else self._tx_link(settled.tx),
+            reason=None if voided is None else void_reason(voided),
+            void_tx_url=None if voided is None else self._tx_link(voided.tx),
             refunds=list(gathered.refunds) if market.market.voided else [],
         )
 
@@ -384,14 +380,13 @@ def _settled(newest: Sequence[ListedMarket]) -> list[SettledProof]:
 
 def _usdg(gathered: Gathered) -> UsdgProof:
     """In token units. `accepted` counts a finished batch as matched and leaves the seed out."""
-    venue, betting = gathered.venue, gathered.betting
-    totals = Totals(0, 0, 0, 0, 0, 0, 0) if gathered.totals is None else gathered.totals
-    swept = 0 if venue is None else venue.fees_swept
+    totals, betting = gathered.totals or Totals(), gathered.betting or Betting()
+    swept = 0 if gathered.venue is None else gathered.venue.fees_swept
     return UsdgProof(
-        staked=str(0 if betting is None else betting.staked),
+        staked=str(betting.staked),
         accepted=str(totals.pool - totals.seeded),
         seeded=str(totals.seeded),
-        paid_to_bettors=str(0 if betting is None else betting.paid_to_bettors),
+        paid_to_bettors=str(betting.paid_to_bettors),
         paid_out=str(totals.paid),
         fees_taken=str(totals.fees),
         fees_accrued=str(totals.fees - swept),

@@ -25,11 +25,11 @@ class Betting:
     """The sums over entries without the seed. `bets` and `distinct` leave the operator's wallets out; amounts in token
     units."""
 
-    distinct: int
-    bets: int
-    operator_bets: int
-    staked: int
-    paid_to_bettors: int
+    distinct: int = 0
+    bets: int = 0
+    operator_bets: int = 0
+    staked: int = 0
+    paid_to_bettors: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,13 @@ class Totals:
     """The sums over all listed markets, amounts in token units. `pool`: both books, a finished batch counted as
     matched."""
 
-    markets: int
-    settled: int
-    resolved: int
-    seeded: int
-    pool: int
-    fees: int
-    paid: int
+    markets: int = 0
+    settled: int = 0
+    resolved: int = 0
+    seeded: int = 0
+    pool: int = 0
+    fees: int = 0
+    paid: int = 0
 
 
 async def read_openers(connection: AsyncConnection) -> list[str]:
@@ -54,7 +54,7 @@ async def read_openers(connection: AsyncConnection) -> list[str]:
 async def read_betting(connection: AsyncConnection, operators: Sequence[str]) -> Betting:
     everybody = (await connection.execute(select(stock_betting))).one_or_none()
     if everybody is None:
-        return Betting(0, 0, 0, 0, 0)
+        return Betting()
     owners = [bytes.fromhex(each[2:]) for each in operators]
     ours = (await connection.execute(select(stock_bettor).where(stock_bettor.c.owner.in_(owners)))).all()
     bets = sum(each.bets for each in ours)
