@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -138,7 +137,7 @@ class OracleWatch:
             raise failures[0]
         # A feed that reverts has no round; the others are shown.
         return {
-            feed: Round(answer[0], answer[1], answer[3])
+            feed: _round(answer)
             for feed, answer in zip(feeds, answers, strict=True)
             if not isinstance(answer, RpcError) and answer[3] > 0
         }
@@ -164,20 +163,18 @@ class OracleWatch:
                 calls.append(contracts.resolver.call("findRound", market.feed, market.final_time))
                 calls.append(contracts.resolver.call("preview", market.id))
         answers = iter(await self._read_all(calls, block))
-        by_market: dict[int, tuple[tuple[int, int], tuple[int, int] | None, ResolverPreview | None]] = {}
+        answered: list[tuple[ListedMarket, tuple[int, int], tuple[int, int] | None, ResolverPreview | None]] = []
         keys: dict[tuple[str, int], None] = {}
         for market in markets:
             strike = next(answers)
             final = next(answers) if now > market.final_time else None
             preview = ResolverPreview(*next(answers)) if now > market.final_time else None
-            by_market[market.id] = (strike, final, preview)
+            answered.append((market, strike, final, preview))
             for answer in (strike, final):
                 if answer is not None and answer[1] == RoundProblem.OK:
                     keys[market.feed, answer[0]] = None
         rounds = await self._read_all([feed_call(feed, "getRoundData", number) for feed, number in keys], block)
-        by_key: Mapping[tuple[str, int], Round] = {
-            key: Round(answer[0], answer[1], answer[3]) for key, answer in zip(keys, rounds, strict=True)
-        }
+        by_key = {key: _round(answer) for key, answer in zip(keys, rounds, strict=True)}
         return {
             market.id: MarketReadings(
                 strike=by_key.get((market.feed, strike[0])),
@@ -186,8 +183,7 @@ class OracleWatch:
                 final_problem=0 if final is None else final[1],
                 preview=preview,
             )
-            for market in markets
-            for strike, final, preview in [by_market[market.id]]
+            for market, strike, final, preview in answered
         }
 
     async def _read_all(self, calls: list[Call], block: int) -> list[Any]:
@@ -203,6 +199,11 @@ class OracleWatch:
             return
         if latest:
             self.oracle = replace(self.oracle, latest=latest, version=self.oracle.version + 1)
+
+
+def _round(answer: Any) -> Round:
+    """Of what a feed answers about a round: its id, its answer, when it began, when it was updated."""
+    return Round(answer[0], answer[1], answer[3])
 
 
 def _settled_by_rounds(market: ListedMarket) -> bool:

@@ -92,7 +92,7 @@ class StockReads:
         self._engine = engine
         self._limits = limits
         self._prices = BodySlot(self._prices_stamp, self._render_prices, PRICES_CACHE)
-        self._markets = BodySlot(self._stamp, self._render_markets, MARKETS_CACHE)
+        self._markets = BodySlot(lambda: self.stamp, self._render_markets, MARKETS_CACHE)
         self._listed: Kept[int, tuple[Hashable, MarketBody]] = Kept(LISTED_HELD)
         self._slots: Kept[int, BodySlot] = Kept(MARKETS_HELD, MARKETS_BYTES)
         self._details: dict[int, MarketDetailBody] = {}
@@ -116,16 +116,15 @@ class StockReads:
 
     async def one_market(self, text: str) -> Rendered:
         """A market's detail by its id; 404 when it was never listed."""
-        if not (text.isascii() and text.isdecimal() and len(text) <= 19 and text[0] != "0"):
-            raise _never_listed()
-        if self._index is None:
+        possible = text.isascii() and text.isdecimal() and len(text) <= 19 and text[0] != "0"
+        if not possible or self._index is None:
             raise _never_listed()
         market_id = int(text)
         if market_id not in self._venue().markets and await self._index.market(market_id) is None:
             raise _never_listed()
         slot = self._slots.get(market_id)
         if slot is None:
-            slot = BodySlot(self._stamp, lambda: self._render_market(market_id), MARKET_CACHE)
+            slot = BodySlot(lambda: self.stamp, lambda: self._render_market(market_id), MARKET_CACHE)
             self._keep(market_id, slot, 0)  # who comes meanwhile waits for the same rendering
         rendered = await slot.get()
         self._keep(market_id, slot, rendered.size)
@@ -207,9 +206,6 @@ class StockReads:
     @property
     def stamp(self) -> Hashable:
         """Changes whenever anything read here may have."""
-        return self._stamp()
-
-    def _stamp(self) -> Hashable:
         tick = None if self._index is None else self._index.tick
         return tick, None if self._oracle is None else self._oracle.oracle.version, self.stale
 
