@@ -11,7 +11,7 @@ import hmac
 from collections import defaultdict
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import psycopg
@@ -20,7 +20,7 @@ from pydantic import SecretStr
 
 from api.http.application import json_response
 from api.http.problem import Problem, not_found
-from api.stock.bodies.cron import CronReport
+from api.stock.bodies.cron import CronReport, Job
 from core.db.channels import Channel, listen
 from core.db.engine import Pool
 from core.errors import DatabaseError
@@ -29,7 +29,7 @@ from core.service import jobs
 
 log = get_logger(__name__)
 
-JOBS = ("open", "resolve", "deliver")
+JOBS: tuple[Job, ...] = get_args(Job)
 WAIT_SECONDS = 55.0
 _LOOK_AGAIN_SECONDS = 1.0
 

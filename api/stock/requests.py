@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic.alias_generators import to_camel
 
 from api.http.requests import WHOLE
+from api.stock.bodies.cron import Job
 
 UINT256_MAX = 2**256 - 1
 Uint256Text = Annotated[
@@ -45,7 +46,7 @@ class OwnerQuery(BaseModel):
 
 
 class CronPath(BaseModel):
-    job: Annotated[Literal["open", "resolve", "deliver"], Field(description="The keeper's job.")]
+    job: Annotated[Job, Field(description="The keeper's job.")]
 
 
 class RelayRequest(BaseModel):

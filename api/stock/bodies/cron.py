@@ -7,6 +7,8 @@ from typing import Literal
 from api.http.body import Body
 from api.stock.bodies.parts import Hash, Seconds
 
+Job = Literal["open", "resolve", "deliver"]
+
 
 class CronAction(Body):
     kind: str
@@ -24,7 +26,7 @@ class CronSkip(Body):
 class CronReport(Body):
     """What the keeper's job did, left out and failed at. Running it again changes nothing that was done."""
 
-    job: Literal["open", "resolve", "deliver"]
+    job: Job
     ok: bool
     started_at: Seconds
     finished_at: Seconds
