@@ -38,9 +38,6 @@ class Archive(Generic[K, V]):
         self._kept: Kept[K, V] = Kept(most)
         self._changes = 0
 
-    def __len__(self) -> int:
-        return len(self._kept)
-
     def forget(self, keys: Iterable[K]) -> None:
         self._changes += 1
         for key in keys:
@@ -56,14 +53,9 @@ class Archive(Generic[K, V]):
 
     async def of(self, keys: Iterable[K]) -> dict[K, V]:
         """Those of these that are settled. Raises what UNREADABLE names when some must be read and cannot be."""
-        rows: dict[K, V] = {}
-        missing: list[K] = []
-        for key in dict.fromkeys(keys):
-            value = self.kept(key)
-            if value is None:
-                missing.append(key)
-            else:
-                rows[key] = value
+        asked = dict.fromkeys(keys)
+        rows = {key: value for key in asked if (value := self.kept(key)) is not None}
+        missing = [key for key in asked if key not in rows]
         for start in range(0, len(missing), READ_AT_ONCE):
             rows |= await self._read(missing[start : start + READ_AT_ONCE])
         return rows

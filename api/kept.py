@@ -21,12 +21,6 @@ class Kept(Generic[K, V]):
         self._taken = 0
         self._kept: OrderedDict[K, tuple[V, int]] = OrderedDict()
 
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    def __contains__(self, key: K) -> bool:
-        return key in self._kept
-
     def values(self) -> Iterator[V]:
         return (value for value, _ in self._kept.values())
 

@@ -12,10 +12,10 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from pydantic import BaseModel, Field
 
-from api.http import DocumentedAnswer, Operation, Problem, Surface, application
-from api.http.application import json_response
+from api.http.application import application, json_response
 from api.http.docs import docs_surface
-from api.http.problem import invalid_part
+from api.http.operation import DocumentedAnswer, Operation, Surface
+from api.http.problem import Problem, invalid_part
 from api.http.requests import read_json, read_query, validated_body
 from tests.support.generated import Seen, generated_requests
 

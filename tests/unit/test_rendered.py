@@ -11,7 +11,10 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from api.http import BodySlot, DocumentedAnswer, Operation, Problem, Rendered, Surface, application
+from api.http.application import application
+from api.http.operation import DocumentedAnswer, Operation, Surface
+from api.http.problem import Problem
+from api.http.rendered import BodySlot, Rendered
 from core.metrics import REGISTRY
 
 BODY = b'{"markets":["' + b"NVDA " * 400 + b'"]}'
