@@ -7,6 +7,7 @@ import atexit
 import gc
 import os
 import shutil
+import socket
 import sys
 import tempfile
 from collections.abc import AsyncIterator
@@ -19,7 +20,7 @@ if "--workers" in " ".join(sys.argv) and "PROMETHEUS_MULTIPROC_DIR" not in os.en
 
 from sqlalchemy.exc import OperationalError
 
-from api.app import make_app, serve, supports_reuse_port
+from api.app import make_app, serve
 from api.context import open_context
 from api.workers import keep_worker
 from core.config import ApiSecrets, Settings, load
@@ -41,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
         setup = _serving(reuse_port=options.worker is not None)
     else:
         setup = _supervising(options.workers)
-    return run_daemon("api", setup, metrics_port=_metrics_port)
+    return run_daemon("api", setup, metrics_port=lambda settings: settings.api_metrics_port)
 
 
 def _serving(*, reuse_port: bool) -> Setup:
@@ -80,7 +81,7 @@ def stays() -> None:
 def _supervising(workers: int) -> Setup:
     @asynccontextmanager
     async def setup(daemon: Daemon) -> AsyncIterator[None]:
-        if not supports_reuse_port():
+        if not hasattr(socket, "SO_REUSEPORT"):
             raise ConfigError("This system cannot share a port between processes.", hint="Use one worker.")
         if daemon.settings.port == 0:
             raise ConfigError("Several workers need one port: VPM_PORT is 0.", hint="Set VPM_PORT.")
@@ -102,10 +103,6 @@ def _count(text: str) -> int:
     if not 1 <= value <= 64:
         raise argparse.ArgumentTypeError("from 1 to 64 workers")
     return value
-
-
-def _metrics_port(settings: Settings) -> int:
-    return settings.api_metrics_port
 
 
 if __name__ == "__main__":

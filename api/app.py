@@ -6,7 +6,6 @@ To add a surface, write a context manager that takes a `Context` and yields a `S
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
@@ -92,7 +91,3 @@ async def _end_idle(runner: web.AppRunner, seconds: float) -> None:
         for each, began in since.items():
             if loop.time() - began >= seconds:
                 each.force_close()
-
-
-def supports_reuse_port() -> bool:
-    return hasattr(socket, "SO_REUSEPORT")

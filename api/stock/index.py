@@ -41,7 +41,7 @@ class StockIndex(FollowedIndex[Venue]):
             read,
             pause_seconds=PAUSE_SECONDS,
             is_stale=_is_stale,
-            replica_block=_block_of if replica else None,
+            replica_block=(lambda venue: venue.head.number) if replica else None,
         )
 
     @property
@@ -82,7 +82,3 @@ def _is_stale(venue: Venue | None) -> bool:
     if venue is None or venue.head.state == "halted":
         return True
     return time.time() - venue.head.seen_at > STALE_AFTER_SECONDS
-
-
-def _block_of(venue: Venue) -> int:
-    return venue.head.number
