@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeVar
 
 from aiohttp import web
@@ -11,6 +12,7 @@ from api.cup.desk import Answering, Desk
 from api.http.application import json_response
 from api.http.caching import NO_STORE
 from api.http.caller import caller_ip
+from api.http.operation import Handler
 from api.http.requests import read_exact_json, read_path, read_query, validated_body
 from core.config import Settings
 
@@ -24,55 +26,38 @@ NOBODY = ""
 
 
 class RestDoor:
-    """The cup's REST endpoints: one handler for each operation."""
+    """The cup's REST endpoints: a handler for each method of the desk. That the tournament is open comes before
+    whatever is wrong with a request."""
 
     def __init__(self, settings: Settings, desk: Desk) -> None:
         self._settings = settings
         self._desk = desk
 
-    async def claim(self, request: web.Request) -> web.StreamResponse:
-        return await self._post(request, requests.WalletRequest, self._desk.claim)
+    def get(self, answering: Answering[R], read: Callable[[web.Request], R], cache: str = FOR_READS) -> Handler:
+        """`read`: what a request asks for."""
 
-    async def wallet(self, request: web.Request) -> web.StreamResponse:
-        self._desk.require_open()
-        address = read_path(request, requests.WalletPath).address
-        return await self._get(self._desk.wallet, requests.WalletRequest(walletAddress=address))
+        async def handle(request: web.Request) -> web.StreamResponse:
+            self._desk.require_open()
+            return json_response(await self._desk.answer(answering, read(request), NOBODY), cache_control=cache)
 
-    async def markets(self, request: web.Request) -> web.StreamResponse:
-        self._desk.require_open()
-        return await self._get(self._desk.markets, read_query(request, requests.MarketsQuery))
+        return handle
 
-    async def quote(self, request: web.Request) -> web.StreamResponse:
-        self._desk.require_open()
-        slug = read_path(request, requests.MarketPath).slug
-        query = read_query(request, requests.QuoteQuery)
-        return await self._get(self._desk.quote, (slug, query))
+    def query(self, answering: Answering[M], model: type[M], cache: str = FOR_READS) -> Handler:
+        return self.get(answering, lambda request: read_query(request, model), cache)
 
-    async def trade(self, request: web.Request) -> web.StreamResponse:
-        return await self._post(request, requests.TradeRequest, self._desk.trade)
+    def post(self, answering: Answering[M], model: type[M]) -> Handler:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            self._desk.require_open()
+            asked = validated_body(model, await read_exact_json(request, limit=BODY_LIMIT))
+            body = await self._desk.answer(answering, asked, caller_ip(request, self._settings))
+            return json_response(body, cache_control=NO_STORE)
 
-    async def board(self, request: web.Request) -> web.StreamResponse:
-        self._desk.require_open()
-        return await self._get(self._desk.board, read_query(request, requests.BoardQuery))
+        return handle
 
-    async def getting_started(self, request: web.Request) -> web.StreamResponse:
-        return await self._get(self._desk.getting_started, None)
 
-    async def round(self, request: web.Request) -> web.StreamResponse:
-        self._desk.require_open()
-        return await self._get(self._desk.round, read_query(request, requests.RoundQuery), cache="public, max-age=1")
+def read_wallet(request: web.Request) -> requests.WalletRequest:
+    return requests.WalletRequest(walletAddress=read_path(request, requests.WalletPath).address)
 
-    async def bet(self, request: web.Request) -> web.StreamResponse:
-        return await self._post(request, requests.BetRequest, self._desk.bet)
 
-    async def enrol(self, request: web.Request) -> web.StreamResponse:
-        return await self._post(request, requests.EnrolRequest, self._desk.enrol)
-
-    async def _get(self, answering: Answering[R], asked: R, cache: str = FOR_READS) -> web.StreamResponse:
-        return json_response(await self._desk.answer(answering, asked, NOBODY), cache_control=cache)
-
-    async def _post(self, request: web.Request, model: type[M], answering: Answering[M]) -> web.StreamResponse:
-        self._desk.require_open()
-        asked = validated_body(model, await read_exact_json(request, limit=BODY_LIMIT))
-        body = await self._desk.answer(answering, asked, caller_ip(request, self._settings))
-        return json_response(body, cache_control=NO_STORE)
+def read_quote(request: web.Request) -> tuple[str, requests.QuoteQuery]:
+    return read_path(request, requests.MarketPath).slug, read_query(request, requests.QuoteQuery)

@@ -11,9 +11,9 @@ from api.cup import bodies, requests
 from api.cup.desk import Desk
 from api.cup.download import Download
 from api.cup.mcp import cup_mcp
-from api.cup.rest import RestDoor
+from api.cup.rest import RestDoor, read_quote, read_wallet
 from api.http.mcp_door import CORS
-from api.http.operation import DocumentedAnswer, Operation, Surface
+from api.http.operation import DocumentedAnswer, Handler, Operation, Surface
 from api.http.problem import Problem
 
 DESCRIPTION = (
@@ -33,7 +33,8 @@ async def cup_surface(context: Context) -> AsyncIterator[Surface]:
     def error_body(problem: Problem, _request_id: str) -> Mapping[str, Any]:
         return desk.error(problem)
 
-    operations = _operations(RestDoor(settings, desk), Download(settings, desk, context.limits, context.read_url))
+    download = Download(settings, desk, context.limits, context.read_url)
+    operations = _operations(RestDoor(settings, desk), desk, download)
     mcp = cup_mcp(settings, desk, operations, error_body)
     async with mcp.running():
         yield Surface(
@@ -61,7 +62,7 @@ _BODY = {413: _error("`payload_too_large`"), 415: _error("`unsupported_media_typ
 
 def _get(
     path: str,
-    handler: Any,
+    handler: Handler,
     summary: str,
     model: type[bodies.Answered],
     errors: Mapping[int, DocumentedAnswer] | None = None,
@@ -73,7 +74,7 @@ def _get(
 
 def _post(
     path: str,
-    handler: Any,
+    handler: Handler,
     summary: str,
     body: type[requests.Request],
     model: type[bodies.Answered],
@@ -98,7 +99,7 @@ def _post(
     )
 
 
-def _operations(rest: RestDoor, download: Download) -> tuple[Operation, ...]:
+def _operations(rest: RestDoor, desk: Desk, download: Download) -> tuple[Operation, ...]:
     signed = {
         401: _error("`invalid_signature`, with `reason`."),
         402: _error("`insufficient_funds`, with `balance` and `needed`."),
@@ -108,7 +109,7 @@ def _operations(rest: RestDoor, download: Download) -> tuple[Operation, ...]:
     return (
         _post(
             "/wallet",
-            rest.claim,
+            rest.post(desk.claim, requests.WalletRequest),
             "Claim 10,000 pUSDC, once",
             requests.WalletRequest,
             bodies.ClaimBody,
@@ -117,7 +118,7 @@ def _operations(rest: RestDoor, download: Download) -> tuple[Operation, ...]:
         ),
         _get(
             "/wallet/{address}",
-            rest.wallet,
+            rest.get(desk.wallet, read_wallet),
             "A wallet's balance and positions",
             bodies.WalletBody,
             {400: _BAD},
@@ -126,7 +127,7 @@ def _operations(rest: RestDoor, download: Download) -> tuple[Operation, ...]:
         ),
         _get(
             "/markets",
-            rest.markets,
+            rest.query(desk.markets, requests.MarketsQuery),
             "Open paper markets",
             bodies.MarketsBody,
             {400: _BAD},
@@ -135,7 +136,7 @@ def _operations(rest: RestDoor, download: Download) -> tuple[Operation, ...]:
         ),
         _get(
             "/markets/{slug}/quote",
-            rest.quote,
+            rest.get(desk.quote, read_quote),
             "What a stake would get",
             bodies.QuoteBody,
             {
@@ -149,7 +150,7 @@ def _operations(rest: RestDoor, download: Download) -> tuple[Operation, ...]:
         ),
         _post(
             "/trade",
-            rest.trade,
+            rest.post(desk.trade, requests.TradeRequest),
             "Place or simulate a paper trade",
             requests.TradeRequest,
             bodies.TradeBody,
@@ -163,17 +164,17 @@ def _operations(rest: RestDoor, download: Download) -> tuple[Operation, ...]:
         ),
         _get(
             "/leaderboard",
-            rest.board,
+            rest.query(desk.board, requests.BoardQuery),
             "Realized profit, ranked",
             bodies.BoardBody,
             {400: _BAD},
             query=requests.BoardQuery,
             description="All time, or one ISO week (UTC) by when it was realized; ties go to the earlier.",
         ),
-        _get("/getting-started", rest.getting_started, "Onboarding guide", bodies.GuideBody),
+        _get("/getting-started", rest.get(desk.getting_started, lambda _: None), "Onboarding guide", bodies.GuideBody),
         _get(
             "/roulette",
-            rest.round,
+            rest.query(desk.round, requests.RoundQuery, "public, max-age=1"),
             "The live roulette round",
             bodies.RouletteRoundBody,
             {400: _BAD, 503: _error("`no_round`: the first round has not opened; or `unavailable`.")},
@@ -182,7 +183,7 @@ def _operations(rest: RestDoor, download: Download) -> tuple[Operation, ...]:
         ),
         _post(
             "/roulette/bet",
-            rest.bet,
+            rest.post(desk.bet, requests.BetRequest),
             "Place or simulate a roulette bet",
             requests.BetRequest,
             bodies.BetBody,
@@ -195,7 +196,7 @@ def _operations(rest: RestDoor, download: Download) -> tuple[Operation, ...]:
         ),
         _post(
             "/agent/enroll",
-            rest.enrol,
+            rest.post(desk.enrol, requests.EnrolRequest),
             "Enroll an agent's wallet",
             requests.EnrolRequest,
             bodies.EnrolBody,
