@@ -15,7 +15,6 @@ from email.utils import formatdate
 
 from aiohttp import HttpVersion11, web
 from aiohttp.abc import AbstractStreamWriter
-from multidict import CIMultiDict
 
 from api.http.operation import Cors
 from api.http.requests import fresh_request_id
@@ -33,57 +32,55 @@ _CORS = Cors().headers
 _KEPT = ("ETag", "Cache-Control", "Vary", *_CORS)
 
 
+class _Encoded:
+    """A body in one encoding: the answer that has it (`ready`), and the one to who holds it already (`unchanged`)."""
+
+    __slots__ = ("body", "headers", "ready", "tag", "unchanged")
+
+    def __init__(self, body: bytes, headers: Mapping[str, str]) -> None:
+        self.body = body
+        self.headers = headers
+        self.tag = headers["ETag"]
+        self.ready = _Ready(200, headers, body)
+        self.unchanged = _Ready(304, headers)
+
+
 class Rendered:
     """One body as it goes out. Each encoding has a strong ETag of its own, as their bytes differ."""
 
-    __slots__ = (
-        "_encoded_headers",
-        "_encoded_tag",
-        "_headers",
-        "_ready",
-        "_ready_encoded",
-        "_ready_encoded_unchanged",
-        "_ready_unchanged",
-        "_tag",
-        "body",
-        "encoded",
-    )
+    __slots__ = ("_compressed", "_plain")
 
     def __init__(
         self, body: bytes, cache_control: str, *, content_type: str = JSON, encoded: bytes | None = None
     ) -> None:
-        self.body = body
-        self.encoded = encoded
         digest = hashlib.blake2b(body, digest_size=16).hexdigest()
-        self._tag = f'"{digest}"'
-        self._headers = CIMultiDict(
-            {
-                "Content-Type": content_type,
-                "Cache-Control": cache_control,
-                "ETag": self._tag,
-                "Vary": "Accept-Encoding",
-                "X-Content-Type-Options": "nosniff",
-                **_CORS,
-            }
-        )
-        self._encoded_tag = f'"{digest}-gzip"'
-        self._encoded_headers = self._headers.copy()
-        self._encoded_headers["ETag"] = self._encoded_tag
-        self._encoded_headers["Content-Encoding"] = "gzip"
-        self._ready = _Ready(200, self._headers, body)
-        self._ready_unchanged = _Ready(304, self._headers)
-        self._ready_encoded = self._ready if encoded is None else _Ready(200, self._encoded_headers, encoded)
-        self._ready_encoded_unchanged = self._ready_unchanged if encoded is None else _Ready(304, self._encoded_headers)
+        headers = {
+            "Content-Type": content_type,
+            "Cache-Control": cache_control,
+            "ETag": f'"{digest}"',
+            "Vary": "Accept-Encoding",
+            "X-Content-Type-Options": "nosniff",
+            **_CORS,
+        }
+        self._plain = _Encoded(body, headers)
+        self._compressed: _Encoded | None = None
+        if encoded is not None:
+            compressed = {**headers, "ETag": f'"{digest}-gzip"', "Content-Encoding": "gzip"}
+            self._compressed = _Encoded(encoded, compressed)
+
+    @property
+    def body(self) -> bytes:
+        return self._plain.body
 
     @property
     def size(self) -> int:
         """How many bytes it holds."""
-        return len(self.body) + len(self.encoded or b"")
+        return len(self.body) + (0 if self._compressed is None else len(self._compressed.body))
 
     @property
     def tag(self) -> str:
         """The ETag of the plain body: equal for equal bytes."""
-        return self._tag
+        return self._plain.tag
 
     @classmethod
     async def make(cls, body: bytes, cache_control: str, *, content_type: str = JSON) -> Rendered:
@@ -99,31 +96,28 @@ class Rendered:
 
         What is unusual (HEAD, a connection that ends) goes the usual way.
         """
-        asked = request.headers
         if request.method != "GET" or not request.keep_alive or request.version != HttpVersion11:
             return self.response(request)
-        accepts, tags = asked.get("Accept-Encoding"), asked.get("If-None-Match")
-        if accepts is not None and self.encoded is not None and _takes_gzip(accepts):
-            if tags is not None and _holds(tags, self._encoded_tag):
-                return self._ready_encoded_unchanged
-            return self._ready_encoded
-        return self._ready_unchanged if tags is not None and _holds(tags, self._tag) else self._ready
+        taken, is_held = self._asked(request)
+        return taken.unchanged if is_held else taken.ready
 
     def response(self, request: web.Request, status: int = 200) -> web.Response:
         """The answer in the encoding the client takes, or 304 when it holds these very bytes.
 
         Its headers may be added to; those of `answer` may not.
         """
-        asked = request.headers
-        accepts = asked.get("Accept-Encoding")
-        if self.encoded is not None and accepts is not None and _takes_gzip(accepts):
-            body, headers, tag = self.encoded, self._encoded_headers, self._encoded_tag
-        else:
-            body, headers, tag = self.body, self._headers, self._tag
-        tags = asked.get("If-None-Match")
-        if tags is not None and status == 200 and _holds(tags, tag):
-            return web.Response(status=304, headers={name: headers[name] for name in _KEPT})
-        return web.Response(body=body, status=status, headers=headers)
+        taken, is_held = self._asked(request)
+        if is_held and status == 200:
+            return web.Response(status=304, headers={name: taken.headers[name] for name in _KEPT})
+        return web.Response(body=taken.body, status=status, headers=taken.headers)
+
+    def _asked(self, request: web.Request) -> tuple[_Encoded, bool]:
+        """The encoding that the client takes, and whether it holds these very bytes."""
+        accepts, tags = request.headers.get("Accept-Encoding"), request.headers.get("If-None-Match")
+        taken = self._plain
+        if accepts is not None and self._compressed is not None and _takes_gzip(accepts):
+            taken = self._compressed
+        return taken, tags is not None and _holds(tags, taken.tag)
 
 
 class _Ready(web.StreamResponse):
