@@ -11,7 +11,7 @@ from aiohttp import web
 from api.http.body import Body, encode
 from api.http.caching import NO_STORE
 from api.http.operation import Handler, Operation, Surface
-from api.http.problem import Problem
+from api.http.problem import Problem, not_found
 from api.http.requests import request_id, too_large
 from core.errors import VpmError
 from core.log import get_logger, request_context
@@ -26,6 +26,8 @@ SECONDS = histogram(
 
 # A body larger than any operation takes is not even read.
 MAX_BODY_BYTES = 1024 * 1024
+PREFLIGHT_SECONDS = 86_400
+"""How long a browser need not ask again what it may send."""
 
 
 def application(surfaces: Sequence[Surface]) -> web.Application:
@@ -132,7 +134,7 @@ def problem_of(error: Exception, request: web.Request) -> Problem:
 def _problem_of_http(refusal: web.HTTPException) -> Problem:
     match refusal:
         case web.HTTPNotFound():
-            return Problem(404, "not_found", "There is nothing at this path.")
+            return not_found()
         case web.HTTPMethodNotAllowed():
             allowed = ", ".join(sorted(refusal.allowed_methods))
             return Problem(
@@ -188,7 +190,7 @@ def _preflight(methods: set[str], surface: Surface | None) -> Handler:
         headers |= {
             "Access-Control-Allow-Methods": allowed,
             "Access-Control-Allow-Headers": ", ".join(surface.cors.allow_headers),
-            "Access-Control-Max-Age": str(surface.cors.max_age_seconds),
+            "Access-Control-Max-Age": str(PREFLIGHT_SECONDS),
         }
 
     async def preflight(_request: web.Request) -> web.StreamResponse:

@@ -104,12 +104,13 @@ def document(surfaces: Sequence[Surface], *, title: str, server: str) -> dict[st
             paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(
                 surface, operation, names, definitions
             )
+    descriptions = [f"## {surface.title}\n\n{surface.description}" for surface in surfaces]
     components: dict[str, Any] = {"schemas": definitions}
     if security:
         components["securitySchemes"] = security
     return {
         "openapi": "3.1.0",
-        "info": {"title": title, "version": VERSION, "description": _descriptions(surfaces)},
+        "info": {"title": title, "version": VERSION, "description": "\n\n".join(descriptions)},
         "servers": [{"url": server}],
         "tags": [tag for surface in surfaces for tag in _tags(surface)],
         "paths": paths,
@@ -201,7 +202,3 @@ def _parameters(
             parameter["description"] = field["description"]
         parameters.append(parameter)
     return parameters
-
-
-def _descriptions(surfaces: Sequence[Surface]) -> str:
-    return "\n\n".join(f"## {surface.title}\n\n{surface.description}" for surface in surfaces)

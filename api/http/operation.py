@@ -66,21 +66,19 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Cors:
-    """Who may call from a browser. Everybody by default: nothing here is authorized by cookies.
+    """What may be asked and read from a browser, by everybody: nothing here is authorized by cookies.
 
     Every answer says so, asked by a browser or not: a shared cache gives everybody the copy of whoever came first.
     """
 
-    allow_origin: str = "*"
     allow_headers: tuple[str, ...] = ("Content-Type", "If-None-Match")
     expose_headers: tuple[str, ...] = ("ETag", "Retry-After", "X-Request-Id")
-    max_age_seconds: int = 86_400
 
     @property
     def headers(self) -> dict[str, str]:
         """What every answer carries."""
         return {
-            "Access-Control-Allow-Origin": self.allow_origin,
+            "Access-Control-Allow-Origin": "*",
             "Access-Control-Expose-Headers": ", ".join(self.expose_headers),
         }
 
