@@ -11,6 +11,9 @@ from api.http.requests import WHOLE
 from api.stock.bodies.cron import Job
 
 UINT256_MAX = 2**256 - 1
+_ADDRESS = r"^0[xX][0-9a-fA-F]{40}$"
+_BYTES32 = r"^(0[xX])?[0-9a-fA-F]{64}$"
+_MARKET_ID = r"^[1-9][0-9]{0,18}$"
 Uint256Text = Annotated[
     str,
     Field(pattern=r"^(0|[1-9][0-9]{0,77})$", description="A decimal integer below 2^256."),
@@ -30,10 +33,7 @@ class MarketsQuery(BaseModel):
 
 
 class OwnerQuery(BaseModel):
-    owner: Annotated[
-        str,
-        Field(pattern=r"^0[xX][0-9a-fA-F]{40}$", description="An address, in any case."),
-    ]
+    owner: Annotated[str, Field(pattern=_ADDRESS, description="An address, in any case.")]
     limit: Annotated[int, Field(ge=1, le=500, description="At most so many positions.")] = POSITIONS_LISTED
     before: Annotated[
         int | None,
@@ -59,22 +59,18 @@ class RelayRequest(BaseModel):
         Field(
             alias="from",
             strict=True,
-            pattern=r"^0[xX][0-9a-fA-F]{40}$",
+            pattern=_ADDRESS,
             description="The signer's address; becomes the position's owner.",
         ),
     ]
-    market_id: Annotated[
-        str, Field(strict=True, pattern=r"^[1-9][0-9]{0,18}$", description="The market's id.", examples=["1"])
-    ]
+    market_id: Annotated[str, Field(strict=True, pattern=_MARKET_ID, description="The market's id.", examples=["1"])]
     outcome: Annotated[int, Field(strict=True, ge=0, le=1, description="0 = UP, 1 = DOWN."), WHOLE]
     amount: Annotated[Uint256Text, Field(strict=True, description="USDG units (6 decimals).", examples=["5000000"])]
     valid_after: Annotated[Uint256Text, Field(strict=True, description="Unix seconds; 0 is fine.", examples=["0"])]
     valid_before: Annotated[
         Uint256Text, Field(strict=True, description="Unix seconds, from 30 s to 1 hour ahead of the chain's clock.")
     ]
-    salt: Annotated[
-        str, Field(strict=True, pattern=r"^(0[xX])?[0-9a-fA-F]{64}$", description="32 random bytes, in hex.")
-    ]
+    salt: Annotated[str, Field(strict=True, pattern=_BYTES32, description="32 random bytes, in hex.")]
     signature: Annotated[
         str,
         Field(
@@ -88,7 +84,7 @@ class RelayRequest(BaseModel):
     ] = None
     service_vpm: Annotated[
         str | None,
-        Field(strict=True, pattern=r"^0[xX][0-9a-fA-F]{40}$", description="The settler's address; checked when given."),
+        Field(strict=True, pattern=_ADDRESS, description="The settler's address; checked when given."),
     ] = None
 
     @field_validator("amount", "valid_after", "valid_before")
@@ -102,27 +98,21 @@ class RelayRequest(BaseModel):
 class ReceiptQuery(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, validate_by_alias=True)
 
-    from_: Annotated[str, Field(alias="from", pattern=r"^0[xX][0-9a-fA-F]{40}$", description="Who signed the bet.")]
-    nonce: Annotated[
-        str,
-        Field(pattern=r"^(0[xX])?[0-9a-fA-F]{64}$", description="The authorization's nonce, as typed-data gave it."),
-    ]
+    from_: Annotated[str, Field(alias="from", pattern=_ADDRESS, description="Who signed the bet.")]
+    nonce: Annotated[str, Field(pattern=_BYTES32, description="The authorization's nonce, as typed-data gave it.")]
 
 
 class TypedDataQuery(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, validate_by_alias=True)
 
-    market_id: Annotated[str, Field(pattern=r"^[1-9][0-9]{0,18}$", description="The market's id.", examples=["1"])]
+    market_id: Annotated[str, Field(pattern=_MARKET_ID, description="The market's id.", examples=["1"])]
     outcome: Annotated[int, Field(ge=0, le=1, description="0 = UP, 1 = DOWN.")]
     amount: Annotated[
         str, Field(pattern=r"^[1-9][0-9]{0,77}$", description="USDG units (6 decimals).", examples=["5000000"])
     ]
     from_: Annotated[
         str | None,
-        Field(alias="from", pattern=r"^0[xX][0-9a-fA-F]{40}$", description="The signer; the zero address otherwise."),
+        Field(alias="from", pattern=_ADDRESS, description="The signer; the zero address otherwise."),
     ] = None
-    salt: Annotated[
-        str | None,
-        Field(pattern=r"^(0[xX])?[0-9a-fA-F]{64}$", description="32 bytes in hex; random ones otherwise."),
-    ] = None
+    salt: Annotated[str | None, Field(pattern=_BYTES32, description="32 bytes in hex; random ones otherwise.")] = None
     valid_seconds: Annotated[int, Field(ge=60, le=3540, description="How long the bet may be entered.")] = 600
