@@ -135,12 +135,12 @@ class ResolverPreview:
     """The resolver's `preview`, as it answers."""
 
     status: int
-    strike_round: int
-    strike_answer: int
-    strike_at: int
-    final_round: int
-    final_answer: int
-    final_at: int
+    strike_round: int = 0
+    strike_answer: int = 0
+    strike_at: int = 0
+    final_round: int = 0
+    final_answer: int = 0
+    final_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,9 +89,7 @@ def detail_body(
     """One market with its books, every position and, after the bell, both rounds."""
     now = venue.head.moment
     view = market_view(market.market, now)
-    phase = market.phase(now.timestamp)
-    reading = oracle.readings.get(market.id)
-    prices = prices_of(market, oracle, phase)
+    prices = prices_of(market, oracle, market.phase(now.timestamp))
     after_bell = now.timestamp > market.final_time
     return MarketDetailBody(
         market=_listed(market, venue, oracle, view),
@@ -114,7 +112,7 @@ def detail_body(
             for book in view.books
         ],
         finder=_finder(market, prices) if after_bell else None,
-        preview=_preview(_preview_of(market, reading)) if after_bell else None,
+        preview=_preview(market, oracle.readings.get(market.id)) if after_bell else None,
         activity=True,
         read_at=read_at,
         stale=stale,
@@ -274,10 +272,11 @@ def _finder(market: ListedMarket, prices: Prices) -> FinderBody:
     )
 
 
-def _preview_of(market: ListedMarket, reading: MarketReadings | None) -> ResolverPreview | None:
+def _preview(market: ListedMarket, reading: MarketReadings | None) -> PreviewBody:
+    """As the resolver answered, or would have when the market was settled by rounds."""
     settled = market.settlement
     if settled is not None and settled.strike is not None and settled.final is not None:
-        return ResolverPreview(
+        preview = ResolverPreview(
             _settled_status(settled.outcome, settled.reason),
             settled.strike.id,
             settled.strike.answer,
@@ -286,19 +285,10 @@ def _preview_of(market: ListedMarket, reading: MarketReadings | None) -> Resolve
             settled.final.answer,
             settled.final.updated_at,
         )
-    return None if reading is None else reading.preview
-
-
-def _settled_status(outcome: int | None, reason: int | None) -> PreviewStatus:
-    decided_by = StockReason(reason or 0)
-    if decided_by is StockReason.ROUNDS:
-        return PreviewStatus.UP if outcome == StockOutcome.UP else PreviewStatus.DOWN
-    return PreviewStatus[decided_by.name]
-
-
-def _preview(preview: ResolverPreview | None) -> PreviewBody:
-    if preview is None:  # the chain could not be asked since the bell
-        preview = ResolverPreview(PreviewStatus.NOT_READY, 0, 0, 0, 0, 0, 0)
+    elif reading is not None and reading.preview is not None:
+        preview = reading.preview
+    else:  # the chain could not be asked since the bell
+        preview = ResolverPreview(PreviewStatus.NOT_READY)
     return PreviewBody(
         status=preview.status,
         name=words.PREVIEW_NAMES[PreviewStatus(preview.status)],
@@ -309,6 +299,13 @@ def _preview(preview: ResolverPreview | None) -> PreviewBody:
         final_answer=str(preview.final_answer),
         final_at=preview.final_at,
     )
+
+
+def _settled_status(outcome: int | None, reason: int | None) -> PreviewStatus:
+    decided_by = StockReason(reason or 0)
+    if decided_by is StockReason.ROUNDS:
+        return PreviewStatus.UP if outcome == StockOutcome.UP else PreviewStatus.DOWN
+    return PreviewStatus[decided_by.name]
 
 
 def _pair(values: tuple[int, int]) -> UpDown:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from aiohttp import web
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.http.application import unavailable
 from api.http.body import encode
@@ -85,6 +85,7 @@ class Gathered:
     sweeps: tuple[FeeSweepProof, ...] = ()
     refunds: tuple[RefundProof, ...] = ()
     drill_owes: bool = True
+    """Something of it is unsent: stakes, or remainders that were never taken."""
     audit: AuditProof | None = None
     safe: SafeProof | None = None
     logs_missing: bool = True
@@ -190,7 +191,8 @@ class Proof:
                     drill=drill,
                     sweeps=tuple(await read_sweeps(connection)),
                     refunds=() if drill is None else tuple(await read_refunds(connection, drill.id)),
-                    drill_owes=drill is None or await _owes(connection, venue, drill),
+                    drill_owes=drill is None
+                    or bool(await read_owing(connection, [drill], venue.head.moment, at_most=500, refused_too=True)),
                     audit=await read_audit(connection, self._deployment.chain_id),
                     logs_missing=False,
                 )
@@ -222,7 +224,7 @@ class Proof:
             safe=SafeProof(address=safe.address, threshold=threshold, owners=len(owners)),
         )
 
-    def _operators(self, openers: list[str] | tuple[str, ...]) -> list[str]:
+    def _operators(self, openers: Sequence[str]) -> list[str]:
         """The operator's own wallets: those the deployment names, its Safe, and whoever may or might list markets."""
         named = [*self._deployment.operator_wallets.values(), *openers]
         if self._deployment.safe is not None:
@@ -354,11 +356,6 @@ class Proof:
     def _tx_link(self, tx: str) -> str:
         explorer = self._deployment.explorer_url
         return f"{explorer}/tx/{tx}" if explorer else f"{self._settings.public_url}/proof#{tx}"
-
-
-async def _owes(connection: AsyncConnection, venue: Venue, market: ListedMarket) -> bool:
-    """Whether anything of it is unsent: stakes, and remainders that were never taken."""
-    return bool(await read_owing(connection, [market], venue.head.moment, at_most=500, refused_too=True))
 
 
 def _settled(newest: Sequence[ListedMarket]) -> list[SettledProof]:
