@@ -45,24 +45,17 @@ async def load_assets() -> Assets:
     """A module imports others by their own names; here those become the hashed ones, dependencies first."""
     sources = {path.name: path.read_bytes() for path in sorted(FOLDER.iterdir()) if path.suffix in _TYPES}
     urls: dict[str, str] = {}
-    files: dict[str, Rendered] = {}
-
-    def named(name: str) -> bytes:
-        """The file's bytes with its imports renamed; names every file it imports first."""
-        body = sources[name]
-        if not name.endswith(".js"):
-            return body
-        for other in sources:
-            mark = f'"./{other}"'.encode()
-            if mark in body:
-                body = body.replace(mark, f'"{publish(other)}"'.encode())
-        return body
-
     bodies: dict[str, bytes] = {}
+    files: dict[str, Rendered] = {}
 
     def publish(name: str) -> str:
         if name not in urls:
-            body = bodies[name] = named(name)
+            body = sources[name]
+            for other in sources if name.endswith(".js") else ():
+                mark = f'"./{other}"'.encode()
+                if mark in body:
+                    body = body.replace(mark, f'"{publish(other)}"'.encode())
+            bodies[name] = body
             stem, _, suffix = name.rpartition(".")
             urls[name] = f"{PREFIX}{stem}.{hashlib.sha256(body).hexdigest()[:12]}.{suffix}"
         return urls[name]

@@ -21,15 +21,17 @@ LABEL_HEIGHT = 16
 
 Point = tuple[int, int]
 """Unix seconds, value."""
+Tone = Literal["main", "up", "down", "quiet"]
+"""A class of the stylesheet."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChartLine:
-    """A line through points. `step`: holds its value until the next point, as a reading in effect does. `tone`: a class
-    of the stylesheet. `label`: its name where there are several."""
+    """A line through points. `step`: holds its value until the next point, as a reading in effect does. `label`: its
+    name where there are several."""
 
     points: Sequence[Point]
-    tone: Literal["main", "up", "down", "quiet"] = "main"
+    tone: Tone = "main"
     step: bool = True
     fill: bool = False
     label: str = ""
@@ -50,7 +52,7 @@ class Level:
 
     value: int
     label: str
-    tone: Literal["main", "up", "down", "quiet"] = "quiet"
+    tone: Tone = "quiet"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,8 @@ from fractions import Fraction
 
 from markupsafe import Markup
 
+from api.stock import words
 from core.money import USD_DECIMALS, decimal_text
-
-PRICE_DECIMALS = 8
 
 
 def money(units: int | str | None) -> Markup:
@@ -66,7 +65,7 @@ def price(answer: int | str | None) -> Markup:
     """An oracle answer of 8 decimals as `money` writes amounts: 187.40."""
     if answer is None:
         return Markup('<span class="none">\N{EN DASH}</span>')
-    whole, _, fraction = decimal_text(int(answer), PRICE_DECIMALS, min_decimals=2).partition(".")
+    whole, _, fraction = words.price(int(answer)).partition(".")
     return _amount(f"{int(whole):,}", fraction)
 
 

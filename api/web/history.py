@@ -66,18 +66,10 @@ class ChartHistory:
 
     async def _read(self, market_id: int, feed: bytes, start: int, end: int) -> MarketPast:
         mine = (oracle_round.c.chain_id == self._chain_id) & (oracle_round.c.feed == feed)
-        before = (
-            select(oracle_round.c.updated_at, oracle_round.c.answer)
-            .where(mine, oracle_round.c.updated_at <= start)
-            .order_by(oracle_round.c.updated_at.desc())
-            .limit(1)
-        )
-        within = (
-            select(oracle_round.c.updated_at, oracle_round.c.answer)
-            .where(mine, oracle_round.c.updated_at > start, oracle_round.c.updated_at <= end)
-            .order_by(oracle_round.c.updated_at.desc())
-            .limit(MAX_READINGS)
-        )
+        at = oracle_round.c.updated_at
+        newest_first = select(at, oracle_round.c.answer).where(mine).order_by(at.desc())
+        before = newest_first.where(at <= start).limit(1)
+        within = newest_first.where(at > start, at <= end).limit(MAX_READINGS)
         entered = (
             select(stock_position.c.vintage, func.max(stock_position.c.entered_at).label("at"))
             .where(stock_position.c.market_id == market_id)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from api.stock.facts import SIDES
 from api.web import figures
-from api.web.charts import Chart, ChartLine, Level, Mark
+from api.web.charts import Chart, ChartLine, Level, Mark, Tone
 from api.web.templating import Pages
 from core.money import USD
 from core.stock.classic import classic_payout
@@ -26,9 +27,6 @@ from core.stock.vested import (
 
 SEED = 10 * USD
 ENTRIES = (("A", UP, 20), ("B", DOWN, 30), ("C", DOWN, 40), ("D", UP, 50), ("E", DOWN, 10))
-SIDES = ("UP", "DOWN")
-
-
 NOBODY = bytes(20)  # who holds a position plays no part in the example
 
 
@@ -124,9 +122,9 @@ def example_chart(example: WorkedExample) -> Chart:
     for each in shown:
         first = last + 1 - len(each.path)
         points = [(first + place, value) for place, value in enumerate(each.path)]
-        lines.append(ChartLine(points, "up" if each.name == "A" else "main", step=True))
-        tone = "up" if each.name == "A" else "main"
-        levels.append(Level(each.path[-1], f"{each.name} {figures.plain(each.path[-1] // 10_000 * 10_000)}", tone))  # type: ignore[arg-type]
+        tone: Tone = "up" if each.name == "A" else "main"
+        lines.append(ChartLine(points, tone))
+        levels.append(Level(each.path[-1], f"{each.name} {figures.plain(each.path[-1] // 10_000 * 10_000)}", tone))
     return Chart(
         title="What A and D are promised if UP wins",
         said="A begins at 20 and rises to 69.16 as the other side bets; D begins at its own 50 and rises to 56.25.",

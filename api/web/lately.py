@@ -23,6 +23,7 @@ from api.stock.facts import SIDES
 from api.stock.facts import ListedMarket as StockMarket
 from api.stock.reads import StockReads
 from api.unreadable import UNREADABLE
+from core.agent.fixed import WAD
 from core.chain import checksum
 from core.contracts.statuses import MarketKind
 from core.db.given import given
@@ -41,7 +42,6 @@ BETS_COUNTED = 100
 READ_SECONDS = 1.0
 AGAIN_SECONDS = 2.0
 """After a reading that failed none is tried for so long: visitors must not wait for it one after another."""
-WAD = 10**18
 WHOLE = 10_000
 
 

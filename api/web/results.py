@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import accumulate
-from typing import Any, Literal
+from typing import Any
 
 from api.stock.bodies.positions import OwnerBody
 from api.web import figures
-from api.web.charts import Chart, ChartLine, Level, Unit
+from api.web.charts import Chart, ChartLine, Level, Tone, Unit
 from core.money import USD
 
 Json = Mapping[str, Any]
@@ -67,7 +67,7 @@ def results_chart(results: Results, now: int) -> Chart | None:
         return None
     start = min(each.entered_at for each in both)
     end = max(now, *(each.at for each in both))
-    tokens: tuple[tuple[str, Literal["main", "quiet"], Sequence[SettledBet]], ...]
+    tokens: tuple[tuple[str, Tone, Sequence[SettledBet]], ...]
     tokens = (("USDG", "main", results.stock), ("USDC", "quiet", results.agent))
     lines, levels, said = [], [Level(0, "")], []
     for token, tone, some in tokens:

@@ -14,15 +14,16 @@ from msgspec import structs
 from api.stock.bodies.markets import MarketBody, MarketDetailBody
 from api.stock.bodies.positions import PositionBody
 from api.stock.chain import StockContracts
+from api.stock.facts import SIDES
 from api.web import figures
-from api.web.charts import Chart, ChartLine, Level, Mark, Unit
+from api.web.charts import Chart, ChartLine, Level, Mark, Tone, Unit
 from api.web.history import Batch, MarketPast
 from core.chain import Call
+from core.money import USD
+from core.stock.vested import S
 
-S = 10**18
-SIDES = ("UP", "DOWN")
-EXAMPLE_STAKES = (1_000_000, 10_000_000, 100_000_000)
-CARD_STAKE = 10_000_000
+EXAMPLE_STAKES = (1 * USD, 10 * USD, 100 * USD)
+CARD_STAKE = 10 * USD
 POSITIONS_SHOWN = 100
 
 
@@ -181,20 +182,21 @@ def price_chart(detail: MarketDetailBody, past: MarketPast) -> Chart:
         points.append((seen, points[-1][1]))
     levels = []
     strike, live, change = market.strike, market.live, market.change
-    tone = {"UP": "up", "DOWN": "down"}.get("" if change is None else change.direction, "main")
+    tones: dict[str, Tone] = {"UP": "up", "DOWN": "down"}
+    tone = tones.get("" if change is None else change.direction, "main")
     decided = None
     if now >= strike_at and strike is not None and change is not None and int(strike.answer) > 0:
         decided = f", {change.text} since the strike at {_two(strike.answer)}."
         levels.append(Level(int(strike.answer), f"strike {_two(strike.answer)}", "quiet"))
     if points:
-        levels.append(Level(points[-1][1], f"{'final' if now > end else 'now'} {_two(points[-1][1])}", tone))  # type: ignore[arg-type]
+        levels.append(Level(points[-1][1], f"{'final' if now > end else 'now'} {_two(points[-1][1])}", tone))
     said = f"{market.ticker}: no reading yet."
     if points and live is not None:
         said = f"{market.ticker} reads {_two(live.answer)} dollars{decided or '.'}"
     return Chart(
         title=f"{market.ticker} since {'the strike' if decided else 'the listing'}",
         said=said,
-        lines=[ChartLine(points, tone if decided else "main", fill=False)],  # type: ignore[arg-type]
+        lines=[ChartLine(points, tone if decided else "main")],
         start=start,
         end=end,
         unit=_DOLLARS,
@@ -224,7 +226,7 @@ def book_chart(detail: MarketDetailBody, past: MarketPast) -> Chart | None:
     lines: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
     for batch in batches:
         up, down = up + batch.accepted[0], down + batch.accepted[1]
-        at = opened if batch.vintage == 0 else batch.at
+        at = _at(batch, market)
         lines[0].append((at, up))
         lines[1].append((at, down))
     now = max(now, lines[0][-1][0])
@@ -262,16 +264,16 @@ def accrual_chart(detail: MarketDetailBody, past: MarketPast, position: Position
     now = max(min(detail.head.timestamp, market.final_time), points[-1][0])
     accrued = int(position.accrued)
     points.append((now, max(accrued, points[-1][1])))
-    tone = "up" if side == 0 else "down"
+    tone: Tone = "up" if side == 0 else "down"
     return Chart(
         title=f"Position {figures.ordinal_text(position.id)}: paid if {position.side} wins, before the fee",
         said=f"It began at {figures.plain(accepted)} and stands at {figures.plain(accrued)} USDG.",
-        lines=[ChartLine(points, tone, fill=True)],  # type: ignore[arg-type]
+        lines=[ChartLine(points, tone, fill=True)],
         start=points[0][0],
         end=now,
         levels=[
             Level(accepted, f"stake {_two(accepted, 6)}", "quiet"),
-            Level(accrued, f"promised {_two(accrued, 6)}", tone),  # type: ignore[arg-type]
+            Level(accrued, f"promised {_two(accrued, 6)}", tone),
         ],
         floor=0,
         unit=_USDG,
@@ -279,7 +281,7 @@ def accrual_chart(detail: MarketDetailBody, past: MarketPast, position: Position
 
 
 def _at(batch: Batch, market: MarketBody) -> int:
-    return int(market.opened_at) if batch.vintage == 0 else batch.at
+    return market.opened_at if batch.vintage == 0 else batch.at
 
 
 def _two(value: int | str, decimals: int = 8) -> str:
