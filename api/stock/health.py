@@ -5,22 +5,17 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from aiohttp import web
-from sqlalchemy.ext.asyncio import AsyncEngine
 
+from api.context import Context
 from api.http.application import json_response
 from api.stock.bodies.health import CheckBody, HealthBody
-from api.stock.chain import StockContracts
 from api.stock.facts import ListedMarket, Venue
-from api.stock.index import StockIndex
-from api.stock.oracle import OracleWatch
 from api.stock.rows import read_allowed_feeds, read_owing
+from api.stock.sources import StockSources
 from api.unreadable import UNREADABLE
-from core.chain import ChainClient, RpcError
-from core.contracts.deployments import Deployment
-from core.db.engine import Pool
+from core.chain import RpcError
 from core.log import redact_text
 from core.money import decimal_text
 from core.outbox import KEEPER, OPENER, RELAY, GroupReport, LaneStatus, report
@@ -39,23 +34,12 @@ FEED_SLACK_SECONDS = 3600
 Finding = tuple[bool, str]
 
 
-@dataclass(frozen=True, slots=True)
-class HealthSources:
-    """What the checks ask; the parts that need a deployment are None before it, `client` without an RPC URL."""
-
-    deployment: Deployment
-    contracts: StockContracts | None
-    client: ChainClient | None
-    index: StockIndex | None
-    oracle: OracleWatch | None
-    engine: AsyncEngine
-    pool: Pool
-
-
 class Health:
     """The health of the stock markets: every check, asked once for all who ask meanwhile."""
 
-    def __init__(self, sources: HealthSources) -> None:
+    def __init__(self, context: Context, sources: StockSources) -> None:
+        self._engine = context.engine
+        self._pool = context.pool
         self._of = sources
         self._asking: asyncio.Task[list[CheckBody]] | None = None
         self._delivered: dict[int, tuple[int, tuple[int, int]]] = {}
@@ -159,7 +143,7 @@ class Health:
         late: list[ListedMarket] = []
         for start in range(0, len(over), MARKETS_AT_ONCE):
             some = over[start : start + MARKETS_AT_ONCE]
-            async with self._of.engine.connect() as connection:
+            async with self._engine.connect() as connection:
                 owing = await read_owing(
                     connection, some, venue.head.moment, at_most=POSITIONS_AT_ONCE, refused_too=False
                 )
@@ -180,7 +164,7 @@ class Health:
             return True, "the session is not open"
         if all(market.opened_at >= session.opens for market in venue.markets.values()):
             return True, "the venue is younger than this session"
-        async with self._of.engine.connect() as connection:
+        async with self._engine.connect() as connection:
             allowed = await read_allowed_feeds(connection)
         listed = {(market.feed, market.family, market.final_time) for market in venue.markets.values()}
         missing = [f"{ticker} daily" for ticker, feed in allowed if (feed, 0, session.closes) not in listed]
@@ -239,7 +223,7 @@ class Health:
         return group.works, f"{states}; {group.in_flight} in flight, {group.queued} queued"
 
     async def _lanes(self, group: str) -> GroupReport:
-        async with self._of.pool.connection() as connection:
+        async with self._pool.connection() as connection:
             return await report(connection, self._of.deployment.chain_id, group)
 
     def _venue(self) -> Venue:

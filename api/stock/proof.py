@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from aiohttp import web
-from sqlalchemy.ext.asyncio import AsyncEngine
 
+from api.context import Context
 from api.http.application import unavailable
 from api.http.body import encode
 from api.http.caching import shared
@@ -34,11 +34,9 @@ from api.stock.bodies.proof import (
     SettledProof,
     UsdgProof,
 )
-from api.stock.chain import STOCK_TOKEN_SYMBOL, StockContracts
+from api.stock.chain import STOCK_TOKEN_SYMBOL
 from api.stock.facts import ListedMarket, Venue
-from api.stock.index import StockIndex
 from api.stock.market_view import outcome_name, round_body, void_reason
-from api.stock.oracle import OracleWatch
 from api.stock.proof_rows import (
     Betting,
     Totals,
@@ -50,11 +48,10 @@ from api.stock.proof_rows import (
     read_totals,
 )
 from api.stock.rows import read_drill, read_newest_settled, read_owing
+from api.stock.sources import StockSources
 from api.unreadable import UNREADABLE
-from core.chain import ChainClient, Contract, RpcError, values
-from core.config import Settings
+from core.chain import Contract, RpcError, values
 from core.contracts.abi import abi
-from core.contracts.deployments import Deployment
 from core.log import get_logger
 
 log = get_logger(__name__)
@@ -96,30 +93,17 @@ class Gathered:
 class Proof:
     """The proof of the stock markets, gathered from the chain and the index."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        deployment: Deployment,
-        contracts: StockContracts | None,
-        client: ChainClient | None,
-        index: StockIndex | None,
-        oracle: OracleWatch | None,
-        engine: AsyncEngine,
-        solvency: Mapping[str, SolvencyWatch],
-        *,
-        attester: str | None = None,
-    ) -> None:
-        """`solvency`: of the contracts that hold money, on both chains, by their names. `attester`: the address whose
-        key signs the agent surface's offers and receipts."""
+    def __init__(self, context: Context, sources: StockSources, solvency: Mapping[str, SolvencyWatch]) -> None:
+        """`solvency`: of the contracts that hold money, on both chains, by their names."""
         self._solvency = solvency
-        self._attester = attester
-        self._settings = settings
-        self._deployment = deployment
-        self._contracts = contracts
-        self._client = client
-        self._index = index
-        self._oracle = oracle
-        self._engine = engine
+        self._attester = context.attester
+        self._settings = context.settings
+        self._deployment = sources.deployment
+        self._contracts = sources.contracts
+        self._client = sources.client
+        self._index = sources.index
+        self._oracle = sources.oracle
+        self._engine = context.engine
         self._gathered = Gathered()
         self._version = 0
         self._shown: ProofBody | None = None

@@ -14,14 +14,13 @@ from typing import Literal
 
 from aiohttp import web
 from limits import parse
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.archive import READ_AT_ONCE
+from api.context import Context
 from api.http.application import unavailable
 from api.http.body import encode
 from api.http.caching import own, shared
 from api.http.caller import caller_ip
-from api.http.limits import RateLimits
 from api.http.problem import Problem
 from api.http.rendered import BodySlot, Rendered
 from api.http.requests import read_query
@@ -31,15 +30,12 @@ from api.stock.bodies.markets import MarketBody, MarketDetailBody, MarketsBody
 from api.stock.bodies.positions import OwnerBody, PositionBody
 from api.stock.bodies.prices import PriceReading, PricesBody
 from api.stock.facts import HeldPosition, ListedMarket, Oracle, Venue
-from api.stock.index import StockIndex
-from api.stock.oracle import OracleWatch
 from api.stock.position_view import owned_bodies, position_body, totals_body
 from api.stock.requests import POSITIONS_LISTED, MarketsQuery, OwnerQuery
 from api.stock.rows import MAX_SETTLED, read_owner, read_positions
+from api.stock.sources import StockSources
 from api.unreadable import UNREADABLE
 from core.chain import checksum
-from core.config import Settings
-from core.contracts.deployments import Deployment
 from core.stock.vested import finished
 from core.stock.vested_views import OwnerTotals, owner_totals, position_view
 
@@ -73,24 +69,15 @@ class _Page:
 
 
 class StockReads:
-    """The read endpoints of the stock markets. `index` is None before deployment; then lists are empty and `deployed`
-    is false."""
+    """The read endpoints of the stock markets. Before deployment lists are empty and `deployed` is false."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        deployment: Deployment,
-        index: StockIndex | None,
-        oracle: OracleWatch | None,
-        engine: AsyncEngine,
-        limits: RateLimits,
-    ) -> None:
-        self._settings = settings
-        self._deployment = deployment
-        self._index = index
-        self._oracle = oracle
-        self._engine = engine
-        self._limits = limits
+    def __init__(self, context: Context, sources: StockSources) -> None:
+        self._settings = context.settings
+        self._deployment = sources.deployment
+        self._index = sources.index
+        self._oracle = sources.oracle
+        self._engine = context.engine
+        self._limits = context.limits
         self._prices = BodySlot(self._prices_stamp, self._render_prices, PRICES_CACHE)
         self._markets = BodySlot(lambda: self.stamp, self._render_markets, MARKETS_CACHE)
         self._listed: Kept[int, tuple[Hashable, MarketBody]] = Kept(LISTED_HELD)

@@ -6,46 +6,35 @@ import asyncio
 
 from aiohttp import web
 from limits import parse
-from sqlalchemy.ext.asyncio import AsyncEngine
 
+from api.context import Context
 from api.http.application import json_response, unavailable
 from api.http.caller import caller_ip
-from api.http.limits import RateLimits
 from api.http.problem import Problem
 from api.http.requests import read_query
 from api.stock.bodies.relay import ReceiptBody
-from api.stock.chain import StockContracts
-from api.stock.index import StockIndex
 from api.stock.market_view import head_body
 from api.stock.position_view import position_body
 from api.stock.requests import ReceiptQuery
 from api.stock.rows import read_receipt
+from api.stock.sources import StockSources
 from api.unreadable import UNREADABLE
-from core.config import Settings
 from core.db.types import bytes_of
 
 RECEIPTS_RATE = parse("60/minute")
 
 
 class BetReceipts:
-    """The receipts of signed bets, by signer and nonce. `index` and `contracts` are None before deployment."""
+    """The receipts of signed bets, by signer and nonce."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        chain_id: int,
-        contracts: StockContracts | None,
-        index: StockIndex | None,
-        engine: AsyncEngine,
-        limits: RateLimits,
-    ) -> None:
-        self._settings = settings
-        self._chain_id = chain_id
-        self._finality_blocks = settings.chain("stock").finality_blocks
-        self._contracts = contracts
-        self._index = index
-        self._engine = engine
-        self._limits = limits
+    def __init__(self, context: Context, sources: StockSources) -> None:
+        self._settings = context.settings
+        self._chain_id = sources.deployment.chain_id
+        self._finality_blocks = context.settings.chain("stock").finality_blocks
+        self._contracts = sources.contracts
+        self._index = sources.index
+        self._engine = context.engine
+        self._limits = context.limits
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         caller = caller_ip(request, self._settings)

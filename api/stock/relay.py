@@ -16,13 +16,12 @@ from aiohttp import web
 from eth_utils.crypto import keccak
 from limits import parse
 from msgspec import to_builtins
-from sqlalchemy.ext.asyncio import AsyncEngine
 
+from api.context import Context
 from api.finality import for_now, may_land
 from api.head import chain_now
 from api.http.application import json_response
 from api.http.caller import blocked_region, caller_ip
-from api.http.limits import RateLimits
 from api.http.problem import Problem
 from api.http.requests import read_json, validated_body
 from api.stock import bets
@@ -33,17 +32,15 @@ from api.stock.bodies.relay import EscapeKit, RelayBody
 from api.stock.chain import STOCK_TOKEN_SYMBOL, StockContracts
 from api.stock.landing import ChainFacts, landing_of, position_in, read_facts
 from api.stock.requests import RelayRequest
+from api.stock.sources import StockSources
 from api.unreadable import UNREADABLE
 from core.chain import Call, ChainClient, ContractReverted, RpcError, checksum
-from core.config import Settings
-from core.contracts.deployments import Deployment
 from core.contracts.statuses import StockMarketStatus
-from core.db.engine import Pool
 from core.db.types import bytes_of
 from core.log import get_logger
 from core.metrics import counter
 from core.money import decimal_text
-from core.outbox import HAS_RESULT, RELAY, Intent, IntentRequest, IntentWatch, report
+from core.outbox import HAS_RESULT, RELAY, Intent, IntentRequest, report
 from core.signatures import signer_of, with_usual_v
 
 log = get_logger(__name__)
@@ -75,29 +72,19 @@ class _Visit:
 
 
 class Relay:
-    """The relay of signed bets to the chain. `contracts` is None before deployment."""
+    """The relay of signed bets to the chain."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        deployment: Deployment,
-        contracts: StockContracts | None,
-        client: ChainClient | None,
-        engine: AsyncEngine,
-        pool: Pool,
-        watch: IntentWatch,
-        limits: RateLimits,
-    ) -> None:
-        self._settings = settings
-        self._deployment = deployment
-        self._token = deployment.token(STOCK_TOKEN_SYMBOL)
-        self._contracts = contracts
-        self._client = client
-        self._engine = engine
-        self._pool = pool
-        self._watch = watch
-        self._limits = limits
-        self._finality_blocks = settings.chain("stock").finality_blocks
+    def __init__(self, context: Context, sources: StockSources) -> None:
+        self._settings = context.settings
+        self._deployment = sources.deployment
+        self._token = sources.deployment.token(STOCK_TOKEN_SYMBOL)
+        self._contracts = sources.contracts
+        self._client = sources.client
+        self._engine = context.primary
+        self._pool = context.pool
+        self._watch = context.watch
+        self._limits = context.limits
+        self._finality_blocks = context.settings.chain("stock").finality_blocks
         self._in_hand = 0
 
     async def enter(self, request: web.Request) -> web.StreamResponse:

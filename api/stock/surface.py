@@ -20,7 +20,7 @@ from api.stock.bodies.relay import ReceiptBody, RelayBody, TypedDataBody
 from api.stock.chain import StockContracts
 from api.stock.cron import Cron
 from api.stock.describe import DESCRIPTION, RELAY_DESCRIPTION
-from api.stock.health import Health, HealthSources
+from api.stock.health import Health
 from api.stock.index import StockIndex
 from api.stock.mcp import stock_mcp
 from api.stock.oracle import OracleWatch
@@ -37,6 +37,7 @@ from api.stock.requests import (
     RelayRequest,
     TypedDataQuery,
 )
+from api.stock.sources import StockSources
 from api.stock.typed_data import TypedData
 from core.contracts.deployments import load_deployment
 from core.log import get_logger
@@ -78,23 +79,20 @@ async def stock_surface(context: Context) -> AsyncIterator[Surface]:
     solvency = await solvency_watches(context)
     for name, watch in solvency.items():
         context.spawn(f"solvency of {name}", watch.run())
-    proof = Proof(
-        settings, deployment, contracts, client, index, oracle, context.engine, solvency, attester=context.attester
-    )
+    sources = StockSources(deployment, contracts, client, index, oracle)
+    proof = Proof(context, sources, solvency)
     context.spawn("stock proof", proof.run())
     cron = Cron(context.secrets.cron_secret, context.write_url, context.pool)
     context.spawn("cron reports", cron.listen())
-    reads = StockReads(settings, deployment, index, oracle, context.engine, context.limits)
-    health = Health(HealthSources(deployment, contracts, client, index, oracle, context.engine, context.pool))
+    reads = StockReads(context, sources)
+    health = Health(context, sources)
     operations = _operations(
         reads=reads,
         proof=proof,
         health=health,
-        relay=Relay(
-            settings, deployment, contracts, client, context.primary, context.pool, context.watch, context.limits
-        ),
-        typed_data=TypedData(deployment, contracts, index),
-        receipts=BetReceipts(settings, deployment.chain_id, contracts, index, context.engine, context.limits),
+        relay=Relay(context, sources),
+        typed_data=TypedData(sources),
+        receipts=BetReceipts(context, sources),
         cron=cron,
     )
     mcp = stock_mcp(settings, operations)

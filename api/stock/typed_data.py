@@ -14,29 +14,23 @@ from api.http.requests import read_query
 from api.stock.authorization import NONCE_FORMULA, StockBet
 from api.stock.bet_bounds import MAX_BET, MIN_BET, check_amount
 from api.stock.bodies.relay import TypedDataBody
-from api.stock.chain import STOCK_TOKEN_SYMBOL, StockContracts
+from api.stock.chain import STOCK_TOKEN_SYMBOL
 from api.stock.facts import Phase
-from api.stock.index import StockIndex
 from api.stock.requests import TypedDataQuery
+from api.stock.sources import StockSources
 from core.chain import checksum
-from core.contracts.deployments import Deployment
 from core.db.types import bytes_of
 
 NOBODY = "0x" + "00" * 20
 
 
 class TypedData:
-    """What a wallet is given to sign for a bet. `index` and `contracts` are None before deployment."""
+    """What a wallet is given to sign for a bet."""
 
-    def __init__(
-        self,
-        deployment: Deployment,
-        contracts: StockContracts | None,
-        index: StockIndex | None,
-    ) -> None:
-        self._deployment = deployment
-        self._contracts = contracts
-        self._index = index
+    def __init__(self, sources: StockSources) -> None:
+        self._deployment = sources.deployment
+        self._contracts = sources.contracts
+        self._index = sources.index
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         query = read_query(request, TypedDataQuery)
