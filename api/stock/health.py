@@ -32,6 +32,7 @@ MARKETS_AT_ONCE, POSITIONS_AT_ONCE = 200, 500
 FEED_SLACK_SECONDS = 3600
 
 Finding = tuple[bool, str]
+NO_RPC: Finding = (False, "no RPC URL is configured for the stock chain")
 
 
 class Health:
@@ -88,7 +89,7 @@ class Health:
 
     async def _rpc_head(self) -> Finding:
         if self._of.client is None:
-            return False, "no RPC URL is configured for the stock chain"
+            return NO_RPC
         head = await self._of.client.head(timeout_seconds=CHECK_SECONDS)
         age = int(time.time()) - head.timestamp
         if self._of.deployment.kind == "local":
@@ -98,7 +99,7 @@ class Health:
     async def _market_reads(self) -> Finding:
         contracts, client = self._of.contracts, self._of.client
         if contracts is None or client is None:
-            return False, "no RPC URL is configured for the stock chain"
+            return NO_RPC
         count = await client.read(contracts.settler.call("marketCount"), timeout_seconds=CHECK_SECONDS)
         return True, f"{count} markets by view calls"
 
@@ -183,7 +184,7 @@ class Health:
     async def _keeper_token(self) -> Finding:
         contracts, client = self._of.contracts, self._of.client
         if contracts is None or client is None:
-            return False, "no RPC URL is configured for the stock chain"
+            return NO_RPC
         group = await self._lanes(OPENER)
         openers = ["0x" + lane.address.hex() for lane in group.lanes]
         openers = openers or [each for name, each in self._of.deployment.operator_wallets.items() if name == "opener"]

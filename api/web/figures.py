@@ -15,11 +15,14 @@ from markupsafe import Markup
 from api.stock import words
 from core.money import USD_DECIMALS, decimal_text
 
+NONE = Markup('<span class="none">\N{EN DASH}</span>')
+"""Where there is nothing to show."""
+
 
 def money(units: int | str | None) -> Markup:
     """1,234.56, with its finer decimals, if it has any, marked up to be shown on demand: never rounded away."""
     if units is None:
-        return Markup('<span class="none">\N{EN DASH}</span>')
+        return NONE
     value = int(units)
     sign = "\N{MINUS SIGN}" if value < 0 else ""
     whole, fraction = divmod(abs(value), 10**USD_DECIMALS)
@@ -44,7 +47,7 @@ def signed(units: int) -> str:
 def dollars(value: Decimal | int | float | str | None) -> Markup:
     """A JSON amount in USD, as `money` writes amounts."""
     if value is None:
-        return Markup('<span class="none">\N{EN DASH}</span>')
+        return NONE
     number = Decimal(str(value))
     whole, _, digits = f"{abs(number):,.{USD_DECIMALS}f}".partition(".")
     sign = "\N{MINUS SIGN}" if number < 0 else ""
@@ -64,7 +67,7 @@ def _amount(whole: str, digits: str) -> Markup:
 def price(answer: int | str | None) -> Markup:
     """An oracle answer of 8 decimals as `money` writes amounts: 187.40."""
     if answer is None:
-        return Markup('<span class="none">\N{EN DASH}</span>')
+        return NONE
     whole, _, fraction = words.price(int(answer)).partition(".")
     return _amount(f"{int(whole):,}", fraction)
 
@@ -72,7 +75,7 @@ def price(answer: int | str | None) -> Markup:
 def clock(at: int | None) -> Markup:
     """A moment: 21 Nov 2026, 14:30 UTC; with its seconds where they are not zero, as they decide."""
     if at is None:
-        return Markup('<span class="none">\N{EN DASH}</span>')
+        return NONE
     utc = datetime.fromtimestamp(at, UTC)
     return Markup('<time datetime="{}" data-form="{}">{}</time>').format(
         f"{utc:%Y-%m-%dT%H:%M:%SZ}", "full" if at % 60 else "clock", moment(at)
@@ -88,7 +91,7 @@ def moment(at: int) -> str:
 def short_clock(at: int | None) -> Markup:
     """The same without the year, with seconds: for rows of recent events."""
     if at is None:
-        return Markup('<span class="none">\N{EN DASH}</span>')
+        return NONE
     moment = datetime.fromtimestamp(at, UTC)
     return Markup('<time datetime="{}" data-form="exact">{}</time>').format(
         f"{moment:%Y-%m-%dT%H:%M:%SZ}", f"{moment:%-d %b, %H:%M:%S} UTC"

@@ -92,14 +92,13 @@ class Reference:
     ) -> None:
         self._pages = pages
         self._described = described
-        self._surfaces = described.surfaces
         self._groups = {each.slug: each for each in _groups(described.surfaces)}
         self._stock = stock
         self._agent = agent
 
     async def overview(self, request: web.Request) -> web.StreamResponse:
         async def render() -> bytes:
-            surfaces = [(each, _text(each.description)) for each in self._surfaces]
+            surfaces = [(each, _text(each.description)) for each in self._described.surfaces]
             return self._pages.render("docs.html", path="/docs", groups=self._groups, here=None, surfaces=surfaces)
 
         return await self._pages.answer(request, "docs", None, render)
@@ -263,15 +262,11 @@ def _text(text: str) -> Markup:
     blocks = []
     for block in re.split(r"\n\s*\n", text.strip()):
         if block.startswith("- "):
-            items = Markup("").join(Markup("<li>{}</li>").format(_inline(each[2:])) for each in _items(block))
-            blocks.append(Markup("<ul>{}</ul>").format(items))
+            items = [Markup("<li>{}</li>").format(_inline(each[2:])) for each in re.split(r"\n(?=- )", block)]
+            blocks.append(Markup("<ul>{}</ul>").format(Markup("").join(items)))
         elif block:
             blocks.append(Markup("<p>{}</p>").format(_inline(block)))
     return Markup("").join(blocks)
-
-
-def _items(block: str) -> list[str]:
-    return re.split(r"\n(?=- )", block)
 
 
 def _inline(text: str) -> Markup:

@@ -124,7 +124,7 @@ class Pages:
     def _tx(self, tx: str | None, network: str = "stock", label: str | None = None) -> Markup:
         """A transaction: a link where there is an explorer, its hash everywhere."""
         if not tx:
-            return Markup('<span class="none">\N{EN DASH}</span>')
+            return figures.NONE
         return self._named(network, "tx", tx, label)
 
     def _address(self, address: str, network: str = "stock") -> Markup:
