@@ -37,7 +37,6 @@ class Ending:
     end_at: int | None
     start_answer: int | None
     start_at: int | None
-    void_reason: int | None
     at: int
     tx: bytes
 
@@ -56,7 +55,6 @@ class ListedMarket:
     bets: int
     outcome_bets: tuple[int, ...]
     ending: Ending | None
-    listed_at: int
     listed_order: tuple[int, int]
     version: str
     metadata: Metadata | None
@@ -151,19 +149,15 @@ class Stake:
     fee: int
     shares: int
     price_after: int | None
-    nonce: bytes
     bet_hash: bytes
     idem_hash: bytes
     builder: str | None
     ref: bytes | None
     refund_reason: RefundReason | None
-    status: int
     block: int
     log_index: int
     at: int
     tx: bytes
-    paid_amount: int
-    paid_at: int | None
     paid_tx: bytes | None
 
     @property

@@ -43,7 +43,7 @@ def held(outcome: int, got: Quote) -> Stake:
 
 
 def ending(winner: int | None) -> Ending:
-    return Ending(winner, None, None, None, None, None, 1, bytes(32))
+    return Ending(winner, None, None, None, None, 1, bytes(32))
 
 
 def numbers(body: Any) -> Any:
@@ -88,7 +88,7 @@ def test_a_market_that_ended_shows_its_result_and_no_odds() -> None:
         shown = numbers(render.market_ref(made, agent_markets.venue(made), LINKS))
         assert shown["result"] is None
         assert sum(each["impliedPct"] for each in shown["outcomes"]) == 100
-    answered = Ending(0, 120 * 10**8, 7, 100 * 10**8, 5, None, 9, bytes(32))
+    answered = Ending(0, 120 * 10**8, 7, 100 * 10**8, 5, 9, bytes(32))
     result = numbers(render.result(market(book=book, ending=answered), LINKS))
     assert (result["startReadingUsd"], result["endReadingUsd"]) == (100, 120)
 
@@ -364,7 +364,7 @@ def test_of_a_settled_market_those_are_named_that_did_decide() -> None:
     """The reading at the end may be absent and an earlier one may have counted; a crossing counts at its own time."""
     made = pooled(MarketKind.THRESHOLD)
     earlier = made.spec.ends_at - made.spec.ends_at % 60 - 120
-    settled = Ending(1, CAP - 1, earlier, None, None, None, 1, bytes(32))
+    settled = Ending(1, CAP - 1, earlier, None, None, 1, bytes(32))
     (row,) = decided(replace(made, ending=settled), NOW, {earlier: FeedRound(CAP - 1, earlier, bytes(32))})
     assert (row["readAt"], row["moment"]) == (iso(earlier), iso(made.spec.ends_at))
     early = replace(made.spec, early_resolvable=True, early_from=earlier - 600)

@@ -23,7 +23,6 @@ class Lock:
     market_key: bytes
     outcome: int
     amount: int
-    shares: int
     expired: bool
     wallet: bytes | None
     idem_hash: bytes | None
@@ -37,8 +36,6 @@ class KnownTrade:
     outcome: int
     amount: int
     builder: str
-    bet_hash: bytes
-    nonce: bytes
     attempt: int
     intent: Intent
 
@@ -72,29 +69,29 @@ async def save_lock(
 
 async def find_lock(connection: Connection, quote_id: str) -> Lock | None:
     cursor = await connection.execute(
-        "SELECT market_id, outcome, amount, shares, expires_at <= now(), wallet, idem_hash "
+        "SELECT market_id, outcome, amount, expires_at <= now(), wallet, idem_hash "
         "FROM agent_quote WHERE quote_id = %s",
         (quote_id,),
     )
     row = await cursor.fetchone()
     if row is None:
         return None
-    return Lock(row[0], row[1], int(row[2]), int(row[3]), *row[4:])
+    return Lock(row[0], row[1], int(row[2]), *row[3:])
 
 
 async def find_trade(connection: Connection, wallet: bytes, idem_hash: bytes) -> KnownTrade | None:
     cursor = await connection.execute(
-        "SELECT market_id, outcome, amount, builder, bet_hash, attempt, intent_id, nonce "
+        "SELECT market_id, outcome, amount, builder, attempt, intent_id "
         "FROM agent_trade WHERE wallet = %s AND idem_hash = %s",
         (wallet, idem_hash),
     )
     row = await cursor.fetchone()
     if row is None:
         return None
-    intent = await read(connection, row[6])
+    intent = await read(connection, row[5])
     assert intent is not None  # intents are never deleted
     builder = ZERO_ADDRESS if row[3] is None else "0x" + row[3].hex()
-    return KnownTrade(row[0], row[1], int(row[2]), builder, row[4], row[7], row[5], intent)
+    return KnownTrade(row[0], row[1], int(row[2]), builder, row[4], intent)
 
 
 async def nonces_of(connection: Connection, wallet: bytes, idem_hash: bytes) -> tuple[bytes, ...]:
