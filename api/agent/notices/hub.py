@@ -27,15 +27,6 @@ Frames = list[tuple[int, bytes]]
 _Key = tuple[bytes, int, bytes | None, int]
 
 
-class Seat:
-    """One stream's place in the hub: `news` is set when its wallet may have new events, or the service stops."""
-
-    __slots__ = ("news",)
-
-    def __init__(self) -> None:
-        self.news = asyncio.Event()
-
-
 class EventHub:
     """What the streams of this process share: the news, and each page of events read once. `run` must run beside the
     streams; when it ends, they end."""
@@ -45,7 +36,7 @@ class EventHub:
         self._url = url
         self._pool = pool
         self._links = links
-        self._seats: dict[bytes, set[Seat]] = defaultdict(set)
+        self._seats: dict[bytes, set[asyncio.Event]] = defaultdict(set)
         self._callers: Counter[str] = Counter()
         self._ticks: Counter[bytes] = Counter()
         self._reading: dict[_Key, asyncio.Task[Frames]] = {}
@@ -67,23 +58,24 @@ class EventHub:
             if wallet in self._seats:
                 # A read that has begun may not see what was announced after it.
                 self._ticks[wallet] += 1
-                for seat in self._seats[wallet]:
-                    seat.news.set()
+                for news in self._seats[wallet]:
+                    news.set()
 
     @contextlib.contextmanager
-    def seat(self, wallet: bytes, caller: str) -> Iterator[Seat]:
-        """Problem 429 when there is no room."""
+    def seat(self, wallet: bytes, caller: str) -> Iterator[asyncio.Event]:
+        """One stream's place: its event is set when the wallet may have news, or the service stops. Problem 429 when
+        there is no room."""
         if self._callers.total() >= MAX_STREAMS or self._callers[caller] >= MAX_PER_CALLER:
             raise problem("rate_limited", "There are too many open streams.", retry_after=5)
-        seat = Seat()
-        self._seats[wallet].add(seat)
+        news = asyncio.Event()
+        self._seats[wallet].add(news)
         self._callers[caller] += 1
         STREAMS.inc()
         try:
-            yield seat
+            yield news
         finally:
             STREAMS.dec()
-            self._seats[wallet].discard(seat)
+            self._seats[wallet].discard(news)
             if not self._seats[wallet]:
                 del self._seats[wallet]
                 self._ticks.pop(wallet, None)

@@ -12,7 +12,7 @@ import contextlib
 from aiohttp import web
 
 from api.agent.errors import problem
-from api.agent.notices.hub import ENDED, PAGE, EventHub, Seat
+from api.agent.notices.hub import ENDED, PAGE, EventHub
 from api.agent.notices.models import HIGHEST_SEQ, EventsQuery
 from api.agent.requests import checked_wallet
 from api.http import event_stream
@@ -48,13 +48,13 @@ class Events:
         last = request.headers.get("Last-Event-ID", "").strip()
         seq = query.from_seq if not last else _after(last)
         response = web.StreamResponse(headers=event_stream.HEADERS)
-        with self._hub.seat(wallet, caller_ip(request, self._settings)) as seat:
+        with self._hub.seat(wallet, caller_ip(request, self._settings)) as news:
             await response.prepare(request)
             if request.method == "HEAD":
                 return response
             why = "disconnected"
             with contextlib.suppress(ConnectionError):
-                why = await self._send(request, response, seat, wallet, seq, trade_id)
+                why = await self._send(request, response, news, wallet, seq, trade_id)
             ENDED.labels(why).inc()
         return response
 
@@ -62,7 +62,7 @@ class Events:
         self,
         request: web.Request,
         response: web.StreamResponse,
-        seat: Seat,
+        news: asyncio.Event,
         wallet: bytes,
         seq: int,
         trade_id: bytes | None,
@@ -73,7 +73,7 @@ class Events:
         if not await event_stream.written(request, response, b"retry: %d\n: seq %d comes next\n\n" % (RETRY_MS, seq)):
             return "slow"
         while not self._hub.stopping:
-            seat.news.clear()
+            news.clear()
             try:
                 frames = await self._hub.read(wallet, seq, trade_id)
             except UNREADABLE as error:
@@ -93,7 +93,7 @@ class Events:
             pause = min(left, event_stream.HEARTBEAT_SECONDS if frames is not None else 1.0)
             try:
                 async with asyncio.timeout(pause):
-                    await seat.news.wait()
+                    await news.wait()
             except TimeoutError:
                 if not await event_stream.written(request, response, event_stream.HEARTBEAT):
                     return "slow"
