@@ -36,7 +36,7 @@ MAX_AMOUNT = 10**18
 PRIVATE = "allow_private"
 EXAMPLE_WALLET = "0x" + "a1" * 20
 """Of nobody."""
-WALLET_SCHEMA = {"type": "string", "pattern": WALLET, "examples": [EXAMPLE_WALLET]}
+Wallet = Annotated[str, WithJsonSchema({"type": "string", "pattern": WALLET, "examples": [EXAMPLE_WALLET]})]
 WALLET_WORDS = "0x and 40 hexadecimal digits, in any case."
 MARKET_WORDS = "A market's id or slug, from a list of markets."
 SIDE_WORDS = "One of the market's outcome keys: `yes` or `no`, `up` or `down`, or a range's key."
@@ -101,7 +101,7 @@ class TradeRequest(BaseModel):
         description="Chosen by you, 8 to 128 characters, one for each bet you mean to make (a UUID, say). Sent again, "
         "it returns the first receipt and pays nothing.",
     )
-    wallet_address: Annotated[str, WithJsonSchema(WALLET_SCHEMA)] = Field(
+    wallet_address: Wallet = Field(
         alias="walletAddress", description="The paying wallet; it owns the position and is paid."
     )
     quote_id: Line | None = Field(
@@ -244,7 +244,7 @@ class TradePath(BaseModel):
 
 
 class AddressPath(BaseModel):
-    address: Annotated[str, WithJsonSchema(WALLET_SCHEMA)] = Field(description=WALLET_WORDS)
+    address: Wallet = Field(description=WALLET_WORDS)
 
 
 class QuoteQuery(BaseModel):
@@ -258,7 +258,7 @@ class QuoteQuery(BaseModel):
         description="The stake in USD: at least 1, at most 6 decimals.",
         json_schema_extra={"default": 1},
     )
-    wallet: Annotated[str, WithJsonSchema(WALLET_SCHEMA)] | None = Field(
+    wallet: Wallet | None = Field(
         default=None, description="Who would pay; with it a `wallet_underfunded` is among the warnings."
     )
 
@@ -270,7 +270,7 @@ class ResultQuery(BaseModel):
 class WalletQuery(BaseModel):
     model_config = ConfigDict(json_schema_extra=required("wallet"))
 
-    wallet: Annotated[str, WithJsonSchema(WALLET_SCHEMA)] | None = Field(default=None, description=WALLET_WORDS)
+    wallet: Wallet | None = Field(default=None, description=WALLET_WORDS)
 
 
 class PositionsQuery(WalletQuery):

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from api.agent.bodies import _Answer, _Body
-from api.agent.requests import WALLET_SCHEMA, WALLET_WORDS, WITHOUT_NUL, line
+from api.agent.requests import WITHOUT_NUL, Wallet, WalletQuery, line
 from api.http.openapi import required
 from core.agent.notices.kinds import EventType
 
@@ -22,7 +22,6 @@ TRADE_ID = r"^0x[0-9a-fA-F]{64}$"
 
 _TO_THE_MICROSECOND = re.compile(r"\.\d{4}")
 
-Wallet = Annotated[str, WithJsonSchema(WALLET_SCHEMA)]
 Seq = Annotated[int, Field(ge=0, le=HIGHEST_SEQ)]
 
 
@@ -65,18 +64,12 @@ class EventsHeaders(BaseModel):
     )
 
 
-class ReplayQuery(BaseModel):
-    model_config = ConfigDict(json_schema_extra=required("wallet"))
-
-    wallet: Wallet | None = Field(default=None, description=WALLET_WORDS)
+class ReplayQuery(WalletQuery):
     from_seq: Seq = Field(default=0, alias="fromSeq", description="The first event wanted, inclusive.")
     limit: Annotated[int, Field(ge=1, le=REPLAY_PAGE, description=f"How many, 1 to {REPLAY_PAGE}.")] = REPLAY_PAGE
 
 
-class ResolvedQuery(BaseModel):
-    model_config = ConfigDict(json_schema_extra=required("wallet"))
-
-    wallet: Wallet | None = Field(default=None, description=WALLET_WORDS)
+class ResolvedQuery(WalletQuery):
     since: Annotated[int, BeforeValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"})] = Field(
         default=0,
         description="Resolutions after this second: `nextSince` of the page before, or `createdAt` of the last event.",
