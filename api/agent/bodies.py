@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
 from api.agent.errors import CATALOGUE, RESERVED
+from api.http.operation import DocumentedAnswer
 
 
 class _Body(BaseModel):
@@ -23,6 +24,17 @@ class ErrorBody(_Body):
     docs_url: str
     retriable: bool
     request_id: str
+
+
+def refusal(description: str) -> DocumentedAnswer:
+    """A refusal as the documentation lists it under its status."""
+    return DocumentedAnswer(description, ErrorBody)
+
+
+BAD = refusal("`invalid_request`, with `issues`")
+NO_WALLET = refusal("`invalid_wallet`")
+UNREADABLE = refusal("`internal_error`: retry shortly.")
+RATE = DocumentedAnswer("`rate_limited`", ErrorBody, {"Retry-After": "Seconds until there is room again."})
 
 
 class Meta(_Body):

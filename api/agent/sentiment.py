@@ -10,12 +10,11 @@ from typing import Annotated, Any, Literal
 
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
-from pydantic.alias_generators import to_camel
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.agent import render
-from api.agent.bodies import ChainMeta, ErrorBody
+from api.agent.bodies import UNREADABLE, _Body, _ChainAnswer, refusal
 from api.agent.discover.rank import open_markets
 from api.agent.errors import problem
 from api.agent.facts import Venue
@@ -60,10 +59,6 @@ class SentimentQuery(BaseModel):
     token: Annotated[str, WithJsonSchema({"type": "string", "minLength": 1})] | None = Field(
         default=None, description="`$SYM` or `SYM`, in any case: 1 to 32 printable characters without a space."
     )
-
-
-class _Body(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel, validate_by_name=True)
 
 
 class SentimentScore(_Body):
@@ -136,8 +131,7 @@ class SentimentIntel(_Body):
     as_of: str
 
 
-class SentimentBody(_Body):
-    meta: ChainMeta
+class SentimentBody(_ChainAnswer):
     token: str
     intel: SentimentIntel
 
@@ -209,9 +203,9 @@ class Sentiment:
             "What the crowd thinks of a token",
             {
                 200: DocumentedAnswer("The signal, also for a token without markets.", SentimentBody),
-                400: DocumentedAnswer("`invalid_request`: a parameter is given twice.", ErrorBody),
-                422: DocumentedAnswer("`invalid_request`: `token` is missing or no symbol.", ErrorBody),
-                500: DocumentedAnswer("`internal_error`: retry shortly.", ErrorBody),
+                400: refusal("`invalid_request`: a parameter is given twice."),
+                422: refusal("`invalid_request`: `token` is missing or no symbol."),
+                500: UNREADABLE,
             },
             description=SENTIMENT,
             query=SentimentQuery,

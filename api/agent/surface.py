@@ -11,6 +11,7 @@ from aiohttp import web
 
 from api.agent import bodies as answers
 from api.agent import requests as models
+from api.agent.bodies import BAD, NO_WALLET, RATE, UNREADABLE, refusal
 from api.agent.chain import AgentContracts, Balances
 from api.agent.describe import DESCRIPTION, QUOTE, TRADE
 from api.agent.discover.search import Discovery
@@ -206,15 +207,7 @@ def _switched_off(links: Links) -> Surface:
     )
 
 
-def _error(description: str) -> DocumentedAnswer:
-    return DocumentedAnswer(description, answers.ErrorBody)
-
-
-_NOT_FOUND = _error("`market_not_found`")
-_NO_WALLET = _error("`invalid_wallet`")
-_BAD = _error("`invalid_request`, with `issues`")
-_UNREADABLE = _error("`internal_error`: retry shortly.")
-_RATE = DocumentedAnswer("`rate_limited`", answers.ErrorBody, {"Retry-After": "Seconds until there is room again."})
+_NOT_FOUND = refusal("`market_not_found`")
 
 
 def _operations(
@@ -232,7 +225,7 @@ def _operations(
             f"{PREFIX}/markets",
             reads.markets,
             "List tradeable markets",
-            {200: DocumentedAnswer("A page of markets, soonest deadline first.", answers.Markets), 400: _BAD},
+            {200: DocumentedAnswer("A page of markets, soonest deadline first.", answers.Markets), 400: BAD},
             query=models.MarketsQuery,
         ),
         Operation(
@@ -260,12 +253,12 @@ def _operations(
             "Price a bet",
             {
                 200: DocumentedAnswer("The quote.", answers.QuoteBody),
-                400: _BAD,
+                400: BAD,
                 404: _NOT_FOUND,
-                409: _error("`market_closed`"),
-                422: _error("`size_below_min`, `invalid_side`, `invalid_wallet`, `unsupported_market`"),
-                429: _RATE,
-                500: _UNREADABLE,
+                409: refusal("`market_closed`"),
+                422: refusal("`size_below_min`, `invalid_side`, `invalid_wallet`, `unsupported_market`"),
+                429: RATE,
+                500: UNREADABLE,
             },
             description=QUOTE,
             query=models.QuoteQuery,
@@ -285,22 +278,22 @@ def _operations(
                         x402.SETTLED_HEADER_V1: "The same in x402 v1.",
                     },
                 ),
-                400: _BAD,
+                400: BAD,
                 402: DocumentedAnswer(
                     "The x402 challenge: v1 in the body, v2 in the header.",
                     answers.Challenge,
                     {x402.REQUIRED_HEADER: "Base64 of the x402 v2 PaymentRequired."},
                 ),
                 404: _NOT_FOUND,
-                409: _error("`market_closed`, `idem_conflict`"),
-                422: _error(
+                409: refusal("`market_closed`, `idem_conflict`"),
+                422: refusal(
                     "`invalid_side`, `invalid_wallet`, `size_below_min`, `quote_required`, `quote_expired`, "
                     "`quote_mismatch`, `slippage_exceeded`, `insufficient_balance`, `pool_impact_exceeded`, "
                     "`unsupported_market`, `payment_invalid`"
                 ),
-                429: _RATE,
-                500: _error("`internal_error`; with `txHash` when a transaction was submitted."),
-                503: _error("`platform_paused`"),
+                429: RATE,
+                500: refusal("`internal_error`; with `txHash` when a transaction was submitted."),
+                503: refusal("`platform_paused`"),
             },
             description=TRADE,
             described_by={"security": [], "x-payment-info": PAYMENT_INFO},
@@ -314,9 +307,9 @@ def _operations(
             "A wallet's positions, newest first",
             {
                 200: DocumentedAnswer("The positions.", answers.PositionsBody),
-                400: _BAD,
-                422: _NO_WALLET,
-                500: _UNREADABLE,
+                400: BAD,
+                422: NO_WALLET,
+                500: UNREADABLE,
             },
             query=models.PositionsQuery,
         ),
@@ -325,7 +318,7 @@ def _operations(
             f"{PREFIX}/result",
             reads.result,
             "How a market resolved",
-            {200: DocumentedAnswer("The result.", answers.ResultBody), 400: _BAD, 404: _NOT_FOUND},
+            {200: DocumentedAnswer("The result.", answers.ResultBody), 400: BAD, 404: _NOT_FOUND},
             query=models.ResultQuery,
         ),
         Operation(
@@ -335,8 +328,8 @@ def _operations(
             "Settlement proof of a trade",
             {
                 200: DocumentedAnswer("The proof.", answers.TradeProofBody),
-                404: _error("`not_found`: no settled trade has this id."),
-                503: _UNREADABLE,
+                404: refusal("`not_found`: no settled trade has this id."),
+                503: UNREADABLE,
             },
             path_parameters=models.TradePath,
         ),
@@ -345,7 +338,7 @@ def _operations(
             f"{PREFIX}/wallet/{{address}}/readiness",
             reads.readiness,
             "Can this wallet bet?",
-            {200: DocumentedAnswer("Its balance and what is missing.", answers.ReadinessBody), 422: _NO_WALLET},
+            {200: DocumentedAnswer("Its balance and what is missing.", answers.ReadinessBody), 422: NO_WALLET},
             path_parameters=models.AddressPath,
         ),
         Operation(
@@ -353,7 +346,7 @@ def _operations(
             f"{PREFIX}/stats",
             platform.stats,
             "Platform statistics",
-            {200: DocumentedAnswer("Cached for 60 s.", answers.StatsBody), 500: _UNREADABLE},
+            {200: DocumentedAnswer("Cached for 60 s.", answers.StatsBody), 500: UNREADABLE},
         ),
         Operation(
             "GET",

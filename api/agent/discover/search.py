@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import BaseModel, Field
 
 from api.agent import render
-from api.agent.bodies import AgentMarketRef, ChainMeta, ErrorBody
+from api.agent.bodies import BAD, AgentMarketRef, _Body, _ChainAnswer
 from api.agent.discover.gate import silence
 from api.agent.discover.rank import Match, browsed, open_markets, ranked
 from api.agent.discover.words import words_of
@@ -38,10 +37,6 @@ class DiscoverQuery(BaseModel):
     limit: Annotated[int, Field(ge=1, le=MAX_LIMIT, description=f"How many, 1 to {MAX_LIMIT}.")] = DEFAULT_LIMIT
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel, validate_by_name=True)
-
-
 class DiscoverMatch(_Body):
     """A market that was found: `reason` says why it is here: `cashtag $SYM`, `shares word, word`, or `browse`."""
 
@@ -53,11 +48,10 @@ class DiscoverMatch(_Body):
     reason: str
 
 
-class DiscoverBody(_Body):
+class DiscoverBody(_ChainAnswer):
     """The markets a text is about. `reason` is there only when `silent` is true: `scam`, `greeting`, `settled_fact` or
     `no_claim`."""
 
-    meta: ChainMeta
     query: str | None
     silent: bool
     reason: Literal["scam", "greeting", "settled_fact", "no_claim"] | None = Field(
@@ -104,10 +98,7 @@ class Discovery:
             f"{prefix}/discover",
             self.discover,
             "Find markets by free text or by a social post",
-            {
-                200: DocumentedAnswer("The matches, best first.", DiscoverBody),
-                400: DocumentedAnswer("`invalid_request`, with `issues`", ErrorBody),
-            },
+            {200: DocumentedAnswer("The matches, best first.", DiscoverBody), 400: BAD},
             description=DISCOVER,
             query=DiscoverQuery,
         )

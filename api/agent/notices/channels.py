@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 
-from api.agent import bodies as answers
+from api.agent.bodies import BAD, NO_WALLET, RATE, UNREADABLE, refusal
 from api.agent.notices import models
 from api.agent.notices.dispatcher import Dispatcher
 from api.agent.notices.hub import EventHub
@@ -67,13 +67,7 @@ class EventChannels:
         context.spawn("webhook dispatcher", self._dispatcher.run())
 
     def operations(self, prefix: str) -> tuple[Operation, ...]:
-        bad = _error("`invalid_request`, with `issues`")
-        wallet = _error("`invalid_wallet`")
-        unreadable = _error("`internal_error`: retry shortly.")
-        gone = _error("`not_found`")
-        rate = DocumentedAnswer(
-            "`rate_limited`", answers.ErrorBody, {"Retry-After": "Seconds until there is room again."}
-        )
+        gone = refusal("`not_found`")
         return (
             Operation(
                 "GET",
@@ -82,9 +76,9 @@ class EventChannels:
                 "Stream a wallet's events",
                 {
                     200: DocumentedAnswer("The stream.", content_type="text/event-stream"),
-                    400: bad,
-                    422: wallet,
-                    429: rate,
+                    400: BAD,
+                    422: NO_WALLET,
+                    429: RATE,
                 },
                 description=STREAM,
                 query=models.EventsQuery,
@@ -96,7 +90,12 @@ class EventChannels:
                 f"{prefix}/events/replay",
                 self._replay.replay,
                 "A wallet's events in order",
-                {200: DocumentedAnswer("A page of events.", models.ReplayBody), 400: bad, 422: wallet, 500: unreadable},
+                {
+                    200: DocumentedAnswer("A page of events.", models.ReplayBody),
+                    400: BAD,
+                    422: NO_WALLET,
+                    500: UNREADABLE,
+                },
                 description=REPLAY,
                 query=models.ReplayQuery,
             ),
@@ -107,9 +106,9 @@ class EventChannels:
                 "How a wallet's markets ended",
                 {
                     200: DocumentedAnswer("A page of events.", models.ResolvedBody),
-                    400: bad,
-                    422: wallet,
-                    500: unreadable,
+                    400: BAD,
+                    422: NO_WALLET,
+                    500: UNREADABLE,
                 },
                 description=RESOLVED,
                 query=models.ResolvedQuery,
@@ -121,10 +120,10 @@ class EventChannels:
                 "Register a webhook",
                 {
                     201: DocumentedAnswer("The registration, with its secret.", models.WebhookBody),
-                    400: bad,
-                    422: _error("`invalid_wallet`: malformed, or it did not sign the message."),
-                    429: rate,
-                    500: unreadable,
+                    400: BAD,
+                    422: refusal("`invalid_wallet`: malformed, or it did not sign the message."),
+                    429: RATE,
+                    500: UNREADABLE,
                 },
                 description=REGISTER,
                 body=models.WebhookRequest,
@@ -137,7 +136,7 @@ class EventChannels:
                 {
                     200: DocumentedAnswer("The registration, without its secret.", models.WebhookBody),
                     404: gone,
-                    500: unreadable,
+                    500: UNREADABLE,
                 },
                 path_parameters=models.WebhookPath,
             ),
@@ -146,7 +145,7 @@ class EventChannels:
                 f"{prefix}/webhooks/{{id}}",
                 self._webhooks.remove,
                 "Remove a webhook",
-                {200: DocumentedAnswer("It gets nothing any more.", models.DeletedBody), 404: gone, 500: unreadable},
+                {200: DocumentedAnswer("It gets nothing any more.", models.DeletedBody), 404: gone, 500: UNREADABLE},
                 path_parameters=models.WebhookPath,
             ),
             Operation(
@@ -154,15 +153,11 @@ class EventChannels:
                 f"{prefix}/webhooks/{{id}}/test",
                 self._webhooks.test,
                 "Send a test event",
-                {200: DocumentedAnswer("The event.", models.TestBody), 404: gone, 429: rate, 500: unreadable},
+                {200: DocumentedAnswer("The event.", models.TestBody), 404: gone, 429: RATE, 500: UNREADABLE},
                 description=TEST,
                 path_parameters=models.WebhookPath,
             ),
         )
-
-
-def _error(description: str) -> DocumentedAnswer:
-    return DocumentedAnswer(description, answers.ErrorBody)
 
 
 def _raise_file_limit() -> None:
