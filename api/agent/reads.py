@@ -23,6 +23,7 @@ from api.agent.render import Links
 from api.agent.reply import body_bytes, freshness, reply
 from api.agent.requests import (
     EXAMPLE_WALLET,
+    MIN_SIZE,
     MarketsQuery,
     PositionsQuery,
     QuoteQuery,
@@ -33,7 +34,7 @@ from api.agent.requests import (
 from api.agent.rows import read_by_bet, read_history, read_observations, read_readings, read_wallet
 from api.agent.storage import storage
 from api.agent.trade import store
-from api.agent.trade.orders import MAX_POINTS, MIN_SIZE, SIMPLE_MAX, check_open, largest_size, side_of
+from api.agent.trade.orders import MAX_POINTS, SIMPLE_MAX, check_open, largest_size, side_of
 from api.archive import READ_AT_ONCE
 from api.finality import read_final_block
 from api.head import chain_now

@@ -37,15 +37,11 @@ def reply(
     *,
     venue: Venue | None = None,
     status: int = 200,
-    meta: bool = True,
     headers: dict[str, str] | None = None,
 ) -> web.Response:
-    return json_response({"meta": _meta(links, venue), **body} if meta else body, status, headers=headers)
+    return json_response({"meta": meta(links, venue), **body}, status, headers=headers)
 
 
 def body_bytes(links: Links, body: dict[str, Any], venue: Venue | None) -> bytes:
     """A 200 body for many callers; `meta.generatedAt` says when it was rendered."""
-    return orjson.dumps({"meta": _meta(links, venue), **body})
-
-
-_meta = meta
+    return orjson.dumps({"meta": meta(links, venue), **body})

@@ -18,8 +18,6 @@ from core.agent.book import MAX_STAKE, Book, Quote
 from core.db.engine import Pool
 from core.money import USD, decimal_text, json_number
 
-__all__ = ["MIN_SIZE", "SIMPLE_MAX", "Order", "OrderDesk", "check_open", "side_of"]
-
 SIMPLE_MAX = 10 * USD
 MAX_POINTS = 40 * 10**16  # wad: what one trade may move the price by
 

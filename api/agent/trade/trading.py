@@ -17,7 +17,6 @@ from api.agent.errors import RETRIABLE, problem
 from api.agent.facts import ListedMarket, Venue
 from api.agent.index import AgentIndex
 from api.agent.render import Links
-from api.agent.reply import reply
 from api.agent.requests import TradeRequest
 from api.agent.storage import storage
 from api.agent.trade import payment as paying
@@ -30,6 +29,7 @@ from api.agent.trade.rates import TradeRates
 from api.agent.trade.receipts import Receipts
 from api.agent.trade.settling import PastTrade, PaymentSettling
 from api.head import chain_now
+from api.http.application import json_response
 from api.http.problem import Problem
 from core.agent.bet import idem_hash
 from core.beside import beside
@@ -279,7 +279,7 @@ class TradeDesk:
             valid_until=int(time.time()) + offer.seconds,
         )
         headers = {x402.REQUIRED_HEADER: offer.required(error, signed)}
-        return reply(self._links, offer.challenge(error, signed), status=402, meta=False, headers=headers)
+        return json_response(offer.challenge(error, signed), 402, headers=headers)
 
 
 def _offered(request: web.Request, trade: TradeRequest, contracts: AgentContracts) -> tuple[Payment | None, str | None]:
