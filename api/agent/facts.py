@@ -216,6 +216,10 @@ class Venue:
     def now(self) -> int:
         return self.head.timestamp
 
+    def open_markets(self) -> list[ListedMarket]:
+        """Those that take bets now."""
+        return [each for each in self.markets.values() if each.supported and each.status(self.now) == "open"]
+
     def market(self, name: str) -> ListedMarket | None:
         """By id or slug, or the hex of the contract's key; None also for one that was settled long ago."""
         key = key_of(name)

@@ -120,9 +120,8 @@ class Platform:
         async with storage("The statistics", seconds=5.0), self._engine.connect() as connection:
             row = (await connection.execute(_STATS, asked)).one()
             samples = (await connection.execute(_SAMPLES, {"most": PROOF_SAMPLES})).scalars().all()
-        states = [each.status(venue.now) for each in venue.markets.values() if each.supported]
         return {
-            "markets": {"open": states.count("open"), "resolved": int(row.settled)},
+            "markets": {"open": len(venue.open_markets()), "resolved": int(row.settled)},
             "totalBets": int(row.bets),
             "totalVolumeUsd": render.usd(int(row.volume)),
             "totalPaidOutUsd": render.usd(int(row.paid)),
@@ -153,9 +152,7 @@ class Platform:
             why = "The relayer is down or out of gas."
         body = {
             "ok": why is None,
-            "marketsOpen": 0
-            if venue is None
-            else sum(each.supported and each.status(venue.now) == "open" for each in venue.markets.values()),
+            "marketsOpen": 0 if venue is None else len(venue.open_markets()),
             "lastResolveTickAt": ticks.get("agent-resolve"),
             "lastSnapshotTickAt": ticks.get("agent-snapshot"),
             "lastCanaryAt": ticks.get("agent-canary"),

@@ -217,9 +217,9 @@ class Reads:
         """Every open market, soonest deadline first, each with what a bet of `EXAMPLE_SIZE` would be paid, and the last
         `closed` of the others that are present."""
         venue = self._index.required()
-        supported = [each for each in venue.markets.values() if each.supported]
-        open_now = sorted((each for each in supported if each.status(venue.now) == "open"), key=order_of)
-        over = sorted((each for each in supported if each.status(venue.now) != "open"), key=order_of, reverse=True)
+        open_now = sorted(venue.open_markets(), key=order_of)
+        others = (each for each in venue.markets.values() if each.supported and each.status(venue.now) != "open")
+        over = sorted(others, key=order_of, reverse=True)
         return {
             "open": [
                 {**render.market_ref(each, venue, self._links), "examplePaid": _example_paid(each)} for each in open_now
@@ -238,11 +238,9 @@ class Reads:
     def example(self) -> dict[str, Any] | None:
         """A bet whose answer is the 402 challenge, on the market that is open for longest; None when none is open."""
         venue = self._index.venue
-        supported = [] if venue is None else [each for each in venue.markets.values() if each.supported]
-        taking = [each for each in supported if venue is not None and each.status(venue.now) == "open"]
-        if not taking:
+        market = None if venue is None else max(venue.open_markets(), key=order_of, default=None)
+        if market is None:
             return None
-        market = max(taking, key=order_of)
         return {
             "marketId": market.id,
             "side": market.outcomes[0].key,
@@ -417,18 +415,13 @@ def _symbol(query: MarketsQuery) -> str | None:
 
 def _alike(market: ListedMarket, venue: Venue) -> list[ListedMarket]:
     """Open markets on the same token first, then of the same kind; the soonest first."""
-    others = [
+    alike = [
         each
-        for each in venue.markets.values()
-        if each.key != market.key and each.supported and each.status(venue.now) == "open"
+        for each in venue.open_markets()
+        if each.key != market.key and (each.token_symbol == market.token_symbol or each.kind == market.kind)
     ]
-    ranked = sorted(
-        others,
-        key=lambda each: (each.token_symbol != market.token_symbol, each.kind != market.kind, order_of(each)),
-    )
-    return [each for each in ranked if each.token_symbol == market.token_symbol or each.kind == market.kind][
-        :RELATED_MARKETS
-    ]
+    alike.sort(key=lambda each: (each.token_symbol != market.token_symbol, each.kind != market.kind, order_of(each)))
+    return alike[:RELATED_MARKETS]
 
 
 def _no_proof() -> Exception:

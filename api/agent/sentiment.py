@@ -15,7 +15,6 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.agent import render
 from api.agent.bodies import UNREADABLE, _Body, _ChainAnswer, refusal
-from api.agent.discover.rank import open_markets
 from api.agent.errors import problem
 from api.agent.facts import Venue
 from api.agent.index import AgentIndex
@@ -150,7 +149,7 @@ class Sentiment:
     async def sentiment(self, request: web.Request) -> web.StreamResponse:
         token = symbol_of(read_query(request, SentimentQuery).token)
         venue = self._index.required()
-        live = [each for each in open_markets(venue) if each.token_symbol == token]
+        live = [each for each in venue.open_markets() if each.token_symbol == token]
         live_readings = readings(live, venue.latest)
         crowd = await self._crowd(token, live_readings) if live_readings else Crowd()
         body = {"token": token, "intel": intel(token, live_readings, crowd, venue, self._links)}

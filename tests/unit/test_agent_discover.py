@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.agent.discover.gate import silence
-from api.agent.discover.rank import BROWSE, EXACT, browsed, open_markets, ranked, terms_of
+from api.agent.discover.rank import BROWSE, EXACT, browsed, ranked, terms_of
 from api.agent.discover.words import folded, scanned, words_of
 from core.contracts.statuses import MarketKind
 from core.money import USD, ratio_text_down
@@ -105,7 +105,7 @@ def test_equal_scores_go_by_deadline_then_id() -> None:
 @pytest.mark.proves("agent.discover.decision.browse")
 def test_browsing_shows_the_most_active_first() -> None:
     place = venue(*MARKETS, volumes={"btc-zh": 5 * USD, "degen-1b": 7 * USD})
-    matches = browsed(place, open_markets(place))
+    matches = browsed(place, place.open_markets())
     assert [each.market.id for each in matches] == [
         "degen-1b", "btc-zh", "degen-updown", "eth-flip", "bnkr-100m", "bnkr-range",
     ]  # fmt: skip
@@ -115,7 +115,7 @@ def test_browsing_shows_the_most_active_first() -> None:
 def test_only_markets_that_take_bets_are_found() -> None:
     closed = replace(MARKETS[0], spec=replace(MARKETS[0].spec, closes_at=NOW))
     unknown = replace(MARKETS[1], words=replace(MARKETS[1].words, verified=False))
-    assert open_markets(venue(closed, unknown, MARKETS[2])) == [MARKETS[2]]
+    assert venue(closed, unknown, MARKETS[2]).open_markets() == [MARKETS[2]]
 
 
 def test_ways_to_write_an_amount_are_one() -> None:

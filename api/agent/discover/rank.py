@@ -28,11 +28,6 @@ class Match:
     reason: str
 
 
-def open_markets(venue: Venue) -> list[ListedMarket]:
-    """What discovery and sentiment speak of: markets that take bets now."""
-    return [each for each in venue.markets.values() if each.supported and each.status(venue.now) == "open"]
-
-
 def terms_of(market: ListedMarket) -> frozenset[str]:
     """The words of its question, its names and its token's symbol."""
     words = market.words

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from api.agent import render
 from api.agent.bodies import BAD, AgentMarketRef, _Body, _ChainAnswer
 from api.agent.discover.gate import silence
-from api.agent.discover.rank import Match, browsed, open_markets, ranked
+from api.agent.discover.rank import Match, browsed, ranked
 from api.agent.discover.words import words_of
 from api.agent.index import AgentIndex
 from api.agent.render import Links
@@ -76,7 +76,7 @@ class Discovery:
         if quiet is not None:
             silent: dict[str, Any] = {"query": asked, "silent": True, "reason": quiet.value, "count": 0, "matches": []}
             return reply(self._links, silent, venue=venue)
-        markets, text = open_markets(venue), asked or post
+        markets, text = venue.open_markets(), asked or post
         hits = browsed(venue, markets) if text is None else ranked(markets, words_of(text))
         matches = [self._match(each) for each in hits[: query.limit]]
         body = {"query": asked, "silent": False, "count": len(matches), "matches": matches}
