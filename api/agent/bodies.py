@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
 from api.agent.errors import CATALOGUE, RESERVED
+from api.agent.outlook import Code
 from api.http.operation import DocumentedAnswer
 
 
@@ -67,7 +68,7 @@ class _Times(_Body):
 
 
 class BetWarning(_Body):
-    code: Literal["pays_less_than_stake", "first_on_its_side", "wallet_underfunded", "closes_soon"]
+    code: Code
     message: str
 
 

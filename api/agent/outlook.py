@@ -50,9 +50,7 @@ def of_quote(
     """Of a bet that might be made. `now`: the chain's clock; `balance`: what the wallet holds; None: not looked at."""
     book, _ = market.book.staked(outcome, got.amount)
     payout = book.projected(outcome, got.amount, got.shares)
-    warnings = _of_payout(market, outcome, got.amount, payout)
-    if market.outcome_bets[outcome] == 0:
-        warnings.append(_first(market, outcome))
+    warnings = _warnings(market, outcome, got.amount, payout, alone=market.outcome_bets[outcome] == 0)
     if balance is not None and balance < got.amount:
         warnings.append(
             Warning(
@@ -70,9 +68,7 @@ def of_quote(
 def of_placed(market: ListedMarket, stake: Stake, outcome: int, totals: BookTotals) -> Outlook:
     """Of a stake as it was placed. `totals`: what stood on each outcome right after it."""
     payout = market.book_of(totals).projected(outcome, stake.amount, stake.shares)
-    warnings = _of_payout(market, outcome, stake.amount, payout)
-    if totals[outcome][-1] == 1:
-        warnings.append(_first(market, outcome))
+    warnings = _warnings(market, outcome, stake.amount, payout, alone=totals[outcome][-1] == 1)
     return Outlook(payout, stake.shares, tuple(warnings))
 
 
@@ -81,9 +77,7 @@ def of_position(market: ListedMarket, stake: Stake, outcome: int) -> Outlook:
     payout = market.book.projected(outcome, stake.amount, stake.shares)
     if market.ending is not None:
         return Outlook(payout, stake.shares)
-    warnings = _of_payout(market, outcome, stake.amount, payout)
-    if market.outcome_bets[outcome] == 1:
-        warnings.append(_first(market, outcome))
+    warnings = _warnings(market, outcome, stake.amount, payout, alone=market.outcome_bets[outcome] == 1)
     return Outlook(payout, stake.shares, tuple(warnings))
 
 
@@ -94,22 +88,23 @@ def share_payout(book: Book, winner: int | None) -> tuple[int, int] | None:
     return book.net_pool, book.shares[winner]
 
 
-def _of_payout(market: ListedMarket, outcome: int, amount: int, payout: int) -> list[Warning]:
-    if payout >= amount:
-        return []
+def _warnings(market: ListedMarket, outcome: int, amount: int, payout: int, *, alone: bool) -> list[Warning]:
+    """`alone`: nobody else has bet on the outcome."""
     label = market.outcomes[outcome].label
-    return [
-        Warning(
-            "pays_less_than_stake",
-            f"If {label} won with the book as it stands, this bet of {decimal_text(amount)} USDC would be paid "
-            f"{decimal_text(payout)}: nearly nobody has bet against it.",
+    warnings = []
+    if payout < amount:
+        warnings.append(
+            Warning(
+                "pays_less_than_stake",
+                f"If {label} won with the book as it stands, this bet of {decimal_text(amount)} USDC would be paid "
+                f"{decimal_text(payout)}: nearly nobody has bet against it.",
+            )
         )
-    ]
-
-
-def _first(market: ListedMarket, outcome: int) -> Warning:
-    return Warning(
-        "first_on_its_side",
-        f"Nobody else has bet on {market.outcomes[outcome].label}; should nobody bet on anything else, every stake "
-        "goes back whole.",
-    )
+    if alone:
+        warnings.append(
+            Warning(
+                "first_on_its_side",
+                f"Nobody else has bet on {label}; should nobody bet on anything else, every stake goes back whole.",
+            )
+        )
+    return warnings

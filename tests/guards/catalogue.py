@@ -916,8 +916,8 @@ ANSWERS = (
     Guard(
         "nobody is warned of a bet that is paid less than its stake if it wins",
         "api/agent/outlook.py",
-        "if payout >= amount:",
-        "if True:",
+        "if payout < amount:",
+        "if False:",
         (f"{RENDER}::test_a_bet_that_would_be_paid_less_than_its_stake_is_warned_about",),
     ),
     Guard(
