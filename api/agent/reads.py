@@ -10,7 +10,6 @@ from typing import Any
 
 from aiohttp import web
 from limits import parse
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.agent import outlook, render
 from api.agent.chain import AgentContracts, Balances, balance_of
@@ -36,15 +35,13 @@ from api.agent.storage import storage
 from api.agent.trade import store
 from api.agent.trade.orders import MAX_POINTS, SIMPLE_MAX, check_open, largest_size, side_of
 from api.archive import READ_AT_ONCE
+from api.context import Context
 from api.finality import read_final_block
 from api.head import chain_now
 from api.http.caller import caller_ip
-from api.http.limits import RateLimits
 from api.http.requests import read_query
 from core.agent.document import CATEGORIES
-from core.config import Settings
 from core.contracts.statuses import MarketKind
-from core.db.engine import Pool
 from core.iso import iso, iso_of
 from core.money import USD_DECIMALS, decimal_text, json_number
 
@@ -69,36 +66,29 @@ class Reads:
 
     def __init__(
         self,
-        settings: Settings,
+        context: Context,
         contracts: AgentContracts | None,
         balances: Balances | None,
-        engine: AsyncEngine,
-        pool: Pool,
-        limits: RateLimits,
         index: AgentIndex,
         links: Links,
         chain_id: int,
     ) -> None:
-        self._settings = settings
+        self._settings = context.settings
         self._contracts = contracts
         self._balances = balances
-        self._engine = engine
-        self._pool = pool
-        self._limits = limits
+        self._engine = context.engine
+        self._pool = context.pool
+        self._limits = context.limits
         self._index = index
         self._links = links
         self._chain_id = chain_id
-        self._finality_blocks = settings.chain("base").finality_blocks
-
-        def stamp() -> int:
-            return self.stamp
-
-        self._lists = HeldBodies(stamp, SHARED)
-        self._details = HeldBodies(stamp, SHARED)
-        self._bundles = HeldBodies(stamp, SHARED)
-        self._results = HeldBodies(stamp, SHARED)
-        self._books = HeldBodies(stamp, OWN)
-        self._proofs = HeldBodies(stamp, SHARED)
+        self._finality_blocks = context.settings.chain("base").finality_blocks
+        self._lists = HeldBodies(index, SHARED)
+        self._details = HeldBodies(index, SHARED)
+        self._bundles = HeldBodies(index, SHARED)
+        self._results = HeldBodies(index, SHARED)
+        self._books = HeldBodies(index, OWN)
+        self._proofs = HeldBodies(index, SHARED)
 
     # ------------------------------------------------------------ markets
 

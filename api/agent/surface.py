@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 from aiohttp import web
 
@@ -26,19 +26,14 @@ from api.agent.sentiment import Sentiment
 from api.agent.switch import Trading
 from api.agent.trade import x402
 from api.agent.trade.attest import Attester
-from api.agent.trade.orders import OrderDesk
-from api.agent.trade.rates import TradeRates
-from api.agent.trade.receipts import Receipts
-from api.agent.trade.settling import PaymentSettling
 from api.agent.trade.trading import TradeDesk
 from api.context import Context
 from api.http.application import json_response
 from api.http.mcp_door import HEADERS as MCP_HEADERS
-from api.http.operation import Cors, DocumentedAnswer, ErrorBody, ErrorResponse, Operation, Surface
+from api.http.operation import Cors, DocumentedAnswer, ErrorBody, Operation, Surface
 from api.http.problem import Problem
 from api.http.requests import request_id
-from core.chain import ChainClient
-from core.contracts.deployments import Deployment, load_deployment
+from core.contracts.deployments import load_deployment
 from core.db.switches import SwitchWatcher
 from core.feeds.words import told_by
 from core.log import get_logger
@@ -76,9 +71,14 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
     chain = settings.chain("base")
     deployment = load_deployment(chain.deployment_file)
     contracts = AgentContracts.of(deployment)
-    links = links_of(settings.public_url, deployment, contracts)
+    links = Links(
+        origin=settings.public_url.rstrip("/"),
+        explorer=deployment.explorer_url,
+        settlement="" if contracts is None else contracts.settlement.address,
+    )
+    wording = partial(error_body, docs_url=links.errors)
     if not settings.agent_enabled:
-        yield _switched_off(links)
+        yield _switched_off(wording)
         return
     client, balances = await context.chains.client("base"), None
     if client is None:
@@ -98,17 +98,7 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
         log.warning("no attestation key: offers and receipts go out unsigned", action="agent.unsigned")
     channels = EventChannels(context, links, client)
     channels.run_beside(context)
-    reads = Reads(
-        settings,
-        contracts,
-        balances,
-        context.engine,
-        context.pool,
-        context.limits,
-        index,
-        links,
-        deployment.chain_id,
-    )
+    reads = Reads(context, contracts, balances, index, links, deployment.chain_id)
     platform = Platform(
         context.engine, context.pool, index, switch, links, deployment.chain_id, attester=attester.address
     )
@@ -116,18 +106,18 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
         channels=channels,
         reads=reads,
         platform=platform,
-        desk=_trade_desk(context, contracts, client, balances, index, switch, attester, links),
+        desk=TradeDesk(context, contracts, client, balances, index, switch, attester, links),
         discovery=Discovery(index, links),
         sentiment=Sentiment(context.engine, index, links),
     )
-    mcp = AgentMcp(operations, _wording(links), origin=links.origin)
+    mcp = AgentMcp(operations, wording, origin=links.origin)
     async with mcp.door.running():
         yield Surface(
             name=NAME,
             title=TITLE,
             description=DESCRIPTION,
             prefixes=PREFIXES,
-            error_body=_wording(links),
+            error_body=wording,
             cors=CORS,
             reads=(reads, platform),
             examples=lambda: {TRADE_ID: example} if (example := reads.example()) is not None else {},
@@ -135,74 +125,21 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
         )
 
 
-def _trade_desk(
-    context: Context,
-    contracts: AgentContracts | None,
-    client: ChainClient | None,
-    balances: Balances | None,
-    index: AgentIndex,
-    switch: Trading,
-    attester: Attester,
-    links: Links,
-) -> TradeDesk:
-    receipts = Receipts(links, attester)
-    seconds = context.settings.rpc_request_path_timeout_seconds
-    return TradeDesk(
-        contracts,
-        client,
-        balances,
-        context.pool,
-        TradeRates(context.limits, context.settings),
-        index,
-        OrderDesk(context.pool, switch),
-        PaymentSettling(
-            context.primary,
-            context.pool,
-            context.watch,
-            index,
-            receipts,
-            request_seconds=seconds,
-            finality_blocks=context.settings.chain("base").finality_blocks,
-        ),
-        receipts,
-        attester,
-        links,
-        request_seconds=seconds,
-        allow_private_callbacks=context.settings.allow_private_webhooks,
-    )
-
-
-def links_of(public_url: str, deployment: Deployment, contracts: AgentContracts | None) -> Links:
-    return Links(
-        origin=public_url.rstrip("/"),
-        explorer=deployment.explorer_url,
-        settlement="" if contracts is None else contracts.settlement.address,
-    )
-
-
-def _wording(links: Links) -> ErrorBody:
-    def body(raised: Problem, request: str) -> Mapping[str, Any]:
-        return error_body(raised, request, links.errors)
-
-    return body
-
-
-def _switched_off(links: Links) -> Surface:
+def _switched_off(wording: ErrorBody) -> Surface:
     """Every path is 404 while the platform flag is off."""
 
     def off(request: web.Request, _raised: Problem) -> web.StreamResponse:
         why = problem("platform_disabled", "The agent platform is switched off.")
-        return json_response(error_body(why, request_id(request), links.errors), why.status)
+        return json_response(wording(why, request_id(request)), why.status)
 
-    response: ErrorResponse = off
     return Surface(
         name=NAME,
         title=TITLE,
         description="Switched off.",
         prefixes=PREFIXES,
         operations=(),
-        error_body=_wording(links),
-        error_response=response,
+        error_body=wording,
+        error_response=off,
         cors=CORS,
     )
 

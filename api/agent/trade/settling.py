@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from api.agent.chain import AgentContracts, PaymentFacts, read_facts
 from api.agent.errors import RETRIABLE, problem
@@ -25,6 +25,7 @@ from api.agent.trade import store
 from api.agent.trade.orders import SIMPLE_MAX, Order
 from api.agent.trade.payment import Payment
 from api.agent.trade.receipts import Receipts
+from api.context import Context
 from api.finality import for_now, may_land, read_final_block
 from api.http.problem import Problem
 from api.unreadable import UNREADABLE
@@ -32,10 +33,9 @@ from core.agent.bet import ZERO_ADDRESS, idem_hash
 from core.beside import beside
 from core.chain import ChainClient, RpcError
 from core.contracts.statuses import Form, RefundReason
-from core.db.engine import Pool
 from core.log import get_logger
 from core.metrics import counter
-from core.outbox import CREDIT, HAS_RESULT, RELAY, Intent, IntentRequest, IntentWatch, MinedOutcome
+from core.outbox import CREDIT, HAS_RESULT, RELAY, Intent, IntentRequest, MinedOutcome
 from core.service.cancelling import end
 
 log = get_logger(__name__)
@@ -71,27 +71,18 @@ class LandedBet:
 
 
 class PaymentSettling:
-    """The way of a payment from the request to the chain. `request_seconds`: the longest a call to the node may take
-    within a request. `finality_blocks`: how deep a block lies that nothing undoes, where the node does not say."""
+    """The way of a payment from the request to the chain."""
 
-    def __init__(
-        self,
-        engine: AsyncEngine,
-        pool: Pool,
-        watch: IntentWatch,
-        index: AgentIndex,
-        receipts: Receipts,
-        *,
-        request_seconds: float,
-        finality_blocks: int,
-    ) -> None:
-        self._engine = engine
-        self._pool = pool
-        self._watch = watch
+    def __init__(self, context: Context, index: AgentIndex, receipts: Receipts) -> None:
+        self._engine = context.primary  # what is said of money must not be behind what was just written
+        self._pool = context.pool
+        self._watch = context.watch
         self._index = index
         self._receipts = receipts
-        self._request_seconds = request_seconds
-        self._finality_blocks = finality_blocks
+        # The longest a call to the node may take within a request.
+        self._request_seconds = context.settings.rpc_request_path_timeout_seconds
+        # How deep a block lies that nothing undoes, where the node does not say.
+        self._finality_blocks = context.settings.chain("base").finality_blocks
 
     # ------------------------------------------------------------ what a key did before
 

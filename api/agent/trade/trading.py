@@ -19,6 +19,7 @@ from api.agent.index import AgentIndex
 from api.agent.render import Links
 from api.agent.requests import TradeRequest
 from api.agent.storage import storage
+from api.agent.switch import Trading
 from api.agent.trade import payment as paying
 from api.agent.trade import refusals as trade_refusals
 from api.agent.trade import store, x402
@@ -28,6 +29,7 @@ from api.agent.trade.payment import Payment, PaymentRejected
 from api.agent.trade.rates import TradeRates
 from api.agent.trade.receipts import Receipts
 from api.agent.trade.settling import PastTrade, PaymentSettling
+from api.context import Context
 from api.head import chain_now
 from api.http.application import json_response
 from api.http.problem import Problem
@@ -35,7 +37,6 @@ from core.agent.bet import idem_hash
 from core.beside import beside
 from core.chain import ChainClient, RpcError, checksum
 from core.contracts.statuses import Form
-from core.db.engine import Pool
 from core.log import get_logger
 from core.metrics import counter
 from core.money import decimal_text
@@ -58,38 +59,33 @@ class OurFacts:
 
 class TradeDesk:
     """The place where trades are made. `contracts` is None before deployment, `client` and `balances` without an RPC
-    URL. `request_seconds`: the longest a call to the node may take within a request."""
+    URL."""
 
     def __init__(
         self,
+        context: Context,
         contracts: AgentContracts | None,
         client: ChainClient | None,
         balances: Balances | None,
-        pool: Pool,
-        rates: TradeRates,
         index: AgentIndex,
-        orders: OrderDesk,
-        settling: PaymentSettling,
-        receipts: Receipts,
+        switch: Trading,
         attester: Attester,
         links: Links,
-        *,
-        request_seconds: float,
-        allow_private_callbacks: bool,
     ) -> None:
         self._contracts = contracts
         self._client = client
         self._balances = balances
-        self._pool = pool
-        self._rates = rates
+        self._pool = context.pool
+        self._rates = TradeRates(context.limits, context.settings)
         self._index = index
-        self._orders = orders
-        self._settling = settling
-        self._receipts = receipts
+        self._orders = OrderDesk(context.pool, switch)
+        self._receipts = Receipts(links, attester)
+        self._settling = PaymentSettling(context, index, self._receipts)
         self._attester = attester
         self._links = links
-        self._request_seconds = request_seconds
-        self._allow_private_callbacks = allow_private_callbacks
+        # The longest a call to the node may take within a request.
+        self._request_seconds = context.settings.rpc_request_path_timeout_seconds
+        self._allow_private_callbacks = context.settings.allow_private_webhooks
 
     async def trade(self, request: web.Request) -> web.StreamResponse:
         try:
