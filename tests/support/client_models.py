@@ -280,23 +280,22 @@ def _python_operations(operations: list[_Operation]) -> str:
         f'"""Every plain question to the API, as a method.\n\n{MADE}\n"""',
         "from __future__ import annotations\n\nfrom abc import ABC, abstractmethod\nfrom typing import TypeVar\n\n"
         "from vpm_client import calls, models\n"
-        f'from vpm_client.call import {kinds}Call\n\nT = TypeVar("T")',
+        f"from vpm_client.call import {kinds}Call\nfrom vpm_client.shared import Settings\n\n"
+        'T = TypeVar("T")',
     ]
     for kind, begins, asks in (("Operations", "def", "return"), ("AsyncOperations", "async def", "return await")):
         body = [
             f"class {kind}(ABC):",
             '    """The reads and the smaller writes. A `wallet` left out is the client\'s own."""\n',
+            "    _settings: Settings\n",
             f"    @abstractmethod\n    {begins} _call(self, call: Call[T]) -> T:",
             '        """The answer to a call."""\n',
-            "    @abstractmethod\n    def _own(self, wallet: str | None) -> str | None:",
-            '        """The wallet that was named, else the client\'s own."""\n',
         ]
         for each in operations:
             signature = _python_signature(each)
-            passed = ", ".join(
-                [one.name for one in each.given]
-                + [f"{one.name}={f'self._own({one.name})' if one.is_own_wallet else one.name}" for one in each.optional]
-            )
+            own = {one.name: f"self._settings.own({one.name})" for one in each.optional if one.is_own_wallet}
+            named = [f"{one.name}={own.get(one.name, one.name)}" for one in each.optional]
+            passed = ", ".join([*(one.name for one in each.given), *named])
             body += [
                 f"    {begins} {each.name}(self{', ' + signature if signature else ''}) -> models.{each.model}:",
                 f'        """{each.summary}"""',

@@ -10,22 +10,22 @@ from typing import Any, Self, TypeVar
 import httpx
 
 from vpm_client import betting
-from vpm_client.betting import Placed, Terms, Ticket
+from vpm_client.betting import Placed, Ticket
 from vpm_client.bound import text_digest
-from vpm_client.call import Amount, Call, Lost, Reply, answer
-from vpm_client.errors import Unreachable, VpmError, refusal
-from vpm_client.events import LONGEST_PAUSE_SECONDS, PAUSE_SECONDS, SILENCE_SECONDS, Cursor, Frames, stream_path
+from vpm_client.call import Amount, Call, Lost, Reply
+from vpm_client.errors import VpmError, refusal
+from vpm_client.events import LONGEST_PAUSE_SECONDS, PAUSE_SECONDS, Cursor, Frames, streaming
 from vpm_client.models import AgentEvent, AgentWebhookAnswer
 from vpm_client.operations import Operations
-from vpm_client.shared import Settings, passes, registering, registration, reply_of, timeout_of
-from vpm_client.steps import Ask, Keep, Patience, Pause, Sign, Steps, asked
-from vpm_client.wallets import Wallet, ask_text, ask_typed_data, at_once, checked
+from vpm_client.shared import Configured, lost, passes, registering, registration, reply_of
+from vpm_client.steps import Ask, Keep, Pause, Sign, Steps
+from vpm_client.wallets import ask_text, ask_typed_data, at_once, checked
 
 T = TypeVar("T")
 KeepTicket = Callable[[Ticket], object]
 
 
-class Client(Operations):
+class Client(Configured[httpx.Client], Operations):
     """The agent API at `base_url`, for one wallet if one is given. Reads need none.
 
     `http`: an httpx client of your own, which you close yourself. `patience_seconds`: how long a bet is tried;
@@ -33,22 +33,7 @@ class Client(Operations):
     insist on, else those that the service names.
     """
 
-    def __init__(
-        self,
-        base_url: str,
-        wallet: Wallet | None = None,
-        *,
-        http: httpx.Client | None = None,
-        patience_seconds: float = 120.0,
-        final_seconds: float = 3600.0,
-        token: str | None = None,
-        contract: str | None = None,
-        attester: str | None = None,
-    ) -> None:
-        terms = Terms(patience_seconds, final_seconds, token, contract, attester)
-        self._settings = Settings(base_url.rstrip("/"), wallet, terms)
-        self._http = httpx.Client() if http is None else http
-        self._owns_http = http is None
+    _makes = httpx.Client
 
     def __enter__(self) -> Self:
         return self
@@ -127,10 +112,8 @@ class Client(Operations):
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
     def _stream(self, wallet: str, cursor: Cursor, trade_id: str | None) -> Iterator[AgentEvent]:
-        path, query = stream_path(wallet, trade_id)
-        timeout = timeout_of(SILENCE_SECONDS)
-        url, headers = self._settings.base_url + path, cursor.headers
-        with self._http.stream("GET", url, params=query, headers=headers, timeout=timeout) as response:
+        call = streaming(wallet, trade_id, cursor)
+        with self._http.stream(**self._settings.request(call)) as response:
             if response.status_code != 200:
                 response.read()
                 reply = reply_of(response)
@@ -164,16 +147,8 @@ class Client(Operations):
 
     # ------------------------------------------------------------ doing
 
-    def _own(self, wallet: str | None) -> str | None:
-        return self._settings.own(wallet)
-
     def _call(self, call: Call[T]) -> T:
-        if call.method == "GET":
-            return self._do(asked(call, Patience(self._settings.read_seconds)))
-        heard = self._ask(call)
-        if isinstance(heard, Lost):
-            raise Unreachable(f"{call.method} {call.path}: {heard.why}")
-        return answer(call, heard)
+        return self._do(self._settings.steps_of(call))
 
     def _do(self, steps: Steps[T], keep: KeepTicket | None = None) -> T:
         done: Any = None
@@ -196,14 +171,7 @@ class Client(Operations):
 
     def _ask(self, call: Call[Any]) -> Reply | Lost:
         try:
-            response = self._http.request(
-                call.method,
-                self._settings.base_url + call.path,
-                params=call.query,
-                content=call.body,
-                headers=call.headers,
-                timeout=timeout_of(call.seconds),
-            )
+            response = self._http.request(**self._settings.request(call))
         except httpx.HTTPError as error:
-            return Lost(f"{type(error).__name__} {error}".strip())
+            return lost(error)
         return reply_of(response)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from vpm_client.call import PREFIX, decoder
+from vpm_client.call import PREFIX, Call, decoder, texts
 from vpm_client.models import AgentEvent
 
 SILENCE_SECONDS = 40.0
@@ -36,9 +36,9 @@ class Cursor:
         return event.seq is not None and event.seq > self.next_seq
 
 
-def stream_path(wallet: str, trade_id: str | None) -> tuple[str, dict[str, str]]:
-    query = {"wallet": wallet} if trade_id is None else {"wallet": wallet, "tradeId": trade_id}
-    return f"{PREFIX}/events", query
+def streaming(wallet: str, trade_id: str | None, cursor: Cursor) -> Call[AgentEvent]:
+    query = texts(wallet=wallet, tradeId=trade_id)
+    return Call("GET", f"{PREFIX}/events", AgentEvent, query, headers=cursor.headers, seconds=SILENCE_SECONDS)
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from vpm_client import calls, models
 from vpm_client.call import Amount, Call
+from vpm_client.shared import Settings
 
 T = TypeVar("T")
 
@@ -17,13 +18,11 @@ T = TypeVar("T")
 class Operations(ABC):
     """The reads and the smaller writes. A `wallet` left out is the client's own."""
 
+    _settings: Settings
+
     @abstractmethod
     def _call(self, call: Call[T]) -> T:
         """The answer to a call."""
-
-    @abstractmethod
-    def _own(self, wallet: str | None) -> str | None:
-        """The wallet that was named, else the client's own."""
 
     def markets(
         self,
@@ -60,13 +59,13 @@ class Operations(ABC):
         self, market_id: str, *, side: str | None = None, size_usd: Amount | None = None, wallet: str | None = None
     ) -> models.AgentQuoteAnswer:
         """Price a bet."""
-        return self._call(calls.quote(market_id, side=side, size_usd=size_usd, wallet=self._own(wallet)))
+        return self._call(calls.quote(market_id, side=side, size_usd=size_usd, wallet=self._settings.own(wallet)))
 
     def positions(
         self, *, wallet: str | None = None, limit: int | None = None, cursor: str | None = None
     ) -> models.AgentPositionsAnswer:
         """A wallet's positions, newest first."""
-        return self._call(calls.positions(wallet=self._own(wallet), limit=limit, cursor=cursor))
+        return self._call(calls.positions(wallet=self._settings.own(wallet), limit=limit, cursor=cursor))
 
     def result(self, market_id: str) -> models.AgentResultAnswer:
         """How a market resolved."""
@@ -96,13 +95,13 @@ class Operations(ABC):
         self, *, wallet: str | None = None, from_seq: int | None = None, limit: int | None = None
     ) -> models.AgentReplayAnswer:
         """A wallet's events in order."""
-        return self._call(calls.replay(wallet=self._own(wallet), from_seq=from_seq, limit=limit))
+        return self._call(calls.replay(wallet=self._settings.own(wallet), from_seq=from_seq, limit=limit))
 
     def resolved(
         self, *, wallet: str | None = None, since: str | None = None, limit: int | None = None
     ) -> models.AgentResolvedAnswer:
         """How a wallet's markets ended."""
-        return self._call(calls.resolved(wallet=self._own(wallet), since=since, limit=limit))
+        return self._call(calls.resolved(wallet=self._settings.own(wallet), since=since, limit=limit))
 
     def webhook(self, id: str) -> models.AgentWebhookAnswer:
         """How a webhook stands."""
@@ -120,13 +119,11 @@ class Operations(ABC):
 class AsyncOperations(ABC):
     """The reads and the smaller writes. A `wallet` left out is the client's own."""
 
+    _settings: Settings
+
     @abstractmethod
     async def _call(self, call: Call[T]) -> T:
         """The answer to a call."""
-
-    @abstractmethod
-    def _own(self, wallet: str | None) -> str | None:
-        """The wallet that was named, else the client's own."""
 
     async def markets(
         self,
@@ -165,13 +162,13 @@ class AsyncOperations(ABC):
         self, market_id: str, *, side: str | None = None, size_usd: Amount | None = None, wallet: str | None = None
     ) -> models.AgentQuoteAnswer:
         """Price a bet."""
-        return await self._call(calls.quote(market_id, side=side, size_usd=size_usd, wallet=self._own(wallet)))
+        return await self._call(calls.quote(market_id, side=side, size_usd=size_usd, wallet=self._settings.own(wallet)))
 
     async def positions(
         self, *, wallet: str | None = None, limit: int | None = None, cursor: str | None = None
     ) -> models.AgentPositionsAnswer:
         """A wallet's positions, newest first."""
-        return await self._call(calls.positions(wallet=self._own(wallet), limit=limit, cursor=cursor))
+        return await self._call(calls.positions(wallet=self._settings.own(wallet), limit=limit, cursor=cursor))
 
     async def result(self, market_id: str) -> models.AgentResultAnswer:
         """How a market resolved."""
@@ -201,13 +198,13 @@ class AsyncOperations(ABC):
         self, *, wallet: str | None = None, from_seq: int | None = None, limit: int | None = None
     ) -> models.AgentReplayAnswer:
         """A wallet's events in order."""
-        return await self._call(calls.replay(wallet=self._own(wallet), from_seq=from_seq, limit=limit))
+        return await self._call(calls.replay(wallet=self._settings.own(wallet), from_seq=from_seq, limit=limit))
 
     async def resolved(
         self, *, wallet: str | None = None, since: str | None = None, limit: int | None = None
     ) -> models.AgentResolvedAnswer:
         """How a wallet's markets ended."""
-        return await self._call(calls.resolved(wallet=self._own(wallet), since=since, limit=limit))
+        return await self._call(calls.resolved(wallet=self._settings.own(wallet), since=since, limit=limit))
 
     async def webhook(self, id: str) -> models.AgentWebhookAnswer:
         """How a webhook stands."""

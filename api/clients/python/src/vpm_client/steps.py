@@ -66,24 +66,25 @@ class Patience:
         self._pause = min(self._pause * 2, LONGEST_PAUSE)
         return None if time.monotonic() + pause > self._ends else pause
 
-    def renew(self) -> None:
-        """Something was heard: the pauses begin anew."""
-        self._pause = FIRST_PAUSE
-
 
 def ask(call: Call[Any]) -> Steps[Reply | Lost]:
     heard: Reply | Lost = yield Ask(call)
     return heard
 
 
+def once(call: Call[T]) -> Steps[T]:
+    """The answer to a call that is not made again, whatever comes of it."""
+    heard = yield from ask(call)
+    if isinstance(heard, Lost):
+        raise Unreachable(f"{call.method} {call.path}: {heard.why}")
+    return answer(call, heard)
+
+
 def asked(call: Call[T], patience: Patience) -> Steps[T]:
     """The answer to a call that may be made again as often as one likes: it changes nothing."""
     while True:
-        heard = yield from ask(call)
         try:
-            if isinstance(heard, Lost):
-                raise Unreachable(f"{call.method} {call.path}: {heard.why}")
-            return answer(call, heard)
+            return (yield from once(call))
         except (ApiError, Unreachable) as error:
             if isinstance(error, ApiError) and not error.retriable:
                 raise
