@@ -102,10 +102,11 @@ def test_no_json_is_a_crash(content: object) -> None:
 CLOSES = NOW + 3_600
 
 
-def checked(payment: Payment, *, now: int = NOW, closes_at: int = CLOSES) -> None:
+def checked(payment: Payment, *, closes_at: int = CLOSES) -> None:
     paying.check_parties(payment, wallet=WALLET, pay_to=PAY_TO)
-    paying.check_amount(payment, 5_000_000)
-    paying.check_window(payment, now=now, closes_at=closes_at)
+    why = paying.not_for(payment, 5_000_000, BET) or paying.outside_its_window(payment, now=NOW, closes_at=closes_at)
+    if why is not None:
+        raise PaymentRejected(why)
 
 
 @pytest.mark.parametrize(
@@ -154,13 +155,12 @@ def test_the_nonces_mark_alone_tells_the_form(nonce: bytes, form: Form) -> None:
 
 
 def test_a_bound_authorization_pays_for_its_own_bet_only() -> None:
-    paying.check_bound(decoded(validAfter=3009), BET)
-    paying.check_bound(decoded(nonce="0x" + MARKED.hex()), BET)
-    paying.check_bound(decoded(), b"\x34" * 32)  # a random nonce is bound to nothing
-    with pytest.raises(PaymentRejected, match="validAfter 3009 binds it to another bet"):
-        paying.check_bound(decoded(validAfter=3009), b"\x34" * 32)
-    with pytest.raises(PaymentRejected, match="mark of bound payments and belongs to another bet"):
-        paying.check_bound(decoded(nonce="0x" + MARKED.hex()), b"\x34" * 32)
+    bound, marked, random = decoded(validAfter=3009), decoded(nonce="0x" + MARKED.hex()), decoded()
+    assert [paying.not_for(each, each.value, BET) for each in (bound, marked)] == [None, None]
+    assert paying.not_for(random, random.value, b"\x34" * 32) is None  # it is bound to nothing
+    why = [paying.not_for(each, each.value, b"\x34" * 32) or "" for each in (bound, marked)]
+    assert "validAfter 3009 binds it to another bet" in why[0]
+    assert "mark of bound payments and belongs to another bet" in why[1]
 
 
 def offer(description: str = "Bet 5 USDC on yes: Will it?", market: str = "m") -> Offer:

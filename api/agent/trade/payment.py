@@ -62,38 +62,38 @@ def check_parties(payment: Payment, *, wallet: str, pay_to: str) -> None:
         raise PaymentRejected("authorization.to is not the payTo of the offer.")
 
 
-def check_amount(payment: Payment, amount: int) -> None:
-    if payment.value != amount:
-        raise PaymentRejected("authorization.value is not the amount of the offer.")
-
-
-def check_window(payment: Payment, *, now: int, closes_at: int) -> None:
-    """Whether it can still be sent; PaymentRejected says why not. `now`: the chain's clock.
+def outside_its_window(payment: Payment, *, now: int, closes_at: int) -> str | None:
+    """Why it can no longer or not yet be sent, or None. `now`: the chain's clock.
 
     One that was used already has no window any more: what it brought is booked whenever its payer comes.
     """
     seconds = seconds_to_pay(now, closes_at)
     if payment.valid_after >= now:
-        raise PaymentRejected("authorization.validAfter lies in the future.")
+        return "authorization.validAfter lies in the future."
     if payment.valid_before < now + min(MIN_LEFT_SECONDS, seconds):
-        raise PaymentRejected("authorization.validBefore has passed or is about to.")
+        return "authorization.validBefore has passed or is about to."
     if payment.valid_before > now + seconds + CLOCK_SLACK_SECONDS:
-        raise PaymentRejected(f"authorization.validBefore is more than {seconds} seconds ahead.")
+        return f"authorization.validBefore is more than {seconds} seconds ahead."
+    return None
 
 
-def check_bound(payment: Payment, bet_hash: bytes) -> None:
-    """PaymentRejected when the payer bound the authorization to another bet; the contract would refuse it, too."""
+def not_for(payment: Payment, amount: int, bet_hash: bytes) -> str | None:
+    """Why it does not pay this amount for this bet, or None: what its payer bound to another one the contract would
+    refuse, too. Its window is another question: what was used has none any more."""
+    if payment.value != amount:
+        return "authorization.value is not the amount of the offer."
     if payment.is_bound_to(bet_hash):
-        return
+        return None
     if payment.form is Form.RECEIVE:
-        raise PaymentRejected(
+        return (
             "authorization.nonce has the mark of bound payments and belongs to another bet; it is not this "
             "extra.receiveNonce."
         )
     if payment.valid_after == BOUND_ONLY:
-        raise PaymentRejected(
+        return (
             f"authorization.validAfter {BOUND_ONLY} binds it to another bet; its nonce is not this extra.intentNonce."
         )
+    return None
 
 
 def wrong_form(form: Form) -> str:

@@ -182,7 +182,8 @@ class TradeDesk:
         nonces = tuple(dict.fromkeys((*offered, *past.nonces)))
         # Read while the chain is asked, and looked at only once its facts are known.
         async with beside(self._our_facts(payment, order, contracts)) as ours:
-            fault, forged = None if payment is None else _fault(payment, order), None
+            fault = None if payment is None else paying.not_for(payment, order.bet.amount, order.hash)
+            forged = None
             try:
                 facts = await read_facts(
                     client, contracts, order.wallet, order.bet.idem_hash, nonces, self._request_seconds, venue.head.hash
@@ -206,7 +207,8 @@ class TradeDesk:
                 raise refusal
             now = chain_now(venue.now)
             if payment is not None:
-                fault = fault or _outside_its_window(payment, order, now) or forged
+                closes_at = order.market.closes_at
+                fault = fault or paying.outside_its_window(payment, now=now, closes_at=closes_at) or forged
             if payment is None or fault is not None:
                 await self._check_twin(order)
                 _check_lanes(await ours, None)  # nobody is asked to sign what cannot be settled
@@ -296,24 +298,6 @@ def _offered(request: web.Request, trade: TradeRequest, contracts: AgentContract
             "invalid_request", f"{names} hold two payments that differ: send the one that is meant.", issues=issues
         ) from None
     return payment, None
-
-
-def _fault(payment: Payment, order: Order) -> str | None:
-    """Why a payment is not for this bet, or None. Its window is another question: what was used has none any more."""
-    try:
-        paying.check_amount(payment, order.bet.amount)
-        paying.check_bound(payment, order.hash)
-    except PaymentRejected as why:
-        return str(why)
-    return None
-
-
-def _outside_its_window(payment: Payment, order: Order, now: int) -> str | None:
-    try:
-        paying.check_window(payment, now=now, closes_at=order.market.closes_at)
-    except PaymentRejected as why:
-        return str(why)
-    return None
 
 
 def _check_lanes(ours: OurFacts, kit: dict[str, Any] | None) -> None:
