@@ -83,16 +83,8 @@ class Addressed:
         }
 
 
-def verification(webhook_id: str, wallet: bytes, challenge: str, at_micros: int) -> Addressed:
-    """The handshake."""
-    kind = EventType.WEBHOOK_VERIFY
-    return Addressed(
-        event_id(source_of(kind, webhook_id, challenge), 0), kind, wallet, at_micros, {"challenge": challenge}
-    )
-
-
-def trial(webhook_id: str, ref: str, wallet: bytes, token: str, at_micros: int) -> Addressed:
-    """A test that somebody asked for; `token` tells it from the others of its endpoint."""
-    kind = EventType.TEST
-    payload = {"webhook": ref, "message": "This is a test."}
+def addressed(
+    kind: EventType, webhook_id: str, wallet: bytes, token: str, at_micros: int, payload: Mapping[str, Any]
+) -> Addressed:
+    """`token` tells it from the endpoint's others of its kind."""
     return Addressed(event_id(source_of(kind, webhook_id, token), 0), kind, wallet, at_micros, payload)

@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 import orjson
 
 from api.agent.notices import endpoints as store
-from api.agent.notices.bodies import Addressed, event_json, verification
+from api.agent.notices.bodies import Addressed, addressed, event_json
 from api.agent.notices.endpoints import WebhookEndpoint
 from api.agent.notices.sending import Sent, TooManyThere, WebhookSender
 from api.agent.render import Links
@@ -246,7 +246,8 @@ class Dispatcher:
         """The handshake; True when the endpoint is active now."""
         challenge = endpoint.challenge or ""
         at = int(endpoint.created_at.timestamp() * 1000) * 1000
-        event = verification(endpoint.id, endpoint.wallet, challenge, at)
+        kind, payload = EventType.WEBHOOK_VERIFY, {"challenge": challenge}
+        event = addressed(kind, endpoint.id, endpoint.wallet, challenge, at, payload)
         body = orjson.dumps(event.body())
         sent = await self._send(endpoint, event.id, body, "verification", read_answer=True)
         if sent.ok and not _echoes(sent.answer, challenge):

@@ -10,12 +10,13 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from api.agent.notices.bodies import Addressed, trial
+from api.agent.notices.bodies import Addressed, addressed
+from core.agent.notices.kinds import EventType
 from core.db.engine import Connection
 
 PENDING, ACTIVE, DISABLED = "pending_verification", "active", "disabled"
@@ -56,11 +57,8 @@ def ref_of(webhook_id: str) -> str:
     return hashlib.sha256(webhook_id.encode()).hexdigest()[:12]
 
 
-_COLUMNS = (
-    "id, wallet, trade_id, url, status, secret, challenge, next_seq, attempts, failing_since, last_error,"
-    " verify_until, created_at, lease"
-)
-_PREFIXED = ", ".join("w." + each for each in _COLUMNS.split(", "))
+_COLUMNS = ", ".join(each.name for each in fields(WebhookEndpoint))
+_PREFIXED = ", ".join(f"w.{each.name}" for each in fields(WebhookEndpoint))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +71,8 @@ class AskedTest:
 
     def event(self, endpoint: WebhookEndpoint) -> Addressed:
         at_micros = round(self.at.timestamp() * 1000) * 1000
-        return trial(endpoint.id, endpoint.ref, endpoint.wallet, self.token, at_micros)
+        payload = {"webhook": endpoint.ref, "message": "This is a test."}
+        return addressed(EventType.TEST, endpoint.id, endpoint.wallet, self.token, at_micros, payload)
 
 
 class TooManyWebhooks(Exception):
