@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from x402.mechanisms.evm.constants import EIP1271_MAGIC_VALUE
+from x402.mechanisms.evm.constants import EIP1271_MAGIC_VALUE, IS_VALID_SIGNATURE_ABI
 
 from api.agent.trade.counterfactual import counterfactual
 from api.agent.trade.payment import Payment
@@ -24,17 +24,7 @@ log = get_logger(__name__)
 TOKEN_SYMBOL = "USDC"  # noqa: S105 - a currency
 BALANCE_CACHE_SECONDS = 3.0
 MAX_CACHED = 10_000
-_ERC1271 = Abi(
-    [
-        {
-            "type": "function",
-            "name": "isValidSignature",
-            "stateMutability": "view",
-            "inputs": [{"name": "hash", "type": "bytes32"}, {"name": "signature", "type": "bytes"}],
-            "outputs": [{"name": "magic", "type": "bytes4"}],
-        }
-    ]
-)
+_ERC1271 = Abi(IS_VALID_SIGNATURE_ABI)
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,9 +101,8 @@ class Reads:
         after = None if query.cursor is None else place_of(query.cursor)
         venue = self._index.required()
         if query.ids is not None:
-            keys = [key for name in query.ids.split(",") if (key := key_of(name.strip())) is not None]
-            named = await self._index.markets(keys)
             names = {name.strip() for name in query.ids.split(",")}
+            named = await self._index.markets(key for name in names if (key := key_of(name)) is not None)
             fitting = _fitting(
                 (each for each in named.values() if names & {each.id, "0x" + each.key.hex()}), venue, query
             )

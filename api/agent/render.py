@@ -5,7 +5,7 @@ Cents have at most 4 decimals, shares and dollars 6, percentages 4.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -69,10 +69,14 @@ def pct(numerator: int, denominator: int) -> Number:
     return json_ratio_down(100 * numerator, denominator, PCT_DECIMALS)
 
 
-def prices(book: Book) -> list[Number]:
-    """Of each outcome in cents, which is percent: together they are 100, to the last digit."""
-    weights = [book.weight(at) for at in range(book.outcomes)]
+def percents(weights: Sequence[int]) -> list[Number]:
+    """Together they are 100, to the last digit."""
     return [json_number(part, PCT_DECIMALS) for part in parts_of(100 * 10**PCT_DECIMALS, weights)]
+
+
+def prices(book: Book) -> list[Number]:
+    """Of each outcome in cents, which is percent."""
+    return percents([book.weight(at) for at in range(book.outcomes)])
 
 
 def usd(units: int) -> Number:
@@ -95,7 +99,6 @@ def outcomes(market: ListedMarket) -> list[Json]:
     window: Json = {}
     if market.kind is MarketKind.DIRECTION:
         window = {"startAt": iso(market.spec.start_at), "endAt": iso(market.spec.ends_at)}
-    priors = parts_of(100 * 10**PCT_DECIMALS, market.book.weights)
     return [
         {
             "key": each.key,
@@ -103,10 +106,10 @@ def outcomes(market: ListedMarket) -> list[Json]:
             "shortLabel": each.short_label,
             "lowerUsd": None if each.lower is None else feed_usd(each.lower),
             "upperUsd": None if each.upper is None else feed_usd(each.upper),
-            "priorPct": json_number(prior, PCT_DECIMALS),
+            "priorPct": prior,
             **window,
         }
-        for each, prior in zip(market.outcomes, priors, strict=True)
+        for each, prior in zip(market.outcomes, percents(market.book.weights), strict=True)
     ]
 
 
@@ -400,7 +403,7 @@ def odds_history(market: ListedMarket, stakes: list[Stake]) -> list[Json]:
         yes = None
         if market.kind is not MarketKind.RANGE and each.price_after is not None:
             taken = each.price_after if each.outcome == 0 else WAD - each.price_after
-            yes = json_number(parts_of(100 * 10**PCT_DECIMALS, (taken, WAD - taken))[0], PCT_DECIMALS)
+            yes = percents((taken, WAD - taken))[0]
         key = None if each.outcome is None else market.outcomes[each.outcome].key
         points.append({"at": iso(each.at), "yesPct": yes, "outcomeKey": key, "sizeUsd": usd(each.amount)})
     return points
@@ -518,7 +521,7 @@ def result(market: ListedMarket, links: Links) -> Json:
     ending, book = market.ending, market.book
     won = None if ending is None or ending.winner is None else market.outcomes[ending.winner]
     winners = 0 if ending is None or ending.winner is None else book.shares[ending.winner]
-    caps = market.kind is not MarketKind.DIRECTION
+    start, end = (None, None) if ending is None else (_reading(ending.start_answer), _reading(ending.end_answer))
     share = None if ending is None else outlook.share_payout(book, ending.winner)
     return {
         "marketId": market.id,
@@ -529,11 +532,9 @@ def result(market: ListedMarket, links: Links) -> Json:
         "resolvedAt": None if ending is None else iso(ending.at),
         "source": source(market),
         "sourceUrl": source_url(market, links),
-        "observedMarketCapUsd": (
-            feed_usd(ending.end_answer) if caps and ending is not None and ending.end_answer is not None else None
-        ),
-        "startReadingUsd": _reading(ending.start_answer if ending is not None else None),
-        "endReadingUsd": _reading(ending.end_answer if ending is not None else None),
+        "observedMarketCapUsd": end if market.kind is not MarketKind.DIRECTION else None,
+        "startReadingUsd": start,
+        "endReadingUsd": end,
         "payoutPerShareUsd": None if share is None else json_ratio_down(*share, 6),
         "poolUsd": usd(book.net_pool),
         "winningShares": usd(winners),

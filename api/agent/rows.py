@@ -44,7 +44,7 @@ MAX_SETTLED = 200
 """So many settled markets, the newest, are held with the unsettled; any other is read when it is asked for."""
 
 # As the partial indexes have it: with the number as a parameter a generic plan could not use them.
-_OPEN: ColumnElement[int] = literal_column(f"{AgentMarketStatus.OPEN:d}")  # as the partial indexes have it
+_OPEN: ColumnElement[int] = literal_column(f"{AgentMarketStatus.OPEN:d}")
 _SETTLED = agent_market.c.status != _OPEN
 _BOOK = [(f"each_{name}", agent_outcome.c[name]) for name in ("net", "shares", "excess", "stakes")]
 _ROUND = (oracle_round.c.answer, oracle_round.c.updated_at, oracle_round.c.tx)
