@@ -154,7 +154,6 @@ def test_the_hash_of_a_bet_is_the_services(
     )
     ours = bound.bet_hash(
         contract=contract,
-        chain_id=bound.CHAIN_ID,
         market_key=bound.market_key(market),
         outcome=outcome,
         amount=amount,
@@ -173,7 +172,6 @@ def payment() -> bound.TypedData:
         token=TOKEN.address,
         name=TOKEN.domain_name,
         version=TOKEN.domain_version,
-        chain_id=bound.CHAIN_ID,
         payer=ACCOUNT.address,
         to="0x" + "33" * 20,
         value=5_000_000,

@@ -81,7 +81,6 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rena
         """Of the bet; the trade's id."""
         return bound.bet_hash(
             contract=self.contract,
-            chain_id=bound.CHAIN_ID,
             market_key=bytes.fromhex(self.market_key[2:]),
             outcome=self.outcome,
             amount=units(self.size_usd),
@@ -291,27 +290,21 @@ class _Bet:
         except Untrusted as wrong:
             raise self.with_payment(wrong, self.at_worst()) from None
         until = int(time.time()) + offer.max_timeout_seconds
-        value, nonce = int(offer.max_amount_required), bound.bound_nonce(self.ticket.hash)
         typed = bound.authorization(
             token=offer.asset,
             name=offer.extra.name,
             version=offer.extra.version,
-            chain_id=bound.CHAIN_ID,
             payer=self.ticket.wallet,
             to=offer.pay_to,
-            value=value,
+            value=int(offer.max_amount_required),
             until=until,
-            nonce=nonce,
+            nonce=bound.bound_nonce(self.ticket.hash),
         )
-        signature: bytes = yield Sign(typed)
         signed = {
-            "from": self.ticket.wallet,
-            "to": offer.pay_to,
-            "value": str(value),
-            "validAfter": "0",
-            "validBefore": str(until),
-            "nonce": "0x" + nonce.hex(),
+            name: "0x" + value.hex() if isinstance(value, bytes) else str(value)
+            for name, value in typed.message.items()
         }
+        signature: bytes = yield Sign(typed)
         payload = {"signature": "0x" + signature.hex(), "authorization": signed}
         envelope = {"x402Version": 1, "scheme": "exact", "network": "base", "payload": payload}
         header = base64.b64encode(msgspec.json.encode(envelope)).decode()

@@ -79,7 +79,6 @@ def market_key(market_id: str) -> bytes:
 def bet_hash(
     *,
     contract: str,
-    chain_id: int,
     market_key: bytes,
     outcome: int,
     amount: int,
@@ -93,7 +92,7 @@ def bet_hash(
     separator = keccak(
         encode(
             ["bytes32", "bytes32", "bytes32", "uint256", "address"],
-            [_DOMAIN, keccak(text="Service Settlement"), keccak(text="2"), chain_id, contract],
+            [_DOMAIN, keccak(text="Service Settlement"), keccak(text="2"), CHAIN_ID, contract],
         )
     )
     struct = keccak(
@@ -120,12 +119,12 @@ def bound_nonce(hashed: bytes) -> bytes:
 
 
 def authorization(
-    *, token: str, name: str, version: str, chain_id: int, payer: str, to: str, value: int, until: int, nonce: bytes
+    *, token: str, name: str, version: str, payer: str, to: str, value: int, until: int, nonce: bytes
 ) -> TypedData:
     """What a payer signs."""
     kinds = {"from": "address", "to": "address", "value": "uint256", "validAfter": "uint256", "validBefore": "uint256"}
     return TypedData(
-        {"name": name, "version": version, "chainId": chain_id, "verifyingContract": token},
+        {"name": name, "version": version, "chainId": CHAIN_ID, "verifyingContract": token},
         {RECEIVE: [{"name": each, "type": kind} for each, kind in {**kinds, "nonce": "bytes32"}.items()]},
         RECEIVE,
         {"from": payer, "to": to, "value": value, "validAfter": 0, "validBefore": until, "nonce": nonce},
