@@ -80,7 +80,7 @@ class Configured(Generic[H]):
     ) -> None:
         terms = Terms(patience_seconds, final_seconds, token, contract, attester)
         self._settings = Settings(base_url.rstrip("/"), wallet, terms)
-        self._http = self._makes() if http is None else http
+        self._http: H = self._makes() if http is None else http
         self._owns_http = http is None
 
 
