@@ -167,9 +167,9 @@ class Reads:
         venue, market = await self._found(name)
         async with _reading("The market's history"), self._engine.connect() as connection:
             stakes = await read_history(connection, market.key, HISTORY_POINTS)
-            rounds = await read_observations(connection, self._chain_id, market.feed, OBSERVATION_POINTS)
+            rounds = await read_observations(connection, self._chain_id, market.spec.feed, OBSERVATION_POINTS)
             times = list(deciding_times(market, venue.now).values())
-            readings = await read_readings(connection, self._chain_id, market.feed, times)
+            readings = await read_readings(connection, self._chain_id, market.spec.feed, times)
         latest = venue.latest.get(market.feed)
         return {
             "market": render.market_ref(market, venue, self._links),

@@ -78,13 +78,13 @@ async def read_venue(
         changed = await _read_where(connection, feeds, agent_market.c.updated_block > previous.head.number)
         archive.forget(changed)
         markets = _present({**previous.markets, **changed}) if changed else previous.markets
-    observed = feeds.keys() | {bytes.fromhex(each.feed[2:]) for each in markets.values()}
+    observed = feeds.keys() | {each.spec.feed for each in markets.values()}
     return Venue(
         head=head,
         stakes_paused=bool(row.stakes_paused),
         reorgs=reorgs,
         markets=markets,
-        latest=await _read_latest(connection, chain_id, {_feed_text(each) for each in observed}),
+        latest=await _read_latest(connection, chain_id, observed),
         volume_24h=await _read_volumes(connection, head.timestamp - DAY_SECONDS),
     )
 
@@ -162,10 +162,10 @@ async def _read_where(
     return {row.market_id: _market(row, feeds) for row in await connection.execute(query)}
 
 
-async def _read_latest(connection: AsyncConnection, chain_id: int, feeds: set[str]) -> dict[str, FeedRound]:
+async def _read_latest(connection: AsyncConnection, chain_id: int, feeds: set[bytes]) -> dict[str, FeedRound]:
     if not feeds:
         return {}
-    asked = given("asked", feed=(Address, [bytes.fromhex(feed[2:]) for feed in feeds]))
+    asked = given("asked", feed=(Address, list(feeds)))
     newest = (  # of each feed one index lookup
         select(*_ROUND)
         .where(
@@ -190,7 +190,7 @@ async def _read_volumes(connection: AsyncConnection, since: int) -> dict[bytes, 
     return {row.market_id: int(row.amount) for row in await connection.execute(query)}
 
 
-async def read_observations(connection: AsyncConnection, chain_id: int, feed: str, limit: int) -> list[FeedRound]:
+async def read_observations(connection: AsyncConnection, chain_id: int, feed: bytes, limit: int) -> list[FeedRound]:
     """The newest rounds of a feed, newest first."""
     newest = (oracle_round.c.updated_at.desc(), oracle_round.c.round_id.desc())
     query = _rounds_of(chain_id, feed).order_by(*newest).limit(limit)
@@ -198,16 +198,15 @@ async def read_observations(connection: AsyncConnection, chain_id: int, feed: st
 
 
 async def read_readings(
-    connection: AsyncConnection, chain_id: int, feed: str, times: Sequence[int]
+    connection: AsyncConnection, chain_id: int, feed: bytes, times: Sequence[int]
 ) -> dict[int, FeedRound]:
     """What a feed has of these times exactly, by time; the newest where there are several."""
     query = _rounds_of(chain_id, feed).where(oracle_round.c.updated_at.in_(times)).order_by(oracle_round.c.round_id)
     return {row.updated_at: FeedRound(row.answer, row.updated_at, row.tx) for row in await connection.execute(query)}
 
 
-def _rounds_of(chain_id: int, feed: str) -> Select[tuple[int, int, bytes]]:
-    of_feed = (oracle_round.c.chain_id == chain_id) & (oracle_round.c.feed == bytes.fromhex(feed[2:]))
-    return select(*_ROUND).where(of_feed)
+def _rounds_of(chain_id: int, feed: bytes) -> Select[tuple[int, int, bytes]]:
+    return select(*_ROUND).where(oracle_round.c.chain_id == chain_id, oracle_round.c.feed == feed)
 
 
 async def read_history(connection: AsyncConnection, market_key: bytes, limit: int) -> list[Stake]:
