@@ -5,9 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
-from eth_typing import ABIElement
 from x402.mechanisms.evm.constants import EIP1271_MAGIC_VALUE, IS_VALID_SIGNATURE_ABI
 
 from api.agent.trade.counterfactual import counterfactual
@@ -26,7 +24,7 @@ log = get_logger(__name__)
 TOKEN_SYMBOL = "USDC"  # noqa: S105 - a currency
 BALANCE_CACHE_SECONDS = 3.0
 MAX_CACHED = 10_000
-_ERC1271 = Abi(cast("Sequence[ABIElement]", IS_VALID_SIGNATURE_ABI))
+_ERC1271 = Abi(IS_VALID_SIGNATURE_ABI)  # type: ignore[arg-type]  # an ABI, whose type x402 does not say
 
 
 @dataclass(frozen=True, slots=True)
