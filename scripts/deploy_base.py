@@ -1,12 +1,13 @@
 """Deploys the Base side: `ape run deploy_base --network URL --account ALIAS --facts deployments/base.json ...`."""
 
-from pathlib import Path
 from typing import Any
 
 import click
 from ape import Contract, accounts, project
 from ape.cli import ConnectedProviderCommand, network_option
 
+from core.contracts.feeds import PublishedFeed
+from core.money import USD
 from scripts._deploy import base, flow
 from scripts._deploy.session import plain_refusals
 
@@ -27,15 +28,7 @@ from scripts._deploy.session import plain_refusals
 @click.option("--pot-cap", type=int, default=25_000, show_default=True, help="what each market may hold, USD")
 @plain_refusals
 def cli(
-    network: Any,
     provider: Any,
-    alias: str,
-    send: bool,
-    facts: str,
-    out: str | None,
-    safe: str | None,
-    safe_owners: tuple[str, ...],
-    threshold: int,
     listers: tuple[str, ...],
     relayers: tuple[str, ...],
     creditors: tuple[str, ...],
@@ -47,15 +40,14 @@ def cli(
     memory: int | None,
     max_age: int,
     pot_cap: int,
+    **given: Any,
 ) -> None:
     """Deploy the settlement wallet with its three siblings and one feed per --observe, owned by a Safe."""
-    plan = flow.prepare(provider, accounts, project, Contract, Path(facts), Path(out or facts), alias, send)
-    roles = base.roles(feeds)
+    plan = flow.prepare(provider, accounts, project, Contract, **given)
     holders = base.Holders(listers, relayers, creditors, guardians, publisher)
-    numbers = base.FeedNumbers(lag, lag if memory is None else memory, max_age, pot_cap * 10**6)
-    if not plan.confirm(roles, safe, safe_owners, threshold, holders.steps()):
+    if not plan.confirm((*base.ROLES, *map(base.contract_name, feeds)), holders.steps()):
         return
-    owner = plan.safe(safe, safe_owners, threshold)
+    owner = plan.safe()
     contracts = base.deploy(
         plan.session.sender,
         project,
@@ -66,6 +58,17 @@ def cli(
         max_lag_seconds=lag,
     )
     wallets = holders.wallets() | ({"attestation": attester} if attester else {})
-    sources = [numbers.source(key, contracts[base.contract_name(key)].address) for key in feeds]
-    plan.finish(project, contracts, roles, owner, wallets, sources)
+    sources = [
+        PublishedFeed(
+            kind="published",
+            key=key,
+            address=contracts[base.contract_name(key)].address,
+            max_lag_seconds=lag,
+            memory_seconds=lag if memory is None else memory,
+            max_age_seconds=max_age,
+            pot_cap_units=pot_cap * USD,
+        )
+        for key in feeds
+    ]
+    plan.finish(project, contracts, owner, wallets, sources)
     click.echo("feeds are allowed by the Safe once their publisher has posted: ape run allow_feed")

@@ -1,6 +1,5 @@
 """Deploys the stock markets: `ape run deploy_stock --network URL --account ALIAS --facts FILE ...`."""
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -8,6 +7,7 @@ from ape import Contract, accounts, project
 from ape.cli import ConnectedProviderCommand, network_option
 
 from scripts._deploy import flow, stock
+from scripts._deploy.record import numbered
 from scripts._deploy.session import plain_refusals
 
 
@@ -17,29 +17,15 @@ from scripts._deploy.session import plain_refusals
 @click.option("--opener", "openers", multiple=True, help="an account that may list markets (repeatable)")
 @click.option("--guardian", "guardians", multiple=True, help="an account that may stop new bets (repeatable)")
 @plain_refusals
-def cli(
-    network: Any,
-    provider: Any,
-    alias: str,
-    send: bool,
-    facts: str,
-    out: str | None,
-    safe: str | None,
-    safe_owners: tuple[str, ...],
-    threshold: int,
-    openers: tuple[str, ...],
-    guardians: tuple[str, ...],
-) -> None:
+def cli(provider: Any, openers: tuple[str, ...], guardians: tuple[str, ...], **given: Any) -> None:
     """Deploy VestedMarkets, RoundResolver, MarketLister and Pauser, owned by a Safe."""
-    plan = flow.prepare(provider, accounts, project, Contract, Path(facts), Path(out or facts), alias, send)
+    plan = flow.prepare(provider, accounts, project, Contract, **given)
     steps = [f"allow {one.ticker} with feed {one.proxy}" for one in plan.facts.price_feeds]
     steps += [f"let {one} list" for one in openers] + [f"let {one} stop new bets" for one in guardians]
-    if not plan.confirm(stock.ROLES, safe, safe_owners, threshold, steps):
+    if not plan.confirm(stock.ROLES, steps):
         return
-    owner = plan.safe(safe, safe_owners, threshold)
+    owner = plan.safe()
     contracts = stock.deploy(
         plan.session.sender, project, plan.facts, owner.address, openers=openers, guardians=guardians
     )
-    wallets = {f"opener {n}" if n else "opener": one for n, one in enumerate(openers)}
-    wallets |= {f"guardian {n}" if n else "guardian": one for n, one in enumerate(guardians)}
-    plan.finish(project, contracts, stock.ROLES, owner, wallets)
+    plan.finish(project, contracts, owner, {**numbered("opener", openers), **numbered("guardian", guardians)})

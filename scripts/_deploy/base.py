@@ -13,9 +13,8 @@ from typing import Any
 
 from eth_utils.crypto import keccak
 
-from core.contracts.deployments import Deployment
-from core.contracts.feeds import PublishedFeed
-from scripts._deploy.record import Deployed
+from core.contracts.deployments import ContractInfo, Deployment
+from scripts._deploy.record import deployed, numbered
 from scripts._deploy.siblings import Siblings
 from scripts._deploy.stock import PAUSER_ROLE
 
@@ -52,35 +51,14 @@ class Holders:
 
     def wallets(self) -> dict[str, str]:
         """As the deployment file names them."""
-        named = {"lister": self.listers, "creditor": self.creditors, "guardian": self.guardians}
-        numbered = {
-            f"{name} {number}" if number else name: one
-            for name, many in named.items()
-            for number, one in enumerate(many)
-        }
         relays = {f"relay {number}": one for number, one in enumerate(self.relayers)}
-        return {"publisher": self.publisher, **numbered, **relays}
-
-
-@dataclass(frozen=True)
-class FeedNumbers:
-    """The numbers every feed of one deployment is to be allowed with."""
-
-    max_lag_seconds: int
-    memory_seconds: int
-    max_age_seconds: int
-    pot_cap_units: int
-
-    def source(self, key: str, address: str) -> PublishedFeed:
-        return PublishedFeed(
-            kind="published",
-            key=key,
-            address=address,
-            max_lag_seconds=self.max_lag_seconds,
-            memory_seconds=self.memory_seconds,
-            max_age_seconds=self.max_age_seconds,
-            pot_cap_units=self.pot_cap_units,
-        )
+        return {
+            "publisher": self.publisher,
+            **numbered("lister", self.listers),
+            **numbered("creditor", self.creditors),
+            **numbered("guardian", self.guardians),
+            **relays,
+        }
 
 
 def contract_name(key: str) -> str:
@@ -108,12 +86,12 @@ def deploy(
     holders: Holders,
     feeds: Sequence[str],
     max_lag_seconds: int,
-) -> dict[str, Deployed]:
+) -> dict[str, ContractInfo]:
     """Deploy and give out the powers; ownership of everything is offered to the Safe, which has to accept it.
 
     `safe` becomes the treasury of the settlement wallet and the pauser its guardian, both for good.
     """
-    new = Siblings(sender, project, list(ROLES))
+    new = Siblings(sender, project, ROLES)
     wallet = new.put(
         "SettlementWallet",
         token=facts.token("USDC").address,
@@ -146,18 +124,13 @@ def deploy(
 
 def _feeds(
     sender: Any, project: Any, safe: str, publisher: str, keys: Sequence[str], max_lag_seconds: int
-) -> dict[str, Deployed]:
+) -> dict[str, ContractInfo]:
     out = {}
     for key in keys:
         args = {"owner": sender.address, "description": key, "maxLag": max_lag_seconds}
         feed = sender.deploy(project.ObservationFeed, *args.values())
-        out[contract_name(key)] = Deployed.of(feed, args)
+        role = f"append-only record of {key}, written by the publisher"
+        out[contract_name(key)] = deployed(feed, role, args)
         feed.setPublisher(publisher, sender=sender)
         feed.transferOwnership(safe, sender=sender)
     return out
-
-
-def roles(feeds: Sequence[str]) -> dict[str, str]:
-    """Each contract's role in a sentence, for the deployment file and the proof page."""
-    observed = {contract_name(key): f"append-only record of {key}, written by the publisher" for key in feeds}
-    return {**ROLES, **observed}

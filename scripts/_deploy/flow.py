@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from core.contracts.deployments import Deployment, Safe, load_deployment, write_deployment
+from core.contracts.deployments import ContractInfo, Deployment, Safe, load_deployment, write_deployment
 from core.contracts.feeds import AgentFeed
 from core.errors import DeploymentError
 from scripts._deploy import handover
 from scripts._deploy import safe as safes
-from scripts._deploy.record import Deployed, deployed_network
+from scripts._deploy.record import deployed_network
 from scripts._deploy.session import DeploySession, ScriptRefused, is_local, open_session
 from scripts._vpm import bytecode
 
 
 def deployment_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of every deployment, which `prepare` takes as they are."""
     for option in (
         click.option("--threshold", type=int, default=2, show_default=True, help="signatures the new Safe asks for"),
         click.option("--safe-owner", "safe_owners", multiple=True, help="an owner of a new Safe (repeatable)"),
@@ -35,55 +36,48 @@ def deployment_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class Plan:
-    """A deployment before it is confirmed: the session, what is known, and where the result goes."""
+    """A deployment before it is confirmed: the session, what is known, where the result goes, and whose it will be."""
 
     session: DeploySession
     facts: Deployment
     out: Path
     bind: Callable[..., Any]  # ape's Contract
+    existing_safe: str | None
+    safe_owners: Sequence[str]
+    threshold: int
 
-    def confirm(
-        self, roles: Mapping[str, str], safe: str | None, owners: Sequence[str], threshold: int, steps: Sequence[str]
-    ) -> bool:
+    def confirm(self, contracts: Iterable[str], steps: Sequence[str]) -> bool:
         """Show everything that would happen; False means it was a dry run."""
-        if not safe and len(set(owners)) < threshold:
+        if not self.existing_safe and len(set(self.safe_owners)) < self.threshold:
             raise ScriptRefused(
-                f"a new Safe needs at least {threshold} different --safe-owner; {len(set(owners))} given. "
-                "Or name an existing one with --safe."
+                f"a new Safe needs at least {self.threshold} different --safe-owner; {len(set(self.safe_owners))} "
+                "given. Or name an existing one with --safe."
             )
-        self.session.announce(f"Deploying {', '.join(roles)}")
-        click.echo(f"  owner and treasury: {safe or f'a new Safe, {threshold} of {len(owners)}'}")
+        self.session.announce(f"Deploying {', '.join(contracts)}")
+        a_new_one = f"a new Safe, {self.threshold} of {len(self.safe_owners)}"
+        click.echo(f"  owner and treasury: {self.existing_safe or a_new_one}")
         for line in steps:
             click.echo(f"  {line}")
         click.echo(f"  record it in {self.out}")
         return self.session.send
 
-    def safe(self, address: str | None, owners: Sequence[str], threshold: int) -> Safe:
+    def safe(self) -> Safe:
+        address = self.existing_safe
         if address is None:
-            sender = self.session.sender
-            address, _ = safes.create(
-                sender,
-                lambda at, abi: self.bind(at, abi=abi),
-                safes.PROXY_FACTORY,
-                safes.SINGLETON,
-                safes.FALLBACK_HANDLER,
-                owners,
-                threshold,
-            )
+            address = safes.create(self.session.sender, self.bind, self.safe_owners, self.threshold)
         bound = self.bind(address, abi=safes.safe_abi())
         return Safe(address=address, threshold=int(bound.getThreshold()), owners=tuple(bound.getOwners()))
 
     def finish(
         self,
         project: Any,
-        contracts: Mapping[str, Deployed],
-        roles: Mapping[str, str],
+        contracts: Mapping[str, ContractInfo],
         owner: Safe,
         wallets: Mapping[str, str],
         sources: Sequence[AgentFeed] = (),
     ) -> None:
         """Record first, so nothing deployed is ever forgotten, then let the Safe accept what was offered to it."""
-        deployment = deployed_network(self.facts, contracts, roles, owner, wallets, sources)
+        deployment = deployed_network(self.facts, contracts, owner, wallets, sources)
         write_deployment(deployment, self.out)
         click.echo(f"recorded in {self.out}")
         calls = list(handover.pending(binder(project), deployment))
@@ -96,22 +90,34 @@ def binder(project: Any) -> Callable[[str, str], Any]:
 
 
 def prepare(
-    provider: Any, accounts: Any, project: Any, bind: Any, facts: Path, out: Path, alias: str, send: bool
+    provider: Any,
+    accounts: Any,
+    project: Any,
+    bind: Any,
+    *,
+    facts: str,
+    out: str | None,
+    alias: str,
+    send: bool,
+    safe: str | None,
+    safe_owners: Sequence[str],
+    threshold: int,
 ) -> Plan:
+    target = Path(out or facts)
     try:
-        deployment = load_deployment(facts)
+        deployment = load_deployment(Path(facts))
         if deployment.is_deployed:
             raise ScriptRefused(f"{facts} says that {deployment.network} is deployed already; it is not deployed over.")
-        if out.exists() and load_deployment(out).is_deployed:
+        if target.exists() and load_deployment(target).is_deployed:
             raise ScriptRefused(
-                f"{out} records a deployment already; it is not overwritten. Move it away to start anew."
+                f"{target} records a deployment already; it is not overwritten. Move it away to start anew."
             )
     except DeploymentError as error:
         raise ScriptRefused(error.sentence()) from None
     session = open_session(provider, accounts, alias, send, deployment.chain_id)
     if not is_local(provider):
         require_recorded(project)
-    return Plan(session, deployment, out, bind)
+    return Plan(session, deployment, target, bind, safe, safe_owners, threshold)
 
 
 def require_recorded(project: Any) -> None:

@@ -12,13 +12,13 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from core.chain import Contract
 from core.chain.contract import Abi
-from core.contracts.deployments import Deployment
+from core.contracts.deployments import ContractInfo, Deployment
 from core.contracts.feeds import AddressText, FeedKey, PoolFeed, PoolSource, Seconds
 from core.errors import DeploymentError
 from core.feeds.grid import grid_time
 from core.feeds.live import POOL, TOKEN
 from core.money import USD
-from scripts._deploy.record import Deployed
+from scripts._deploy.record import deployed
 from scripts._deploy.session import ScriptRefused
 
 SAFES_FLOOR_SECONDS = 1_800
@@ -76,11 +76,6 @@ def read(path: Path) -> dict[str, FeedRequest]:
 def contract_name(key: str) -> str:
     """What a pool feed is called in the deployment file: `PoolFeed BNKR/market_cap`."""
     return f"PoolFeed {key}"
-
-
-def role(key: str) -> str:
-    """In a sentence, for the proof page."""
-    return f"{key} by what its pools remember; nobody posts to it, and it has no owner"
 
 
 # ---------------------------------------------------------------- what is to be made
@@ -199,10 +194,11 @@ def configuration(feed: PoolFeed) -> dict[str, Any]:
     }
 
 
-def deploy(sender: Any, project: Any, feed: PoolFeed) -> Deployed:
+def deploy(sender: Any, project: Any, feed: PoolFeed) -> ContractInfo:
     config = configuration(feed)
+    role = f"{feed.key} by what its pools remember; nobody posts to it, and it has no owner"
     made = sender.deploy(project.PoolFeed, tuple(config.values()))
-    return Deployed.of(made, {"config": {name: _as_text(value) for name, value in config.items()}})
+    return deployed(made, role, {"config": {name: _as_text(value) for name, value in config.items()}})
 
 
 def constructor_arguments(recorded: Mapping[str, Any]) -> list[Any]:
@@ -218,12 +214,12 @@ def _as_text(value: Any) -> Any:
     return str(value) if isinstance(value, int) and value >= _JSON_SAFE else value
 
 
-def with_feed(facts: Deployment, feed: PoolFeed, made: Deployed) -> Deployment:
+def with_feed(facts: Deployment, feed: PoolFeed, made: ContractInfo) -> Deployment:
     """The deployment file with this feed added."""
     standing = PoolFeed.model_validate(feed.model_dump() | {"address": made.address})
     changed = facts.model_copy(
         update={
-            "contracts": {**facts.contracts, contract_name(feed.key): made.info(role(feed.key))},
+            "contracts": {**facts.contracts, contract_name(feed.key): made},
             "feeds": (*facts.feeds, standing),
         }
     )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 from eth_utils.address import to_checksum_address
 
@@ -12,55 +11,39 @@ from core.contracts.deployments import ContractInfo, Deployment, Safe
 from core.contracts.feeds import AgentFeed
 
 
-@dataclass(frozen=True)
-class Deployed:
-    """A contract of ours. `args` are the constructor's, by name."""
+def deployed(instance: Any, role: str, args: Mapping[str, Any]) -> ContractInfo:
+    """A contract that was just made, as the deployment file describes it. `args` are the constructor's, by name."""
+    receipt = instance.creation_metadata.receipt if instance.creation_metadata else None
+    if receipt is None:
+        raise RuntimeError(f"no receipt of the deployment of {instance.address}")
+    return ContractInfo(
+        address=to_checksum_address(instance.address),
+        role=role,
+        deploy_tx=str(receipt.txn_hash).lower(),
+        deploy_block=int(receipt.block_number),
+        deployer=to_checksum_address(str(receipt.sender)),
+        constructor_args=dict(args),
+    )
 
-    address: str
-    tx: str
-    block: int
-    deployer: str
-    args: Mapping[str, Any]
 
-    @classmethod
-    def of(cls, instance: Any, args: Mapping[str, Any]) -> Self:
-        receipt = instance.creation_metadata.receipt if instance.creation_metadata else None
-        if receipt is None:
-            raise RuntimeError(f"no receipt of the deployment of {instance.address}")
-        return cls(
-            address=to_checksum_address(instance.address),
-            tx=str(receipt.txn_hash).lower(),
-            block=int(receipt.block_number),
-            deployer=to_checksum_address(str(receipt.sender)),
-            args=dict(args),
-        )
-
-    def info(self, role: str) -> ContractInfo:
-        return ContractInfo(
-            address=self.address,
-            role=role,
-            deploy_tx=self.tx,
-            deploy_block=self.block,
-            deployer=self.deployer,
-            constructor_args=dict(self.args),
-        )
+def numbered(name: str, accounts: Sequence[str]) -> dict[str, str]:
+    """Operator wallets of one power as the deployment file names them: `opener`, then `opener 1`."""
+    return {f"{name} {number}" if number else name: one for number, one in enumerate(accounts)}
 
 
 def deployed_network(
     facts: Deployment,
-    contracts: Mapping[str, Deployed],
-    roles: Mapping[str, str],
+    contracts: Mapping[str, ContractInfo],
     safe: Safe,
     operator_wallets: Mapping[str, str],
     feeds: Sequence[AgentFeed] = (),
 ) -> Deployment:
     """The facts of a network plus what now stands on it; checked like any deployment file."""
-    listed = {name: one.info(roles[name]) for name, one in contracts.items()}
     changed = facts.model_copy(
         update={
             "status": "deployed",
-            "start_block": min(one.block for one in contracts.values()),
-            "contracts": listed,
+            "start_block": min(one.deploy_block for one in contracts.values() if one.deploy_block is not None),
+            "contracts": dict(contracts),
             "safe": safe,
             "operator_wallets": dict(operator_wallets),
             "feeds": (*facts.price_feeds, *feeds),

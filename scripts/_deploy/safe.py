@@ -52,18 +52,16 @@ class SafeCall:
         )
 
 
-def create(
-    sender: Any, contract: Any, factory: str, singleton: str, handler: str, owners: Sequence[str], threshold: int
-) -> tuple[str, Any]:
-    """Create a Safe with `sender` paying; `contract(address, abi)` binds a contract. Returns address and receipt."""
-    setup = contract(singleton, safe_abi()).setup.encode_input(
-        list(owners), threshold, ZERO, b"", handler, ZERO, 0, ZERO
+def create(sender: Any, bind: Any, owners: Sequence[str], threshold: int) -> str:
+    """The address of a new Safe, which `sender` pays for. `bind` is ape's Contract."""
+    setup = bind(SINGLETON, abi=safe_abi()).setup.encode_input(
+        list(owners), threshold, ZERO, b"", FALLBACK_HANDLER, ZERO, 0, ZERO
     )
     # The Safe's address follows from its set-up and this number, so each deployment needs another one.
     salt = int(sender.nonce)
-    receipt = contract(factory, factory_abi()).createProxyWithNonce(singleton, setup, salt, sender=sender)
+    receipt = bind(PROXY_FACTORY, abi=factory_abi()).createProxyWithNonce(SINGLETON, setup, salt, sender=sender)
     created = next(log for log in receipt.decode_logs() if log.event_name == "ProxyCreation")
-    return to_checksum_address(created.proxy), receipt
+    return str(to_checksum_address(created.proxy))
 
 
 def execute(sender: Any, safe: Any, call: SafeCall, owner_keys: Sequence[str]) -> Any:

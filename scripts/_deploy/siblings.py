@@ -5,14 +5,15 @@ None of ours has a setter for its siblings, so each deployment is checked agains
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import rlp
 from eth_utils.address import to_canonical_address, to_checksum_address
 from eth_utils.crypto import keccak
 
-from scripts._deploy.record import Deployed
+from core.contracts.deployments import ContractInfo
+from scripts._deploy.record import deployed
 
 
 class AddressMoved(Exception):
@@ -26,14 +27,15 @@ def create_address(deployer: str, nonce: int) -> str:
 
 
 class Siblings:
-    """Contracts deployed in the order of `names`, each at the address that `self[name]` promised."""
+    """Contracts deployed in the order of `roles`, each at the address that `self[name]` promised."""
 
-    def __init__(self, sender: Any, project: Any, names: Sequence[str]) -> None:
+    def __init__(self, sender: Any, project: Any, roles: Mapping[str, str]) -> None:
         self._sender = sender
         self._project = project
+        self._roles = roles
         first = int(sender.nonce)
-        self._at = {name: create_address(sender.address, first + n) for n, name in enumerate(names)}
-        self.deployed: dict[str, Deployed] = {}
+        self._at = {name: create_address(sender.address, first + n) for n, name in enumerate(roles)}
+        self.deployed: dict[str, ContractInfo] = {}
 
     def __getitem__(self, name: str) -> str:
         return self._at[name]
@@ -51,5 +53,5 @@ class Siblings:
                 f"{name} is at {instance.address}, but its siblings expect {self._at[name]}: another transaction of "
                 f"{self._sender.address} came in between. Nothing is wired; run the deployment again."
             )
-        self.deployed[name] = Deployed.of(instance, args)
+        self.deployed[name] = deployed(instance, self._roles[name], args)
         return instance

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from core.contracts.deployments import Deployment
-from scripts._deploy.record import Deployed
+from core.contracts.deployments import ContractInfo, Deployment
 from scripts._deploy.siblings import Siblings
 
 PAUSER_ROLE = "stops new bets at once by any guardian key; only the Safe, which owns it, lets them go on"
@@ -20,12 +19,12 @@ ROLES = {
 
 def deploy(
     sender: Any, project: Any, facts: Deployment, safe: str, *, openers: Sequence[str], guardians: Sequence[str]
-) -> dict[str, Deployed]:
+) -> dict[str, ContractInfo]:
     """Deploy and wire everything; the ownership of lister and pauser is offered to the Safe, which has to accept it.
 
     `safe` becomes the treasury of the settler and the pauser its guardian, both for good.
     """
-    new = Siblings(sender, project, list(ROLES))
+    new = Siblings(sender, project, ROLES)
     token = facts.token("USDG").address
     new.put("VestedMarkets", token=token, lister=new["MarketLister"], guardian=new["Pauser"], treasury=safe)
     new.put("RoundResolver", settler=new["VestedMarkets"], lister=new["MarketLister"])

@@ -285,10 +285,11 @@ def test_the_arguments_of_a_constructor_go_by_their_names() -> None:
     inputs = [SimpleNamespace(name="owner_"), SimpleNamespace(name="treasury")]
     constructor = SimpleNamespace(inputs=inputs)
     project = SimpleNamespace(Wallet=SimpleNamespace(contract_type=SimpleNamespace(constructor=constructor)))
-    new = Siblings(sender, project, ["Wallet"])
+    new = Siblings(sender, project, {"Wallet": "holds the stakes"})
     assert new["Wallet"] == first
     new.put("Wallet", treasury="t", owner="o")
     assert sent == [("o", "t")]
-    assert new.deployed["Wallet"].args == {"owner": "o", "treasury": "t"}
+    made = new.deployed["Wallet"]
+    assert (made.role, made.constructor_args) == ("holds the stakes", {"owner": "o", "treasury": "t"})
     with pytest.raises(TypeError, match="constructed with owner, treasury, not with owner"):
         new.put("Wallet", owner="o")
