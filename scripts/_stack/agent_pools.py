@@ -22,7 +22,7 @@ from core.feeds.uniswap.ticks import MAX_SQRT_PRICE, MIN_SQRT_PRICE, tick_at
 from keeper.sources.sample import ONE, LatestRound
 from keeper.sources.simulated import first_value, step
 from scripts._stack import wallets
-from scripts._stack.chain_setup import LocalNode
+from scripts._stack.chain_setup import LocalNode, place
 from scripts._stack.genesis import PlacedContract, compiled_code, creation_code
 from scripts._stack.options import StackError
 from scripts._stack.uniswap import SPACINGS, Actor, Exchange, PoolKey, artifact, make_room, pool_abi
@@ -120,8 +120,7 @@ def _fraction(_: type, text: Any) -> Fraction:
 
 
 def place_weth(node: LocalNode) -> None:
-    for method, params in PlacedContract("WETH", WETH, compiled_code("LocalWETH")).rpc():
-        node.ask(method, *params)
+    place(node, [PlacedContract(WETH, compiled_code("LocalWETH"))])
 
 
 def build(node: LocalNode, usdc: str) -> AgentPools:

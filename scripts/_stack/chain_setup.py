@@ -10,6 +10,8 @@ from typing import Any
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
+from core.chain import Call, Contract
+from core.contracts.abi import abi
 from core.local.anvil import ask
 from scripts._stack import wallets
 from scripts._stack.genesis import PlacedContract, compiled_code, safe_contracts, usdc_contracts
@@ -44,24 +46,23 @@ class LocalNode:
 
 
 def place_base(node: LocalNode, usdc: str) -> None:
-    _place(node, [*safe_contracts(), *usdc_contracts(usdc)])
+    place(node, [*safe_contracts(), *usdc_contracts(usdc)])
 
 
 def place_stock(node: LocalNode, usdg: str, feeds: Sequence[StockFeed], now: int) -> None:
     """Tokens and feeds with names, and two rounds each, so that a reading exists from the first block on."""
-    placed = [*safe_contracts(), PlacedContract("USDG", usdg, compiled_code("LocalUSDG"))]
+    placed = [*safe_contracts(), PlacedContract(usdg, compiled_code("LocalUSDG"))]
     feed_code, stock_code = compiled_code("LocalFeed"), compiled_code("LocalStockToken")
     for one in feeds:
-        placed.append(PlacedContract(f"{one.ticker} feed", one.feed, feed_code))
-        placed.append(PlacedContract(one.ticker, one.stock_token, stock_code))
-    _place(node, placed)
-    calls: list[tuple[str, bytes]] = []
+        placed.append(PlacedContract(one.feed, feed_code))
+        placed.append(PlacedContract(one.stock_token, stock_code))
+    place(node, placed)
+    calls: list[Call] = []
     for one in feeds:
-        price = FIRST_PRICES.get(one.ticker, 100_00000000)
-        rounds = ([price, price + price // 2000], [now - 120, now - 60])
-        calls.append((one.feed, call_data("setDescription(string)", ["string"], [f"{one.ticker} / USD"])))
-        calls.append((one.feed, call_data("pushMany(int256[],uint256[])", ["int256[]", "uint256[]"], list(rounds))))
-        calls.append((one.stock_token, call_data("setSymbol(string)", ["string"], [one.ticker])))
+        feed, price = Contract(one.feed, abi("LocalFeed")), FIRST_PRICES.get(one.ticker, 100_00000000)
+        calls.append(feed.call("setDescription", f"{one.ticker} / USD"))
+        calls.append(feed.call("pushMany", [price, price + price // 2000], [now - 120, now - 60]))
+        calls.append(Contract(one.stock_token, abi("LocalStockToken")).call("setSymbol", one.ticker))
     send_all(node, calls)
 
 
@@ -71,57 +72,52 @@ def fund(node: LocalNode, token: str, *, local_token: bool) -> None:
         node.ask("anvil_setBalance", one.address, hex(ETH_EACH))
     holders = [w.address for w in (*wallets.DEV, *wallets.BETTORS, wallets.DEMO, wallets.OPENER)]
     if local_token:
-        mint = "mint(address,uint256)"
-        send_all(node, [(token, call_data(mint, ["address", "uint256"], [to, TOKENS_EACH])) for to in holders])
+        minting = Contract(token, abi("LocalUSDC"))  # the other local token mints alike
+        send_all(node, [minting.call("mint", to, TOKENS_EACH) for to in holders])
     else:
         slot = _balance_slot(node, token)
         for to in holders:
             node.ask("anvil_setStorageAt", token, mapping_slot(to, slot), f"0x{TOKENS_EACH:064x}")
 
 
-def call_data(signature: str, types: Sequence[str], values: Sequence[Any]) -> bytes:
-    return keccak(text=signature)[:4] + encode(list(types), list(values))
-
-
 def mapping_slot(key: str, slot: int) -> str:
     return "0x" + keccak(encode(["address", "uint256"], [key, slot])).hex()
 
 
-def _place(node: LocalNode, placed: Sequence[PlacedContract]) -> None:
+def place(node: LocalNode, placed: Sequence[PlacedContract]) -> None:
     for one in placed:
         for method, params in one.rpc():
             node.ask(method, *params)
 
 
-def send_all(node: LocalNode, calls: Sequence[tuple[str, bytes]], sender: str = wallets.DEPLOYER.address) -> None:
+def send_all(node: LocalNode, calls: Sequence[Call], sender: str = wallets.DEPLOYER.address) -> None:
     """Send from an account the node impersonates, and make sure each call was carried out."""
     node.ask("anvil_setBalance", sender, hex(ETH_EACH))
     node.ask("anvil_impersonateAccount", sender)
     hashes = [
-        node.ask("eth_sendTransaction", {"from": sender, "to": to, "data": "0x" + data.hex(), "gas": hex(3_000_000)})
-        for to, data in calls
+        node.ask("eth_sendTransaction", {**call.parameters(), "from": sender, "gas": hex(3_000_000)}) for call in calls
     ]
     node.ask("anvil_stopImpersonatingAccount", sender)
     deadline = time.monotonic() + MINED_WITHIN_SECONDS
-    for (to, _), transaction in zip(calls, hashes, strict=True):
+    for call, transaction in zip(calls, hashes, strict=True):
         while (receipt := node.ask("eth_getTransactionReceipt", transaction)) is None:
             if time.monotonic() > deadline:
-                raise StackError(f"setting up the local chain failed: a call to {to} was not mined.")
+                raise StackError(f"setting up the local chain failed: a call to {call.to} was not mined.")
             time.sleep(0.05)
         if receipt["status"] != "0x1":
-            raise StackError(f"setting up the local chain failed: a call to {to} reverted.")
+            raise StackError(f"setting up the local chain failed: a call to {call.to} reverted.")
 
 
 def _balance_slot(node: LocalNode, token: str) -> int:
     """Find the storage slot of a live token's balances by writing a probe and reading it back (forks only)."""
     probe = wallets.DEV[0].address
     marker = 123_456_789
-    data = "0x" + call_data("balanceOf(address)", ["address"], [probe]).hex()
+    asked = Contract(token, abi("LocalUSDC")).call("balanceOf", probe).parameters()
     for slot in BALANCE_SLOTS:
         at = mapping_slot(probe, slot)
         before = node.ask("eth_getStorageAt", token, at, "latest")
         node.ask("anvil_setStorageAt", token, at, f"0x{marker:064x}")
-        balance = int(node.ask("eth_call", {"to": token, "data": data}, "latest"), 16)
+        balance = int(node.ask("eth_call", asked, "latest"), 16)
         if balance == marker:
             return slot
         node.ask("anvil_setStorageAt", token, at, before)

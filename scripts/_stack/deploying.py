@@ -188,7 +188,6 @@ def _first_readings(node: LocalNode, deployment: Deployment) -> None:
     calls = []
     for source in deployment.published_feeds:
         head = node.ask("eth_getBlockByNumber", "latest", False)
-        reading = [first_value(source.key), min(int(time.time()), int(head["timestamp"], 16))]
-        post = chain_setup.call_data("post(int256,uint64)", ["int256", "uint64"], reading)
-        calls.append((source.address, post))
+        reading = (first_value(source.key), min(int(time.time()), int(head["timestamp"], 16)))
+        calls.append(Contract(source.address, abi("ObservationFeed")).call("post", *reading))
     chain_setup.send_all(node, calls, wallets.PUBLISHER.address)

@@ -30,7 +30,6 @@ USDC_ADMIN = to_checksum_address(keccak(text="vpm local stack: USDC admin")[12:]
 class PlacedContract:
     """A contract to stand on a fresh chain."""
 
-    name: str
     address: str
     code: str
     storage: Mapping[int, int] = field(default_factory=dict)
@@ -45,12 +44,9 @@ class PlacedContract:
 def safe_contracts() -> list[PlacedContract]:
     return [
         # The singleton's own constructor sets its threshold to 1, so nobody can ever set it up as a wallet.
-        PlacedContract("Safe", safe.SINGLETON, _safe_code("Safe.sol/Safe"), {SAFE_THRESHOLD_SLOT: 1}),
+        PlacedContract(safe.SINGLETON, _safe_code("Safe.sol/Safe"), {SAFE_THRESHOLD_SLOT: 1}),
+        PlacedContract(safe.PROXY_FACTORY, _safe_code("proxies/SafeProxyFactory.sol/SafeProxyFactory")),
         PlacedContract(
-            "SafeProxyFactory", safe.PROXY_FACTORY, _safe_code("proxies/SafeProxyFactory.sol/SafeProxyFactory")
-        ),
-        PlacedContract(
-            "CompatibilityFallbackHandler",
             safe.FALLBACK_HANDLER,
             _safe_code("handler/CompatibilityFallbackHandler.sol/CompatibilityFallbackHandler"),
         ),
@@ -67,8 +63,8 @@ def usdc_contracts(token: str) -> list[PlacedContract]:
         USDC_NAME_SLOT: stored,
     }
     return [
-        PlacedContract("USDC implementation", USDC_IMPLEMENTATION, compiled_code("LocalUSDC")),
-        PlacedContract("USDC", token, compiled_code("LocalUSDCProxy"), storage),
+        PlacedContract(USDC_IMPLEMENTATION, compiled_code("LocalUSDC")),
+        PlacedContract(token, compiled_code("LocalUSDCProxy"), storage),
     ]
 
 

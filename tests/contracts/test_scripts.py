@@ -18,12 +18,14 @@ from pathlib import Path
 import pytest
 from eth_utils.crypto import keccak
 
+from core.chain import Contract
+from core.contracts.abi import abi
 from core.direct import DIRECT
 from core.local.anvil import ask
 from core.paths import REPOSITORY
 from scripts._deploy.handover import OWNER_KEYS_VARIABLE
 from scripts._stack import ape, wallets
-from scripts._stack.chain_setup import LocalNode, call_data, send_all
+from scripts._stack.chain_setup import LocalNode, send_all
 from scripts._vpm import bootstrap
 from tests.support import nursery
 from tests.support.genesis import Genesis, RunningChain
@@ -280,13 +282,13 @@ def test_a_power_that_somebody_kept_is_found(base_chain: RunningChain, facts: Pa
     before = ask(base_chain.url, "evm_snapshot")
     try:
         relayer = keccak(text="RELAYER")
-        _as_safe(base_chain, "SettlementWallet", "setRole(bytes32,address,bool)", relayer, deployer, True)
-        _as_safe(base_chain, "AgentLister", "setLister(address,bool)", deployer, True)
+        _as_safe(base_chain, "SettlementWallet", "setRole", relayer, deployer, True)
+        _as_safe(base_chain, "AgentLister", "setLister", deployer, True)
         source = base_chain.deployment.published_feeds[0]
         others = (source.address, True, source.memory_seconds + 1, source.max_age_seconds, source.pot_cap_units)
         _read_anew(base_chain, source.address)
-        _as_safe(base_chain, "AgentLister", "setFeed(address,bool,uint32,uint32,uint64)", *others)
-        _as_safe(base_chain, "Pauser", "transferOwnership(address)", deployer)
+        _as_safe(base_chain, "AgentLister", "setFeed", *others)
+        _as_safe(base_chain, "Pauser", "transferOwnership", deployer)
         file = facts / "base.json"
         done = _ape(ape_folder, "check_wiring", "--network", base_chain.url, "--facts", str(file))
     finally:
@@ -344,20 +346,19 @@ def test_feeds_are_allowed_dropped_and_condemned_by_the_safe(
         ask(base_chain.url, "evm_revert", before)
 
 
-def _as_safe(chain: RunningChain, name: str, signature: str, *values: object) -> None:
+def _as_safe(chain: RunningChain, name: str, function: str, *values: object) -> None:
     """A call of the Safe, which the node impersonates."""
     assert chain.deployment.safe is not None
-    types = signature[signature.index("(") + 1 : -1].split(",")
-    data = call_data(signature, types, values)
-    send_all(LocalNode(chain.url), [(chain.deployment.contract(name).address, data)], chain.deployment.safe.address)
+    call = Contract(chain.deployment.contract(name).address, abi(name)).call(function, *values)
+    send_all(LocalNode(chain.url), [call], chain.deployment.safe.address)
 
 
 def _read_anew(chain: RunningChain, feed: str) -> None:
     """The publisher posts a value of now; what it saw in the last block may be too old for the next one."""
     ask(chain.url, "evm_mine")
     now = int(ask(chain.url, "eth_getBlockByNumber", "latest", False)["timestamp"], 16)
-    data = call_data("post(int256,uint64)", ["int256", "uint64"], [90_000_000 * 10**8, now])
-    send_all(LocalNode(chain.url), [(feed, data)], wallets.PUBLISHER.address)
+    call = Contract(feed, abi("ObservationFeed")).call("post", 90_000_000 * 10**8, now)
+    send_all(LocalNode(chain.url), [call], wallets.PUBLISHER.address)
 
 
 def test_hand_over_finds_nothing_left(base_chain: RunningChain, facts: Path, ape_folder: Path) -> None:
