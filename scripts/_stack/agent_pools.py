@@ -128,8 +128,9 @@ def build(node: LocalNode, usdc: str) -> AgentPools:
     who = trader(node)
     _fill_purse(who, usdc)
     code = creation_code("LocalAgentToken")
+    kinds = ["string", "string", "uint256"]
     made = {
-        token.symbol: who.deploy(token.symbol, code, ["string", "string", "uint256"], _arguments(token))
+        token.symbol: who.deploy(token.symbol, code, kinds, [token.name, token.symbol, token.supply * 10**18])
         for token in TOKENS
     }
     exchange = Exchange.deploy(who, WETH)
@@ -167,13 +168,9 @@ def feeds_asked_for(pools: AgentPools, numbers: Mapping[str, int]) -> str:
 
 def trader(node: LocalNode) -> Actor:
     """Who owns all liquidity of the local pools and moves their prices."""
-    actor = Actor.funded(node, wallets.wallet("pool trader").address)
+    actor = Actor(node, wallets.wallet("pool trader").address)
     node.ask("anvil_setBalance", actor.address, hex(2 * PURSE_ETH * wallets.ETH))
     return actor
-
-
-def _arguments(token: AgentToken) -> list[object]:
-    return [token.name, token.symbol, token.supply * 10**18]
 
 
 def _fill_purse(who: Actor, usdc: str) -> None:

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from eth_abi.abi import encode
-from eth_utils.abi import event_abi_to_log_topic
 from eth_utils.address import to_checksum_address
 
 from core.chain import Abi, Call, Contract
+from core.contracts.abi import abi
 from core.feeds.uniswap.ticks import MAX_TICK
 from core.local.packages import NODE_MODULES
-from scripts._stack.chain_setup import ETH_EACH, MINED_WITHIN_SECONDS, LocalNode
+from scripts._stack.chain_setup import MINED_WITHIN_SECONDS, LocalNode
 from scripts._stack.options import StackError
 
 SPACINGS = {500: 10, 3_000: 60, 10_000: 200}
@@ -57,34 +57,12 @@ def pool_abi() -> Abi:
     return artifact("UniswapV3Pool").abi
 
 
-ERC20 = Abi(
-    [
-        {
-            "type": "function",
-            "name": name,
-            "inputs": [{"name": "", "type": each} for each in inputs],
-            "outputs": [{"name": "", "type": output}],
-        }
-        for name, inputs, output in (
-            ("approve", ("address", "uint256"), "bool"),
-            ("transfer", ("address", "uint256"), "bool"),
-            ("balanceOf", ("address",), "uint256"),
-        )
-    ]
-)
-
-
 @dataclass(frozen=True)
 class Actor:
     """An account of a local node that sends and waits; the node signs for it."""
 
     node: LocalNode
     address: str
-
-    @classmethod
-    def funded(cls, node: LocalNode, address: str) -> Actor:
-        node.ask("anvil_setBalance", address, hex(ETH_EACH))
-        return cls(node, to_checksum_address(address))
 
     def send(self, call: Call, value_wei: int = 0) -> dict[str, Any]:
         """The receipt of a call that was carried out."""
@@ -154,12 +132,10 @@ class Exchange:
     def approve(self, who: Actor, *tokens: str) -> None:
         for token in tokens:
             for spender in (self.router, self.positions):
-                who.send(Contract(token, ERC20).call("approve", spender, MAX_UINT256))
+                who.send(Contract(token, abi("LocalUSDC")).call("approve", spender, MAX_UINT256))
 
-    def provide(
-        self, who: Actor, key: PoolKey, lower: int, upper: int, amount0: int, amount1: int
-    ) -> tuple[int, dict[str, Any]]:
-        """A position between two ticks from at most these amounts; its number and the receipt."""
+    def provide(self, who: Actor, key: PoolKey, lower: int, upper: int, amount0: int, amount1: int) -> dict[str, Any]:
+        """A position between two ticks from at most these amounts."""
         given = {
             **key._asdict(),
             "lower": lower,
@@ -171,16 +147,11 @@ class Exchange:
             "to": who.address,
             "deadline": _FOREVER,
         }
-        receipt = who.send(self._manager().call("mint", tuple(given.values())))
-        topic = (
-            "0x" + event_abi_to_log_topic(artifact("NonfungiblePositionManager").abi.events["IncreaseLiquidity"]).hex()
-        )
-        number = next(int(log["topics"][1], 16) for log in receipt["logs"] if log["topics"][0] == topic)
-        return number, receipt
+        return who.send(self._manager().call("mint", tuple(given.values())))
 
-    def provide_everywhere(self, who: Actor, key: PoolKey, amount0: int, amount1: int) -> tuple[int, dict[str, Any]]:
+    def provide_everywhere(self, who: Actor, key: PoolKey, amount0: int, amount1: int) -> None:
         edge = MAX_TICK // SPACINGS[key.fee_pips] * SPACINGS[key.fee_pips]
-        return self.provide(who, key, -edge, edge, amount0, amount1)
+        self.provide(who, key, -edge, edge, amount0, amount1)
 
     def withdraw(self, who: Actor, position: int, liquidity: int) -> dict[str, Any]:
         """Liquidity out of a position; the tokens stay owed to it until they are collected."""
@@ -189,28 +160,8 @@ class Exchange:
     def collect(self, who: Actor, position: int) -> dict[str, Any]:
         return who.send(self._manager().call("collect", (position, who.address, MAX_UINT128, MAX_UINT128)))
 
-    def swap(self, who: Actor, key: PoolKey, zero_for_one: bool, amount: int, limit: int = 0) -> dict[str, Any]:
-        """An amount in; a negative one is an amount out, for whatever it takes."""
-        pair = (key.token0, key.token1) if zero_for_one else (key.token1, key.token0)
-        router = Contract(self.router, artifact("SwapRouter").abi)
-        common = (*pair, key.fee_pips, who.address, _FOREVER)
-        if amount > 0:
-            return who.send(router.call("exactInputSingle", (*common, amount, 0, limit)))
-        return who.send(router.call("exactOutputSingle", (*common, -amount, MAX_UINT256, limit)))
-
     def _manager(self) -> Contract:
         return Contract(self.positions, artifact("NonfungiblePositionManager").abi)
-
-
-def grow(who: Actor, pool: str, cardinality: int) -> dict[str, Any]:
-    """Room for so many observations; 22,000 gas each, so at most a thousand at a time."""
-    receipt: dict[str, Any] = {}
-    abi = pool_abi()
-    reached = int(who.read(Contract(pool, abi).call("slot0"))[4])
-    while reached < cardinality:
-        reached = min(reached + 1_000, cardinality)
-        receipt = who.send(Contract(pool, abi).call("increaseObservationCardinalityNext", reached))
-    return receipt
 
 
 def make_room(who: Actor, pool: str, cardinality: int) -> None:

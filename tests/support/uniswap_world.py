@@ -8,18 +8,21 @@ from typing import Any
 
 import pytest
 from eth_utils.abi import event_abi_to_log_topic
+from eth_utils.address import to_checksum_address
 from web3._utils.events import get_event_data
 
-from core.chain import Contract
+from core.chain import Abi, Contract
 from core.chain.contract import CODEC
+from core.contracts.abi import abi
 from core.feeds.uniswap import PoolError
 from core.feeds.uniswap.ticks import MAX_SQRT_PRICE, MAX_TICK, MIN_SQRT_PRICE, sqrt_price_at
-from scripts._stack.chain_setup import LocalNode
+from scripts._stack.chain_setup import ETH_EACH, LocalNode
 from scripts._stack.genesis import creation_code
-from scripts._stack.uniswap import ERC20, SPACINGS, Actor, Exchange, PoolKey, grow, pool_abi
+from scripts._stack.uniswap import MAX_UINT256, SPACINGS, Actor, Exchange, PoolKey, artifact, pool_abi
 from tests.support.pool_history import RememberingPool, TooOld
 
 SUPPLY = 2**120
+FOREVER = 2**40  # a deadline that no local chain reaches
 
 
 @dataclass
@@ -39,7 +42,8 @@ class World:
     def make(cls, url: str, fee_pips: int, sqrt_price: int) -> World:
         node = LocalNode(url)
         node.ask("evm_setAutomine", True)
-        who = Actor.funded(node, "0x00000000000000000000000000000000000A11CE")
+        who = Actor(node, to_checksum_address("0x00000000000000000000000000000000000A11CE"))
+        node.ask("anvil_setBalance", who.address, hex(ETH_EACH))
         code = creation_code("LocalAgentToken")
         made = [
             who.deploy(name, code, ["string", "string", "uint256"], [name, name, SUPPLY]) for name in ("One", "Two")
@@ -66,8 +70,10 @@ class World:
 
     def provide(self, lower: int, upper: int, amount0: int, amount1: int) -> None:
         self._next_block()
-        number, receipt = self.exchange.provide(self.who, self.key, lower, upper, amount0, amount1)
+        receipt = self.exchange.provide(self.who, self.key, lower, upper, amount0, amount1)
         event = self._event(receipt, "Mint")
+        manager = artifact("NonfungiblePositionManager").abi
+        number = self._event(receipt, "IncreaseLiquidity", manager)["tokenId"]
         assert self.mirror.mint(lower, upper, event["amount"]) == (event["amount0"], event["amount1"])
         self.positions[number] = (lower, upper, event["amount"])
         self.compare()
@@ -94,8 +100,7 @@ class World:
         if amount < 0 and limit is None and min(swapped.amount0, swapped.amount1) != amount:
             return  # nor one that cannot give the whole output
         self._next_block()
-        receipt = self.exchange.swap(self.who, self.key, zero_for_one, amount, limit or 0)
-        event = self._event(receipt, "Swap")
+        event = self._event(self._swapped(zero_for_one, amount, limit or 0), "Swap")
         swapped = self.mirror.swap(zero_for_one, amount, limit)
         assert (swapped.amount0, swapped.amount1) == (event["amount0"], event["amount1"])
         assert (self.mirror.sqrt_price, self.mirror.liquidity, self.mirror.tick) == (
@@ -105,9 +110,23 @@ class World:
         )
         self.compare()
 
+    def _swapped(self, zero_for_one: bool, amount: int, limit: int) -> dict[str, Any]:
+        """An amount in; a negative one is an amount out, for whatever it takes."""
+        pair = (self.key.token0, self.key.token1) if zero_for_one else (self.key.token1, self.key.token0)
+        router = Contract(self.exchange.router, artifact("SwapRouter").abi)
+        common = (*pair, self.key.fee_pips, self.who.address, FOREVER)
+        if amount > 0:
+            return self.who.send(router.call("exactInputSingle", (*common, amount, 0, limit)))
+        return self.who.send(router.call("exactOutputSingle", (*common, -amount, MAX_UINT256, limit)))
+
     def grow(self, cardinality: int) -> None:
+        """Room for so many observations; 22,000 gas each, so at most a thousand at a time."""
         self._next_block()
-        grow(self.who, self.address, cardinality)
+        pool = Contract(self.address, pool_abi())
+        reached = int(self.who.read(pool.call("slot0"))[4])
+        while reached < cardinality:
+            reached = min(reached + 1_000, cardinality)
+            self.who.send(pool.call("increaseObservationCardinalityNext", reached))
         self.mirror.grow(cardinality)
         self.compare()
 
@@ -150,7 +169,7 @@ class World:
         return self.who.read(Contract(self.address, pool_abi()).call("observe", seconds_ago))
 
     def balance(self, token: str) -> int:
-        return int(self.who.read(Contract(token, ERC20).call("balanceOf", self.who.address)))
+        return int(self.who.read(Contract(token, abi("LocalUSDC")).call("balanceOf", self.who.address)))
 
     def _next_block(self) -> None:
         latest = int(self.node.ask("eth_getBlockByNumber", "latest", False)["timestamp"], 16)
@@ -161,8 +180,8 @@ class World:
     def head(self) -> int:
         return int(self.node.ask("eth_getBlockByNumber", "latest", False)["timestamp"], 16)
 
-    def _event(self, receipt: dict[str, Any], name: str) -> dict[str, Any]:
-        event = pool_abi().events[name]
+    def _event(self, receipt: dict[str, Any], name: str, of: Abi | None = None) -> dict[str, Any]:
+        event = (of or pool_abi()).events[name]
         for log in receipt["logs"]:
             if log["topics"][0] == "0x" + event_abi_to_log_topic(event).hex():
                 return dict(get_event_data(CODEC, event, log)["args"])
