@@ -38,7 +38,7 @@ from core.local.process import RunningProcess, SpawnPlan, start_process
 from core.paths import REPOSITORY
 from scripts._bench.ground import ground, keep
 from scripts._bench.processes import Usage, memory_mb, processor_seconds
-from scripts._stack.chains import CHAINS
+from scripts._stack.chains import CHAIN_IDS
 from scripts._vpm.bootstrap import NPM, VENV
 
 FIRST_SECONDS, AGAIN_SECONDS, MEMORY_MB = 25.0, 3.0, 700.0
@@ -197,11 +197,9 @@ def _bare_start(state: Path, folder: Path) -> Usage:
     server = prepare_postgres(state / "postgres", free_port(), max_connections=200)
     remove_stale_lock(server)
     plans: list[tuple[SpawnPlan, Callable[[], bool]]] = [(server.plan, partial(postgres_answers, server))]
-    for chain in CHAINS:
-        saved = shutil.copy(state / "chains" / f"{chain.name}.json", folder)
-        options = AnvilOptions(
-            chain_id=chain.chain_id, port=free_port(), block_time_seconds=1, state=Path(saved), accounts=1
-        )
+    for name, chain_id in CHAIN_IDS.items():
+        saved = shutil.copy(state / "chains" / f"{name}.json", folder)
+        options = AnvilOptions(chain_id=chain_id, port=free_port(), block_time_seconds=1, state=Path(saved), accounts=1)
         plans.append((anvil_plan(options), partial(anvil_answers, options)))
     running: list[RunningProcess] = []
     try:

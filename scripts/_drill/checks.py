@@ -6,9 +6,9 @@ import asyncio
 import json
 
 from scripts._drill.fleet import DidNotHappen, Fleet, ran
-from scripts._drill.guard import CHAIN_IDS
 from scripts._drill.load import Load, LoadReport, Promise
 from scripts._drill.witness import times_there
+from scripts._stack.chains import CHAIN_IDS
 
 SETTLED_WITHIN_SECONDS = 90.0
 

@@ -13,10 +13,10 @@ from core.local.anvil import ask
 from scripts._drill.checks import verified
 from scripts._drill.drill import Drill, DrillHeld, bet_taken, require
 from scripts._drill.fleet import DidNotHappen, Fleet
-from scripts._drill.guard import CHAIN_IDS
 from scripts._drill.load import Load, LoadReport, Promise
 from scripts._drill.witness import balance, is_settled, observations, prices, times_there
 from scripts._stack import wallets
+from scripts._stack.chains import CHAIN_IDS
 from scripts._stack.wallets import Wallet
 
 ETH = 10**18

@@ -27,7 +27,6 @@ import psycopg
 from core.chain import Call, Contract
 from core.contracts.abi import abi
 from core.contracts.deployments import Deployment, load_deployment
-from core.db.engine import conninfo
 from core.db.migrate import migrate
 from core.local.anvil import AnvilOptions, ask, start_anvil
 from core.local.asking import Asking
@@ -35,10 +34,12 @@ from core.local.ports import free_port
 from core.local.postgres import PostgresServer, prepare_postgres, start_postgres
 from core.local.process import RunningProcess, SpawnPlan, start_process, stop_together
 from core.paths import REPOSITORY
-from scripts._drill.guard import CHAIN_IDS, require_local
+from scripts._drill.guard import require_local
 from scripts._drill.proxy import Mood, MoodyProxy
 from scripts._stack import wallets
-from scripts._stack.daemons import lanes
+from scripts._stack.chains import CHAIN_IDS
+from scripts._stack.daemons import lanes, metrics_variable
+from scripts._stack.database import DATABASE, make_database
 from scripts._stack.state import State
 from scripts._status.scrape import samples
 
@@ -48,7 +49,6 @@ FINALITY_BLOCKS = 12
 RESTART_SECONDS = 1.0
 READY_SECONDS = 90.0
 CRON_SECRET = "a-secret-of-the-drill"  # noqa: S105 - of a service that lives for minutes on this machine
-_METRICS = {name: f"VPM_{name.upper()}_METRICS_PORT" for name in ("api", "indexer", "keeper", "relayer")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class Fleet:
             "VPM_DEPLOYMENTS_DIR": str(self.genesis.deployments),
             "VPM_PORT": str(self.api_ports[int(number)] if daemon == "api" else 0),
             "VPM_PUBLIC_URL": public,
-            _METRICS[daemon]: "0",
+            metrics_variable(daemon): "0",
             "VPM_READY_FILE": str(self.ready_file(name)),
             "VPM_PARENT_PID": str(os.getpid()),
             "VPM_BASE_POLL_INTERVAL_MS": "250",
@@ -395,8 +395,9 @@ async def fleet(
             proxies[name] = await stack.enter_async_context(proxy(options.url))
         server = await asyncio.to_thread(prepare_postgres, folder / "postgres", free_port(), max_connections=200)
         postgres = await asyncio.to_thread(start_postgres, server, folder / "postgres.log")
-        database_url = server.url("vpm")
-        await asyncio.to_thread(_make_database, server.url(), database_url)
+        database_url = server.url(DATABASE)
+        await asyncio.to_thread(make_database, server.url())
+        await asyncio.to_thread(migrate, database_url)
         asking = stack.enter_context(contextlib.closing(Asking(database_url)))
         session = await stack.enter_async_context(aiohttp.ClientSession())
         ports = [free_port() for _ in range(size.api)]
@@ -428,9 +429,3 @@ async def fleet(
             watching.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await watching
-
-
-def _make_database(admin_url: str, url: str) -> None:
-    with psycopg.connect(conninfo(admin_url), autocommit=True) as connection:
-        connection.execute("CREATE DATABASE vpm")
-    migrate(url)

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from scripts._stack import contracts
-from scripts._stack.chains import CHAINS, start_chain
+from scripts._stack.chains import CHAIN_IDS, start_chain
 from scripts._stack.deploying import deploy_all
 from scripts._stack.state import State
 from scripts._stack.supervisor import Supervisor
@@ -27,7 +27,7 @@ async def genesis(folder: Path) -> State:
         await contracts.compile_all()
     supervisor = Supervisor(state.logs)
     try:
-        chains = {one.name: await start_chain(one, None, state, supervisor) for one in CHAINS}
+        chains = {name: await start_chain(name, None, state, supervisor) for name in CHAIN_IDS}
         await deploy_all(chains, state)
     finally:
         await supervisor.stop()

@@ -6,9 +6,9 @@ from urllib.parse import urlsplit
 
 from core.contracts.deployments import Deployment
 from core.local.anvil import ask
+from scripts._stack.chains import CHAIN_IDS
 
 LOCAL = ("127.0.0.1", "::1", "localhost")
-CHAIN_IDS = {"base": 8453, "stock": 4663}
 
 
 class NotLocal(Exception):

@@ -25,7 +25,7 @@ from eth_account.messages import encode_defunct
 from core.contracts.statuses import Form
 from core.cup.messages import trade_message
 from scripts._drill.fleet import Fleet
-from scripts._drill.guard import CHAIN_IDS
+from scripts._stack.chains import CHAIN_IDS
 from scripts._stack.payments import bound_header
 from scripts._stack.wallets import Wallet
 from scripts._stack.wallets import wallet as wallet_of

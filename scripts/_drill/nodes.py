@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from scripts._drill.drill import Drill, DrillHeld, all_taken, bet_taken, reads_served, require
 from scripts._drill.fleet import Fleet, ran
-from scripts._drill.guard import CHAIN_IDS
 from scripts._drill.load import Load, LoadReport, Promise
 from scripts._drill.proxy import Mood
 from scripts._drill.witness import is_public
+from scripts._stack.chains import CHAIN_IDS
 
 AWAY_SECONDS = 12.0
 SHALLOW = 4

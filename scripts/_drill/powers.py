@@ -7,10 +7,10 @@ import secrets
 from core.contracts.statuses import AgentMarketStatus, StakeStatus, VoidReason
 from scripts._drill.drill import Drill, DrillHeld, bet_taken, require
 from scripts._drill.fleet import Fleet
-from scripts._drill.guard import CHAIN_IDS
 from scripts._drill.load import Load, LoadReport
 from scripts._drill.witness import times_there
 from scripts._stack import wallets
+from scripts._stack.chains import CHAIN_IDS
 
 ETH = 10**18
 OPEN, REFUNDED, CONDEMNED = int(AgentMarketStatus.OPEN), int(StakeStatus.REFUNDED), int(VoidReason.CONDEMNED)

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from scripts._drill.checks import faults
 from scripts._drill.drill import Drill
 from scripts._drill.fleet import DidNotHappen, Fleet
-from scripts._drill.guard import CHAIN_IDS
 from scripts._drill.load import Load, LoadReport
 from scripts._drill.proxy import Mood
+from scripts._stack.chains import CHAIN_IDS
 
 WARM_SECONDS = 150.0
 SURFACES = ("stock", "agent", "cup")

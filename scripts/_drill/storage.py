@@ -15,9 +15,9 @@ from core.db.engine import conninfo
 from scripts._drill.checks import index_command
 from scripts._drill.drill import Drill, DrillHeld, bet_taken, reads_served, require
 from scripts._drill.fleet import Fleet, children
-from scripts._drill.guard import CHAIN_IDS
 from scripts._drill.load import Load
 from scripts._drill.witness import offered_by, public_offer
+from scripts._stack.chains import CHAIN_IDS
 
 AWAY_SECONDS = 8.0
 # A write beyond this offset fails with EFBIG, which PostgreSQL meets exactly as it meets a full disk: it cannot extend

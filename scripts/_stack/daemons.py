@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from core.contracts.deployments import load_deployment
 from core.direct import answers
-from core.local.ports import free_port
 from core.outbox import CREDIT, KEEPER, LISTER, OPENER, PUBLISHER, RELAY
 from core.paths import REPOSITORY
 from scripts._stack import wallets
-from scripts._stack.chains import LocalChain
+from scripts._stack.chains import CHAIN_IDS, LocalChain
 from scripts._stack.options import Options
 from scripts._stack.screen import step
 from scripts._stack.state import State
@@ -24,20 +22,12 @@ from scripts._stack.supervisor import Child, Supervisor, together
 CUP_WINDOW = ("2026-01-01T00:00:00Z", "2036-01-01T00:00:00Z")  # the local tournament is always open
 
 
-@dataclass(frozen=True)
-class StackDaemon:
-    """A daemon of the stack: its package, and the variable with its metrics port."""
-
-    package: str
-    metrics_variable: str
+DAEMONS = ("indexer", "relayer", "keeper", "api")
 
 
-DAEMONS = (
-    StackDaemon("indexer", "VPM_INDEXER_METRICS_PORT"),
-    StackDaemon("relayer", "VPM_RELAYER_METRICS_PORT"),
-    StackDaemon("keeper", "VPM_KEEPER_METRICS_PORT"),
-    StackDaemon("api", "VPM_API_METRICS_PORT"),
-)
+def metrics_variable(daemon: str) -> str:
+    """Where a daemon is told the port of its metrics."""
+    return f"VPM_{daemon.upper()}_METRICS_PORT"
 
 
 async def start_daemons(
@@ -47,13 +37,11 @@ async def start_daemons(
     metrics: dict[str, str] = {}
     children = []
     for daemon in DAEMONS:
-        remembered = state.remembered().get(f"{daemon.package}_metrics_port")
-        port = free_port(int(remembered) if remembered else None)
-        state.remember(**{f"{daemon.package}_metrics_port": str(port)})
-        env[daemon.metrics_variable] = str(port)
-        metrics[daemon.package] = f"http://127.0.0.1:{port}/metrics"
+        port = state.port(f"{daemon}_metrics")
+        env[metrics_variable(daemon)] = str(port)
+        metrics[daemon] = f"http://127.0.0.1:{port}/metrics"
         children.append(_child(daemon, env, port))
-    with step(", ".join(daemon.package for daemon in DAEMONS)):
+    with step(", ".join(DAEMONS)):
         await together(*map(supervisor.start, children))  # they meet in the database
     if options.demo:
         base_url = f"http://127.0.0.1:{options.port}"
@@ -64,15 +52,15 @@ async def start_daemons(
     return _ready(options, state, database_url, chains, metrics)
 
 
-def _child(daemon: StackDaemon, env: Mapping[str, str], port: int) -> Child:
+def _child(daemon: str, env: Mapping[str, str], port: int) -> Child:
     async def ready() -> None:
         while not await asyncio.to_thread(answers, f"http://127.0.0.1:{port}/ready", 2):
             await asyncio.sleep(0.1)
 
     return Child(
-        name=daemon.package,
-        argv=[sys.executable, "-m", daemon.package],
-        env=_only_its_keys(daemon.package, env),
+        name=daemon,
+        argv=[sys.executable, "-m", daemon],
+        env=_only_its_keys(daemon, env),
         cwd=str(REPOSITORY),
         stop_seconds=15.0,
         ready_seconds=120.0,  # all start at once, maybe on a busy machine
@@ -137,7 +125,7 @@ def _ready(
         "database_url": database_url,
         "rpc": {name: chain.url for name, chain in chains.items()},
         "ws": {name: chain.ws_url for name, chain in chains.items()},
-        "chains": {name: chain.chain.chain_id for name, chain in chains.items()},
+        "chains": {name: CHAIN_IDS[name] for name in chains},
         "addresses": {name: _addresses(state.deployment(name)) for name in chains},
         "deployments": str(state.deployments),
         "dev_wallets": [{"address": w.address, "private_key": w.private_key} for w in wallets.DEV],

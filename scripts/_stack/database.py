@@ -8,7 +8,6 @@ import os
 import psycopg
 from psycopg import sql
 
-from core.local.ports import free_port
 from core.local.postgres import postgres_answers, prepare_postgres, remove_stale_lock
 from scripts._stack.options import StackError
 from scripts._stack.plans import child
@@ -23,17 +22,15 @@ async def start_database(state: State, supervisor: Supervisor) -> tuple[str, str
     given = os.environ.get("DATABASE_URL")
     if given:
         return given, ""
-    remembered = state.remembered().get("postgres_port")
-    port = free_port(int(remembered) if remembered else None)
-    server = await asyncio.to_thread(prepare_postgres, state.postgres, port, max_connections=200)
+    server = await asyncio.to_thread(prepare_postgres, state.postgres, state.port("postgres"), max_connections=200)
     remove_stale_lock(server)
     await supervisor.start(child(server.plan, lambda: postgres_answers(server), name="postgres"))
-    state.remember(postgres_port=str(port))
-    await asyncio.to_thread(_make_database, server.url())
+    await asyncio.to_thread(make_database, server.url())
     return server.url(DATABASE), server.note
 
 
-def _make_database(admin_url: str) -> None:
+def make_database(admin_url: str) -> None:
+    """Ours, on a server that may have it already."""
     with psycopg.connect(admin_url, autocommit=True) as connection:
         if connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone() is None:
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))

@@ -59,17 +59,17 @@ async def deploy_all(chains: Mapping[str, LocalChain], state: State) -> None:
 
 async def _make(chain: LocalChain, state: State, started: Ape) -> None:
     """What one chain holds, and saves it. ape works for one at a time; whatever else there is to do goes on."""
-    state.deployment(chain.chain.name).unlink(missing_ok=True)
-    with step(f"{chain.chain.name}: local tokens, feeds, the Safe contracts and funded wallets"):
+    state.deployment(chain.name).unlink(missing_ok=True)
+    with step(f"{chain.name}: local tokens, feeds, the Safe contracts and funded wallets"):
         await asyncio.to_thread(_prepare_chain, chain, state)
-    with step(f"{chain.chain.name}: contracts, through ape"):
+    with step(f"{chain.name}: contracts, through ape"):
         await _deploy(chain, state, started)
-    with step(f"{chain.chain.name}: saving the chain"):
+    with step(f"{chain.name}: saving the chain"):
         await save_chain(chain, state)
 
 
 def _stands(chain: LocalChain, state: State) -> bool:
-    path = state.deployment(chain.chain.name)
+    path = state.deployment(chain.name)
     if not path.exists():
         return False
     record = load_deployment(path)
@@ -91,10 +91,10 @@ def facts(name: str) -> Deployment:
 
 def _prepare_chain(chain: LocalChain, state: State) -> None:
     """Place what the live chain has, fund the local wallets, and write the facts the scripts start from."""
-    node, live = LocalNode(chain.url), facts(chain.chain.name)
+    node, live = LocalNode(chain.url), facts(chain.name)
     today = int(time.time()) if chain.today is None else chain.today
-    token = live.token("USDC" if chain.chain.name == "base" else "USDG").address
-    if not chain.fork and chain.chain.name == "base":
+    token = live.token("USDC" if chain.name == "base" else "USDG").address
+    if not chain.fork and chain.name == "base":
         chain_setup.place_base(node, token)
         _place_pools(node, token, state, today)
     elif not chain.fork:
@@ -102,9 +102,9 @@ def _prepare_chain(chain: LocalChain, state: State) -> None:
         chain_setup.place_stock(node, token, feeds, today)
     chain_setup.fund(node, token, local_token=not chain.fork)
     local: dict[str, Any] = {"kind": "local", "name": f"{live.name} (local)", "explorer_url": None}
-    if chain.chain.name == "base":
+    if chain.name == "base":
         local["params"] = {**live.params, "disputeWindowSeconds": DISPUTE_WINDOW_SECONDS}
-    write_deployment(live.model_copy(update=local), state.deployment(chain.chain.name))
+    write_deployment(live.model_copy(update=local), state.deployment(chain.name))
 
 
 def _place_pools(node: LocalNode, usdc: str, state: State, until: int) -> None:
@@ -127,7 +127,7 @@ def _place_pools(node: LocalNode, usdc: str, state: State, until: int) -> None:
 
 
 async def _deploy(chain: LocalChain, state: State, started: Ape) -> None:
-    path = str(state.deployment(chain.chain.name))
+    path = str(state.deployment(chain.name))
     common = ["--network", chain.url, "--account", ACCOUNT, "--facts", path]
     safe = ["--threshold", str(wallets.SAFE_THRESHOLD)]
     for owner in wallets.SAFE_OWNERS:
@@ -140,7 +140,7 @@ async def _deploy(chain: LocalChain, state: State, started: Ape) -> None:
     # While one account sends one transaction after the other it takes seconds off the first start.
     node = LocalNode(chain.url)
     with _mined_at_once(node):
-        if chain.chain.name == "stock":
+        if chain.name == "stock":
             named = ["--opener", wallets.OPENER.address, "--guardian", wallets.GUARDIAN.address]
             await run("deploy_stock", *safe, *named)
         else:

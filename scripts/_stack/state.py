@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from core.local.ports import free_port
 from scripts._stack.options import StackError
 
 
@@ -81,6 +82,13 @@ class State:
     def remember(self, **values: str) -> None:
         text = json.dumps({**self.remembered(), **values}, indent=2)
         write_whole(self.root / "remembered.json", text.encode() + b"\n")
+
+    def port(self, of: str) -> int:
+        """The one that a part had before, else a free one; remembered either way."""
+        remembered = self.remembered().get(f"{of}_port")
+        port = free_port(int(remembered) if remembered else None)
+        self.remember(**{f"{of}_port": str(port)})
+        return port
 
     def cron_secret(self) -> str:
         secret = self.remembered().get("cron_secret")

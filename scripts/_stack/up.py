@@ -18,7 +18,7 @@ from typing import Any
 from core.db.migrate import migrate
 from core.errors import VpmError
 from scripts._stack import contracts, wallets
-from scripts._stack.chains import CHAINS, ChainKind, LocalChain, check_fork, start_chain
+from scripts._stack.chains import CHAIN_IDS, LocalChain, check_fork, start_chain
 from scripts._stack.daemon_host import DaemonHost
 from scripts._stack.daemons import start_daemons
 from scripts._stack.database import check_database_given, start_database
@@ -90,13 +90,13 @@ async def _bring_up(options: Options, state: State, supervisor: Supervisor) -> N
 def _check_given(options: Options) -> None:
     """What others run and we are told of, before anything is started that would have to be stopped again."""
     check_database_given()
-    for chain in CHAINS:
-        if (fork := _fork(options, chain)) is not None:
-            check_fork(chain, fork)
+    for name in CHAIN_IDS:
+        if (fork := _fork(options, name)) is not None:
+            check_fork(name, fork)
 
 
-def _fork(options: Options, chain: ChainKind) -> str | None:
-    return options.fork_base if chain.name == "base" else options.fork_stock
+def _fork(options: Options, name: str) -> str | None:
+    return options.fork_base if name == "base" else options.fork_stock
 
 
 async def _database(state: State, supervisor: Supervisor) -> str:
@@ -114,12 +114,12 @@ async def _chains(options: Options, state: State, supervisor: Supervisor) -> dic
         with step("compiling the contracts"):
             await contracts.compile_all()
 
-    async def one(chain: ChainKind) -> LocalChain:
-        fork = _fork(options, chain)
-        with step(f"chain {chain.chain_id} ({chain.name}{', a fork' if fork else ''})"):
-            return await start_chain(chain, fork, state, supervisor)
+    async def one(name: str) -> LocalChain:
+        fork = _fork(options, name)
+        with step(f"chain {CHAIN_IDS[name]} ({name}{', a fork' if fork else ''})"):
+            return await start_chain(name, fork, state, supervisor)
 
-    chains = {chain.name: started for chain, started in zip(CHAINS, await together(*map(one, CHAINS)), strict=True)}
+    chains = {started.name: started for started in await together(*map(one, CHAIN_IDS))}
     await deploy_all(chains, state)
     return chains
 

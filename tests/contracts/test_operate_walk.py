@@ -13,7 +13,7 @@ from core.local.process import SpawnPlan, start_process
 from core.paths import REPOSITORY
 from scripts._deploy.handover import OWNER_KEYS_VARIABLE
 from scripts._stack import ape, wallets
-from scripts._stack.chains import CHAINS, LocalChain
+from scripts._stack.chains import CHAIN_IDS, LocalChain
 from scripts._stack.deploying import _prepare_chain
 from scripts._stack.state import State
 from scripts._vpm import bootstrap
@@ -53,10 +53,10 @@ def test_a_newcomer_reaches_a_running_deployment_with_the_document_alone(
     for folder in (state.root, state.deployments):
         folder.mkdir(parents=True, exist_ok=True)
     chains = {}
-    for chain in CHAINS:
-        node = anvil(chain_id=chain.chain_id, accounts=1)
-        chains[chain.name] = node.url
-        _prepare_chain(LocalChain(chain, node.url, node.ws_url, fork=False), state)
+    for name, chain_id in CHAIN_IDS.items():
+        node = anvil(chain_id=chain_id, accounts=1)
+        chains[name] = node.url
+        _prepare_chain(LocalChain(name, node.url, node.ws_url, fork=False), state)
     for alias, wallet in (("deployer", wallets.DEPLOYER), ("opener", wallets.OPENER)):
         ape.import_account(state.ape, alias, wallet)
     database_url = postgres.create(migrated=False)

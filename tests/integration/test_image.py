@@ -13,7 +13,7 @@ import pytest
 from core.db.engine import conninfo
 from core.local.ports import free_port
 from scripts._stack import wallets
-from scripts._stack.daemons import DAEMONS, lanes
+from scripts._stack.daemons import DAEMONS, lanes, metrics_variable
 from scripts._stack.found import local_stack
 from scripts._vpm.cli import OF_A_CHECKOUT
 from tests.support.genesis import Genesis
@@ -79,7 +79,7 @@ def settings(local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory) -
                 "VPM_ATTESTATION_KEY": wallets.ATTESTATION.private_key,
                 "CRON_SECRET": "sixteen characters",
                 "VPM_PORT": str(free_port()),
-                **{daemon.metrics_variable: str(free_port()) for daemon in DAEMONS},
+                **{metrics_variable(daemon): str(free_port()) for daemon in DAEMONS},
             }
 
 
@@ -91,11 +91,11 @@ def test_every_daemon_of_the_image_gets_ready_and_its_health_check_sees_it(
     running = {}
     try:
         for daemon in DAEMONS:
-            with (tmp_path / f"{daemon.package}.txt").open("wb") as output:
-                running[daemon.package] = subprocess.Popen(
-                    image.argv(daemon.package),
+            with (tmp_path / f"{daemon}.txt").open("wb") as output:
+                running[daemon] = subprocess.Popen(
+                    image.argv(daemon),
                     cwd=image.app,
-                    env=image.variables(settings, tmp_path / f"{daemon.package}.json"),
+                    env=image.variables(settings, tmp_path / f"{daemon}.json"),
                     stdout=output,
                     stderr=subprocess.STDOUT,
                 )
@@ -120,7 +120,7 @@ def _gets_healthy(image: Image, process: subprocess.Popen[bytes], ready_file: Pa
         time.sleep(0.2)
 
 
-@pytest.mark.parametrize("name", [daemon.package for daemon in DAEMONS])
+@pytest.mark.parametrize("name", DAEMONS)
 def test_a_daemon_does_not_start_before_the_migration(
     image: Image, settings: dict[str, str], name: str, tmp_path: Path
 ) -> None:

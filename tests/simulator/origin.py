@@ -13,36 +13,35 @@ import shutil
 from core.local.anvil import AnvilOptions, ask, start_anvil
 from core.local.ports import free_port
 from core.paths import REPOSITORY
-from scripts._stack.chains import CHAINS, PAST_SECONDS, ChainKind, LocalChain
+from scripts._stack.chains import CHAIN_IDS, PAST_SECONDS, LocalChain
 from scripts._stack.deploying import deploy_all
 from scripts._stack.state import State
 from tests.support.genesis import Genesis, built, sources_key
 
 TODAY = 1_760_000_000
-_CHAINS = {chain.name: chain for chain in CHAINS}
 
 
 def origin(name: str) -> Genesis:
     """Of this chain and the sources as they stand; built when it is not there."""
-    return built(f"{sources_key()}-{TODAY}-{name}", functools.partial(_build, _CHAINS[name]))
+    return built(f"{sources_key()}-{TODAY}-{name}", functools.partial(_build, name))
 
 
-async def _build(chain: ChainKind, state: State) -> None:
+async def _build(name: str, state: State) -> None:
     options = AnvilOptions(
-        chain_id=chain.chain_id,
+        chain_id=CHAIN_IDS[name],
         port=free_port(),
-        timestamp=TODAY - PAST_SECONDS if chain.name == "base" else TODAY,  # only pools have a past
+        timestamp=TODAY - PAST_SECONDS if name == "base" else TODAY,  # only pools have a past
         accounts=1,
-        state=state.chain(chain.name),
+        state=state.chain(name),
         # The least there is, so that it never changes: anvil tells of a new one some time after its block.
         extra=("--quiet", "--block-base-fee-per-gas", "7"),
     )
-    running = await asyncio.to_thread(start_anvil, options, state.logs / f"chain-{chain.name}.log")
+    running = await asyncio.to_thread(start_anvil, options, state.logs / f"chain-{name}.log")
     try:
         await asyncio.to_thread(ask, options.url, "anvil_setBlockTimestampInterval", 1)
-        await deploy_all({chain.name: LocalChain(chain, options.url, options.ws_url, fork=False, today=TODAY)}, state)
+        await deploy_all({name: LocalChain(name, options.url, options.ws_url, fork=False, today=TODAY)}, state)
     finally:
         await asyncio.to_thread(running.stop, 30.0)
-    for name in _CHAINS.keys() - {chain.name}:  # the API reads it; nothing of ours is on that chain
-        other = state.deployment(name)
+    for other_name in CHAIN_IDS.keys() - {name}:  # the API reads it; nothing of ours is on that chain
+        other = state.deployment(other_name)
         shutil.copyfile(REPOSITORY / "deployments" / other.name, other)

@@ -27,13 +27,12 @@ from core.local.ports import free_port
 from core.local.process import RunningProcess
 from core.paths import REPOSITORY
 from scripts._stack import contracts
-from scripts._stack.chains import CHAINS, start_chain
+from scripts._stack.chains import CHAIN_IDS, start_chain
 from scripts._stack.deploying import deploy_all
 from scripts._stack.state import State
 from scripts._stack.supervisor import Supervisor
 
 CACHE = REPOSITORY / ".vpm" / "build" / "genesis"
-CHAIN_IDS = {chain.name: chain.chain_id for chain in CHAINS}
 DAY = 86_400
 # Nothing is listed on a feed whose reading is an hour old, and a test module goes on for minutes.
 FRESH_SECONDS = 2_400
@@ -139,7 +138,7 @@ async def _made(state: State, build: Callable[[State], Awaitable[None]]) -> None
 async def _build(state: State) -> None:
     supervisor = Supervisor(state.logs)
     try:
-        chains = {one.name: await start_chain(one, FORKS[one.name], state, supervisor) for one in CHAINS}
+        chains = {name: await start_chain(name, FORKS[name], state, supervisor) for name in CHAIN_IDS}
         await deploy_all(chains, state)
     finally:
         await supervisor.stop()

@@ -19,7 +19,7 @@ from core.paths import REPOSITORY
 from scripts._stack.daemons import DAEMONS
 from tests.support.genesis import Genesis
 
-DAEMON_NAMES = {daemon.package for daemon in DAEMONS}
+DAEMON_NAMES = set(DAEMONS)
 READY_SECONDS = 180  # seconds on an idle machine; compilers may be at work beside it
 
 
