@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import socket
 import statistics
 import sys
 import time
@@ -27,9 +26,9 @@ import uvloop
 from core.direct import DIRECT
 from core.local.ports import free_port
 from core.local.postgres import UNSAFE_BUT_FAST
-from core.local.process import RunningProcess, SpawnPlan, start_process, wait_until
+from core.local.process import RunningProcess, SpawnPlan
 from core.paths import REPOSITORY
-from scripts._bench.ground import database, ground, keep
+from scripts._bench.ground import database, ground, keep, listens, started
 from scripts._bench.http_load import LoadResult, load
 from scripts._bench.processes import own_processor_seconds, resident_mb
 from scripts._stack import wallets
@@ -182,17 +181,8 @@ def bare_handler(folder: Path) -> Iterator[tuple[int, int]]:
     port = free_port()
     argv = (sys.executable, "-m", "scripts._bench.bare", str(port), str(folder / "body"))
     plan = SpawnPlan("bare", argv, env={"PATH": os.environ["PATH"]}, cwd=str(REPOSITORY))
-    running = start_process(plan, folder / "bare.log")
-    try:
-        wait_until(partial(listens, port), running, 120, "the bare handler")
+    with started(plan, folder / "bare.log", partial(listens, port), 120, "the bare handler") as running:
         yield port, _program_of(running)
-    finally:
-        running.stop()
-
-
-def listens(port: int) -> bool:
-    with socket.socket() as client:
-        return client.connect_ex(("127.0.0.1", port)) == 0
 
 
 def get(url: str) -> bytes:

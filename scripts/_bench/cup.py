@@ -21,7 +21,7 @@ import statistics
 import sys
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -106,9 +106,9 @@ async def _measure(database_url: str, folder: Path) -> dict[str, Any]:
             serve(app, "127.0.0.1", 0) as port,
         ):
             board = await _board(database_url, port, folder)
-            bare_board = await _bare(database_url, _BARE_BOARD, READS, AT_ONCE)
+            bare_board = await _bare(database_url, _BARE_BOARD, READS)
             trades = await _trades(database_url, port, folder)
-            bare_trades = await _bare(database_url, _BARE_TRADE, TRADES, AT_ONCE)
+            bare_trades = await _bare(database_url, _BARE_TRADE, TRADES)
         round_ms, bare_round_ms = await _rounds(database_url)
     finally:
         for task in tasks:
@@ -236,21 +236,28 @@ async def _load(port: int, lines: list[str], folder: Path, *path: str) -> LoadRe
     return LoadResult(**json.loads(printed))
 
 
-async def _bare(database_url: str, query: str, times: int, workers: int) -> dict[str, float]:
-    """One statement, `workers` connections at once, each statement its own transaction."""
+async def _bare(database_url: str, query: str, times: int) -> dict[str, float]:
+    """Milliseconds and rate of one statement, on many connections at once, each time in a transaction of its own."""
     async with await connect(database_url) as connection:
         await connection.execute("CREATE TABLE IF NOT EXISTS bench_entry (id bigserial PRIMARY KEY, cents bigint)")
+    took: list[float] = []
+    left = times
+
+    async def ask(connection: Connection) -> None:
+        nonlocal left
+        while left > 0:
+            left -= 1
+            began = time.perf_counter()
+            await connection.execute(query.encode())
+            took.append((time.perf_counter() - began) * 1000)
+
     async with AsyncExitStack() as stack:
-        idle = [await stack.enter_async_context(await connect(database_url, autocommit=True)) for _ in range(workers)]
-
-        async def ask() -> None:
-            connection = idle.pop()
-            try:
-                await connection.execute(query.encode())
-            finally:
-                idle.append(connection)
-
-        return await _timed(ask, times, workers)
+        those = [await stack.enter_async_context(await connect(database_url, autocommit=True)) for _ in range(AT_ONCE)]
+        began = time.perf_counter()
+        await asyncio.gather(*map(ask, those))
+        seconds = time.perf_counter() - began
+    cuts = statistics.quantiles(took, n=100)
+    return {"p50_ms": round(cuts[49], 2), "p99_ms": round(cuts[98], 2), "per_second": round(times / seconds)}
 
 
 def _trade(account: Any, slug: str, now: datetime) -> dict[str, Any]:
@@ -268,32 +275,12 @@ def _trade(account: Any, slug: str, now: datetime) -> dict[str, Any]:
     }
 
 
-async def _timed(work: Callable[[], Awaitable[None]], times: int, workers: int) -> dict[str, float]:
-    """Milliseconds and rate of `times` runs by `workers` at once."""
-    took: list[float] = []
-    left = times
-
-    async def worker() -> None:
-        nonlocal left
-        while left > 0:
-            left -= 1
-            began = time.perf_counter()
-            await work()
-            took.append((time.perf_counter() - began) * 1000)
-
-    began = time.perf_counter()
-    await asyncio.gather(*(worker() for _ in range(workers)))
-    seconds = time.perf_counter() - began
-    cuts = statistics.quantiles(took, n=100)
-    return {"p50_ms": round(cuts[49], 2), "p99_ms": round(cuts[98], 2), "per_second": round(times / seconds)}
-
-
 def _row(name: str, figures: dict[str, float], bare: dict[str, float] | None = None) -> str:
     ratio = "" if bare is None else f"{figures['per_second'] / bare['per_second']:.0%}"
     return f"{name:<34}{figures['per_second']:>10,}{figures['p50_ms']:>10}{figures['p99_ms']:>10}{ratio:>10}"
 
 
-def main(json_path: Path | None = None) -> int:
+def main(json_path: Path | None) -> int:
     with (
         ground("cup") as folder,
         database(folder) as url,

@@ -24,9 +24,9 @@ from core.agent.notices.kinds import EventType, source_of
 from core.agent.notices.log import Draft
 from core.db.engine import connect
 from core.local.ports import free_port
-from core.local.process import SpawnPlan, start_process, wait_until
+from core.local.process import SpawnPlan
 from core.paths import REPOSITORY
-from scripts._bench.ground import database, ground, keep
+from scripts._bench.ground import database, ground, keep, started
 from scripts._bench.processes import resident_mb
 
 STREAMS = 2_000
@@ -150,7 +150,7 @@ async def _bare() -> float:
     return took
 
 
-def main(json_path: Path | None = None) -> int:
+def main(json_path: Path | None) -> int:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with ground("events") as folder, database(folder) as url:
@@ -163,12 +163,8 @@ def main(json_path: Path | None = None) -> int:
             "VPM_READY_FILE": str(ready),
         }
         plan = SpawnPlan("api", (sys.executable, "-m", "api"), env=env, cwd=str(REPOSITORY))
-        api = start_process(plan, folder / "api.log")
-        try:
-            wait_until(ready.exists, api, READY_SECONDS, "the API")
+        with started(plan, folder / "api.log", ready.exists, READY_SECONDS, "the API"):
             measured = asyncio.run(_measure(url, port, int(json.loads(ready.read_text())["pid"])))
-        finally:
-            api.stop()
     streams, idle, each = measured["streams"], measured["idle_mb"], measured["kb_each"]
     times = ("to_half_ms", "to_all_ms", "to_all_worst_ms", "bare_to_all_ms")
     half, everyone, worst, bare = (measured[name] for name in times)

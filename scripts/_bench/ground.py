@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from core.db.migrate import migrate
 from core.local.ports import free_port
 from core.local.postgres import PostgresServer, prepare_postgres, start_postgres
+from core.local.process import RunningProcess, SpawnPlan, start_process, wait_until
 
 
 @contextmanager
@@ -40,6 +42,24 @@ def database(folder: Path, settings: Mapping[str, str] | None = None) -> Iterato
     with postgres(folder, settings) as (server, _):
         migrate(server.url())
         yield server.url()
+
+
+@contextmanager
+def started(
+    plan: SpawnPlan, log: Path, ready: Callable[[], bool], seconds: float, what: str
+) -> Iterator[RunningProcess]:
+    """A program that is ready; stopped when this ends."""
+    running = start_process(plan, log)
+    try:
+        wait_until(ready, running, seconds, what)
+        yield running
+    finally:
+        running.stop()
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
 
 
 def keep(path: Path | None, figures: Mapping[str, Any]) -> None:

@@ -26,6 +26,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import aiohttp
@@ -40,8 +41,9 @@ from core.db.migrate import migrate
 from core.local.anvil import AnvilOptions, start_anvil
 from core.local.ports import free_port
 from core.local.postgres import PostgresServer
+from core.local.process import SpawnPlan
 from core.paths import REPOSITORY
-from scripts._bench.ground import ground, keep, postgres
+from scripts._bench.ground import ground, keep, listens, postgres, started
 from scripts._bench.index_child import CHAIN_ID
 from scripts._bench.index_load import (
     LISTER,
@@ -91,7 +93,7 @@ def main(json_path: Path | None) -> int:
     with ground("index") as folder, postgres(folder) as (server, _):
         bare, index, rebuilt = asyncio.run(_history(server, folder))
         agent = asyncio.run(_agent_history(server, folder))
-        asked, sparse = _sparse_history(server)
+        asked, sparse = _sparse_history(server, folder)
         latencies = asyncio.run(_head(server, folder))
     return _report(bare, index, rebuilt, agent, (asked, sparse), latencies, json_path)
 
@@ -144,37 +146,21 @@ async def _agent_history(server: PostgresServer, folder: Path) -> list[IndexRun]
     return runs
 
 
-def _sparse_history(server: PostgresServer) -> tuple[IndexRun, IndexRun]:
+def _sparse_history(server: PostgresServer, folder: Path) -> tuple[IndexRun, IndexRun]:
     """The bare questions, and the indexer, over a long chain far away."""
     print(f"{SPARSE_EVENTS:,} events in {SPARSE_BLOCKS:,} blocks of a node far away ...", flush=True)
     port = free_port()
-    command = [sys.executable, "-m", "scripts._bench.index_sparse", str(port), str(SPARSE_BLOCKS), str(SPARSE_EVENTS)]
-    node = subprocess.Popen(command, cwd=REPOSITORY)
-    try:
-        asyncio.run(_until_listening(port))
+    argv = (sys.executable, "-m", "scripts._bench.index_sparse", str(port), str(SPARSE_BLOCKS), str(SPARSE_EVENTS))
+    plan = SpawnPlan("sparse node", argv, env=os.environ, cwd=str(REPOSITORY))
+    with started(plan, folder / "sparse.log", partial(listens, port), 60, "the sparse node"):
         url = f"http://127.0.0.1:{port}"
         with _database(server) as database:
             asked = _child("asked", url, database)
         with _database(server) as database:
             sparse = _child("index", url, database)
-    finally:
-        node.terminate()
-        node.wait(30)
     if sparse.events != asked.events or asked.events < SPARSE_EVENTS:
         raise RuntimeError(f"the indexer saw {sparse.events} events of a sparse chain, its node gave {asked.events}")
     return asked, sparse
-
-
-async def _until_listening(port: int) -> None:
-    async with asyncio.timeout(60):
-        while True:
-            try:
-                _, writer = await asyncio.open_connection("127.0.0.1", port)
-            except OSError:
-                await asyncio.sleep(0.1)
-            else:
-                writer.close()
-                return
 
 
 def _child(what: str, rpc_url: str, database_url: str) -> IndexRun:

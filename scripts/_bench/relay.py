@@ -182,16 +182,16 @@ async def rig(folder: Path) -> AsyncIterator[RelayBench]:
             chain.stop()
 
 
-async def measure(count: int, rounds: int) -> dict[str, list[float]]:
+async def measure() -> dict[str, list[float]]:
     """Rates by what was measured; bare loop and lane take turns, so that both meet the same machine."""
     rates: dict[str, list[float]] = {"bare loop": [], "one lane": [], "one lane, simulating each": []}
     with ground("relay") as folder:
         async with rig(folder) as bench:
-            await bench.lane(count, simulate=False)
-            for _ in range(rounds):
-                rates["bare loop"].append(await bench.bare_loop(count))
-                rates["one lane"].append(await bench.lane(count, simulate=False))
-                rates["one lane, simulating each"].append(await bench.lane(count, simulate=True))
+            await bench.lane(TRANSACTIONS, simulate=False)
+            for _ in range(ROUNDS):
+                rates["bare loop"].append(await bench.bare_loop(TRANSACTIONS))
+                rates["one lane"].append(await bench.lane(TRANSACTIONS, simulate=False))
+                rates["one lane, simulating each"].append(await bench.lane(TRANSACTIONS, simulate=True))
     return rates
 
 
@@ -199,11 +199,11 @@ def _shown(rates: Sequence[float]) -> str:
     return f"{statistics.median(rates):>10,.0f}{min(rates):>10,.0f}{max(rates):>10,.0f}"
 
 
-def main(json_path: Path | None, *, count: int = TRANSACTIONS, rounds: int = ROUNDS) -> int:
+def main(json_path: Path | None) -> int:
     import uvloop  # noqa: PLC0415 - what the daemon runs on
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        rates = runner.run(measure(count, rounds))
+        rates = runner.run(measure())
     bare = statistics.median(rates["bare loop"])
     print(f"{'Transactions a second':<32}{'median':>10}{'least':>10}{'most':>10}{'of bare':>10}")
     for name, each in rates.items():
@@ -214,5 +214,5 @@ def main(json_path: Path | None, *, count: int = TRANSACTIONS, rounds: int = ROU
     ratios = {
         f"{name}, rate / bare loop": statistics.median(rates[name]) / bare for name in rates if name != "bare loop"
     }
-    keep(json_path, {"bench": "relay", "transactions": count, "target": TARGET, "rows": rows, "ratios": ratios})
+    keep(json_path, {"bench": "relay", "transactions": TRANSACTIONS, "target": TARGET, "rows": rows, "ratios": ratios})
     return 0 if ratio >= TARGET else 1

@@ -31,10 +31,10 @@ from typing import Any
 import uvloop
 
 from core.local.ports import free_port
-from core.local.process import SpawnPlan, start_process, wait_until
+from core.local.process import SpawnPlan
 from core.paths import REPOSITORY
-from scripts._bench.api import PATHS, bare_handler, busy_service, get, listens, wait_for_markets
-from scripts._bench.ground import ground, keep
+from scripts._bench.api import PATHS, bare_handler, busy_service, get, wait_for_markets
+from scripts._bench.ground import ground, keep, listens, started
 from scripts._bench.processes import memory_mb, processor_seconds
 from scripts._bench.relay import RelayBench, new_group, rig
 from tests.support.stock_service import StockService
@@ -84,47 +84,34 @@ def _reads(folder: Path) -> list[ScaleRow]:
         service.stop("api")
         body = folder / "body"
         redis = stack.enter_context(_redis(folder))
-        with _api(service, 1, redis) as one:
-            body.write_bytes(get(f"{one.url}{PATHS[0]}"))
+        with _api(service, 1, redis):
+            body.write_bytes(get(f"{service.url}{PATHS[0]}"))
         bare_port, bare_pid = stack.enter_context(bare_handler(folder))
         rounds: dict[str, list[ScaleRow]] = {}
         for _ in range(ROUNDS):
             rounds.setdefault("bare handler", []).append(_read(folder, "bare handler", bare_port, "/", bare_pid))
             for count in PROCESSES:
-                with _api(service, count, redis) as running:
+                with _api(service, count, redis) as pid:
                     name = f"{count} process{'es' if count > 1 else ''}"
-                    row = _read(folder, name, running.port, PATHS[0], running.pid)
+                    row = _read(folder, name, service.port, PATHS[0], pid)
                     rounds.setdefault(name, []).append(row)
     return [_median(rows) for rows in rounds.values()]
 
 
-@dataclass(frozen=True, slots=True)
-class RunningApi:
-    """API processes behind one port."""
-
-    port: int
-    pid: int
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-
 @contextmanager
-def _api(service: StockService, processes: int, redis: str | None) -> Iterator[RunningApi]:
-    """So many of them, each of which has answered."""
+def _api(service: StockService, processes: int, redis: str | None) -> Iterator[int]:
+    """So many of them behind the service's port, each of which has answered; the process id above all of them."""
     argv = (sys.executable, "-m", "api", "--workers", str(processes))
     env = {**service.env, "VPM_TRUST_PROXY": "0", **({"VPM_LIMITS_STORAGE_URL": redis} if redis else {})}
-    running = start_process(
-        SpawnPlan("api", argv, env=env, cwd=str(REPOSITORY)), service.folder / f"api-{processes}.log"
-    )
-    try:
+    plan = SpawnPlan("api", argv, env=env, cwd=str(REPOSITORY))
+
+    def all_listen() -> bool:
         # The kernel gives a connection to any process that listens: until all do, one would get what is another's.
-        wait_until(lambda: _listening(service.port) >= processes, running, 120, "all API processes")
+        return _listening(service.port) >= processes
+
+    with started(plan, service.folder / f"api-{processes}.log", all_listen, 120, "all API processes") as running:
         wait_for_markets(service.url)
-        yield RunningApi(service.port, running.pid)
-    finally:
-        running.stop()
+        yield running.pid
 
 
 def _listening(port: int) -> int:
@@ -158,12 +145,9 @@ def _redis(folder: Path) -> Iterator[str | None]:
         return
     port = free_port()
     argv = (program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder))
-    running = start_process(SpawnPlan("redis", argv, env={}, cwd=str(folder)), folder / "redis.log")
-    try:
-        wait_until(partial(listens, port), running, 30, "redis-server")
+    plan = SpawnPlan("redis", argv, env={}, cwd=str(folder))
+    with started(plan, folder / "redis.log", partial(listens, port), 30, "redis-server"):
         yield f"redis://127.0.0.1:{port}"
-    finally:
-        running.stop()
 
 
 # ---------------------------------------------------------------- transactions

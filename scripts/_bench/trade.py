@@ -76,9 +76,9 @@ class TradeBench:
         while not (await self._buyer.get("/health"))[1]["health"]["ok"]:
             await asyncio.sleep(0.1)
 
-    async def laps(self, count: int, *, at_random: bool) -> Laps:
+    async def laps(self, *, at_random: bool) -> Laps:
         laps = Laps()
-        for number in range(WARM_UP + count):
+        for number in range(WARM_UP + TRADES):
             if number == WARM_UP:
                 laps = Laps()
             await self._trade(laps, at_random=at_random)
@@ -146,14 +146,14 @@ def _running(folder: Path) -> Iterator[AgentService]:
             yield service
 
 
-async def measure(service: AgentService, count: int) -> dict[str, Laps]:
+async def measure(service: AgentService) -> dict[str, Laps]:
     async with aiohttp.ClientSession() as session:
         bench = TradeBench(service, session)
         await bench.prepare()
-        immediate = await bench.laps(count, at_random=False)
+        immediate = await bench.laps(at_random=False)
         await asyncio.to_thread(service.chain.ask, "evm_setIntervalMining", BLOCK_MS // 1_000)
         await asyncio.sleep(2)
-        return {"immediate blocks": immediate, "a block a second": await bench.laps(count, at_random=True)}
+        return {"immediate blocks": immediate, "a block a second": await bench.laps(at_random=True)}
 
 
 def _row(name: str, laps: Sequence[float]) -> str:
@@ -162,16 +162,16 @@ def _row(name: str, laps: Sequence[float]) -> str:
     return f"  {name:<34}{statistics.median(ordered):>9.1f}{p95:>9.1f}{ordered[0]:>9.1f}{ordered[-1]:>9.1f}"
 
 
-def main(json_path: Path | None, *, count: int = TRADES) -> int:
+def main(json_path: Path | None) -> int:
     with ground("trade") as folder, _running(folder) as service:
-        measured = asyncio.run(measure(service, count))
+        measured = asyncio.run(measure(service))
     good, rows = True, []
     for blocks, laps in measured.items():
         allowed = TARGET_MS + (BLOCK_MS if blocks == "a block a second" else 0)
         trade, bare = statistics.median(laps.trade), statistics.median(laps.bare)
         missed = trade > allowed
         good &= not missed
-        print(f"{count} trades, {blocks}; milliseconds{'p50':>16}{'p95':>9}{'least':>9}{'most':>9}")
+        print(f"{TRADES} trades, {blocks}; milliseconds{'p50':>16}{'p95':>9}{'least':>9}{'most':>9}")
         print(_row("paid trade, payment to receipt", laps.trade))
         print(_row("bare send, to receipt", laps.bare))
         for each in ("challenge", "simulate", "replay", "quote"):
@@ -181,5 +181,5 @@ def main(json_path: Path | None, *, count: int = TRADES) -> int:
         figures = {step: [round(each, 2) for each in times] for step, times in vars(laps).items()}
         rows.append({"blocks": blocks, "allowed_p50_ms": allowed, "ratio": trade / bare, **figures})
     ratios = {f"a trade, {row['blocks']}, time / bare send": row["ratio"] for row in rows}
-    keep(json_path, {"bench": "trade", "trades": count, "rows": rows, "ratios": ratios})
+    keep(json_path, {"bench": "trade", "trades": TRADES, "rows": rows, "ratios": ratios})
     return 0 if good else 1
