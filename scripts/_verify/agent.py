@@ -32,12 +32,12 @@ from core.agent.words import outcomes_of
 from core.chain import checksum
 from core.contracts.events import agent as ev
 from core.contracts.events.layout import Layout
-from core.contracts.events.token import AUTHORIZATION_USED, TOKEN_EVENTS, TRANSFER, AuthorizationUsed, Transfer
+from core.contracts.events.token import AUTHORIZATION_USED, TOKEN_EVENTS, AuthorizationUsed, Transfer
 from core.contracts.names import made_of, under
 from core.contracts.statuses import MarketKind, RoundProblem, VoidReason
 from core.feeds.rounds import RoundReading as InEffect
 from core.feeds.words import told_by
-from scripts._verify.chain import PinnedChain, SeenLog, seen, word
+from scripts._verify.chain import PinnedChain, SeenLog, is_transfer, word
 from scripts._verify.claims import Findings, NotCheckable
 from scripts._verify.pools import check_reading, pool_feed_at, reading_at
 
@@ -385,8 +385,7 @@ async def find_stake(chain: PinnedChain, trade_id: str, tx: Any = None) -> SeenL
     """The log of a trade by its bet's hash; with its transaction it is one request."""
     wallet = chain.contract("SettlementWallet").address
     sought = bytes.fromhex(trade_id[2:])
-    receipt = await chain.receipt(tx)
-    logs = [] if receipt is None else seen(receipt.logs, wallet, _STAKES)
+    logs = await chain.logs_in(tx, wallet, _STAKES)
     if not any(one.event.bet_hash == sought for one in logs):
         logs = await chain.logs(wallet, _STAKES)
     for one in logs:
@@ -397,7 +396,7 @@ async def find_stake(chain: PinnedChain, trade_id: str, tx: Any = None) -> SeenL
 
 async def check_stake(chain: PinnedChain, market: AgentMarket, stake: SeenLog, said: Findings) -> None:
     """The transfer that paid for it, that it paid for nothing else, and what went out again."""
-    event, wallet, token = stake.event, chain.contract("SettlementWallet"), chain.token.address
+    event, wallet = stake.event, chain.contract("SettlementWallet")
     owner = checksum(event.wallet)
     view = await chain.read(wallet.call("stake", event.stake_id))
     call = f"SettlementWallet.stake({event.stake_id})"
@@ -410,10 +409,8 @@ async def check_stake(chain: PinnedChain, market: AgentMarket, stake: SeenLog, s
     if paid is not None:
         right = (paid.event.amount, paid.event.refund) == (owed, back) and checksum(paid.event.wallet) == owner
         said.says("it was paid what it is owed", right, f"SettlementWallet.Paid in {paid.tx}", f"{owed} units")
-        receipt = await chain.receipt(paid.tx)
-        transfers = [] if receipt is None else seen(receipt.logs, token, {TRANSFER.topic: TRANSFER})
-        moved = any(_is(one.event, wallet.address, owner, owed) for one in transfers)
-        said.says("the payment reached the wallet", moved, f"Transfer of {token} in {paid.tx}")
+        moved = await chain.moved(paid.tx, wallet.address, owner, owed)
+        said.says("the payment reached the wallet", moved, f"Transfer of {chain.token.address} in {paid.tx}")
     elif owed:
         said.integer("owed and not sent yet", view["payable_"], owed, f"{call}.payable_")
 
@@ -432,7 +429,7 @@ async def _check_payment(chain: PinnedChain, stake: SeenLog, said: Findings) -> 
         used, moved = pair
         # In one transaction the contract books first and pulls then; a payment that came by itself is earlier.
         in_time = moved.tx == stake.tx or (moved.block, moved.index) < (stake.block, stake.index)
-        right = in_time and _is(moved.event, owner, wallet, event.amount)
+        right = in_time and is_transfer(moved.event, owner, wallet, event.amount)
         detail = f"{moved.event.value} units in {used.tx}, logs {used.index} and {moved.index}"
         said.says("the very transfer that paid for it", right, shown, detail)
     booked = await chain.logs(wallet, _STAKES, [None, None, word(event.wallet)])
@@ -458,8 +455,7 @@ async def _pair(chain: PinnedChain, stake: SeenLog) -> tuple[SeenLog, SeenLog] |
 
 
 async def _pair_in(chain: PinnedChain, tx: str, event: ev.Staked | ev.RefundBooked) -> tuple[SeenLog, SeenLog] | None:
-    receipt = await chain.receipt(tx)
-    logs = [] if receipt is None else seen(receipt.logs, chain.token.address, TOKEN_EVENTS)
+    logs = await chain.logs_in(tx, chain.token.address, TOKEN_EVENTS)
     at = {one.index: one for one in logs}
     for one in logs:
         following = at.get(one.index + 1)
@@ -471,10 +467,6 @@ async def _pair_in(chain: PinnedChain, tx: str, event: ev.Staked | ev.RefundBook
         ):
             return one, following
     return None
-
-
-def _is(moved: Any, sender: str, to: str, value: int) -> bool:
-    return (checksum(moved.sender), checksum(moved.to), moved.value) == (checksum(sender), checksum(to), value)
 
 
 def status_of(market: AgentMarket, event: ev.Staked) -> str:

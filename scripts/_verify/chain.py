@@ -13,6 +13,7 @@ from core.chain.wire import data_bytes
 from core.contracts.abi import abi
 from core.contracts.deployments import Deployment, load_deployment
 from core.contracts.events.layout import Layout
+from core.contracts.events.token import TRANSFER, Transfer
 from core.feeds.rounds import FeedHead, Round, RoundReading, in_effect_at, prove_in_effect_at, run_async
 from scripts._verify.claims import NotCheckable
 
@@ -106,6 +107,16 @@ class PinnedChain:
         receipt = await self.client.receipt(tx)
         return receipt if receipt is not None and receipt.block_number <= self.head.number else None
 
+    async def logs_in(self, tx: Any, address: str, layouts: Mapping[bytes, Layout]) -> list[SeenLog]:
+        """Those of one contract in a transaction; none of one that is not mined at the pinned block."""
+        receipt = await self.receipt(tx)
+        return [] if receipt is None else seen(receipt.logs, address, layouts)
+
+    async def moved(self, tx: str, sender: str, to: str, value: int) -> bool:
+        """Whether a transaction moved so much of our token."""
+        transfers = await self.logs_in(tx, self.token.address, {TRANSFER.topic: TRANSFER})
+        return any(is_transfer(one.event, sender, to, value) for one in transfers)
+
     async def logs(
         self, address: str, layouts: Mapping[bytes, Layout], topics: Sequence[str | Sequence[str] | None] = ()
     ) -> list[SeenLog]:
@@ -173,6 +184,10 @@ def seen(logs: Sequence[Log], address: str, layouts: Mapping[bytes, Layout]) -> 
         event = layout.read(topics, data_bytes(log.data))
         out.append(SeenLog(event, int(log.block_number, 16), int(log.log_index, 16), log.transaction_hash))
     return sorted(out, key=lambda one: (one.block, one.index))
+
+
+def is_transfer(moved: Transfer, sender: str, to: str, value: int) -> bool:
+    return (checksum(moved.sender), checksum(moved.to), moved.value) == (checksum(sender), checksum(to), value)
 
 
 def word(value: int | bytes) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -162,14 +163,11 @@ class _Ring:
         """The place of the last observation at or before a time; None when all are later."""
         if (await self.at(0)).time > time:
             return None
-        low, high = 0, self.newest
-        while low < high:
-            middle = (low + high + 1) // 2
-            if (await self.at(middle)).time <= time:
-                low = middle
-            else:
-                high = middle - 1
-        return low
+
+        async def by_then(place: int) -> bool:
+            return (await self.at(place)).time <= time
+
+        return await _last(self.newest, by_then)
 
     async def at(self, place: int) -> Observation:
         if place not in self._read:
@@ -204,10 +202,19 @@ async def from_logs(chain: PinnedChain, pool: str, at: int, length: int) -> Pool
 
 async def _block_at(chain: PinnedChain, time: int) -> int:
     """The last block not later than a time."""
-    low, high = 0, chain.head.number
+
+    async def by_then(block: int) -> bool:
+        return await chain.time_of(block) <= time
+
+    return await _last(chain.head.number, by_then)
+
+
+async def _last(most: int, holds: Callable[[int], Awaitable[bool]]) -> int:
+    """The last number up to `most` for which it holds, as it does for 0 and each before."""
+    low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2
-        if await chain.time_of(middle) <= time:
+        if await holds(middle):
             low = middle
         else:
             high = middle - 1

@@ -7,14 +7,13 @@ from typing import Any
 
 from core.chain import checksum
 from core.contracts.events import stock as ev
-from core.contracts.events.token import TRANSFER
 from core.contracts.statuses import PreviewStatus, StockMarketStatus, StockOutcome, StockReason
 from core.feeds.rounds import Round, Spec, judge
 from core.feeds.rounds import settlement as settles_as
 from core.stock.vested import DOWN, UP, Moment
 from core.stock.vested_fold import Diverged, Ledger, is_folded
 from core.stock.vested_views import PositionView, market_view, position_view
-from scripts._verify.chain import PinnedChain, SeenLog, seen, word
+from scripts._verify.chain import PinnedChain, SeenLog, word
 from scripts._verify.claims import Findings, NotCheckable, whole
 
 SIDES = ("UP", "DOWN")
@@ -347,18 +346,8 @@ async def _check_delivery(
 
 async def _moved(chain: PinnedChain, one: SeenLog, said: Findings, of: str) -> None:
     amount, owner = one.event.payout + one.event.refund, checksum(one.event.owner)
-    receipt = await chain.receipt(one.tx)
-    settler, token = chain.contract("VestedMarkets").address, chain.token.address
-    transfers = [] if receipt is None else seen(receipt.logs, token, {TRANSFER.topic: TRANSFER})
-    moved = any(
-        each.event.value == amount and checksum(each.event.to) == owner and checksum(each.event.sender) == settler
-        for each in transfers
-    )
-    said.says(
-        f"{of}: {amount} units reached {owner}",
-        moved,
-        f"Transfer of {token} in {one.tx}",
-    )
+    moved = await chain.moved(one.tx, chain.contract("VestedMarkets").address, owner, amount)
+    said.says(f"{of}: {amount} units reached {owner}", moved, f"Transfer of {chain.token.address} in {one.tx}")
 
 
 async def check_positions(chain: PinnedChain, positions: list[dict[str, Any]], said: Findings) -> None:
