@@ -18,7 +18,7 @@ from core.errors import VpmError
 from core.paths import REPOSITORY
 from scripts._drill.audience import Audience
 from scripts._drill.catalogue import DRILLS, QUICK
-from scripts._drill.fleet import DidNotHappen, FleetSize, fleet
+from scripts._drill.fleet import FleetSize, fleet
 from scripts._drill.genesis import genesis
 from scripts._drill.guard import NotLocal, require_local
 from scripts._drill.load import Load
@@ -62,9 +62,8 @@ def main(argv: list[str] | None = None) -> int:
     try:
         with _alone(options.state):
             return asyncio.run(_run(options, names))
-    except (NotLocal, VpmError, DidNotHappen) as error:
-        sentence = error.sentence() if isinstance(error, VpmError) else str(error)
-        print(f"vpm drill: {sentence}", file=sys.stderr)
+    except VpmError as error:
+        print(f"vpm drill: {error.sentence()}", file=sys.stderr)
         return CANNOT_RUN
     except KeyboardInterrupt:
         return 130

@@ -28,6 +28,7 @@ from core.chain import Call, Contract
 from core.contracts.abi import abi
 from core.contracts.deployments import Deployment, load_deployment
 from core.db.migrate import migrate
+from core.errors import VpmError
 from core.local.anvil import AnvilOptions, ask, start_anvil
 from core.local.asking import Asking
 from core.local.ports import free_port
@@ -69,7 +70,7 @@ class FleetSize:
         ]
 
 
-class DidNotHappen(Exception):
+class DidNotHappen(VpmError):
     """What a drill waited for and did not get in time; the sentence says what."""
 
 

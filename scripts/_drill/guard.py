@@ -5,13 +5,14 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from core.contracts.deployments import Deployment
+from core.errors import VpmError
 from core.local.anvil import ask
 from scripts._stack.chains import CHAIN_IDS
 
 LOCAL = ("127.0.0.1", "::1", "localhost")
 
 
-class NotLocal(Exception):
+class NotLocal(VpmError):
     """The refusal to drill here: one sentence that says why."""
 
 

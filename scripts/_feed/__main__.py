@@ -23,7 +23,6 @@ from core.paths import REPOSITORY
 from scripts._feed import record, table
 from scripts._feed.report import SAFES_FLOOR, CannotSay, CostQuestion, CostReport, lines, report
 from scripts._verify.chain import deployments_in
-from scripts._verify.claims import NotCheckable
 
 CANNOT_SAY = 2
 
@@ -42,10 +41,9 @@ def main(argv: list[str] | None = None) -> int:
         return table.main(write=options.write)
     try:
         return record.main(options, _url(options)) if options.command == "record" else _cost(options)
-    except (NotCheckable, RpcError, VpmError) as error:
-        said = error.sentence() if isinstance(error, VpmError) else str(error)
+    except VpmError as error:
         away = "the node could not be asked: " if isinstance(error, RpcError) else ""
-        print(f"vpm feed {options.command}: {away}{said}", file=sys.stderr)
+        print(f"vpm feed {options.command}: {away}{error.sentence()}", file=sys.stderr)
         return CANNOT_SAY
 
 

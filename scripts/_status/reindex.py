@@ -34,7 +34,7 @@ SHARED = [name for name in _tables(index_shared, index) if name not in ("chain_a
 OWN = {"base": _tables(index_agent), "stock": _tables(index_stock)}
 
 
-class InUse(Exception):
+class InUse(VpmError):
     """The refusal to reindex while an indexer follows the chain."""
 
 
@@ -66,8 +66,8 @@ def main(argv: list[str] | None = None) -> int:
             print(f"This forgets everything read of {deployment.name}; the indexer reads it again. Add --yes to do it.")
             return 1
         removed = forget(settings.database_url.get_secret_value(), options.chain, deployment.chain_id)
-    except (VpmError, InUse) as error:
-        print(f"vpm reindex: {error.sentence() if isinstance(error, VpmError) else error}", file=sys.stderr)
+    except VpmError as error:
+        print(f"vpm reindex: {error.sentence()}", file=sys.stderr)
         return 2
     except psycopg.Error as error:
         print(f"vpm reindex: the database refused: {str(error).splitlines()[0]}", file=sys.stderr)

@@ -39,14 +39,9 @@ def main(argv: list[str] | None = None) -> int:
     options = parser.parse_args(argv)
     try:
         chain, subject, said = asyncio.run(run(options))
-    except NotCheckable as error:
-        print(f"vpm verify: {error}", file=sys.stderr)
-        return CANNOT_ASK
-    except RpcError as error:
-        print(f"vpm verify: the node could not be asked: {error.sentence()}", file=sys.stderr)
-        return CANNOT_ASK
     except VpmError as error:
-        print(f"vpm verify: {error.sentence()}", file=sys.stderr)
+        away = "the node could not be asked: " if isinstance(error, RpcError) else ""
+        print(f"vpm verify: {away}{error.sentence()}", file=sys.stderr)
         return CANNOT_ASK
     if options.json:
         print(json.dumps({**_about(chain, subject), "holds": said.exit_code == 0, "claims": said.body()}, indent=2))

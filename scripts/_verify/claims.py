@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from core.errors import MoneyError
+from core.errors import MoneyError, VpmError
 from core.money import decimal_text, units_from_json
 
 
@@ -30,7 +30,7 @@ class Claim:
     detail: str = ""
 
 
-class NotCheckable(Exception):
+class NotCheckable(VpmError):
     """The refusal of a question that cannot be asked at all; one sentence."""
 
 
