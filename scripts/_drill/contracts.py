@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
 
 from eth_account import Account
 
 from core.chain import checksum
-from core.local.anvil import ask
 from scripts._drill.checks import verified
 from scripts._drill.drill import Drill, DrillHeld, bet_taken, require
 from scripts._drill.fleet import DidNotHappen, Fleet
 from scripts._drill.load import Load, LoadReport, Promise
-from scripts._drill.witness import balance, is_settled, observations, prices, times_there
+from scripts._drill.witness import balance, is_settled, mined, observations, prices, terms, times_there
 from scripts._stack import wallets
 from scripts._stack.chains import CHAIN_IDS
-from scripts._stack.wallets import Wallet
+from scripts._stack.wallets import ETH, Wallet
 
-ETH = 10**18
 SETTLE_AFTER_SECONDS = 65
 UP, DOWN = 0, 1
 
@@ -78,8 +75,7 @@ async def _signed_with(fleet: Fleet, key: Wallet, nonces: Sequence[int]) -> list
 
 async def _stands(fleet: Fleet, tx: str, nonce: int) -> bool:
     """Whether the chain has this transaction of ours, and it went well."""
-    receipt = await fleet.rpc("stock", "eth_getTransactionReceipt", "0x" + tx) if nonce >= 0 and tx else None
-    return receipt is not None and int(receipt["status"], 16) == 1
+    return nonce >= 0 and bool(tx) and await mined(fleet, "stock", ["0x" + tx])
 
 
 async def _mined_after(fleet: Fleet, key: Wallet, nonce: int) -> bool:
@@ -172,9 +168,9 @@ async def freeze_owner(fleet: Fleet, load: Load) -> DrillHeld:
     try:
         await _ring(fleet, market)
         settled = await fleet.until(lambda: is_settled(fleet, market), f"market {market} settled", 90)
-        paid = await fleet.until(lambda: not _owed(fleet, market, free), "the other owner paid", 90)
+        paid = await fleet.until(lambda: _is_paid(fleet, market, free), "the other owner paid", 90)
         require(await balance(fleet, free) > before[free], "the other owner is owed nothing and got nothing")
-        require(_owed(fleet, market, frozen) != [], "the frozen owner was paid all the same")
+        require(not await _is_paid(fleet, market, frozen), "the frozen owner was paid all the same")
         require(await balance(fleet, frozen) == before[frozen], "the frozen owner's balance changed")
     finally:
         await fleet.send("stock", token.address, token.call("unfreeze", frozen.address).data)
@@ -197,7 +193,7 @@ async def pause_token(fleet: Fleet, load: Load) -> DrillHeld:
         settled = await fleet.until(lambda: is_settled(fleet, market), f"market {market} settled", 90)
         await asyncio.sleep(8)
         for each in (one, other):
-            require(_owed(fleet, market, each) != [], f"{each.role} is owed nothing while the token is paused")
+            require(not await _is_paid(fleet, market, each), f"{each.role} is owed nothing while the token is paused")
             require(await balance(fleet, each) == before[each], f"{each.role} was paid while the token was paused")
     finally:
         await fleet.send("stock", token.address, token.call("setPaused", False).data)
@@ -227,7 +223,7 @@ async def miss_bell(fleet: Fleet, load: Load) -> DrillHeld:
         for name in names:
             fleet.start(name)
     took = await fleet.until(lambda: is_settled(fleet, market), f"market {market} settled", 120)
-    paid = await fleet.until(lambda: not _owed(fleet, market), "everybody paid", 120)
+    paid = await fleet.until(lambda: _is_paid(fleet, market), "everybody paid", 120)
     for each in bettors:
         require(await balance(fleet, each) > before[each], f"{each.role} is owed nothing and got nothing")
     wrong = await verified(fleet, market)
@@ -308,30 +304,29 @@ async def _open_market(fleet: Fleet, load: Load) -> int:
 
 async def _ring(fleet: Fleet, market: int) -> None:
     """Moves the chain past the market's bell and the keeper's minute of patience."""
-    terms = await fleet.read("stock", fleet.contract("stock", "VestedMarkets").call("market", market))
-    await fleet.warp("stock", max(0, terms["freezeTime"] - await fleet.now("stock")) + SETTLE_AFTER_SECONDS)
+    bell = (await terms(fleet, market))["freezeTime"]
+    await fleet.warp("stock", max(0, bell - await fleet.now("stock")) + SETTLE_AFTER_SECONDS)
 
 
-def _owed(fleet: Fleet, market: int, owner: Wallet | None = None) -> list[int]:
+async def _owed(fleet: Fleet, market: int, owner: Wallet | None) -> list[int]:
     """Position ids with something still to be sent, by the contract's own view."""
     settler = fleet.contract("stock", "VestedMarkets")
-    rows = fleet.rows("SELECT position_id, owner FROM stock_position WHERE market_id = %s", market)
+    rows = await fleet.ask_database("SELECT position_id, owner FROM stock_position WHERE market_id = %s", market)
     mine = [row[0] for row in rows if owner is None or checksum(bytes(row[1])) == checksum(owner.address)]
-    return [int(position) for position in mine if _view(fleet, settler.call("settlement", position))[5]]
+    return [int(each) for each in mine if (await fleet.read("stock", settler.call("settlement", each)))[5]]
 
 
-def _view(fleet: Fleet, call: Any) -> Any:
-    answer = ask(fleet.urls["stock"], "eth_call", call.parameters(), "latest")
-    return call.function.decode(bytes.fromhex(answer[2:]))
+async def _is_paid(fleet: Fleet, market: int, owner: Wallet | None = None) -> bool:
+    return not await _owed(fleet, market, owner)
 
 
 async def _deliver_by_hand(fleet: Fleet, market: int, owner: Wallet) -> float:
     """What the runbook says: anybody may send what is owed; the keeper would come to it within its hours of rest."""
-    owed = await asyncio.to_thread(_owed, fleet, market, owner)
+    owed = await _owed(fleet, market, owner)
     if owed:
         call = fleet.contract("stock", "VestedMarkets").call("deliver", owed)
         await fleet.send("stock", call.to, call.data, wallets.DEV[7].address)
-    return await fleet.until(lambda: not _owed(fleet, market, owner), f"{owner.role} paid", 60)
+    return await fleet.until(lambda: _is_paid(fleet, market, owner), f"{owner.role} paid", 60)
 
 
 DRILLS = (

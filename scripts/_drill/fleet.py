@@ -17,6 +17,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -279,35 +280,26 @@ class Fleet:
 
     async def send(self, chain: str, to: str, data: bytes, sender: str = wallets.DEPLOYER.address) -> None:
         """A transaction of an account the node impersonates, mined; DidNotHappen when it reverts."""
+        await self.send_all(chain, [(to, data)], sender)
+
+    async def send_all(
+        self, chain: str, calls: list[tuple[str, bytes]], sender: str = wallets.DEPLOYER.address
+    ) -> None:
+        """Many of one account, all mined; DidNotHappen when one of them reverts."""
         await self.rpc(chain, "anvil_impersonateAccount", sender)
-        given = {"from": sender, "to": to, "data": "0x" + data.hex(), "gas": hex(5_000_000)}
-        sent = await self.rpc(chain, "eth_sendTransaction", given)
-        receipt: dict[str, Any] = {}
-
-        async def mined() -> bool:
-            receipt.update(await self.rpc(chain, "eth_getTransactionReceipt", sent) or {})
-            return bool(receipt)
-
-        await self.until(mined, f"a transaction to {to} mined", 30)
-        if receipt["status"] != "0x1":
-            raise DidNotHappen(f"a transaction to {to} reverted")
-
-    async def send_all(self, chain: str, calls: list[tuple[str, bytes]]) -> None:
-        """Many transactions of the same account, all mined; DidNotHappen when one of them reverts."""
-        sender, sent = wallets.DEPLOYER.address, []
-        await self.rpc(chain, "anvil_impersonateAccount", sender)
+        sent = []
         for to, data in calls:
-            given = {"from": sender, "to": to, "data": "0x" + data.hex(), "gas": hex(500_000)}
-            sent.append(await self.rpc(chain, "eth_sendTransaction", given))
-        for transaction in sent:
+            given = {"from": sender, "to": to, "data": "0x" + data.hex(), "gas": hex(5_000_000)}
+            sent.append((to, await self.rpc(chain, "eth_sendTransaction", given)))
 
-            async def mined(tx: str = transaction) -> bool:
-                receipt = await self.rpc(chain, "eth_getTransactionReceipt", tx)
-                if receipt is not None and receipt["status"] != "0x1":
-                    raise DidNotHappen(f"{tx} reverted")
-                return receipt is not None
+        async def mined(to: str, transaction: str) -> bool:
+            receipt = await self.rpc(chain, "eth_getTransactionReceipt", transaction)
+            if receipt is not None and receipt["status"] != "0x1":
+                raise DidNotHappen(f"a transaction to {to} reverted")
+            return receipt is not None
 
-            await self.until(mined, "transactions mined", 60)
+        for each in sent:
+            await self.until(partial(mined, *each), f"a transaction to {each[0]} mined", 60)
 
     async def warp(self, chain: str, seconds: int) -> None:
         """Moves the chain's clock on."""

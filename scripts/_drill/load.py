@@ -24,13 +24,13 @@ from eth_account.messages import encode_defunct
 
 from core.contracts.statuses import Form
 from core.cup.messages import trade_message
+from core.money import USD
 from scripts._drill.fleet import Fleet
 from scripts._stack.chains import CHAIN_IDS
 from scripts._stack.payments import bound_header
 from scripts._stack.wallets import Wallet
 from scripts._stack.wallets import wallet as wallet_of
 
-USD = 10**6
 PATIENCE_SECONDS = 180.0  # until an unknown answer must have become a known one
 ANSWER_SECONDS = 25.0
 PAUSE_SECONDS = 1.5
@@ -130,9 +130,7 @@ class Load:
         self._spawn(self._guarded(work))
 
     def _spawn(self, work: Any) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self.adopt([asyncio.create_task(work)])
 
     async def _again(self, work: Any) -> None:
         while self.pace:

@@ -16,9 +16,10 @@ from core.contracts.abi import abi
 from core.contracts.feeds import PoolFeed
 from core.contracts.statuses import MarketKind, Quality, StakeStatus
 from core.feeds.grid import grid_time
+from core.money import USD
 from scripts._drill.drill import Drill, DrillHeld, require
 from scripts._drill.fleet import Fleet
-from scripts._drill.load import USD, Load, LoadReport, Promise
+from scripts._drill.load import Load, LoadReport, Promise
 from scripts._stack import wallets
 from scripts._stack.agent_pools import AgentPools, trader
 from scripts._stack.chain_setup import LocalNode

@@ -11,8 +11,8 @@ from scripts._drill.load import Load, LoadReport
 from scripts._drill.witness import times_there
 from scripts._stack import wallets
 from scripts._stack.chains import CHAIN_IDS
+from scripts._stack.wallets import ETH
 
-ETH = 10**18
 OPEN, REFUNDED, CONDEMNED = int(AgentMarketStatus.OPEN), int(StakeStatus.REFUNDED), int(VoidReason.CONDEMNED)
 _ON_FEED = (
     "SELECT s.stake_id FROM agent_stake s JOIN agent_market m USING (market_id) "  # noqa: S608
