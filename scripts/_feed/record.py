@@ -12,7 +12,6 @@ import getpass
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -47,14 +46,6 @@ class CannotRecord(VpmError):
     exit_code = 2
 
 
-@dataclass(frozen=True, slots=True)
-class DueReadings:
-    """What is to be recorded of a feed: oldest first."""
-
-    feed: PoolFeed
-    times: tuple[int, ...]
-
-
 def add_options(parser: argparse.ArgumentParser, deployments: Path) -> None:
     parser.add_argument("feeds", nargs="*", metavar="FEED", help="like BNKR/market_cap; every pool feed if left out")
     parser.add_argument("--since", metavar="TIME", help="every reading since then: 90m, 12h, 2d or 2026-11-22T15:00Z")
@@ -77,12 +68,12 @@ async def _run(options: argparse.Namespace, url: str, account: LocalAccount | No
         since = None if options.since is None else moment(options.since, chain.head.timestamp)
         for feed in feeds:
             due = await due_of(chain, feed, since)
-            if not due.times:
+            if not due:
                 print(f"{feed.key}: nothing to record")
             elif account is None:
-                print(f"{feed.key}: {_in_words(due.times)} to record")
+                print(f"{feed.key}: {_in_words(due)} to record")
             else:
-                await _record(chain, due, account)
+                await _record(chain, feed, due, account)
     return 0
 
 
@@ -119,15 +110,16 @@ def moment(text: str, now: int) -> int:
 # ---------------------------------------------------------------- what is due
 
 
-async def due_of(chain: PinnedChain, feed: PoolFeed, since: int | None) -> DueReadings:
-    """What markets wait for and, with `since`, every reading from then on; without what is recorded or forgotten."""
+async def due_of(chain: PinnedChain, feed: PoolFeed, since: int | None) -> list[int]:
+    """The times of what markets wait for and, with `since`, of every reading from then on, oldest first; without what
+    is recorded or forgotten."""
     contract, now = Contract(feed.address, abi("PoolFeed")), chain.head.timestamp
     oldest = await chain.read(contract.call("oldestTellable"))
     needs = await _needs(chain, feed)
     if since is not None:
         needs.append(Needs((), (since, now - 1)))
     due = missing(needs, set(), feed.step_seconds, oldest, now)
-    return DueReadings(feed, tuple(await _unrecorded(chain, contract, due)))
+    return await _unrecorded(chain, contract, due)
 
 
 async def _needs(chain: PinnedChain, feed: PoolFeed) -> list[Needs]:
@@ -170,11 +162,11 @@ async def _read(chain: PinnedChain, calls: Iterable[Call]) -> list[Any]:
 # ---------------------------------------------------------------- sending
 
 
-async def _record(chain: PinnedChain, due: DueReadings, account: LocalAccount) -> None:
-    contract = Contract(due.feed.address, abi("PoolFeed"))
-    for times in batches(list(due.times), BATCH, len(due.times)):
+async def _record(chain: PinnedChain, feed: PoolFeed, due: list[int], account: LocalAccount) -> None:
+    contract = Contract(feed.address, abi("PoolFeed"))
+    for times in batches(due, BATCH, len(due)):
         tx, gas, fee = await send(chain.client, chain.deployment.chain_id, account, contract.call("record", times))
-        print(f"{due.feed.key}: recorded {_in_words(times)} in {tx}, {gas} gas, {fee / 10**18:.9f} ETH")
+        print(f"{feed.key}: recorded {_in_words(times)} in {tx}, {gas} gas, {fee / 10**18:.9f} ETH")
 
 
 async def send(client: ChainClient, chain_id: int, account: LocalAccount, call: Call) -> tuple[str, int, int]:
