@@ -1,9 +1,8 @@
-"""Has the plots drawn, in the environment that has matplotlib, and tells which figures a plot shows."""
+"""Has the plots drawn, in the environment that has matplotlib."""
 
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 from pathlib import Path
 from typing import Final
@@ -14,10 +13,6 @@ from scripts._vpm import side
 
 FOLDER: Final = REPOSITORY / "docs" / "pictures"
 DRAWING: Final = Path(__file__).with_name("drawing.py")
-
-
-def plots() -> list[Path]:
-    return sorted(FOLDER.glob("fairness-*.svg"))
 
 
 def draw(figures: Figures) -> None:
@@ -31,9 +26,3 @@ def draw(figures: Figures) -> None:
         env={**inherited, "MPLCONFIGDIR": str(home), "SOURCE_DATE_EPOCH": "0"},
         check=True,
     )
-
-
-def shown_by(plot: Path) -> str | None:
-    """The digest of the figures that a plot was drawn from."""
-    stamp = re.search(r"figures ([0-9a-f]{16})", plot.read_text())
-    return stamp[1] if stamp else None
