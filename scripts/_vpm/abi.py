@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
 
 from core.paths import REPOSITORY
+from scripts._deploy.safe import safe_abi
 from scripts._stack.contracts import compiled_contract
 
 ABI = REPOSITORY / "core" / "contracts" / "abi"
-SAFE = (
-    REPOSITORY / "node_modules" / "@safe-global" / "safe-contracts" / "build" / "artifacts" / "contracts" / "Safe.sol"
-)
 
 # Libraries that are linked at compile time revert with errors of their own through the contracts that use them.
 CONTRACTS = (
@@ -37,8 +34,7 @@ CONTRACTS = (
 
 
 def rendered() -> dict[str, str]:
-    abis: dict[str, list[dict[str, Any]]] = {name: compiled_contract(name)["abi"] for name in CONTRACTS}
-    abis["Safe"] = json.loads((SAFE / "Safe.json").read_text())["abi"]
+    abis = {**{name: compiled_contract(name)["abi"] for name in CONTRACTS}, "Safe": safe_abi()}
     return {name: json.dumps(abi, indent=1, sort_keys=True) + "\n" for name, abi in abis.items()}
 
 

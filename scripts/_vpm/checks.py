@@ -261,11 +261,6 @@ def _gas() -> int:
     return _call(REPOSITORY / "vpm", "bench", "gas")
 
 
-def run_tests(stages: Sequence[Stage], extra: Sequence[str]) -> list[StageResult]:
-    """One run of all their tests; then, alone, the few of a steadied stage that failed."""
-    return second_look(first_look(stages, extra), extra)
-
-
 def first_look(stages: Sequence[Stage], extra: Sequence[str]) -> Look:
     """One run of all their tests."""
     can_run = [stage for stage in stages if _can_run(stage)]

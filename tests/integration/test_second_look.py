@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,11 @@ def stage(folder: Path, **files: str) -> int:
     return stages(folder, **{"a stage": files})["a stage"]
 
 
+def both_looks(those: Sequence[checks.Stage]) -> list[checks.StageResult]:
+    """One run of all their tests; then, alone, the few of a steadied stage that failed."""
+    return checks.second_look(checks.first_look(those, ()), ())
+
+
 def stages(folder: Path, *, unsteadied: str = "", **those: dict[str, str]) -> dict[str, int]:
     """How each stage ended, by its name; its tests are files by their names."""
     made = []
@@ -47,7 +53,7 @@ def stages(folder: Path, *, unsteadied: str = "", **those: dict[str, str]) -> di
         made.append(
             checks.Stage(stage, "", folders=tuple(f"{name}.py" for name in files), steadied=stage != unsteadied)
         )
-    return {one.stage.name: one.code for one in checks.run_tests(made, ())}
+    return {one.stage.name: one.code for one in both_looks(made)}
 
 
 def test_a_test_that_passes_alone_is_named_and_the_stage_passes(elsewhere: Path) -> None:
@@ -103,10 +109,10 @@ def test_without_a_browser_nothing_else_is_run_in_its_place(elsewhere: Path, mon
     monkeypatch.setattr("shutil.which", lambda name: None)
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.setattr(checks, "_call", lambda *argv, **_: pytest.fail(f"{argv} was run"))
-    (browser,) = checks.run_tests([each for each in checks.STAGES if each.apart], ())
+    (browser,) = both_looks([each for each in checks.STAGES if each.apart])
     assert browser.code == 0
     monkeypatch.setenv("CI", "true")
-    (browser,) = checks.run_tests([each for each in checks.STAGES if each.apart], ())
+    (browser,) = both_looks([each for each in checks.STAGES if each.apart])
     assert browser.code == 1
 
 
