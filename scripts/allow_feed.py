@@ -39,6 +39,7 @@ def cli(
     path = Path(facts)
     deployment = load_deployment(path)
     session = open_session(provider, accounts, alias, send, deployment.chain_id)
+    owner = feeds.safe_of(deployment)
     lister = feeds.lister_of(project, deployment)
     if drop and not keys:
         raise click.UsageError("--drop needs --feed KEY")
@@ -46,7 +47,6 @@ def cli(
         raise click.UsageError("--evidence is for one feed that is to be allowed: give one --feed KEY and no --drop")
     shown = None if evidence is None else caps.evidence_of(evidence)
     sources = [deployment.agent_feed(key) for key in keys] or deployment.agent_feeds
-    owner = feeds.safe_of(deployment)
     for one in () if drop else sources:
         if not isinstance(one, PoolFeed) or feeds.is_as_recorded(lister.feed(one.address), one):
             continue

@@ -28,8 +28,8 @@ def cli(provider: Any, facts: str, alias: str, key: str, send: bool) -> None:
     """Condemn a feed for good."""
     deployment = load_deployment(Path(facts))
     session = open_session(provider, accounts, alias, send, deployment.chain_id)
-    lister = feeds.lister_of(project, deployment)
     owner = feeds.safe_of(deployment)
+    lister = feeds.lister_of(project, deployment)
     call = feeds.condemn(lister, deployment.agent_feed(key), owner)
     if call is None:
         click.echo(f"nothing to do: {key} is condemned already")

@@ -54,5 +54,4 @@ def safe_of(deployment: Deployment) -> str:
 
 
 def lister_of(project: Any, deployment: Deployment) -> Any:
-    safe_of(deployment)
     return project.AgentLister.at(deployment.contract("AgentLister").address)
