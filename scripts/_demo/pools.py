@@ -18,12 +18,8 @@ PAUSE_SECONDS = 20.0
 async def play(rpc_url: str, saved: Path) -> None:
     """Trades until it is stopped; a swap that fails only means another try later."""
     node = LocalNode(rpc_url)
-    walk = await asyncio.to_thread(_walk, node, saved)
+    walk = Walk(await asyncio.to_thread(trader, node), AgentPools.load(saved))
     while True:
         with contextlib.suppress(OSError, ValueError, StackError):
             await asyncio.to_thread(trade_once, node, walk, int(time.time()))
         await asyncio.sleep(PAUSE_SECONDS)
-
-
-def _walk(node: LocalNode, saved: Path) -> Walk:
-    return Walk(trader(node), AgentPools.load(saved))

@@ -45,10 +45,6 @@ def test(argv: list[str]) -> int:
     return main(argv)
 
 
-def migrate(argv: list[str]) -> int:
-    return _module("core.db.migrate", argv)
-
-
 def deploy(argv: list[str]) -> int:
     which = {"stock": "deploy_stock", "base": "deploy_base"}
     if not argv or argv[0] not in which:
@@ -75,10 +71,6 @@ def bench(argv: list[str]) -> int:
     if args.record or args.what == "all":
         return report.main(args.json, names=NAMES if args.what == "all" else (args.what,))
     return run(args.what, args.json, long=args.long)
-
-
-def screenshots(argv: list[str]) -> int:
-    return _module("pytest", ["-q", "tests/browser/screenshots.py", *argv])
 
 
 def verify(argv: list[str]) -> int:
@@ -121,7 +113,7 @@ def _meet_the_local_stack() -> Stack | None:
 
 
 def daemon(package: str, *words: str) -> Callable[[list[str]], int]:
-    """A daemon or one of its commands, in this process."""
+    """A daemon, one of its commands, or another module, in this process."""
     return lambda argv: _module(package, [*words, *argv])
 
 
@@ -132,10 +124,10 @@ def _module(name: str, argv: list[str]) -> int:
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "up": up,
     "test": test,
-    "migrate": migrate,
+    "migrate": daemon("core.db.migrate"),
     "deploy": deploy,
     "bench": bench,
-    "screenshots": screenshots,
+    "screenshots": daemon("pytest", "-q", "tests/browser/screenshots.py"),
     "indexer": daemon("indexer"),
     "relayer": daemon("relayer"),
     "keeper": daemon("keeper"),
