@@ -43,10 +43,10 @@ def main(argv: list[str] | None = None) -> int:
         away = "the node could not be asked: " if isinstance(error, RpcError) else ""
         print(f"vpm verify: {away}{error.sentence()}", file=sys.stderr)
         return CANNOT_ASK
+    about = _about(chain, subject)
     if options.json:
-        print(json.dumps({**_about(chain, subject), "holds": said.exit_code == 0, "claims": said.body()}, indent=2))
+        print(json.dumps({**about, "holds": said.exit_code == 0, "claims": said.body()}, indent=2))
     else:
-        about = _about(chain, subject)
         where = f"chain {about['chainId']} at block {about['block']} ({about['hash']})"
         print(f"{subject.kind} {subject.name}, on {where}\n")
         print("\n".join(said.lines()))

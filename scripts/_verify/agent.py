@@ -18,7 +18,6 @@ from core.agent.book import (
     FeedTerms,
     ListingBounds,
     MarketSpec,
-    MarketTerms,
     Reading,
     Unlistable,
     Verdict,
@@ -158,18 +157,16 @@ async def check_listing(chain: PinnedChain, market: AgentMarket, said: Findings)
         said.says("the Safe had set bounds", bounds is not None, f"AgentLister.BoundsSet of {lister}")
         return
     now = await chain.time_of(listing.block)
+    shown = f"the Safe's BoundsSet and FeedSet before {listing.tx}, by core.agent.book.listing_terms"
     try:
-        due: MarketTerms | Unlistable = listing_terms(
+        due = listing_terms(
             made_of(MarketSpec, {**asdict(spec), "kind": market.kind}),
             made_of(FeedTerms, asdict(feed.event)),
             made_of(ListingBounds, asdict(bounds.event)),
             now,
         )
     except Unlistable as error:
-        due = error
-    shown = f"the Safe's BoundsSet and FeedSet before {listing.tx}, by core.agent.book.listing_terms"
-    if isinstance(due, Unlistable):
-        said.says("stakes end before anything that decides it is measured", False, shown, str(due))
+        said.says("stakes end before anything that decides it is measured", False, shown, str(error))
         return
     said.says(
         "stakes end before anything that decides it is measured",

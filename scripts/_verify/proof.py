@@ -52,7 +52,7 @@ async def _contracts(chain: PinnedChain, body: dict[str, Any], said: Findings) -
         said.says(f"contract {name} has code", bool(code), f"eth_getCode({info.address})", f"{len(code)} bytes")
         if one.get("deployTx"):
             receipt = await chain.receipt(one["deployTx"])
-            made = None if receipt is None or receipt.contract_address is None else receipt.contract_address
+            made = None if receipt is None else receipt.contract_address
             shown = f"eth_getTransactionReceipt({one['deployTx']}).contractAddress"
             if made is None and receipt is not None:
                 said.unknown(f"contract {name} was deployed there", shown, "it was made by another contract's call")
