@@ -84,7 +84,6 @@ class Fleet:
     size: FleetSize
     database: PostgresServer
     database_url: str
-    chains: dict[str, RunningProcess]
     urls: dict[str, str]
     proxies: dict[str, MoodyProxy]
     postgres: RunningProcess
@@ -372,7 +371,7 @@ async def fleet(
     os.makedirs(folder)
     (folder / "sources.toml").touch()
     async with AsyncExitStack() as stack:
-        urls, chains, proxies = {}, {}, {}
+        urls, proxies = {}, {}
         for name, chain_id in CHAIN_IDS.items():
             options = AnvilOptions(
                 chain_id=chain_id,
@@ -381,8 +380,8 @@ async def fleet(
                 accounts=1,
                 extra=("--load-state", str(genesis.chain(name)), "--quiet"),
             )
-            chains[name] = await asyncio.to_thread(start_anvil, options, folder / f"chain-{name}.log")
-            stack.callback(chains[name].stop)
+            chain = await asyncio.to_thread(start_anvil, options, folder / f"chain-{name}.log")
+            stack.callback(chain.stop)
             urls[name] = options.url
             require_local(name, options.url, load_deployment(genesis.deployment(name)))
             proxies[name] = await stack.enter_async_context(proxy(options.url))
@@ -400,7 +399,6 @@ async def fleet(
             size,
             server,
             database_url,
-            chains,
             urls,
             proxies,
             postgres,

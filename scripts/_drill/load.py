@@ -221,12 +221,10 @@ class Load:
         wallet = wallet or self._dice.choice(self.bettors)
         if market is None:
             status, listed = await self.call("GET", "/api/markets")
-            latest = 0 if status != 200 else await self.fleet.now("stock")
-            open_now = (
-                []
-                if status != 200
-                else [each for each in listed["markets"] if each["acceptingBets"] and each["finalTime"] > latest + 45]
-            )
+            if status != 200:
+                return None
+            latest = await self.fleet.now("stock")
+            open_now = [each for each in listed["markets"] if each["acceptingBets"] and each["finalTime"] > latest + 45]
             if not open_now:
                 return None
             market = str(self._dice.choice(open_now)["id"])
