@@ -106,12 +106,7 @@ async def _history(server: PostgresServer, folder: Path) -> tuple[list[IndexRun]
     async with _chain(folder, None) as options:
         print(f"making {EVENTS:,} events ...", flush=True)
         async with ChainProvider((options.url,), chain_id=CHAIN_ID) as rpc:
-            venue, number, made = LoadVenue(), 0, 0
-            while made < EVENTS:
-                number += 1
-                records = venue.block(number)
-                await emit(rpc, records)
-                made += len(records)
+            made = await _emitted(rpc, LoadVenue(), EVENTS, SETTLER)
         bare: list[IndexRun] = []
         index: list[IndexRun] = []
         rebuilt: list[IndexRun] = []
@@ -131,12 +126,7 @@ async def _agent_history(server: PostgresServer, folder: Path) -> list[IndexRun]
         print(f"making {AGENT_EVENTS:,} events of agent markets ...", flush=True)
         async with ChainProvider((options.url,), chain_id=CHAIN_ID) as rpc:
             await place_emitter(rpc, (WALLET, RESOLVER, LISTER, TOKEN))
-            venue, number, made = AgentVenue(), 0, 0
-            while made < AGENT_EVENTS:
-                number += 1
-                records = venue.block(number)
-                await emit(rpc, records, to=WALLET)
-                made += sum(len(each.records) if isinstance(each, Elsewhere) else 1 for each in records)
+            made = await _emitted(rpc, AgentVenue(), AGENT_EVENTS, WALLET)
         runs = []
         for _ in range(ROUNDS):
             with _database(server) as url:
@@ -144,6 +134,17 @@ async def _agent_history(server: PostgresServer, folder: Path) -> list[IndexRun]
             if runs[-1].events != made:
                 raise RuntimeError(f"the indexer saw {runs[-1].events} of {made} events of agent markets")
     return runs
+
+
+async def _emitted(rpc: ChainProvider, venue: LoadVenue | AgentVenue, least: int, to: str) -> int:
+    """How many events were made, in whole blocks from the first on, until there were so many."""
+    number = made = 0
+    while made < least:
+        number += 1
+        records = venue.block(number)
+        await emit(rpc, records, to=to)
+        made += sum(len(each.records) if isinstance(each, Elsewhere) else 1 for each in records)
+    return made
 
 
 def _sparse_history(server: PostgresServer, folder: Path) -> tuple[IndexRun, IndexRun]:
