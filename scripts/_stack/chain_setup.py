@@ -12,6 +12,7 @@ from eth_utils.crypto import keccak
 
 from core.chain import Call, Contract
 from core.contracts.abi import abi
+from core.contracts.feeds import PriceFeed
 from core.local.anvil import ask
 from scripts._stack import wallets
 from scripts._stack.genesis import PlacedContract, compiled_code, safe_contracts, usdc_contracts
@@ -24,15 +25,6 @@ BALANCE_SLOTS = range(256)  # where a token's balances mapping may lie
 
 # Roughly where these stocks trade; the simulated feeds start here. 8 decimals.
 FIRST_PRICES = {"NVDA": 187_40000000, "TSLA": 402_15000000, "AAPL": 271_30000000, "COIN": 268_90000000}
-
-
-@dataclass(frozen=True)
-class StockFeed:
-    """A feed of the local chain and the tokenized stock it is of."""
-
-    ticker: str
-    feed: str
-    stock_token: str
 
 
 @dataclass(frozen=True)
@@ -49,17 +41,17 @@ def place_base(node: LocalNode, usdc: str) -> None:
     place(node, [*safe_contracts(), *usdc_contracts(usdc)])
 
 
-def place_stock(node: LocalNode, usdg: str, feeds: Sequence[StockFeed], now: int) -> None:
+def place_stock(node: LocalNode, usdg: str, feeds: Sequence[PriceFeed], now: int) -> None:
     """Tokens and feeds with names, and two rounds each, so that a reading exists from the first block on."""
     placed = [*safe_contracts(), PlacedContract(usdg, compiled_code("LocalUSDG"))]
     feed_code, stock_code = compiled_code("LocalFeed"), compiled_code("LocalStockToken")
     for one in feeds:
-        placed.append(PlacedContract(one.feed, feed_code))
+        placed.append(PlacedContract(one.proxy, feed_code))
         placed.append(PlacedContract(one.stock_token, stock_code))
     place(node, placed)
     calls: list[Call] = []
     for one in feeds:
-        feed, price = Contract(one.feed, abi("LocalFeed")), FIRST_PRICES.get(one.ticker, 100_00000000)
+        feed, price = Contract(one.proxy, abi("LocalFeed")), FIRST_PRICES.get(one.ticker, 100_00000000)
         calls.append(feed.call("setDescription", f"{one.ticker} / USD"))
         calls.append(feed.call("pushMany", [price, price + price // 2000], [now - 120, now - 60]))
         calls.append(Contract(one.stock_token, abi("LocalStockToken")).call("setSymbol", one.ticker))

@@ -20,7 +20,7 @@ from scripts._deploy.handover import OWNER_KEYS_VARIABLE
 from scripts._stack import agent_pools, chain_setup, wallets
 from scripts._stack.agent_pools import AgentPools
 from scripts._stack.ape import ACCOUNT, Ape, alone, ape, import_account
-from scripts._stack.chain_setup import LocalNode, StockFeed
+from scripts._stack.chain_setup import LocalNode
 from scripts._stack.chains import LocalChain, save_chain
 from scripts._stack.screen import step
 from scripts._stack.state import State
@@ -98,8 +98,7 @@ def _prepare_chain(chain: LocalChain, state: State) -> None:
         chain_setup.place_base(node, token)
         _place_pools(node, token, state, today)
     elif not chain.fork:
-        feeds = [StockFeed(one.ticker, one.proxy, one.stock_token) for one in live.price_feeds]
-        chain_setup.place_stock(node, token, feeds, today)
+        chain_setup.place_stock(node, token, live.price_feeds, today)
     chain_setup.fund(node, token, local_token=not chain.fork)
     local: dict[str, Any] = {"kind": "local", "name": f"{live.name} (local)", "explorer_url": None}
     if chain.name == "base":

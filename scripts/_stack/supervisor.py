@@ -20,9 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from scripts._stack.daemon_host import DaemonHost
-
-PR_SET_PDEATHSIG = 1
+from scripts._stack.daemon_host import PR_SET_PDEATHSIG, DaemonHost
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ import json
 import time
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from eth_abi.abi import encode
@@ -38,19 +37,15 @@ class Artifact(NamedTuple):
     abi: Abi
     creation: bytes
 
-    @classmethod
-    def of(cls, package: str, name: str, node_modules: Path = NODE_MODULES) -> Artifact:
-        path = node_modules / "@uniswap" / package / "artifacts" / "contracts" / f"{name}.sol" / f"{name}.json"
-        if not path.exists():
-            raise StackError(f"{path} is missing; `./vpm up` installs the pinned packages.")
-        made = json.loads(path.read_text())
-        return cls(Abi(made["abi"]), bytes.fromhex(made["bytecode"][2:]))
-
 
 @cache
 def artifact(name: str) -> Artifact:
     package = "v3-core" if name in ("UniswapV3Factory", "UniswapV3Pool") else "v3-periphery"
-    return Artifact.of(package, name)
+    path = NODE_MODULES / "@uniswap" / package / "artifacts" / "contracts" / f"{name}.sol" / f"{name}.json"
+    if not path.exists():
+        raise StackError(f"{path} is missing; `./vpm up` installs the pinned packages.")
+    made = json.loads(path.read_text())
+    return Artifact(Abi(made["abi"]), bytes.fromhex(made["bytecode"][2:]))
 
 
 def pool_abi() -> Abi:
@@ -120,14 +115,11 @@ class Exchange:
         positions = who.deploy("the position manager", manager, [*pair, "address"], [factory, weth, nobody])
         return cls(factory, router, positions, to_checksum_address(weth))
 
-    def pool(self, who: Actor, key: PoolKey) -> str:
-        """The address of a pool that was made."""
-        made = Contract(self.factory, artifact("UniswapV3Factory").abi)
-        return to_checksum_address(who.read(made.call("getPool", key.token0, key.token1, key.fee_pips)))
-
     def open_pool(self, who: Actor, key: PoolKey, sqrt_price: int) -> str:
+        """The address of a new pool."""
         who.send(self._manager().call("createAndInitializePoolIfNecessary", *key, sqrt_price))
-        return self.pool(who, key)
+        factory = Contract(self.factory, artifact("UniswapV3Factory").abi)
+        return to_checksum_address(who.read(factory.call("getPool", *key)))
 
     def approve(self, who: Actor, *tokens: str) -> None:
         for token in tokens:
