@@ -261,9 +261,9 @@ class Walk:
         return int(self.who.read(Contract(pool.address, pool_abi()).call("slot0"))[0])
 
 
-def lay_past(node: LocalNode, pools: AgentPools, until: int, every: int = 60) -> int:
-    """Swaps from the chain's last block up to `until`, a block of them every so often; how many blocks."""
-    walk, blocks = Walk(trader(node), pools), 0
+def lay_past(node: LocalNode, pools: AgentPools, until: int, every: int) -> None:
+    """Swaps from the chain's last block up to `until`, a block of them every so often."""
+    walk = Walk(trader(node), pools)
     node.ask("anvil_impersonateAccount", walk.who.address)
     begin = int(node.ask("eth_getBlockByNumber", "latest", False)["timestamp"], 16)
     node.ask("evm_setAutomine", False)
@@ -272,10 +272,8 @@ def lay_past(node: LocalNode, pools: AgentPools, until: int, every: int = 60) ->
             sent = [_send(node, walk.who, call) for call in walk.calls(now)]
             node.ask("evm_mine", {"timestamp": now})
             _check(node, sent)
-            blocks += 1
     finally:
         node.ask("evm_setAutomine", True)
-    return blocks
 
 
 def trade_once(node: LocalNode, walk: Walk, now: int) -> None:

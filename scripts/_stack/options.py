@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,8 +25,7 @@ class Options:
     state: Path
     ready_file: Path | None
     demo: bool
-    fork_base: str | None
-    fork_stock: str | None
+    forks: Mapping[str, str | None]  # of each chain, what it is a fork of
 
 
 def parse(argv: list[str]) -> Options:
@@ -44,8 +44,7 @@ def parse(argv: list[str]) -> Options:
         state=args.state.resolve(),
         ready_file=args.ready_file.resolve() if args.ready_file else None,
         demo=not args.no_demo,
-        fork_base=args.fork_base,
-        fork_stock=args.fork_stock,
+        forks={"base": args.fork_base, "stock": args.fork_stock},
     )
 
 

@@ -91,12 +91,8 @@ def _check_given(options: Options) -> None:
     """What others run and we are told of, before anything is started that would have to be stopped again."""
     check_database_given()
     for name in CHAIN_IDS:
-        if (fork := _fork(options, name)) is not None:
+        if (fork := options.forks[name]) is not None:
             check_fork(name, fork)
-
-
-def _fork(options: Options, name: str) -> str | None:
-    return options.fork_base if name == "base" else options.fork_stock
 
 
 async def _database(state: State, supervisor: Supervisor) -> str:
@@ -115,7 +111,7 @@ async def _chains(options: Options, state: State, supervisor: Supervisor) -> dic
             await contracts.compile_all()
 
     async def one(name: str) -> LocalChain:
-        fork = _fork(options, name)
+        fork = options.forks[name]
         with step(f"chain {CHAIN_IDS[name]} ({name}{', a fork' if fork else ''})"):
             return await start_chain(name, fork, state, supervisor)
 

@@ -33,11 +33,6 @@ class Worth:
         likely = self.chance >= least_chance
         return float(np.max((self.attacked[likely] - self.chance[likely]) / self.chance[likely]))
 
-    def added_at(self, chance: float) -> float:
-        """The same for a bet with that chance, on outcomes that rise with the reading."""
-        place = int(np.searchsorted(self.chance, chance))
-        return float((self.attacked[place] - self.chance[place]) / self.chance[place])
-
 
 def unarbitraged(
     k: float, width: float | None = None, ways: float = 2.0, steps: int = 400, cells: int = 3_200

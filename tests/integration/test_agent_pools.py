@@ -32,7 +32,9 @@ def chain(module_anvil: StartAnvil) -> tuple[LocalNode, AgentPools, int]:
     chain_setup.place_base(node, USDC)
     agent_pools.place_weth(node)
     pools = agent_pools.build(node, USDC)
-    return node, pools, agent_pools.lay_past(node, pools, now)
+    before = int(node.ask("eth_blockNumber"), 16)
+    agent_pools.lay_past(node, pools, now, 60)
+    return node, pools, int(node.ask("eth_blockNumber"), 16) - before
 
 
 def test_two_hours_of_swaps_are_in_every_pools_history(chain: tuple[LocalNode, AgentPools, int]) -> None:

@@ -124,7 +124,7 @@ def with_pool_feed(chain: AgentChain, deployments: Path) -> PoolChain:
     _mine_each(node)
     agent_pools.place_weth(node)
     pools = agent_pools.build(node, chain.deployment.token("USDC").address)
-    agent_pools.lay_past(node, pools, chain.now + PAST)
+    agent_pools.lay_past(node, pools, chain.now + PAST, 60)
     who = agent_pools.trader(node)
     feed = _deployed(chain, who, pools)
     others = (each for each in chain.deployment.published_feeds if each.key != KEY)
