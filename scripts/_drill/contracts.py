@@ -164,7 +164,7 @@ async def freeze_owner(fleet: Fleet, load: Load) -> DrillHeld:
     frozen, free = wallets.BETTORS[0], wallets.BETTORS[1]
     market = await _both_sides(fleet, load, frozen, free)
     token, before = fleet.token("stock"), {each: await balance(fleet, each) for each in (frozen, free)}
-    await fleet.send("stock", token.address, token.call("freeze", frozen.address).data)
+    await fleet.send("stock", token.call("freeze", frozen.address))
     try:
         await _ring(fleet, market)
         settled = await fleet.until(lambda: is_settled(fleet, market), f"market {market} settled", 90)
@@ -173,7 +173,7 @@ async def freeze_owner(fleet: Fleet, load: Load) -> DrillHeld:
         require(not await _is_paid(fleet, market, frozen), "the frozen owner was paid all the same")
         require(await balance(fleet, frozen) == before[frozen], "the frozen owner's balance changed")
     finally:
-        await fleet.send("stock", token.address, token.call("unfreeze", frozen.address).data)
+        await fleet.send("stock", token.call("unfreeze", frozen.address))
     took = await _deliver_by_hand(fleet, market, frozen)
     require(await balance(fleet, frozen) > before[frozen], "the released owner is owed nothing and got nothing")
     return DrillHeld(
@@ -187,7 +187,7 @@ async def pause_token(fleet: Fleet, load: Load) -> DrillHeld:
     one, other = wallets.BETTORS[2], wallets.BETTORS[3]
     market = await _both_sides(fleet, load, one, other)
     token, before = fleet.token("stock"), {each: await balance(fleet, each) for each in (one, other)}
-    await fleet.send("stock", token.address, token.call("setPaused", True).data)
+    await fleet.send("stock", token.call("setPaused", True))
     try:
         await _ring(fleet, market)
         settled = await fleet.until(lambda: is_settled(fleet, market), f"market {market} settled", 90)
@@ -196,7 +196,7 @@ async def pause_token(fleet: Fleet, load: Load) -> DrillHeld:
             require(not await _is_paid(fleet, market, each), f"{each.role} is owed nothing while the token is paused")
             require(await balance(fleet, each) == before[each], f"{each.role} was paid while the token was paused")
     finally:
-        await fleet.send("stock", token.address, token.call("setPaused", False).data)
+        await fleet.send("stock", token.call("setPaused", False))
     took = await _deliver_by_hand(fleet, market, one) + await _deliver_by_hand(fleet, market, other)
     for each in (one, other):
         require(await balance(fleet, each) > before[each], f"{each.role} is owed nothing and got nothing")
@@ -325,7 +325,7 @@ async def _deliver_by_hand(fleet: Fleet, market: int, owner: Wallet) -> float:
     owed = await _owed(fleet, market, owner)
     if owed:
         call = fleet.contract("stock", "VestedMarkets").call("deliver", owed)
-        await fleet.send("stock", call.to, call.data, wallets.DEV[7].address)
+        await fleet.send("stock", call, sender=wallets.DEV[7].address)
     return await fleet.until(lambda: _is_paid(fleet, market, owner), f"{owner.role} paid", 60)
 
 

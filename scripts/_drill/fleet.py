@@ -277,19 +277,13 @@ class Fleet:
     async def now(self, chain: str) -> int:
         return int((await self.head(chain))["timestamp"], 16)
 
-    async def send(self, chain: str, to: str, data: bytes, sender: str = wallets.DEPLOYER.address) -> None:
-        """A transaction of an account the node impersonates, mined; DidNotHappen when it reverts."""
-        await self.send_all(chain, [(to, data)], sender)
-
-    async def send_all(
-        self, chain: str, calls: list[tuple[str, bytes]], sender: str = wallets.DEPLOYER.address
-    ) -> None:
-        """Many of one account, all mined; DidNotHappen when one of them reverts."""
+    async def send(self, chain: str, *calls: Call, sender: str = wallets.DEPLOYER.address) -> None:
+        """Transactions of an account the node impersonates, all mined; DidNotHappen when one of them reverts."""
         await self.rpc(chain, "anvil_impersonateAccount", sender)
         sent = []
-        for to, data in calls:
-            given = {"from": sender, "to": to, "data": "0x" + data.hex(), "gas": hex(5_000_000)}
-            sent.append((to, await self.rpc(chain, "eth_sendTransaction", given)))
+        for call in calls:
+            given = {**call.parameters(), "from": sender, "gas": hex(5_000_000)}
+            sent.append((call.to, await self.rpc(chain, "eth_sendTransaction", given)))
 
         async def mined(to: str, transaction: str) -> bool:
             receipt = await self.rpc(chain, "eth_getTransactionReceipt", transaction)

@@ -96,9 +96,7 @@ class Load:
         """Many bettors, because each may ask only ten times a minute: tokens on both chains, and no ether at all."""
         for chain in CHAIN_IDS:
             token = self.fleet.token(chain)
-            await self.fleet.send_all(
-                chain, [(token.address, token.call("mint", each.address, 10_000 * USD).data) for each in self.bettors]
-            )
+            await self.fleet.send(chain, *(token.call("mint", each.address, 10_000 * USD) for each in self.bettors))
 
     async def settle(self, seconds: float = 240.0) -> None:
         """Stops new bets, and has each one that is still unknown asked about until it is answered for good."""

@@ -155,7 +155,7 @@ async def _listed(fleet: Fleet, feed: PoolFeed) -> tuple[str, int]:
     )
     lister = fleet.contract("base", "AgentLister")
     call = lister.call("list", market_key(market), fields, Metadata(market).canonical())
-    await fleet.send("base", lister.address, call.data, wallets.OPENER.address)
+    await fleet.send("base", call, sender=wallets.OPENER.address)
     return market, ends_at
 
 

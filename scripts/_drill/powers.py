@@ -64,7 +64,7 @@ async def condemn_feed(fleet: Fleet, load: Load) -> DrillHeld:
     lister, safe = fleet.contract("base", "AgentLister"), fleet.deployment("base").safe
     assert safe is not None
     await fleet.rpc("base", "anvil_setBalance", safe.address, hex(ETH))
-    await fleet.send("base", lister.address, lister.call("condemn", source.address).data, safe.address)
+    await fleet.send("base", lister.call("condemn", source.address), sender=safe.address)
     left = f" AND (m.status = {OPEN} OR m.void_reason = {CONDEMNED}) AND s.status <> {REFUNDED}"
     took = await fleet.until(lambda: _count(fleet, feed, left) == 0, f"every stake on {source.key} given back", 180)
     short = _count(fleet, feed, f" AND m.void_reason = {CONDEMNED} AND s.paid_amount <> s.amount")
@@ -95,8 +95,7 @@ async def _paused(fleet: Fleet) -> list[bool]:
 
 async def _pauser(fleet: Fleet, chain: str, call: str, sender: str) -> None:
     await fleet.rpc(chain, "anvil_setBalance", sender, hex(ETH))
-    pauser = fleet.contract(chain, "Pauser")
-    await fleet.send(chain, pauser.address, pauser.call(call).data, sender)
+    await fleet.send(chain, fleet.contract(chain, "Pauser").call(call), sender=sender)
 
 
 async def _door_says(load: Load, code: str) -> bool:
