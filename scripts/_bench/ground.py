@@ -6,11 +6,15 @@ import json
 import os
 import socket
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from eth_utils.address import to_checksum_address
+
+from core.contracts.deployments import ContractInfo, Deployment, Token
+from core.contracts.feeds import AgentFeed
 from core.db.migrate import migrate
 from core.local.ports import free_port
 from core.local.postgres import PostgresServer, prepare_postgres, start_postgres
@@ -60,6 +64,31 @@ def started(
 def listens(port: int) -> bool:
     with socket.socket() as client:
         return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def network(
+    name: str, chain_id: int, token: str, contracts: Mapping[str, str], feeds: Sequence[AgentFeed] = ()
+) -> Deployment:
+    """What the deployment file of a benchmark's chain says: its stablecoin, and our contracts by their addresses."""
+    dollar = Token(
+        symbol=token,
+        address=to_checksum_address("0x" + "dd" * 20),
+        decimals=6,
+        domain_name=token,
+        domain_version="2",
+    )
+    placed = {each: ContractInfo(address=to_checksum_address(at), role="A contract.") for each, at in contracts.items()}
+    return Deployment(
+        network=name,
+        name="bench",
+        chain_id=chain_id,
+        kind="local",
+        status="deployed" if contracts else "not-deployed",
+        start_block=1,
+        tokens={token: dollar},
+        contracts=placed,
+        feeds=tuple(feeds),
+    )
 
 
 def keep(path: Path | None, figures: Mapping[str, Any]) -> None:

@@ -17,10 +17,12 @@ from psycopg.types.json import Jsonb
 
 from core.agent.bet import market_key
 from core.agent.document import Specification, rendered
-from core.contracts.deployments import ContractInfo, Deployment, Token, write_deployment
+from core.contracts.deployments import write_deployment
 from core.contracts.feeds import PublishedFeed
 from core.contracts.statuses import MarketKind
 from core.db.engine import conninfo
+from core.money import USD
+from scripts._bench.ground import network
 
 BASE_CHAIN, STOCK_CHAIN = 8453, 46_630
 TOKENS = tuple(f"T{number:02}" for number in range(1, 21))
@@ -29,7 +31,6 @@ BLOCK_SECONDS = 2
 EVERY_SECONDS = 10_800
 """Between the ends of two agent markets on one token, and of two stock markets."""
 OPEN_SECONDS = 86_400
-USD = 10**6
 WEIGHT = 100 * USD
 
 
@@ -58,51 +59,22 @@ def wallet_of(number: int) -> str:
 
 
 def write_deployments(folder: Path) -> None:
-    def token(symbol: str) -> Token:
-        address = to_checksum_address("0x" + "dd" * 20)
-        return Token(symbol=symbol, address=address, decimals=6, domain_name=symbol, domain_version="2")
-
-    def contract(number: int) -> ContractInfo:
-        return ContractInfo(address=to_checksum_address("0x" + f"{number:040x}"), role="A contract.")
-
     stock = ("VestedMarkets", "RoundResolver", "MarketLister")
-    write_deployment(
-        Deployment(
-            network="stock",
-            name="bench",
-            chain_id=STOCK_CHAIN,
-            kind="local",
-            status="deployed",
-            start_block=1,
-            tokens={"USDG": token("USDG")},
-            contracts={name: contract(0xA0 + at) for at, name in enumerate(stock)},
-        ),
-        folder / "stock.json",
-    )
-    write_deployment(
-        Deployment(
-            network="base",
-            name="bench",
-            chain_id=BASE_CHAIN,
-            kind="local",
-            status="not-deployed",
-            start_block=1,
-            tokens={"USDC": token("USDC")},
-            feeds=tuple(
-                PublishedFeed(
-                    kind="published",
-                    key=f"{symbol}/market_cap",
-                    address=to_checksum_address(feed_of(number)),
-                    memory_seconds=600,
-                    max_age_seconds=600,
-                    pot_cap_units=10_000 * USD,
-                    max_lag_seconds=600,
-                )
-                for number, symbol in enumerate(TOKENS)
-            ),
-        ),
-        folder / "base.json",
-    )
+    contracts = {name: f"0x{0xA0 + at:040x}" for at, name in enumerate(stock)}
+    write_deployment(network("stock", STOCK_CHAIN, "USDG", contracts), folder / "stock.json")
+    feeds = [
+        PublishedFeed(
+            kind="published",
+            key=f"{symbol}/market_cap",
+            address=to_checksum_address(feed_of(number)),
+            memory_seconds=600,
+            max_age_seconds=600,
+            pot_cap_units=10_000 * USD,
+            max_lag_seconds=600,
+        )
+        for number, symbol in enumerate(TOKENS)
+    ]
+    write_deployment(network("base", BASE_CHAIN, "USDC", {}, feeds), folder / "base.json")
 
 
 def fill(url: str, size: HistorySize) -> int:

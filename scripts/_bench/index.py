@@ -32,10 +32,9 @@ from pathlib import Path
 import aiohttp
 import orjson
 import psycopg
-from eth_utils.address import to_checksum_address
 
 from core.chain.provider import ChainProvider
-from core.contracts.deployments import ContractInfo, Deployment, Token, write_deployment
+from core.contracts.deployments import write_deployment
 from core.db.engine import connect, conninfo
 from core.db.migrate import migrate
 from core.local.anvil import AnvilOptions, start_anvil
@@ -43,7 +42,7 @@ from core.local.ports import free_port
 from core.local.postgres import PostgresServer
 from core.local.process import SpawnPlan
 from core.paths import REPOSITORY
-from scripts._bench.ground import ground, keep, listens, postgres, started
+from scripts._bench.ground import ground, keep, listens, network, postgres, started
 from scripts._bench.index_child import CHAIN_ID
 from scripts._bench.index_load import (
     LISTER,
@@ -265,28 +264,8 @@ async def _until_indexed(url: str, number: int) -> None:
 
 def _start_daemon(folder: Path, options: AnvilOptions, url: str) -> subprocess.Popen[bytes]:
     deployments = folder / "deployments"
-    address = to_checksum_address(SETTLER)
-    write_deployment(
-        Deployment(
-            network="stock",
-            name="bench",
-            chain_id=CHAIN_ID,
-            kind="local",
-            status="deployed",
-            start_block=1,
-            tokens={
-                "USDG": Token(
-                    symbol="USDG",
-                    address=to_checksum_address("0x" + "dd" * 20),
-                    decimals=6,
-                    domain_name="Global Dollar",
-                    domain_version="1",
-                )
-            },
-            contracts={"VestedMarkets": ContractInfo(address=address, role="settler")},
-        ),
-        deployments / "stock.json",
-    )
+    settler = network("stock", CHAIN_ID, "USDG", {"VestedMarkets": SETTLER})
+    write_deployment(settler, deployments / "stock.json")
     environment = {
         **os.environ,
         "DATABASE_URL": url,
