@@ -55,7 +55,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class CostReport:
-    """The answer. `rises`: of each pool, whether the token's price rises with its tick."""
+    """The answer."""
 
     asked: CostQuestion
     chain_id: int
