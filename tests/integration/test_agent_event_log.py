@@ -13,6 +13,7 @@ from core.agent.notices.kinds import EventType, source_of
 from core.agent.notices.log import Draft, append
 from core.db.engine import Pool, make_pool
 from indexer.rebuild import rebuild
+from indexer.store.tables import begin_writing
 from tests.conftest import TestPostgres
 from tests.support.index_chain import SimChain, SimNode, world_sources
 from tests.support.index_tables import following, wipe
@@ -162,3 +163,16 @@ async def test_who_has_nothing_to_add_holds_up_nobody(database_url: str) -> None
             assert await (await other.execute(row, (wallet,))).fetchall() == [(wallet,)]
         told = "SELECT count(*) FROM agent_event WHERE wallet = %s"
         assert await (await other.execute(told, (wallet,))).fetchall() == [(1,)]
+
+
+async def test_an_event_is_as_durable_as_a_page_of_history_need_not_be(database_url: str) -> None:
+    wallet = b"\x08" * 20
+    draft = Draft(wallet, EventType.TEST, source_of(EventType.TEST, wallet), "{}")
+    settings = []
+    async with make_pool(database_url, size=1) as pool, pool.connection() as connection:
+        for _ in range(2):
+            async with connection.transaction():
+                await begin_writing(connection, durable=False)
+                await append(connection, [draft])
+                settings += await (await connection.execute("SHOW synchronous_commit")).fetchall()
+    assert settings == [("on",), ("off",)], "only where something was added"

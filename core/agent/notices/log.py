@@ -79,6 +79,9 @@ async def append(connection: Connection, drafts: Sequence[Draft]) -> None:
         added += await _append(connection, wallets, drafts[start : start + ROWS_AT_ONCE])
     await _store_wallets(connection, wallets)
     if added:
+        # Of history, too, whose pages may be lost in a crash of the database: a reader goes on after the number it has
+        # seen, and must not miss another event that is given the same.
+        await connection.execute("SET LOCAL synchronous_commit = on")
         await _notify(connection, wallets)
 
 
