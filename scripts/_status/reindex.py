@@ -16,7 +16,7 @@ from sqlalchemy import Table
 
 from core.config import Settings, load
 from core.contracts.deployments import load_deployment
-from core.db.engine import conninfo
+from core.db.engine import connection_error, conninfo
 from core.db.leader import lock_key
 from core.db.schema import index, index_agent, index_shared, index_stock, metadata
 from core.errors import VpmError
@@ -41,7 +41,11 @@ class InUse(VpmError):
 def forget(url: str, chain: str, chain_id: int) -> dict[str, int]:
     """Rows removed by table, all in one transaction."""
     removed: dict[str, int] = {}
-    with psycopg.connect(conninfo(url), connect_timeout=5) as connection:
+    try:
+        opened = psycopg.connect(conninfo(url), connect_timeout=5)
+    except psycopg.Error as error:
+        raise connection_error(url, error) from None
+    with opened as connection:
         key = lock_key(f"indexer:{chain}")
         row = connection.execute("SELECT pg_try_advisory_xact_lock(%s)", (key,)).fetchone()
         if row is None or not row[0]:

@@ -24,6 +24,7 @@ READY_SECONDS = 90
 OF_THE_CHECKOUT = (
     *(
         "scripts._bench",
+        "scripts._deploy",
         "scripts._drill",
         "scripts._feed",
         "scripts._prove",

@@ -487,13 +487,15 @@ async def test_cron_returns_the_report_of_whoever_runs_the_job(door: Door, datab
         "errors": [],
     }
     async with await psycopg.AsyncConnection.connect(conninfo(database_url), autocommit=True) as connection:
+        first = await jobs.request(connection, job)
         asking = [asyncio.create_task(door.get(f"/api/cron/{job}", headers=bearer())) for _ in range(3)]
         await asyncio.sleep(0.5)
-        claimed = await jobs.claim(connection, "the test")
-        assert claimed is not None
-        assert claimed.job == job
-        assert await jobs.claim(connection, "the test") is None  # one run serves all who asked before it began
-        await jobs.finish(connection, claimed.id, report)
+        assert await jobs.request(connection, job) == first  # one run serves all who ask before it begins
+        while not all(each.done() for each in asking):  # on a busy machine somebody asks only now
+            if (claimed := await jobs.claim(connection, "the test")) is not None:
+                assert claimed.job == job
+                await jobs.finish(connection, claimed.id, report)
+            await asyncio.sleep(0.05)
         answers = await asyncio.gather(*asking)
     for response, body in answers:
         assert (response.status, response.headers["Cache-Control"]) == (200, "no-store")

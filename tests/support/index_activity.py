@@ -367,12 +367,16 @@ class AgentPlayers(Players):
                 await self._cancel(rng.choice(wallets.DEV))
 
     async def condemn(self) -> None:
-        """The end of everything on the feed: what is open can only be voided from now on."""
+        """The end of everything on the feed: what is open can only be voided from now on, and is given back."""
         await self.by_the_safe(self.lister, "condemn", self.feeds[0].address)
         await self.mine()
-        for key in self.markets.keys() - self.settled:
+        voided = sorted(self.markets.keys() - self.settled)
+        for key in voided:
             await self.send(wallets.DEV[1].address, self.resolver, "voidMarket", key)
             self.settled.add(key)
+        await self.mine()
+        for key in voided:
+            await self._pay(key)
         await self.mine()
 
     async def _cancel(self, who: wallets.Wallet) -> None:
