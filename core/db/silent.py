@@ -2,7 +2,7 @@
 
 A process that is stopped, or whose machine is gone, keeps what it has locked until its session ends. PostgreSQL ends a
 session that is idle in a transaction; not one that is in the middle of a COPY or of a pipeline, or whose answers nobody
-reads. Those are ended here, by whoever lives.
+reads. Those are ended here, by whoever lives (docs/decisions/0018).
 """
 
 from __future__ import annotations
