@@ -234,7 +234,8 @@ WITH made AS MATERIALIZED (
         AS u(trade_id, wallet, slug, outcome, size_cents, shares_cents, issued_at, signature, balance_cents,
         projected_cents, pool_cents, n) ORDER BY n) AS t
 ), transactions AS (
-    -- In the order of their keys: two groups that have keys in common do not wait for each other in a circle.
+    -- In the order of their keys, like the trades, which may come first: two groups that have keys in common do not
+    -- wait for each other in a circle.
     INSERT INTO cup_transaction (id, kind, key) OVERRIDING SYSTEM VALUE
     SELECT id, 'trade', 'trade:' || trade_id FROM made ORDER BY trade_id
 ), entries AS (
@@ -245,7 +246,7 @@ WITH made AS MATERIALIZED (
     INSERT INTO cup_trade (trade_id, transaction_id, wallet, slug, outcome, size_cents, shares_cents, issued_at,
         signature, balance_cents, projected_cents, pool_cents, at)
     SELECT trade_id, id, wallet, slug, outcome, size_cents, shares_cents, issued_at, signature, balance_cents,
-        projected_cents, pool_cents, %s FROM made
+        projected_cents, pool_cents, %s FROM made ORDER BY trade_id
 ), positions AS (
     INSERT INTO cup_position AS p (wallet, slug, outcome, cost_cents, shares_cents)
     SELECT wallet, slug, outcome, sum(size_cents), sum(shares_cents) FROM made GROUP BY wallet, slug, outcome

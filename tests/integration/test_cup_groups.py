@@ -151,13 +151,13 @@ async def test_ids_used_on_two_markets_at_once_neither_trade_twice_nor_wait_in_a
 ) -> None:
     here, there = await cup.market(), await cup.market()
     signers = [await claimed(connection) for _ in range(4)]
-    ids = [f"{n:02}-{here}" for n in range(20)]
+    ids = [f"{n:02}-{here}" for n in range(100)]
     ours = [order(signers[n % 2], here, 100, trade_id=each) for n, each in enumerate(ids)]
     theirs = [order(signers[2 + n % 2], there, 100, trade_id=each) for n, each in enumerate(reversed(ids))]
     async with await connect(cup.database_url) as second:
         one, two = await asyncio.gather(trading.place(connection, ours, now), trading.place(second, theirs, now))
     outcome = [set(pair) for pair in zip(codes(one), reversed(codes(two)), strict=True)]
-    assert outcome == [{"new", "trade_conflict"}] * 20
+    assert outcome == [{"new", "trade_conflict"}] * 100
     await exact(connection)
 
 
