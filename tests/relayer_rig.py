@@ -29,6 +29,7 @@ from relayer.service import ChainPlan, Relayer, relaying
 from relayer.signing import Fees, LocalSigner, Signer, Unsigned
 from relayer.store import LaneStore
 from tests.support.nursery import Process, popen
+from tests.waiting import PATIENCE
 
 GWEI = 10**9
 ETHER = 10**18
@@ -149,7 +150,7 @@ class Rig:
         assert found is not None
         return found
 
-    async def reaches(self, intent: Intent, *states: IntentState, seconds: float = 90.0) -> Intent:
+    async def reaches(self, intent: Intent, *states: IntentState, seconds: float = PATIENCE) -> Intent:
         """Waits until the intent is in one of the states; fails the test when it is not in time."""
         found = await self.watch.wait(intent.id, frozenset(states), timeout_seconds=seconds)
         assert found.state in states, f"{found} is not {states} after {seconds} s"
@@ -218,7 +219,7 @@ class Relayers:
     def log_of(self, process: Process) -> str:
         return (self.folder / f"relayer-{self.running.index(process)}.log").read_text(errors="replace")
 
-    async def metrics_of(self, process: Process, seconds: float = 60.0) -> str:
+    async def metrics_of(self, process: Process, seconds: float = PATIENCE) -> str:
         """The URL of its metrics server, once it is ready."""
         file = self.folder / f"ready-{self.running.index(process)}.json"
 
@@ -262,7 +263,7 @@ async def relayer_processes(rig: Rig, folder: Path) -> AsyncIterator[Relayers]:
                 made.kill(process)
 
 
-async def until(holds: Callable[[], Awaitable[bool]], seconds: float = 30.0, what: str = "it") -> None:
+async def until(holds: Callable[[], Awaitable[bool]], seconds: float = PATIENCE, what: str = "it") -> None:
     """Waits until the condition holds; fails the test when it does not in time."""
     deadline = time.monotonic() + seconds
     while not await holds():

@@ -22,7 +22,7 @@ from tests.support.genesis import chain, genesis
 CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 SIZES = {"phone": {"width": 375, "height": 800}, "desktop": {"width": 1280, "height": 900}}
 # What is waited for comes at once on an idle machine; a busy one is no fault of a page.
-WAIT_MS = 30_000
+WAIT_MS = 90_000
 expect.set_options(timeout=WAIT_MS)
 
 Size = Literal["phone", "desktop"]

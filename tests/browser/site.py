@@ -32,6 +32,7 @@ from tests.support.genesis import Genesis, RunningChain
 from tests.support.keeper_rig import relayer_keys
 from tests.support.service import followed
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
+from tests.waiting import PATIENCE
 
 READY_SECONDS = 120.0
 HOSTILE = '<img src=x onerror="document.title=1"> & </script><script>document.title=1</script>'
@@ -62,7 +63,7 @@ class Site:
         with DIRECT.open(self.url + path, timeout=10) as response:
             return json.loads(response.read())
 
-    def until(self, path: str, holds: Any, seconds: float = 40.0) -> Any:
+    def until(self, path: str, holds: Any, seconds: float = PATIENCE) -> Any:
         """The first body of `path` for which `holds(body)`."""
         deadline, body = time.monotonic() + seconds, None
         while True:

@@ -13,11 +13,11 @@ from scripts._stack import wallets
 from tests.browser.conftest import Visit, Visitor
 from tests.browser.faults import relayer_away_once_signed
 from tests.browser.site import Site
+from tests.waiting import PATIENCE
 
 DEMO = f"/api/agent/v1/positions?wallet={wallets.DEMO.address}"
 FINAL_BLOCKS = 100  # more than Base may take back on a local chain
 CLOSES_SECONDS = 100
-COMES_BACK_SECONDS = 120  # the relayer, which finds its lanes taken over and takes them again
 
 
 class Payments:
@@ -103,7 +103,7 @@ def test_an_agent_bet_that_its_market_did_not_wait_for_takes_nothing(site: Site,
     # Its page must be open and the bet signed before it closes. The chain's clock is not moved on to that: pages sign
     # by the time of the day, and all the others of this run would sign too late. And no bet is offered before the
     # relayer, which was away, has its lanes again.
-    site.until("/api/agent/v1/health", lambda body: body["health"]["ok"], COMES_BACK_SECONDS)
+    site.until("/api/agent/v1/health", lambda body: body["health"]["ok"], PATIENCE)
     slug = site.open_agent_market("bnkr-closes-meanwhile", CLOSES_SECONDS)
     visit = visitor.visit()
     page = _ready(visit, slug, "4")
@@ -116,7 +116,7 @@ def test_an_agent_bet_that_its_market_did_not_wait_for_takes_nothing(site: Site,
         visit.open(f"/markets/{slug}")
         expect(page.get_by_role("button", name="Sign and bet")).to_have_count(0)
         expect(page.locator("#a-progress .done")).to_have_text(["signed"])
-    deadline = time.monotonic() + COMES_BACK_SECONDS
+    deadline = time.monotonic() + PATIENCE
     while page.locator("#a-progress").is_visible() and time.monotonic() < deadline:
         if again.is_visible():  # the relayer needs longer to come back than a page waits
             again.click()

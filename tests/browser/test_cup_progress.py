@@ -10,6 +10,7 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import Visit, Visitor
 from tests.browser.site import Site
+from tests.waiting import PATIENCE
 
 
 class Away:
@@ -36,7 +37,7 @@ class Away:
         self._is_back = True
 
     def asked(self, times: int) -> None:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE
         while len(self.sent) < times:
             assert time.monotonic() < deadline, f"it was sent {len(self.sent)} times"
             self._page.wait_for_timeout(100)

@@ -36,6 +36,7 @@ from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.genesis import Genesis, chain
 from tests.support.played_chain import Reverted
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.thorough
 
@@ -192,7 +193,7 @@ class Crowd:
     async def value(self, query: str) -> Any:
         return (await self.rows(query))[0][0]
 
-    async def becomes(self, query: str, wanted: object, seconds: float = 60.0) -> None:
+    async def becomes(self, query: str, wanted: object, seconds: float = PATIENCE) -> None:
         deadline = time.monotonic() + seconds
         while (found := await self.value(query)) != wanted:
             assert time.monotonic() < deadline, f"{query}: {found}, not {wanted}\n{self.service.log('keeper')[-3000:]}"

@@ -112,7 +112,7 @@ async def watching(service: AgentService, buyer: Buyer, rng: random.Random) -> A
         for who in WATCHED:
             there = await stack.enter_async_context(receiver())
             hook = await registered(buyer, who, there.url)
-            await active(buyer, hook["id"], seconds=30)
+            await active(buyer, hook["id"])
             # Now and then it refuses; the next attempt is ten seconds later.
             there.answers = [503 if rng.random() < 0.05 else 200 for _ in range(1_000)]
             watched.append(Watched(who, Following(f"{service.api}/events", who.address), there))

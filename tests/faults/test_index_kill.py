@@ -31,6 +31,7 @@ from tests.conftest import StartAnvil, TestPostgres
 from tests.faults import index_victim
 from tests.support import questions
 from tests.support.index_tables import contents, differences, fresh_index
+from tests.waiting import PATIENCE
 
 LONG = os.environ.get("VPM_TEST_LONG") == "1"
 KILLS = 200 if LONG else 24
@@ -116,7 +117,7 @@ def test_killed_at_random_instants_nothing_is_lost_or_doubled(
 
 
 def _wait_for(url: str, number: int) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while cursor(url) < number:
         assert time.monotonic() < deadline, f"still at {cursor(url)} of {number}"
         time.sleep(0.02)

@@ -26,6 +26,7 @@ from tests.support.index_chain import SimChain, SimNode, world_sources
 from tests.support.index_tables import contents, differences, following, fresh_index
 from tests.support.index_world import Crowd
 from tests.support.measured import measured
+from tests.waiting import PATIENCE
 
 FINALITY = 16
 ANSWER = "0x" + topic_of("AnswerUpdated(int256 indexed current, uint256 indexed roundId, uint256 updatedAt)").hex()
@@ -431,7 +432,7 @@ async def test_logs_that_keep_contradicting_halt_the_chain_until_they_stop(wiped
 
 
 async def _until_state(url: str, state: str) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while (await cursor_row(url))["state"] != state:
             await asyncio.sleep(0.05)
 

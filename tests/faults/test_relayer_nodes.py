@@ -115,8 +115,8 @@ async def test_lost_answers_refusals_and_rate_limits_lose_and_double_nothing(rig
             requests += some
             asked += await rig.ask_for_many(some)
             # The calls of these are made, however slow the machine is, and the others' are under way.
-            await rig.reaches(asked[-len(some)], IntentState.MINED, IntentState.FINAL, seconds=60)
-        done = [await rig.reaches(each, IntentState.FINAL, seconds=60) for each in asked]
+            await rig.reaches(asked[-len(some)], IntentState.MINED, IntentState.FINAL)
+        done = [await rig.reaches(each, IntentState.FINAL) for each in asked]
         node.lost_answers = node.refusals = node.rate_limits = 0.0  # so that the lanes can be given back
     assert [each.outcome for each in done] == [MinedOutcome.SUCCEEDED] * len(asked)
     assert await rig.balances([each.to for each in requests]) == [1] * len(requests)
@@ -149,7 +149,7 @@ async def test_a_dead_node_stops_nothing_but_time(rig: Rig, node: BadNode) -> No
         assert not any([(await rig.read(each)).state.ended for each in second])
         node.dead = False
         for each in (*first, *second):
-            await rig.reaches(each, IntentState.FINAL, seconds=60)
+            await rig.reaches(each, IntentState.FINAL)
     assert await rig.balances([each.to for each in requests]) == [1] * 20
 
 

@@ -72,7 +72,7 @@ async def test_late_receipts_are_waited_for(rig: Rig, node: HazyNode, delay: tup
     await rig.ask("anvil_setCode", once[0].to, ONCE_CODE)
     async with rig.relayer(rig.spec(signer)):
         asked = await rig.ask_for_many(requests + once)
-        done = [await rig.reaches(each, IntentState.FINAL, IntentState.FAILED, seconds=40) for each in asked]
+        done = [await rig.reaches(each, IntentState.FINAL, IntentState.FAILED) for each in asked]
     assert node.withheld > 5
     assert [each.reason for each in done] == [None] * 7
     assert [each.outcome for each in done] == [MinedOutcome.SUCCEEDED] * 7
@@ -91,7 +91,7 @@ async def test_three_nodes_up_to_five_blocks_apart(rig: Rig, node: HazyNode) -> 
         for start in range(0, 60, 12):
             asked += await rig.ask_for_many(requests[start : start + 12])
             await asyncio.sleep(1.0)
-        done = [await rig.reaches(each, IntentState.FINAL, IntentState.FAILED, seconds=60) for each in asked]
+        done = [await rig.reaches(each, IntentState.FINAL, IntentState.FAILED) for each in asked]
         paths = [await steps_of(rig, each) for each in asked]
     assert [each.outcome for each in done] == [MinedOutcome.SUCCEEDED] * 60
     assert await rig.balances([each.to for each in requests]) == [1] * 60

@@ -32,13 +32,14 @@ from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer, bet, header, sign
 from tests.support.genesis import Genesis, chain
+from tests.waiting import PATIENCE
 
 LONG = os.environ.get("VPM_TEST_LONG") == "1"
 SECONDS = float(os.environ.get("VPM_TEST_SECONDS", "120" if LONG else "20"))
 CLIENTS = 32
 MAX_PAUSE_BETWEEN_KILLS = 5.0
 # What a client may be told besides its receipt, once it has sent a payment: never that it should pay again.
-PATIENCE = {429, 500, 503}
+TRY_AGAIN = {429, 500, 503}
 EACH_STARTS_WITH = 1_000 * USD
 
 STAKED = (
@@ -91,7 +92,7 @@ class Drill:
                 response, content = await self.buyer.post(body)
                 if response.status == 402:
                     return dict(content)
-                assert response.status in PATIENCE, content
+                assert response.status in TRY_AGAIN, content
             await self.pause()
 
     async def bought(self, body: dict[str, Any], who: Wallet, offer: dict[str, Any]) -> dict[str, Any]:
@@ -114,7 +115,7 @@ class Drill:
                     assert "validBefore" in content["error"], content
                     signed = sign(content["accepts"][0], who, now=int(time.time()))
                 else:
-                    assert response.status in PATIENCE, (response.status, content)
+                    assert response.status in TRY_AGAIN, (response.status, content)
             await self.pause()
 
     async def pause(self) -> None:
@@ -200,7 +201,7 @@ def fund(played: AgentChain, who: list[Wallet]) -> None:
     sent = [
         played.ask("eth_sendTransaction", {**call.parameters(), "from": source, "gas": hex(100_000)}) for call in calls
     ]
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while played.ask("eth_getTransactionReceipt", sent[-1]) is None:  # one sender's go in order
         assert time.monotonic() < deadline, "the wallets were not funded"
         time.sleep(0.1)

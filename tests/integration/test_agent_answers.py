@@ -27,6 +27,7 @@ from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer, bet, header, sign
 from tests.support.genesis import Genesis, RunningChain
+from tests.waiting import PATIENCE
 
 DEV = wallets.DEV
 POOR = wallets.wallet("a wallet without money")
@@ -274,7 +275,7 @@ async def test_the_order_of_the_checks(buyer: Buyer, service: AgentService) -> N
     response, paid = await buyer.buy(used, DEV[4])
     assert response.status == 200, paid
     service.chain.warp_to(service.chain.now + 150)
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(PATIENCE):
         while (await buyer.get("/markets/shut"))[1]["market"]["status"] == "open":
             await asyncio.sleep(0.05)
     _, quoted = await buyer.get("/quote", marketId="main", side="yes", sizeUsd=30)
@@ -342,7 +343,7 @@ async def test_a_wallet_has_one_book_whoever_brought_its_stakes(buyer: Buyer, se
     envelope = sign(challenge["accepts"][0], who, now=chain.now, nonce=bound)
     payment = x402.decode(header(envelope)["X-PAYMENT"], contracts.seller)
     chain.send(contracts.call("settle", brought, payment), partner.address)
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(PATIENCE):
         while True:
             _, body = await buyer.get("/positions", wallet=who.address)
             if body["count"] == 2:
@@ -368,7 +369,7 @@ async def test_a_proof_is_confirmed_and_then_final(buyer: Buyer, service: AgentS
     _, proof = await buyer.get(path)
     assert proof["settlement"]["status"] == "confirmed"
     service.chain.ask("anvil_mine", hex(100))
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(PATIENCE):
         while (await buyer.get(path))[1]["settlement"]["status"] != "final":
             await asyncio.sleep(0.05)
     _, final = await buyer.get(path)

@@ -21,6 +21,7 @@ from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer, bet
 from tests.support.genesis import Genesis, RunningChain
+from tests.waiting import PATIENCE
 
 DEV = wallets.DEV
 BOUNDS = [50_000_000 * 10**8, 100_000_000 * 10**8]
@@ -238,7 +239,7 @@ async def test_hostile_text_is_only_text(buyer: Buyer) -> None:
 
 async def _read_bet(buyer: Buyer, market: str) -> None:
     """Waits until the index shows a bet on the market."""
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + PATIENCE
     while (await buyer.get(f"/markets/{market}"))[1]["market"]["totalBets"] == 0:
         assert time.monotonic() < deadline
         await asyncio.sleep(0.05)

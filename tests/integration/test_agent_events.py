@@ -22,6 +22,7 @@ from tests.support.buyer import Buyer, bet
 from tests.support.event_reader import Following, messages
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.webhook_receiver import active, receiver, registered
+from tests.waiting import PATIENCE
 
 DEV = wallets.DEV
 CAP = 100_000_000 * 10**8
@@ -51,7 +52,7 @@ async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
         yield made
 
 
-async def replayed(buyer: Buyer, wallet: str, count: int, *, seconds: float = 20.0) -> list[Any]:
+async def replayed(buyer: Buyer, wallet: str, count: int, *, seconds: float = PATIENCE) -> list[Any]:
     """The wallet's events, once there are so many."""
     deadline = time.monotonic() + seconds
     while True:
@@ -228,7 +229,7 @@ async def test_from_bets_to_payouts_on_every_channel(buyer: Buyer, service: Agen
         assert seen == [events[2], events[3], events[6]]
         await there.until(lambda: len(there.events()) >= 10)
         assert there.events() == events
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while len(follower.events) < 10:
                 await asyncio.sleep(0.1)
         assert follower.events == events

@@ -27,6 +27,7 @@ from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer, bet, sign
 from tests.support.genesis import Genesis, RunningChain
+from tests.waiting import PATIENCE
 
 DEV = wallets.DEV
 PAYMENT, RESPONSE = "x402/payment", "x402/payment-response"
@@ -155,7 +156,7 @@ async def test_a_bet_from_the_list_to_the_proof(client: Client, service: AgentSe
 
         again = await call(client, "trade", **body)  # settled: nothing is asked for any more
         assert (again["replay"], again["receipt"]["tradeId"]) == (True, receipt["tradeId"])
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(PATIENCE):
             while not (held := (await call(client, "get_positions", wallet=who.address))["positions"]):
                 await asyncio.sleep(0.05)
         assert [each["tradeId"] for each in held] == [receipt["tradeId"]]

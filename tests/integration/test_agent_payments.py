@@ -12,7 +12,6 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import aiohttp
@@ -24,7 +23,6 @@ from core.contracts.statuses import Form, RefundReason, StakeStatus
 from core.money import USD
 from scripts._stack import wallets
 from scripts._stack.wallets import DEV, Wallet
-from tests import waiting
 from tests.support import questions
 from tests.support.agent_payments import (
     YES_CODE,
@@ -38,9 +36,9 @@ from tests.support.agent_payments import (
 )
 from tests.support.agent_service import AgentService
 from tests.support.buyer import Buyer, bet, header, sign
+from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.timeout(300)
-until = partial(waiting.until, seconds=40)
 
 STRANGER = DEV[7]
 FINALITY_BLOCKS = 64
@@ -108,7 +106,7 @@ def rows(service: AgentService, query: str, *values: object) -> list[tuple[Any, 
 async def never_asked_again(buyer: Buyer, service: AgentService, mine: Offer, *, pays: bool = True) -> dict[str, Any]:
     """Sends the very request until it is answered by a receipt or for good; no answer on the way asks for money. The
     chain goes on meanwhile, so what is not final yet becomes so."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while True:
         response, body = await buyer.post(mine.body, headers=mine.headers if pays else None)
         assert response.status != 402, body
@@ -367,7 +365,7 @@ async def test_what_was_paid_is_accounted_for_before_a_bet_is_refused(buyer: Buy
     mine = await asked(buyer, who, market)
     chain.send(spending(chain, mine.envelope), STRANGER.address)
     chain.warp_to(chain.now + 400)
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(PATIENCE):
         while (await buyer.get(f"/markets/{market}"))[1]["market"]["status"] != "closed":
             await asyncio.sleep(0.05)
     refused = await never_asked_again(buyer, service, mine)

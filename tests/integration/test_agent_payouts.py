@@ -24,6 +24,7 @@ from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer, bet
 from tests.support.genesis import Genesis, chain
+from tests.waiting import PATIENCE
 
 DEV = wallets.DEV
 CAP = 100_000_000 * 10**8
@@ -88,7 +89,7 @@ async def staked(buyer: Buyer, market: str, number: int) -> dict[str, Any]:
 
 
 async def resolved(buyer: Buyer, market: str) -> dict[str, Any]:
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(PATIENCE):
         while True:
             result = (await exact(buyer, f"/result?marketId={market}"))["result"]
             if result["status"] == "resolved":
@@ -99,7 +100,7 @@ async def resolved(buyer: Buyer, market: str) -> dict[str, Any]:
 async def paid_out(service: AgentService) -> None:
     """Waits until the contract owes nobody a payout."""
     liabilities = service.chain.contracts.settlement.call("liabilities")
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(PATIENCE):
         while service.chain.read(liabilities)[1]:
             await asyncio.sleep(0.1)
 
@@ -187,7 +188,7 @@ async def test_a_market_nobody_won_gives_every_stake_back_whole(buyer: Buyer, se
     result = await resolved(buyer, "forgotten")
     await paid_out(service)
     assert (result["resolvedOutcome"], result["refunded"], result["payoutPerShareUsd"]) == ("yes", True, None)
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(PATIENCE):
         while balance(service, DEV[4].address) != before:
             await asyncio.sleep(0.1)
     (position,) = (await exact(buyer, f"/positions?wallet={DEV[4].address}"))["positions"]
@@ -220,7 +221,7 @@ async def test_stats_are_counted_once_a_minute(buyer: Buyer, service: AgentServi
     links = Links("http://here", None, played.contracts.settlement.address)
     async with make_pool(database_url, size=1, autocommit=True) as pool:
         index = AgentIndex(database_url, engine, 8453, told_by(played.deployment.agent_feeds))
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while index.venue is None or index.venue.markets[played.key("late")].ending is None:
                 await index.refresh()
         switch = Trading(False, SwitchWatcher(database_url, pool))
@@ -229,7 +230,7 @@ async def test_stats_are_counted_once_a_minute(buyer: Buyer, service: AgentServi
         async def stats() -> Any:
             return loads((await platform.counted()).body)["stats"]
 
-        async with asyncio.timeout(60):  # until the last payment is indexed
+        async with asyncio.timeout(PATIENCE):  # until the last payment is indexed
             while (counted := await stats())["autoPayoutRate"] is None or counted["totalBets"] != 6:
                 clock[0] += 60
                 await asyncio.sleep(0.1)

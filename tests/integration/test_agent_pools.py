@@ -17,6 +17,7 @@ from scripts._stack.agent_pools import CARDINALITY, ETH_DOLLARS, TOKENS, AgentPo
 from scripts._stack.chain_setup import LocalNode
 from scripts._stack.uniswap import pool_abi
 from tests.conftest import StartAnvil
+from tests.waiting import PATIENCE
 
 USDC = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
 FIRST_OBSERVATION = 8  # the slot of the pool's first
@@ -97,7 +98,7 @@ def test_the_demo_trades_in_the_pools_that_were_saved(
     monkeypatch.setattr(demo, "PAUSE_SECONDS", 0.01)
 
     async def for_a_while() -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             trading = asyncio.create_task(demo.play(node.url, tmp_path / "pools.json"))
             while any(walk.value(pool) == was for pool, was in zip(pools.all, before, strict=True)):
                 await asyncio.sleep(0.05)

@@ -20,6 +20,7 @@ from tests.support.agent_payments import OWNER_CODE, YES_CODE, spending
 from tests.support.agent_service import AgentService
 from tests.support.buyer import Buyer, bet, header, sign
 from tests.support.played_chain import Reverted
+from tests.waiting import PATIENCE
 
 DEV = wallets.DEV
 BEYOND_FINALITY = 80
@@ -395,7 +396,7 @@ async def test_whatever_refuses_a_bet_that_a_block_refused_says_whether_that_is_
     assert (response.status, refused["error"], refused.get("final")) == (422, "insufficient_balance", False), refused
     assert "it may still be taken" in refused["message"]
     chain.mine(BEYOND_FINALITY)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while "final" in refused:
         assert time.monotonic() < deadline, refused
         await asyncio.sleep(4)  # ten a minute

@@ -16,10 +16,10 @@ from tests.support.agent_chain import HOUR, AgentChain
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer, bet, header, sign
 from tests.support.genesis import Genesis, chain
+from tests.waiting import PATIENCE
 
 DEV = wallets.DEV
 BEYOND_FINALITY = 80
-SECONDS = 30
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ async def answered(
 ) -> tuple[dict[str, Any], set[int]]:
     """The first answer of this status to the same request, and the status of those before it."""
     others: set[int] = set()
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + PATIENCE
     while True:
         response, said = await buyer.post(body, headers=paid)
         if response.status == status:
@@ -72,7 +72,7 @@ async def ready(
 
 
 async def not_shown(buyer: Buyer, market: str) -> None:
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + PATIENCE
     while (await buyer.get(f"/markets/{market}"))[0].status != 404:
         assert time.monotonic() < deadline, "the listing was not undone"
         await asyncio.sleep(0.1)
@@ -98,7 +98,7 @@ async def test_a_bet_undone_with_its_market_is_over_and_nobody_was_charged(buyer
     assert (response.status, said["error"]) == (409, "idem_conflict"), said
 
     # The bet is refused in the new blocks, and these become final.
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + PATIENCE
     while not _refused(service):
         played.mine()
         assert time.monotonic() < deadline, "the bet was not refused"
@@ -166,7 +166,7 @@ async def test_a_refusal_by_a_block_that_may_be_undone_is_not_called_final(buyer
     closes_at = played.now + 600
     market = played.list("closing", closes_at=closes_at)
     body, paid = await ready(buyer, service, market, payer)
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + PATIENCE
     with played.held():
         paying = asyncio.create_task(buyer.post(body, headers=paid))
         await asyncio.to_thread(played.until_sent)

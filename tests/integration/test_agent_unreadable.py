@@ -21,6 +21,7 @@ from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer, bet
 from tests.support.genesis import Genesis, RunningChain
+from tests.waiting import PATIENCE
 
 DEV = wallets.DEV
 
@@ -155,7 +156,7 @@ async def test_nobody_bets_on_an_index_that_stands_still(
 
 
 async def _until(health: Any, *, ok: bool) -> dict[str, Any]:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while True:
             shown: dict[str, Any] = await health()
             if shown["ok"] is ok:

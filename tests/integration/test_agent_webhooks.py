@@ -284,7 +284,7 @@ async def test_the_handshake_is_tried_until_the_challenge_comes_back(buyer: Buye
         ids = {each.headers["Service-Event-Id"] for each in there.deliveries}
         assert len(ids) == 1
         there.echo = True
-        await active(buyer, hook["id"], seconds=25)
+        await active(buyer, hook["id"])
 
 
 @pytest.mark.proves("agent.webhooks.behaviour.push_events")

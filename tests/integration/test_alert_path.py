@@ -24,6 +24,7 @@ import yaml
 
 from core.local.ports import free_port
 from core.paths import REPOSITORY
+from tests.waiting import PATIENCE
 
 FILES = REPOSITORY / "deployments" / "prometheus"
 PROGRAMS = ("prometheus", "prometheus-alertmanager")
@@ -32,7 +33,6 @@ pytestmark = pytest.mark.skipif(
     bool(MISSING) and not os.environ.get("CI"), reason=f"needs Debian's {' and '.join(MISSING)}"
 )
 
-PATIENCE_SECONDS = 60.0
 PAGER_KEY = "the-pager's-routing-key"
 
 
@@ -96,9 +96,9 @@ def _running(log: Path, *argv: str) -> Iterator[None]:
 
 
 def _until(holds: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + PATIENCE
     while not holds():
-        assert time.monotonic() < deadline, f"not within {PATIENCE_SECONDS:.0f} s: {what}"
+        assert time.monotonic() < deadline, f"not within {PATIENCE:.0f} s: {what}"
         time.sleep(0.1)
 
 

@@ -18,6 +18,7 @@ from core.cup.refusal import Refusal
 from core.cup.verify import verify
 from core.db.engine import Connection, connect
 from tests.cup_rig import Cup, Signer, cup_door, now
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -169,7 +170,7 @@ async def test_a_wallet_that_is_held_holds_nobody_else_up(cup: Cup, connection: 
             "SELECT 1 FROM cup_account WHERE account = %s FOR NO KEY UPDATE", (f"wallet:{held.address}",)
         )
         waiting = asyncio.create_task(cup.post("/trade", held.trade(slug, "yes", 200)))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             for cents in (300, 400):
                 assert (await cup.post("/trade", free.trade(slug, "no", cents))).status == 200
         assert not waiting.done()

@@ -18,6 +18,7 @@ from mcp.client.streamable_http import streamable_http_client
 from api.cup import bodies
 from api.cup.tools import TOOLS
 from tests.cup_rig import Cup, Signer, cup_door
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -194,7 +195,7 @@ async def test_an_argument_that_is_too_large_for_its_route_is_refused_and_the_co
         for name, code in ((large, "payload_too_large"), ({"name": "list_markets", "arguments": {}}, None)):
             sent = json.dumps({**call, "params": name}, ensure_ascii=False).encode()
             given = {**headers, "Content-Type": "application/json"}
-            async with asyncio.timeout(20), session.post(mcp_url(cup), data=sent, headers=given) as response:
+            async with asyncio.timeout(PATIENCE), session.post(mcp_url(cup), data=sent, headers=given) as response:
                 told = (await response.json())["result"]
             assert told["isError"] is (code is not None), told
             assert code is None or code in str(told["content"])

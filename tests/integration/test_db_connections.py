@@ -24,7 +24,7 @@ from core.db.engine import Pool, check_database, connect, make_engine, make_pool
 from core.db.switches import TRADING_PAUSED, SwitchWatcher, read_switches, set_switch
 from core.db.types import Address, Hash32, Int256, Uint256, UtcDateTime, bytes_of, hex_of
 from core.errors import EXIT_CONFIG, EXIT_UNAVAILABLE, DatabaseError
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 
 @pytest.fixture
@@ -187,7 +187,7 @@ async def test_a_transaction_that_does_nothing_is_ended(
 
 
 async def test_notices_and_the_gap_after_a_lost_connection(database_url: str, pool: Pool) -> None:
-    async with contextlib.aclosing(listen(database_url, ["books", "Odd name"])) as notices, asyncio.timeout(20):
+    async with contextlib.aclosing(listen(database_url, ["books", "Odd name"])) as notices, asyncio.timeout(PATIENCE):
         assert (await anext(notices)).missed
         async with pool.connection() as connection:
             await notify(connection, "books", "7")
@@ -207,7 +207,7 @@ async def test_notices_and_the_gap_after_a_lost_connection(database_url: str, po
 
 
 async def test_a_notification_goes_out_with_its_transaction(database_url: str, pool: Pool) -> None:
-    async with contextlib.aclosing(listen(database_url, ["books"])) as notices, asyncio.timeout(20):
+    async with contextlib.aclosing(listen(database_url, ["books"])) as notices, asyncio.timeout(PATIENCE):
         await anext(notices)
         async with pool.connection() as connection:
             async with connection.transaction(force_rollback=True):
@@ -390,6 +390,6 @@ async def test_a_pool_survives_callers_that_run_out_of_time_anywhere(database_ur
     async with make_pool(database_url, size=6, autocommit=autocommit) as pool:
         for _ in range(25):
             await asyncio.gather(*(impatient(pool) for _ in range(200)))
-        async with asyncio.timeout(10), contextlib.AsyncExitStack() as stack:
+        async with asyncio.timeout(PATIENCE), contextlib.AsyncExitStack() as stack:
             for _ in range(6):
                 await stack.enter_async_context(pool.connection())

@@ -8,8 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -30,6 +29,7 @@ from core.local.postgres import (
 )
 from core.local.process import SpawnPlan, start_process
 from core.paths import REPOSITORY
+from tests.waiting import wait
 
 
 @pytest.fixture
@@ -45,13 +45,6 @@ def state() -> Iterator[Path]:
 
 def _prepare(state: Path) -> PostgresServer:
     return prepare_postgres(state / "pg", free_port(), settings=UNSAFE_BUT_FAST)
-
-
-def _wait(condition: Callable[[], bool], seconds: float = 15) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_data_survives_a_restart_on_another_port(state: Path) -> None:
@@ -228,18 +221,18 @@ def _gone(pid: int) -> bool:
 
 def test_stopping_ends_the_program_and_its_children(tmp_path: Path) -> None:
     running = start_process(_sleeper(tmp_path), tmp_path / "log")
-    _wait((tmp_path / "self").exists)
+    wait((tmp_path / "self").exists)
     running.stop()
     for name in ("self", "child"):
         pid = int((tmp_path / name).read_text())
-        _wait(lambda pid=pid: _gone(pid))  # type: ignore[misc]
+        wait(lambda pid=pid: _gone(pid))  # type: ignore[misc]
 
 
 def test_a_program_that_ignores_the_signal_is_killed(tmp_path: Path) -> None:
     program = f"trap '' TERM; echo $$ > {tmp_path}/self; while :; do sleep 0.1; done"
     plan = SpawnPlan("deaf", ("/bin/sh", "-c", program), env={"PATH": os.environ["PATH"]})
     running = start_process(plan, tmp_path / "log")
-    _wait((tmp_path / "self").exists)
+    wait((tmp_path / "self").exists)
     running.stop(timeout_seconds=0.5)
     assert _gone(int((tmp_path / "self").read_text()))
 
@@ -260,10 +253,10 @@ def test_the_program_ends_when_its_owner_is_killed(tmp_path: Path) -> None:
             owner.kill()
             pytest.skip("this system does not list a process's children")
         guard = int(children.read_text().split()[0])
-        _wait(lambda: bool(Path(f"/proc/{guard}/task/{guard}/children").read_text().split()))
+        wait(lambda: bool(Path(f"/proc/{guard}/task/{guard}/children").read_text().split()))
         sleeper = int(Path(f"/proc/{guard}/task/{guard}/children").read_text().split()[0])
         owner.send_signal(signal.SIGKILL)
-    _wait(lambda: _gone(sleeper) and _gone(guard), 5)
+    wait(lambda: _gone(sleeper) and _gone(guard))
 
 
 def test_a_program_that_does_not_exist_is_an_exit_code_not_a_hang(tmp_path: Path) -> None:

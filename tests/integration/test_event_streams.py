@@ -27,6 +27,7 @@ from core.agent.notices.log import Draft
 from core.config import ApiSecrets, Settings
 from core.db.engine import Pool, make_pool
 from tests.support.event_reader import Message, messages
+from tests.waiting import PATIENCE
 
 LINKS = Links("http://127.0.0.1:1", None, "0x" + "00" * 20)
 WALLET = b"\x11" * 20
@@ -86,7 +87,7 @@ async def tell(pool: Pool, *names: str, trade_id: bytes | None = None, payload: 
         await event_log.append(connection, drafts)
 
 
-async def read(url: str, count: int, *, seconds: float = 10.0, headers: Any = None, **query: Any) -> list[Message]:
+async def read(url: str, count: int, *, seconds: float = PATIENCE, headers: Any = None, **query: Any) -> list[Message]:
     """The first messages with data."""
     found = []
     async with (
@@ -182,13 +183,13 @@ async def test_a_reader_that_does_not_read_is_cut_off(
         await tell(pool, *(f"s{n}" for n in range(2_000)), payload='{"text":"' + "x" * 4_000 + '"}')
         _reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]), limit=1_024)
         writer.write(f"GET {PATH}?wallet={NAME} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE
         while _ended("slow") == before:  # eight megabytes, and nobody takes them
             assert time.monotonic() < deadline
             await asyncio.sleep(0.1)
         writer.close()
         # Whoever reads gets all of it.
-        assert [int(each.id or "") for each in await read(url, 2_000, seconds=30)] == list(range(2_000))
+        assert [int(each.id or "") for each in await read(url, 2_000)] == list(range(2_000))
 
 
 async def test_there_is_room_for_so_many(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from keeper.desk import Keeper
 from keeper.service import Keeping
 from tests.cup_rig import settings_for
 from tests.support.genesis import Genesis, chain
-from tests.waiting import running, until
+from tests.waiting import PATIENCE, running, until
 
 SERVING = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND query ILIKE 'listen %keeper%'"
 
@@ -29,7 +29,7 @@ async def test_a_former_keeper_says_nothing_of_what_is_due(fresh_database_url: s
     async with make_pool(fresh_database_url, size=2, autocommit=True) as pool, aiohttp.ClientSession() as http:
         keeping = Keeping(Keeper(settings, load(KeeperSettings, {}), pool, engine, http, {}), fresh_database_url)
         async with running(keeping.run()):
-            async with asyncio.timeout(60), pool.connection() as connection:
+            async with asyncio.timeout(PATIENCE), pool.connection() as connection:
                 while not await (await connection.execute(SERVING)).fetchone():
                     await asyncio.sleep(0.1)
             keeper_metrics.DUE.labels(**due).set(3)

@@ -17,6 +17,7 @@ import pytest
 
 from core.errors import EXIT_CONFIG, EXIT_CRASH, EXIT_UNAVAILABLE
 from core.paths import REPOSITORY
+from tests.waiting import wait
 
 HEADER = """
 import asyncio, sys
@@ -76,7 +77,7 @@ class Probe:
         return next((line for line in found if line["action"] == action), None)
 
     def until(self, action: str) -> dict[str, Any]:
-        _wait(lambda: self.line(action) is not None)
+        wait(lambda: self.line(action) is not None)
         found = self.line(action)
         assert found is not None
         return found
@@ -191,7 +192,7 @@ def test_a_failing_start_is_a_crash(daemon: StartDaemon, body: str, code: int) -
 
 def test_a_start_that_hangs_can_be_stopped(daemon: StartDaemon) -> None:
     probe = daemon(f'{WORKER}; print("starting", flush=True); await asyncio.sleep(60)')
-    _wait(lambda: "starting" in probe.out)
+    wait(lambda: "starting" in probe.out)
     probe.process.terminate()
     assert probe.end() == 0
     assert "resources closed" in probe.out
@@ -246,9 +247,9 @@ def test_it_stops_when_the_process_that_started_it_is_killed(tmp_path: Path) -> 
     with subprocess.Popen([sys.executable, "-c", parent_code], stdout=subprocess.PIPE, text=True, env=env) as parent:
         assert parent.stdout is not None
         parent.stdout.readline()
-        _wait(lambda: "daemon.ready" in log.read_text())
+        wait(lambda: "daemon.ready" in log.read_text())
         parent.kill()
-    _wait(lambda: "daemon.stopped" in log.read_text())
+    wait(lambda: "daemon.stopped" in log.read_text())
     assert "daemon.orphaned" in log.read_text()
     assert "worker finished" in log.read_text()
 
@@ -257,10 +258,3 @@ def test_a_parent_that_is_no_number_is_refused(daemon: StartDaemon) -> None:
     probe = daemon("pass", VPM_PARENT_PID="me")
     assert probe.end() == EXIT_CONFIG
     assert "VPM_PARENT_PID is wrong: 'me' is not a process id." in probe.out
-
-
-def _wait(condition: Callable[[], bool], seconds: float = 15) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)

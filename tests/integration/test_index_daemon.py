@@ -32,6 +32,7 @@ from tests.support import nursery, questions
 from tests.support.genesis import Genesis, RunningChain, chain, genesis
 from tests.support.index_activity import StockPlayers
 from tests.support.index_tables import contents, differences, fresh_index
+from tests.waiting import PATIENCE
 
 TAKEOVER_SECONDS = 10.0
 STOPS_IN_A_PAGE = """
@@ -79,7 +80,7 @@ class Daemon:
 
     @property
     def metrics_url(self) -> str:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE
         while not self.ready.exists():
             assert self.process.poll() is None, self.log.read_text()
             assert time.monotonic() < deadline, self.log.read_text()
@@ -129,7 +130,7 @@ def cursor(url: str) -> int:
     return int(found[0][0]) if found else -1
 
 
-def wait_for(url: str, number: int, seconds: float) -> float:
+def wait_for(url: str, number: int, seconds: float = PATIENCE) -> float:
     """Seconds until the tables are at block `number`."""
     started = time.monotonic()
     while cursor(url) < number:
@@ -161,7 +162,7 @@ def test_two_at_once_one_leads_and_the_other_takes_over(
     asyncio.run(play(stock, 10, "before"))
     with daemon(tmp_path, "one", env) as one, daemon(tmp_path, "two", env) as two:
         head = asyncio.run(play(stock, 10, "both"))
-        wait_for(url, head, 30)
+        wait_for(url, head)
         assert sorted((one.leads, two.leads)) == [False, True]
         leader, standby = (one, two) if one.leads else (two, one)
         assert leader.get("/health")[0] == standby.get("/health")[0] == 200
@@ -180,7 +181,7 @@ def test_two_at_once_one_leads_and_the_other_takes_over(
         assert took < TAKEOVER_SECONDS
         assert standby.leads
         head = asyncio.run(play(stock, 10, "after"))
-        wait_for(url, head, 30)
+        wait_for(url, head)
     assert two.process.returncode == 0 or one.process.returncode == 0, "the survivor stopped in an orderly way"
     asyncio.run(_same_as_fresh(stock, postgres, url))
 
@@ -195,7 +196,7 @@ def test_a_leader_that_stops_in_the_middle_of_a_page_is_replaced(
     with daemon(tmp_path, "one", env, ("-c", STOPS_IN_A_PAGE)) as stopped:
         began = time.monotonic()
         while not questions.rows(url, IN_A_COPY):
-            assert time.monotonic() - began < 60, stopped.log.read_text()
+            assert time.monotonic() - began < PATIENCE, stopped.log.read_text()
             time.sleep(0.1)
         try:
             with daemon(tmp_path, "two", env) as standby:
@@ -228,13 +229,13 @@ def test_the_commands_check_and_renew_what_the_daemon_writes(
     assert "not been indexed" in early.stderr
     head = asyncio.run(play(stock, 30, "commands"))
     with daemon(tmp_path, "daemon", env):
-        wait_for(url, head, 30)
+        wait_for(url, head)
         # Beside a running indexer: it waits for the rebuild's transaction, and goes on after it.
         rebuilt = command(env, "rebuild", "--chain", "stock")
         assert rebuilt.returncode == 0, rebuilt.stderr
         assert f"up to block {head}" in rebuilt.stdout
         head = asyncio.run(play(stock, 3, "more"))
-        wait_for(url, head, 30)
+        wait_for(url, head)
     audited = command(env, "audit", "--chain", "stock")
     assert audited.returncode == 0, audited.stdout + audited.stderr
     assert "0 mismatches" in audited.stdout
@@ -262,7 +263,7 @@ def test_a_changed_row_raises_the_audit_metric_and_a_rebuild_takes_it_down(
         daemon(tmp_path, "daemon", env) as running,
         psycopg.connect(conninfo(url), autocommit=True) as connection,
     ):
-        wait_for(url, head, 30)
+        wait_for(url, head)
         # Told of before any audit: neither that nothing differs, nor that something was looked at.
         assert _audit_metrics(running) == {}
         assert command(env, "audit", "--chain", "stock").returncode == 0
@@ -301,7 +302,7 @@ def test_other_contracts_than_those_the_tables_came_from_are_refused(
     url = fresh_database_url
     env = environment(stock, known, url)
     with daemon(tmp_path, "first", env):
-        wait_for(url, 5, 30)
+        wait_for(url, 5)
     with psycopg.connect(conninfo(url), autocommit=True) as connection:
         connection.execute("""UPDATE chain_cursor SET sources = jsonb_set(sources, '{settler}', '"0xab"')""")
     with daemon(tmp_path, "second", env) as second:

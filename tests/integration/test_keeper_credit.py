@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import aiohttp
@@ -23,14 +22,13 @@ from keeper.schedule import BY_NAME
 from keeper.service import keeping
 from scripts._stack import wallets
 from scripts._stack.wallets import DEV, Wallet
-from tests import waiting
 from tests.support import questions
 from tests.support.agent_payments import balance, nonce_of, offered, spending, together
 from tests.support.agent_service import AgentService
 from tests.support.buyer import Buyer, bet, header, sign
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(300)
-until = partial(waiting.until, seconds=40)
 PAID = 4 * USD
 STRANGER = DEV[6]
 UNTIL_FINAL = 70  # blocks; the node calls final what is 64 deep

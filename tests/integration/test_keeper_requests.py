@@ -21,7 +21,7 @@ from keeper.report import Action
 from keeper.runner import Runner
 from keeper.service import Keeping
 from tests.cup_rig import settings_for
-from tests.waiting import running
+from tests.waiting import PATIENCE, running
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ async def keeper(fresh_database_url: str) -> AsyncIterator[Keeper]:
 
 async def report_of(pool: Pool, keeping: Keeping, asked: int) -> str:
     """Of a keeper that is told of requests as they are made, but not again."""
-    async with running(keeping._serve_requests()), asyncio.timeout(30), pool.connection() as connection:
+    async with running(keeping._serve_requests()), asyncio.timeout(PATIENCE), pool.connection() as connection:
         while (found := await jobs.read(connection, asked)) is None or found.report is None:
             await asyncio.sleep(0.1)
         return str(found.report)

@@ -17,6 +17,7 @@ from core.local.process import RunningProcess, SpawnPlan, start_process
 from core.paths import REPOSITORY
 from tests.support import nursery
 from tests.support.nursery import Forked, cold, forkable
+from tests.waiting import PATIENCE
 
 PLAIN = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}
 
@@ -61,7 +62,7 @@ def running(database_url: str, tmp_path: Path) -> tuple[RunningProcess, int]:
     }
     process = start_process(SpawnPlan("api", daemon("api"), env=env, cwd=str(REPOSITORY)), tmp_path / "log")
     assert isinstance(process.guard, Forked)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while not (tmp_path / "ready").exists():
         assert process.alive(), process.tail()
         assert time.monotonic() < deadline, process.tail()

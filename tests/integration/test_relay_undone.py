@@ -14,9 +14,9 @@ from tests.support.genesis import Genesis, chain
 from tests.support.service import Door
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
 from tests.support.stock_service import StockService, stock_service
+from tests.waiting import PATIENCE
 
 BETTOR = wallets.DEV[3]
-SECONDS = 60
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ async def test_a_booked_bet_that_is_on_its_way_again_is_pending_and_no_new_one_i
     body = played.signed(BETTOR, played.bet(BETTOR, market))
     async with aiohttp.ClientSession() as session:
         door = Door(session, service.url)
-        await door.until(f"/api/markets/{market}", lambda _: True, seconds=SECONDS)
+        await door.until(f"/api/markets/{market}", lambda _: True)
         before = played.block
         response, said = await door.post("/api/relay/enter", body)
         assert (response.status, said["receipt"]) == (200, "confirmed"), said
@@ -49,7 +49,7 @@ async def test_a_booked_bet_that_is_on_its_way_again_is_pending_and_no_new_one_i
         with played.held():
             played.ask("anvil_rollback", played.block - before)
             played.mine(4)
-            deadline = time.monotonic() + SECONDS
+            deadline = time.monotonic() + PATIENCE
             while "relayer.dropped" not in service.log("relayer"):
                 assert time.monotonic() < deadline, "the relayer did not see the fork"
                 await asyncio.sleep(0.1)

@@ -355,7 +355,7 @@ async def test_a_lane_whose_lease_ran_out_unnoticed_goes_on(rig: Rig) -> None:
         for _ in range(5):  # the leases may look just then and take the lane anew, which is not what this is about
             (lane,) = relayer.lanes()
             lane.lease.valid_until = 0.0
-            await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.FINAL, seconds=20)
+            await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.FINAL)
             went_on += relayer.lanes() == [lane]
             if went_on == 3:
                 break
@@ -419,7 +419,7 @@ async def test_a_lane_that_is_held_and_does_not_begin_is_told_of(rig: Rig, monke
         finally:
             async with rig.pool.connection() as connection:
                 await connection.execute("ALTER TABLE outbox_transaction_gone RENAME TO outbox_transaction")
-        await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.FINAL, seconds=30)
+        await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.FINAL)
         assert (await check())[0]
 
 

@@ -22,6 +22,7 @@ from tests.conftest import Anvil, StartAnvil
 from tests.relayer_rig import GWEI, QUICK, Rig, rigged, until
 from tests.support.measured import measured
 from tests.support.outbox_history import history
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +47,7 @@ async def in_pool(rig: Rig, signer: LocalSigner, count: int) -> None:
     await until(holds, what=f"{count} transactions in the pool")
 
 
-async def mined(rig: Rig, *intents: Intent, seconds: float = 40.0) -> list[Intent]:
+async def mined(rig: Rig, *intents: Intent, seconds: float = PATIENCE) -> list[Intent]:
     """Mines a block every 0.3 s until all intents are final."""
 
     ids = [each.id for each in intents]
@@ -410,7 +411,7 @@ async def test_losing_every_database_connection_again_and_again_loses_nothing(ri
                     "AND application_name LIKE 'vpm-relayer%'"
                 )
             await rig.mine()
-        await mined(rig, *asked, seconds=150)
+        await mined(rig, *asked)
     assert await rig.balances([each.to for each in requests]) == [1] * 400
     assert sum([await rig.nonce(each) for each in signers]) == 400
 
@@ -519,7 +520,7 @@ async def test_two_relayers_share_lanes_and_one_takes_all_when_the_other_ends(ri
             assert not set(first.leases.by_lane) & set(second.leases.by_lane)
             requests = [rig.transfer() for _ in range(200)]
             asked = await rig.ask_for_many(requests)
-            await mined(rig, *asked, seconds=100)
+            await mined(rig, *asked)
         await until(all_held, what="the first relayer holding everything again")
     assert await rig.balances([each.to for each in requests]) == [1] * 200
     assert sum([await rig.nonce(each) for each in signers]) == 200

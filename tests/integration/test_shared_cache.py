@@ -24,6 +24,7 @@ from scripts._stack import wallets
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
 from tests.support.stock_service import StockService, stock_service
+from tests.waiting import PATIENCE
 
 SHIPPED = REPOSITORY / "deployments" / "cdn" / "vpm-cache.conf"
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
@@ -84,7 +85,7 @@ async def fronted(service: StockService, tmp_path: Path) -> AsyncIterator[Fronte
     argv = (NGINX, "-e", "stderr", "-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf"))
     running = start_process(SpawnPlan("nginx", argv, env={}, cwd=str(tmp_path)), tmp_path / "nginx.log")
     try:
-        async with aiohttp.ClientSession(auto_decompress=False) as session, asyncio.timeout(120):
+        async with aiohttp.ClientSession(auto_decompress=False) as session, asyncio.timeout(PATIENCE):
             fronted = Fronted(service, f"http://127.0.0.1:{port}", session)
             while True:
                 try:

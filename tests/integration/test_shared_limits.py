@@ -18,6 +18,7 @@ from api.http.limits import RateLimits
 from api.http.problem import Problem
 from core.local.ports import free_port
 from core.local.process import SpawnPlan, start_process
+from tests.waiting import PATIENCE
 
 REDIS = shutil.which("redis-server")
 TWICE = parse("2/minute")
@@ -30,7 +31,7 @@ def redis(tmp_path: Path) -> Iterator[str]:
     port = free_port()
     argv = (REDIS, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path))
     running = start_process(SpawnPlan("redis", argv, env={}, cwd=str(tmp_path)), tmp_path / "redis.log")
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while True:
         try:
             socket.create_connection(("127.0.0.1", port), timeout=1).close()

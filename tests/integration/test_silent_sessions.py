@@ -13,6 +13,7 @@ from psycopg.pq import PGconn, abc
 
 from core.db.engine import Connection, connect
 from core.db.silent import end_silent_sessions
+from tests.waiting import PATIENCE
 
 SILENT_SECONDS = 0.3
 LOCK = b"SELECT pg_advisory_xact_lock(1)"
@@ -64,11 +65,11 @@ async def looking(url: str) -> AsyncIterator[tuple[Connection, asyncio.Task[Any]
     async with await connect(url) as connection, await connect(url) as waiting:
         assert await end_silent_sessions(connection, SILENT_SECONDS) == 0, "nobody waits yet"
         getting = asyncio.create_task(waiting.execute(LOCK))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while not await (await connection.execute("SELECT 1 FROM pg_locks WHERE NOT granted")).fetchone():
                 await asyncio.sleep(0.02)
         yield connection, getting
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await getting
 
 

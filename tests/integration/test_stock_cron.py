@@ -16,6 +16,7 @@ from tests.support.genesis import Genesis, RunningChain
 from tests.support.service import Door
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
 from tests.support.stock_service import CRON_SECRET, StockService, stock_service
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +64,7 @@ async def test_a_market_is_settled_and_paid_by_cron_calls(service: StockService,
 
     async def repeat(job: str, holds: Any) -> Any:
         """Calls the job again and again, as a scheduler does, until the market shows its effect."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         while True:
             await run(door, job)
             _, body = await door.get(path)

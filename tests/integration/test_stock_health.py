@@ -16,6 +16,7 @@ from tests.support.genesis import Genesis, RunningChain
 from tests.support.service import Door
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
 from tests.support.stock_service import StockService, stock_service
+from tests.waiting import PATIENCE
 
 MINUTE, DAY = 60, 86_400
 
@@ -39,7 +40,7 @@ async def door(service: StockService) -> AsyncIterator[Door]:
         yield Door(session, service.url)
 
 
-async def finding(door: Door, chain: StockChain, name: str, *, seconds: float = 30.0) -> tuple[bool, str]:
+async def finding(door: Door, chain: StockChain, name: str, *, seconds: float = PATIENCE) -> tuple[bool, str]:
     """What the check says once the index and the watch of the feeds have reached the chain's present block."""
     block, deadline = chain.block, time.monotonic() + seconds
     while True:
@@ -142,7 +143,7 @@ async def test_a_trading_day_without_its_markets_or_fresh_feeds_is_told(service:
     assert await finding(door, chain, "open-schedule") == (True, f"{len(tickers)} tickers are listed")
 
 
-async def says(door: Door, name: str, ok: bool, detail: str, *, seconds: float = 30.0) -> None:
+async def says(door: Door, name: str, ok: bool, detail: str, *, seconds: float = PATIENCE) -> None:
     """Waits until the check says exactly this."""
     deadline = time.monotonic() + seconds
     while True:

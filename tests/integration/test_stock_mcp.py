@@ -20,6 +20,7 @@ from tests.support.genesis import Genesis, RunningChain
 from tests.support.service import Door
 from tests.support.stock_chain import USDG, StockChain
 from tests.support.stock_service import StockService, stock_service
+from tests.waiting import PATIENCE
 
 DEV = wallets.DEV
 DAY = 86_400
@@ -84,7 +85,7 @@ async def test_a_bet_from_the_list_to_the_position(client: Client, service: Stoc
     who = DEV[0]
     service.chain.ask("anvil_setBalance", who.address, "0x0")
     async with client:
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(PATIENCE):
             while str(market) not in [each["id"] for each in (await call(client, "list_markets"))["markets"]]:
                 await asyncio.sleep(0.05)
         shown = (await call(client, "get_market", marketId=str(market)))["market"]
@@ -99,7 +100,7 @@ async def test_a_bet_from_the_list_to_the_position(client: Client, service: Stoc
         told = await fails(client, "check_bet", 409, "already_used", **body)
         assert (told["receipt"], told["txHash"]) == ("confirmed", placed["txHash"])
         assert service.chain.positions(market) == before
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(PATIENCE):
             while not (held := (await call(client, "get_positions", owner=who.address))["positions"]):
                 await asyncio.sleep(0.05)
         assert [each["id"] for each in held] == [placed["positionId"]]
@@ -132,7 +133,7 @@ async def test_what_the_caller_never_heard_is_told_again(client: Client, service
         writer.write(head.encode() + raw)
         await writer.drain()
         writer.transport.abort()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while relayed(service) == answers:  # until the relay has answered, to nobody
                 await asyncio.sleep(0.1)
         told = await call(client, "check_bet", **body)

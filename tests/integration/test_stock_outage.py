@@ -22,6 +22,7 @@ from tests.support.genesis import Genesis, RunningChain
 from tests.support.service import Door
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
 from tests.support.stock_service import StockService, stock_service
+from tests.waiting import PATIENCE
 
 OWNER = wallets.DEV[1].address
 MODELS = {
@@ -77,7 +78,7 @@ async def signable(door: Door) -> None:
     assert (response.status, body["primaryType"]) == (200, "ReceiveWithAuthorization")
 
 
-async def every_read(door: Door, *, stale: bool, but: tuple[str, ...] = (), seconds: float = 40.0) -> None:
+async def every_read(door: Door, *, stale: bool, but: tuple[str, ...] = (), seconds: float = PATIENCE) -> None:
     """Every read answers 200 with a whole body, all the time; in the end each (`but` some) says whether it is stale."""
     left = {path: model for path, model in MODELS.items() if path not in but}
     deadline = time.monotonic() + seconds
@@ -137,7 +138,7 @@ async def test_without_a_database_the_reads_go_on_stale_and_recover(wired: Wired
     finally:
         wired.database.mend()
     # What happened meanwhile is there, without anybody's help.
-    await door.until("/api/markets/1", lambda b: len(b["positions"]) == 4 and not b["stale"], seconds=40)
+    await door.until("/api/markets/1", lambda b: len(b["positions"]) == 4 and not b["stale"])
     await every_read(door, stale=False)
 
 
@@ -158,5 +159,5 @@ async def test_started_without_anything_it_says_so_and_gets_ready(wired: Wired, 
     finally:
         wired.database.mend()
         wired.node.mend()
-    await door.until("/api/markets", lambda b: not b["stale"], seconds=40)
+    await door.until("/api/markets", lambda b: not b["stale"])
     await every_read(door, stale=False)

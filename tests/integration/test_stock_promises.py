@@ -245,7 +245,7 @@ async def test_a_bet_without_eth_is_seen_everywhere_soon_after_its_block(
         return time.monotonic()
 
     async def seen(path: str) -> float:
-        await door.until(path, shows[path], seconds=60)
+        await door.until(path, shows[path])
         return time.monotonic()
 
     watching = [asyncio.create_task(each) for each in (mined(), *(seen(path) for path in shows))]

@@ -33,6 +33,7 @@ from tests.support.service import Door
 from tests.support.stock_bodies import hold_market, hold_position
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
 from tests.support.stock_service import CRON_SECRET, StockService, stock_service
+from tests.waiting import PATIENCE
 
 DAY = 86_400
 BETTOR = wallets.DEV[1]
@@ -328,7 +329,7 @@ async def test_the_proof_adds_up_on_the_chain(door: Door, chain: StockChain) -> 
     "stock.health.decision.market_logs",
 )
 async def test_health_of_a_working_venue(door: Door) -> None:
-    body = await door.until("/api/health", lambda b: b["ok"], seconds=30)
+    body = await door.until("/api/health", lambda b: b["ok"])
     hold(HealthBody, body)
     assert body["deployed"] is True
     assert [check["name"] for check in body["checks"]] == [
@@ -547,7 +548,7 @@ async def test_what_a_rebuild_makes_good_is_shown_by_a_running_api(
 
     rebuild = [sys.executable, "-m", "indexer", "rebuild", "--chain", "stock"]
     (await asyncio.to_thread(nursery.run, rebuild, service.env)).check_returncode()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while await shown() != right:
         assert time.monotonic() < deadline, (await shown(), right)
         await asyncio.sleep(0.2)

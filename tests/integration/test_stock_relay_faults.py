@@ -18,6 +18,7 @@ from tests.support.genesis import Genesis, chain
 from tests.support.service import Door
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
 from tests.support.stock_service import StockService, stock_service
+from tests.waiting import PATIENCE
 
 DAY = 86_400
 BEYOND_FINALITY = 600
@@ -113,7 +114,7 @@ async def test_a_bettor_who_was_cut_off_is_told_when_she_asks_again(
         await asyncio.sleep(2)
         posting.cancel()
         await asyncio.gather(posting, return_exceptions=True)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while confirmations(service) == before:  # the relay has seen its block, and answers nobody
         assert time.monotonic() < deadline
         await asyncio.to_thread(chain.mine)
@@ -161,7 +162,7 @@ async def test_a_bet_mined_after_the_bell_is_reverted(service: StockService, doo
     ErrorBody.model_validate(answer)
     block, receipt = chain.block, f"/api/relay/receipt?from={wallet.address}&nonce={nonce}"
     chain.mine(BEYOND_FINALITY)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while int((await door.get(receipt))[1]["finalBlock"]) < block:
         assert time.monotonic() < deadline, "its block is not final"
         await asyncio.sleep(1)
@@ -191,7 +192,7 @@ async def test_a_bet_that_a_block_refused_which_is_undone_may_be_taken(service: 
     chain.ask("evm_setNextBlockTimestamp", hex(bell - 30))
     chain.ask("evm_mine")
     assert len(chain.positions(short)) == 2 + 1
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while True:
         asked = f"/api/relay/receipt?from={wallet.address}&nonce={refused['nonce']}"
         _, receipt = await door.get(asked)
@@ -235,7 +236,7 @@ async def test_a_relayer_killed_while_sending(service: StockService, door: Door,
     await asyncio.to_thread(service.start, "relayer")
 
     async def until_confirmed() -> dict[str, Any]:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         while True:
             _, answer = await door.post("/api/relay/enter", body)
             if answer.get("receipt") == "confirmed":
@@ -251,7 +252,7 @@ async def test_a_relayer_killed_while_sending(service: StockService, door: Door,
 
 async def failing_checks(door: Door, wanted: str) -> set[str]:
     """The names of the checks that fail, once `wanted` is among them."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while True:
         response, health = await door.get("/api/health")
         failing = {check["name"] for check in health["checks"] if not check["ok"]}

@@ -32,6 +32,7 @@ from core.outbox import RELAY, IntentRequest
 from tests.support import hostile_endpoint as hostile
 from tests.support.measured import measured
 from tests.support.webhook_receiver import Receiver, receiver
+from tests.waiting import PATIENCE
 
 LINKS = Links("http://127.0.0.1:1", None, "0x" + "00" * 20)
 
@@ -183,7 +184,7 @@ async def test_several_processes_share_the_work_and_keep_each_wallets_order(
             for wallet in wallets:
                 await _tell(pool, wallet, *names[6:])
             for each in there:
-                await each.until(lambda each=each: len(each.events()) >= len(names), seconds=40)
+                await each.until(lambda each=each: len(each.events()) >= len(names))
         for each in there:
             assert _names(each) == names
 
@@ -207,8 +208,8 @@ async def test_an_event_is_given_up_after_its_retries_and_told_on_the_other_chan
         await _hook(pool, wallet, well.url)
         await _tell(pool, wallet, "first", "second")
         async with dispatching(fresh_database_url, retries=retries):
-            await broken.until(lambda: len(broken.events()) >= 2 * 9, seconds=60)
-            await well.until(lambda: len(well.events()) == 4, seconds=30)
+            await broken.until(lambda: len(broken.events()) >= 2 * 9)
+            await well.until(lambda: len(well.events()) == 4)
         assert _names(broken)[:18] == ["first"] * 9 + ["second"] * 9
         assert _names(well) == ["first", "second", "webhook.delivery_failed", "webhook.delivery_failed"]
         assert "webhook.delivery_failed" not in _names(broken)
@@ -253,7 +254,7 @@ async def test_a_webhook_that_only_fails_is_switched_off_and_comes_back_by_the_h
         hook = await _hook(pool, wallet, there.url)
         await _tell(pool, wallet, "first", "second")
         async with dispatching(fresh_database_url, retries=(0.1,) * 50, disable_after_seconds=0.5):
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + PATIENCE
             while (await _row(pool, hook)).status != "disabled":
                 assert time.monotonic() < deadline
                 await asyncio.sleep(0.05)
@@ -307,7 +308,7 @@ async def test_a_test_goes_to_its_endpoint_alone_and_is_tried_again_as_any_event
             # One that is never taken is given up, told of on the other channels, and holds nothing up.
             there.always = 500
             third = await _test(pool, hook)
-            await other.until(lambda: len(other.events()) == 2, seconds=30)
+            await other.until(lambda: len(other.events()) == 2)
             there.always = None
         told = other.events()[1]
         assert (told["type"], told["payload"]["eventId"], told["payload"]["seq"]) == (
@@ -336,7 +337,7 @@ async def test_endpoints_that_hang_hold_up_nobody_else(
             for number in range(5):
                 await _tell(pool, well, f"event {number}")
             started = time.monotonic()
-            await there.until(lambda: len(there.events()) == 5, seconds=30)
+            await there.until(lambda: len(there.events()) == 5)
             assert time.monotonic() - started < 3.0 + 5
         assert _names(there) == [f"event {number}" for number in range(5)]
 

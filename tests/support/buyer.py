@@ -20,6 +20,7 @@ from core.eip3009 import FIELDS
 from scripts._stack.wallets import Wallet
 from tests.support.agent_chain import AgentChain
 from tests.support.service import Door
+from tests.waiting import PATIENCE
 
 
 class Selling(Protocol):
@@ -126,7 +127,7 @@ class Buyer:
         envelope = sign(challenge["accepts"][0], who, now=max(now, min(int(time.time()), now + 60)), **changes)
         return await self.post(body, headers=header(envelope))
 
-    async def challenged(self, body: Mapping[str, Any], *, seconds: float = 60.0) -> dict[str, Any]:
+    async def challenged(self, body: Mapping[str, Any], *, seconds: float = PATIENCE) -> dict[str, Any]:
         """What a trade asks for. As an agent would, this waits while the relayer is away."""
         deadline = time.monotonic() + seconds
         while True:
@@ -137,7 +138,7 @@ class Buyer:
             assert time.monotonic() < deadline, challenge
             await asyncio.sleep(0.2)
 
-    async def shows(self, market: str, *, seconds: float = 60.0) -> None:
+    async def shows(self, market: str, *, seconds: float = PATIENCE) -> None:
         """Waits until the index has the market."""
         deadline = time.monotonic() + seconds
         while (await self.get(f"/markets/{market}"))[0].status != 200:

@@ -32,6 +32,7 @@ from scripts._stack import wallets
 from tests.support import questions
 from tests.support.genesis import Genesis, RunningChain, chain
 from tests.support.service import followed
+from tests.waiting import PATIENCE
 
 T = TypeVar("T")
 
@@ -141,7 +142,7 @@ class Rig:
 
     def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         """Of one connection, which is made anew while the database is failing over."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         while True:
             try:
                 return questions.rows(self.database_url, query, *values)
@@ -162,7 +163,7 @@ class Rig:
         await self.until(read, "the index")
         await self.until(lambda: self.rows("SELECT 1 FROM outbox_lane WHERE status = 'ready'"), "the relayer")
 
-    async def until(self, holds: Callable[[], T], what: str, seconds: float = 90.0) -> T:
+    async def until(self, holds: Callable[[], T], what: str, seconds: float = PATIENCE) -> T:
         """Waits for a true answer; fails with the daemons' last words when it does not come."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:

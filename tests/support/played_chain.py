@@ -12,10 +12,9 @@ from core.chain import Call, Contract
 from core.contracts.abi import abi
 from core.contracts.deployments import Deployment
 from core.local.anvil import ask
+from tests.waiting import PATIENCE
 
-MINED_SECONDS = 20.0
 LAST_BLOCK_SECONDS = 0.1  # the block that a node was making when it was told to make none
-PATIENCE_SECONDS = 60.0  # hundreds of blocks at once, on a machine that is busy
 
 K = TypeVar("K")
 
@@ -34,7 +33,7 @@ class PlayedChain(Generic[K]):
     mine_after: bool = False
 
     def ask(self, method: str, *params: object) -> Any:
-        return ask(self.url, method, *params, timeout_seconds=PATIENCE_SECONDS)
+        return ask(self.url, method, *params, timeout_seconds=PATIENCE)
 
     # ------------------------------------------------------------ time and blocks
 
@@ -88,7 +87,7 @@ class PlayedChain(Generic[K]):
 
     def until_sent(self) -> None:
         """Waits until the node's pool holds a transaction, on a chain that mines on demand."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + PATIENCE
         while int(self.ask("txpool_status")["pending"], 16) == 0:
             if time.monotonic() > deadline:
                 raise TimeoutError("nothing was sent")
@@ -111,7 +110,7 @@ class PlayedChain(Generic[K]):
 
     def receipt(self, transaction: str) -> dict[str, Any]:
         """Waits for it; Reverted when it failed."""
-        deadline = time.monotonic() + MINED_SECONDS
+        deadline = time.monotonic() + PATIENCE
         while (found := self.ask("eth_getTransactionReceipt", transaction)) is None:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{transaction} was not mined")

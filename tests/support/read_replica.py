@@ -17,6 +17,7 @@ from core.db.engine import conninfo
 from core.local.ports import free_port
 from core.local.postgres import PostgresServer, forget_postgres, prepare_postgres, start_postgres
 from core.local.process import RunningProcess
+from tests.waiting import PATIENCE
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Pair:
         own = f":{self.primary.port}/"
         return self.primary.url(database).replace(own, f"{own[:-1]},127.0.0.1:{self.standby.port}/")
 
-    def wait_until_synchronous(self, seconds: float = 30.0) -> None:
+    def wait_until_synchronous(self, seconds: float = PATIENCE) -> None:
         """From then on a commit is answered only when the standby has it, too."""
         query = "SELECT 1 FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum') AND state = 'streaming'"
         deadline = time.monotonic() + seconds

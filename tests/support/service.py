@@ -21,6 +21,7 @@ from core.direct import DIRECT
 from core.local.ports import free_port
 from core.local.process import RunningProcess, SpawnPlan, start_process, stop_together
 from core.paths import REPOSITORY
+from tests.waiting import PATIENCE
 
 READY_SECONDS = 120.0
 
@@ -149,7 +150,7 @@ class Door:
         async with self.session.post(self.url + path, json=body, headers=_from(ip, headers)) as response:
             return response, json.loads(await response.read())
 
-    async def until(self, path: str, holds: Any, *, seconds: float = 60.0) -> Any:
+    async def until(self, path: str, holds: Any, *, seconds: float = PATIENCE) -> Any:
         """The first body of `path` for which `holds(body)`."""
         deadline = time.monotonic() + seconds
         while True:

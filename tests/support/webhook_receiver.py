@@ -20,6 +20,7 @@ from eth_account.messages import encode_defunct
 from api.agent.notices.ownership import registration_message
 from scripts._stack.wallets import Wallet
 from tests.support.buyer import Buyer
+from tests.waiting import PATIENCE
 
 
 @dataclass
@@ -57,7 +58,7 @@ class Receiver:
         """What was sent, without handshakes."""
         return [each.event for each in self.deliveries if each.event["type"] != "webhook.verify"]
 
-    async def until(self, holds: Callable[[], bool], *, seconds: float = 20.0) -> None:
+    async def until(self, holds: Callable[[], bool], *, seconds: float = PATIENCE) -> None:
         deadline = time.monotonic() + seconds
         while not holds():
             assert time.monotonic() < deadline, [each["type"] for each in self.events()]
@@ -113,7 +114,7 @@ async def registered(buyer: Buyer, who: Wallet, url: str) -> dict[str, Any]:
         return dict(body["webhook"])
 
 
-async def active(buyer: Buyer, webhook_id: str, *, seconds: float = 15.0) -> dict[str, Any]:
+async def active(buyer: Buyer, webhook_id: str, *, seconds: float = PATIENCE) -> dict[str, Any]:
     """Waits for the handshake."""
     deadline = time.monotonic() + seconds
     while True:
