@@ -36,6 +36,7 @@ from xml.etree import ElementTree
 from core.local.packages import foundry_binary
 from core.paths import REPOSITORY
 from scripts._vpm.forge import GIVING_WAY, PROFILE, compiling, forge
+from scripts._vpm.programs import run
 
 # Replays of files that a Python test generates first; those tests run forge themselves.
 GENERATED_FIRST = "tests/contracts/forge/{history/Histories.t.sol,agent/Vectors.t.sol,feeds/Cases.t.sol}"
@@ -209,14 +210,8 @@ def _just(paths: Sequence[Path], extra: Sequence[str]) -> int:
 
 def _call(*argv: str | Path, env: dict[str, str] | None = None) -> int:
     output = getattr(_elsewhere, "output", None)
-    return subprocess.run(
-        [*(_elsewhere.before if output else ()), *map(str, argv)],
-        cwd=REPOSITORY,
-        check=False,
-        env={**os.environ, **(env or {})},
-        stdout=output,
-        stderr=subprocess.STDOUT if output else None,
-    ).returncode
+    program = [*(_elsewhere.before if output else ()), *map(str, argv)]
+    return run(program, {**os.environ, **(env or {})}, output).returncode
 
 
 def _both(*calls: Callable[[], int]) -> int:
@@ -290,7 +285,7 @@ def compile_tests(folders: Sequence[str]) -> None:
     """In a new checkout: has Python compile, once, what every worker imports first. Side by side each would do it for
     itself. What cannot be imported, the run itself tells of."""
     collect = (sys.executable, "-m", "pytest", "--collect-only", "-q", *folders)
-    subprocess.run(collect, cwd=REPOSITORY, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    run(collect, dict(os.environ), subprocess.DEVNULL)
 
 
 def second_look(look: Look, extra: Sequence[str]) -> list[StageResult]:

@@ -11,6 +11,7 @@ from typing import IO
 
 from core.local.packages import foundry_binary
 from core.paths import REPOSITORY
+from scripts._vpm.programs import run
 
 BUILDS = REPOSITORY / ".vpm" / "build"  # the only place where Solidity tests may read
 LOCK = BUILDS / "forge-quick.lock"
@@ -24,15 +25,8 @@ def forge(
 ) -> subprocess.CompletedProcess[str]:
     """A run of the pinned forge; both its streams are one. With an output of its own it runs beside tests."""
     beside = output not in (None, subprocess.PIPE)
-    return subprocess.run(
-        [*(GIVING_WAY if beside else ()), str(foundry_binary("forge")), *arguments],
-        cwd=REPOSITORY,
-        env={**os.environ, **PROFILE, **environment},
-        stdout=output,
-        stderr=subprocess.STDOUT if output else None,
-        text=True,
-        check=False,
-    )
+    program = [*(GIVING_WAY if beside else ()), str(foundry_binary("forge")), *arguments]
+    return run(program, {**os.environ, **PROFILE, **environment}, output)
 
 
 @contextmanager

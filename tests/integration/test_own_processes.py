@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 from core.paths import REPOSITORY
+from tests.waiting import wait
 
 
 def test_workers_are_added_up(tmp_path: Path) -> None:
@@ -31,3 +33,32 @@ def test_the_images_probe_says_what_is_not_ready() -> None:
         env={"PATH": "/usr/bin", "VPM_READY_FILE": "/nonexistent"},
     )
     assert (probe.returncode, probe.stdout.strip()) == (1, "not ready yet")
+
+
+TESTS_THAT_GO_ON = """
+import sys
+from pathlib import Path
+from scripts._vpm import checks, cli
+
+SLEEPS = "import pathlib, sys, time; pathlib.Path(sys.argv[1]).touch(); time.sleep(600)"
+
+def goes_on(name):
+    return lambda *_: checks._call(sys.executable, "-c", SLEEPS, f"{sys.argv[1]}/{name}")
+
+ours = [checks.Stage(name, "", goes_on(name)) for name in ("one", "two")]
+checks.STAGES = [checks.Stage("unit", "", folders=("none",)), *ours]
+checks.first_look = goes_on("tests")
+sys.exit(cli.test(["--thorough"]))
+"""
+
+
+def test_tests_that_are_told_to_end_leave_nothing_behind(tmp_path: Path) -> None:
+    """As CI tells them: by a signal to the command alone."""
+    with subprocess.Popen([sys.executable, "-c", TESTS_THAT_GO_ON, tmp_path], cwd=REPOSITORY) as tests:
+        wait(lambda: {each.name for each in tmp_path.iterdir()} == {"one", "tests"})
+        tests.send_signal(signal.SIGTERM)
+        wait(lambda: tests.poll() is not None)
+        assert tests.returncode == 128 + signal.SIGTERM
+    left = subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True, text=True, check=False).stdout
+    assert not left
+    assert not (tmp_path / "two").exists()
