@@ -167,7 +167,7 @@ async def ask(
     )
     try:
         async with connection.transaction():
-            intent = (await enqueue(connection, request)).intent
+            intent = await enqueue(connection, request)
             # In one order, so that two keepers with subjects in common cannot deadlock.
             ordered = sorted(attempts)
             cursor = await connection.execute(

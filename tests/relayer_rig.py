@@ -138,11 +138,11 @@ class Rig:
 
     async def ask_for(self, request: IntentRequest) -> Intent:
         async with self.pool.connection() as connection:
-            return (await enqueue(connection, request)).intent
+            return await enqueue(connection, request)
 
     async def ask_for_many(self, requests: list[IntentRequest]) -> list[Intent]:
         async with self.pool.connection() as connection:
-            return [asked.intent for asked in await enqueue_many(connection, requests)]
+            return await enqueue_many(connection, requests)
 
     async def read(self, intent: Intent) -> Intent:
         async with self.pool.connection() as connection:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.db.engine import Connection
-from core.outbox import Enqueued, Intent, IntentRequest, enqueue, read
+from core.outbox import Intent, IntentRequest, enqueue, read
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ async def find(connection: Connection, key: BetKey) -> KnownBet | None:
 
 async def ask(
     connection: Connection, key: BetKey, market_id: int, body_hash: bytes, request: IntentRequest, attempt: int
-) -> Enqueued | None:
+) -> Intent | None:
     """Asks for attempt number `attempt` in the caller's transaction; None when somebody else did so first.
 
     The row is written before the intent: of two askers one waits here for the other's commit, then finds it.
@@ -74,12 +74,12 @@ async def ask(
         )
     if cursor.rowcount != 1:
         return None
-    asked = await enqueue(connection, request)
+    intent = await enqueue(connection, request)
     await connection.execute(
         "UPDATE relay_bet SET intent_id = %s WHERE chain_id = %s AND signer = %s AND nonce = %s",
-        (asked.intent.id, key.chain_id, key.signer, key.nonce),
+        (intent.id, key.chain_id, key.signer, key.nonce),
     )
-    return asked
+    return intent
 
 
 async def remember_landed(

@@ -340,7 +340,7 @@ class Relay:
             log.warning("a bet could not be queued", action="relay.no_database", why=error)
             raise _failed(kit) from None
         if asked is not None:
-            return await self._outcome(bet, asked.intent, kit, visit)
+            return await self._outcome(bet, asked, kit, visit)
         if past is None or past.body_hash != _body_hash(kit):  # another body with this nonce was faster
             raise Problem(
                 409, "already_used", "This signature's nonce is already used by another body; sign a new bet."

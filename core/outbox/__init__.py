@@ -1,16 +1,15 @@
 """The transaction outbox, as seen by whoever wants a transaction: ask, read, wait. The relayer does the rest.
 
     async with pool.connection() as connection:            # the caller's own transaction, if it has one
-        asked = await enqueue(connection, IntentRequest(key=..., chain_id=..., group=RELAY, kind="enter", ...))
+        intent = await enqueue(connection, IntentRequest(key=..., chain_id=..., group=RELAY, kind="enter", ...))
     async with IntentWatch(url, pool) as watch:
-        intent = await watch.wait(asked.intent.id, HAS_RESULT, timeout_seconds=10)
+        intent = await watch.wait(intent.id, HAS_RESULT, timeout_seconds=10)
 
 An intent whose key was accepted is mined exactly once or ends `failed` / `replaced` with a reason; while it is anything
 else its outcome is unknown, which is never a failure. See `core.outbox.states` for what each state means.
 """
 
 from core.outbox.intents import (
-    Enqueued,
     Intent,
     IntentConflict,
     IntentRequest,
@@ -46,7 +45,6 @@ __all__ = [
     "PUBLISHER",
     "RELAY",
     "TRANSITIONS",
-    "Enqueued",
     "GroupReport",
     "Intent",
     "IntentConflict",

@@ -94,7 +94,6 @@ class Intent:
     fee_wei: int | None
     not_after: int | None
     created_at: datetime
-    state_at: datetime
 
     @property
     def tx_hash_hex(self) -> str | None:
@@ -111,17 +110,9 @@ class Intent:
         return self.state is IntentState.FAILED and self.nonce is None
 
 
-@dataclass(frozen=True, slots=True)
-class Enqueued:
-    """The answer to a request. `created` is False when the key was known; then `intent` is how it stands."""
-
-    intent: Intent
-    created: bool
-
-
 _COLUMNS = (
     "id, key, chain_id, lane_group, kind, state, outcome, reason_code, reason, nonce, tx_hash, block_number, gas_used, "
-    "fee_wei, not_after, created_at, state_at"
+    "fee_wei, not_after, created_at"
 )
 _INSERT = f"""
 INSERT INTO outbox_intent (key, fingerprint, chain_id, lane_group, kind, to_address, data, value_wei, gas_limit,
@@ -132,18 +123,15 @@ ON CONFLICT (key) DO NOTHING RETURNING {_COLUMNS}
 """  # noqa: S608 - constants only
 
 
-async def enqueue(connection: Connection, request: IntentRequest, *, again_if_refused: bool = False) -> Enqueued:
+async def enqueue(connection: Connection, request: IntentRequest) -> Intent:
     """Asks for one transaction, in the caller's database transaction if it has one.
 
-    again_if_refused: an intent that ended before any nonce (it would have reverted, say) is queued afresh; one that
-    ever had a nonce never is. IntentConflict when the key asks for something else.
+    Where the key was known: the intent as it stands, or IntentConflict when the key asks for something else.
     """
-    return (await enqueue_many(connection, [request], again_if_refused=again_if_refused))[0]
+    return (await enqueue_many(connection, [request]))[0]
 
 
-async def enqueue_many(
-    connection: Connection, requests: Sequence[IntentRequest], *, again_if_refused: bool = False
-) -> list[Enqueued]:
+async def enqueue_many(connection: Connection, requests: Sequence[IntentRequest]) -> list[Intent]:
     """Asks for several in one statement; queued, and answered, in the order given.
 
     Callers that ask for the same keys at the same time should do so in the same order, or one may meet a deadlock.
@@ -151,42 +139,22 @@ async def enqueue_many(
     if len({each.key for each in requests}) != len(requests):
         raise ValueError("the same key twice in one call")
     cursor = await connection.execute(_INSERT.encode(), _arrays(requests), prepare=True)
-    made = {intent.key: Enqueued(intent, created=True) for intent in map(_intent, await cursor.fetchall())}
-    asked_before = [each for each in requests if each.key not in made]
+    found = {intent.key: intent for intent in map(_intent, await cursor.fetchall())}
+    asked_before = [each for each in requests if each.key not in found]
     if asked_before:
-        made.update(await _known(connection, asked_before, again_if_refused))
-    return [made[each.key] for each in requests]
+        found.update(await _known(connection, asked_before))
+    return [found[each.key] for each in requests]
 
 
-async def _known(
-    connection: Connection, requests: Sequence[IntentRequest], again_if_refused: bool
-) -> dict[str, Enqueued]:
-    keys = [each.key for each in requests]
-    if again_if_refused:
-        # With what may have been thinned out meanwhile; never for another transaction under the key.
-        await connection.execute(
-            "UPDATE outbox_intent i SET state = 'queued', reason = NULL, reason_code = NULL, state_at = now(), "
-            "data = u.data, is_thinned = false, "
-            "depends_on = CASE WHEN i.is_thinned AND u.first < i.id THEN u.first ELSE i.depends_on END "
-            "FROM unnest(%s::text[], %s::bytea[], %s::bytea[], %s::bigint[]) AS u (key, print, data, first) "
-            "WHERE i.key = u.key AND i.fingerprint = u.print AND i.state = 'failed' AND i.nonce IS NULL",
-            (
-                keys,
-                [each.fingerprint() for each in requests],
-                [each.data for each in requests],
-                [each.depends_on for each in requests],
-            ),
-        )
+async def _known(connection: Connection, requests: Sequence[IntentRequest]) -> dict[str, Intent]:
     query = f"SELECT fingerprint, {_COLUMNS} FROM outbox_intent WHERE key = ANY(%s)"  # noqa: S608 - constants only
-    cursor = await connection.execute(query.encode(), (keys,))
+    cursor = await connection.execute(query.encode(), ([each.key for each in requests],))
     rows = {row[2]: row for row in await cursor.fetchall()}
-    answers = {}
     for request in requests:
         row = rows[request.key]
         if row[0] != request.fingerprint():
             raise IntentConflict(f"The key {request.key} already asks for another transaction (intent {row[1]}).")
-        answers[request.key] = Enqueued(_intent(row[1:]), created=False)
-    return answers
+    return {key: _intent(row[1:]) for key, row in rows.items()}
 
 
 async def read(connection: Connection, intent_id: int) -> Intent | None:
@@ -233,5 +201,4 @@ def _intent(row: tuple[Any, ...]) -> Intent:
         fee_wei=None if row[13] is None else int(row[13]),
         not_after=row[14],
         created_at=row[15],
-        state_at=row[16],
     )

@@ -13,7 +13,7 @@ from eth_utils.crypto import keccak
 from api.agent.trade import store
 from core.agent.bet import Bet
 from core.db.engine import Pool, make_pool
-from core.outbox import RELAY, Enqueued, IntentRequest
+from core.outbox import RELAY, Intent, IntentRequest
 
 AT_ONCE = 6
 WALLET = "0x" + "31" * 20
@@ -26,7 +26,7 @@ async def pool(fresh_database_url: str) -> AsyncIterator[Pool]:
         yield made
 
 
-async def take_in(pool: Pool, number: int, bet: Bet, nonce: bytes) -> Enqueued | None:
+async def take_in(pool: Pool, number: int, bet: Bet, nonce: bytes) -> Intent | None:
     """As the API does it, and slow to commit: whoever comes meanwhile must wait, or sees nothing of it."""
     wanted = IntentRequest(f"test:{number}", 8453, RELAY, "settle", "0x" + "11" * 20)
     brought = store.SignedBet(bet, keccak(text=f"bet {bet.idem_hash.hex()}"), nonce, 0, b"")
@@ -58,7 +58,7 @@ async def test_one_authorization_pays_for_one_of_many_trades(pool: Pool) -> None
     """Different amounts, so that none is another's twin: the authorization alone is what they share."""
     bets = [replace(bet, amount=bet.amount + number) for number, bet in enumerate(other_keys())]
     told = await all_at_once(pool, bets, [keccak(text="one nonce")] * AT_ONCE)
-    assert sum(isinstance(each, Enqueued) for each in told) == 1, told
+    assert sum(isinstance(each, Intent) for each in told) == 1, told
     assert sum(isinstance(each, store.BroughtForAnother) for each in told) == AT_ONCE - 1, told
     for table in ("agent_authorization", "agent_trade", "outbox_intent"):
         assert await counted(pool, table) == 1, table
@@ -67,7 +67,7 @@ async def test_one_authorization_pays_for_one_of_many_trades(pool: Pool) -> None
 async def test_of_many_twins_one_is_on_its_way(pool: Pool) -> None:
     """The same bet under many keys, each with an authorization of its own."""
     told = await all_at_once(pool, other_keys(), [keccak(text=f"nonce {number}") for number in range(AT_ONCE)])
-    assert sum(isinstance(each, Enqueued) for each in told) == 1, told
+    assert sum(isinstance(each, Intent) for each in told) == 1, told
     assert sum(isinstance(each, store.TwinInFlight) for each in told) == AT_ONCE - 1, told
     assert await counted(pool, "outbox_intent") == 1
 
@@ -75,6 +75,6 @@ async def test_of_many_twins_one_is_on_its_way(pool: Pool) -> None:
 async def test_one_key_is_attempted_once(pool: Pool) -> None:
     """The same call many times: one is made, the others know that another was first."""
     told = await all_at_once(pool, [BET] * AT_ONCE, [keccak(text="one nonce")] * AT_ONCE)
-    assert sum(isinstance(each, Enqueued) for each in told) == 1, told
+    assert sum(isinstance(each, Intent) for each in told) == 1, told
     assert told.count(None) == AT_ONCE - 1, told
     assert await counted(pool, "outbox_intent") == 1

@@ -91,7 +91,7 @@ async def test_a_report_does_without_hashes_that_cannot_be_read(
         key=secrets.token_hex(8), chain_id=1, group="keeper", kind="resolve", to="0x" + "11" * 20, gas_limit=100_000
     )
     async with keeper.pool.connection() as connection:
-        intent = (await enqueue(connection, request)).intent
+        intent = await enqueue(connection, request)
         asked = await jobs.request(connection, "resolve")
     run = Runner.run
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
 
-from core.outbox import IntentConflict, IntentRequest, IntentState, enqueue
+from core.outbox import Intent, IntentConflict, IntentRequest, IntentState, enqueue
 from tests.support.genesis import Genesis
 from tests.support.keeper_rig import Rig, body, rigged
 from tests.support.measured import measured
@@ -39,9 +38,9 @@ def age(rig: Rig, days: int) -> None:
     )
 
 
-async def asked(rig: Rig, request: IntentRequest, **how: Any) -> Any:
+async def asked(rig: Rig, request: IntentRequest) -> Intent:
     async with await psycopg.AsyncConnection.connect(rig.database_url) as connection:
-        return await enqueue(connection, request, **how)
+        return await enqueue(connection, request)
 
 
 async def test_a_busy_past_is_thinned_out_and_everything_goes_on(rig: Rig) -> None:
@@ -70,9 +69,7 @@ async def test_a_busy_past_is_thinned_out_and_everything_goes_on(rig: Rig) -> No
     assert measured("vpm_keeper_tidied_rows_total") == counted + rows > counted
 
     # The bet's key stays for good, and says how it ended; nothing else of it does.
-    again = await asked(rig, ours)
-    assert not again.created
-    kept = again.intent
+    kept = await asked(rig, ours)
     async with await psycopg.AsyncConnection.connect(rig.database_url) as connection:
         assert (kept.state, kept.succeeded, await history(connection, kept.id)) == (IntentState.FINAL, True, [])
     with pytest.raises(IntentConflict):
@@ -102,8 +99,8 @@ async def test_rows_are_taken_away_by_nobody_else(rig: Rig) -> None:
             rig.rows(f"UPDATE {table} SET intent_id = intent_id RETURNING 1")
 
 
-async def test_a_refused_intent_that_was_thinned_is_asked_for_again_whole(rig: Rig) -> None:
-    """Its call data went with the years; who asks again brings it along, and nobody else can."""
+async def test_a_refused_intent_that_was_thinned_stays_refused(rig: Rig) -> None:
+    """Its call data went with the years; its key and how it ended did not."""
     wanted = IntentRequest(key="again", data=b"\x01\x02\x03\x04", **BY_ANYBODY)  # type: ignore[arg-type]
     await asked(rig, wanted)
     rig.rows("UPDATE outbox_intent SET state = 'failed', reason = 'it would revert' RETURNING 1")
@@ -111,7 +108,5 @@ async def test_a_refused_intent_that_was_thinned_is_asked_for_again_whole(rig: R
     await rig.run("tidy")
     assert rig.rows("SELECT data, is_thinned FROM outbox_intent") == [(b"", True)]
     with pytest.raises(IntentConflict):
-        await asked(rig, IntentRequest(key="again", data=b"\x05", **BY_ANYBODY), again_if_refused=True)  # type: ignore[arg-type]
-    assert (await asked(rig, wanted)).intent.state is IntentState.FAILED
-    assert (await asked(rig, wanted, again_if_refused=True)).intent.state is IntentState.QUEUED
-    assert rig.rows("SELECT data, is_thinned FROM outbox_intent") == [(b"\x01\x02\x03\x04", False)]
+        await asked(rig, IntentRequest(key="again", data=b"\x05", **BY_ANYBODY))  # type: ignore[arg-type]
+    assert (await asked(rig, wanted)).refused

@@ -127,10 +127,9 @@ async def test_the_same_key_is_one_transaction_and_another_wish_under_it_is_refu
         second = await enqueue(connection, replace(request, priority=5))
         with pytest.raises(IntentConflict, match=request.key):
             await enqueue(connection, replace(request, value_wei=2))
-    assert (first.created, second.created) == (True, False)
-    assert first.intent.id == second.intent.id
+    assert first.id == second.id
     async with rig.relayer(rig.spec(await rig.new_signer())):
-        await rig.reaches(first.intent, IntentState.FINAL)
+        await rig.reaches(first, IntentState.FINAL)
     assert await rig.balance(request.to) == 1
 
 
@@ -226,14 +225,10 @@ async def test_a_call_that_would_revert_ends_with_a_sentence_and_without_a_nonce
     assert failed.reason_code == "EntryTooSmall"
     assert failed.reason == "The call reverted: entry too small (amount 5)."
     assert await rig.nonce(signer) == 0
-    # Asked again it is a new try, once its reason is gone; without asking it stays ended.
+    # It stays ended, though its reason is gone: a new try has a key of its own.
     await rig.ask("anvil_setCode", target, "0x")
-    async with rig.pool.connection() as connection:
-        request = rig.transfer(key=asked.key, to=target, value_wei=0, gas_limit=gas_limit)
-        assert (await enqueue(connection, request)).intent.state is IntentState.FAILED
-        assert (await enqueue(connection, request, again_if_refused=True)).intent.state is IntentState.QUEUED
-    async with rig.relayer(rig.spec(signer)):
-        assert (await rig.reaches(asked, IntentState.MINED)).nonce == 0
+    again = rig.transfer(key=asked.key, to=target, value_wei=0, gas_limit=gas_limit)
+    assert (await rig.ask_for(again)).state is IntentState.FAILED
 
 
 async def test_a_transaction_that_reverts_when_mined_says_why_and_can_never_be_sent_again(rig: Rig) -> None:
@@ -249,9 +244,7 @@ async def test_a_transaction_that_reverts_when_mined_says_why_and_can_never_be_s
     assert not second.refused
     assert second.reason == "The call reverted without a reason."
     assert second.fee_wei
-    async with rig.pool.connection() as connection:
-        again = await enqueue(connection, calls[1], again_if_refused=True)
-    assert again.intent.state is IntentState.FAILED
+    assert (await rig.ask_for(calls[1])).state is IntentState.FAILED
 
 
 async def test_running_out_of_gas_is_told_apart_from_a_revert(rig: Rig) -> None:

@@ -27,7 +27,7 @@ def intent(reason_code: str | None, *, reason: str = "The token said no.") -> In
         id=1, key="k", chain_id=1, group="relay", kind="settle", state=IntentState.FAILED,
         outcome=MinedOutcome.REVERTED,
         reason_code=reason_code, reason=reason, nonce=1, tx_hash=TX, block_number=1, gas_used=1, fee_wei=1,
-        not_after=None, created_at=now, state_at=now,
+        not_after=None, created_at=now,
     )  # fmt: skip
 
 

@@ -39,7 +39,6 @@ def errand(
         fee_wei=None,
         not_after=None,
         created_at=asked,
-        state_at=asked,
     )
     return Errand("s", 1_000, failures, asked, intent)
 

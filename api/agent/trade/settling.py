@@ -302,7 +302,7 @@ class PaymentSettling:
         except UNREADABLE as error:
             log.warning("a trade could not be queued", action="agent.no_database", why=error)
             raise problem("internal_error", "The trade could not be recorded; send it again.", escapeKit=kit) from None
-        return None if asked is None else asked.intent
+        return asked
 
     async def _beaten(self, order: Order, kit: dict[str, Any] | None) -> web.StreamResponse:
         """Another call of this key was first: its answer is ours."""

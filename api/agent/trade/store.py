@@ -9,7 +9,7 @@ from datetime import datetime
 from api.agent.notices.endpoints import add_callback
 from core.agent.bet import ZERO_ADDRESS, Bet
 from core.db.engine import Connection
-from core.outbox import Enqueued, Intent, IntentRequest, IntentState, MinedOutcome, enqueue, read
+from core.outbox import Intent, IntentRequest, IntentState, MinedOutcome, enqueue, read
 
 LOCK_SECONDS = 60
 GUARD_SECONDS = 60
@@ -185,7 +185,7 @@ async def take_in(
     has_paid: bool,
     quote_id: str | None,
     callback_url: str | None,
-) -> Enqueued | None:
+) -> Intent | None:
     """Books the payment and queues its transaction, in the caller's database transaction; None when another call made
     an attempt first. `has_paid`: its money is in the contract, so neither a twin nor its price lock holds it up."""
     trade, wallet = brought.bet, brought.wallet
@@ -206,7 +206,7 @@ async def take_in(
         )
         if await cursor.fetchone() is None:
             raise LockTaken
-    asked = await enqueue(connection, request)
+    intent = await enqueue(connection, request)
     builder = None if trade.builder == ZERO_ADDRESS else bytes.fromhex(trade.builder[2:])
     await connection.execute(
         "INSERT INTO agent_trade (wallet, idem_hash, market_id, outcome, amount, builder, bet_hash, nonce, "
@@ -226,9 +226,9 @@ async def take_in(
             brought.valid_before,
             callback_url,
             after_attempt + 1,
-            asked.intent.id,
+            intent.id,
         ),
     )
     if callback_url is not None:
         await add_callback(connection, wallet, brought.bet_hash, callback_url)
-    return asked
+    return intent
