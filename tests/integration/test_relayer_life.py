@@ -75,8 +75,10 @@ async def place(rig: Rig, code: str) -> str:
 
 
 async def test_a_block_the_node_tells_of_is_looked_at_once_if_something_waits_for_it(
-    fresh_database_url: str, anvil: StartAnvil
+    fresh_database_url: str, anvil: StartAnvil, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    by_the_clock = 30.0
+    monkeypatch.setattr("relayer.following.LOOK_AGAIN_SECONDS", by_the_clock)
     chain = anvil(chain_id=31337)  # a block for each transaction, at once
     async with rigged(
         fresh_database_url, chain.url, chain.chain_id, ws_urls=(chain.ws_url,), poll_seconds=60.0, finality_blocks=64
@@ -84,12 +86,12 @@ async def test_a_block_the_node_tells_of_is_looked_at_once_if_something_waits_fo
         signer = await rig.new_signer()
         async with rig.relayer(rig.spec(signer)) as relayer:
             followed = relayer.chains["test"]
-            await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.MINED)
             await waiting.until(lambda: followed.heads.subscribed)
+            await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.MINED)
             started = time.monotonic()
             for _ in range(6):
                 await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.MINED)
-            assert time.monotonic() - started < 4  # by the clock alone each takes the second between two looks
+            assert time.monotonic() - started < 2 * by_the_clock  # which by itself would need that for each
             await waiting.until(lambda: not any(lane.in_flight for lane in relayer.lanes()))
             await asyncio.sleep(0.3)  # a look that had begun ends
             seen = followed.feed.sequence
