@@ -229,7 +229,7 @@ def _types() -> int:
     # What mypy remembers holds for the settings it had: in one memory each run would undo the other's.
     of_its_own, src = ("--cache-dir", REPOSITORY / ".mypy_cache" / "client"), {"MYPYPATH": str(python / "src")}
     return _both(
-        lambda: _call("mypy"),
+        lambda: _call("mypy", "--num-workers", str(CORES)),
         lambda: _call("mypy", *of_its_own, "--config-file", python / "pyproject.toml", env=src),
         lambda: _call(REPOSITORY / "node_modules" / ".bin" / "tsc", "--noEmit", "-p", typescript),
     )

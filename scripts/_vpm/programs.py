@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import threading
 from collections.abc import Sequence
 from types import FrameType
 from typing import IO
@@ -15,17 +16,17 @@ from core.paths import REPOSITORY
 TERMINATED = 128 + signal.SIGTERM  # as a shell reports it
 
 _running: set[subprocess.Popen[str]] = set()
-_told_to_end = False
+_told_to_end = threading.Event()
 
 
 def run(argv: Sequence[str], env: dict[str, str], output: int | IO[str] | None) -> subprocess.CompletedProcess[str]:
     """In the checkout; with an output, both streams go there."""
-    if _told_to_end:  # another thread's line, which would begin its next program
+    if _told_to_end.is_set():  # another thread's line, which would begin its next program
         raise SystemExit(TERMINATED)
     error = None if output is None else subprocess.STDOUT
     with subprocess.Popen(argv, cwd=REPOSITORY, env=env, stdout=output, stderr=error, text=True) as program:
         _running.add(program)
-        if _told_to_end:  # meanwhile
+        if _told_to_end.is_set():  # meanwhile
             program.send_signal(signal.SIGINT)
         try:
             said, _ = program.communicate()
@@ -40,8 +41,7 @@ def end_with_this_command() -> None:
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    global _told_to_end  # noqa: PLW0603 - of the process, as its signals are
-    _told_to_end = True
+    _told_to_end.set()
     for program in tuple(_running):
         program.send_signal(signal.SIGINT)
     raise SystemExit(TERMINATED)
