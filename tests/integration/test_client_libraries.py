@@ -13,6 +13,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import aiohttp
 import httpx
 import psycopg
 import pytest
+from aiohttp import web
 from eth_account import Account
 from eth_keys.datatypes import PrivateKey
 from eth_utils.crypto import keccak
@@ -56,6 +58,7 @@ from tests.support.agent_payments import YES_CODE
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer
 from tests.support.client_libraries import async_strangers, built, environment, node, strangers
+from tests.support.gateway import Answer, gateway
 from tests.support.genesis import Genesis, chain
 from tests.support.webhook_receiver import receiver
 
@@ -599,6 +602,164 @@ async def test_a_stake_that_is_not_final_in_time_is_told_with_its_receipt(servic
     assert isinstance(error, NotFinal)
     assert error.placed.receipt.tx_hash
     assert (error.payment, error.may_have_paid) == (Payment.MADE, True)
+
+
+# ---------------------------------------------------------------- what stands before the service
+
+
+def is_trade(request: web.BaseRequest) -> bool:
+    return request.path.endswith("/trade")
+
+
+def is_paid(request: web.BaseRequest) -> bool:
+    return "X-PAYMENT" in request.headers
+
+
+def is_proof(request: web.BaseRequest) -> bool:
+    return "/proof/" in request.path
+
+
+def refusal_of(code: str, message: str = "It says no.", **more: Any) -> dict[str, Any]:
+    return {"ok": False, "error": code, "message": message, "retriable": False, **more}
+
+
+SWITCHED_OFF = Answer(404, refusal_of("platform_disabled"))
+OTHERS = "0x" + "05" * 32
+
+Rule = Callable[[web.BaseRequest], Answer | None]
+
+
+def in_turn(holds: Callable[[web.BaseRequest], bool], *answers: Answer | None) -> Rule:
+    """The calls of which it holds are answered so; all after the last as that was."""
+    left = list(answers)
+
+    def rule(request: web.BaseRequest) -> Answer | None:
+        if not holds(request):
+            return None
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    return rule
+
+
+@dataclass(frozen=True)
+class Story:
+    """What becomes of a bet of one dollar, and what is said of its payment. `payment`: None where it is placed."""
+
+    rule: Callable[[], Rule]
+    payment: Payment | None
+    error: str = ""
+    final: bool = False
+    stakes: int = 1
+
+
+TAKEN_AND = partial(Answer, passes_on=True)
+
+STORIES = {
+    "a page instead of the receipt": Story(
+        lambda: in_turn(is_paid, TAKEN_AND(200)), Payment.UNKNOWN, "UnexpectedAnswer"
+    ),
+    "a firewall after an answer that was lost": Story(
+        lambda: in_turn(is_paid, TAKEN_AND(502), Answer(403)), Payment.UNKNOWN, "OutcomeUnknown"
+    ),
+    "a firewall instead of the first answer": Story(
+        lambda: in_turn(is_paid, TAKEN_AND(403), Answer(403)), Payment.UNKNOWN, "OutcomeUnknown"
+    ),
+    "a firewall that lets the next call through": Story(lambda: in_turn(is_paid, TAKEN_AND(403), None), None),
+    "switched off after an answer that was lost": Story(
+        lambda: in_turn(is_paid, TAKEN_AND(502), SWITCHED_OFF), Payment.UNKNOWN, "PlatformDisabled"
+    ),
+    "switched off before it was taken": Story(
+        lambda: in_turn(is_paid, SWITCHED_OFF), Payment.REFUSED, "PlatformDisabled", stakes=0
+    ),
+    "a deployment while it becomes final": Story(
+        lambda: in_turn(is_proof, Answer(404), Answer(404), None), None, final=True
+    ),
+    "switched off while it becomes final": Story(
+        lambda: in_turn(is_proof, SWITCHED_OFF), Payment.MADE, "NotFinal", final=True
+    ),
+    "a page instead of the proof": Story(lambda: in_turn(is_proof, Answer(200)), Payment.MADE, "NotFinal", final=True),
+    "gone for a while, and a firewall": Story(
+        lambda: either(
+            in_turn(is_proof, Answer(404, refusal_of("not_found"))), in_turn(is_trade, None, None, Answer(403))
+        ),
+        Payment.MADE,
+        "NotFinal",
+        final=True,
+    ),
+    "the same bet under another key is on its way": Story(
+        lambda: in_turn(is_trade, Answer(429, refusal_of("rate_limited", retriable=True, tradeId=OTHERS))),
+        Payment.NONE,
+        "RateLimited",
+        stakes=0,
+    ),
+    "refused by a block that may be undone": Story(
+        lambda: in_turn(is_paid, Answer(409, refusal_of("market_closed", final=False, moneyMoved=False))),
+        Payment.UNKNOWN,
+        "MarketClosed",
+        stakes=0,
+    ),
+    "refused for good": Story(
+        lambda: in_turn(is_paid, Answer(409, refusal_of("market_closed", moneyMoved=False))),
+        Payment.REFUSED,
+        "MarketClosed",
+        stakes=0,
+    ),
+}
+
+
+def either(*rules: Rule) -> Rule:
+    return lambda request: next(filter(None, (rule(request) for rule in rules)), None)
+
+
+@pytest.mark.parametrize("told", STORIES)
+async def test_what_is_said_of_a_payment_is_true_whatever_stands_before_the_service(
+    service: AgentService, market: str, told: str
+) -> None:
+    story = STORIES[told]
+    wish = {"market": market, "side": "yes", "sizeUsd": 1}
+    who = wallets.wallet(f"behind a gateway: {told}")
+    service.chain.send(service.chain.contracts.token.call("transfer", who.address, 5 * USD), DEV[7].address)
+    async with gateway(service.url, story.rule()) as before:
+        with strangers() as http:
+            account = Account.from_key(who.private_key)
+            client = Client(before.url, account, http=http, patience_seconds=3, final_seconds=20)
+            ours = await asyncio.to_thread(outcome, lambda: client.bet(market, "yes", 1, final=story.final))
+    expected = (story.payment and story.payment.value, story.error)
+    assert (ours["payment"], ours["error"]) == expected, ours
+    assert 5 * USD - balance(service, who.address) == story.stakes * USD
+    if story.stakes and ours["ticket"] is not None:
+        placed = await Sync(service).place(who, ours["ticket"])  # whatever was said: it is one bet
+        assert placed["replay"]
+    async with gateway(service.url, story.rule()) as before:
+        options = {"patienceSeconds": 3, "finalSeconds": 20}
+        order = {"wish": wish, "final": story.final, "options": options, "baseUrl": before.url}
+        said = await TypeScript(service).ask(who, "bet", **order)
+    error = said.get("error", {})
+    name = {"ApiError": error.get("code")}.get(error.get("name"), error.get("name", ""))
+    assert (error.get("payment"), name.replace("_", "").lower()) == (expected[0], expected[1].lower()), said
+    assert 5 * USD - balance(service, who.address) == 2 * story.stakes * USD
+
+
+def outcome(act: Callable[[], Placed]) -> dict[str, Any]:
+    try:
+        act()
+    except VpmError as error:
+        ticket = None if error.ticket is None else json.loads(error.ticket.to_json())
+        return {"payment": error.payment.value, "error": type(error).__name__, "ticket": ticket, "said": str(error)}
+    return {"payment": None, "error": "", "ticket": None}
+
+
+async def test_a_signature_is_good_for_minutes_however_long_the_challenge_asks_for(
+    service: AgentService, market: str
+) -> None:
+    longest = time.time() + 630
+    lie = Liar(402, lambda body: body["accepts"][0].update(maxTimeoutSeconds=315_360_000))
+    with httpx.Client(transport=lie) as http:
+        client = Client(service.url, Account.from_key(DEV[2].private_key), http=http)
+        error = await asyncio.to_thread(python_error, lambda: client.bet(market, "yes", 1, final=False))
+    assert isinstance(error, PaymentRefused)  # by the service, which takes two minutes
+    assert error.signed_until is not None
+    assert error.signed_until < longest
 
 
 # ---------------------------------------------------------------- events

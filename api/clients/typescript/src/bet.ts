@@ -35,8 +35,11 @@ const SIMPLE_MAX_USD = 10;
 /** Longer than the service waits for the chain, so that it is not asked twice at once. */
 const TRADE_SECONDS = 45;
 const ABOUT_TO_END_SECONDS = 15;
+const LONGEST_VALIDITY_SECONDS = 600;
 const MAX_QUOTES = 5;
 const FINAL_PAUSE_SECONDS = 1;
+/** Refusals by which nobody has looked whether the bet is on the chain. */
+const KNOWS_NO_BETS = ["platform_disabled", ""];
 
 /** A bet as it is wished for. */
 export interface Wish {
@@ -176,7 +179,7 @@ export async function place(
     if (proof !== undefined) return { ...placed, proof };
     // A reorganization took its block: the same request puts it back, or tells where it is now.
     await sleep(FINAL_PAUSE_SECONDS);
-    placed = await bet.staked();
+    placed = await bet.stakedAgain(placed);
   }
   return placed;
 }
@@ -186,7 +189,8 @@ const same = (one: string, other: string): boolean => one.toLowerCase() === othe
 
 /** A ticket on its way. */
 class Bet {
-  // Whether a call with the payment may have arrived without our hearing of it; also in a process before this one.
+  // Whether a call with the payment may have arrived without our hearing what became of it; also in a process before
+  // this one.
   private inTheDark: boolean;
   private attester: string | null | undefined;
 
@@ -228,12 +232,29 @@ class Bet {
         await this.lockAgain(patience);
         continue;
       }
-      if (!error.retriable) throw this.told(error, this.refused(error));
-      // Not the API's: something before it, which may have passed the request on.
-      if (error.code === "") this.inTheDark ||= this.ticket.payment !== undefined;
+      // Not the API's: of something before it, which knows nothing of the bet and may have passed it on.
+      if (error.code === "" && this.ticket.payment !== undefined) this.inTheDark = true;
+      else if (!error.retriable || this.isOfATwin(error)) throw this.told(error, this.refused(error));
       txHash = error.txHash ?? txHash;
       await this.rest(patience, error.message, error.retryAfter, txHash);
     }
+  }
+
+  /** After its block is gone. As long as the service does not refuse it for good, it is as it was. */
+  async stakedAgain(placed: Placed): Promise<Placed> {
+    try {
+      return await this.staked();
+    } catch (error) {
+      throw error instanceof VpmError && error.payment !== "refused" ? this.notFinal(placed, error.message) : error;
+    }
+  }
+
+  /**
+   * The wallet's same bet is on its way under another key. Whether there shall be a second one is the caller's to say:
+   * waiting until the first is settled would make it.
+   */
+  private isOfATwin(error: ApiError): boolean {
+    return error.code === "rate_limited" && error.tradeId !== undefined && error.tradeId !== tradeId(this.ticket);
   }
 
   private body(): Record<string, unknown> {
@@ -284,7 +305,7 @@ class Bet {
    */
   private async pay(reply: Reply): Promise<void> {
     const offer = this.checked(this.challenge(reply));
-    const until = Math.floor(now()) + offer.maxTimeoutSeconds;
+    const until = Math.floor(now()) + Math.min(offer.maxTimeoutSeconds, LONGEST_VALIDITY_SECONDS);
     const nonce = boundNonce(tradeId(this.ticket));
     const signature = await signTypedData(
       this.wallet,
@@ -341,7 +362,8 @@ class Bet {
       await this.changed({ ...this.ticket, quoteId: quote.quoteId });
     } catch (error) {
       if (error instanceof Unreachable) throw this.outOfTime(error.message, undefined);
-      throw error instanceof ApiError ? this.told(error, this.refused(error)) : error;
+      if (error instanceof ApiError) throw this.told(error, this.refused(error));
+      throw error instanceof VpmError ? this.told(error, this.atWorst()) : error;
     }
   }
 
@@ -354,8 +376,14 @@ class Bet {
 
   /** The receipt, if it is this bet's and the service's key signed it. */
   private async receipt(reply: Reply, patience: Patience): Promise<Placed> {
+    let body: AgentTradeAnswer;
     try {
-      const body = decoded<AgentTradeAnswer>(reply.text);
+      body = decoded<AgentTradeAnswer>(reply.text);
+    } catch (error) {
+      throw error instanceof VpmError ? this.told(error, this.ticket.payment ? "unknown" : "none") : error;
+    }
+    this.inTheDark = this.ticket.payment !== undefined; // it was taken: from here on only a verdict says otherwise
+    try {
       this.check(body.receipt, body.replay);
       if (this.attester === undefined) {
         this.attester = (await this.http.asked<AgentHealthAnswer>("GET", "/health", undefined, patience)).health.attester;
@@ -422,7 +450,12 @@ class Bet {
         const path = `/proof/${placed.receipt.tradeId}`;
         proof = await this.http.asked<AgentTradeProofAnswer>("GET", path, undefined, new Patience(left));
       } catch (error) {
-        if (error instanceof ApiError && error.status === 404) return undefined;
+        if (error instanceof ApiError && error.code === "not_found") return undefined;
+        if (error instanceof ApiError && error.code === "") {
+          why = error.message; // of something before the API: it is asked again
+          await sleep(FINAL_PAUSE_SECONDS);
+          continue;
+        }
         throw error instanceof VpmError ? this.notFinal(placed, error.message) : error;
       }
       if (proof.settlement.txHash !== placed.receipt.txHash) return undefined;
@@ -464,8 +497,10 @@ class Bet {
 
   /** What a refusal says itself: `payment_invalid` is about a payment that is over, one way or the other. */
   private refused(error: ApiError): PaymentState {
-    if (error.moneyMoved !== undefined) return error.moneyMoved ? "made" : "refused";
-    return this.atWorst();
+    if (error.moneyMoved) return "made";
+    if (this.ticket.payment === undefined) return "none";
+    if (!error.isFinal || (this.inTheDark && KNOWS_NO_BETS.includes(error.code))) return "unknown";
+    return error.moneyMoved === undefined ? this.atWorst() : "refused";
   }
 
   private told<E extends VpmError>(error: E, payment: PaymentState): E {

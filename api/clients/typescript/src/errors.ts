@@ -86,6 +86,8 @@ export class ApiError extends VpmError {
   readonly tradeId: string | undefined;
   /** Said of a payment that is over: whether it brought anything anywhere. */
   readonly moneyMoved: boolean | undefined;
+  /** False where a block refused the bet that the chain may still undo: then it may be taken after all. */
+  readonly isFinal: boolean;
   readonly issues: readonly Issue[];
   readonly retryAfter: number | undefined;
 
@@ -107,6 +109,7 @@ export class ApiError extends VpmError {
     this.txHash = text("txHash");
     this.tradeId = text("tradeId");
     this.moneyMoved = typeof body["moneyMoved"] === "boolean" ? body["moneyMoved"] : undefined;
+    this.isFinal = body["final"] !== false;
     this.issues = Array.isArray(body["issues"]) ? (body["issues"] as Issue[]) : [];
     const wait = headers.get("retry-after") ?? "";
     this.retryAfter = /^[0-9]+$/.test(wait) ? Number(wait) : undefined;

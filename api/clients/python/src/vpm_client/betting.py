@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import secrets
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -44,8 +43,11 @@ SIMPLE_MAX_USD = 10
 TRADE_SECONDS = 45.0
 """Longer than the service waits for the chain, so that it is not asked twice at once."""
 ABOUT_TO_END_SECONDS = 15
+LONGEST_VALIDITY_SECONDS = 600
 MAX_QUOTES = 5
 FINAL_PAUSE_SECONDS = 1.0
+KNOWS_NO_BETS = ("platform_disabled", "")
+"""Refusals by which nobody has looked whether the bet is on the chain."""
 
 
 class SignedPayment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -194,7 +196,7 @@ def place(ticket: Ticket, terms: Terms, *, final: bool) -> Steps[Placed]:
             return replace(placed, proof=proof)
         # A reorganization took its block: the same request puts it back, or tells where it is now.
         yield Pause(FINAL_PAUSE_SECONDS)
-        placed = yield from bet.staked()
+        placed = yield from bet.staked_again(placed)
     return placed
 
 
@@ -204,7 +206,8 @@ class _Bet:
     def __init__(self, ticket: Ticket, terms: Terms) -> None:
         self.ticket = ticket
         self.terms = terms
-        # Whether a call with the payment may have arrived without our hearing of it; also in a process before this one.
+        # Whether a call with the payment may have arrived without our hearing what became of it; also in a process
+        # before this one.
         self.in_the_dark = ticket.payment is not None
         self.attester = terms.attester
 
@@ -231,12 +234,27 @@ class _Bet:
                     quotes += 1
                     yield from self.lock_again(patience)
                     continue
-                if not error.retriable:
+                if not error.code and self.ticket.payment is not None:
+                    # Not the API's: of something before it, which knows nothing of the bet and may have passed it on.
+                    self.in_the_dark = True
+                elif not error.retriable or self.is_of_a_twin(error):
                     raise self.with_payment(error, self.refused(error))
-                if not error.code:  # not the API's: something before it, which may have passed the request on
-                    self.in_the_dark = self.in_the_dark or self.ticket.payment is not None
                 why, least, tx_hash = str(error), error.retry_after, error.tx_hash or tx_hash
             yield from self.rest(patience, why, least, tx_hash)
+
+    def staked_again(self, placed: Placed) -> Steps[Placed]:
+        """After its block is gone. As long as the service does not refuse it for good, it is as it was."""
+        try:
+            return (yield from self.staked())
+        except VpmError as error:
+            if error.payment is Payment.REFUSED:
+                raise
+            raise self.not_final(placed, str(error)) from error
+
+    def is_of_a_twin(self, error: ApiError) -> bool:
+        """The wallet's same bet is on its way under another key. Whether there shall be a second one is the caller's
+        to say: waiting until the first is settled would make it."""
+        return error.code == "rate_limited" and error.trade_id not in (None, self.ticket.trade_id)
 
     def rest(self, patience: Patience, why: str, least: float | None = None, tx_hash: str | None = None) -> Steps[None]:
         pause = patience.next(least)
@@ -289,7 +307,7 @@ class _Bet:
             offer = self.checked(self.challenge(reply))
         except Untrusted as wrong:
             raise self.with_payment(wrong, self.at_worst()) from None
-        until = int(time.time()) + offer.max_timeout_seconds
+        until = int(time.time()) + min(offer.max_timeout_seconds, LONGEST_VALIDITY_SECONDS)
         typed = bound.authorization(
             token=offer.asset,
             name=offer.extra.name,
@@ -343,6 +361,8 @@ class _Bet:
             raise self.with_payment(error, self.refused(error)) from None
         except Unreachable as error:
             raise self.out_of_time(str(error), None) from None
+        except VpmError as error:
+            raise self.with_payment(error, self.at_worst()) from None
         self.ticket = msgspec.structs.replace(ticket, quote_id=quote.quote_id)
         yield Keep(self.ticket)
 
@@ -350,7 +370,11 @@ class _Bet:
 
     def receipt(self, reply: Reply, patience: Patience) -> Steps[Placed]:
         """The receipt, if it is this bet's and the service's key signed it."""
-        body = decoded(AgentTradeAnswer, reply.body)
+        try:
+            body = decoded(AgentTradeAnswer, reply.body)
+        except VpmError as error:
+            raise self.with_payment(error, Payment.UNKNOWN if self.ticket.payment else Payment.NONE) from None
+        self.in_the_dark = self.ticket.payment is not None  # it was taken: from here on only a verdict says otherwise
         try:
             self.check(body.receipt, replay=body.replay)
             if self.attester is None:
@@ -383,8 +407,11 @@ class _Bet:
     def check_signature(self, body: AgentTradeAnswer) -> None:
         if self.attester is None:
             return
-        info: Mapping[str, Any] = ((body.extensions or {}).get("offer-receipt") or {}).get("info") or {}
-        statement = info.get("receipt") or {}
+        statement: Any = body.extensions
+        for name in ("offer-receipt", "info", "receipt"):
+            statement = statement.get(name) if isinstance(statement, dict) else None
+        if not isinstance(statement, dict):
+            raise ReceiptWrong("The receipt is not signed.")
         payload, signature = statement.get("payload"), str(statement.get("signature", ""))
         if not isinstance(payload, dict):
             raise ReceiptWrong("The receipt is not signed.")
@@ -409,9 +436,13 @@ class _Bet:
         while (left := ends - time.monotonic()) > 0:
             try:
                 proof = yield from asked(calls.proof(placed.receipt.trade_id), Patience(left))
-            except (ApiError, Unreachable) as error:
-                if isinstance(error, ApiError) and error.status == 404:
+            except VpmError as error:
+                if isinstance(error, ApiError) and error.code == "not_found":
                     return None
+                if isinstance(error, ApiError) and not error.code:  # of something before the API: it is asked again
+                    why = str(error)
+                    yield Pause(FINAL_PAUSE_SECONDS)
+                    continue
                 raise self.not_final(placed, str(error)) from None
             if proof.settlement.tx_hash != placed.receipt.tx_hash:
                 return None
@@ -445,9 +476,13 @@ class _Bet:
 
     def refused(self, error: ApiError) -> Payment:
         """What a refusal says itself: `payment_invalid` is about a payment that is over, one way or the other."""
-        if error.money_moved is not None:
-            return Payment.MADE if error.money_moved else Payment.REFUSED
-        return self.at_worst()
+        if error.money_moved:
+            return Payment.MADE
+        if self.ticket.payment is None:
+            return Payment.NONE
+        if not error.is_final or (self.in_the_dark and error.code in KNOWS_NO_BETS):
+            return Payment.UNKNOWN
+        return self.at_worst() if error.money_moved is None else Payment.REFUSED
 
     def with_payment(self, error: VpmError, payment: Payment) -> VpmError:
         error.payment, error.ticket = payment, self.ticket

@@ -103,6 +103,7 @@ class ApiError(VpmError):
         self.tx_hash: str | None = body.get("txHash")
         self.trade_id: str | None = body.get("tradeId")
         self.money_moved: bool | None = body.get("moneyMoved")
+        self.is_final: bool = body.get("final") is not False
         self.issues = tuple(_issues(body.get("issues")))
         self.body = body
         self.retry_after = _seconds(headers.get("retry-after"))
