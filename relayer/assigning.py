@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from core.chain import RpcError, checksum
 from core.log import get_logger
@@ -14,8 +15,8 @@ from relayer import measures
 from relayer.feed import ChainFeed
 from relayer.flights import Flights
 from relayer.policy import LanePolicy
-from relayer.preflight import Checked, CheckTerms, check
-from relayer.rows import Candidate, Former, Prepared, unsigned_of
+from relayer.preflight import Checked, CheckTerms, check, refused_unasked
+from relayer.rows import Candidate, Former, IntentRefusal, Prepared, unsigned_of
 from relayer.sending import LaneSender
 from relayer.signing import Signed, SignerUnavailable, Unsigned
 from relayer.standing import LaneStanding, lane_status
@@ -56,18 +57,22 @@ class Assigner:
         self._policy = policy
         self._claims = claims
         self._deferred: dict[int, float] = {}
+        self._late_looked_at = -math.inf
 
     async def run(self) -> None:
         while True:
             self.wake.clear()
+            self._flights.landed.clear()
             self.status, self.detail = self.standing()
+            if self.status is LaneStatus.READY:
+                if not await self.assign():
+                    await _wait(self.wake, LOOK_AGAIN_SECONDS)
+                continue
+            await self._refuse_late()
             if self.status is LaneStatus.FULL:
-                self._flights.landed.clear()
                 await _wait(self._flights.landed, BLOCKED_SECONDS)
-            elif self.status is not LaneStatus.READY:
+            else:
                 await asyncio.sleep(BLOCKED_SECONDS)
-            elif not await self.assign():
-                await _wait(self.wake, LOOK_AGAIN_SECONDS)
 
     def standing(self) -> tuple[LaneStatus, str]:
         market = self._feed.market
@@ -95,17 +100,36 @@ class Assigner:
         room = min(self._policy.batch_size, self._policy.max_in_flight - len(self._flights.unmined))
         # A key service gets as many as it takes at a time: then the batch waits for one answer, not for a line of them.
         room = min(room, self._store.lease.signer.at_once or room)
-        candidates = await self._store.queued(room, [*self._deferred, *self._claims])
-        candidates = [each for each in candidates if each.intent_id not in self._claims]  # claimed while we asked
-        if not candidates:
-            return False
-        ids = {each.intent_id for each in candidates}
+        with self._claimed(await self._store.queued(room, [*self._deferred, *self._claims])) as candidates:
+            if candidates:
+                await self._take(candidates)
+        return bool(candidates)
+
+    async def _refuse_late(self) -> None:
+        """Ends what can no longer be sent, which needs neither key nor gas: who asked for it is told now, not once
+        somebody has mended the lane. By the last head we know, so without a node this waits."""
+        now = time.monotonic()
+        if now < self._late_looked_at + LOOK_AGAIN_SECONDS:
+            return
+        self._late_looked_at = now
+        chain_time = self._feed.head.timestamp
+        late = await self._store.too_late(self._policy.batch_size, list(self._claims), chain_time)
+        with self._claimed(late) as candidates:
+            refusals = [refused_unasked(each, chain_time) for each in candidates]
+            await self._refuse(
+                [each for each in refusals if each is not None], {each.intent_id: each for each in candidates}
+            )
+
+    @contextlib.contextmanager
+    def _claimed(self, candidates: list[Candidate]) -> Iterator[list[Candidate]]:
+        """Those of these that no other lane took while we asked; none takes them before the end."""
+        free = [each for each in candidates if each.intent_id not in self._claims]
+        ids = {each.intent_id for each in free}
         self._claims |= ids
         try:
-            await self._take(candidates)
+            yield free
         finally:
             self._claims -= ids
-        return True
 
     async def _take(self, candidates: list[Candidate]) -> None:
         terms = CheckTerms(
@@ -130,16 +154,20 @@ class Assigner:
         for intent_id, why in checked.deferred.items():
             self._deferred[intent_id] = until
             log.info(why, action="relayer.deferred", intent=intent_id, chain=self._flights.chain)
-        if checked.refused:
-            async with self._flights.writing:
-                ended = set(await self._store.refuse(checked.refused))
-            for refusal in checked.refused:
-                if refusal.intent_id in ended:
-                    candidate = by_id[refusal.intent_id]
-                    self._flights.refused(candidate.kind, candidate.age_seconds)
-                    log.info(refusal.reason, action="relayer.refused", intent=refusal.intent_id, code=refusal.code)
+        await self._refuse(checked.refused, by_id)
         if checked.ready:
             await self._sign(checked.ready, by_id)
+
+    async def _refuse(self, refusals: list[IntentRefusal], by_id: dict[int, Candidate]) -> None:
+        if not refusals:
+            return
+        async with self._flights.writing:
+            ended = set(await self._store.refuse(refusals))
+        for refusal in refusals:
+            if refusal.intent_id in ended:
+                candidate = by_id[refusal.intent_id]
+                self._flights.refused(candidate.kind, candidate.age_seconds)
+                log.info(refusal.reason, action="relayer.refused", intent=refusal.intent_id, code=refusal.code)
 
     async def _sign(self, prepared: Sequence[Prepared], by_id: dict[int, Candidate]) -> None:
         """Stores them signed, then pushes them. A key service is asked before any row is locked; what it signed for

@@ -146,20 +146,26 @@ ON CONFLICT (intent_id) DO UPDATE SET lane_id = excluded.lane_id, until = exclud
 RETURNING intent_id
 """
 # Group by group, so that each comes from its index in order however many wait. The claims, few, are read once.
-QUEUED = b"""
-SELECT next.* FROM unnest(%(groups)s::text[]) AS g (name) CROSS JOIN LATERAL (
+_QUEUED = b"""
+SELECT next.* FROM unnest(%%(groups)s::text[]) AS g (name) CROSS JOIN LATERAL (
     SELECT i.id, i.kind, i.to_address, i.data, i.value_wei, i.gas_limit, i.max_fee_cap_wei, i.simulate, i.replay_safe,
         i.not_after, extract(epoch FROM clock_timestamp() - i.state_at)::float8, d.state, d.outcome,
         EXISTS (SELECT FROM outbox_transaction t WHERE t.intent_id = i.id), i.priority
     FROM outbox_intent i LEFT JOIN outbox_intent d ON d.id = i.depends_on
-    WHERE i.state = 'queued' AND i.chain_id = %(chain_id)s AND i.lane_group = g.name AND i.id <> ALL(%(excluded)s)
+    WHERE i.state = 'queued' AND i.chain_id = %%(chain_id)s AND i.lane_group = g.name AND i.id <> ALL(%%(excluded)s)
         AND (i.depends_on IS NULL OR d.state IN ('final', 'failed', 'replaced')
              OR (d.state = 'mined' AND d.outcome = 'succeeded'))
         AND i.id <> ALL (ARRAY(SELECT c.intent_id FROM outbox_claim c
-            WHERE c.lane_id <> %(lane)s AND c.until > clock_timestamp()))
-    ORDER BY i.priority DESC, i.id LIMIT %(limit)s
-) AS next ORDER BY next.priority DESC, next.id LIMIT %(limit)s
+            WHERE c.lane_id <> %%(lane)s AND c.until > clock_timestamp()))
+        AND %b
+    ORDER BY i.priority DESC, i.id LIMIT %%(limit)s
+) AS next ORDER BY next.priority DESC, next.id LIMIT %%(limit)s
 """
+QUEUED = _QUEUED % b"true"
+# What had a nonce may have landed, which only the chain can tell.
+TOO_LATE = _QUEUED % (
+    b"i.not_after < %(chain_time)s AND NOT EXISTS (SELECT FROM outbox_transaction t WHERE t.intent_id = i.id)"
+)
 
 
 def attempt_of_row(row: tuple[Any, ...]) -> Attempt:

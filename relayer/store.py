@@ -26,6 +26,7 @@ from relayer.rows import (
     FORMER,
     QUEUED,
     TAKEN_BACK,
+    TOO_LATE,
     Candidate,
     Former,
     IntentRefusal,
@@ -97,15 +98,23 @@ class LaneStore:
 
     async def queued(self, limit: int, excluded: Sequence[int]) -> list[Candidate]:
         """The next intents for this lane's groups whose dependency, if any, has spoken; not locked."""
+        return await self._candidates(QUEUED, limit, excluded)
+
+    async def too_late(self, limit: int, excluded: Sequence[int], chain_time: int) -> list[Candidate]:
+        """Those of the queued that never had a nonce, and whose deadline is over at this time of the chain."""
+        return await self._candidates(TOO_LATE, limit, excluded, chain_time=chain_time)
+
+    async def _candidates(self, query: bytes, limit: int, excluded: Sequence[int], **more: int) -> list[Candidate]:
         async with self._pool.connection() as connection:
             cursor = await connection.execute(
-                QUEUED,
+                query,
                 {
                     "chain_id": self.lease.chain_id,
                     "groups": list(self.lease.groups),
                     "excluded": list(excluded),
                     "lane": self.lease.lane_id,
                     "limit": limit,
+                    **more,
                 },
                 prepare=True,
             )

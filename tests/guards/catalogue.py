@@ -6,6 +6,7 @@ from tests.contracts import guards as contracts
 from tests.guards.guard import Guard
 
 DECISIONS = "tests/unit/test_relayer_decisions.py"
+LIFE = "tests/integration/test_relayer_life.py"
 REPAIR = "tests/integration/test_relayer_repair.py"
 SOURCES = "tests/unit/test_keeper_sources.py"
 SETTLING = "tests/unit/test_keeper_settling.py"
@@ -89,6 +90,13 @@ RELAYER = (
         "if candidate.not_after is not None and chain_time > candidate.not_after:",
         "if False:",
         (f"{DECISIONS}::test_refused_without_asking_a_node",),
+    ),
+    Guard(
+        "a lane that cannot work refuses for its deadline what may have landed",
+        "relayer/rows.py",
+        "i.not_after < %(chain_time)s AND NOT EXISTS (SELECT FROM outbox_transaction t WHERE t.intent_id = i.id)",
+        "i.not_after < %(chain_time)s",
+        (f"{LIFE}::test_what_had_a_nonce_is_not_refused_by_a_lane_that_cannot_ask_whether_it_landed",),
     ),
     Guard(
         "an intent is sent although the one it depends on failed",

@@ -340,6 +340,57 @@ async def test_a_lane_whose_key_cannot_pay_says_so_and_works_once_it_can(rig: Ri
         await rig.reaches(asked, IntentState.MINED)
 
 
+@pytest.mark.parametrize("held_by", [LaneStatus.OUT_OF_GAS, LaneStatus.STOP_LOSS, LaneStatus.FULL])
+async def test_what_is_too_late_is_refused_also_while_its_lane_cannot_work(rig: Rig, held_by: LaneStatus) -> None:
+    """Who asked for it need not wait for an operator to be told; what had a nonce, or has time, waits."""
+    signer = LocalSigner(secrets.token_bytes(32)) if held_by is LaneStatus.OUT_OF_GAS else await rig.new_signer()
+    limits = {LaneStatus.STOP_LOSS: {"gas_per_hour_wei": 0}, LaneStatus.FULL: {"max_in_flight": 0}}
+    group = "g" + secrets.token_hex(4)
+    chain_time = (await rig.client.head()).timestamp
+    # More of them than are looked at together come first.
+    ahead = [rig.transfer(group=group, priority=9) for _ in range(QUICK.batch_size)]
+    patient, *_, soon, late = await rig.ask_for_many(
+        [
+            *ahead,
+            rig.transfer(group=group, not_after=chain_time + 3),
+            rig.transfer(group=group, not_after=chain_time - 10),
+        ]
+    )
+    async with rig.relayer(rig.spec(signer, group), policy=replace(QUICK, **limits.get(held_by, {}))):
+        for each in (late, soon):
+            failed = await rig.reaches(each, IntentState.FAILED)
+            assert failed.reason_code == "expired"
+            assert "deadline passed" in (failed.reason or "")
+
+        async def held() -> bool:
+            async with rig.pool.connection() as connection:
+                lanes = (await report(connection, rig.chain_id, group)).lanes
+            return any(lane.address == signer.address and lane.status is held_by for lane in lanes)
+
+        await until(held, what=held_by.value)
+        assert (await rig.read(patient)).state is IntentState.QUEUED
+
+
+async def test_what_had_a_nonce_is_not_refused_by_a_lane_that_cannot_ask_whether_it_landed(rig: Rig) -> None:
+    group = "g" + secrets.token_hex(4)
+    asked = await rig.ask_for(rig.transfer(group=group, not_after=1))
+    signer = await rig.new_signer()
+    async with rig.relayer(rig.spec(signer, "another" + group)):
+        await rig.reaches(await rig.ask_for(rig.transfer(group="another" + group)), IntentState.MINED)
+    async with rig.pool.connection() as connection:
+        done = await connection.execute(
+            "INSERT INTO outbox_transaction (hash, intent_id, lane_id, nonce, is_cancel, raw, gas_limit, max_fee_wei,"
+            " max_priority_fee_wei) SELECT %s, %s, id, 7, false, '\\x00', 21000, 1, 1 FROM outbox_lane"
+            " WHERE address = %s",
+            (secrets.token_bytes(32), asked.id, signer.address),
+        )
+        assert done.rowcount == 1
+    other = await rig.ask_for(rig.transfer(group=group, not_after=1))
+    async with rig.relayer(rig.spec(LocalSigner(secrets.token_bytes(32)), group)):
+        await rig.reaches(other, IntentState.FAILED)
+        assert (await rig.read(asked)).state is IntentState.QUEUED
+
+
 async def test_a_lane_whose_lease_ran_out_unnoticed_goes_on(rig: Rig) -> None:
     """A process that stood still for longer than its lease, or whose renewal waited as long in the database: the lane
     sees that its time is over, and then the lease goes on after all, since nobody took it meanwhile."""
