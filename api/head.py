@@ -32,18 +32,25 @@ class Head:
     l1_number: int = 0
     """`block.number` as contracts see it."""
     hash: str | None = None
+    newest_at: int | None = None
+    """Chain time of the node's newest block."""
 
     @property
     def moment(self) -> Moment:
         """When views are taken."""
         return Moment(self.l1_number, self.timestamp)
 
-    def why_late(self, now: float) -> str | None:
-        """A sentence when what is known of the chain is too old to bet on, by our own clock; else None."""
+    def why_late(self, now: float, *, blocks_are_regular: bool) -> str | None:
+        """A sentence when what is known of the chain is too old to bet on, by our own clock; else None. Where blocks
+        come regularly, none for a minute means that nothing sent now is mined in time."""
         if self.state == "halted":
             return "The indexer stopped at blocks that contradict each other."
         if now - self.seen_at > MAX_LAG_SECONDS or (self.lag > 0 and self.lag_seconds > MAX_LAG_SECONDS):
             return "The indexer lags."
+        # Compared with when a node told of it, not with now: that a node is no longer heard is the other sentence.
+        newest_at = self.timestamp if self.newest_at is None else self.newest_at
+        if blocks_are_regular and self.seen_at - newest_at > MAX_LAG_SECONDS:
+            return "The chain has made no block for a minute."
         return None
 
 
@@ -82,4 +89,5 @@ def head_of(row: Any) -> Head:
         lag_seconds=max(0, (row.head_time or row.block_time) - row.block_time),
         l1_number=row.number if row.l1_block_number is None else row.l1_block_number,
         hash=None if row.hash is None else "0x" + row.hash.hex(),
+        newest_at=max(row.head_time or row.block_time, row.block_time),
     )

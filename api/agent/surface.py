@@ -91,7 +91,7 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
     context.spawn("agent index", index.run())
     switches = SwitchWatcher(context.write_url, context.pool)
     context.spawn("operator switches", switches.run())
-    switch = Trading(settings.trading_paused, switches)
+    switch = Trading(settings.trading_paused, switches, blocks_are_regular=deployment.blocks_are_regular)
     secret = context.secrets.attestation_key
     attester = Attester(None if secret is None else secret.get_secret_value(), deployment.chain_id)
     if attester.address is None:

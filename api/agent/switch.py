@@ -9,11 +9,12 @@ from core.db.switches import TRADING_PAUSED, SwitchWatcher
 
 
 class Trading:
-    """The switch of the agent markets: whether bets are taken now, and why not."""
+    """The switch of the agent markets: whether bets are taken now, and why not. blocks_are_regular: of the chain."""
 
-    def __init__(self, paused_by_setting: bool, watcher: SwitchWatcher) -> None:
+    def __init__(self, paused_by_setting: bool, watcher: SwitchWatcher, *, blocks_are_regular: bool) -> None:
         self._paused_by_setting = paused_by_setting
         self._watcher = watcher
+        self._blocks_are_regular = blocks_are_regular
 
     def why_off(self, venue: Venue | None) -> str | None:
         """A sentence when bets are refused, None while trading is on."""
@@ -23,4 +24,4 @@ class Trading:
             return "Nothing has been indexed yet."
         if venue.stakes_paused:
             return "New stakes are paused in the settlement contract; payouts go on."
-        return venue.head.why_late(time.time())
+        return venue.head.why_late(time.time(), blocks_are_regular=self._blocks_are_regular)

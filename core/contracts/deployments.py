@@ -102,6 +102,12 @@ class Deployment(Part):
     def is_deployed(self) -> bool:
         return self.status == "deployed"
 
+    @property
+    def blocks_are_regular(self) -> bool:
+        """Whether blocks come by the clock. Arbitrum makes them when there is something to put in, and a chain for
+        development has whatever time its tests gave it."""
+        return self.kind == "op-stack"
+
     def token(self, symbol: str) -> Token:
         """DeploymentError naming the network when there is no such token."""
         if symbol not in self.tokens:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,50 @@ async def test_nobody_bets_on_an_index_that_stands_still(
             )
         service.start("indexer")
     await _until(health, ok=True)
+
+
+async def test_nobody_bets_on_a_chain_that_stands_still(
+    buyer: Buyer, service: AgentService, database_url: str, local_genesis: Genesis, tmp_path: Path
+) -> None:
+    """A node that goes on naming the same old head: what is paid now cannot be mined in time. Only where blocks come by
+    the clock; a chain for development stands still as it likes."""
+    deployments = tmp_path / "deployments"
+    deployments.mkdir()
+    for each in local_genesis.deployments.glob("*.json"):
+        (deployments / each.name).write_text(json.dumps({**json.loads(each.read_text()), "kind": "op-stack"}))
+
+    def newest_block(at: str) -> None:
+        with psycopg.connect(conninfo(database_url), autocommit=True) as connection:
+            connection.execute(
+                "UPDATE chain_cursor SET head_number = number, head_seen_at = now(),"
+                f" (head_time, block_time) = (SELECT t, t FROM (SELECT {at}) AS x (t)) WHERE name = 'base'".encode()
+            )
+
+    service.stop("indexer")
+    with psycopg.connect(conninfo(database_url)) as connection:
+        row = connection.execute("SELECT block_time FROM chain_cursor WHERE name = 'base'").fetchone()
+    assert row is not None
+    try:
+        with agent_service(service.chain, database_url, deployments, tmp_path) as live:
+            newest_block("extract(epoch FROM now())::bigint - 2")
+            live.start("api")
+            there = Buyer(buyer.session, live)
+
+            async def health() -> dict[str, Any]:
+                return dict((await there.get("/health"))[1]["health"])
+
+            await _until(health, ok=True)
+            newest_block("extract(epoch FROM now())::bigint - 70")
+            shown = await _until(health, ok=False)
+            assert shown["reason"] == "The chain has made no block for a minute."
+            response, body = await there.post(bet("steady", DEV[0]))
+            assert (response.status, body["error"], body["retriable"]) == (503, "platform_paused", True), body
+            assert (await buyer.get("/health"))[1]["health"]["ok"] is True
+            newest_block("extract(epoch FROM now())::bigint - 2")
+            await _until(health, ok=True)
+    finally:
+        newest_block(str(row[0]))
+        service.start("indexer")
 
 
 async def _until(health: Any, *, ok: bool) -> dict[str, Any]:

@@ -67,6 +67,7 @@ def _load(folder: Path, content: object) -> Deployment:
 def test_base() -> None:
     base = load_deployment(FOLDER / "base.json")
     assert (base.chain_id, base.kind, base.status) == (8453, "op-stack", "not-deployed")
+    assert base.blocks_are_regular
     assert base.params == {
         "feeBps": 200,
         "minWeightUnits": USD,
