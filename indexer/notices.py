@@ -40,9 +40,15 @@ class _Stake:
 
 
 async def announce(
-    connection: Connection, sources: Sources, logs: Sequence[LogRecord], hashes: Mapping[int, bytes]
+    connection: Connection,
+    sources: Sources,
+    logs: Sequence[LogRecord],
+    hashes: Mapping[int, bytes],
+    *,
+    late: bool = False,
 ) -> None:
-    """Adds the events of some logs, in chain order, whose projections are stored. `hashes`: of their blocks."""
+    """Adds the events of some logs, in chain order, whose projections are stored. `hashes`: of their blocks. late: a
+    node had left them out."""
     announced = [each for each in logs if isinstance(each.event, TOLD)]
     if not announced:
         return
@@ -66,7 +72,7 @@ async def announce(
                 drafts += _ended(at, market, winner, observed, stakes.get(e.market_id, []))
             case ev.Paid() | ev.PayoutFailed():
                 drafts.append(_payout(at, market, e, paid[e.stake_id]))
-    await event_log.append(connection, drafts)
+    await event_log.append(connection, drafts, late=late)
 
 
 @dataclass(frozen=True, slots=True)

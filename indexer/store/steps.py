@@ -108,7 +108,7 @@ async def mend(
         alone = await fold_logs(connection, chain_id, sources.feeds, [log for log in missing if log.entity is None])
         changed.feeds |= alone.feeds
         _mark(changed, entities)
-        await notices.announce(connection, sources, missing, page.hashes)
+        await notices.announce(connection, sources, missing, page.hashes, late=True)
         await notify(connection, Channel.CHAIN_INDEXED, payload(sources, page.end, changed, everything=True))
 
 

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from core.agent.notices import submitted
 from core.agent.notices.kinds import EventType, source_of
-from core.agent.notices.log import Draft, append
+from core.agent.notices.log import MICROS, Draft, append
+from core.agent.notices.submitted import Submitted
 from core.db.engine import Pool, make_pool
 from indexer.rebuild import rebuild
 from indexer.store.tables import begin_writing
@@ -176,3 +178,40 @@ async def test_an_event_is_as_durable_as_a_page_of_history_need_not_be(database_
                 await append(connection, [draft])
                 settings += await (await connection.execute("SHOW synchronous_commit")).fetchall()
     assert settings == [("on",), ("off",)], "only where something was added"
+
+
+async def test_what_is_sent_is_dated_by_what_is_indexed_and_not_by_a_newer_head(database_url: str) -> None:
+    """Who asks for events since a second would miss those of the blocks between, dated into one it has read."""
+    crowd, chain = Crowd("sent"), SimChain()
+    for _ in range(60):
+        _mine(chain, crowd)
+    async with following(database_url, SimNode(chain), world_sources()) as (follower, pool):
+        await _forget(pool)
+        await follower.open()
+        await follower.catch_up()
+        async with pool.connection() as connection, connection.transaction():
+            wallet = b"\x09" * 20
+            await connection.execute(
+                "INSERT INTO agent_trade (wallet, idem_hash, market_id, outcome, amount, bet_hash, nonce, valid_before,"
+                " intent_id) SELECT %s, %s, market_id, 0, 1, %s, %s, 1, 7 FROM agent_market LIMIT 1",
+                (wallet, wallet.ljust(32), b"\1" * 32, b"\2" * 32),
+            )
+            asked = "UPDATE chain_cursor SET head_time = block_time + 30 RETURNING block_time"
+            ((indexed_at,),) = await (await connection.execute(asked)).fetchall()
+            await submitted.announce(connection, world_sources().chain_id, [Submitted(7, "settle", b"", b"\3" * 32)])
+        (row,) = (await _rows(pool))[wallet]
+        assert row.at_micros == indexed_at * MICROS
+
+
+async def test_what_a_node_had_left_out_has_a_second_of_its_own(database_url: str) -> None:
+    wallet = b"\x0a" * 20
+
+    def draft(name: str, at: int) -> Draft:
+        return Draft(wallet, EventType.TEST, source_of(EventType.TEST, wallet, name.encode()), "{}", chain_at=at)
+
+    async with make_pool(database_url, size=1) as pool:
+        async with pool.connection() as connection, connection.transaction():
+            await append(connection, [draft("first", 100), draft("beside it", 100)])
+            await append(connection, [draft("left out", 98), draft("too", 99)], late=True)
+            await append(connection, [draft("next", 102)])
+        assert [row.at_micros // MICROS for row in (await _rows(pool))[wallet]] == [100, 100, 101, 101, 102]

@@ -65,8 +65,9 @@ class _Wallet:
         self.chain_micros = (self.chain_micros // MICROS + 1) * MICROS - 1
 
 
-async def append(connection: Connection, drafts: Sequence[Draft]) -> None:
-    """Adds what is not told yet, in the order given. Call it within a transaction.
+async def append(connection: Connection, drafts: Sequence[Draft], *, late: bool = False) -> None:
+    """Adds what is not told yet, in the order given. Call it within a transaction. late: blocks after theirs were told
+    of before, so they get a second of their own.
 
     Who has nothing to add, as a rebuild that tells it all again, holds up nobody who has.
     """
@@ -74,9 +75,15 @@ async def append(connection: Connection, drafts: Sequence[Draft]) -> None:
     if not drafts:
         return
     wallets = await _lock(connection, {each.wallet for each in drafts})
+    if late:
+        for each in wallets.values():
+            each.begin_second()
     added = 0
     for start in range(0, len(drafts), ROWS_AT_ONCE):
         added += await _append(connection, wallets, drafts[start : start + ROWS_AT_ONCE])
+    if late:
+        for each in wallets.values():
+            each.begin_second()
     await _store_wallets(connection, wallets)
     if added:
         # Of history, too, whose pages may be lost in a crash of the database: a reader goes on after the number it has

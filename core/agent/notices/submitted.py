@@ -49,9 +49,10 @@ async def announce(connection: Connection, chain_id: int, submitted: Sequence[Su
 
 
 async def _chain_now(connection: Connection, chain_id: int) -> int | None:
-    """The chain's clock as the index has it; None before its first block. What is sent now lands in a later block, so
-    no event of the chain is dated before the one that says it was sent."""
-    query = "SELECT coalesce(head_time, block_time) FROM chain_cursor WHERE chain_id = %s"
+    """The last indexed block's time; None before the first. What is sent now lands in a later block, so no event of the
+    chain is dated before the one that says it was sent. By the node's newest block, what is indexed between the two
+    would be dated into its second, which who asks by the second may have read by then."""
+    query = "SELECT block_time FROM chain_cursor WHERE chain_id = %s"
     row = await (await connection.execute(query, (chain_id,))).fetchone()
     return None if row is None or row[0] is None else int(row[0])
 
