@@ -253,7 +253,7 @@ async def test_a_webhook_that_only_fails_is_switched_off_and_comes_back_by_the_h
         there.always = 500
         hook = await _hook(pool, wallet, there.url)
         await _tell(pool, wallet, "first", "second")
-        async with dispatching(fresh_database_url, retries=(0.1,) * 50, disable_after_seconds=0.5):
+        async with dispatching(fresh_database_url, retries=(0.1,) * 8, disable_after_seconds=0.5):
             deadline = time.monotonic() + PATIENCE
             while (await _row(pool, hook)).status != "disabled":
                 assert time.monotonic() < deadline
@@ -276,6 +276,26 @@ async def test_a_webhook_that_only_fails_is_switched_off_and_comes_back_by_the_h
             await there.until(lambda: _names(there)[-1] == "fourth")
         assert (await _row(pool, hook)).status == "active"
         assert there.deliveries[sent].event["type"] == "webhook.verify"
+
+
+async def test_one_failure_long_after_a_former_outage_switches_nothing_off(pool: Pool, fresh_database_url: str) -> None:
+    wallet = b"\x2b" * 20
+    async with receiver() as there:
+        hook = await _hook(pool, wallet, there.url)
+        async with pool.connection() as connection:  # as giving an event up left it, and nothing was told since
+            await connection.execute("UPDATE agent_webhook SET failing_since = now() - interval '10 days'")
+        there.always = 502
+        await _tell(pool, wallet, "first")
+        async with dispatching(fresh_database_url, retries=(1.0,) * 8):
+            await there.until(lambda: len(there.events()) == 2)
+            there.always = None
+            await there.until(lambda: len(there.events()) == 3)
+            deadline = time.monotonic() + PATIENCE
+            while (row := await _row(pool, hook)).failing_since is not None:
+                assert time.monotonic() < deadline
+                await asyncio.sleep(0.05)
+        assert row.status == "active"
+        assert len(await _log(pool, wallet)) == 1
 
 
 async def _test(pool: Pool, hook: str) -> str:

@@ -221,12 +221,13 @@ class Dispatcher:
     ) -> None:
         """`asked`: the test that the event is."""
         attempts, since = endpoint.attempts, endpoint.failing_since
-        disable = since is not None and datetime.now(UTC) - since >= self._disable_after
-        if attempts < len(self._retries) and not disable:
+        if attempts < len(self._retries):
             seconds = _jittered(self._retries[attempts])
             async with self._pool.connection() as connection:
                 await store.put_off(connection, endpoint, sent.error, seconds=seconds)
             return
+        # Asked only here: after a quiet time `since` is of a former outage, and one failure says nothing of this one.
+        disable = since is not None and datetime.now(UTC) - since >= self._disable_after
         draft = _failure(endpoint, event, attempts + 1, sent.error, disabled=disable)
         async with self._pool.connection() as connection, connection.transaction():
             seq = event.seq if isinstance(event, Notice) else None
