@@ -91,6 +91,7 @@ class PaymentFacts:
     cancelled; `booked`: those that the settlement wallet has booked."""
 
     block: int
+    timestamp: int
     balance: int
     settled_stake: int
     wallet_has_code: bool
@@ -124,6 +125,7 @@ async def read_facts(
     used, booked = flags[: len(nonces)], flags[len(nonces) :]
     return PaymentFacts(
         block=head.number,
+        timestamp=head.timestamp,
         balance=balance,
         settled_stake=stake,
         wallet_has_code=bool(code),

@@ -152,7 +152,7 @@ class Relay:
                 return booked  # whatever has closed or expired since: the chain has it
         now = chain_now(facts.timestamp)
         try:
-            _check_window(bet, now)
+            _check_window(bet, facts.timestamp, now)
             _check_market(bet, facts, now)
         except Problem:
             # What a node said of the market may be newer than what one said of the authorization.
@@ -478,9 +478,11 @@ def _check_balance(bet: StockBet, facts: ChainFacts) -> None:
         )
 
 
-def _check_window(bet: StockBet, now: int) -> None:
-    if bet.valid_after >= now:
-        raise _expired(f"The bet is valid only after {bet.valid_after}; the chain's clock says {now}.")
+def _check_window(bet: StockBet, head_time: int, now: int) -> None:
+    """head_time: of the newest block, which it is tried on before it is sent. now: the chain's clock, which runs on
+    between blocks."""
+    if bet.valid_after >= head_time:
+        raise _expired(f"The bet is valid only after {bet.valid_after}; the chain's newest block is of {head_time}.")
     if bet.valid_before < now + MIN_AHEAD_SECONDS:
         raise _expired(
             f"The bet is valid until {bet.valid_before}, less than {MIN_AHEAD_SECONDS} s ahead of the chain's clock "

@@ -104,7 +104,9 @@ CLOSES = NOW + 3_600
 
 def checked(payment: Payment, *, closes_at: int = CLOSES) -> None:
     paying.check_parties(payment, wallet=WALLET, pay_to=PAY_TO)
-    why = paying.not_for(payment, 5_000_000, BET) or paying.outside_its_window(payment, now=NOW, closes_at=closes_at)
+    why = paying.not_for(payment, 5_000_000, BET) or paying.outside_its_window(
+        payment, head_time=NOW - 20, now=NOW, closes_at=closes_at
+    )
     if why is not None:
         raise PaymentRejected(why)
 
@@ -116,6 +118,7 @@ def checked(payment: Payment, *, closes_at: int = CLOSES) -> None:
         ({"to": WALLET}, "to"),
         ({"value": "5000001"}, "value"),
         ({"validAfter": NOW}, "validAfter"),
+        ({"validAfter": NOW - 20}, "validAfter"),  # the newest block is of that second, and takes what is valid after
         ({"validBefore": NOW + 5}, "validBefore"),
         ({"validBefore": NOW + 181}, "validBefore"),
     ],

@@ -62,13 +62,14 @@ def check_parties(payment: Payment, *, wallet: str, pay_to: str) -> None:
         raise PaymentRejected("authorization.to is not the payTo of the offer.")
 
 
-def outside_its_window(payment: Payment, *, now: int, closes_at: int) -> str | None:
-    """Why it can no longer or not yet be sent, or None. `now`: the chain's clock.
+def outside_its_window(payment: Payment, *, head_time: int, now: int, closes_at: int) -> str | None:
+    """Why it can no longer or not yet be sent, or None. head_time: of the newest block, which it is tried on before it
+    is sent: to that it must be valid. `now`: the chain's clock, which runs on between blocks.
 
     One that was used already has no window any more: what it brought is booked whenever its payer comes.
     """
     seconds = seconds_to_pay(now, closes_at)
-    if payment.valid_after >= now:
+    if payment.valid_after >= head_time:
         return "authorization.validAfter lies in the future."
     if payment.valid_before < now + min(MIN_LEFT_SECONDS, seconds):
         return "authorization.validBefore has passed or is about to."

@@ -208,7 +208,8 @@ class TradeDesk:
             now = chain_now(venue.now)
             if payment is not None:
                 closes_at = order.market.closes_at
-                fault = fault or paying.outside_its_window(payment, now=now, closes_at=closes_at) or forged
+                outside = paying.outside_its_window(payment, head_time=facts.timestamp, now=now, closes_at=closes_at)
+                fault = fault or outside or forged
             if payment is None or fault is not None:
                 await self._check_twin(order)
                 _check_lanes(await ours, None)  # nobody is asked to sign what cannot be settled
