@@ -22,6 +22,7 @@ from core.contracts.deployments import Deployment
 from core.db.engine import Pool
 from core.db.schema.index import chain_cursor
 from core.log import get_logger
+from core.outbox import LaneReport
 from core.outbox import report as lane_report
 from keeper import errands, metrics, sightings
 from keeper.errands import Also, Errand, RetryWaits, Want
@@ -193,11 +194,15 @@ class JobRun:
 
     async def lanes_problem(self, group: str) -> str | None:
         """Why what is asked of this group would only pile up, or None. Unknown lanes are told, not waited for."""
-        async with self.keeper.pool.connection() as connection:
-            report = await lane_report(connection, self.desk.chain_id, group)
-        if not report.lanes:
+        if not await self.lanes(group):
             return f"no relayer has a key for the lane group {group} on this chain"
         return None
+
+    async def lanes(self, group: str) -> list[LaneReport]:
+        """The lanes that serve this group; not those whose key was taken away."""
+        async with self.keeper.pool.connection() as connection:
+            report = await lane_report(connection, self.desk.chain_id, group)
+        return [lane for lane in report.lanes if not lane.is_gone]
 
     async def rows(self, query: Select[Any]) -> list[Any]:
         """What the index holds."""

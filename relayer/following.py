@@ -317,9 +317,11 @@ class Follower:
 
     # What the lane must repair
 
-    async def repair(self, latest: int) -> bool:
+    async def repair(self, latest: int, *, begins: bool = False) -> bool:
         """Makes the lane's nonces agree with the chain's: goes on after foreign ones, fills what nobody owns. False
-        when something seems to be wrong and is not yet certain: a count of one node at one moment moves nothing."""
+        when something seems to be wrong and is not yet certain: a count of one node at one moment moves nothing.
+
+        `begins`: the lane is compared for the first time, so what its key was used for before is nobody else's."""
         async with self._flights.writing:
             if self._in_order(latest):
                 self._repair_wanted_since = None
@@ -327,7 +329,7 @@ class Follower:
             agreed = await self._agreed_count()
             if agreed is None or not await self._believed(agreed):
                 return agreed is not None and self._in_order(agreed)
-            is_repaired = await self._repair(agreed)
+            is_repaired = await self._repair(agreed, begins)
             if is_repaired:
                 self._repair_wanted_since = None
             return is_repaired
@@ -374,7 +376,7 @@ class Follower:
         """The chain through each of its URLs alone."""
         return [self._client.pinned(position) for position in range(len(self._client.provider.labels))]
 
-    async def _repair(self, latest: int) -> bool:
+    async def _repair(self, latest: int, begins: bool) -> bool:
         ended = await self._store.ended_from(latest)
         for node in self._nodes():
             if ended and await self._receipts(ended, node):
@@ -389,10 +391,10 @@ class Follower:
         fillers = await self._noops(reconciled)
         if not fillers and not ended and reconciled.next_nonce == self._flights.next_nonce:
             return True
-        said = drift(self._flights.next_nonce, reconciled)
+        said = drift(None if begins else self._flights.next_nonce, reconciled)
         if said is not None:
             log.warning(said, action="relayer.nonces_repaired", chain=self._flights.chain, lane=self._flights.lane)
-        if latest > self._flights.next_nonce:
+        if latest > self._flights.next_nonce and not begins:
             measures.FOREIGN.labels(self._flights.chain, self._flights.lane).inc(latest - self._flights.next_nonce)
         if ended:
             await self._store.mark_dropped(ended)

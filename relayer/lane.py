@@ -147,16 +147,20 @@ class Lane:
                 action="relayer.nonces_repaired", chain=self._feed.name, lane=self.name, was=next_nonce,
                 now=max(owned, latest),
             )  # fmt: skip
+        begins = next_nonce is None
         flights = Flights(self._feed.name, self.name, owned)
         flights.load(stored)
         sender = LaneSender(self.lease, client, self._store, flights, policy)
         follower = Follower(self._feed, self._store, flights, sender, policy=policy, noop_gas=noop_gas)
-        await self._store.set_next_nonce(owned)
+        if not begins:
+            await self._store.set_next_nonce(owned)
         flights.spent_wei = await self._store.spent_wei(3600)
-        while not await follower.repair(latest):
+        while not await follower.repair(latest, begins=begins):
             self.lease.check()
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
             latest = await client.eth.get_transaction_count(checksum(self.name))
+        if begins:
+            await self._store.set_next_nonce(flights.next_nonce)
         sender.push(flight for nonce, flight in flights.unmined.items() if nonce >= latest)
         assigner = Assigner(self._feed, self._store, flights, sender, policy=policy, claims=self._claims)
         return flights, follower, sender, assigner

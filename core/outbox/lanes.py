@@ -47,6 +47,11 @@ class LaneReport:
         """Held by a live relayer that signs, or will as soon as there is room."""
         return self.leased and self.status in (LaneStatus.READY, LaneStatus.FULL)
 
+    @property
+    def is_gone(self) -> bool:
+        """Given back, held by nobody and empty: its row stays for ever, whether or not a relayer still has its key."""
+        return self.status is LaneStatus.STOPPED and not self.leased and not self.in_flight
+
 
 @dataclass(frozen=True, slots=True)
 class GroupReport:

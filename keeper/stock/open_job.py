@@ -28,6 +28,7 @@ from keeper.stock.opening import (
     affordable,
     decide_drills,
     decide_openings,
+    opener_of,
     refund_drill,
 )
 from keeper.stock.windows import daily_window, weekly_window
@@ -129,7 +130,12 @@ async def _open(run: JobRun, openings: Sequence[Opening], rest: RetryWaits, *, s
     if not ready:
         return
     deployment = run.desk.deployment
-    opener, token = deployment.operator_wallets["opener"], deployment.token("USDG").address
+    openers = ["0x" + lane.address.hex() for lane in await run.lanes(OPENER)]
+    if not openers:
+        run.report.skip_all([opening.target for opening, _ in ready], "the opener's lane has just been given back")
+        return
+    opener = opener_of(openers, deployment.operator_wallets.get("opener"))
+    token = deployment.token("USDG").address
     lister = run.desk.contract("MarketLister", "VestedMarkets", "RoundResolver")
     erc20 = run.desk.at(token, "IERC3009")
     balance, allowance = await run.read_all(

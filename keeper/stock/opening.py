@@ -92,6 +92,13 @@ class Purse:
     allowance: int
 
 
+def opener_of(lanes: Sequence[str], named: str | None) -> str:
+    """Whose seeds they are: the key of the opener's lane. Of several the one that the deployment file names, or else
+    the newest; at least one, oldest first."""
+    of_file = [each for each in lanes if named is not None and each.lower() == named.lower()]
+    return (of_file or lanes)[-1]
+
+
 def affordable(
     openings: Sequence[Opening], terms: ListingTerms, purse: Purse
 ) -> tuple[list[Opening], list[Skipped], int | None]:

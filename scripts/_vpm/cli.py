@@ -94,6 +94,12 @@ def status(argv: list[str]) -> int:
     return _module("scripts._status", [*argv, "--ready", str(stack.ready_file)] if stack else argv)
 
 
+def keeper(argv: list[str]) -> int:
+    if argv[:1] == ["run-once"]:
+        _meet_the_local_stack()
+    return _module("keeper", argv)
+
+
 def here(package: str, *words: str) -> Callable[[list[str]], int]:
     """A command about one service: the local stack, if nothing else is set and it is running."""
 
@@ -132,7 +138,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "screenshots": daemon("pytest", "-q", "tests/browser/screenshots.py"),
     "indexer": daemon("indexer"),
     "relayer": daemon("relayer"),
-    "keeper": daemon("keeper"),
+    "keeper": keeper,
     "api": daemon("api"),
     "rebuild": here("indexer", "rebuild"),
     "audit": here("indexer", "audit"),

@@ -265,6 +265,50 @@ async def test_a_foreign_transaction_before_ours_is_seen_and_gone_around(rig: Ri
     assert done.nonce == 3
 
 
+async def test_what_a_key_was_used_for_before_its_lane_began_is_nobody_elses(rig: Rig) -> None:
+    counted = measured("vpm_relayer_foreign_total")
+    signer = await rig.new_signer()
+    for nonce in (0, 1):
+        await rig.ask("eth_sendRawTransaction", "0x" + rig.sign(signer, nonce).hex())
+    await rig.mine()
+    async with rig.relayer(rig.spec(signer)):
+        first = await rig.ask_for(rig.transfer())
+        await in_pool(rig, signer, 3)
+        (done,) = await mined(rig, first)
+    assert done.nonce == 2
+    assert measured("vpm_relayer_foreign_total") == counted
+    await rig.ask("eth_sendRawTransaction", "0x" + rig.sign(signer, 3).hex())  # while no relayer runs
+    await rig.mine()
+    async with rig.relayer(rig.spec(signer)):
+        second = await rig.ask_for(rig.transfer())
+        await in_pool(rig, signer, 5)
+        (done,) = await mined(rig, second)
+    assert done.nonce == 4
+    assert measured("vpm_relayer_foreign_total") == counted + 1
+
+
+async def test_a_key_used_elsewhere_after_a_lane_began_that_sent_nothing_is_told(rig: Rig) -> None:
+    signer = await rig.new_signer()
+    async with rig.relayer(rig.spec(signer)):
+        await until(lambda: _has_begun(rig, signer), what="the lane's first look")
+    counted = measured("vpm_relayer_foreign_total")
+    await rig.ask("eth_sendRawTransaction", "0x" + rig.sign(signer, 0).hex())
+    await rig.mine()
+    async with rig.relayer(rig.spec(signer)):
+        asked = await rig.ask_for(rig.transfer())
+        await in_pool(rig, signer, 2)
+        await mined(rig, asked)
+    assert measured("vpm_relayer_foreign_total") == counted + 1
+
+
+async def _has_begun(rig: Rig, signer: LocalSigner) -> bool:
+    async with rig.pool.connection() as connection:
+        cursor = await connection.execute(
+            "SELECT FROM outbox_lane WHERE address = %s AND next_nonce IS NOT NULL", (signer.address,)
+        )
+        return await cursor.fetchone() is not None
+
+
 async def test_a_nonce_taken_by_a_foreign_transaction_sends_its_intent_back_for_another(rig: Rig) -> None:
     signer = await rig.new_signer()
     requests = [rig.transfer() for _ in range(3)]

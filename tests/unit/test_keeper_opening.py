@@ -15,6 +15,7 @@ from keeper.stock.opening import (
     decide_drills,
     decide_openings,
     listed_key,
+    opener_of,
     refund_drill,
 )
 from keeper.stock.windows import MarketWindow, NotNow
@@ -112,6 +113,19 @@ def test_short_markets_take_turns(finals: dict[str, int], last_opened: int | Non
     assert len(unlisted) + (opening is not None) == 3
     if opening is not None:
         assert opening.window == MarketWindow(Family.DRILL, 1120, 1420)
+
+
+@pytest.mark.parametrize(
+    ("lanes", "named", "opener"),
+    [
+        pytest.param(["0xaa"], "0xAA", "0xaa", id="the one that the file names"),
+        pytest.param(["0xbb"], "0xAA", "0xbb", id="rotated: its lane is gone, and the file still names it"),
+        pytest.param(["0xaa", "0xbb"], "0xAA", "0xaa", id="both serve: as the file says"),
+        pytest.param(["0xbb", "0xcc"], None, "0xcc", id="the file names none: the newest"),
+    ],
+)
+def test_the_opener_is_the_key_of_its_lane(lanes: list[str], named: str | None, opener: str) -> None:
+    assert opener_of(lanes, named) == opener
 
 
 def test_a_refund_drill_is_stale_by_its_terms() -> None:

@@ -65,6 +65,7 @@ def test_one_that_is_starting_is_not_there_yet(tmp_path: Path) -> None:
         (["rebuild"], ["indexer", "rebuild"]),
         (["switch", "trading_paused", "on"], ["scripts._status.switch", "trading_paused", "on"]),
         (["reindex", "base", "--yes"], ["scripts._status.reindex", "base", "--yes"]),
+        (["keeper", "run-once", "resolve"], ["keeper", "run-once", "resolve"]),
         (["verify", "1"], ["scripts._verify", "1"]),
         (["status", "--json"], ["scripts._status", "--json", "--ready", "ready.json"]),
     ],

@@ -103,6 +103,13 @@ def test_each_trouble_is_one_sentence(section: str, changes: dict[str, Any], wor
     assert any(words in one for one in concerns(StatusFacts(bad))), concerns(StatusFacts(bad))
 
 
+def test_a_lane_whose_key_was_taken_away_needs_no_look_once_it_is_empty() -> None:
+    gone = {**LANE, "status": "stopped", "held": False, "in_flight": 0}
+    assert concerns(StatusFacts({**WELL, "lanes": [LANE, gone]})) == []
+    for changes in ({"in_flight": 1}, {"held": True}, {"status": "out_of_gas"}):
+        assert concerns(StatusFacts({**WELL, "lanes": [LANE, {**gone, **changes}]})), changes
+
+
 def test_switches_and_asked_jobs_and_silent_ports_are_told() -> None:
     bad = {
         **WELL,
