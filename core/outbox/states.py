@@ -9,7 +9,8 @@ class IntentState(StrEnum):
     """Where an intent stands. The comments name who moves it on.
 
     queued   -> signed    a lane gave it a nonce and stored its signed bytes
-             -> failed    refused before any nonce: it would revert, it is late, or what it depends on failed
+             -> failed    refused before any nonce: it would revert, it is late, or what it depends on failed. It is
+                          not queued again: a new try has a key of its own (the database would allow it)
     signed   -> sent      a node was offered the bytes (it may have taken them even when it did not say so)
              -> mined     found in a block before the offer was written down (the process died in between)
              -> queued    its nonce was used by a foreign transaction, beyond undoing
@@ -19,7 +20,6 @@ class IntentState(StrEnum):
              -> final     it succeeded, and its block is too deep to be undone
              -> failed    it reverted, likewise
              -> replaced  our own no-op took its nonce, likewise: the call itself can never happen any more
-    failed   -> queued    it was refused before any nonce and its asker asks again
     final, failed, replaced -> sent   only by a reorg deeper than the configured finality, which is also an alarm
     """
 

@@ -96,9 +96,10 @@ _INTRODUCTION = f"""\
 # Metrics
 
 Each daemon serves `/metrics` on a port of its own (`VPM_API_METRICS_PORT` 8401, `VPM_INDEXER_METRICS_PORT` 8402,
-`VPM_KEEPER_METRICS_PORT` 8403, `VPM_RELAYER_METRICS_PORT` 8404), beside `/health` and `/ready`. Besides ours there are
-the usual `process_*` and `python_*` ones. Labels: `chain` is `base` or `stock`; `lane` is the address of a relayer's
-key; `endpoint` is a node's host, never its whole URL, and `chain` beside it the chain's number (8453).
+`VPM_KEEPER_METRICS_PORT` 8403, `VPM_RELAYER_METRICS_PORT` 8404), beside `/health` and `/ready`, at `VPM_METRICS_HOST`:
+127.0.0.1, in the image every address. Besides ours there are the usual `process_*` and `python_*` ones. Labels: `chain`
+is `base` or `stock`; `lane` is the address of a relayer's key; `endpoint` is a node's place in its variable and its
+host (`0:node.example`), never its whole URL, and `chain` beside it the chain's number (8453).
 
 The alarms are rules in `{ALERTS.relative_to(REPOSITORY)}`, each with its section of `docs/operate.md`. Scrape with
 `honor_labels: true`: the keeper's own label `job` is the name of a job.

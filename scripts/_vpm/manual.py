@@ -105,7 +105,8 @@ which they are lines that can be seen to move.""",
     ),
     "keeper": (
         "list, resolve and deliver on schedule",
-        "./vpm keeper [run-once JOB [--dry-run]]\n\nA daemon; run-once does one job, or explains what it would do.",
+        "./vpm keeper [run-once JOB [--dry-run]]\n\nA daemon; run-once does one job, or explains what it would do."
+        "\n\nWith no such setting run-once is about the local stack, if one runs in this checkout.",
     ),
     "api": ("serve the HTTP surfaces", "./vpm api [--workers N]\n\nA daemon; settings: ./vpm config."),
     "rebuild": (
@@ -145,9 +146,9 @@ Exit code 0: nothing needs a look; 1: something does; 2: the database cannot be 
         """\
 ./vpm switch [NAME on|off] [--reason TEXT] [--by WHO]
 
-trading_paused refuses every real trade of the agent API; cup_halted refuses real trades and bets in the tournament of
-every wallet that is not enrolled, and of the operator's own fleets in any case. Every process sees a change within two
-seconds. Without a name it lists them. In the database of DATABASE_URL."""
+trading_paused refuses every trade of the agent API with 503, simulated ones too; cup_halted refuses real trades and
+bets in the tournament of every wallet that is not enrolled, and of the operator's own fleets in any case. Every process
+sees a change within two seconds. Without a name it lists them. In the database of DATABASE_URL."""
         + _HERE,
     ),
     "reindex": (
