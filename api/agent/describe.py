@@ -61,8 +61,9 @@ Checks in order: schema, market, idempotency key, trading on, market open, side,
 balance. `simulate: true` ends before the last two: it needs no money and no signature. `pool_impact_exceeded` has
 `details`: `limit` (`price`: 40 points by one trade; `pot_cap`: what the market's stakes may add up to) and
 `largestSizeUsd`. A key belongs to its wallet: used again with the same market, side, size and builder it returns the
-first receipt, with others it is `idem_conflict`. After a broadcast no answer asks for another payment: it is the
-receipt, or 500 `internal_error` with `txHash`. A refusal with `final: false` was made by a block that is not final:
+first receipt, with others it is `idem_conflict`. While a payment may still be taken no answer asks for another: it is
+the receipt, or 500 `internal_error` with `txHash`; one that ran out unused or was refused by the contract is asked for
+again. A refusal with `final: false` was made by a block that is not final:
 should the chain undo that block, the bet, which is signed, may still be taken; the same request tells. 10 a minute for
 each wallet, a challenge and its paid retry counting once.
 

@@ -28,13 +28,15 @@ from 0 without a gap. An event is never changed: one that a reorganization undid
 type with `undone: true` and `corrects` in its payload."""
 RESOLVED = """\
 `market.resolved`, `position.won` and `position.lost` of a wallet after an instant, oldest first. `nextSince` is null
-when there are no more; then go on later from the `createdAt` of the last one: no two of a wallet have the same."""
+when there are no more; then go on later from the `createdAt` of the last one. That is in whole seconds, and two events
+may have the same: drop those you have, by `eventId`."""
 REGISTER = """\
 Pushes every event of a wallet, from now on, to a URL. `message` is signed by the wallet: by its key (EIP-191
 `personal_sign`) or its contract (ERC-1271). The `secret` is shown here and never again. The endpoint is
 `pending_verification` until it answers the `webhook.verify` event with the `challenge` of its payload (as the plain
 body, or as `challenge` of a JSON object), which is tried for an hour. Registering the same URL again gives it a new id
-and secret, and it goes on where it was. The URL must be https and lead to public addresses; redirects are not followed.
+and secret. A `disabled` one then begins with what happens next; any other goes on where it was. The URL must be https
+and lead to public addresses; redirects are not followed.
 
 Each delivery has `Service-Event-Id`, `Service-Timestamp` (Unix seconds) and `Service-Signature: v1=<hex>`, the
 HMAC-SHA256 under `secret` of `<Service-Event-Id>.<Service-Timestamp>.<raw body>`; refuse one older than 5 minutes. Any
@@ -42,8 +44,8 @@ HMAC-SHA256 under `secret` of `<Service-Event-Id>.<Service-Timestamp>.<raw body>
 up, which the event `webhook.delivery_failed` tells on the other channels; after 3 days of nothing but failures the
 webhook is `disabled`. What was missed is in `/events/replay`."""
 TEST = """\
-Adds a `test` event, which is pushed to the wallet's webhooks, at once, in its turn. A webhook that was switched off
-begins again with the handshake."""
+Pushes a `test` event to this webhook alone, in its turn; it has no `seq`. A webhook that was switched off begins again
+with the handshake."""
 
 _MANY_FILES = 65_536
 

@@ -1,6 +1,6 @@
 """From a signed payment to what became of it: queued once, followed, credited when somebody else was faster.
 
-After a broadcast no answer asks for another payment: it is the receipt, or that the outcome is not known yet.
+While a payment may still be taken no answer asks for another: it is the receipt, or that the outcome is not known yet.
 """
 
 from __future__ import annotations

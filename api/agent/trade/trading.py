@@ -1,7 +1,7 @@
 """POST /trade: checks a bet in a fixed order, asks for payment, has it settled once, and tells what became of it.
 
 Whatever is sent again, by whomever and whenever, settles nothing twice: the contract takes a wallet's idempotency key
-and an authorization once. After a broadcast no answer asks for another payment.
+and an authorization once. While a payment may still be taken no answer asks for another.
 """
 
 from __future__ import annotations
