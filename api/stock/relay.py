@@ -108,7 +108,8 @@ class Relay:
         await self._limits.take(RELAY_RATE, "relay-ip", caller_ip(request, self._settings), too_many)
         region = blocked_region(request, self._settings)
         if region is not None:
-            raise Problem(403, "region_blocked", f"Stock-price markets are not offered in {region}.")
+            closed = Problem(403, "region_blocked", f"Stock-price markets are not offered in {region}.")
+            return await self._from_a_closed_region(request, visit, closed)
         contracts, client = self._contracts, self._client
         if contracts is None:
             raise Problem(503, "not_deployed", "The stock markets are not deployed yet; there is nothing to bet on.")
@@ -118,21 +119,9 @@ class Relay:
             # Counted only once the signature is theirs: a stranger cannot use up somebody else's minute.
             await self._limits.check(RELAY_RATE, "relay-signer", signer.lower(), too_many)
         body = validated_body(RelayRequest, content)
-        bet = self._bet(body, contracts)
-        given = bytes_of(body.signature)
-        matches = signer_of(bet.digest(self._token), with_usual_v(given)) == bet.signer
-        signature = with_usual_v(given) if matches else given
-        kit = self._escape_kit(bet, signature, contracts)
+        bet, signature, matches, kit = self._signed(body, contracts)
         check_amount(bet.amount, MIN_BET, MAX_BET)
-        visit.room.enter_context(self._checking(kit))
-
-        try:
-            past = await self._known(bet)
-        except UNREADABLE as error:
-            log.warning("the relay has no database", action="relay.no_database", why=error)
-            raise _off(kit) from None
-        if past is not None:
-            visit.attempts = _key(bet).intent_keys(past.attempt)
+        past = await self._known(bet, kit, visit)
         # A body we took in before is answered from its transaction, whatever has closed or expired since.
         if past is not None and past.may_land and past.body_hash == _body_hash(kit):
             return await self._follow_up(bet, past, kit, visit)
@@ -205,6 +194,28 @@ class Relay:
         finally:
             self._in_hand -= 1
 
+    async def _from_a_closed_region(self, request: web.Request, visit: _Visit, closed: Problem) -> web.StreamResponse:
+        """Nobody bets from there. What became of a bet that was taken in before is told wherever its bettor is now."""
+        if self._contracts is None:
+            raise closed
+        try:
+            body = validated_body(RelayRequest, await read_json(request, limit=BODY_LIMIT))
+        except Problem:
+            raise closed from None
+        bet, _, _, kit = self._signed(body, self._contracts)
+        past = await self._known(bet, kit, visit)
+        if past is None or not past.may_land or past.body_hash != _body_hash(kit):
+            raise closed
+        return await self._follow_up(bet, past, kit, visit)
+
+    def _signed(self, body: RelayRequest, contracts: StockContracts) -> tuple[StockBet, bytes, bool, EscapeKit]:
+        """The bet, its signature as the token takes it, whether that is the wallet's, and the call that brings it."""
+        bet = self._bet(body, contracts)
+        given = bytes_of(body.signature)
+        matches = signer_of(bet.digest(self._token), with_usual_v(given)) == bet.signer
+        signature = with_usual_v(given) if matches else given
+        return bet, signature, matches, self._escape_kit(bet, signature, contracts)
+
     def _bet(self, body: RelayRequest, contracts: StockContracts) -> StockBet:
         return StockBet(
             chain_id=self._deployment.chain_id,
@@ -226,9 +237,17 @@ class Relay:
 
     # ------------------------------------------------------------ bodies seen before
 
-    async def _known(self, bet: StockBet) -> KnownBet | None:
-        async with asyncio.timeout(3), self._pool.connection() as connection:
-            return await bets.find(connection, _key(bet))
+    async def _known(self, bet: StockBet, kit: EscapeKit, visit: _Visit) -> KnownBet | None:
+        visit.room.enter_context(self._checking(kit))
+        try:
+            async with asyncio.timeout(3), self._pool.connection() as connection:
+                past = await bets.find(connection, _key(bet))
+        except UNREADABLE as error:
+            log.warning("the relay has no database", action="relay.no_database", why=error)
+            raise _off(kit) from None
+        if past is not None:
+            visit.attempts = _key(bet).intent_keys(past.attempt)
+        return past
 
     async def _follow_up(self, bet: StockBet, past: KnownBet, kit: EscapeKit, visit: _Visit) -> web.StreamResponse:
         # A fork may have undone the block that its bettor was told of: then it is on its way again, and not used up.

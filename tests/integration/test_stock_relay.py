@@ -284,6 +284,24 @@ async def test_blocked_regions(service: StockService, door: Door, market: int) -
     for region in ("US", "ca", "GB", "CH"):
         await refused(door, body, 403, "region_blocked", "not offered", headers={"CF-IPCountry": region})
     await refused(door, body, 400, "amount_out_of_bounds", headers={"CF-IPCountry": "DE"})
+    await refused(door, {}, 403, "region_blocked", headers={"CF-IPCountry": "US"})
+
+
+async def test_what_became_of_a_bet_is_told_from_everywhere(service: StockService, door: Door, market: int) -> None:
+    """Its bettor's line changed to one of a closed region before the answer came."""
+    wallet = wallets.DEV[1]
+    body = service.chain.signed(wallet, service.chain.bet(wallet, market))
+    async with aiohttp.ClientSession() as session:
+        posting = asyncio.create_task(Door(session, service.url).post("/api/relay/enter", body))
+        await asyncio.to_thread(service.chain.until_sent)
+        posting.cancel()
+        await asyncio.gather(posting, return_exceptions=True)
+    service.chain.mine()
+    elsewhere = {"CF-IPCountry": "US"}
+    response, told = await door.post("/api/relay/enter", body, headers=elsewhere)
+    assert (response.status, told["receipt"]) == (200, "confirmed"), told
+    other = service.chain.signed(wallet, service.chain.bet(wallet, market))
+    await refused(door, other, 403, "region_blocked", headers=elsewhere)
 
 
 @pytest.mark.proves("stock.relay.error.rate_limited", "stock.relay.limit.rate_ip", "shared.origin.decision.retry_after")

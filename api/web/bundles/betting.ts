@@ -2,4 +2,4 @@
 // `python -m scripts._vpm.bundles`.
 
 export { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
-export { ApiError, Client, OutcomeUnknown, VpmError } from "../../clients/typescript/src/index.js";
+export { ApiError, Client, OutcomeUnknown, PaymentRefused, VpmError } from "../../clients/typescript/src/index.js";

@@ -4,6 +4,7 @@ import { hold, isHeld } from "./held.js";
 import { refresh } from "./live.js";
 import { dropPending, keepPending, pending } from "./pending.js";
 import { reached } from "./progress.js";
+import { patience, pause } from "./resend.js";
 import { say, size } from "./signing.js";
 import { WalletError, baseChain, connect, current, onChain, signTyped } from "./wallet.js";
 
@@ -21,8 +22,10 @@ const form = byId("agent-bet");
 const market = document.body.dataset.market;
 const kept = `agent.${market}`;
 let shown = ""; // the key of the bet that the page tells of
+let priced = null; // what the panel shows: the price of one bet, and the least that it may bring
 let asked = 0;
 let soon = 0;
+let clockOff = 0; // how far this device's clock is from the service's, in minutes
 
 // ---------------------------------------------------------------- what it would get
 
@@ -51,6 +54,7 @@ async function quote() {
       return;
     }
     const found = said.quote;
+    priced = { side, sizeUsd, minShares: found.suggestedMinSharesOut };
     byId("a-paid").textContent = `${usd(found.projectedPayoutUsd)} USDC`;
     byId("a-shares").textContent = `${found.estimatedShares.toFixed(2)} at ${found.priceCents.toFixed(1)}¢`;
     byId("a-fee").textContent = usd(found.feeUsd);
@@ -93,15 +97,33 @@ function client(library, address, told) {
   return new library.Client({ baseUrl: location.origin, wallet: signer, token: baseChain.token, contract: baseChain.settler, fetch: told });
 }
 
+/** At the price that is shown, unless a signed bet is still under way: that one comes first, for a new one might be its
+ * double. */
 async function bet() {
+  const open = signedAndOpen();
+  if (open) {
+    await guarded((library) => follow(library, open));
+    return;
+  }
   const chosen = wish();
   if (Number.isNaN(chosen.sizeUsd)) return;
   await guarded(async (library) => {
     await connect();
     say(status, "Preparing the bet…");
-    const ticket = await client(library, current(), fetch.bind(globalThis)).prepare(chosen);
+    const isShown = () => priced?.side === chosen.side && priced.sizeUsd === chosen.sizeUsd;
+    if (!isShown()) await quote();
+    if (!isShown()) throw new WalletError("Its price could not be asked for; nothing was signed. Try again.");
+    const { minShares } = priced;
+    priced = null; // the next bet is at a price of its own
+    const ticket = await client(library, current(), fetch.bind(globalThis)).prepare({ ...chosen, minShares });
     await follow(library, ticket);
   });
+}
+
+/** A bet that was signed and of which nobody has said what became. */
+function signedAndOpen() {
+  const ticket = pending(kept);
+  return ticket?.payment && !ticket.isPlaced ? ticket : null;
 }
 
 /** Goes on with a ticket until it is known what became of it. However often this happens, it is one bet. */
@@ -119,19 +141,25 @@ async function follow(library, ticket) {
     reached(line, "signed");
     say(status, "Sending…");
   };
-  for (;;) {
+  for (let attempt = 0; ; attempt += 1) {
     try {
       const placed = await api.place(known, { final: false, keep });
+      keepPending(kept, { ...placed.ticket, isPlaced: true });
       say(status, `In: ${usd(placed.receipt.sizeUsd)} USDC on ${placed.receipt.side}, ${placed.receipt.position.shares.toFixed(2)} shares.`, "good");
       receipt(placed.receipt);
       refresh();
       untilFinal(api, placed);
       return;
     } catch (error) {
-      if (error instanceof library.OutcomeUnknown) continue; // nobody said what became of it: the same is asked again
+      if (error instanceof library.OutcomeUnknown) { // nobody said what became of it: the same is asked again
+        await pause(patience(attempt));
+        continue;
+      }
       const isOpen = error instanceof library.VpmError ? error.mayHavePaid : Boolean(known.payment);
-      if (isOpen) offerAgain(() => guarded((again) => follow(again, known)));
+      if (isOpen) offerAgain(known);
       else over(known);
+      if (error.code === "slippage_exceeded") quote(); // the price it was refused at has gone
+      if (error instanceof library.PaymentRefused && clockOff) throw new WalletError(`${error.message} The clock of this device is off by ${clockOff} minutes: set it, and bet again.`);
       throw error;
     }
   }
@@ -142,6 +170,8 @@ async function watched(ticket, url, options) {
   const isBet = Boolean(options.headers?.["X-PAYMENT"]) && shown === ticket.idemKey;
   try {
     const answer = await fetch(url, options);
+    const told = Date.parse(answer.headers.get("Date") ?? "");
+    if (!Number.isNaN(told)) clockOff = Math.round(Math.abs(Date.now() - told) / 60_000);
     if (isBet) await tell(answer.clone());
     return answer;
   } catch (error) {
@@ -200,11 +230,12 @@ async function guarded(act) {
     const library = await import("./betting.js");
     await act(library).catch((error) => {
       const isTold = error instanceof WalletError || error instanceof library.VpmError;
-      const paid = Boolean(pending(kept)?.payment);
-      say(status, isTold ? error.message : paid ? "That did not work. It is safe to ask again: it counts once." : "That did not work; nothing was sent. Try again.", "bad");
+      say(status, isTold ? error.message : signedAndOpen() ? "That did not work. It is safe to ask again: it counts once." : "That did not work; nothing was sent. Try again.", "bad");
     });
   } catch {
-    say(status, "The service could not be reached. Nothing was signed; try again.", "bad");
+    const open = signedAndOpen();
+    say(status, `The service could not be reached. ${open ? "It is safe to ask again: it counts once." : "Nothing was signed; try again."}`, "bad");
+    if (open) offerAgain(open);
   } finally {
     if (button) hold(button, false);
   }
@@ -221,12 +252,12 @@ function receipt({ proofUrl, txHash }) {
   byId("a-receipt").replaceChildren(link, " · transaction ", hash);
 }
 
-function offerAgain(act) {
+function offerAgain(ticket) {
   const button = document.createElement("button");
   button.type = "button";
   button.className = "quiet";
   button.textContent = "Ask again";
-  button.addEventListener("click", act);
+  button.addEventListener("click", () => guarded((library) => follow(library, ticket)));
   byId("a-receipt").replaceChildren(button);
 }
 

@@ -8,10 +8,14 @@ import { patience, pause, unsure } from "./resend.js";
 import { say } from "./signing.js";
 import { local } from "./times.js";
 
-/** @typedef {{body: object, nonce: string, side: string, stake: string, landed?: {txHash: string}, refused?: string}} Bet */
+/** `unheard`: it was sent, and an answer to that never came.
+ * @typedef {{body: object, nonce: string, side: string, stake: string, unheard?: boolean, landed?: {txHash: string}, refused?: string}} Bet */
 
 const RECEIPT_SECONDS = 3;
 const FOR_NOW = "That is not final yet: should the chain undo the block that refused it, it may still be taken, and this page tells.";
+const EARLIER_TRY = "What was sent of it before may still be taken, and this page tells.";
+/** Refusals of who asks: whether the chain has the bet, nobody has looked. */
+const LOOKED_FOR_NOTHING = new Set([undefined, "region_blocked"]);
 const kept = `stock.${document.body.dataset.market}`;
 const byId = (id) => document.getElementById(id);
 const line = byId("bet-progress");
@@ -38,6 +42,7 @@ export async function follow(bet, escape) {
     refused(bet, bet.refused, false);
     return;
   }
+  bet.unheard ||= keptBet()?.nonce === bet.nonce; // a page before this one may have sent it
   keepPending(kept, bet);
   reached(line, "signed");
   say(status, "Sending…");
@@ -53,10 +58,15 @@ export async function follow(bet, escape) {
       refused(bet, `The contract refused it. ${said.final ? "Nothing was taken. The book may have moved; try again." : FOR_NOW}`, said.final);
       return;
     } else if (said && !unsure(said.status)) {
-      refused(bet, said.message ?? "It was refused.", said.final);
+      const isOpen = bet.unheard && said.final === undefined && LOOKED_FOR_NOTHING.has(said.error);
+      const why = said.message ?? "It was refused.";
+      if (isOpen) refused(bet, `${why} ${EARLIER_TRY}`, false);
+      else refused(bet, why, said.final);
       escape(said.escapeKit, () => untilFinal(bet));
       return;
     } else {
+      bet.unheard = true;
+      keepPending(kept, bet);
       say(status, unanswered(said));
       if (said?.error === "relay_unavailable") escape(said.escapeKit, () => untilFinal(bet));
       const receipt = await receiptOf(bet);

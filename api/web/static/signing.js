@@ -1,4 +1,5 @@
 // The cup's messages, byte for byte as the service makes them, and its amounts: at most two decimals, no trailing zero.
+import { chainNow } from "./live.js";
 
 /** 25, 25.5, 25.05 as the Size line has it; null when it is no such amount. */
 export function size(text) {
@@ -9,8 +10,9 @@ export function size(text) {
   return fraction ? `${whole}.${fraction}` : whole;
 }
 
+/** By the clock of the service, which judges it: that of a device may be wrong. */
 export function issuedAt() {
-  return new Date().toISOString().replace(/\.\d+Z$/, "Z");
+  return new Date(chainNow() * 1000).toISOString().replace(/\.\d+Z$/, "Z");
 }
 
 export function betMessage(wallet, round, key, amount, issued) {

@@ -13,6 +13,7 @@ const VALID_SECONDS = 600;
 const byId = (id) => document.getElementById(id);
 const form = byId("bet-form");
 let underWay = false; // a bet of which nobody knows yet what became: another one would take its place
+let isAsked = false; // a wallet, for a signature
 
 function book() {
   const data = byId("bet-data").dataset;
@@ -66,7 +67,7 @@ function show() {
   byId("q-share").textContent = wrong ? "–" : found.share;
   for (const each of form.querySelectorAll("[data-other]")) each.textContent = SIDES[1 - found.side];
   for (const each of form.querySelectorAll("[data-more]")) write(each, () => paidAfter(found, BigInt(each.dataset.more)));
-  hold(byId("bet-review"), wrong || underWay || !found.accepting);
+  hold(byId("bet-review"), wrong || underWay || isAsked || !found.accepting);
 }
 
 async function review() {
@@ -74,6 +75,8 @@ async function review() {
   byId("bet-actions").replaceChildren();
   const found = quote();
   if (found.problem) return;
+  isAsked = true; // until the wallet has answered: a second question would be a second bet
+  show();
   try {
     say(status, "Connecting to your wallet…");
     await connect();
@@ -84,6 +87,9 @@ async function review() {
     else say(status, "Cancelled. Nothing was signed.");
   } catch (error) {
     say(status, error instanceof WalletError ? error.message : "The service could not be reached. Nothing was signed; try again.", "bad");
+  } finally {
+    isAsked = false;
+    show();
   }
 }
 

@@ -1,0 +1,200 @@
+"""What lies between a reader and the service: firewalls, another country's line, a wrong clock, a book that moved."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from eth_account import Account
+from playwright.sync_api import Page, Route, expect
+from vpm_client import Client
+
+from scripts._stack import wallets
+from tests.browser.conftest import Visitor
+from tests.browser.site import Site
+from tests.support.client_libraries import strangers
+
+DEMO = f"/api/agent/v1/positions?wallet={wallets.DEMO.address}"
+TRADE = "**/api/agent/v1/trade"
+RELAY = "**/api/relay/enter"
+WRONG_CLOCK = """
+const Right = Date;
+globalThis.Date = class extends Right {
+  constructor(...given) { if (given.length) super(...given); else super(Right.now() + 600_000); }
+  static now() { return Right.now() + 600_000; }
+};
+"""
+
+
+def _priced(visitor: Visitor, slug: str, amount: str) -> Page:
+    """An agent market's page with its price shown, before the demo wallet signs."""
+    visit = visitor.visit()
+    visit.open(f"/markets/{slug}")
+    page = visit.page
+    page.get_by_role("button", name="Demo wallet").click()
+    page.get_by_label("Amount in USDC").fill(amount)
+    expect(page.locator("#a-paid")).to_have_text(re.compile("USDC"))
+    return page
+
+
+def _stakes(site: Site, slug: str) -> int:
+    return sum(each["slug"] == slug for each in site.get(DEMO)["positions"])
+
+
+def _bet(page: Page) -> None:
+    page.get_by_role("button", name="Sign and bet").click()
+
+
+def test_an_agent_bet_is_at_the_price_that_was_shown(site: Site, visitor: Visitor) -> None:
+    """Another buys the same side while the page stands open: its price binds, and the new one is shown."""
+    slug = site.open_agent_market("bnkr-book-moves")
+    page = _priced(visitor, slug, "2")
+    shown = page.locator("#a-shares").inner_text()
+    another = Account.from_key(wallets.DEV[4].private_key)
+    with strangers() as http:
+        Client(site.url, another, http=http).bet(slug, "yes", 60, final=False)
+    site.until(f"/api/agent/v1/markets/{slug}", lambda body: body["market"]["volumeUsd"] == 60)
+    expect(page.locator("#a-shares")).to_have_text(shown)
+    _bet(page)
+    expect(page.locator("#a-status")).to_contain_text("slippage_exceeded")
+    expect(page.locator("#a-shares")).not_to_have_text(shown)
+    expect(page.locator("#a-shares")).to_have_text(re.compile("at"))
+    assert _stakes(site, slug) == 0
+    _bet(page)
+    expect(page.locator("#a-status")).to_have_text(re.compile(r"^In: 2\.00 USDC on yes"))
+
+
+def test_a_signed_agent_bet_comes_before_another(site: Site, visitor: Visitor) -> None:
+    """Its answer was lost, and after a reload not even the script for it comes."""
+    slug = site.open_agent_market("bnkr-script-away")
+    page = _priced(visitor, slug, "3")
+    paid: list[Any] = []
+
+    def lose(route: Route) -> None:
+        if "x-payment" not in route.request.headers:
+            route.continue_()
+            return
+        paid.append(route.request.post_data_json["idemKey"])
+        route.fetch()
+        route.abort()
+
+    page.route(TRADE, lose)
+    _bet(page)
+    expect(page.locator("#a-status")).to_contain_text("The same bet is asked for again…")
+    page.route(re.compile(r"/betting\b[^/]*\.js"), lambda route: route.abort())
+    page.reload()
+    expect(page.locator("#a-status")).to_contain_text("It is safe to ask again: it counts once.")
+    expect(page.get_by_role("button", name="Ask again")).to_be_visible()
+    page.unroute(re.compile(r"/betting\b[^/]*\.js"))
+    page.unroute(TRADE)
+    page.reload()
+    expect(page.locator("#a-status")).to_have_text(re.compile(r"^In: 3\.00 USDC on yes"))
+    site.until(DEMO, lambda _: _stakes(site, slug) == 1)
+    assert len(set(paid)) == 1
+
+
+def test_whoever_presses_again_goes_on_with_the_bet_that_is_signed(site: Site, visitor: Visitor) -> None:
+    slug = site.open_agent_market("bnkr-pressed-again")
+    page = _priced(visitor, slug, "4")
+
+    off = {"error": "platform_disabled", "message": "Switched off.", "retriable": False}
+    paid: list[bool] = []
+
+    def lost_and_then_off(route: Route) -> None:
+        if "x-payment" not in route.request.headers:
+            route.continue_()
+            return
+        paid.append(True)
+        if len(paid) == 1:
+            route.abort()
+        else:
+            route.fulfill(status=404, json=off)
+
+    page.route(TRADE, lost_and_then_off)
+    _bet(page)
+    expect(page.locator("#a-status")).to_contain_text("Switched off.")
+    expect(page.get_by_role("button", name="Ask again")).to_be_visible()
+    page.unroute(TRADE)
+    page.get_by_label("Amount in USDC").fill("5")
+    _bet(page)
+    expect(page.locator("#a-status")).to_have_text(re.compile(r"^In: 4\.00 USDC on yes"))
+    site.until(DEMO, lambda _: _stakes(site, slug) == 1)
+
+
+def test_a_service_that_asks_for_an_hour_is_not_asked_without_pause(site: Site, visitor: Visitor) -> None:
+    slug = site.open_agent_market("bnkr-asks-for-an-hour")
+    page = _priced(visitor, slug, "2")
+    asked: list[bool] = []
+
+    def later(route: Route) -> None:
+        if "x-payment" not in route.request.headers:
+            route.continue_()
+            return
+        asked.append(True)
+        route.fulfill(status=503, headers={"Retry-After": "3600"}, body="maintenance")
+
+    page.route(TRADE, later)
+    _bet(page)
+    expect(page.locator("#a-status")).to_contain_text("asked for again…")
+    page.wait_for_timeout(4_000)
+    assert 1 <= len(asked) < 5
+    page.unroute(TRADE)
+    expect(page.locator("#a-status")).to_have_text(re.compile(r"^In: 2\.00 USDC on yes"))
+
+
+def test_a_stock_bet_is_not_given_up_for_the_line_it_is_asked_over(site: Site, visitor: Visitor) -> None:
+    """Sent, and its answer lost as the line changes to one of a closed region: the chain has it, and the page tells."""
+    market = site.open_market(ticker="NVDA")
+    visit, _ = visitor.with_wallet(wallets.DEV[3])
+    visit.open(f"/m/{market}")
+    page = visit.page
+    sent: list[int] = []
+
+    def elsewhere(route: Route) -> None:
+        sent.append(1)
+        if len(sent) == 1:
+            route.fetch()
+            route.abort()
+            return
+        no = {"error": "region_blocked", "message": "Stock-price markets are not offered in US."}
+        route.fulfill(status=403, json=no)
+
+    page.route(RELAY, elsewhere)
+    page.route("**/api/relay/receipt*", lambda route: route.continue_() if len(sent) > 1 else route.abort())
+    page.get_by_role("button", name="Review the bet").click()
+    page.get_by_role("button", name="Sign in my wallet").click()
+    expect(page.locator("#bet-status")).to_have_text(re.compile(r"^Confirmed"))
+    assert len(site.stock.positions(market)) == 2 + 1
+
+
+@pytest.mark.parametrize("way", ["/cup", "/roulette"])
+def test_paper_money_is_played_whatever_the_devices_clock_says(site: Site, visitor: Visitor, way: str) -> None:
+    wallet = wallets.wallet(f"a player ten minutes ahead on {way}")
+    visit, _ = visitor.with_wallet(wallet)
+    page = visit.page
+    page.add_init_script(WRONG_CLOCK)
+    if way == "/roulette":
+        site.until("/api/cup/v1/roulette", lambda body: body["phase"] == "bet" and body["secondsToClose"] > 8)
+        visit.open(way)
+        page.get_by_role("button", name="Sign and bet").click()
+        expect(page.locator("#play-status")).to_have_text(re.compile("^In: "))
+        return
+    visit.open(way)
+    page.get_by_role("button", name="Claim 10,000 pUSDC").click()
+    expect(page.locator("#claim-status")).to_have_class(re.compile("good"))
+    page.get_by_role("button", name="Sign and trade").click()
+    expect(page.locator("#paper-status")).to_have_text(re.compile("^Done: 25 pUSDC"))
+
+
+def test_a_wrong_clock_is_named_where_it_spoils_a_payment(site: Site, visitor: Visitor) -> None:
+    slug = site.open_agent_market("bnkr-wrong-clock")
+    visit = visitor.visit()
+    visit.page.add_init_script(WRONG_CLOCK)
+    visit.open(f"/markets/{slug}")
+    page = visit.page
+    page.get_by_role("button", name="Demo wallet").click()
+    page.get_by_label("Amount in USDC").fill("2")
+    expect(page.locator("#a-paid")).to_have_text(re.compile("USDC"))
+    _bet(page)
+    expect(page.locator("#a-status")).to_contain_text("The clock of this device is off by 10 minutes")
