@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from scripts._stack import wallets
-from tests.browser.conftest import SIZES, Visit, Visitor
+from tests.browser.conftest import SIZES, Size, Visit, Visitor
 from tests.browser.site import Site
 
 MAX_BYTES = 100_000
@@ -79,10 +79,11 @@ def weigh(visit: Visit) -> list[int]:
 @pytest.mark.proves(
     "shared.pages.decision.colour_schemes", "shared.pages.decision.phone_width", "shared.pages.decision.docs"
 )
+@pytest.mark.parametrize("size", ["phone", pytest.param("desktop", marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page(site: Site, visitor: Visitor, axe: str, name: str, record_property: Any) -> None:
+def test_a_page(site: Site, visitor: Visitor, axe: str, name: str, size: Size, record_property: Any) -> None:
     """How soon it paints is recorded here and judged by `vpm bench pages`: a busy machine would fail a good page."""
-    visit = visitor.visit("phone", "light")
+    visit = visitor.visit(size, "light")
     page = visit.page
     sizes = weigh(visit)
     quotes: list[str] = []
@@ -97,12 +98,10 @@ def test_a_page(site: Site, visitor: Visitor, axe: str, name: str, record_proper
     assert measured["shift"] < MAX_SHIFT
     assert page.locator("h1").count() == 1
     page.evaluate(axe)
-    for size in ("phone", "desktop"):
-        page.set_viewport_size(SIZES[size])
-        for scheme, rules in (("light", EVERYTHING), ("dark", COLOURS)):  # they differ in nothing else
-            page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-            assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[size]["width"], "scrolls sideways"
-            assert page.evaluate(FIND_VIOLATIONS, rules) == [], (size, scheme)
+    for scheme, rules in (("light", EVERYTHING), ("dark", COLOURS)):  # they differ in nothing else
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[size]["width"], "scrolls sideways"
+        assert page.evaluate(FIND_VIOLATIONS, rules) == [], scheme
     visit.clean()
 
 

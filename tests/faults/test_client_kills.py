@@ -154,7 +154,11 @@ async def typescript_bettors(service: AgentService, books: Books, going: asyncio
 
 @pytest.mark.proves("agent.trade.decision.idem_survives")
 @pytest.mark.timeout(300 + 15 * KILLS)
-@pytest.mark.parametrize("bettors", [python_bettors, typescript_bettors], ids=["python", "typescript"])
+@pytest.mark.parametrize(
+    "bettors",
+    [python_bettors, pytest.param(typescript_bettors, marks=pytest.mark.thorough)],
+    ids=["python", "typescript"],
+)
 async def test_a_bet_is_one_stake_however_often_the_api_dies(service: AgentService, bettors: Any) -> None:
     seed = int(os.environ.get("VPM_TEST_SEED", random.randrange(2**32)))
     chance, books, going = random.Random(seed), Books(), asyncio.Event()

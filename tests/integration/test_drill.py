@@ -35,9 +35,16 @@ AUDIENCE = {
 """What moves by those who listen, whatever drills are run."""
 
 
+FIRST = ("kill-indexer", "reorg")
+REST = tuple(name for name in QUICK if name not in FIRST)
+
+
 @pytest.mark.timeout(900)
 @pytest.mark.proves("shared.operation.decision.drills", "shared.operation.decision.metrics_move")
-async def test_a_few_drills_hold_and_nothing_is_lost_or_doubled(local_genesis: Genesis, tmp_path: Path) -> None:
+@pytest.mark.parametrize("names", [FIRST, pytest.param(REST, marks=pytest.mark.thorough)], ids=["first", "rest"])
+async def test_a_few_drills_hold_and_nothing_is_lost_or_doubled(
+    local_genesis: Genesis, tmp_path: Path, names: tuple[str, ...]
+) -> None:
     said: list[str] = []
     small = FleetSize(api=1, indexer=2, keeper=1, relayer=1)
     seen = SeenMetrics()
@@ -48,7 +55,7 @@ async def test_a_few_drills_hold_and_nothing_is_lost_or_doubled(local_genesis: G
         watching(running, seen),
     ):
         await warm(running, load, said.append)
-        results = await run_drills(running, [DRILLS[name] for name in QUICK], load, said.append)
+        results = await run_drills(running, [DRILLS[name] for name in names], load, said.append)
         assert [one.drill.name for one in results if not one.passed] == [], "\n".join(said)
         assert all(one.recovery_seconds is not None for one in results)
         faults = await final_checks(running, load, said.append)

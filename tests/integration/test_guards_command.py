@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from core.paths import REPOSITORY
 from tests.guards.__main__ import Copy
 from tests.guards.catalogue import GUARDS
 from tests.guards.guard import Guard
+
+pytestmark = pytest.mark.thorough
 
 
 def test_a_guard_that_is_missed_and_one_that_is_not(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ async def check(pool: Pool, rpc: ChainProvider, sources: Sources) -> Comparison:
 
 
 @pytest.mark.proves("shared.operation.decision.rebuild_audit")
-@pytest.mark.parametrize("side", ["stock", "base"])
+@pytest.mark.parametrize("side", ["stock", pytest.param("base", marks=pytest.mark.thorough)])
 async def test_a_busy_history_audits_clean_rebuilds_the_same_and_catches_tampering(
     side: str, database_url: str, known: Genesis, tmp_path: Path
 ) -> None:

@@ -12,6 +12,8 @@ import pytest
 
 from core.paths import REPOSITORY
 
+pytestmark = pytest.mark.thorough
+
 LIMIT = 1
 
 FAILS_AND_KEEPS_ITS_FIXTURE = """

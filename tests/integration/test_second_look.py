@@ -9,6 +9,8 @@ import pytest
 
 from scripts._vpm import checks
 
+pytestmark = pytest.mark.thorough
+
 CROWDED = """
 from pathlib import Path
 def test_passes_the_second_time():
