@@ -292,11 +292,11 @@ async def test_what_became_of_a_bet_is_told_from_everywhere(service: StockServic
     wallet = wallets.DEV[1]
     body = service.chain.signed(wallet, service.chain.bet(wallet, market))
     async with aiohttp.ClientSession() as session:
-        posting = asyncio.create_task(Door(session, service.url).post("/api/relay/enter", body))
-        await asyncio.to_thread(service.chain.until_sent)
-        posting.cancel()
-        await asyncio.gather(posting, return_exceptions=True)
-    service.chain.mine()
+        with service.chain.held():
+            posting = asyncio.create_task(Door(session, service.url).post("/api/relay/enter", body))
+            await asyncio.to_thread(service.chain.until_sent)
+            posting.cancel()
+            await asyncio.gather(posting, return_exceptions=True)
     elsewhere = {"CF-IPCountry": "US"}
     response, told = await door.post("/api/relay/enter", body, headers=elsewhere)
     assert (response.status, told["receipt"]) == (200, "confirmed"), told
