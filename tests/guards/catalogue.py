@@ -806,6 +806,7 @@ LIBRARIES = "tests/integration/test_client_libraries.py"
 LIBRARY_UNITS = "tests/unit/test_client_versions.py"
 KILLS = "tests/faults/test_client_kills.py::test_a_bet_is_one_stake_however_often_the_api_dies"
 LIARS = f"{LIBRARIES}::test_a_challenge_for_anything_else_is_not_signed"
+GATEWAY = f"{LIBRARIES}::test_what_is_said_of_a_payment_is_true_whatever_stands_before_the_service"
 RECEIPTS = f"{LIBRARIES}::test_a_receipt_that_is_not_of_this_bet_is_not_believed"
 
 CLIENTS = (
@@ -825,7 +826,28 @@ CLIENTS = (
         """      if ("lost" in heard) {\n"""
         "        const { payment: _, ...unpaid } = this.ticket;\n"
         "        this.ticket = { ...unpaid, idemKey: crypto.randomUUID() };\n",
-        (f"{KILLS}[typescript]",),
+        (f"{GATEWAY}[an answer that is cut off]",),
+    ),
+    Guard(
+        "a bet that a firewall hides is told as refused, and its money as not moved",
+        f"{PYTHON}/betting.py",
+        "                if not error.code and self.ticket.payment is not None:\n",
+        "                if False:\n",
+        (f"{GATEWAY}[a firewall instead of the first answer]",),
+    ),
+    Guard(
+        "a refusal that a reorganization may undo is told as one for good",
+        f"{PYTHON}/betting.py",
+        "if not error.is_final or (self.in_the_dark",
+        "if (self.in_the_dark",
+        (f"{GATEWAY}[refused by a block that may be undone]",),
+    ),
+    Guard(
+        "whoever bets the same again is kept waiting until it is a second bet",
+        f"{PYTHON}/betting.py",
+        " or self.is_of_a_twin(error)",
+        "",
+        (f"{GATEWAY}[the same bet under another key is on its way]",),
     ),
     Guard(
         "a client signs a payment to whomever the challenge names",

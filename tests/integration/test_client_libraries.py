@@ -58,7 +58,7 @@ from tests.support.agent_payments import YES_CODE
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer
 from tests.support.client_libraries import async_strangers, built, environment, node, strangers
-from tests.support.gateway import Answer, gateway
+from tests.support.gateway import CUT_OFF, Answer, gateway
 from tests.support.genesis import Genesis, chain
 from tests.support.webhook_receiver import receiver
 
@@ -658,6 +658,7 @@ STORIES = {
     "a page instead of the receipt": Story(
         lambda: in_turn(is_paid, TAKEN_AND(200)), Payment.UNKNOWN, "UnexpectedAnswer"
     ),
+    "an answer that is cut off": Story(lambda: in_turn(is_paid, TAKEN_AND(CUT_OFF), None), None),
     "a firewall after an answer that was lost": Story(
         lambda: in_turn(is_paid, TAKEN_AND(502), Answer(403)), Payment.UNKNOWN, "OutcomeUnknown"
     ),

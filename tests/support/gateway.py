@@ -11,10 +11,14 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
+CUT_OFF = 599
+"""The connection ends instead of an answer."""
+
 
 @dataclass(frozen=True)
 class Answer:
-    """What a gateway says instead of the service. passes_on: the service has had the call all the same."""
+    """What a gateway says instead of the service; CUT_OFF says nothing. passes_on: the service has had the call all the
+    same."""
 
     status: int
     body: dict[str, Any] | str = "<html>a page of something else</html>"
@@ -57,6 +61,9 @@ async def gateway(service: str, rule: Callable[[web.BaseRequest], Answer | None]
                 return await pass_on(request)
             if instead.passes_on:
                 await pass_on(request)
+            if instead.status == CUT_OFF:
+                assert request.transport is not None
+                request.transport.abort()
             if isinstance(instead.body, str):
                 return web.Response(status=instead.status, text=instead.body, content_type="text/html")
             return web.Response(status=instead.status, text=json.dumps(instead.body), content_type="application/json")
