@@ -139,11 +139,11 @@ async def enqueue_many(connection: Connection, requests: Sequence[IntentRequest]
     if len({each.key for each in requests}) != len(requests):
         raise ValueError("the same key twice in one call")
     cursor = await connection.execute(_INSERT.encode(), _arrays(requests), prepare=True)
-    found = {intent.key: intent for intent in map(_intent, await cursor.fetchall())}
-    asked_before = [each for each in requests if each.key not in found]
+    intents = {intent.key: intent for intent in map(_intent, await cursor.fetchall())}
+    asked_before = [each for each in requests if each.key not in intents]
     if asked_before:
-        found.update(await _known(connection, asked_before))
-    return [found[each.key] for each in requests]
+        intents.update(await _known(connection, asked_before))
+    return [intents[each.key] for each in requests]
 
 
 async def _known(connection: Connection, requests: Sequence[IntentRequest]) -> dict[str, Intent]:
