@@ -780,8 +780,8 @@ RELAYER_KEYS = (
     Guard(
         "two lanes have the same intents signed, and pay twice",
         "relayer/rows.py",
-        "WHERE c.lane_id <> %(lane)s AND c.until > clock_timestamp()))",
-        "WHERE false AND c.lane_id <> %(lane)s))",
+        "WHERE c.lane_id <> %%(lane)s AND c.until > clock_timestamp()))",
+        "WHERE false AND c.lane_id <> %%(lane)s))",
         (f"{KMS_RELAYER}::test_a_signature_for_a_nonce_that_went_elsewhere_is_forgotten",),
     ),
     Guard(
