@@ -11,11 +11,12 @@ from playwright.sync_api import Page, Route, expect
 from vpm_client import Client
 
 from scripts._stack import wallets
+from scripts._stack.wallets import Wallet
 from tests.browser.conftest import Visitor
 from tests.browser.site import Site
 from tests.support.client_libraries import strangers
 
-DEMO = f"/api/agent/v1/positions?wallet={wallets.DEMO.address}"
+DEV = wallets.DEV
 TRADE = "**/api/agent/v1/trade"
 RELAY = "**/api/relay/enter"
 WRONG_CLOCK = """
@@ -27,19 +28,22 @@ globalThis.Date = class extends Right {
 """
 
 
-def _priced(visitor: Visitor, slug: str, amount: str) -> Page:
-    """An agent market's page with its price shown, before the demo wallet signs."""
-    visit = visitor.visit()
+def _priced(visitor: Visitor, slug: str, amount: str, who: Wallet) -> Page:
+    """An agent market's page with its price shown. Each test has its own wallet: one may trade ten times a minute."""
+    visit, _ = visitor.with_wallet(who)
     visit.open(f"/markets/{slug}")
     page = visit.page
-    page.get_by_role("button", name="Demo wallet").click()
     page.get_by_label("Amount in USDC").fill(amount)
     expect(page.locator("#a-paid")).to_have_text(re.compile("USDC"))
     return page
 
 
-def _stakes(site: Site, slug: str) -> int:
-    return sum(each["slug"] == slug for each in site.get(DEMO)["positions"])
+def _held(who: Wallet) -> str:
+    return f"/api/agent/v1/positions?wallet={who.address}"
+
+
+def _stakes(site: Site, slug: str, who: Wallet) -> int:
+    return sum(each["slug"] == slug for each in site.get(_held(who))["positions"])
 
 
 def _bet(page: Page) -> None:
@@ -49,9 +53,9 @@ def _bet(page: Page) -> None:
 def test_an_agent_bet_is_at_the_price_that_was_shown(site: Site, visitor: Visitor) -> None:
     """Another buys the same side while the page stands open: its price binds, and the new one is shown."""
     slug = site.open_agent_market("bnkr-book-moves")
-    page = _priced(visitor, slug, "2")
+    page = _priced(visitor, slug, "2", DEV[1])
     shown = page.locator("#a-shares").inner_text()
-    another = Account.from_key(wallets.DEV[4].private_key)
+    another = Account.from_key(DEV[4].private_key)
     with strangers() as http:
         Client(site.url, another, http=http).bet(slug, "yes", 60, final=False)
     site.until(f"/api/agent/v1/markets/{slug}", lambda body: body["market"]["volumeUsd"] == 60)
@@ -60,7 +64,7 @@ def test_an_agent_bet_is_at_the_price_that_was_shown(site: Site, visitor: Visito
     expect(page.locator("#a-status")).to_contain_text("slippage_exceeded")
     expect(page.locator("#a-shares")).not_to_have_text(shown)
     expect(page.locator("#a-shares")).to_have_text(re.compile("at"))
-    assert _stakes(site, slug) == 0
+    assert _stakes(site, slug, DEV[1]) == 0
     _bet(page)
     expect(page.locator("#a-status")).to_have_text(re.compile(r"^In: 2\.00 USDC on yes"))
 
@@ -68,7 +72,7 @@ def test_an_agent_bet_is_at_the_price_that_was_shown(site: Site, visitor: Visito
 def test_a_signed_agent_bet_comes_before_another(site: Site, visitor: Visitor) -> None:
     """Its answer was lost, and after a reload not even the script for it comes."""
     slug = site.open_agent_market("bnkr-script-away")
-    page = _priced(visitor, slug, "3")
+    page = _priced(visitor, slug, "3", DEV[2])
     paid: list[Any] = []
 
     def lose(route: Route) -> None:
@@ -90,13 +94,13 @@ def test_a_signed_agent_bet_comes_before_another(site: Site, visitor: Visitor) -
     page.unroute(TRADE)
     page.reload()
     expect(page.locator("#a-status")).to_have_text(re.compile(r"^In: 3\.00 USDC on yes"))
-    site.until(DEMO, lambda _: _stakes(site, slug) == 1)
+    site.until(_held(DEV[2]), lambda _: _stakes(site, slug, DEV[2]) == 1)
     assert len(set(paid)) == 1
 
 
 def test_whoever_presses_again_goes_on_with_the_bet_that_is_signed(site: Site, visitor: Visitor) -> None:
     slug = site.open_agent_market("bnkr-pressed-again")
-    page = _priced(visitor, slug, "4")
+    page = _priced(visitor, slug, "4", DEV[5])
 
     off = {"error": "platform_disabled", "message": "Switched off.", "retriable": False}
     paid: list[bool] = []
@@ -119,12 +123,12 @@ def test_whoever_presses_again_goes_on_with_the_bet_that_is_signed(site: Site, v
     page.get_by_label("Amount in USDC").fill("5")
     _bet(page)
     expect(page.locator("#a-status")).to_have_text(re.compile(r"^In: 4\.00 USDC on yes"))
-    site.until(DEMO, lambda _: _stakes(site, slug) == 1)
+    site.until(_held(DEV[5]), lambda _: _stakes(site, slug, DEV[5]) == 1)
 
 
 def test_a_service_that_asks_for_an_hour_is_not_asked_without_pause(site: Site, visitor: Visitor) -> None:
     slug = site.open_agent_market("bnkr-asks-for-an-hour")
-    page = _priced(visitor, slug, "2")
+    page = _priced(visitor, slug, "2", DEV[6])
     asked: list[bool] = []
 
     def later(route: Route) -> None:
@@ -146,7 +150,7 @@ def test_a_service_that_asks_for_an_hour_is_not_asked_without_pause(site: Site, 
 def test_a_stock_bet_is_not_given_up_for_the_line_it_is_asked_over(site: Site, visitor: Visitor) -> None:
     """Sent, and its answer lost as the line changes to one of a closed region: the chain has it, and the page tells."""
     market = site.open_market(ticker="NVDA")
-    visit, _ = visitor.with_wallet(wallets.DEV[3])
+    visit, _ = visitor.with_wallet(DEV[3])
     visit.open(f"/m/{market}")
     page = visit.page
     sent: list[int] = []
@@ -189,11 +193,10 @@ def test_paper_money_is_played_whatever_the_devices_clock_says(site: Site, visit
 
 def test_a_wrong_clock_is_named_where_it_spoils_a_payment(site: Site, visitor: Visitor) -> None:
     slug = site.open_agent_market("bnkr-wrong-clock")
-    visit = visitor.visit()
+    visit, _ = visitor.with_wallet(DEV[7])
     visit.page.add_init_script(WRONG_CLOCK)
     visit.open(f"/markets/{slug}")
     page = visit.page
-    page.get_by_role("button", name="Demo wallet").click()
     page.get_by_label("Amount in USDC").fill("2")
     expect(page.locator("#a-paid")).to_have_text(re.compile("USDC"))
     _bet(page)
