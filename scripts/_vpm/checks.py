@@ -211,7 +211,7 @@ def _just(paths: Sequence[Path], extra: Sequence[str]) -> int:
 def _call(*argv: str | Path, env: dict[str, str] | None = None) -> int:
     output = getattr(_elsewhere, "output", None)
     program = [*(_elsewhere.before if output else ()), *map(str, argv)]
-    return run(program, {**os.environ, **(env or {})}, output).returncode
+    return run(program, {**os.environ, **(env or {})}, output, cwd=REPOSITORY).returncode
 
 
 def _both(*calls: Callable[[], int]) -> int:
@@ -285,7 +285,7 @@ def compile_tests(folders: Sequence[str]) -> None:
     """In a new checkout: has Python compile, once, what every worker imports first. Side by side each would do it for
     itself. What cannot be imported, the run itself tells of."""
     collect = (sys.executable, "-m", "pytest", "--collect-only", "-q", *folders)
-    run(collect, dict(os.environ), subprocess.DEVNULL)
+    run(collect, dict(os.environ), subprocess.DEVNULL, cwd=REPOSITORY)
 
 
 def second_look(look: Look, extra: Sequence[str]) -> list[StageResult]:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from types import FrameType
 from typing import IO
 
@@ -19,12 +20,14 @@ _running: set[subprocess.Popen[str]] = set()
 _told_to_end = threading.Event()
 
 
-def run(argv: Sequence[str], env: dict[str, str], output: int | IO[str] | None) -> subprocess.CompletedProcess[str]:
-    """In the checkout; with an output, both streams go there."""
+def run(
+    argv: Sequence[str], env: dict[str, str], output: int | IO[str] | None, *, cwd: Path = REPOSITORY
+) -> subprocess.CompletedProcess[str]:
+    """With an output, both streams go there."""
     if _told_to_end.is_set():  # another thread's line, which would begin its next program
         raise SystemExit(TERMINATED)
     error = None if output is None else subprocess.STDOUT
-    with subprocess.Popen(argv, cwd=REPOSITORY, env=env, stdout=output, stderr=error, text=True) as program:
+    with subprocess.Popen(argv, cwd=cwd, env=env, stdout=output, stderr=error, text=True) as program:
         _running.add(program)
         if _told_to_end.is_set():  # meanwhile
             program.send_signal(signal.SIGINT)
