@@ -1,7 +1,7 @@
 """x402's own MCP client, on the official Python MCP client before 2.0, which it needs: it lists, is refused, and pays.
 
 Standard input, a line each: the server's URL, a private key, then {"tool": ..., "arguments": {...}}. Standard output, a
-line for each call: {"isError", "text", "paid", "settled"}.
+line for each call: {"isError", "text", "paid", "settled"}. A trade above 10 USD is quoted first.
 """
 
 import asyncio
@@ -27,7 +27,14 @@ async def main() -> None:
         assert (await wallet.list_tools()).tools
         for line in calls:
             asked = json.loads(line)
-            result = await wallet.call_tool(asked["tool"], asked["arguments"])
+            given = asked["arguments"]
+            if given["sizeUsd"] > 10:  # at a price of now: that of a minute ago has expired
+                priced = await wallet.call_tool(
+                    "get_quote", {name: given[name] for name in ("marketId", "side", "sizeUsd")}
+                )
+                quote = json.loads(priced.content[0].text)["quote"]
+                given |= {"quoteId": quote["quoteId"], "minSharesOut": quote["suggestedMinSharesOut"]}
+            result = await wallet.call_tool(asked["tool"], given)
             settled = result.payment_response
             print(
                 json.dumps(

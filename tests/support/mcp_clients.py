@@ -19,6 +19,7 @@ from mcp_types import RequestParamsMeta, TextContent
 
 from core.paths import REPOSITORY
 from scripts._vpm import side
+from tests.waiting import PATIENCE
 
 CLIENTS = REPOSITORY / "tests" / "clients"
 TYPESCRIPT_CLIENT = CLIENTS / "tools.mjs"
@@ -173,7 +174,7 @@ def paying_client(url: str, private_key: str, calls: Sequence[tuple[str, dict[st
         input="\n".join(lines),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         env=without_proxies(),
         check=False,
     )
