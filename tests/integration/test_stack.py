@@ -35,6 +35,7 @@ from scripts._stack.payments import bound_header
 from scripts._stack.state import State
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.stack import Stack, gone, tree
+from tests.waiting import PATIENCE
 
 NOTICED_SECONDS = 3.0
 STAKE_USD = 4.0
@@ -344,7 +345,7 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert unshared.returncode == 1, unshared.stdout + unshared.stderr
     assert "the disk is full" in unshared.stderr
@@ -376,7 +377,7 @@ def test_a_missing_registry_is_one_sentence(tmp_path: Path) -> None:
         "PIP_CACHE_DIR": str(tmp_path / "cache"),
     }
     done = subprocess.run(
-        ["./vpm", "up"], cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=60
+        ["./vpm", "up"], cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=PATIENCE
     )
     assert done.returncode == 1
     sentence = (done.stdout + done.stderr).strip().splitlines()[-1]

@@ -20,7 +20,7 @@ from scripts._stack.daemons import DAEMONS
 from tests.support.genesis import Genesis
 
 DAEMON_NAMES = set(DAEMONS)
-READY_SECONDS = 180  # seconds on an idle machine; compilers may be at work beside it
+READY_SECONDS = 300  # seconds on an idle machine; compilers may be at work beside it
 
 
 class Stack:
