@@ -79,7 +79,7 @@ async def fronted(service: StockService, tmp_path: Path) -> AsyncIterator[Fronte
     user = "user root;" if os.geteuid() == 0 else ""  # else its workers cannot enter a test's folder
     (tmp_path / "nginx.conf").write_text(
         f"daemon off; {user} worker_processes 1; pid {tmp_path / 'pid'}; error_log stderr; events {{}}\n"
-        f"http {{ access_log off; {temporary} include {tmp_path / 'vpm-cache.conf'}; }}\n"
+        f"http {{ access_log {tmp_path / 'access.log'}; {temporary} include {tmp_path / 'vpm-cache.conf'}; }}\n"
     )
     assert NGINX is not None
     argv = (NGINX, "-e", "stderr", "-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf"))
@@ -119,6 +119,21 @@ async def test_callers_behind_one_tls_proxy_are_told_apart(fronted: Fronted) -> 
     asked = [(await fronted.get(path, X_Forwarded_For="198.51.100.7, 203.0.113.7"))[0] for _ in range(31)]
     assert asked == [200] * 30 + [429]
     assert (await fronted.get(path, X_Forwarded_For="198.51.100.7, 203.0.113.8"))[0] == 200
+
+
+@pytest.mark.proves("stock.positions.behaviour.never_logged")
+async def test_the_address_asked_about_is_in_no_log_of_the_cache(fronted: Fronted, tmp_path: Path) -> None:
+    """Debian's nginx writes down every request, and with every error the request that had it."""
+    path = f"/api/positions?owner={(owner := wallets.DEV[2].address)}"
+    assert (await fronted.get(path))[0] == 200
+    fronted.service.stop("api")
+    try:
+        assert (await fronted.get(path))[0] == 502
+    finally:
+        fronted.service.start("api")
+    logs = {name: tmp_path / name for name in ("access.log", "nginx.log")}
+    logged = {name: log.read_text() for name, log in logs.items() if log.exists()}
+    assert [name for name, text in logged.items() if owner.lower() in text.lower()] == []
 
 
 async def test_each_encoding_is_a_copy_of_its_own(fronted: Fronted) -> None:

@@ -1,0 +1,57 @@
+"""Requests that are not HTTP: refused as any other, in JSON, with nothing of them in the log.
+
+aiohttp answers them in plain text and logs what was sent, which may be the address somebody asked about.
+"""
+
+from __future__ import annotations
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
+from aiohttp.web_protocol import RequestHandler
+
+from api.http.application import json_response
+from api.http.problem import invalid
+from api.http.requests import fresh_request_id
+from core.log import get_logger
+
+log = get_logger(__name__)
+
+
+class Runner(web.AppRunner):
+    """A runner of an application whose connections answer a malformed request in JSON."""
+
+    async def _make_server(self) -> web.Server:
+        made = await super()._make_server()
+        return _Server(made.request_handler, request_factory=made.request_factory, loop=made._loop, **made._kwargs)
+
+
+class _Server(web.Server):
+    """The server that makes such connections."""
+
+    def __call__(self) -> RequestHandler:
+        return _Connection(self, loop=self._loop, **self._kwargs)
+
+
+class _Connection(RequestHandler):
+    """One connection, which also tells what it could not read as a request."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        if not isinstance(exc, HttpProcessingError):
+            return super().handle_error(request, status, exc, message)
+        kind, request_id = type(exc).__name__, fresh_request_id()
+        log.info("a request was not HTTP", action="http.malformed", kind=kind, request_id=request_id)
+        what = "A line or a header of it is too long." if isinstance(exc, LineTooLong) else "It is not HTTP/1.1."
+        problem = invalid(f"The request cannot be read. {what}")
+        # `Server` is given because aiohttp would tell its version and Python's, as of every answer without a route.
+        headers = {"X-Request-Id": request_id, "Server": "VPM"}
+        response = json_response(problem.body, problem.status, headers=headers)
+        response.force_close()
+        return response
