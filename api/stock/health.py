@@ -16,6 +16,7 @@ from api.stock.rows import read_allowed_feeds, read_owing
 from api.stock.sources import StockSources
 from api.unreadable import UNREADABLE
 from core.chain import RpcError
+from core.db.heartbeat import silence_of
 from core.log import redact_text
 from core.money import decimal_text
 from core.outbox import KEEPER, OPENER, RELAY, GroupReport, LaneStatus, report
@@ -24,6 +25,8 @@ from core.stock.sessions import trading_day
 CHECK_SECONDS = 3.0
 HEAD_OLD_SECONDS = 60
 INDEX_LAG_SECONDS = 60
+# A keeper gives a sign of life every 5 s, also one that stands by, which takes over within seconds.
+KEEPER_SILENT_SECONDS = 30
 SETTLED_WITHIN_SECONDS = 30 * 60
 DELIVERED_WITHIN_SECONDS = 20 * 60
 # Anybody may ask for health at any time: so much is read at once to find what is undelivered.
@@ -61,6 +64,7 @@ class Health:
         checks: dict[str, Callable[[], Awaitable[Finding]]] = {
             "rpc-head": self._rpc_head,
             "settlement": self._settlement,
+            "keeper": self._keeper,
             "keeper-eth": self._keeper_eth,
             "keeper-token": self._keeper_token,
             "market-reads": self._market_reads,
@@ -119,6 +123,13 @@ class Health:
         )
 
     # ------------------------------------------------------------ the keeper's work
+
+    async def _keeper(self) -> Finding:
+        async with self._pool.connection() as connection:
+            silence = await silence_of(connection, "keeper")
+        if silence is None:
+            return False, "no keeper runs"
+        return silence <= KEEPER_SILENT_SECONDS, f"heard of a keeper {max(0.0, silence):.0f} s ago"
 
     async def _settlement(self) -> Finding:
         venue = self._venue()

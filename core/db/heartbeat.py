@@ -55,3 +55,12 @@ async def beat_forever(
         except (psycopg.Error, TimeoutError) as error:
             log.warning("no sign of life could be written", action="heartbeat.failed", daemon=daemon, why=error)
         await asyncio.sleep(BEAT_SECONDS)
+
+
+async def silence_of(connection: psycopg.AsyncConnection[Any], daemon: str) -> float | None:
+    """Seconds since any process of this daemon gave a sign of life; None when there is none."""
+    asked = await connection.execute(
+        "SELECT extract(epoch FROM now() - max(seen_at))::float8 FROM daemon_heartbeat WHERE daemon = %s", (daemon,)
+    )
+    row = await asked.fetchone()
+    return None if row is None else row[0]

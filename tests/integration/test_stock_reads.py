@@ -328,13 +328,20 @@ async def test_the_proof_adds_up_on_the_chain(door: Door, chain: StockChain) -> 
     "stock.health.decision.keeper_token",
     "stock.health.decision.market_logs",
 )
-async def test_health_of_a_working_venue(door: Door) -> None:
-    body = await door.until("/api/health", lambda b: b["ok"])
+async def test_health_of_a_working_venue(door: Door, service: StockService) -> None:
+    _, untended = await door.get("/api/health")
+    assert {"name": "keeper", "ok": False, "detail": "no keeper runs"} in untended["checks"]
+    service.start("keeper")
+    try:
+        body = await door.until("/api/health", lambda b: b["ok"])
+    finally:
+        service.stop("keeper")
     hold(HealthBody, body)
     assert body["deployed"] is True
     assert [check["name"] for check in body["checks"]] == [
         "rpc-head",
         "settlement",
+        "keeper",
         "keeper-eth",
         "keeper-token",
         "market-reads",
@@ -346,6 +353,32 @@ async def test_health_of_a_working_venue(door: Door) -> None:
     ]
     response, _ = await door.get("/api/health")
     assert response.headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.proves("stock.health.endpoint.get", "stock.health.error.unhealthy")
+async def test_health_says_when_the_keeper_has_died(door: Door, service: StockService, database_url: str) -> None:
+    def heard(how_long_ago: int) -> None:
+        with psycopg.connect(conninfo(database_url)) as connection:
+            connection.execute(
+                "UPDATE daemon_heartbeat SET seen_at = now() - make_interval(secs => %s) WHERE daemon = 'keeper'",
+                (how_long_ago,),
+            )
+
+    service.start("keeper")
+    try:
+        await door.until("/api/health", lambda b: b["ok"])
+        service.kill("keeper")
+        heard(25)
+        response, body = await door.get("/api/health")
+        assert {"name": "keeper", "ok": True, "detail": "heard of a keeper 25 s ago"} in body["checks"]
+        heard(35)
+        response, body = await door.get("/api/health")
+        failing = [each for each in body["checks"] if each["name"] == "keeper"]
+        assert (response.status, body["ok"]) == (503, False)
+        assert failing == [{"name": "keeper", "ok": False, "detail": "heard of a keeper 35 s ago"}]
+    finally:
+        if "keeper" in service.running:
+            service.stop("keeper")
 
 
 # ---------------------------------------------------------------- HTTP
