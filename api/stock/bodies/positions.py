@@ -27,7 +27,7 @@ class PositionBody(Body):
     offered: Amount
     accepted: Annotated[Amount | None, Meta(description="Null until its batch is matched.")]
     refused: Amount
-    accrued: Annotated[Amount, Meta(description="Paid if this side won now; only goes up.")]
+    accrued: Annotated[Amount, Meta(description="Paid if this side won now, before the fee on the gain; only goes up.")]
     payout: Annotated[Amount | None, Meta(description="After settlement: what it is paid, after the fee.")]
     classic_payout: Annotated[
         Amount | None, Meta(description="After a resolution: what an ordinary pool would have paid.")
@@ -35,8 +35,8 @@ class PositionBody(Body):
     seed: bool
     opener: bool
     finalized: bool
-    refunded: bool
-    claimed: bool
+    refunded: Annotated[bool, Meta(description="A refund was sent. The contract's flag also counts one of nothing.")]
+    claimed: Annotated[bool, Meta(description="A payout was sent. The contract's flag also counts one of nothing.")]
     vintage: Annotated[str, Meta(description="Ethereum block of entry, 0 for the seed.")]
     settlement: SettlementBody
     paid_out: Amount | None
@@ -58,7 +58,7 @@ class OwnedPositionBody(PositionBody):
 
 class OwnerTotalsBody(Body):
     staked: Amount
-    accrued: Annotated[Amount, Meta(description="Sum over open positions if their side wins now.")]
+    accrued: Annotated[Amount, Meta(description="Sum over open positions if their side wins now, before the fee on the gain.")]
     paid: Annotated[Amount, Meta(description="Settlement payouts already sent, after the fee.")]
     accepted: Amount
     deliverable: Annotated[Amount, Meta(description="What claims and refunds would deliver now.")]
