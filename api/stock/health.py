@@ -174,7 +174,7 @@ class Health:
             return True, "no session today"
         if not session.opens <= venue.head.timestamp < session.closes:
             return True, "the session is not open"
-        if all(market.opened_at >= session.opens for market in venue.markets.values()):
+        if venue.markets and all(market.opened_at >= session.opens for market in venue.markets.values()):
             return True, "the venue is younger than this session"
         async with self._engine.connect() as connection:
             allowed = await read_allowed_feeds(connection)
@@ -213,7 +213,8 @@ class Health:
         if oracle is None or not oracle.oracle.latest:
             return False, "no feed could be read"
         latest = oracle.oracle.latest
-        missing = [feed.ticker for feed in self._of.deployment.price_feeds if feed.proxy not in latest]
+        feeds, unread = self._of.deployment.price_feeds, oracle.oracle.unread
+        missing = [feed.ticker for feed in feeds if feed.proxy in unread or feed.proxy not in latest]
         if missing:
             return False, f"no round of {', '.join(missing)}"
         now = oracle.head_time

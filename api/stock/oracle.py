@@ -104,7 +104,9 @@ class OracleWatch:
 
     async def _read(self) -> None:
         head = await self._client.head(timeout_seconds=TIMEOUT_SECONDS)
-        latest = await self._latest(head.number)
+        read = await self._latest(head.number)
+        unread = frozenset(feed.proxy for feed in self._deployment.price_feeds if feed.proxy not in read)
+        latest = {**self.oracle.latest, **read}
         readings = dict(self.oracle.readings)
         if self._contracts is not None and self._index is not None and self._index.venue is not None:
             markets = {**{each.id: each for each in self._besides.values()}, **self._index.venue.markets}
@@ -117,12 +119,14 @@ class OracleWatch:
                 for market in needy:
                     self._asked[market.id] = _asked(market, latest.get(market.feed), head.timestamp, time.time())
         self.head_time = head.timestamp
-        changed = latest != self.oracle.latest or readings != self.oracle.readings
+        old = self.oracle
+        changed = (latest, unread, readings) != (old.latest, old.unread, old.readings)
         self.oracle = Oracle(
             read_at=int(time.time()),
             latest=latest,
+            unread=unread,
             readings=readings,
-            version=self.oracle.version + int(changed or not self.oracle.version),
+            version=old.version + int(changed or not old.version),
         )
 
     async def _latest(self, block: int) -> dict[str, Round]:
@@ -135,7 +139,7 @@ class OracleWatch:
         failures = [answer for answer in answers if isinstance(answer, RpcError) and answer.kind.blames_node]
         if failures:
             raise failures[0]
-        # A feed that reverts has no round; the others are shown.
+        # A feed that reverts tells no round; the others do.
         return {
             feed: _round(answer)
             for feed, answer in zip(feeds, answers, strict=True)

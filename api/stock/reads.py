@@ -214,7 +214,8 @@ class StockReads:
         return self._oracle.oracle.version, self._oracle.oracle.read_at, self._oracle.stale
 
     def _render_prices(self) -> bytes:
-        watch, latest = self._oracle, self._read.latest
+        watch, latest, unread = self._oracle, self._read.latest, self._read.unread
+        live = watch is not None and not watch.stale
         readings = [
             PriceReading(
                 ticker=feed.ticker,
@@ -223,12 +224,13 @@ class StockReads:
                 answer=str(newest.answer),
                 round_id=str(newest.id),
                 updated_at=newest.updated_at,
+                stale=not live or feed.proxy in unread,
             )
             for feed in self._deployment.price_feeds
             if (newest := latest.get(feed.proxy)) is not None
         ]
         status: Literal["live", "stale-cache", "unavailable"] = "stale-cache" if readings else "unavailable"
-        if watch is not None and not watch.stale:
+        if live and not any(each.stale for each in readings):
             status = "live"
         return encode(PricesBody(status=status, read_at=self._read.read_at, readings=readings))
 

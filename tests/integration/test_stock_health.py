@@ -53,6 +53,18 @@ async def finding(door: Door, chain: StockChain, name: str, *, seconds: float = 
         await asyncio.sleep(0.05)
 
 
+@pytest.mark.proves("stock.health.decision.open_schedule")
+async def test_a_venue_that_has_never_listed_anything_is_told(service: StockService, door: Door) -> None:
+    chain = service.chain
+    assert chain.read(chain.contracts.settler.call("marketCount")) == 0
+    session = first_day_of_a_week(chain.now + 3 * DAY)
+    chain.warp_to(session.opens)
+    tickers = sorted(feed.ticker for feed in chain.deployment.price_feeds)
+    missing = [f"{ticker} {family}" for family in ("daily", "weekly") for ticker in tickers]
+    await says(door, "open-schedule", False, f"not listed: {', '.join(missing)}")
+    chain.push(FLAT_PRICE)  # for the markets of other tests: the last one is days old now
+
+
 @pytest.mark.proves(
     "stock.health.decision.settlement", "stock.health.decision.delivery", "stock.health.error.unhealthy"
 )

@@ -17,6 +17,7 @@ class PriceReading(Body):
     answer: Answer8
     round_id: RoundId
     updated_at: Annotated[int, Meta(description="The round's update time, in Unix seconds.")]
+    stale: Annotated[bool, Meta(description="This feed cannot be read, this is its last good reading.")]
 
 
 class PricesBody(Body):
@@ -24,7 +25,7 @@ class PricesBody(Body):
 
     status: Annotated[
         Literal["live", "stale-cache", "unavailable"],
-        Meta(description="`stale-cache`: the chain cannot be read, these are the last good readings."),
+        Meta(description="`stale-cache`: the chain or a feed cannot be read, and `stale` readings are the last good ones."),
     ]
     read_at: ReadAt
     readings: list[PriceReading]
