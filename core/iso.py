@@ -32,6 +32,15 @@ def iso_exact(micros: int) -> str:
     return f"{_whole(seconds)}.{rest:06d}Z"
 
 
+LAST_SECOND = 253_402_300_799
+"""The last that a calendar of four digits a year has; a chain's times go beyond."""
+
+
+def calendar(seconds: int) -> datetime:
+    """A moment in UTC to show; LAST_SECOND for what lies beyond it."""
+    return datetime.fromtimestamp(min(seconds, LAST_SECOND), UTC)
+
+
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 

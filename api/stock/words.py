@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from api.stock.bodies.markets import PreviewName, RulesBody, RuleSegment
 from api.stock.facts import FAMILIES, SIDES, ListedMarket, Phase
 from core.contracts.statuses import PreviewStatus, RoundProblem
 from core.feeds.rounds import MAX_PHASES, TOO_HIGH
-from core.iso import written
+from core.iso import LAST_SECOND, calendar, written
 from core.money import decimal_text
 
 PRICE_DECIMALS = 8
@@ -34,8 +32,11 @@ _PROBLEMS = {
 
 
 def utc(at: int) -> str:
-    """A time for people: 21 Nov 2026 14:30 UTC; with its seconds where they are not zero, as they decide."""
-    return f"{written(datetime.fromtimestamp(at, UTC))} UTC"
+    """A time for people: 21 Nov 2026 14:30 UTC; with its seconds where they are not zero, as they decide.
+
+    `Unix second 300000000000` where no calendar has it: the contracts take such times.
+    """
+    return f"{written(calendar(at))} UTC" if at <= LAST_SECOND else f"Unix second {at}"
 
 
 def span(seconds: int) -> str:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from typing import Literal
 
 import orjson
 from markupsafe import Markup
+
+from core.iso import calendar
 
 WIDTH, HEIGHT = 420, 180
 LEFT, RIGHT, TOP, BOTTOM = 4, 106, 12, 26
@@ -179,7 +180,7 @@ def _mark(mark: Mark, scale: _Scale) -> Markup:
         tx=x if not late else min(x, WIDTH - RIGHT),
         ty=HEIGHT - 8,
         anchor="end" if late else "start",
-        label=f"{mark.label} {datetime.fromtimestamp(mark.at, UTC):%H:%M}" if mark.timed else mark.label,
+        label=f"{mark.label} {calendar(mark.at):%H:%M}" if mark.timed else mark.label,
     )
 
 

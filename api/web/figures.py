@@ -6,13 +6,14 @@ page and shown on demand. Times are written in UTC; the script `times.js` writes
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 
 from markupsafe import Markup
 
 from api.stock import words
+from core.iso import calendar
 from core.money import USD_DECIMALS, decimal_text
 
 NONE = Markup('<span class="none">\N{EN DASH}</span>')
@@ -76,7 +77,7 @@ def clock(at: int | None) -> Markup:
     """A moment: 21 Nov 2026, 14:30 UTC; with its seconds where they are not zero, as they decide."""
     if at is None:
         return NONE
-    utc = datetime.fromtimestamp(at, UTC)
+    utc = calendar(at)
     return Markup('<time datetime="{}" data-form="{}">{}</time>').format(
         f"{utc:%Y-%m-%dT%H:%M:%SZ}", "full" if at % 60 else "clock", moment(at)
     )
@@ -85,14 +86,14 @@ def clock(at: int | None) -> Markup:
 def moment(at: int) -> str:
     """A moment in UTC as plain text, for where no script can write it in the reader's zone."""
     form = "%-d %b %Y, %H:%M:%S UTC" if at % 60 else "%-d %b %Y, %H:%M UTC"
-    return datetime.fromtimestamp(at, UTC).strftime(form)
+    return calendar(at).strftime(form)
 
 
 def short_clock(at: int | None) -> Markup:
     """The same without the year, with seconds: for rows of recent events."""
     if at is None:
         return NONE
-    moment = datetime.fromtimestamp(at, UTC)
+    moment = calendar(at)
     return Markup('<time datetime="{}" data-form="exact">{}</time>').format(
         f"{moment:%Y-%m-%dT%H:%M:%SZ}", f"{moment:%-d %b, %H:%M:%S} UTC"
     )
@@ -101,7 +102,7 @@ def short_clock(at: int | None) -> Markup:
 def until(at: int, now: int, ahead: int = 0) -> Markup:
     """How long it is until a moment by the chain's clock; a script keeps it counting. `ahead`: of this chain's clock is
     the one that the page counts by, where that is another's."""
-    moment = datetime.fromtimestamp(at, UTC)
+    moment = calendar(at)
     return Markup('<time class="until" datetime="{}" data-until="{}">{}</time>').format(
         f"{moment:%Y-%m-%dT%H:%M:%SZ}", at + ahead, span(at - now)
     )

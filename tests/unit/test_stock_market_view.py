@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
@@ -9,11 +11,13 @@ from api.head import Head
 from api.stock.bodies.markets import MarketBody
 from api.stock.facts import ListedMarket, MarketReadings, MarketResult, Oracle, Phase, Venue
 from api.stock.market_view import NOTHING_READ, listed_body
+from api.web import figures
 from core.feeds.rounds import Round
 from core.stock.vested import Book, Terms, VestedMarket
 from tests.support.bodies import hold
 
 USDG = 10**6
+LAST_WRITTEN = 253_402_300_799
 STRIKE, FINAL, DAY = 1_000_000, 1_003_600, 86_400
 FEED = "0x" + "11" * 20
 
@@ -87,3 +91,18 @@ def test_strike_live_and_change_are_null_only_before_the_strike(now: int, phase:
     else:
         assert None not in (body.strike, body.live, body.change)
         assert body.strike_problem
+
+
+@pytest.mark.parametrize("final", [LAST_WRITTEN, LAST_WRITTEN + 1, 2**40 - 1])
+def test_a_market_of_a_time_no_calendar_has_is_listed_with_the_others(final: int) -> None:
+    """The contracts take any time of 40 bits; one such market must not take the list from everybody."""
+    market = market_of(voided=False)
+    market = replace(market, terms=replace(market.terms, freeze_time=final))
+    entry = replace(listed(market), strike_time=final - 3600, final_time=final)
+    venue = Venue(Head(1, STRIKE, STRIKE, l1_number=1), entries_paused=False, fees_swept=0, reorgs=0, markets={})
+    body = hold(MarketBody, msgspec.to_builtins(listed_body(entry, venue, NOTHING_READ)))
+    assert body.final_time == final
+    assert ("31 Dec 9999 23:59:59 UTC" if final == LAST_WRITTEN else f"Unix second {final}") in body.question
+    assert figures.clock(final)
+    assert figures.short_clock(final)
+    assert figures.until(final, STRIKE)
