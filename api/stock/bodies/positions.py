@@ -58,7 +58,7 @@ class OwnedPositionBody(PositionBody):
 
 class OwnerTotalsBody(Body):
     staked: Amount
-    accrued: Annotated[Amount, Meta(description="Sum over open positions if their side wins now, before the fee on the gain.")]
+    accrued: Annotated[Amount, Meta(description="Over open positions, if their side wins now, before the fee.")]
     paid: Annotated[Amount, Meta(description="Settlement payouts already sent, after the fee.")]
     accepted: Amount
     deliverable: Annotated[Amount, Meta(description="What claims and refunds would deliver now.")]

@@ -25,7 +25,7 @@ class PricesBody(Body):
 
     status: Annotated[
         Literal["live", "stale-cache", "unavailable"],
-        Meta(description="`stale-cache`: the chain or a feed cannot be read, and `stale` readings are the last good ones."),
+        Meta(description="`stale-cache`: the chain or a feed cannot be read; `stale` ones are the last good."),
     ]
     read_at: ReadAt
     readings: list[PriceReading]
