@@ -16,7 +16,7 @@ from api.context import Context
 from api.cup.surface import cup_surface
 from api.http.application import application
 from api.http.docs import docs_surface
-from api.http.malformed import Runner
+from api.http.malformed import RefusingRunner
 from api.http.operation import Surface
 from api.stock.surface import stock_surface
 from api.web.surface import pages_surface
@@ -53,7 +53,7 @@ async def serve(
     """Serves until the context is left; yields the port, which may have been asked for as 0. A connection that asks
     nothing for `idle_seconds` is ended, whether it asked before or never."""
     # No access log: it would hold the addresses people ask about.
-    runner = Runner(
+    runner = RefusingRunner(
         app,
         access_log=None,
         handle_signals=False,

@@ -17,22 +17,24 @@ from core.log import get_logger
 log = get_logger(__name__)
 
 
-class Runner(web.AppRunner):
+class RefusingRunner(web.AppRunner):
     """A runner of an application whose connections answer a malformed request in JSON."""
 
     async def _make_server(self) -> web.Server:
         made = await super()._make_server()
-        return _Server(made.request_handler, request_factory=made.request_factory, loop=made._loop, **made._kwargs)
+        return _RefusingServer(
+            made.request_handler, request_factory=made.request_factory, loop=made._loop, **made._kwargs
+        )
 
 
-class _Server(web.Server):
+class _RefusingServer(web.Server):
     """The server that makes such connections."""
 
     def __call__(self) -> RequestHandler:
-        return _Connection(self, loop=self._loop, **self._kwargs)
+        return _RefusingConnection(self, loop=self._loop, **self._kwargs)
 
 
-class _Connection(RequestHandler):
+class _RefusingConnection(RequestHandler):
     """One connection, which also tells what it could not read as a request."""
 
     __slots__ = ()
