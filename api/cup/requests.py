@@ -60,13 +60,6 @@ def _storable(value: str) -> str:
     return value
 
 
-def _at_most(most: int, value: object) -> object:
-    """Above the most it clamps; what is no number is left for the field to refuse."""
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        value = int(value[:9])
-    return min(value, most) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
 Week = Annotated[
     str,
     AfterValidator(_week),
@@ -141,16 +134,15 @@ Slug = Annotated[
 SideKey = Annotated[
     str, StringConstraints(min_length=1, max_length=64), Field(description="An outcome's key in that market.")
 ]
-# The bound of a length stands inside: outside of a validator it would be published under its name in pydantic.
 MarketsLimit = Annotated[
-    Annotated[int, Field(ge=1)],
-    BeforeValidator(partial(_at_most, 100)),
-    Field(description="How many, at least 1; more than 100 counts as 100."),
+    int,
+    Field(ge=1, description="How many, at least 1; more than 100 counts as 100."),
+    AfterValidator(partial(min, 100)),
 ]
 BoardLimit = Annotated[
-    Annotated[int, Field(ge=1)],
-    BeforeValidator(partial(_at_most, 200)),
-    Field(description="How many, at least 1; more than 200 counts as 200."),
+    int,
+    Field(ge=1, description="How many, at least 1; more than 200 counts as 200."),
+    AfterValidator(partial(min, 200)),
 ]
 BetKey = Annotated[
     str,
