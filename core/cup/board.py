@@ -83,8 +83,10 @@ def is_week(text: str) -> bool:
 async def record(connection: Connection, gains: Mapping[str, int], at: datetime) -> None:
     """Adds what wallets realized (cents, losses negative) to both boards. The wallets must be locked.
 
-    `reached_at` is when a wallet last realized anything: of two with the same score, the one that rested first leads.
+    `reached_at` is when a wallet's score last changed: of two with the same score, the one that had it first leads.
+    Who got back just what was paid in realized nothing.
     """
+    gains = {wallet: cents for wallet, cents in gains.items() if cents}
     if not gains:
         return
     for period in (ALL_TIME, week_of(at)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -35,3 +35,22 @@ async def test_ranks_follow_what_is_recorded_between_two_reads(database_url: str
         assert [after.rank(each) for each in (last, _wallet(0), _wallet(MANY))] == [1, 2, MANY + 1]
         other = await board.top(connection, "2020-W01", 5, await board.top(connection, "2020-W01", 5))
         assert (other.entries, other.total, other.rank(last)) == ((), 0, None)
+
+
+@pytest.mark.proves("cup.leaderboard.decision.score_ties")
+async def test_a_result_of_nothing_moves_nobody(database_url: str) -> None:
+    """Who alone bets on what comes out gets the stake back: that is no later score, and no place for a newcomer."""
+    first, second, idle = (_wallet(MANY + n) for n in (1, 2, 3))
+    monday = datetime(2027, 1, 4, tzinfo=UTC)
+    async with await connect(database_url, autocommit=True) as connection:
+        await board.record(connection, {first: 100}, monday)
+        await board.record(connection, {second: 100}, monday + timedelta(days=1))
+        before = await board.top(connection, "2027-W01", 5)
+        for gains in ({first: 0}, {idle: 0}, {first: 0, idle: 0}):
+            await board.record(connection, gains, monday + timedelta(days=2))
+        for period in ("2027-W01", ALL_TIME):
+            after = await board.top(connection, period, 5)
+            assert after.rank(idle) is None, period
+            assert after.rank(first) == (after.rank(second) or 0) - 1, period
+        still = await board.top(connection, "2027-W01", 5, before)
+        assert still.places is before.places  # nothing was recorded

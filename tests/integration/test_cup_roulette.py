@@ -170,7 +170,7 @@ async def test_refused_bets(cup: Cup) -> None:
 @pytest.mark.proves("cup.service.decision.export", "cup.service.behaviour.paper_only")
 async def test_the_export_verifies_and_a_tampered_one_does_not(cup: Cup, tmp_path: Path) -> None:
     slug, void = await cup.market(MarketKind.RANGE, 3), await cup.market()
-    signers = [await cup.claimed() for _ in range(4)]
+    signers, alone = [await cup.claimed() for _ in range(4)], await cup.claimed()
     assert (await cup.post("/agent/enroll", signers[0].enrolment())).status == 200
     for position, signer in enumerate(signers):
         assert (await cup.post("/trade", signer.trade(slug, f"b{position % 3}", 1234 + position))).status == 200
@@ -179,7 +179,9 @@ async def test_the_export_verifies_and_a_tampered_one_does_not(cup: Cup, tmp_pat
         live = await cup.open_round()
         for signer, key in zip(signers, ("colour:red", "colour:black", "num:5:no", "column:1"), strict=True):
             assert (await cup.post("/roulette/bet", signer.bet(live.round_no, key, 33_33))).status == 200
+        assert (await cup.post("/roulette/bet", alone.bet(live.round_no, "num:6:no", 1000))).status == 200
         await cup.finish_round(live.round_no, live.seed)
+    assert (await cup.get("/leaderboard", wallet=alone.address)).body["you"]["rank"] is None  # it realized nothing
     async with await connect(cup.database_url) as connection:
         await settling.settle(connection, slug, 1, now())
         await settling.settle(connection, void, None, now())
