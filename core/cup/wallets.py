@@ -10,8 +10,6 @@ from core.cup.books import paper_book
 from core.cup.ledger import MINT, balance, one_moment, open_account, post, wallet_account
 from core.db.engine import Connection
 
-POSITIONS_SHOWN = 1000
-
 
 @dataclass(frozen=True, slots=True)
 class ClaimTerms:
@@ -43,12 +41,15 @@ class PaperPosition:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A wallet's money and positions."""
+    """A wallet's money and all its positions, those that are open first."""
 
     balance_cents: int
     realized_cents: int
-    open_count: int
     positions: tuple[PaperPosition, ...]
+
+    @property
+    def open_count(self) -> int:
+        return sum(each.status == "open" for each in self.positions)
 
 
 async def claim(connection: Connection, wallet: str) -> ClaimTerms:
@@ -76,14 +77,10 @@ async def summary(connection: Connection, wallet: str) -> Summary:
             "m.weights_cents, m.net_cents, m.shares_cents, m.closes_at, m.start_at, m.ends_at,"
             " to_timestamp(a.settles_after) FROM cup_position p JOIN cup_market m USING (slug)"
             " LEFT JOIN agent_market a ON a.market_id = m.market_key "
-            "WHERE p.wallet = %s ORDER BY (p.status = 'open') DESC, p.opened_at DESC, p.slug, p.outcome LIMIT %s",
-            (wallet, POSITIONS_SHOWN),
+            "WHERE p.wallet = %s ORDER BY (p.status = 'open') DESC, p.opened_at DESC, p.slug, p.outcome",
+            (wallet,),
         )
         rows = await cursor.fetchall()
-        cursor = await connection.execute(
-            "SELECT count(*) FROM cup_position WHERE wallet = %s AND status = 'open'", (wallet,)
-        )
-        opened = await cursor.fetchone()
     positions = []
     for market_id, slug, outcomes, outcome, cost, shares, status, paid, weights, net, issued, *times in rows:
         is_open = status == "open"
@@ -102,4 +99,4 @@ async def summary(connection: Connection, wallet: str) -> Summary:
                 *times,
             )
         )
-    return Summary(balance_cents or 0, int(score[0]) if score else 0, int(opened[0]) if opened else 0, tuple(positions))
+    return Summary(balance_cents or 0, int(score[0]) if score else 0, tuple(positions))

@@ -567,6 +567,29 @@ async def test_a_market_is_won_and_the_board_shows_it(cup: Cup) -> None:
             assert own.body["you"] == {"rank": 1261 - wallet or None, "total": 1260}
 
 
+@pytest.mark.proves("cup.wallet.field.positions")
+async def test_a_wallet_shows_all_its_positions(cup: Cup) -> None:
+    """As many as the hourly rounds of two tokens make in thirty days."""
+    signer, model = await cup.claimed(), await cup.market(closes=timedelta(seconds=30))
+    await cup.run(
+        "INSERT INTO cup_market (slug, market_key, market_id, kind, question, short_title, token_symbol, outcomes,"
+        " weights_cents, net_cents, shares_cents, opens_at, closes_at, ends_at, status, winner, settled_at) "
+        "SELECT 'past-' || i, sha256(i::text::bytea), 'past-' || i, kind, question, short_title, token_symbol,"
+        " outcomes, weights_cents, '{100,0}', '{150,0}', opens_at, closes_at, ends_at, 'resolved', 0, now() "
+        "FROM cup_market, generate_series(1, 1440) i WHERE slug = %s",
+        model,
+    )
+    await cup.run(
+        "INSERT INTO cup_position (wallet, slug, outcome, cost_cents, shares_cents, status, paid_cents) "
+        "SELECT %s, 'past-' || i, 0, 100, 150, 'won', 100 FROM generate_series(1, 1440) i",
+        signer.address,
+    )
+    assert (await cup.post("/trade", signer.trade(model, "yes", 100))).status == 200
+    told = (await cup.get(f"/wallet/{signer.address}")).body
+    assert (len(told["positions"]), told["openCount"]) == (1441, 1)
+    assert told["positions"][0]["slug"] == model  # what is open comes first
+
+
 @pytest.mark.proves(
     "cup.service.decision.ledger", "cup.service.decision.ledger_zero_sum", "cup.service.behaviour.one_ledger"
 )
