@@ -78,23 +78,30 @@ class Desk:
         """An error's body, the same at both doors."""
         return {**problem.body, "meta": self.meta()}
 
-    def require_open(self) -> None:
-        """409 while the tournament's window is unset, not begun or over."""
-        opens, closes = self._settings.cup_opens_at, self._settings.cup_closes_at
-        if opens is None or closes is None or not opens <= now_utc() < closes:
+    def open_time(self) -> datetime:
+        """Our time, which the tournament has only while it runs: else, its window unset, not begun or over, a 409."""
+        now, opens, closes = now_utc(), self._settings.cup_opens_at, self._settings.cup_closes_at
+        if opens is None or closes is None or not opens <= now < closes:
             extra = {
                 "opensAt": iso_of(opens) if opens else None,
                 "closesAt": iso_of(closes) if closes else None,
             }
-            raise Problem(409, "cup_closed", "The tournament is not running now.", extra=extra)
+            raise Refusal(409, "cup_closed", "The tournament is not running now.", extra)
+        return now
+
+    def require_open(self) -> None:
+        try:
+            self.open_time()
+        except Refusal as refusal:
+            raise _problem(refusal) from None
 
     async def answer(self, answering: Answering[R], request: R, caller: str) -> Json:
         """The whole body, by one of the methods below. Dormancy comes before anything else."""
-        self.require_open()
         try:
+            self.open_time()
             body = await answering(request, caller)
         except Refusal as refusal:
-            raise Problem(refusal.status, refusal.code, refusal.message, extra=refusal.extra) from None
+            raise _problem(refusal) from None
         except (psycopg.OperationalError, PoolTimeout) as error:
             log.warning("the database could not be used", action="cup.no_database", asked=answering.__name__, why=error)
             raise unavailable() from None
@@ -204,7 +211,7 @@ class Desk:
 
     async def _place_trades(self, _key: None, orders: Sequence[Order]) -> list[PaperReceipt | Exception]:
         async with self._pool.connection() as connection:
-            return await trading.place(connection, orders, now_utc)
+            return await trading.place(connection, orders, self.open_time)
 
     async def bet(self, request: requests.BetRequest, caller: str) -> Json:
         betting.require_key(request.bet_key)
@@ -235,7 +242,7 @@ class Desk:
         self._require_in_window(request.issued_at)
         await self._take_write("cup_bet", request.wallet_address)
         async with self._pool.connection() as connection:
-            done = await betting.place(connection, bet, now_utc)
+            done = await betting.place(connection, bet, self.open_time)
         return {"receipt": render.bet_receipt(done)}
 
     async def enrol(self, request: requests.EnrolRequest, _caller: str) -> Json:
@@ -286,6 +293,10 @@ class Desk:
                 "issuedAt is more than 5 minutes from our time; sign a fresh message.",
                 extra={"reason": "issued_at_out_of_window", "serverTime": iso_of(now_utc())},
             )
+
+
+def _problem(refusal: Refusal) -> Problem:
+    return Problem(refusal.status, refusal.code, refusal.message, extra=refusal.extra)
 
 
 def _claim_of(request: requests.TradeRequest) -> SignedTrade | None:

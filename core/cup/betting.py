@@ -139,7 +139,7 @@ async def replayed(connection: Connection, bet: RouletteBet) -> BetReceipt | Non
 
 async def place(connection: Connection, bet: RouletteBet, clock: Callable[[], datetime]) -> BetReceipt:
     """The bet, or the receipt it had when it was first placed. The clock is asked once the locks are held: a bet that
-    waited for them past the close is refused."""
+    waited for them past the close is refused, the round's or the tournament's, past which the clock refuses."""
     try:
         async with connection.transaction():
             return await _place(connection, bet, clock)

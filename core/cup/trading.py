@@ -116,7 +116,8 @@ async def place(
     """For each order its receipt, the one it had when it was first placed, or why there is none.
 
     All are one transaction, made in the order given: when this returns they are as durable as the database makes them.
-    A refusal is its order's own. What the database refuses undoes all of them, and each is tried by itself.
+    A refusal is its order's own. What the database refuses undoes all of them, and each is tried by itself. The clock
+    is asked once the locks are held, and may refuse: orders that waited for them past the tournament's close.
     """
     try:
         async with connection.transaction():
@@ -146,7 +147,11 @@ async def _place(
     markets = await books.lock_all(connection, {order.slug for order in orders})
     done = await placed(connection, [order.trade_id for order in orders])
     wallets = await _lock_wallets(connection, {order.wallet for order in orders})
-    group = _Group(markets, done, wallets, clock())
+    try:
+        now = clock()
+    except Refusal as closed:  # an answer like any other: raised, it would be taken for that of orders made before
+        return [closed] * len(orders)
+    group = _Group(markets, done, wallets, now)
     answers = [group.answer(order) for order in orders]
     if group.decided:
         await _write(connection, group)

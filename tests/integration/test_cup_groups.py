@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -144,6 +144,30 @@ async def test_what_the_database_refuses_is_refused_alone(cup: Cup, connection: 
         await cup.run("ALTER TABLE cup_trade DROP CONSTRAINT not_the_devils")
     assert codes(answers) == ["new", "CheckViolation", "new"]
     assert await cup.value("SELECT trades FROM cup_market WHERE slug = %s", slug) == 2
+    await exact(connection)
+
+
+async def test_what_comes_after_the_close_of_the_tournament_is_refused_alone(cup: Cup, connection: Connection) -> None:
+    """The first of a group that was taken apart is made in time, the others are not: it keeps its receipt."""
+    slug = await cup.market()
+    signer = await claimed(connection)
+    group = [order(signer, slug, cents) for cents in (100, 666, 300)]
+    asked = 0
+
+    def clock() -> datetime:
+        nonlocal asked
+        asked += 1
+        if asked > 2:  # for all together, and for the first
+            raise Refusal(409, "cup_closed", "It is over.")
+        return now()
+
+    await cup.run("ALTER TABLE cup_trade ADD CONSTRAINT not_the_devils CHECK (size_cents <> 666)")
+    try:
+        answers = await trading.place(connection, group, clock)
+    finally:
+        await cup.run("ALTER TABLE cup_trade DROP CONSTRAINT not_the_devils")
+    assert codes(answers) == ["new", "cup_closed", "cup_closed"]
+    assert await cup.value("SELECT trades FROM cup_market WHERE slug = %s", slug) == 1
     await exact(connection)
 
 

@@ -690,3 +690,27 @@ async def test_dormant_outside_the_window(database_url: str) -> None:
             for answer in answers:
                 assert (answer.status, answer.body["error"]) == (409, "cup_closed")
                 assert answer.headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.proves("cup.service.error.cup_closed")
+async def test_what_waited_past_the_close_of_the_tournament_is_refused(database_url: str) -> None:
+    closes_at = now() + timedelta(seconds=4)
+    async with cup_door(database_url, VPM_CUP_CLOSES_AT=iso(closes_at)) as door, await connect(database_url) as holder:
+        slugs, live = [await door.market(), await door.market()], await door.open_round()
+        trader, better = await door.claimed(), await door.claimed()
+        async with holder.transaction():
+            await holder.execute("SELECT FROM cup_market WHERE slug = ANY(%s) FOR UPDATE", (slugs,))
+            await holder.execute("SELECT FROM cup_round WHERE round_no = %s FOR UPDATE", (live.round_no,))
+            waiting = [asyncio.create_task(door.post("/trade", trader.trade(slug, "yes", 100))) for slug in slugs]
+            bet = better.bet(live.round_no, "half:low", 1000)
+            waiting.append(asyncio.create_task(door.post("/roulette/bet", bet)))
+            while now() <= closes_at:
+                await asyncio.sleep(0.05)
+            assert not any(each.done() for each in waiting), "it did not wait"
+        for answer in await asyncio.gather(*waiting):
+            assert (answer.status, answer.body["error"]) == (409, "cup_closed"), answer
+            assert answer.body["closesAt"] == iso(closes_at)
+        for signer in (trader, better):
+            held = "SELECT balance_cents FROM cup_account WHERE account = %s"
+            assert await door.value(held, f"wallet:{signer.address}") == 1_000_000
+        await door.finish_round(live.round_no)
