@@ -25,7 +25,7 @@ from api.http.problem import Problem, invalid_part
 from core.batches import Batches
 from core.config import Settings
 from core.cup import betting, board, books, enrolment, ledger, messages, outlook, rounds, trading, wallets
-from core.cup.amounts import number_of
+from core.cup.amounts import MAX_CENTS, number_of
 from core.cup.ledger import one_moment, wallet_account
 from core.cup.refusal import Refusal
 from core.cup.trading import Order, PaperReceipt
@@ -198,6 +198,8 @@ class Desk:
             market.outcome(request.side)
             if request.simulate:
                 wallet, size, now = request.wallet_address, request.size_paper, now_utc()
+                if size > MAX_CENTS:
+                    raise invalid_part("field", "sizePaper", requests.PRICED)
                 balance = await _balance(connection, wallet)
                 receipt = trading.simulate(market, request.side, size, balance, now)
                 warnings = outlook.warnings(market, market.outcome(request.side), now)

@@ -20,22 +20,31 @@ from core.cup.board import is_week
 EXAMPLE_WALLET = "0x" + "a1" * 20
 """Of nobody: the addresses that development tools hand out have keys that everybody knows."""
 _MAX_PAPER = MAX_CENTS // 100
+PRICED = f"write an amount above 0 and at most {text_of(MAX_CENTS)}"
+"""What a quote or a simulation needs. A trade of more is its wallet's want of funds."""
 
 
 def _wallet(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
 
-def _amount(value: object) -> int:
+def _number(value: object) -> int:
     if isinstance(value, str):
         raise ValueError("write a JSON number, not a string")
-    return _amount_text(value)
+    return cents_of(value)
+
+
+def _amount(value: object) -> int:
+    cents = _number(value)
+    if cents <= 0:
+        raise ValueError("write an amount above 0")
+    return cents
 
 
 def _amount_text(value: object) -> int:
     cents = cents_of(value)
     if not 0 < cents <= MAX_CENTS:
-        raise ValueError(f"write an amount above 0 and at most {text_of(MAX_CENTS)}")
+        raise ValueError(PRICED)
     return cents
 
 
@@ -95,6 +104,20 @@ ROUND_WORDS = (
     f"A round takes bets for {rounds.BETTING.seconds} seconds and spins for {rounds.SPIN.seconds}; then the next opens."
 )
 Amount = Annotated[int, BeforeValidator(_amount), _AMOUNT]
+Stake = Annotated[
+    int,
+    BeforeValidator(_number),
+    WithJsonSchema(
+        {
+            "type": "number",
+            "minimum": wheel.MIN_BET_CENTS // 100,
+            "maximum": wheel.MAX_BET_CENTS // 100,
+            "description": STAKE_WORDS,
+            "examples": [25],
+        }
+    ),
+]
+"""What is out of bounds is refused with the bounds."""
 AmountText = Annotated[int, BeforeValidator(_amount_text), _AMOUNT]
 IssuedAt = Annotated[
     str,
@@ -110,11 +133,8 @@ IssuedAt = Annotated[
         }
     ),
 ]
-Signature = Annotated[
-    str,
-    StringConstraints(max_length=400),
-    Field(description="The EIP-191 personal_sign signature as 0x hex, 65 bytes."),
-]
+# Of any length, as are names below: what they say is looked at, and has codes of its own.
+Signature = Annotated[str, Field(description="The EIP-191 personal_sign signature as 0x hex, 65 bytes.")]
 TradeId = Annotated[
     str,
     StringConstraints(pattern=r"^[!-~]{1,128}$"),
@@ -126,14 +146,8 @@ TradeId = Annotated[
         }
     ),
 ]
-Slug = Annotated[
-    str,
-    StringConstraints(min_length=1, max_length=200),
-    Field(description="A market's slug, from the list of markets."),
-]
-SideKey = Annotated[
-    str, StringConstraints(min_length=1, max_length=64), Field(description="An outcome's key in that market.")
-]
+Slug = Annotated[str, Field(description="A market's slug, from the list of markets.")]
+SideKey = Annotated[str, Field(description="An outcome's key in that market.")]
 MarketsLimit = Annotated[
     int,
     Field(ge=1, description="How many, at least 1; more than 100 counts as 100."),
@@ -146,7 +160,6 @@ BoardLimit = Annotated[
 ]
 BetKey = Annotated[
     str,
-    StringConstraints(min_length=1, max_length=64),
     Field(description="An outcome's key in the live round, such as colour:red or num:17:yes.", examples=["colour:red"]),
 ]
 RoundNo = Annotated[int, Field(ge=1, le=2**53, description="The live round's number.", strict=True), WHOLE]
@@ -202,7 +215,7 @@ class RoundQuery(Request):
 class BetRequest(Request):
     wallet_address: Annotated[Wallet | None, Field(description="Needed for a real bet.")] = None
     bet_key: BetKey
-    stake_paper: Annotated[Amount, Field(description=STAKE_WORDS)]
+    stake_paper: Stake
     simulate: Annotated[Simulate, Field(description="true: a dry run, no signature, nothing written.")] = False
     round_no: Annotated[RoundNo | None, Field(description="Needed for a real bet: the live round.")] = None
     issued_at: Annotated[IssuedAt | None, Field(description="Needed for a real bet.")] = None

@@ -1,7 +1,7 @@
 """What a wallet signs (EIP-191 personal_sign), byte for byte, and who signed it.
 
-The texts are joined by newlines. Slugs, keys, ids and times come from patterns without a newline, so no two requests
-share a message.
+The texts are joined by newlines. Slugs and keys are those of a market or of the wheel before a signature counts, ids
+and times come from patterns: none has a newline, so no two requests share a message.
 """
 
 from __future__ import annotations

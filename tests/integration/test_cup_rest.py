@@ -280,6 +280,59 @@ async def test_refused_trades(cup: Cup) -> None:
     assert await cup.balance(signer) == 10_000
 
 
+@pytest.mark.proves(
+    "cup.quote.error.invalid_side",
+    "cup.quote.error.market_not_found",
+    "cup.trade.error.market_not_found",
+    "cup.trade.error.invalid_side",
+    "cup.trade.error.invalid_signature",
+    "cup.trade.error.insufficient_funds",
+    "cup.enroll.error.invalid_signature",
+    "cup.roulette_bet.error.invalid_signature",
+    "cup.roulette_bet.decision.stake_out_of_bounds",
+    "cup.roulette_bet.decision.invalid_bet_key",
+)
+async def test_what_is_too_long_or_too_much_has_the_code_of_what_it_is(cup: Cup) -> None:
+    """A contract wallet's signature is none of ours, a name of a thousand letters names nothing, and no stake of a
+    million is within bounds: whoever handles these codes must not meet another."""
+    slug, signer, live = await cup.market(), await cup.claimed(), await cup.open_round()
+    good, bet, long = signer.trade(slug, "yes", 100), signer.bet(live.round_no, "half:low", 1000), "a" * 1_000
+    contract = "0x" + "ab" * 4_000
+    much = signer.trade(slug, "yes", 10**13 + 100)
+    names = ({"side": long}, {"side": ""}, {"slug": long}, {"slug": ""})
+    told = [await cup.post("/trade", {**good, **change, "simulate": dry}) for dry in (True, False) for change in names]
+    assert [(each.status, each.body["error"]) for each in told] == [
+        *[(422, "invalid_side")] * 2,
+        *[(404, "market_not_found")] * 2,
+    ] * 2
+    assert told[0].body["validSides"] == told[5].body["validSides"] == ["yes", "no"]
+    for side in (long, ""):
+        quoted = await cup.get(f"/markets/{slug}/quote", side=side, sizePaper=1)
+        assert (quoted.status, quoted.body.get("validSides")) == (422, ["yes", "no"]), quoted
+    assert (await cup.get(f"/markets/{long}/quote", side="yes", sizePaper=1)).body["error"] == "market_not_found"
+    for path, signed in (("/trade", good), ("/roulette/bet", bet), ("/agent/enroll", signer.enrolment())):
+        refused = await cup.post(path, {**signed, "signature": contract})
+        assert (refused.status, refused.body["error"]) == (401, "invalid_signature"), (path, refused)
+    short = await cup.post("/trade", much)
+    assert (short.status, short.body["error"]) == (402, "insufficient_funds"), short
+    assert (short.body["balance"], short.body["needed"]) == (10_000, 10**11 + 1)
+    forged = await cup.post("/trade", {**much, "sizePaper": 10**60})
+    assert forged.body["error"] == "invalid_signature", forged
+    assert (await cup.post("/trade", {**much, "simulate": True})).status == 400  # nobody has so much, nor is it priced
+    for dry in (True, False):
+        for stake in (0, -5, 0.01, 501, 10**12, 10**60):
+            bounded = await cup.post("/roulette/bet", {**bet, "stakePaper": stake, "simulate": dry})
+            assert (bounded.status, bounded.body["error"]) == (422, "stake_out_of_bounds"), (stake, bounded)
+            assert bounded.body["bounds"] == {"minBet": 10, "maxBet": 500, "maxRoundTotal": 2000}
+        for key in (long, ""):
+            unknown = await cup.post("/roulette/bet", {**bet, "betKey": key, "simulate": dry})
+            assert (unknown.status, unknown.body["error"]) == (422, "invalid_bet_key"), unknown
+            assert "colour:red" in unknown.body["validKeys"]
+    for stake in (10.001, "10", True, None):
+        assert (await cup.post("/roulette/bet", {**bet, "stakePaper": stake})).status == 400, stake
+    await cup.finish_round(live.round_no)
+
+
 @pytest.mark.proves("cup.trade.error.market_closed", "cup.markets.state.closed", "cup.markets.behaviour.open_markets")
 @pytest.mark.parametrize(
     "ending",
