@@ -56,8 +56,9 @@ def body(public_url: str) -> dict[str, Any]:
             "odds": "No house odds: each market's whole pool goes to its winners by stake; without a winner everybody "
             "has the stake back.",
             "times": "45 s of betting, 5 s of spin, then the next round.",
-            "fairness": "commitment = sha256(seed) is shown before betting opens. The beacon is the hash of the first "
-            "Base block at or after beaconAfter. pocket = the first big-endian 32-bit word of HMAC-SHA256(key = seed, "
+            "fairness": "commitment = sha256(seed) is shown from the round's opening on, before any bet can be placed. "
+            "The beacon is the hash of the first Base block at or after beaconAfter. pocket = the first big-endian "
+            "32-bit word of HMAC-SHA256(key = seed, "
             'message = "<roundNo>:<beaconHash as 0x hex>") below 37 * floor(2^32 / 37), mod 37.',
         },
     }

@@ -159,7 +159,7 @@ def test_reading_needs_no_script(site: Site, visitor: Visitor) -> None:
     shows("binary", "What decides it", "Latest bets", "Computed from Uniswap v3 BNKR/WETH 0.3%", "by these pools alone")
     assert page.locator("#odds svg.chart").count() == 1
     shows("range", "$75M", "where it reads now")
-    shows("roulette", "Which colour will the ball land on?", "Committed before betting opened")
+    shows("roulette", "Which colour will the ball land on?", "Committed before the first bet")
     shows("cup", "The board", "Paper markets")
     shows("how", "69.16", "4.45", "3.4583")
     assert page.locator("svg.chart").count() == 1

@@ -716,6 +716,8 @@ async def test_getting_started(cup: Cup) -> None:
         "Signed trade",
         "Board",
     ]
+    # With the round's opening, not earlier: what it forestalls is a seed that is chosen by the bets.
+    assert "shown from the round's opening on, before any bet" in guide["roulette"]["fairness"]
 
 
 async def test_openapi_describes_every_path(cup: Cup) -> None:
