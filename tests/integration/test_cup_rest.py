@@ -69,9 +69,11 @@ async def test_claim_mints_once(cup: Cup) -> None:
     "cup.service.decision.error_body",
 )
 async def test_meta_stands_in_answers_and_errors(cup: Cup) -> None:
+    asked_at = now().replace(microsecond=0)
     for answer in (await cup.get("/markets"), await cup.get("/markets/none/quote", side="yes", sizePaper=1)):
         meta = answer.body["meta"]
         bodies.Meta.model_validate(meta)
+        assert asked_at <= datetime.fromisoformat(meta["generatedAt"]) <= now()  # ISO-8601 with an offset
         assert meta["version"] == "service-cup-api-v1"
         assert meta["currency"] == "pUSDC"
         assert meta["paper"] is True
@@ -236,7 +238,6 @@ async def test_a_signed_trade_and_its_replay(cup: Cup) -> None:
     "cup.trade.error.invalid_signature",
     "cup.trade.error.insufficient_funds",
     "cup.trade.decision.insufficient_echo",
-    "cup.trade.decision.issued_window",
     "cup.trade.decision.issued_out_of_window",
     "cup.markets.state.closed",
 )
@@ -278,6 +279,22 @@ async def test_refused_trades(cup: Cup) -> None:
     for change in ({"sizePaper": 0}, {"sizePaper": "1"}, {"sizePaper": 1.001}, {"walletAddress": "0x12"}, {"slug": 7}):
         await refused({**good, **change}, 400, "invalid_request")
     assert await cup.balance(signer) == 10_000
+
+
+@pytest.mark.proves("cup.trade.decision.issued_window", "cup.enroll.limit.issued_window")
+@pytest.mark.parametrize("sign", [-1, 1], ids=["before", "after"])
+async def test_what_is_signed_counts_for_five_minutes_either_way(cup: Cup, sign: int) -> None:
+    slug, signer, live = await cup.market(), await cup.claimed(), await cup.open_round()
+    for seconds, status in ((280, 200), (320, 401)):  # 20 more than a busy machine takes to answer
+        for path, signed in (
+            ("/trade", lambda at: signer.trade(slug, "yes", 100, at=at)),
+            ("/roulette/bet", lambda at: signer.bet(live.round_no, f"num:{at.second % 37}:yes", 1000, at)),
+            ("/agent/enroll", signer.enrolment),
+        ):
+            answer = await cup.post(path, signed(now() + sign * timedelta(seconds=seconds)))
+            assert answer.status == status, (path, seconds, answer)
+            assert answer.body.get("reason") == (None if status == 200 else "issued_at_out_of_window")
+    await cup.finish_round(live.round_no)
 
 
 @pytest.mark.proves(
@@ -506,13 +523,15 @@ async def test_nobody_fills_a_wallets_rate_with_what_it_signed_before(cup: Cup) 
     "cup.enroll.auth.own_key_only",
     "cup.enroll.error.house_fleet_wallet",
     "cup.enroll.error.invalid_signature",
-    "cup.enroll.limit.issued_window",
     "cup.enroll.limit.note_length",
     "cup.roulette_bet.error.cup_agent_trades_halted",
 )
 async def test_a_halt_and_enrolment(cup: Cup) -> None:
     slug, signer, house = await cup.market(), await cup.claimed(), await cup.claimed()
-    live = await cup.open_round()
+    live, holder = await cup.open_round(), await cup.claimed()
+    assert (await cup.post("/trade", holder.trade(slug, "no", 700))).status == 200
+    held = {**(await cup.get(f"/wallet/{holder.address}")).body, "meta": 0}
+    assert (held["balancePaper"], held["openCount"]) == (9_993, 1)
     await cup.run("INSERT INTO cup_house_wallet (wallet, fleet) VALUES (%s, 'makers')", house.address)
     halt = (
         "INSERT INTO operator_switch (name, is_on, changed_by) VALUES ('cup_halted', %s, 'test') "
@@ -524,7 +543,14 @@ async def test_a_halt_and_enrolment(cup: Cup) -> None:
         for path, wanted in (("/trade", body), ("/roulette/bet", bet)):
             answer = await cup.post(path, wanted)
             assert (answer.status, answer.body["error"]) == (503, "cup_agent_trades_halted")
+        assert (await cup.post("/trade", holder.trade(slug, "yes", 100))).status == 503
         assert await cup.balance(signer) == 10_000
+        assert {**(await cup.get(f"/wallet/{holder.address}")).body, "meta": 0} == held
+        assert slug in [each["slug"] for each in (await cup.get("/markets", limit=100)).body["markets"]]
+        assert (await cup.get(f"/markets/{slug}/quote", side="yes", sizePaper=1)).body["slug"] == slug
+        assert (await cup.get("/leaderboard", wallet=holder.address)).body["you"]["rank"] is None
+        assert (await cup.get("/roulette", wallet=holder.address)).body["roundNo"] == live.round_no
+        assert (await cup.get("/getting-started")).status == 200
         for path, wanted in (("/trade", body), ("/roulette/bet", bet)):
             assert (await warned(cup, path, wanted))[-1] == "cup_agent_trades_halted"
         stranger = Signer()
@@ -643,9 +669,31 @@ async def test_a_wallet_shows_all_its_positions(cup: Cup) -> None:
     assert told["positions"][0]["slug"] == model  # what is open comes first
 
 
-@pytest.mark.proves(
-    "cup.service.decision.ledger", "cup.service.decision.ledger_zero_sum", "cup.service.behaviour.one_ledger"
-)
+@pytest.mark.proves("cup.service.behaviour.one_ledger")
+async def test_trades_and_bets_are_paid_from_one_balance(cup: Cup) -> None:
+    slug, signer, live = await cup.market(), await cup.claimed(), await cup.open_round()
+    traded = await cup.post("/trade", signer.trade(slug, "yes", 9_800_00))
+    assert traded.body["receipt"]["balancePaper"] == 200
+    bet = await cup.post("/roulette/bet", signer.bet(live.round_no, "half:low", 150_00))
+    assert bet.body["receipt"]["balancePaper"] == 50
+    for refused in (
+        await cup.post("/trade", signer.trade(slug, "yes", 50_01)),
+        await cup.post("/roulette/bet", signer.bet(live.round_no, "half:high", 50_01)),
+    ):
+        assert (refused.status, refused.body["error"]) == (402, "insufficient_funds"), refused
+        assert (refused.body["balance"], refused.body["needed"]) == (50, 50.01)
+    assert (await cup.post("/trade", signer.trade(slug, "yes", 50_00))).body["receipt"]["balancePaper"] == 0
+    booked = (
+        "SELECT jsonb_object_agg(kind, cents) FROM (SELECT kind, sum(amount_cents) AS cents FROM cup_entry"
+        " JOIN cup_transaction t ON t.id = transaction_id WHERE account = %s GROUP BY kind) AS k"
+    )
+    account = f"wallet:{signer.address}"
+    assert await cup.value(booked, account) == {"claim": 10_000_00, "trade": -9_850_00, "bet": -150_00}
+    await cup.finish_round(live.round_no)  # alone on its half: the stake comes back, into the same balance
+    assert await cup.balance(signer) == 150
+
+
+@pytest.mark.proves("cup.service.decision.ledger", "cup.service.decision.ledger_zero_sum")
 async def test_the_database_keeps_the_ledger(cup: Cup) -> None:
     signer = await cup.claimed()
     account = f"wallet:{signer.address}"
@@ -683,19 +731,34 @@ async def test_the_database_keeps_the_ledger(cup: Cup) -> None:
     "cup.service.behaviour.path_prefix",
 )
 async def test_headers(cup: Cup) -> None:
-    signer = await cup.claimed()
-    for path in ("/markets", "/leaderboard", f"/wallet/{signer.address}", "/getting-started"):
+    slug, signer, live = await cup.market(), await cup.claimed(), await cup.open_round()
+    quoted = f"/markets/{slug}/quote?side=yes&sizePaper=1"
+    for path in ("/markets", quoted, "/leaderboard", f"/wallet/{signer.address}", "/getting-started", "/roulette"):
         async with cup.session.get(cup.url + BASE + path, headers={"Origin": "https://example.org"}) as response:
             assert response.status == 200
             assert response.headers["Access-Control-Allow-Origin"] == "*"
-            assert response.headers["Cache-Control"] == "public, max-age=2, s-maxage=2"
+            kept = "public, max-age=1" if path == "/roulette" else "public, max-age=2, s-maxage=2"
+            assert response.headers["Cache-Control"] == kept
             assert response.content_type == "application/json"
     asked = {"Origin": "https://example.org", "Access-Control-Request-Method": "POST"}
     async with cup.session.options(cup.url + BASE + "/trade", headers=asked) as response:
         assert response.status == 204
         assert "Content-Type" in response.headers["Access-Control-Allow-Headers"].split(", ")
-    claimed = await cup.post("/wallet", {"walletAddress": signer.address})
-    assert claimed.headers["Cache-Control"] == "no-store"
+    trade, bet = signer.trade(slug, "yes", 100), signer.bet(live.round_no, "half:low", 1000)
+    for path, body in (
+        ("/wallet", {"walletAddress": signer.address}),
+        ("/trade", {**trade, "simulate": True}),
+        ("/trade", trade),
+        ("/trade", trade),  # a replay
+        ("/roulette/bet", {**bet, "simulate": True}),
+        ("/roulette/bet", bet),
+        ("/agent/enroll", signer.enrolment()),
+    ):
+        written = await cup.post(path, body)
+        assert (written.status, written.headers["Cache-Control"]) == (200, "no-store"), path
+        refused = await cup.post(path, {**body, "walletAddress": "0x12"})
+        assert (refused.status, refused.headers["Cache-Control"]) == (400, "no-store"), path
+    await cup.finish_round(live.round_no)
     missing = await cup.get("/nothing")
     assert (missing.status, missing.body["error"], missing.headers["Cache-Control"]) == (404, "not_found", "no-store")
     wrong = await cup.get("/trade")

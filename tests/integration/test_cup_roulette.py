@@ -50,7 +50,6 @@ async def cup(database_url: str) -> AsyncIterator[Cup]:
     "cup.roulette.decision.phases",
     "cup.roulette.state.bet",
     "cup.roulette.decision.no_winner_refund",
-    "cup.service.behaviour.roulette_pro_rata",
     "cup.roulette_bet.endpoint.post",
     "cup.roulette_bet.field.*",
     "cup.roulette_bet.behaviour.simulate_crowd",
@@ -119,6 +118,28 @@ async def test_a_round_from_bet_to_payout(cup: Cup) -> None:
     assert (await cup.balance(black), await cup.balance(red)) == (10_100, 9_900)
     async with await connect(cup.database_url) as connection:
         assert await rounds.finish(connection, live.round_no, 1, beacon, now()) is None
+
+
+@pytest.mark.proves("cup.service.behaviour.roulette_pro_rata")
+async def test_winners_split_their_markets_whole_pool_by_stake(cup: Cup) -> None:
+    live = await cup.open_round()
+    large, small, wrong = [await cup.claimed() for _ in range(3)]
+    for signer, key, cents in (
+        (large, "colour:red", 100_00),
+        (small, "colour:red", 50_00),
+        (wrong, "colour:black", 61_00),
+        (wrong, "half:low", 30_00),  # another market's pool: nobody of this one is paid from it
+    ):
+        assert (await cup.post("/roulette/bet", signer.bet(live.round_no, key, cents))).status == 200
+    beacon = next(
+        hashed
+        for hashed in (bytes([i]) * 32 for i in range(256))
+        if wheel.pocket_of(live.seed, live.round_no, hashed) in wheel.OUTCOMES["colour:red"].pockets
+    )
+    await cup.finish_round(live.round_no, beacon)
+    # 211 pUSDC for 150 staked on red: 100 of them get 140.666..., 50 of them 70.333..., each rounded down.
+    assert (await cup.balance(large), await cup.balance(small)) == (9_900 + 140.66, 9_950 + 70.33)
+    assert await cup.balance(wrong) == 9_939  # alone on its half, so that stake comes back
 
 
 @pytest.mark.proves(
