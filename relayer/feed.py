@@ -48,7 +48,9 @@ class ChainFeed:
         self._behind_since: float | None = None
         self._head: Block | None = None
         self._market: FeeMarket | None = None
-        self._hashes: dict[int, str] = {}
+        # By height, without a gap, up to the head: the hashes of blocks each of which is the parent of the next. It is
+        # replaced as a whole.
+        self._line: dict[int, str] = {}
         self._changed = asyncio.Condition()
         self._hurry = asyncio.Event()
 
@@ -82,13 +84,12 @@ class ChainFeed:
         return True
 
     async def hash_of(self, number: int) -> str | None:
-        """The hash of the block that stands at this height; None when the chain is shorter."""
-        if number not in self._hashes:
-            block = await self.client.block(number)
-            if block is None:
-                return None
-            self._hashes[number] = block.hash
-        return self._hashes[number]
+        """The hash of the block that stands at this height; None when the chain is shorter. Outside of the line it is
+        what a node says now, and not remembered: nothing would tell when it is no longer so."""
+        if number in self._line:
+            return self._line[number]
+        block = await self.client.block(number)
+        return None if block is None else block.hash
 
     async def run(self) -> None:
         while True:
@@ -111,23 +112,34 @@ class ChainFeed:
         head = await self.client.head()
         if self._head is not None and head.hash == self._head.hash:
             return
-        if self._head is not None:
-            if head.number < self._head.number and await self._lags(head, self._head):
-                return
-            await self._link(head)
-        self._hashes[head.number] = head.hash
-        self._market = await self._fees(head)
-        self._head, self._behind_since = head, None
-        self._forget_old()
+        if self._head is not None and head.number < self._head.number and await self._lags(head, self._head):
+            return
+        line, kept_to = await self._line_to(head)
+        market = await self._fees(head)
+        # All of it at once, without a wait between: whoever looks sees one fork or the other.
+        undone = [number for number in self._line if number > kept_to]
+        oldest = head.number - self.finality_blocks - WALKED_BLOCKS
+        self._line = {number: block_hash for number, block_hash in line.items() if number >= oldest}
+        self._head, self._market, self._behind_since = head, market, None
+        if undone:
+            self.reorgs += 1
+            measures.REORGS.labels(self.name).inc()
+            log.warning(
+                "blocks were undone, or missed",
+                action="relayer.reorg",
+                chain=self.name,
+                above=kept_to,
+                forgotten=len(undone),
+            )
         measures.HEAD.labels(self.name).set(head.number)
-        measures.BASE_FEE.labels(self.name).set(self._market.base_fee_wei / 1e9)
+        measures.BASE_FEE.labels(self.name).set(market.base_fee_wei / 1e9)
         async with self._changed:
             self.sequence += 1
             self._changed.notify_all()
 
     async def _lags(self, lower: Block, ours: Block) -> bool:
         """Is a lower head than ours only that of a node that is behind?"""
-        own_hash = self._hashes.get(lower.number)
+        own_hash = self._line.get(lower.number)
         if own_hash is not None:
             self._behind_since = None
             return own_hash == lower.hash
@@ -147,54 +159,27 @@ class ChainFeed:
             return None
         return None if block is None else block.hash
 
-    async def _link(self, head: Block) -> None:
-        """Makes what we remember consistent with the new head: fetches the blocks between, drops what no longer is."""
-        below = max((number for number in self._hashes if number < head.number), default=head.number - 1)
-        if head.number - below > WALKED_BLOCKS:
-            self._drop_above(-1)
-            return
-        between = await self.client.blocks(list(range(below + 1, head.number)))
-        walk = [head, *reversed([block for block in between if block is not None])]
-        if len(walk) != head.number - below:
-            self._drop_above(below)  # the chain moved while we asked
-            return
-        fresh: dict[int, str] = {}
-        parent = head.parent_hash
-        for block in walk[1:]:
-            if block.hash != parent:
-                self._drop_above(below)
-                return
-            fresh[block.number] = block.hash
-            parent = block.parent_hash
-        number = below
-        undone = any(each >= head.number for each in self._hashes)
-        while self._hashes.get(number, parent) != parent:
+    async def _line_to(self, head: Block) -> tuple[dict[int, str], int]:
+        """The line that ends in this head, and up to where it is ours: each block's parent is the one below it. Of what
+        does not lead to the head by its parents nothing is kept: too many blocks, a fork under all we know, a chain
+        that moves while we ask."""
+        alone = {head.number: head.hash}, -1
+        top = max(self._line, default=head.number - 1)
+        if head.number - top > WALKED_BLOCKS:
+            return alone
+        fresh, parent, number = {head.number: head.hash}, head.parent_hash, head.number - 1
+        for block in reversed(await self.client.blocks(list(range(top + 1, head.number)))):
+            if block is None or block.hash != parent:
+                return alone
+            fresh[number] = parent
+            parent, number = block.parent_hash, number - 1
+        while self._line.get(number, parent) != parent:
             standing = await self.client.block(number)
             if standing is None or standing.hash != parent:
-                self._drop_above(-1)  # a second reorg while we walk: remember nothing
-                return
-            undone = True
+                return alone
             fresh[number] = parent
             parent, number = standing.parent_hash, number - 1
-        if undone:
-            self._drop_above(number)
-        self._hashes.update(fresh)
-
-    def _drop_above(self, number: int) -> None:
-        """Forgets blocks above a height, and makes every lane look at what it holds in them."""
-        gone = [each for each in self._hashes if each > number]
-        for each in gone:
-            del self._hashes[each]
-        self.reorgs += 1
-        measures.REORGS.labels(self.name).inc()
-        log.warning(
-            "blocks were undone, or missed", action="relayer.reorg", chain=self.name, above=number, forgotten=len(gone)
-        )
-
-    def _forget_old(self) -> None:
-        oldest = self.head.number - self.finality_blocks - WALKED_BLOCKS
-        if len(self._hashes) > 2 * (self.finality_blocks + WALKED_BLOCKS):
-            self._hashes = {number: each for number, each in self._hashes.items() if number >= oldest}
+        return {each: known for each, known in self._line.items() if each <= number} | fresh, number
 
     async def _fees(self, head: Block) -> FeeMarket:
         try:

@@ -1,0 +1,180 @@
+"""What a chain's feed says of blocks that another fork has replaced, however much of the change it did not see."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from core.chain import ChainClient, RpcError, RpcErrorKind
+from core.outbox import IntentState
+from relayer.feed import ChainFeed
+from tests.conftest import Anvil, StartAnvil
+from tests.relayer_rig import Rig, rigged, until
+from tests.support.outbox_history import history
+from tests.waiting import PATIENCE
+
+
+@pytest.fixture(scope="module")
+def chain(module_anvil: StartAnvil) -> Anvil:
+    """Mines only when told to."""
+    return module_anvil(chain_id=31341, mine_on_demand=True)
+
+
+@pytest.fixture
+async def rig(fresh_database_url: str, chain: Anvil) -> AsyncIterator[Rig]:
+    async with rigged(fresh_database_url, chain.url, chain.chain_id) as rig:
+        await rig.ask("anvil_dropAllTransactions")
+        await rig.mine()
+        yield rig
+
+
+def feed_of(rig: Rig) -> ChainFeed:
+    return ChainFeed(rig.client, "test", rig.chain_id, finality_blocks=64, poll_seconds=0.1)
+
+
+async def fork(rig: Rig, snapshot: object, blocks: int) -> None:
+    """So many other blocks than those made since the snapshot."""
+    await rig.ask("evm_revert", snapshot)
+    await rig.ask("anvil_dropAllTransactions")
+    await rig.ask("evm_increaseTime", 5)
+    await rig.mine(blocks)
+
+
+async def hash_at(rig: Rig, number: int) -> str:
+    block = await rig.client.block(number)
+    assert block is not None
+    return block.hash
+
+
+async def test_a_bet_under_the_first_head_seen_is_sent_again_when_a_fork_replaces_both(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relayer starts, finds what it had mined five blocks ago standing, and then all of it is undone."""
+    rig = replace(rig, finality_blocks=64, poll_seconds=3600.0)  # it looks when told to
+    signer, request = await rig.new_signer(), rig.transfer()
+    snapshot = await rig.ask("evm_snapshot")
+    async with replace(rig, poll_seconds=0.05).relayer(rig.spec(signer)):
+        asked = await rig.ask_for(request)
+
+        async def in_pool() -> bool:
+            return await rig.nonce(signer, "pending") == 1
+
+        await until(in_pool, what="the transaction in the pool")
+        await rig.mine()
+        await rig.reaches(asked, IntentState.MINED)
+    await rig.mine(5)
+    compared, hash_of = asyncio.Event(), ChainFeed.hash_of
+
+    async def told(feed: ChainFeed, number: int) -> str | None:
+        answer = await hash_of(feed, number)
+        compared.set()
+        return answer
+
+    monkeypatch.setattr(ChainFeed, "hash_of", told)
+    async with rig.relayer(rig.spec(signer)) as relayer:
+        (chain,) = relayer.chains.values()
+
+        await asyncio.wait_for(compared.wait(), PATIENCE)
+        await fork(rig, snapshot, 9)
+        chain.feed.look_now()
+        await rig.reaches(asked, IntentState.SENT, seconds=10.0)
+        await until(in_pool, what="the transaction in the pool again")
+    async with rig.pool.connection() as connection:
+        steps = [step.to_state.value for step in await history(connection, asked.id)]
+    assert steps == ["queued", "signed", "sent", "mined", "sent"]
+
+
+async def test_a_block_under_a_gap_is_not_remembered_past_a_fork(rig: Rig) -> None:
+    feed, snapshot = feed_of(rig), await rig.ask("evm_snapshot")
+    await rig.mine(6)
+    await feed.poll()
+    low = feed.head.number - 5
+    assert await feed.hash_of(low) == await hash_at(rig, low)
+    await fork(rig, snapshot, 9)
+    await feed.poll()
+    assert feed.reorgs == 1
+    assert await feed.hash_of(low) == await hash_at(rig, low)
+
+
+async def test_a_fork_between_the_head_and_the_blocks_under_it_leaves_nothing_old(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed, snapshot = feed_of(rig), await rig.ask("evm_snapshot")
+    for _ in range(4):
+        await rig.mine()
+        await feed.poll()
+    low = feed.head.number - 1
+    await rig.mine(3)
+    blocks = ChainClient.blocks
+
+    async def forked(client: ChainClient, numbers: Any) -> Any:
+        monkeypatch.setattr(ChainClient, "blocks", blocks)
+        await fork(rig, snapshot, 9)
+        return await blocks(client, numbers)
+
+    monkeypatch.setattr(ChainClient, "blocks", forked)
+    await feed.poll()
+    for _ in range(2):
+        await rig.mine(2)
+        await feed.poll()
+    assert feed.reorgs > 0
+    for number in range(low, feed.head.number + 1):
+        assert await feed.hash_of(number) == await hash_at(rig, number), number
+
+
+async def test_an_answer_that_a_fork_overtook_is_not_remembered(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    feed, snapshot = feed_of(rig), await rig.ask("evm_snapshot")
+    await rig.mine(6)
+    await feed.poll()
+    low, block = feed.head.number - 5, ChainClient.block
+    asked, forked = asyncio.Event(), asyncio.Event()
+
+    async def slow(client: ChainClient, number: Any) -> Any:
+        answer = await block(client, number)
+        if number == low and not asked.is_set():
+            asked.set()
+            await forked.wait()
+        return answer
+
+    monkeypatch.setattr(ChainClient, "block", slow)
+    asking = asyncio.create_task(feed.hash_of(low))
+    await asked.wait()
+    await fork(rig, snapshot, 9)
+    await feed.poll()
+    forked.set()
+    await asking
+    assert feed.reorgs == 1
+    assert await feed.hash_of(low) == await hash_at(rig, low)
+
+
+async def test_fees_that_fail_once_are_no_reorg(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    feed = feed_of(rig)
+    await feed.poll()
+    history_of, failed = rig.client.eth.fee_history, []
+
+    async def failing(*arguments: Any) -> Any:
+        if not failed:
+            failed.append(arguments)
+            raise RpcError(RpcErrorKind.TIMEOUT, "no answer")
+        return await history_of(*arguments)
+
+    monkeypatch.setattr(rig.client.eth, "fee_history", failing)
+    await rig.mine()
+    with pytest.raises(RpcError):
+        await feed.poll()
+    await feed.poll()
+    assert failed
+    assert feed.reorgs == 0
+
+
+async def test_a_block_asked_for_before_its_head_was_seen_is_no_reorg(rig: Rig) -> None:
+    feed = feed_of(rig)
+    await feed.poll()
+    await rig.mine()
+    assert await feed.hash_of(feed.head.number + 1) is not None
+    await feed.poll()
+    assert feed.reorgs == 0
