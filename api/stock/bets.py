@@ -24,20 +24,36 @@ class BetKey:
 
 @dataclass(frozen=True, slots=True)
 class KnownBet:
-    """A bet the relay took in. `intent` is its last attempt as it stands, None for one that landed without us."""
+    """A bet the relay took in. `intent` is its last attempt as it stands, None where there was none yet; `landed` is
+    the transaction in which it was found to have landed without us, which a fork may have undone since."""
 
     body_hash: bytes
     attempt: int
     intent: Intent | None
-    tx_hash: bytes | None
+    landed: bytes | None
     was_told: bool
+
+    @property
+    def is_ours(self) -> bool:
+        """It is booked, by our transaction."""
+        return self.intent is not None and self.intent.succeeded
+
+    @property
+    def is_booked(self) -> bool:
+        return self.is_ours or self.landed is not None
+
+    @property
+    def tx_hash(self) -> bytes | None:
+        """Of the transaction it is booked in, else of its last attempt."""
+        ours = None if self.intent is None else self.intent.tx_hash
+        return ours if self.is_ours or self.landed is None else self.landed
 
     @property
     def may_land(self) -> bool:
         """It has landed, or its transaction may still."""
-        if self.intent is None:
-            return True
-        return self.intent.succeeded or not (self.intent.state.ended or self.intent.outcome is not None)
+        if self.is_booked or self.intent is None:
+            return self.is_booked
+        return not (self.intent.state.ended or self.intent.outcome is not None)
 
 
 async def find(connection: Connection, key: BetKey) -> KnownBet | None:
@@ -58,7 +74,8 @@ async def ask(
 ) -> Intent | None:
     """Asks for attempt number `attempt` in the caller's transaction; None when somebody else did so first.
 
-    The row is written before the intent: of two askers one waits here for the other's commit, then finds it.
+    The row is written before the intent: of two askers one waits here for the other's commit, then finds it. Another
+    attempt is made only of what is not booked, or no longer: what was told of it is over.
     """
     if attempt == 1:
         cursor = await connection.execute(
@@ -68,8 +85,8 @@ async def ask(
         )
     else:
         cursor = await connection.execute(
-            "UPDATE relay_bet SET attempt = %s, body_hash = %s WHERE chain_id = %s AND signer = %s AND nonce = %s "
-            "AND attempt = %s AND confirmed_told_at IS NULL",
+            "UPDATE relay_bet SET attempt = %s, body_hash = %s, intent_id = 0, tx_hash = NULL, confirmed_told_at = NULL "
+            "WHERE chain_id = %s AND signer = %s AND nonce = %s AND attempt = %s",
             (attempt, body_hash, key.chain_id, key.signer, key.nonce, attempt - 1),
         )
     if cursor.rowcount != 1:
@@ -85,11 +102,11 @@ async def ask(
 async def remember_landed(
     connection: Connection, key: BetKey, market_id: int, body_hash: bytes, tx_hash: bytes
 ) -> None:
-    """A bet found on the chain that our transactions did not bring there."""
+    """A bet found on the chain that our transactions did not bring there. Its intent stays: see `KnownBet.landed`."""
     await connection.execute(
         "INSERT INTO relay_bet (chain_id, signer, nonce, market_id, body_hash, tx_hash) "
         "VALUES (%s, %s, %s, %s, %s, %s) "
-        "ON CONFLICT (chain_id, signer, nonce) DO UPDATE SET tx_hash = excluded.tx_hash, intent_id = NULL",
+        "ON CONFLICT (chain_id, signer, nonce) DO UPDATE SET tx_hash = excluded.tx_hash",
         (key.chain_id, key.signer, key.nonce, market_id, body_hash, tx_hash),
     )
 

@@ -93,13 +93,14 @@ async def landing_of(
     timeout_seconds: float,
     *,
     seen: int = 0,
+    newest: bool = False,
     spent: bool = False,
     refused: Call | None = None,
 ) -> Landing:
     """Whether the chain has a bet, by the index, else by the authorization's state in a block that is named.
 
-    seen: a block that was heard of: older views prove nothing. spent: a node said that the authorization is used.
-    refused: the call, when a node refused it; it must be refused on the very block that does not have the bet, for the
+    seen: a block that was heard of: older views prove nothing. newest: what is asked is the node's newest block, for the
+    bet was once in one that the index may not have. spent: a node said that the authorization is used. refused: the call, when a node refused it; it must be refused on the very block that does not have the bet, for the
     node may have refused it because it saw a later block, in which the bet is.
     """
     tx, indexed = await _indexed(engine, bet, timeout_seconds)
@@ -108,7 +109,7 @@ async def landing_of(
     block = max(seen, indexed)
     try:
         async with asyncio.timeout(4 * timeout_seconds):
-            if spent or not block:
+            if newest or spent or not block:
                 block = max(block, (await client.head(timeout_seconds=timeout_seconds)).number)
             if not spent:
                 state = contracts.token.call("authorizationState", bet.signer, bet.nonce)

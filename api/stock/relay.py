@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from aiohttp import web
@@ -245,28 +245,32 @@ class Relay:
         except UNREADABLE as error:
             log.warning("the relay has no database", action="relay.no_database", why=error)
             raise _off(kit) from None
-        if past is not None:
-            visit.attempts = _key(bet).intent_keys(past.attempt)
-        return past
+        if past is None:
+            return None
+        visit.attempts = _key(bet).intent_keys(past.attempt)
+        if past.landed is None or past.is_ours:
+            return past
+        # Nobody follows a transaction that is not ours: the chain itself must still have it.
+        return replace(past, landed=await self._landing(bet, kit, newest=True))
 
     async def _follow_up(self, bet: StockBet, past: KnownBet, kit: EscapeKit, visit: _Visit) -> web.StreamResponse:
         # A fork may have undone the block that its bettor was told of: then it is on its way again, and not used up.
-        if past.was_told and (past.intent is None or past.intent.succeeded):
+        if past.was_told and past.is_booked:
             raise await self._used(bet, past, kit)
-        if past.intent is None:
-            assert past.tx_hash is not None
-            return await self._confirmed(bet, "0x" + past.tx_hash.hex(), None, kit, visit)
+        if past.intent is None or (past.is_booked and not past.is_ours):
+            assert past.landed is not None
+            return await self._confirmed(bet, "0x" + past.landed.hex(), None, kit, visit)
         return await self._outcome(bet, past.intent, kit, visit)
 
     async def _used(self, bet: StockBet, past: KnownBet, kit: EscapeKit) -> Problem:
         extra: dict[str, Any] = {"nonce": "0x" + bet.nonce.hex()}
-        tx = past.tx_hash if past.intent is None else past.intent.tx_hash
+        tx = past.tx_hash
         if tx is None:
             return Problem(409, "already_used", "This signature was already used; sign a new bet.", extra=extra)
         extra["txHash"] = "0x" + tx.hex()
         extra["positionId"] = position = await self._position(bet, extra["txHash"])
         message = f"This signature was already used in transaction {extra['txHash']}; sign a new bet."
-        if past.body_hash == _body_hash(kit) and (past.intent is None or past.intent.succeeded):
+        if past.body_hash == _body_hash(kit) and past.is_booked:
             # Who asks after a bet must not take this for a refusal, and bet again.
             extra["receipt"] = "confirmed"
             as_position = "" if position is None else f" as position {position}"
@@ -288,21 +292,45 @@ class Relay:
     ) -> web.StreamResponse | None:
         """Asked before a bet is said to be refused or not sent: the answer to one that the chain has; None for one it
         certainly does not have. When it may, nobody is told that it does not. See `landing_of`; refused: by a node."""
+        landed = await self._landing(bet, kit, seen=seen, spent=spent, refused=refused)
+        if landed is None:
+            return None
+        try:
+            async with asyncio.timeout(3), self._pool.connection() as connection:
+                await bets.remember_landed(connection, _key(bet), bet.market_id, _body_hash(kit), landed)
+        except UNREADABLE as error:
+            log.warning("a landed bet could not be written down", action="relay.no_database", why=error)
+        return await self._confirmed(bet, "0x" + landed.hex(), None, kit, visit)
+
+    async def _landing(
+        self,
+        bet: StockBet,
+        kit: EscapeKit,
+        *,
+        seen: int = 0,
+        newest: bool = False,
+        spent: bool = False,
+        refused: bool = False,
+    ) -> bytes | None:
+        """The transaction that the chain has the bet in; None when it certainly has it in none, and a refusal that says
+        so when that is unknown."""
         client, contracts = self._client, self._contracts
         if client is None or contracts is None:
             raise _failed(kit)
-        call, seconds = _call(kit, contracts) if refused else None, self._settings.rpc_request_path_timeout_seconds
-        landing = await landing_of(self._engine, client, contracts, bet, seconds, seen=seen, spent=spent, refused=call)
-        if landing.absent:
-            return None
-        if landing.tx is None:
+        landing = await landing_of(
+            self._engine,
+            client,
+            contracts,
+            bet,
+            self._settings.rpc_request_path_timeout_seconds,
+            seen=seen,
+            newest=newest,
+            spent=spent,
+            refused=_call(kit, contracts) if refused else None,
+        )
+        if landing.tx is None and not landing.absent:
             raise _failed(kit)
-        try:
-            async with asyncio.timeout(3), self._pool.connection() as connection:
-                await bets.remember_landed(connection, _key(bet), bet.market_id, _body_hash(kit), landing.tx)
-        except UNREADABLE as error:
-            log.warning("a landed bet could not be written down", action="relay.no_database", why=error)
-        return await self._confirmed(bet, "0x" + landing.tx.hex(), None, kit, visit)
+        return landing.tx
 
     # ------------------------------------------------------------ sending
 

@@ -17,6 +17,7 @@ from tests.support.stock_service import StockService, stock_service
 from tests.waiting import PATIENCE
 
 BETTOR = wallets.DEV[3]
+STRANGER = wallets.DEV[5]
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +61,46 @@ async def test_a_booked_bet_that_is_on_its_way_again_is_pending_and_no_new_one_i
             response, said = await door.post("/api/relay/enter", body)
             await asyncio.sleep(1)
         assert response.status in (200, 409), said  # 409: its bettor was told once already
+        owners = [
+            played.read(played.contracts.settler.call("position", each))["owner"] for each in played.positions(market)
+        ]
+        assert owners.count(BETTOR.address.lower()) == 1
+
+
+async def test_a_bet_that_a_stranger_brought_and_a_fork_undid_is_sent_and_not_called_booked(
+    service: StockService,
+) -> None:
+    played = service.chain
+    market = played.open_market(seed=USDG)
+    bet = played.bet(BETTOR, market)
+    body = played.signed(BETTOR, bet)
+    async with aiohttp.ClientSession() as session:
+        door = Door(session, service.url)
+        await door.until(f"/api/markets/{market}", lambda _: True)
+        before, forks = played.block, service.log("indexer").count("index.reorg")
+        call = bet.call(played.contracts.settler, bytes.fromhex(body["signature"][2:]))
+        brought = played.send(call, STRANGER.address)["transactionHash"]
+        response, said = await door.post("/api/relay/enter", body)
+        assert (response.status, said["receipt"], said["txHash"]) == (200, "confirmed", brought), said
+        response, said = await door.post("/api/relay/enter", body)
+        assert (response.status, said["receipt"], said["txHash"]) == (409, "confirmed", brought), said
+
+        with played.held():
+            played.ask("anvil_rollback", played.block - before)
+            played.ask("anvil_dropAllTransactions")
+            played.mine(4)
+            deadline = time.monotonic() + PATIENCE
+            while service.log("indexer").count("index.reorg") == forks:
+                assert time.monotonic() < deadline, "the indexer did not see the fork"
+                await asyncio.sleep(0.1)
+            response, said = await door.post("/api/relay/enter", body)
+            assert (response.status, said["receipt"]) == (200, "pending"), said
+            assert said["txHash"] != brought
+        while said["receipt"] != "confirmed":
+            assert time.monotonic() < deadline, said
+            await asyncio.sleep(1)
+            response, said = await door.post("/api/relay/enter", body)
+        assert said["txHash"] != brought
         owners = [
             played.read(played.contracts.settler.call("position", each))["owner"] for each in played.positions(market)
         ]

@@ -45,7 +45,7 @@ class StockJudge(Judge[StockTruth, RelayedBet]):
     def was_refused(self, bet: RelayedBet) -> bool:
         rows = self.ask(
             f"SELECT {REFUSED} FROM relay_bet b JOIN outbox_intent i ON i.id = b.intent_id"
-            " WHERE b.signer = %s AND b.nonce = %s",
+            " WHERE b.signer = %s AND b.nonce = %s AND b.tx_hash IS NULL",
             (bytes.fromhex(bet.wallet.address[2:]), bytes.fromhex(bet.nonce[2:])),
         )
         return bool(rows and rows[0][0])

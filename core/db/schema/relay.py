@@ -18,8 +18,8 @@ relay_bet = Table(
     Column("market_id", BigInteger, nullable=False),
     Column("body_hash", Hash32, nullable=False),  # of the call data: another window or signature is another body
     Column("attempt", Integer, nullable=False, server_default="1"),
-    Column("intent_id", BigInteger),  # of the last attempt; NULL for a bet that landed without us
-    Column("tx_hash", Hash32),  # of a bet that landed without us
+    Column("intent_id", BigInteger),  # of the last attempt; NULL where nothing was asked for
+    Column("tx_hash", Hash32),  # in which it was last found to have landed without us; a fork may undo it
     Column("created_at", UtcDateTime, nullable=False, server_default=func.now()),
     Column("confirmed_told_at", UtcDateTime),  # when an asker was first told that it is booked
     CheckConstraint("intent_id IS NOT NULL OR tx_hash IS NOT NULL", name="points_at_a_transaction"),
