@@ -151,6 +151,10 @@ async def place(connection: Connection, bet: RouletteBet, clock: Callable[[], da
 
 
 async def _place(connection: Connection, bet: RouletteBet, clock: Callable[[], datetime]) -> BetReceipt:
+    # What comes too late holds nothing: whoever settles the round waits for all who share it, and more of them may come
+    # without an end.
+    if not _takes_bets(await rounds.find(connection, bet.round_no), clock()):
+        return await _too_late(connection, bet)
     round_ = await rounds.hold(connection, bet.round_no)
     account = wallet_account(bet.wallet)
     balance_cents = await ledger.balance(connection, account, lock=True) or 0
@@ -158,8 +162,8 @@ async def _place(connection: Connection, bet: RouletteBet, clock: Callable[[], d
     if done is not None:
         return done
     now = clock()
-    if round_ is None or not round_.takes_bets(now):
-        raise round_closed(bet.round_no, await rounds.latest(connection))
+    if not _takes_bets(round_, now):
+        return await _too_late(connection, bet)
     await _require_allowed(connection, bet, balance_cents)
     transaction = await ledger.post(
         connection,
@@ -184,6 +188,18 @@ async def _place(connection: Connection, bet: RouletteBet, clock: Callable[[], d
         ),
     )
     return BetReceipt(bet.round_no, bet.bet_key, bet.stake_cents, left)
+
+
+def _takes_bets(round_: RouletteRound | None, now: datetime) -> bool:
+    return round_ is not None and round_.takes_bets(now)
+
+
+async def _too_late(connection: Connection, bet: RouletteBet) -> BetReceipt:
+    """The receipt of a bet that was placed in time; Refusal for any other."""
+    done = await replayed(connection, bet)
+    if done is None:
+        raise round_closed(bet.round_no, await rounds.latest(connection))
+    return done
 
 
 async def hindrance(connection: Connection, bet: RouletteBet, balance_cents: int) -> Refusal | None:

@@ -69,6 +69,11 @@ async def settled(connection: Connection, limit: int) -> list[RouletteRound]:
     return await _rounds(connection, "WHERE settled_at IS NOT NULL ORDER BY round_no DESC LIMIT %s", limit)
 
 
+async def find(connection: Connection, round_no: int) -> RouletteRound | None:
+    """The round as it is now, which may change meanwhile."""
+    return next(iter(await _rounds(connection, "WHERE round_no = %s", round_no)), None)
+
+
 async def hold(connection: Connection, round_no: int) -> RouletteRound | None:
     """The round, kept from being settled until this transaction ends."""
     return next(iter(await _rounds(connection, "WHERE round_no = %s FOR SHARE", round_no)), None)

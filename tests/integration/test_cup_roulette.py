@@ -15,8 +15,9 @@ import pytest_asyncio
 from api.cup import bodies
 from core.chain import ChainClient, ChainProvider
 from core.contracts.statuses import MarketKind
-from core.cup import rounds, settling, wheel
+from core.cup import betting, ledger, rounds, settling, wheel
 from core.cup.export import lines
+from core.cup.refusal import Refusal
 from core.cup.verify import main as verify_main
 from core.cup.verify import verify
 from core.db.engine import Connection, connect
@@ -304,3 +305,41 @@ async def test_export_without_the_api(cup: Cup) -> None:
     async with await connect(cup.database_url) as connection:
         raw = b"".join([piece async for piece in lines(connection)])
     assert verify(raw.splitlines()).ok
+
+
+async def test_bets_that_come_too_late_do_not_hold_up_the_draw(cup: Cup, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight wallets send bets on a round that is over, one after another without a pause, to an API that is slow: it is
+    drawn all the same."""
+    balance = ledger.balance
+
+    async def slow(*arguments: Any, **how: Any) -> int | None:
+        await asyncio.sleep(0.2)
+        return await balance(*arguments, **how)
+
+    monkeypatch.setattr(betting.ledger, "balance", slow)
+    signers, live = [await cup.claimed() for _ in range(8)], await cup.open_round()
+    await cup.close_round(live.round_no)
+    drawn = asyncio.Event()
+
+    async def late(signer: Signer) -> int:
+        refused = 0
+        async with await connect(cup.database_url) as connection:
+            while not drawn.is_set():
+                with pytest.raises(Refusal, match="over"):
+                    await betting.place(connection, bet_of(signer), now)
+                refused += 1
+        return refused
+
+    def bet_of(signer: Signer) -> betting.RouletteBet:
+        return betting.RouletteBet(signer.address, live.round_no, "half:low", 1000, "", b"")
+
+    async with await connect(cup.database_url) as connection:
+        crowd = asyncio.gather(*map(late, signers))
+        await asyncio.sleep(0.5)
+        try:
+            async with asyncio.timeout(10):
+                assert await rounds.finish(connection, live.round_no, 1, b"\x07" * 32, now()) is not None
+        finally:
+            drawn.set()
+            refused = await crowd
+    assert all(refused)
