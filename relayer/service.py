@@ -33,6 +33,7 @@ from relayer.lease import Lease
 from relayer.leases import LaneSpec, Leases
 from relayer.policy import LanePolicy, policy_of
 from relayer.queues import Queues
+from relayer.untold import Untold
 
 log = get_logger(__name__)
 
@@ -88,6 +89,7 @@ class Relayer:
             "wake-ups": self._listen(),
             **{f"signer {each!r}": each.watch() for each in self._signers if isinstance(each, KmsSigner)},
             "queues": Queues(self.pool, {each.feed.chain_id: name for name, each in self.chains.items()}).run(),
+            "untold": Untold(self.pool, [each.feed.chain_id for each in self.chains.values()]).run(),
             **{f"feed {name}": each.feed.run() for name, each in self.chains.items()},
             **{f"heads {name}": each.heads.listen() for name, each in self.chains.items()},
             **{f"hurry {name}": self._hurry(each) for name, each in self.chains.items()},

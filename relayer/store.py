@@ -11,6 +11,8 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
+from psycopg.errors import LockNotAvailable
+
 from core.agent.notices import submitted
 from core.db.engine import Connection, Pool
 from core.log import get_logger
@@ -230,7 +232,8 @@ class LaneStore:
         return flights
 
     async def _tell(self, connection: Connection, flights: Sequence[Flight]) -> None:
-        """What wallets are told of their transactions. A fault in the telling must not stop the money."""
+        """What wallets are told of their transactions. A fault in the telling must not stop the money: what could not be
+        told is written down, and told by `Untold`."""
         notices = [
             submitted.Submitted(each.intent_id, each.kind, each.data, each.newest.hash)
             for each in flights
@@ -241,7 +244,13 @@ class LaneStore:
                 async with connection.transaction(), connection.pipeline():
                     await submitted.announce(connection, self.lease.chain_id, notices)
             except Exception as error:
-                log.error("a submission could not be told", action="relay.untold", exc=error)
+                if not isinstance(error, LockNotAvailable):
+                    log.error("a submission could not be told", action="relay.untold", exc=error)
+                await connection.execute(
+                    "INSERT INTO outbox_untold (intent_id, tx_hash) SELECT * FROM unnest(%s::bigint[], %s::bytea[]) "
+                    "ON CONFLICT DO NOTHING",
+                    ([each.intent_id for each in notices], [each.tx_hash for each in notices]),
+                )
 
     def _signed_here(self, unsigned: Unsigned) -> Signed:
         assert isinstance(self.lease.signer, LocalSigner), "a key that lies elsewhere signs before its rows are locked"

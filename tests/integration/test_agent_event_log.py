@@ -153,7 +153,7 @@ async def test_a_database_made_anew_tells_the_same_to_the_byte(postgres: TestPos
 
 
 async def test_who_has_nothing_to_add_holds_up_nobody(database_url: str) -> None:
-    """A rebuild tells it all again in one long transaction; the relayer waits for a wallet's row for two seconds."""
+    """A rebuild tells it all again in one long transaction; the relayer does not wait for a wallet's row."""
     wallet = b"\7" * 20
     draft = Draft(wallet, EventType.TEST, source_of(EventType.TEST, wallet), "{}")
     async with make_pool(database_url, size=2) as pool, pool.connection() as telling, pool.connection() as other:

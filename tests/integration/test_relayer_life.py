@@ -35,6 +35,7 @@ from relayer.signing import LocalSigner
 from relayer.store import LaneStore
 from tests import waiting
 from tests.conftest import Anvil, StartAnvil
+from tests.cup_rig import LIST_AGENT_MARKET, agent_market_row, specification
 from tests.relayer_rig import QUICK, Rig, rigged, until
 from tests.support.outbox_history import history
 
@@ -558,3 +559,36 @@ async def test_a_connection_lost_while_wallets_are_told_stores_nothing_and_sends
         end = await rig.reaches(intent, IntentState.FINAL, IntentState.FAILED)
     assert away_until, "nothing was told"
     assert (end.state, await rig.balance(request.to), await rig.nonce(signer)) == (IntentState.FINAL, 1, 1)
+
+
+async def test_a_wallet_that_could_not_be_told_of_its_bet_is_told_once_it_can_be(rig: Rig) -> None:
+    """Somebody holds the wallet's row of the event log while its bet is signed, and for longer than that relayer lives:
+    the bet is sent meanwhile, and its event comes when the row is free."""
+    wallet, key = secrets.token_bytes(20), secrets.token_bytes(32)
+    signer, asked = await rig.new_signer(), await rig.ask_for(rig.transfer(kind="settle"))
+
+    async def told() -> list[tuple[Any, ...]]:
+        async with rig.pool.connection() as connection:
+            rows = await connection.execute("SELECT type FROM agent_event WHERE wallet = %s", (wallet,))
+            return await rows.fetchall()
+
+    async def is_told() -> bool:
+        return bool(await told())
+
+    async with rig.pool.connection() as holder:
+        await holder.execute(LIST_AGENT_MARKET.encode(), agent_market_row(key, specification()))
+        await holder.execute("INSERT INTO agent_outcome SELECT %s, generate_series(0, 1), 0, 0, 0, 0", (key,))
+        await holder.execute(
+            "INSERT INTO agent_trade (wallet, idem_hash, market_id, outcome, amount, bet_hash, nonce, valid_before,"
+            " intent_id) VALUES (%s, %s, %s, 0, 1, %s, %s, 1, %s)",
+            (wallet, key, key, key, key, asked.id),
+        )
+        await holder.execute("INSERT INTO agent_event_wallet (wallet) VALUES (%s)", (wallet,))
+        async with holder.transaction():
+            await holder.execute("SELECT 1 FROM agent_event_wallet WHERE wallet = %s FOR NO KEY UPDATE", (wallet,))
+            async with rig.relayer(rig.spec(signer)):
+                await rig.reaches(asked, IntentState.MINED, IntentState.FINAL)
+            assert await told() == []
+    async with rig.relayer(rig.spec(signer)):
+        await until(is_told, what="the event")
+    assert await told() == [("bet.settlement_submitted",)]

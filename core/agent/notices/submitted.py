@@ -1,7 +1,8 @@
 """Events of transactions on their way: a bet's settlement, a payout.
 
-The relayer adds them in the transaction that stores the signed bytes, before anything is sent: so they always come
-before what the chain says of it, and nothing is sent that was not told.
+The relayer adds them in the transaction that stores the signed bytes, before anything is sent: so they come before what
+the chain says of it. Where somebody else is adding events of such a wallet just then, as a rebuild may for long, the
+money does not wait: what was not told is told once the wallet is free.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ PAYOUTS = frozenset({"pay"})
 KINDS = BETS | PAYOUTS
 
 _WORD = 32
-# Somebody else of the same wallet may be adding events; a transaction is not held up for long by that.
-_LOCK_TIMEOUT_MS = 2_000
+# Somebody else of the same wallet may be adding events; a transaction, and with it its lane, is not held up by that.
+_LOCK_TIMEOUT_MS = 200
 
 
 @dataclass(frozen=True, slots=True)

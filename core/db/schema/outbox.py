@@ -154,6 +154,15 @@ outbox_claim = Table(
     Column("until", UtcDateTime, nullable=False),
 )
 
+# Signed transactions that their wallets could not be told of as they were signed, because somebody else was adding events
+# of theirs; taken away as they are told.
+outbox_untold = Table(
+    "outbox_untold",
+    metadata,
+    Column("intent_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("tx_hash", Hash32, nullable=False),
+)
+
 # Every signed transaction, written before it is sent; rows are never changed, and only retention takes them away.
 # Several with one nonce are replacements.
 outbox_transaction = Table(

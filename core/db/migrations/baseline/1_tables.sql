@@ -613,6 +613,12 @@ CREATE TABLE outbox_lane (
     CONSTRAINT ck_outbox_lane_holder_has_a_lease CHECK ((holder IS NULL) = (lease_until IS NULL))
 );
 
+CREATE TABLE outbox_untold (
+    intent_id BIGINT NOT NULL,
+    tx_hash BYTEA NOT NULL,
+    CONSTRAINT pk_outbox_untold PRIMARY KEY (intent_id)
+);
+
 CREATE TABLE pauser_act (
     chain_id BIGINT NOT NULL,
     block_number BIGINT NOT NULL,

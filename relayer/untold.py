@@ -1,0 +1,63 @@
+"""Wallets are told of their transactions as these are signed; what could not be told then is told here, a little later."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+
+import psycopg
+from psycopg.errors import LockNotAvailable
+
+from core.agent.notices import submitted
+from core.db.engine import Pool
+from core.log import get_logger
+
+log = get_logger(__name__)
+
+LOOK_SECONDS = 5.0
+# Each may wait for its wallet's row, so in no order that would let some of them keep the others from being tried.
+_TOGETHER = 20
+
+_UNTOLD = b"""
+SELECT u.intent_id FROM outbox_untold u JOIN outbox_intent i ON i.id = u.intent_id
+WHERE i.chain_id = ANY(%s) ORDER BY random() LIMIT %s
+"""
+_TAKE = b"""
+DELETE FROM outbox_untold u USING outbox_intent i WHERE i.id = u.intent_id
+AND u.intent_id = (SELECT intent_id FROM outbox_untold WHERE intent_id = %s FOR UPDATE SKIP LOCKED)
+RETURNING i.chain_id, i.kind, i.data, u.tx_hash
+"""
+
+
+class Untold:
+    """The endless telling of what `outbox_untold` holds of some chains. Of several relayers each takes what it finds."""
+
+    def __init__(self, pool: Pool, chain_ids: Collection[int]) -> None:
+        self._pool = pool
+        self._chain_ids = list(chain_ids)
+
+    async def run(self) -> None:
+        while True:
+            try:
+                await self.look()
+            except (psycopg.Error, TimeoutError) as error:
+                log.warning("what is untold cannot be read", action="relayer.untold_unreadable", why=error)
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def look(self) -> None:
+        async with self._pool.connection() as connection:
+            rows = await (await connection.execute(_UNTOLD, (self._chain_ids, _TOGETHER))).fetchall()
+        for (intent_id,) in rows:
+            try:
+                await self._tell(intent_id)
+            except LockNotAvailable:
+                continue  # somebody still adds events of the wallet
+            except Exception as error:
+                log.error("a submission could not be told", action="relay.untold", exc=error, intent=intent_id)
+
+    async def _tell(self, intent_id: int) -> None:
+        """Tells of one and forgets it, both or neither."""
+        async with self._pool.connection() as connection, connection.transaction():
+            for chain_id, kind, data, tx_hash in await (await connection.execute(_TAKE, (intent_id,))).fetchall():
+                notice = submitted.Submitted(intent_id, kind, bytes(data), bytes(tx_hash))
+                await submitted.announce(connection, chain_id, [notice])
