@@ -47,11 +47,17 @@ async def announce(
     *,
     late: bool = False,
 ) -> None:
-    """Adds the events of some logs, in chain order, whose projections are stored. `hashes`: of their blocks. late: a
-    node had left them out."""
+    """Adds the events of some logs. late: a node had left them out. Once in a transaction: it locks their wallets."""
+    await event_log.append(connection, await drafts_of(connection, sources, logs, hashes), late=late)
+
+
+async def drafts_of(
+    connection: Connection, sources: Sources, logs: Sequence[LogRecord], hashes: Mapping[int, bytes]
+) -> list[Draft]:
+    """The events of some logs, in chain order, whose projections are stored. `hashes`: of their blocks."""
     announced = [each for each in logs if isinstance(each.event, TOLD)]
     if not announced:
-        return
+        return []
     markets = await named(connection, {each.event.market_id for each in announced})
     ended = [each.event.market_id for each in announced if isinstance(each.event, ev.MarketDecided)]
     stakes = await _stakes_of(connection, ended)
@@ -72,7 +78,7 @@ async def announce(
                 drafts += _ended(at, market, winner, observed, stakes.get(e.market_id, []))
             case ev.Paid() | ev.PayoutFailed():
                 drafts.append(_payout(at, market, e, paid[e.stake_id]))
-    await event_log.append(connection, drafts, late=late)
+    return drafts
 
 
 @dataclass(frozen=True, slots=True)

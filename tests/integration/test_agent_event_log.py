@@ -7,13 +7,15 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
+import psycopg
 import pytest
 
 from core.agent.notices import submitted
 from core.agent.notices.kinds import EventType, source_of
 from core.agent.notices.log import MICROS, Draft, append
 from core.agent.notices.submitted import Submitted
-from core.db.engine import Pool, make_pool
+from core.db.engine import Pool, conninfo, make_pool
+from indexer.errors import CursorMoved
 from indexer.rebuild import rebuild
 from indexer.store.tables import begin_writing
 from tests.conftest import TestPostgres
@@ -215,3 +217,52 @@ async def test_what_a_node_had_left_out_has_a_second_of_its_own(database_url: st
             await append(connection, [draft("left out", 98), draft("too", 99)], late=True)
             await append(connection, [draft("next", 102)])
         assert [row.at_micros // MICROS for row in (await _rows(pool))[wallet]] == [100, 100, 101, 101, 102]
+
+
+async def test_a_rebuild_that_adds_events_holds_no_wallet_while_it_folds(database_url: str) -> None:
+    """Wallets are locked all at once and in order, or two writers wait for each other: not a run of logs at a time."""
+    crowd, chain = Crowd("missing"), SimChain()
+    for _ in range(60):
+        _mine(chain, crowd)
+    async with following(database_url, SimNode(chain), world_sources()) as (follower, pool):
+        await _forget(pool)
+        await follower.open()
+        await follower.catch_up()
+        rows = await _rows(pool)
+        async with pool.connection() as connection:
+            await connection.execute("TRUNCATE agent_event")
+            await connection.execute("UPDATE agent_event_wallet SET next_seq = 0, chain_micros = 0")
+        free: list[int] = []
+
+        def look(_logs: int) -> None:
+            with psycopg.connect(conninfo(database_url)) as other:
+                free.append(len(other.execute("SELECT 1 FROM agent_event_wallet FOR UPDATE NOWAIT").fetchall()))
+
+        await rebuild(pool, world_sources(), look)
+        assert set(free) == {len(rows)}
+        assert {wallet: _standing(each) for wallet, each in (await _rows(pool)).items()} == {
+            wallet: _standing(each) for wallet, each in rows.items()
+        }
+
+
+async def test_a_former_leader_forgets_no_block(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It hung, another went on, and it wakes where it forgets old empty blocks, which the other may be filling."""
+    monkeypatch.setattr("indexer.chain.PRUNE_SECONDS", 0.0)
+    chain = SimChain()
+    for _ in range(4 * FINALITY):
+        chain.mine([])
+    node = SimNode(chain)
+    async with following(database_url, node, world_sources(), finality_blocks=FINALITY) as (former, pool):
+        await _forget(pool)
+        await former.open()
+        monkeypatch.setattr("indexer.chain.PRUNE_SECONDS", 10**9)
+        await former.catch_up()
+        blocks = "SELECT count(*) FROM chain_block"
+        async with pool.connection() as connection:
+            before = await (await connection.execute(blocks)).fetchall()
+            await connection.execute("UPDATE chain_cursor SET number = number + 1")  # another leads
+        monkeypatch.setattr("indexer.chain.PRUNE_SECONDS", 0.0)
+        with pytest.raises(CursorMoved):
+            await former.catch_up()
+        async with pool.connection() as connection:
+            assert await (await connection.execute(blocks)).fetchall() == before

@@ -71,7 +71,7 @@ async def append(connection: Connection, drafts: Sequence[Draft], *, late: bool 
 
     Who has nothing to add, as a rebuild that tells it all again, holds up nobody who has.
     """
-    drafts = await _untold(connection, drafts)
+    drafts = await untold(connection, drafts)
     if not drafts:
         return
     wallets = await _lock(connection, {each.wallet for each in drafts})
@@ -143,7 +143,7 @@ async def _append(connection: Connection, wallets: dict[bytes, _Wallet], drafts:
     return len(rows)
 
 
-async def _untold(connection: Connection, drafts: Sequence[Draft]) -> list[Draft]:
+async def untold(connection: Connection, drafts: Sequence[Draft]) -> list[Draft]:
     """Those that do not stand, as far as can be seen without the wallets' rows."""
     untold: list[Draft] = []
     for start in range(0, len(drafts), ROWS_AT_ONCE):
