@@ -30,7 +30,7 @@ from indexer.proof import Witness
 from indexer.sources import Sources
 from indexer.store import lookup
 from indexer.store.cursor import Cursor, note_head, note_state, open_cursor
-from indexer.store.steps import append, mend, rewind
+from indexer.store.steps import append, forget_below, mend, rewind
 from indexer.wire import Header
 
 log = get_logger(__name__)
@@ -422,7 +422,7 @@ class ChainFollower:
         depth = KEEP_LOCAL_BLOCKS if self.sources.any_depth else self._finality_blocks
         below = min(cursor.number - depth, lowest_ancestor(cursor.number, self._finalized, depth))
         async with self._pool.connection() as connection:
-            await lookup.forget_empty_blocks(connection, self.sources.chain_id, below)
+            await forget_below(connection, cursor, below)
 
     def _at(self) -> Cursor:
         assert self.cursor is not None, "open() comes first"

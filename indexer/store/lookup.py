@@ -45,7 +45,8 @@ async def first_block_after(connection: Connection, chain_id: int, number: int) 
 
 
 async def forget_empty_blocks(connection: Connection, chain_id: int, below: int) -> None:
-    """Drops blocks below `below` without logs of ours: no reorganization goes back that far."""
+    """Drops blocks below `below` without logs of ours: no reorganization goes back that far. Call it where nobody else
+    can be filling one: with the cursor's row locked."""
     await connection.execute(
         "DELETE FROM chain_block b WHERE b.chain_id = %s AND b.number < %s AND NOT EXISTS (SELECT FROM chain_log l"
         " WHERE l.chain_id = b.chain_id AND l.block_number = b.number)",

@@ -24,6 +24,7 @@ from indexer.sources import Sources
 from indexer.store.cursor import Cursor, keep, move
 from indexer.store.folding import Changed, Folding, fold_logs, forget
 from indexer.store.log_ranges import enters_range, make_ranges
+from indexer.store.lookup import forget_empty_blocks
 from indexer.store.payments import warn_of_unpaid
 from indexer.store.raw_logs import write_logs
 from indexer.store.tables import begin_writing, copy_rows
@@ -88,6 +89,14 @@ async def rewind(connection: Connection, sources: Sources, cursor: Cursor, ances
         at = ancestor or BlockInfo(moved.number, b"", 0, 0)
         await notify(connection, Channel.CHAIN_INDEXED, payload(sources, at, changed, reorg=True))
     return moved
+
+
+async def forget_below(connection: Connection, cursor: Cursor, below: int) -> None:
+    """Forgets the empty blocks below one; not where another process leads, which may be filling one."""
+    async with connection.transaction():
+        await begin_writing(connection)
+        await keep(connection, cursor)
+        await forget_empty_blocks(connection, cursor.chain_id, below)
 
 
 async def mend(
