@@ -68,6 +68,15 @@ class _Page:
     shown: list[PositionBody] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class _Detail:
+    """A market's detail: the slot of its body, and the same as a page takes it. Whoever waits for it holds it, whatever
+    is forgotten meanwhile."""
+
+    slot: BodySlot
+    shown: MarketDetailBody | None = None
+
+
 class StockReads:
     """The read endpoints of the stock markets. Before deployment lists are empty and `deployed` is false."""
 
@@ -81,8 +90,7 @@ class StockReads:
         self._prices = BodySlot(self._prices_stamp, self._render_prices, PRICES_CACHE)
         self._markets = BodySlot(lambda: self.stamp, self._render_markets, MARKETS_CACHE)
         self._listed: Kept[int, tuple[Hashable, MarketBody]] = Kept(LISTED_HELD)
-        self._slots: Kept[int, BodySlot] = Kept(MARKETS_HELD, MARKETS_BYTES)
-        self._details: dict[int, MarketDetailBody] = {}
+        self._details: Kept[int, _Detail] = Kept(MARKETS_HELD, MARKETS_BYTES)
         self._pages: Kept[int, _Page] = Kept(MARKETS_HELD, POSITIONS_HELD)
         self._owners: Kept[bytes, tuple[Hashable, tuple[HeldPosition, ...]]] = Kept(OWNERS_HELD, POSITIONS_HELD)
 
@@ -103,24 +111,27 @@ class StockReads:
 
     async def one_market(self, text: str) -> Rendered:
         """A market's detail by its id; 404 when it was never listed."""
+        _, rendered = await self._one_market(text)
+        return rendered
+
+    async def _one_market(self, text: str) -> tuple[_Detail, Rendered]:
         possible = text.isascii() and text.isdecimal() and len(text) <= 19 and text[0] != "0"
         if not possible or self._index is None:
             raise _never_listed()
         market_id = int(text)
         if market_id not in self._venue().markets and await self._index.market(market_id) is None:
             raise _never_listed()
-        slot = self._slots.get(market_id)
-        if slot is None:
-            slot = BodySlot(lambda: self.stamp, lambda: self._render_market(market_id), MARKET_CACHE)
-            self._keep(market_id, slot, 0)  # who comes meanwhile waits for the same rendering
-        rendered = await slot.get()
-        self._keep(market_id, slot, rendered.size)
-        return rendered
+        detail = self._details.get(market_id)
+        if detail is None:
+            detail = self._detail_of(market_id)
+            self._keep(market_id, detail, 0)  # who comes meanwhile waits for the same rendering
+        rendered = await detail.slot.get()
+        self._keep(market_id, detail, rendered.size)
+        return detail, rendered
 
-    def _keep(self, market_id: int, slot: BodySlot, size: int) -> None:
-        for forgotten in self._slots.put(market_id, slot, size):
+    def _keep(self, market_id: int, detail: _Detail, size: int) -> None:
+        for forgotten in self._details.put(market_id, detail, size):
             self._pages.drop(forgotten)
-            self._details.pop(forgotten, None)
 
     async def positions(self, request: web.Request) -> web.StreamResponse:
         await self._limits.take(
@@ -135,8 +146,9 @@ class StockReads:
 
     async def shown(self, text: str) -> tuple[MarketDetailBody, str]:
         """A market's detail as the pages show it, no older than the tag, which changes with what is in it."""
-        rendered = await self.one_market(text)
-        return self._details[int(text)], rendered.tag
+        detail, rendered = await self._one_market(text)
+        assert detail.shown is not None
+        return detail.shown, rendered.tag
 
     async def one_owner(self, given: str, limit: int = POSITIONS_LISTED, before: int | None = None) -> OwnerBody:
         """A page of an address's positions, and the totals of all it has; the address in any case."""
@@ -286,13 +298,19 @@ class StockReads:
 
     # ------------------------------------------------------------ one market
 
-    async def _render_market(self, market_id: int) -> bytes:
+    def _detail_of(self, market_id: int) -> _Detail:
+        async def render() -> bytes:
+            detail.shown = await self._detail_body(market_id)
+            return encode(detail.shown)
+
+        detail = _Detail(BodySlot(lambda: self.stamp, render, MARKET_CACHE))
+        return detail
+
+    async def _detail_body(self, market_id: int) -> MarketDetailBody:
         venue, market, positions = await self._positions_of(market_id)
         if self._oracle is not None and market_id not in venue.markets:
             self._oracle.ask_besides(market)
-        body = market_view.detail_body(market, venue, self._read, positions, read_at=self.read_at, stale=self.stale)
-        self._details[market_id] = body
-        return encode(body)
+        return market_view.detail_body(market, venue, self._read, positions, read_at=self.read_at, stale=self.stale)
 
     async def _positions_of(self, market_id: int) -> tuple[Venue, ListedMarket, list[PositionBody]]:
         """The market with its positions, all of the same block."""

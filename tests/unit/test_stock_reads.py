@@ -1,0 +1,36 @@
+"""What the stock pages are given of a market, while more markets are asked for than are kept."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from api.context import Context
+from api.stock import market_view, reads
+from api.stock.reads import StockReads
+from api.stock.sources import StockSources
+
+
+async def test_a_market_that_is_forgotten_as_its_page_is_made_is_shown_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reads, "MARKETS_HELD", 1)
+    monkeypatch.setattr(market_view, "detail_body", lambda market, *_, **__: {"marketId": market})
+    venue = SimpleNamespace(markets=range(10))
+    context = SimpleNamespace(settings=None, engine=None, limits=None)
+    shown = StockReads(
+        cast(Context, context), cast(StockSources, SimpleNamespace(deployment=None, index=object(), oracle=None))
+    )
+
+    async def positions_of(market_id: int) -> Any:
+        return venue, market_id, []
+
+    monkeypatch.setattr(shown, "_venue", lambda: venue)
+    monkeypatch.setattr(shown, "_positions_of", positions_of)
+    for name in ("stamp", "read_at", "stale"):
+        monkeypatch.setattr(StockReads, name, property(lambda _: 0))
+    told = await asyncio.gather(*(shown.shown(str(number)) for number in range(1, 4)))
+    assert [body for body, _ in told] == [{"marketId": number} for number in range(1, 4)]
