@@ -232,8 +232,8 @@ class LaneStore:
         return flights
 
     async def _tell(self, connection: Connection, flights: Sequence[Flight]) -> None:
-        """What wallets are told of their transactions. A fault in the telling must not stop the money: what could not be
-        told is written down, and told by `Untold`."""
+        """What wallets are told of their transactions. A fault in the telling must not stop the money: what could not
+        be told is written down, and told by `Untold`."""
         notices = [
             submitted.Submitted(each.intent_id, each.kind, each.data, each.newest.hash)
             for each in flights

@@ -1,4 +1,4 @@
-"""Wallets are told of their transactions as these are signed; what could not be told then is told here, a little later."""
+"""What wallets could not be told of their transactions as these were signed is told here, a little later."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RETURNING i.chain_id, i.kind, i.data, u.tx_hash
 
 
 class Untold:
-    """The endless telling of what `outbox_untold` holds of some chains. Of several relayers each takes what it finds."""
+    """The endless telling of what `outbox_untold` holds of some chains. Of several relayers each takes what is free."""
 
     def __init__(self, pool: Pool, chain_ids: Collection[int]) -> None:
         self._pool = pool

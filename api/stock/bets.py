@@ -102,7 +102,7 @@ async def ask(
 async def remember_landed(
     connection: Connection, key: BetKey, market_id: int, body_hash: bytes, tx_hash: bytes
 ) -> None:
-    """A bet found on the chain that our transactions did not bring there. Its intent stays: see `KnownBet.landed`."""
+    """A bet found on the chain that our transactions did not bring there. Its intent stays: a fork may undo it."""
     await connection.execute(
         "INSERT INTO relay_bet (chain_id, signer, nonce, market_id, body_hash, tx_hash) "
         "VALUES (%s, %s, %s, %s, %s, %s) "

@@ -99,9 +99,10 @@ async def landing_of(
 ) -> Landing:
     """Whether the chain has a bet, by the index, else by the authorization's state in a block that is named.
 
-    seen: a block that was heard of: older views prove nothing. newest: what is asked is the node's newest block, for the
-    bet was once in one that the index may not have. spent: a node said that the authorization is used. refused: the call, when a node refused it; it must be refused on the very block that does not have the bet, for the
-    node may have refused it because it saw a later block, in which the bet is.
+    seen: a block that was heard of: older views prove nothing. newest: the node's newest block is asked, for the bet
+    was once in one that the index may not have yet. spent: a node said that the authorization is used. refused: the
+    call, when a node refused it; it must be refused on the very block that does not have the bet, for the node may have
+    refused it because it saw a later block, in which the bet is.
     """
     tx, indexed = await _indexed(engine, bet, timeout_seconds)
     if tx is not None:

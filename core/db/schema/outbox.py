@@ -154,8 +154,8 @@ outbox_claim = Table(
     Column("until", UtcDateTime, nullable=False),
 )
 
-# Signed transactions that their wallets could not be told of as they were signed, because somebody else was adding events
-# of theirs; taken away as they are told.
+# Signed transactions that their wallets could not be told of as they were signed, because somebody else was adding
+# events of theirs; taken away as they are told.
 outbox_untold = Table(
     "outbox_untold",
     metadata,
