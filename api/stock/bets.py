@@ -85,8 +85,8 @@ async def ask(
         )
     else:
         cursor = await connection.execute(
-            "UPDATE relay_bet SET attempt = %s, body_hash = %s, intent_id = 0, tx_hash = NULL, confirmed_told_at = NULL "
-            "WHERE chain_id = %s AND signer = %s AND nonce = %s AND attempt = %s",
+            "UPDATE relay_bet SET attempt = %s, body_hash = %s, intent_id = 0, tx_hash = NULL, confirmed_told_at = NULL"
+            " WHERE chain_id = %s AND signer = %s AND nonce = %s AND attempt = %s",
             (attempt, body_hash, key.chain_id, key.signer, key.nonce, attempt - 1),
         )
     if cursor.rowcount != 1:
