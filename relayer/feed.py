@@ -179,7 +179,7 @@ class ChainFeed:
                 return alone
             fresh[number] = parent
             parent, number = standing.parent_hash, number - 1
-        return {each: known for each, known in self._line.items() if each <= number} | fresh, number
+        return {each: digest for each, digest in self._line.items() if each <= number} | fresh, number
 
     async def _fees(self, head: Block) -> FeeMarket:
         try:
