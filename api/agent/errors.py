@@ -64,6 +64,11 @@ CATALOGUE: Mapping[str, ErrorEntry] = {
     "deposit_tx_reused": ErrorEntry(422, "Reserved."),
 }
 
+WAIT = (
+    "Send the same request again until it is answered without final: false; "
+    "another bet before that may be a second one."
+)
+
 
 def problem(
     code: str,
@@ -90,13 +95,17 @@ def error_body(raised: Problem, request_id: str, docs_url: str) -> dict[str, Any
         raised.code if raised.code in CATALOGUE else ("internal_error" if raised.status >= 500 else "invalid_request")
     )
     extra = dict(raised.extra)
+    # Refused by a block that may be undone: the bet is signed, and whoever makes another may have two.
+    waits = extra.get("final") is False and code not in RETRIABLE
+    hint = WAIT if waits else extra.pop("hint", CATALOGUE[code].hint)
+    extra.pop("hint", None)
     issues = extra.pop("details", None) if raised.status == 400 else None
     body: dict[str, Any] = {
         "error": code,
         "message": raised.message,
-        "hint": f"{extra.pop('hint', CATALOGUE[code].hint)} More: {docs_url}",
+        "hint": f"{hint} More: {docs_url}",
         "docsUrl": docs_url,
-        "retriable": code in RETRIABLE,
+        "retriable": waits or code in RETRIABLE,
         "requestId": request_id,
         **extra,
     }

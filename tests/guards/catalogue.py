@@ -843,6 +843,13 @@ CLIENTS = (
         (f"{GATEWAY}[refused by a block that may be undone]",),
     ),
     Guard(
+        "who is refused by a block that may be undone is told to make another bet",
+        "api/agent/errors.py",
+        "waits or code in RETRIABLE",
+        "code in RETRIABLE",
+        ("tests/unit/test_agent_catalogue.py::test_what_may_still_be_taken_is_not_called_hopeless",),
+    ),
+    Guard(
         "whoever bets the same again is kept waiting until it is a second bet",
         f"{PYTHON}/betting.py",
         " or self.is_of_a_twin(error)",

@@ -394,6 +394,7 @@ async def test_whatever_refuses_a_bet_that_a_block_refused_says_whether_that_is_
     chain.send(transfer("transfer", DEV[0].address, 6_000_000), who.address)
     response, refused = await buyer.post(body, headers=header(envelope))
     assert (response.status, refused["error"], refused.get("final")) == (422, "insufficient_balance", False), refused
+    assert refused["retriable"] is True, refused  # whoever is told to change the bet makes two
     assert "it may still be taken" in refused["message"]
     chain.mine(BEYOND_FINALITY)
     deadline = time.monotonic() + PATIENCE

@@ -175,6 +175,8 @@ async def test_a_refusal_by_a_block_that_may_be_undone_is_not_called_final(buyer
         response, said = await paying
     assert (response.status, said["error"], said["final"]) == (409, "market_closed", False), said
     assert "it may still be taken" in said["message"], said
+    assert said["retriable"] is True, said  # whoever is told to pick another market makes two bets
+    assert "another market" not in said["hint"], said
     response, said = await buyer.post(body, headers=paid)
     while response.status == 429:  # what the chain says of the payment could not be read in time
         assert said["final"] is False, said
@@ -187,7 +189,7 @@ async def test_a_refusal_by_a_block_that_may_be_undone_is_not_called_final(buyer
         assert time.monotonic() < deadline, said
         await asyncio.sleep(0.1)
         response, said = await buyer.post(body, headers=paid)
-    assert (response.status, said["error"]) == (409, "market_closed"), said
+    assert (response.status, said["error"], said["retriable"]) == (409, "market_closed", False), said
 
 
 def _refused(service: AgentService) -> bool:

@@ -694,7 +694,7 @@ STORIES = {
         stakes=0,
     ),
     "refused by a block that may be undone": Story(
-        lambda: in_turn(is_paid, Answer(409, refusal_of("market_closed", final=False, moneyMoved=False))),
+        lambda: in_turn(is_paid, Answer(409, refusal_of("market_closed", retriable=True, final=False))),
         Payment.UNKNOWN,
         "MarketClosed",
         stakes=0,

@@ -8,6 +8,7 @@ import pytest
 
 from api.agent.bodies import ErrorBody
 from api.agent.errors import CATALOGUE, RESERVED, RETRIABLE, error_body, problem
+from api.finality import for_now
 from api.http.problem import Problem
 from core.paths import REPOSITORY
 
@@ -59,6 +60,18 @@ def test_every_code_says_what_to_do(code: str) -> None:
     assert body["hint"].endswith(". More: https://example.org/errors")
     assert body["retriable"] is (code in RETRIABLE)
     assert raised.status == CATALOGUE[code].status
+
+
+@pytest.mark.proves("agent.error_body.decision.retriable_for_now")
+def test_what_may_still_be_taken_is_not_called_hopeless() -> None:
+    """Whoever obeys `retriable: false` bets again under another key, and a reorganization may take both bets."""
+    refused = for_now(problem("market_closed", "It closed."), "The same request tells.")
+    body = error_body(refused, "id", "https://example.org/errors")
+    assert (body["error"], body["final"], body["retriable"]) == ("market_closed", False, True)
+    assert "same request" in body["hint"]
+    assert "another market" not in body["hint"]
+    waits = for_now(problem("rate_limited", "Wait.", hint="Wait for it."), "The same request tells.")
+    assert error_body(waits, "id", "https://example.org/errors")["hint"].startswith("Wait for it.")
 
 
 @pytest.mark.parametrize(

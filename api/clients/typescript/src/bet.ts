@@ -234,7 +234,7 @@ class Bet {
       }
       // Not the API's: of something before it, which knows nothing of the bet and may have passed it on.
       if (error.code === "" && this.ticket.payment !== undefined) this.inTheDark = true;
-      else if (!error.retriable || this.isOfATwin(error)) throw this.told(error, this.refused(error));
+      else if (this.isOverForNow(error) || this.isOfATwin(error)) throw this.told(error, this.refused(error));
       txHash = error.txHash ?? txHash;
       await this.rest(patience, error.message, error.retryAfter, txHash);
     }
@@ -247,6 +247,14 @@ class Bet {
     } catch (error) {
       throw error instanceof VpmError && error.payment !== "refused" ? this.notFinal(placed, error.message) : error;
     }
+  }
+
+  /**
+   * Asking again within our patience changes nothing: the bet must change, or what a block refused waits for the chain to
+   * undo that block, which may take many minutes.
+   */
+  private isOverForNow(error: ApiError): boolean {
+    return !error.retriable || (!error.isFinal && error.status < 429);
   }
 
   /**

@@ -237,7 +237,7 @@ class _Bet:
                 if not error.code and self.ticket.payment is not None:
                     # Not the API's: of something before it, which knows nothing of the bet and may have passed it on.
                     self.in_the_dark = True
-                elif not error.retriable or self.is_of_a_twin(error):
+                elif self.is_over_for_now(error) or self.is_of_a_twin(error):
                     raise self.with_payment(error, self.refused(error))
                 why, least, tx_hash = str(error), error.retry_after, error.tx_hash or tx_hash
             yield from self.rest(patience, why, least, tx_hash)
@@ -250,6 +250,11 @@ class _Bet:
             if error.payment is Payment.REFUSED:
                 raise
             raise self.not_final(placed, str(error)) from error
+
+    def is_over_for_now(self, error: ApiError) -> bool:
+        """Asking again within our patience changes nothing: the bet must change, or what a block refused waits for the
+        chain to undo that block, which may take many minutes."""
+        return not error.retriable or (not error.is_final and error.status < 429)
 
     def is_of_a_twin(self, error: ApiError) -> bool:
         """The wallet's same bet is on its way under another key. Whether there shall be a second one is the caller's
