@@ -144,9 +144,9 @@ class FollowedIndex(Generic[V]):
             self.generation += all_again
         self.stale = self._is_stale(self.venue)
         if (self.venue, self.stale, self.generation) != before:
+            self.tick += 1  # in one step with what it numbers: what is kept is kept by it
             self._stir()
             async with self._published:
-                self.tick += 1
                 self._published.notify_all()
 
     async def changed(self, seen_tick: int, timeout_seconds: float | None = None) -> int:

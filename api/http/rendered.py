@@ -157,7 +157,7 @@ class BodySlot:
     """One body of a surface, rendered again when `stamp()` differs from the one it was rendered at.
 
     `render` must read nothing newer than its stamp says and should not fail: what it reads is in memory. Callers that
-    come while it renders wait for the same rendering.
+    come while it renders wait for the same rendering, and for the next one if the stamp has changed since it began.
     """
 
     def __init__(
@@ -169,16 +169,21 @@ class BodySlot:
         self._held: Rendered | None = None
         self._held_stamp: Hashable = None
         self._rendering: asyncio.Task[Rendered] | None = None
+        self._rendering_stamp: Hashable = None
 
     async def get(self) -> Rendered:
-        stamp = self._stamp()
-        if self._held is not None and self._held_stamp == stamp:
-            return self._held
-        if self._rendering is None:
-            self._rendering = asyncio.create_task(self._make(stamp))
-            self._rendering.add_done_callback(self._done)
-        # Shielded: one client that goes away must not cancel it for the others.
-        return await asyncio.shield(self._rendering)
+        while True:
+            stamp = self._stamp()
+            if self._held is not None and self._held_stamp == stamp:
+                return self._held
+            if self._rendering is None:
+                self._rendering_stamp = stamp
+                self._rendering = asyncio.create_task(self._make(stamp))
+                self._rendering.add_done_callback(self._done)
+            if self._rendering_stamp == stamp:
+                # Shielded: one client that goes away must not cancel it for the others.
+                return await asyncio.shield(self._rendering)
+            await asyncio.wait((self._rendering,))
 
     async def _make(self, stamp: Hashable) -> Rendered:
         body = self._render()

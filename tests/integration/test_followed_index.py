@@ -93,6 +93,18 @@ async def test_only_a_difference_is_published(shown: Shown) -> None:
         assert (index.venue, index.tick, index.stale) == (3, 2, True)
 
 
+async def test_a_state_and_its_tick_are_seen_together(shown: Shown) -> None:
+    """Who is stirred by a state asks with its tick: with the one before, a body that was kept would be taken."""
+    async with followed(shown) as index:
+        stirred = index.stirred
+        async with index._published:  # somebody looks at what is published
+            reading = asyncio.create_task(index.refresh())
+            await asyncio.wait_for(stirred.wait(), 5)
+            seen = (index.venue, index.tick)
+        await reading
+    assert seen == (1, 1)
+
+
 async def test_a_notice_is_read_at_once_and_a_silent_change_at_the_next_look(shown: Shown) -> None:
     async with followed(shown) as index, running(index):
         await index.changed(0, 10)

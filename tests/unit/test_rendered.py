@@ -189,6 +189,33 @@ async def test_a_slot_renders_once_for_all_who_wait_and_again_when_its_stamp_cha
     assert rendered == [0, 1]
 
 
+@pytest.mark.parametrize("fails", [False, True])
+async def test_who_comes_after_a_change_does_not_get_what_was_begun_before_it(fails: bool) -> None:
+    """A payer who has the receipt finds the stake, whoever asked just before."""
+    now, begun = 0, []
+
+    async def render() -> bytes:
+        seen = now
+        begun.append(seen)
+        await asyncio.sleep(0.02)
+        if fails and seen == 0:
+            raise Problem(503, "unavailable", "not yet")
+        return str(seen).encode()
+
+    slot = BodySlot(lambda: now, render, CACHE)
+    before = asyncio.create_task(slot.get())
+    await asyncio.sleep(0.005)
+    now = 1
+    after = await asyncio.gather(*(slot.get() for _ in range(5)))
+    assert {each.body for each in after} == {b"1"}
+    assert begun == [0, 1]
+    if fails:
+        with pytest.raises(Problem):
+            await before
+    else:
+        assert (await before).body == b"0"
+
+
 async def test_a_client_that_leaves_does_not_end_the_rendering_for_others() -> None:
     async def render() -> bytes:
         await asyncio.sleep(0.02)
