@@ -468,6 +468,7 @@ async def test_the_same_bet_under_a_new_key_waits_for_the_first(buyer: Buyer, se
     "agent.error_body.behaviour.extra_keys",
     "agent.trade.payment.decision.no_402_after_broadcast",
     "agent.trade.behaviour.reconcile_by_idem_key",
+    "agent.trade.error.rate_limited",
 )
 async def test_an_unknown_outcome_is_never_a_second_challenge(buyer: Buyer, service: AgentService) -> None:
     who, chain = DEV[1], service.chain
@@ -478,14 +479,22 @@ async def test_an_unknown_outcome_is_never_a_second_challenge(buyer: Buyer, serv
         response, unknown = await buyer.post(body, headers=header(envelope))
         check_body(response, unknown, 500, "internal_error")
         assert unknown["txHash"].startswith("0x")
+        wakes = unknown_trades(service)
         response, again = await buyer.post(body)
-        check_body(response, again, 500, "internal_error")
+        check_body(response, again, 429, "rate_limited")  # still settling: nothing is wrong, and nobody is woken
+        assert (again["txHash"], again["retriable"]) == (unknown["txHash"], True), again
+        assert unknown_trades(service) == wakes
     for _ in range(100):
         response, paid = await buyer.post(body)
         if response.status == 200:
             break
         await asyncio.sleep(0.1)
     assert paid["receipt"]["txHash"] is not None
+
+
+def unknown_trades(service: AgentService) -> str:
+    """What wakes somebody."""
+    return next(line for line in service.metrics("api").splitlines() if line.startswith("vpm_agent_trades_unknown_"))
 
 
 READS = [

@@ -78,13 +78,16 @@ def twin(first: bytes) -> Problem:
     )
 
 
-def settling(kit: dict[str, Any] | None) -> Problem:
+def settling(kit: dict[str, Any] | None, tx_hash: str | None = None) -> Problem:
+    """`tx_hash`: of the transaction that is on its way, once it is signed."""
+    extra: dict[str, Any] = {} if tx_hash is None else {"txHash": tx_hash}
     return problem(
         "rate_limited",
         "This idemKey is settling.",
         hint="Send the same request again shortly to fetch the receipt.",
         retry_after=1,
         escapeKit=kit,
+        **extra,
     )
 
 
