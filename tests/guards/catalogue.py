@@ -843,6 +843,13 @@ CLIENTS = (
         (f"{GATEWAY}[refused by a block that may be undone]",),
     ),
     Guard(
+        "an attempt of the keeper's to book a payment is overwritten by a call that began before it",
+        "api/agent/trade/store.py",
+        "WHERE agent_trade.attempt = excluded.attempt - 1 RETURNING attempt",
+        "RETURNING attempt",
+        ("tests/integration/test_agent_taking_in.py::test_an_attempt_that_the_keeper_made_meanwhile_stands",),
+    ),
+    Guard(
         "who is refused by a block that may be undone is told to make another bet",
         "api/agent/errors.py",
         "waits or code in RETRIABLE",

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from eth_utils.crypto import keccak
 
+from api.agent.rows import read_attempts
 from api.agent.trade import store
 from core.agent.bet import Bet
-from core.db.engine import Pool, make_pool
-from core.outbox import RELAY, Intent, IntentRequest
+from core.db.engine import Connection, Pool, make_engine, make_pool
+from core.outbox import RELAY, Intent, IntentRequest, enqueue
 
 AT_ONCE = 6
 WALLET = "0x" + "31" * 20
@@ -78,3 +79,39 @@ async def test_one_key_is_attempted_once(pool: Pool) -> None:
     assert sum(isinstance(each, Intent) for each in told) == 1, told
     assert told.count(None) == AT_ONCE - 1, told
     assert await counted(pool, "outbox_intent") == 1
+
+
+async def test_an_attempt_that_the_keeper_made_meanwhile_stands(
+    pool: Pool, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The keeper takes no lock of the wallet's: it makes its attempt between our look and our booking."""
+    nonce = keccak(text="one nonce")
+    first = await take_in(pool, 1, BET, nonce)
+    assert first is not None
+    keepers: list[Intent] = []
+
+    async def slowly(connection: Connection, request: IntentRequest) -> Intent:
+        async with pool.connection() as others, others.transaction():
+            keepers.append(await enqueue(others, replace(request, key="keeper:1")))
+            await others.execute("UPDATE agent_trade SET attempt = 2, intent_id = %s", (keepers[0].id,))
+        return await enqueue(connection, request)
+
+    monkeypatch.setattr(store, "enqueue", slowly)
+    wanted = IntentRequest("test:2", 8453, RELAY, "credit", "0x" + "11" * 20)
+    brought = store.SignedBet(BET, keccak(text=f"bet {BET.idem_hash.hex()}"), nonce, 0, b"")
+    async with pool.connection() as connection:
+        with pytest.raises(store.Overtaken):
+            async with connection.transaction():
+                await store.take_in(
+                    connection, brought, wanted, after_attempt=1, has_paid=True, quote_id=None, callback_url=None
+                )
+    async with pool.connection() as connection:
+        known = await store.find_trade(connection, brought.wallet, BET.idem_hash)
+    assert known is not None
+    assert (known.attempt, known.intent.id) == (2, keepers[0].id)
+    assert await counted(pool, "outbox_intent") == 2  # ours is not queued beside it
+    # Whether a refusal is for good depends on the keeper's attempt, too.
+    engine = make_engine(fresh_database_url)
+    async with engine.connect() as reading:
+        assert await read_attempts(reading, WALLET, BET.idem_hash) == (2, ("keeper:1",))
+    await engine.dispose()

@@ -293,6 +293,8 @@ class PaymentSettling:
                     quote_id=order.request.quote_id if order.bet.amount > SIMPLE_MAX else None,
                     callback_url=order.request.callback_url,
                 )
+        except store.Overtaken:
+            return None
         except store.TwinInFlight as twin:
             raise trade_refusals.twin(twin.args[0]) from None
         except store.BroughtForAnother:
@@ -375,9 +377,9 @@ class PaymentSettling:
             return await self._landed(trade, intent.tx_hash_hex, replay=replay, kit=kit)
         if intent.refused or intent.outcome in (MinedOutcome.REVERTED, MinedOutcome.CANCELLED) or intent.state.ended:
             raise trade_refusals.refused(intent)
-        if intent.tx_hash_hex is not None:
+        if intent.tx_hash_hex is not None and not replay:
             raise _unknown(intent.tx_hash_hex, kit)
-        raise trade_refusals.settling(kit)
+        raise trade_refusals.settling(kit, intent.tx_hash_hex)
 
     async def standing(
         self, refusal: Problem, contracts: AgentContracts, trade: TradeRequest, key_hash: bytes
@@ -404,9 +406,10 @@ class PaymentSettling:
         *,
         or_is_on_its_way: bool,
     ) -> bool:
-        made = await read_attempts(connection, trade.wallet, key_hash)
+        made, latest = await read_attempts(connection, trade.wallet, key_hash)
         keys = [_intent_key(contracts, trade.wallet, key_hash, each) for each in range(1, made + 1)]
-        return await may_land(connection, keys, self._finality_blocks, or_is_on_its_way=or_is_on_its_way)
+        # The keeper's attempts have keys of its own; the latest of a trade is the one it names.
+        return await may_land(connection, [*keys, *latest], self._finality_blocks, or_is_on_its_way=or_is_on_its_way)
 
     async def _landed(
         self, trade: TradeRequest, tx_hash: str | None, *, replay: bool = True, kit: dict[str, Any] | None = None

@@ -124,6 +124,10 @@ async def find_twin(connection: Connection, trade: Bet) -> bytes | None:
     return None if row is None else row[0]
 
 
+class Overtaken(Exception):
+    """The refusal of an attempt when somebody, the keeper or another call, has made it meanwhile."""
+
+
 class TwinInFlight(Exception):
     """The refusal of a trade while one like it is still on its way; `args[0]` is the hash of its bet."""
 
@@ -187,7 +191,8 @@ async def take_in(
     callback_url: str | None,
 ) -> Intent | None:
     """Books the payment and queues its transaction, in the caller's database transaction; None when another call made
-    an attempt first. `has_paid`: its money is in the contract, so neither a twin nor its price lock holds it up."""
+    an attempt first, Overtaken when one was made meanwhile. `has_paid`: its money is in the contract, so neither a twin
+    nor its price lock holds it up."""
     trade, wallet = brought.bet, brought.wallet
     # One wallet's payments are taken in one after the other: the checks below and the booking belong together.
     await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 8453))", (trade.wallet,))
@@ -208,12 +213,14 @@ async def take_in(
             raise LockTaken
     intent = await enqueue(connection, request)
     builder = None if trade.builder == ZERO_ADDRESS else bytes.fromhex(trade.builder[2:])
-    await connection.execute(
+    # The keeper books payments, too, and takes no lock of a wallet's.
+    cursor = await connection.execute(
         "INSERT INTO agent_trade (wallet, idem_hash, market_id, outcome, amount, builder, bet_hash, nonce, "
         "valid_before, callback_url, attempt, intent_id) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) "
         "ON CONFLICT (wallet, idem_hash) DO UPDATE SET bet_hash = excluded.bet_hash, "
         "nonce = excluded.nonce, valid_before = excluded.valid_before, callback_url = excluded.callback_url, "
-        "attempt = excluded.attempt, intent_id = excluded.intent_id, created_at = now()",
+        "attempt = excluded.attempt, intent_id = excluded.intent_id, created_at = now() "
+        "WHERE agent_trade.attempt = excluded.attempt - 1 RETURNING attempt",
         (
             wallet,
             trade.idem_hash,
@@ -229,6 +236,8 @@ async def take_in(
             intent.id,
         ),
     )
+    if await cursor.fetchone() is None:
+        raise Overtaken
     if callback_url is not None:
         await add_callback(connection, wallet, brought.bet_hash, callback_url)
     return intent
