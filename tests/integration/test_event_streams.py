@@ -222,3 +222,29 @@ async def test_one_read_serves_all_who_wait(database_url: str, pool: Pool) -> No
 
 def _ended(why: str) -> float:
     return float(event_hub.ENDED.labels(why)._value.get())
+
+
+async def test_who_opens_a_stream_after_an_event_joins_no_read_begun_before_it(
+    database_url: str, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when everybody else has left meanwhile: the read begun before would be all that the new stream gets until
+    the next look."""
+    hub, gate, reads = EventHub(database_url, pool, LINKS), asyncio.Event(), []
+    wallet = b"\x77" * 20
+
+    async def slowly(*asked: object) -> list[tuple[int, bytes]]:
+        reads.append(asked)
+        await gate.wait()
+        return []
+
+    monkeypatch.setattr(hub, "_read", slowly)
+    with hub.seat(wallet, "one"):
+        before = asyncio.create_task(hub.read(wallet, 0, None))
+        await asyncio.sleep(0)
+        hub._wake([wallet])
+    with hub.seat(wallet, "another"):
+        after = asyncio.create_task(hub.read(wallet, 0, None))
+        await asyncio.sleep(0)
+        gate.set()
+        await asyncio.gather(before, after)
+    assert len(reads) == 2

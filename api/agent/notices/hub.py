@@ -38,7 +38,9 @@ class EventHub:
         self._links = links
         self._seats: dict[bytes, set[asyncio.Event]] = defaultdict(set)
         self._callers: Counter[str] = Counter()
-        self._ticks: Counter[bytes] = Counter()
+        # Which news of all was the last; of one wallet alone it would be forgotten with its last stream, and a read
+        # begun before would pass for one begun after.
+        self._tick = 0
         self._reading: dict[_Key, asyncio.Task[Frames]] = {}
 
     async def run(self) -> None:
@@ -57,7 +59,7 @@ class EventHub:
         for wallet in wallets:
             if wallet in self._seats:
                 # A read that has begun may not see what was announced after it.
-                self._ticks[wallet] += 1
+                self._tick += 1
                 for news in self._seats[wallet]:
                     news.set()
 
@@ -78,14 +80,13 @@ class EventHub:
             self._seats[wallet].discard(news)
             if not self._seats[wallet]:
                 del self._seats[wallet]
-                self._ticks.pop(wallet, None)
             self._callers[caller] -= 1
             if not self._callers[caller]:
                 del self._callers[caller]
 
     async def read(self, wallet: bytes, seq: int, trade_id: bytes | None) -> Frames:
         """The next messages from a number on; those who ask for the same at once share one read."""
-        key = (wallet, seq, trade_id, self._ticks[wallet])
+        key = (wallet, seq, trade_id, self._tick)
         reading = self._reading.get(key)
         if reading is None:
             reading = self._reading[key] = asyncio.create_task(self._read(wallet, seq, trade_id))
