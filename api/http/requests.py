@@ -50,12 +50,14 @@ def fresh_request_id() -> str:
 def read_query(request: web.Request, model: type[M]) -> M:
     """The query string; a parameter given twice is refused, one nobody asked for is ignored."""
     given: dict[str, str] = {}
+    names = {field.alias or name for name, field in model.model_fields.items()}
     for name, value in request.query.items():
-        if name in given and name in model.model_fields:
+        if name not in names:
+            continue
+        if name in given:
             raise invalid_part("query parameter", name, "it is given twice")
         given[name] = value
-    names = {field.alias or name for name, field in model.model_fields.items()}
-    return _validated(model, {name: value for name, value in given.items() if name in names}, "query parameter")
+    return _validated(model, given, "query parameter")
 
 
 def read_path(request: web.Request, model: type[M]) -> M:
