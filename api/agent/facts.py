@@ -96,7 +96,7 @@ class ListedMarket:
     def status(self, now: int) -> str:
         if self.ending is not None:
             return "void" if self.ending.winner is None else "resolved"
-        return "open" if now < self.closes_at else "closed"
+        return "open" if self.spec.opens_at <= now < self.closes_at else "closed"
 
     def outcome(self, side: str) -> int | None:
         """The number of a side; None when the market has no such outcome."""

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from api.agent.discover.gate import silence
 from api.agent.discover.rank import BROWSE, EXACT, browsed, ranked, terms_of
 from api.agent.discover.words import folded, scanned, words_of
+from api.agent.trade.orders import check_open
+from api.http.problem import Problem
 from core.contracts.statuses import MarketKind
 from core.money import USD, ratio_text_down
 from tests.support.agent_markets import NOW, market, venue
@@ -150,3 +152,14 @@ def test_any_text_is_only_data(text: str) -> None:
 @given(st.lists(st.sampled_from(["gm", "hit", "will", "$BNKR", "100M", "yesterday", "claim now", "?"]), max_size=8))
 def test_a_scam_phrase_silences_whatever_stands_around_it(parts: list[str]) -> None:
     assert silence(" ".join(["claim now", *parts])) == "scam"
+
+
+def test_a_market_is_open_from_the_second_in_which_it_takes_bets() -> None:
+    """A trade before that is refused: whoever lists, searches or counts open markets must not show it."""
+    later = replace(MARKETS[0], spec=replace(MARKETS[0].spec, opens_at=NOW + 60))
+    assert [later.status(NOW + each) for each in (0, 59, 60)] == ["closed", "closed", "open"]
+    there = venue(later, *MARKETS[1:])
+    assert later not in there.open_markets()
+    assert MARKETS[1] in there.open_markets()
+    with pytest.raises(Problem, match="is not open yet"):
+        check_open(later, NOW)

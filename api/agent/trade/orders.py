@@ -113,10 +113,10 @@ class OrderDesk:
 
 def check_open(market: ListedMarket, now: int) -> None:
     """409 unless the contract takes stakes on it in this second."""
-    if market.ending is not None or now >= market.closes_at:
-        raise problem("market_closed", f"Market {market.id} is {market.status(now)}; it takes no bets.")
-    if now < market.spec.opens_at:
+    if market.ending is None and now < market.spec.opens_at:
         raise problem("market_closed", f"Market {market.id} is not open yet.")
+    if market.status(now) != "open":
+        raise problem("market_closed", f"Market {market.id} is {market.status(now)}; it takes no bets.")
     if not market.supported:
         raise problem("unsupported_market", f"Market {market.id} is not one this service can settle on Base.")
 
