@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Hashable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -302,7 +303,11 @@ class Reads:
             some = stakes[start : start + READ_AT_ONCE]
             summary.add(some, await self._index.markets(each.market_key for each in some))
         shown = page[:limit]
-        bodies = render.positions(shown, await self._index.markets(each.market_key for each in shown), self._links)
+        bodies: list[dict[str, Any]] = []
+        for start in range(0, len(shown), READ_AT_ONCE):
+            some = shown[start : start + READ_AT_ONCE]
+            bodies += render.positions(some, await self._index.markets(each.market_key for each in some), self._links)
+            await asyncio.sleep(0)  # others are answered in between
         content = {
             "wallet": wallet,
             "count": len(bodies),

@@ -273,8 +273,12 @@ class WalletQuery(BaseModel):
     wallet: Wallet | None = Field(default=None, description=WALLET_WORDS)
 
 
+MAX_POSITIONS = 5_000
+"""What one answer lists. Whoever knows no pages has the whole book in it, and a wallet beyond it costs no more."""
+
+
 class PositionsQuery(WalletQuery):
-    limit: Annotated[int, Field(ge=1, le=200, description="How many, 1 to 200.")] = 200
+    limit: Annotated[int, Field(ge=1, le=MAX_POSITIONS, description=f"How many, 1 to {MAX_POSITIONS}.")] = MAX_POSITIONS
     cursor: Cursor | None = Field(default=None, description=CURSOR_WORDS)
 
 

@@ -448,3 +448,18 @@ async def test_a_process_holds_what_is_open_and_the_newest_settled(filled: Fille
         assert paid is not None
         assert paid.market.paid == old.market.paid + 1
         assert len(stock.venue.markets) == SIZE.open_each - 1 + MAX_SETTLED
+
+
+async def test_who_asks_for_a_wallets_book_gets_all_of_it(rig: Rig) -> None:
+    """A client of the specification knows no pages: what it is not shown it does not have."""
+    wallet, others = wallet_of(20), [bytes.fromhex(wallet_of(each)[2:]) for each in range(21, 41)]
+    with psycopg.connect(conninfo(rig.url), autocommit=True) as connection:
+        moved = connection.execute(
+            "UPDATE agent_stake SET wallet = %s WHERE wallet = ANY(%s)", (bytes.fromhex(wallet[2:]), others)
+        )
+        assert moved.rowcount > 200
+    body = await rig.get(f"{AGENT}/positions?wallet={wallet}")
+    summary = body["summary"]
+    assert body["count"] == len(body["positions"]) == summary["openCount"] + summary["resolvedCount"]
+    assert body["count"] > 200
+    assert body["nextCursor"] is None
