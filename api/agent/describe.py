@@ -6,13 +6,14 @@ DESCRIPTION = """\
 Parimutuel markets on Base for autonomous agents, paid in USDC by x402. The paying wallet is the account: no key, no
 sign-up, no gas. Winners split the pool less fees and are paid without asking.
 
-A market's `status` is `open`, `closed` (bets have ended, unsettled), `resolved` or `void` (stakes given back whole).
-`deadlineAt` is the second in which bets end, before anything that decides is measured: the contract takes none in it.
-`startAt` (up or down only) and `endsAt` are the moments that decide, `settlesAfter` is when the result counts. Money is
-USD with at most 6 decimals, exact; what a feed says of a token may have 8. Errors carry `error`, `message`, `hint`,
-`docsUrl`, `retriable` and `requestId`; a 400 also `issues`. `retriable` is true for `rate_limited`, `internal_error`
-and `platform_paused`, and for whatever has `final: false`. The codes `deposit_above_max`, `deposit_unconfirmed`,
-`deposit_mismatch` and `deposit_tx_reused` are reserved and never sent; `payment_required` names the 402 in logs.
+A market's `status` is `open`, `closed` (takes no bets: they have ended, or have not begun; unsettled), `resolved` or
+`void` (stakes given back whole). `deadlineAt` is the second in which bets end, before anything that decides is
+measured: the contract takes none in it. `startAt` (up or down only) and `endsAt` are the moments that decide,
+`settlesAfter` is when the result counts. Money is USD with at most 6 decimals, exact; what a feed says of a token may
+have 8. Errors carry `error`, `message`, `hint`, `docsUrl`, `retriable` and `requestId`; a 400 also `issues`.
+`retriable` is true for `rate_limited`, `internal_error` and `platform_paused`, and for whatever has `final: false`. The
+codes `deposit_above_max`, `deposit_unconfirmed`, `deposit_mismatch` and `deposit_tx_reused` are reserved and never
+sent; `payment_required` names the 402 in logs.
 
 Reads of markets, positions, results, proofs and stats have strong ETags: with `If-None-Match`, what has not changed
 costs no body. A wallet has one book: its stakes of this API and those a partner brought to the contract stand
@@ -65,7 +66,8 @@ first receipt, with others it is `idem_conflict`. While a payment may still be t
 the receipt, 429 with `txHash` for a repeat while the first is still settling, or 500 `internal_error` with `txHash`;
 one that ran out unused or was refused by the contract is asked for again. A refusal with `final: false` was made by a
 block that is not final: should the chain undo that block, the bet, which is signed, may still be taken; the same
-request tells, so it is `retriable`. 10 a minute for each wallet, a challenge and its paid retry counting once.
+request tells, so it is `retriable`. 10 a minute for each wallet, a challenge and its paid retry counting once; so 300 a
+minute for each address.
 
 The challenge and the receipt of a real trade are signed too, in the EIP-712 form of the x402 offer-and-receipt
 extension (`extensions["offer-receipt"].info`), by the key whose address `GET /health` gives as `attester` and

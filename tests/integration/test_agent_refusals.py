@@ -391,7 +391,7 @@ JUNK = {"X-PAYMENT": "x"}
 async def test_a_payment_header_does_not_switch_the_limit_off(
     buyer: Buyer, service: AgentService, change: dict[str, Any], headers: Any, answer: int
 ) -> None:
-    # An address of its own for each case: one alone may trade sixty times a minute.
+    # An address of its own for each case: one alone may trade 300 times a minute.
     who, ip = wallets.wallet(f"limited {change} {headers}"), f"192.0.2.{sum(map(ord, f'{change}{headers}')) % 250}"
     chain = service.chain
     chain.send(chain.contracts.token.call("transfer", checksum(who.address), 10_000_000), DEV[0].address)
