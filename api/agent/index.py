@@ -63,12 +63,12 @@ class AgentIndex(FollowedIndex[Venue]):
         market = None if key is None else (await self.markets((key,))).get(key)
         return market if market is not None and is_called(market, name) else None
 
-    async def markets(self, keys: Iterable[bytes]) -> dict[bytes, ListedMarket]:
-        """Those of these that the index has; 500 when some must be read and cannot be."""
+    async def markets(self, keys: Iterable[bytes], *, status: int = 500) -> dict[bytes, ListedMarket]:
+        """Those of these that the index has; `status` when some must be read and cannot be."""
         present = self.required().markets
         distinct = dict.fromkeys(keys)
         markets = {key: present[key] for key in distinct if key in present}
-        async with storage("The settled markets"):
+        async with storage("The settled markets", status=status):
             return markets | await self._archive.of(distinct.keys() - markets.keys())
 
     async def settled_page(

@@ -339,7 +339,7 @@ class Reads:
         if stake is None:
             raise _no_proof()
         venue = self._index.required()
-        market = (await self._index.markets((stake.market_key,))).get(stake.market_key)
+        market = (await self._index.markets((stake.market_key,), status=503)).get(stake.market_key)
         if market is None:
             raise problem("internal_error", "The proof's market is not read yet.", status=503)
         status = "final" if stake.block <= final_block else "confirmed"

@@ -450,6 +450,20 @@ async def test_a_process_holds_what_is_open_and_the_newest_settled(filled: Fille
         assert len(stock.venue.markets) == SIZE.open_each - 1 + MAX_SETTLED
 
 
+async def test_a_proof_whose_old_market_cannot_be_read_is_unavailable(rig: Rig) -> None:
+    """The specification promises 503 for it, and a client goes by that."""
+    with psycopg.connect(conninfo(rig.url)) as connection:
+        found = connection.execute(
+            "SELECT encode(s.bet_hash, 'hex') FROM agent_stake s JOIN agent_market m USING (market_id)"
+            " WHERE m.closed_at IS NOT NULL AND s.outcome IS NOT NULL ORDER BY m.closed_at, s.stake_id LIMIT 1"
+        ).fetchone()
+        assert found is not None
+        connection.execute("LOCK TABLE agent_market, agent_outcome IN ACCESS EXCLUSIVE MODE")
+        body = await rig.get(f"{AGENT}/proof/0x{found[0]}", 503)
+        connection.rollback()
+    assert body["error"] == "internal_error"
+
+
 async def test_who_asks_for_a_wallets_book_gets_all_of_it(rig: Rig) -> None:
     """A client of the specification knows no pages: what it is not shown it does not have."""
     wallet, others = wallet_of(20), [bytes.fromhex(wallet_of(each)[2:]) for each in range(21, 41)]
