@@ -37,8 +37,9 @@ async def test_wallets_behind_one_address_have_their_ten_bets_a_minute_each(desk
 
 async def test_an_address_that_names_ever_other_wallets_comes_to_an_end(desk: TradeRates) -> None:
     """Each call may cost a node two questions, whatever is in it."""
+    for wallet in range(300):
+        await desk.offered(REQUEST, trade(wallet, 0))
     with pytest.raises(Problem, match="One address"):
-        for wallet in range(301):
-            await desk.offered(REQUEST, trade(wallet, 0))
+        await desk.offered(REQUEST, trade(300, 0))
     with pytest.raises(Problem, match="One address"):
         await desk.unpaid(REQUEST, trade(1_000, 0))
