@@ -21,6 +21,7 @@ from api.agent.storage import storage
 from api.agent.switch import Trading
 from api.http.rendered import Rendered
 from api.unreadable import UNREADABLE
+from core.chain import ChainClient
 from core.contracts.statuses import AgentMarketStatus
 from core.db.engine import Pool
 from core.iso import iso_of, now_iso
@@ -82,9 +83,11 @@ class Platform:
         links: Links,
         chain_id: int,
         *,
+        client: ChainClient | None,
         attester: str | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._client = client
         self._attester = attester
         self._monotonic = monotonic
         self._engine = engine
@@ -148,6 +151,8 @@ class Platform:
         except UNREADABLE as error:
             log.warning("health cannot read the database", action="agent.no_database", why=error)
             why = why or "The database cannot be read."
+        if why is None and (self._client is None or self._client.provider.is_resting):
+            why = "Base cannot be reached."
         if why is None and (lanes is None or not lanes.works):
             why = "The relayer is down or out of gas."
         body = {

@@ -100,7 +100,14 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
     channels.run_beside(context)
     reads = Reads(context, contracts, balances, index, links, deployment.chain_id)
     platform = Platform(
-        context.engine, context.pool, index, switch, links, deployment.chain_id, attester=attester.address
+        context.engine,
+        context.pool,
+        index,
+        switch,
+        links,
+        deployment.chain_id,
+        client=client,
+        attester=attester.address,
     )
     operations = _operations(
         channels=channels,

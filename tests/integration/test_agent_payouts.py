@@ -225,7 +225,7 @@ async def test_stats_are_counted_once_a_minute(buyer: Buyer, service: AgentServi
             while index.venue is None or index.venue.markets[played.key("late")].ending is None:
                 await index.refresh()
         switch = Trading(False, SwitchWatcher(database_url, pool), blocks_are_regular=False)
-        platform = Platform(engine, pool, index, switch, links, 8453, monotonic=lambda: clock[0])
+        platform = Platform(engine, pool, index, switch, links, 8453, client=None, monotonic=lambda: clock[0])
 
         async def stats() -> Any:
             return loads((await platform.counted()).body)["stats"]

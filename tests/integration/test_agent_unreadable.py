@@ -156,6 +156,22 @@ async def test_nobody_bets_on_an_index_that_stands_still(
     await _until(health, ok=True)
 
 
+async def test_health_says_that_base_is_out_of_reach(
+    buyer: Buyer, service: AgentService, database_url: str, local_genesis: Genesis, tmp_path: Path
+) -> None:
+    """The index is fresh and the relayer works; the process that takes bets asks the chain before each, and cannot."""
+    with agent_service(
+        service.chain, database_url, local_genesis.deployments, tmp_path, VPM_BASE_RPC_URLS="", VPM_BASE_WS_URLS=""
+    ) as cut_off:
+        cut_off.start("api")
+        there = Buyer(buyer.session, cut_off)
+        response, body = await there.post(bet("steady", DEV[0]))
+        assert (response.status, body["error"]) == (503, "platform_paused"), body
+        shown = (await there.get("/health"))[1]["health"]
+        assert (shown["ok"], shown["reason"]) == (False, "Base cannot be reached."), shown
+    assert (await buyer.get("/health"))[1]["health"]["ok"] is True
+
+
 async def test_nobody_bets_on_a_chain_that_stands_still(
     buyer: Buyer, service: AgentService, database_url: str, local_genesis: Genesis, tmp_path: Path
 ) -> None:
