@@ -952,9 +952,9 @@ ANSWERS = (
     ),
     Guard(
         "a bet is quoted and taken in the second in which bets have ended",
-        "api/agent/trade/orders.py",
-        "if market.ending is not None or now >= market.closes_at:",
-        "if market.ending is not None or now > market.closes_at:",
+        "api/agent/facts.py",
+        '"open" if self.spec.opens_at <= now < self.closes_at',
+        '"open" if self.spec.opens_at <= now <= self.closes_at',
         (f"{RENDER}::test_bets_end_in_the_very_second_of_the_deadline",),
     ),
     Guard(
