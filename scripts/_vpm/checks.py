@@ -317,7 +317,7 @@ def second_look(look: Look, extra: Sequence[str]) -> list[StageResult]:
 def workers(stages: Sequence[Stage]) -> int:
     """As many as can run; where most of a test is waiting for blocks and timeouts, as many as fill that time."""
     if all(stage.apart for stage in stages):
-        return CORES  # each has a browser, and a service of its own
+        return 1  # each has a browser and a whole service: a second costs more than it gains beside the other tests
     return 2 * CORES + 1 if any(stage.steadied for stage in stages) else CORES
 
 

@@ -80,6 +80,7 @@ def test_an_agent_bet_waits_for_the_relayer_across_a_reload(site: Site, visitor:
 
 
 @pytest.mark.proves("shared.pages.decision.progress")
+@pytest.mark.thorough
 def test_an_agent_bet_that_waits_for_its_block_is_called_sent(site: Site, visitor: Visitor) -> None:
     slug = site.open_agent_market("bnkr-slow-node")
     visit = visitor.visit()
@@ -98,6 +99,7 @@ def test_an_agent_bet_that_waits_for_its_block_is_called_sent(site: Site, visito
 
 
 @pytest.mark.proves("shared.pages.decision.progress", "shared.pages.decision.reload")
+@pytest.mark.thorough
 def test_an_agent_bet_that_its_market_did_not_wait_for_takes_nothing(site: Site, visitor: Visitor) -> None:
     """Signed while the relayer was away, opened again after the market's end: the page says that nothing was taken."""
     # Its page must be open and the bet signed before it closes. The chain's clock is not moved on to that: pages sign

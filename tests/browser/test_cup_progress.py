@@ -81,6 +81,7 @@ def test_a_paper_trade_goes_on_after_a_reload_and_is_one(site: Site, visitor: Vi
 
 
 @pytest.mark.proves("shared.pages.decision.progress", "shared.pages.decision.reload")
+@pytest.mark.thorough
 def test_a_paper_trade_that_its_market_did_not_wait_for_takes_nothing(site: Site, visitor: Visitor) -> None:
     """Nothing of it reached the service before trades ended; the page that is loaded again says so and forgets it."""
     slug = site.open_agent_market("bnkr-paper-closes-meanwhile")
@@ -109,6 +110,7 @@ def test_a_paper_trade_that_its_market_did_not_wait_for_takes_nothing(site: Site
 
 
 @pytest.mark.proves("shared.pages.decision.reload")
+@pytest.mark.thorough
 def test_a_roulette_bet_goes_on_after_a_reload_and_is_one(site: Site, visitor: Visitor) -> None:
     visit = visitor.visit()
     wallet = _player(visit, "/roulette")
@@ -138,6 +140,7 @@ def test_a_roulette_bet_goes_on_after_a_reload_and_is_one(site: Site, visitor: V
 
 
 @pytest.mark.proves("shared.pages.decision.progress")
+@pytest.mark.thorough
 def test_a_roulette_bet_that_comes_too_late_is_not_laid_on_the_next_round(site: Site, visitor: Visitor) -> None:
     """Nothing of it reached the service before its round closed; the page says so and forgets it."""
     visit = visitor.visit()

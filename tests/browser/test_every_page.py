@@ -106,7 +106,17 @@ def test_a_page(site: Site, visitor: Visitor, axe: str, name: str, size: Size, r
 
 
 @pytest.mark.proves("shared.pages.decision.live_updates")
-@pytest.mark.parametrize("name", ["home", "live", "settled", "owner", "binary", "range", "proof", "cup", "roulette"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "home",
+        "binary",
+        *(
+            pytest.param(name, marks=pytest.mark.thorough)
+            for name in ("live", "settled", "owner", "range", "proof", "cup", "roulette")
+        ),
+    ],
+)
 def test_a_page_stays_right_while_it_lives(site: Site, visitor: Visitor, name: str) -> None:
     """Its parts are renewed while it is open, without an error and without moving what stands below."""
     visit = visitor.visit()

@@ -62,6 +62,7 @@ def test_a_bet_waits_for_its_block_across_a_reload(site: Site, visitor: Visitor,
 
 
 @pytest.mark.proves("shared.pages.decision.progress")
+@pytest.mark.thorough
 def test_a_market_that_closes_before_the_block_takes_nothing(site: Site, visitor: Visitor) -> None:
     market = site.open_market(strike_in=60, lasts=120, ticker="NVDA")
     before = len(site.stock.positions(market))
@@ -89,6 +90,7 @@ def test_a_market_that_closes_before_the_block_takes_nothing(site: Site, visitor
 
 
 @pytest.mark.proves("shared.pages.decision.progress")
+@pytest.mark.thorough
 def test_a_bet_that_a_block_refused_which_is_undone_is_told_as_taken(site: Site, visitor: Visitor) -> None:
     market = site.open_market(strike_in=60, lasts=120, ticker="NVDA")
     before, began = len(site.stock.positions(market)), site.stock.block
@@ -109,6 +111,7 @@ def test_a_bet_that_a_block_refused_which_is_undone_is_told_as_taken(site: Site,
 
 
 @pytest.mark.proves("shared.pages.decision.progress", "shared.pages.decision.reload")
+@pytest.mark.thorough
 def test_a_bet_is_not_forgotten_when_its_market_is_over_meanwhile(site: Site, visitor: Visitor) -> None:
     """The answer is lost and the market ends before the page is opened again: it tells what became of the bet."""
     market = site.open_market(strike_in=60, lasts=120, ticker="NVDA")
@@ -155,6 +158,7 @@ def test_an_answer_that_only_asks_for_patience_refuses_nothing(site: Site, visit
 
 
 @pytest.mark.proves("shared.pages.decision.progress")
+@pytest.mark.thorough
 def test_a_replaced_block_is_not_called_final(site: Site, visitor: Visitor) -> None:
     """The chain takes back the block with the bet and then has it again in another."""
     market = site.open_market(ticker="NVDA")

@@ -1,8 +1,8 @@
 """The contract against the independent model, over thousands of random market histories, every number to the unit.
 
-500 in a run and 10,000 with `VPM_TEST_LONG=1`; `VPM_TEST_HISTORIES` overrides how many, `VPM_TEST_SEED`
-which. A failure names the history's number and step; `tests.contracts.model.encoding.history(seed, number)` makes it
-again.
+150 in an ordinary run, 500 in a thorough one and 10,000 with `VPM_TEST_LONG=1`; `VPM_TEST_HISTORIES` overrides how
+many, `VPM_TEST_SEED` which. A failure names the history's number and step;
+`tests.contracts.model.encoding.history(seed, number)` makes it again.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from tests.contracts.model.narrator import Narrator
 
 LONG = os.environ.get("VPM_TEST_LONG") == "1"
 COUNT = int(os.environ.get("VPM_TEST_HISTORIES", "10000" if LONG else "500"))
+FEW = min(150, COUNT)
 SEED = os.environ.get("VPM_TEST_SEED", "vested")
 
 pytestmark = pytest.mark.timeout(1_200)  # the first to need the contracts compiles them, and the others wait for it
@@ -56,14 +57,16 @@ def replay(folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_contract_equals_the_model_on_every_history(folder: Path) -> None:
-    print(f"{COUNT} histories of seed {SEED!r}")
-    write(folder, SEED, COUNT)
+@pytest.mark.parametrize("count", [FEW, pytest.param(COUNT, marks=pytest.mark.thorough)], ids=["few", "many"])
+def test_the_contract_equals_the_model_on_every_history(folder: Path, count: int) -> None:
+    print(f"{count} histories of seed {SEED!r}")
+    write(folder, SEED, count)
     run = replay(folder)
     assert run.returncode == 0, run.stdout[-4000:]
-    assert sum(int(n) for n in re.findall(r"histories replayed: (\d+)", run.stdout)) == COUNT
+    assert sum(int(n) for n in re.findall(r"histories replayed: (\d+)", run.stdout)) == count
 
 
+@pytest.mark.thorough
 def test_the_replay_sees_a_number_that_is_off_by_one(folder: Path) -> None:
     """One unit more in what is expected of a position must fail the replay, or it compares nothing."""
     told = history(SEED, 0)

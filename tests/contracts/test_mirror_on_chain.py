@@ -284,6 +284,7 @@ class Play:
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.thorough
 def test_the_mirror_folded_from_logs_equals_every_view(anvil: Callable[..., Any]) -> None:
     print(f"{COUNT} histories of seed {SEED!r}")
     started = anvil(mine_on_demand=True, timestamp=START, gas_limit=10**11, extra=("--transaction-block-keeper", "64"))

@@ -207,6 +207,7 @@ def test_deploying_on_another_chain_is_refused(base_chain: RunningChain, tmp_pat
     assert not out.exists()
 
 
+@pytest.mark.thorough
 def test_list_market_opens_a_market(stock_chain: RunningChain, facts: Path, ape_folder: Path) -> None:
     count = "0xec979082"  # marketCount()
     before = _view(stock_chain, "VestedMarkets", count)
@@ -234,6 +235,7 @@ def test_list_market_opens_a_market(stock_chain: RunningChain, facts: Path, ape_
     assert "strike not ahead" in done.stderr.lower()
 
 
+@pytest.mark.thorough
 def test_a_guardian_pauses_at_once_and_only_the_safe_resumes(
     stock_chain: RunningChain, facts: Path, ape_folder: Path
 ) -> None:

@@ -101,6 +101,7 @@ def test_the_contract_equals_the_mirror_on_every_trade(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("word", ["shares", "owed", "excess"])
+@pytest.mark.thorough
 def test_the_replay_sees_a_number_that_is_off_by_one(word: str, folder: Path) -> None:
     """One unit more must fail the replay, or it compares nothing. Shares and what is owed are of the first trade."""
     history, _ = market(random.Random(f"{SEED} off by one"))

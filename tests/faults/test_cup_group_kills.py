@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 
 from core.cup.export import lines
 from core.cup.verify import verify
@@ -83,6 +84,7 @@ async def victims(database_url: str, log: Path) -> AsyncIterator[Victims]:
             made.kill()
 
 
+@pytest.mark.thorough
 async def test_kills_in_the_middle_of_groups_lose_and_double_nothing(fresh_database_url: str, tmp_path: Path) -> None:
     chance = random.Random(11)
     acknowledged: dict[str, Counter[str]] = {}

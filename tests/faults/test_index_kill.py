@@ -86,6 +86,7 @@ class Victims:
 
 
 @pytest.mark.timeout(1_800 if LONG else 600)
+@pytest.mark.thorough
 def test_killed_at_random_instants_nothing_is_lost_or_doubled(
     anvil: StartAnvil, postgres: TestPostgres, database_url: str, tmp_path: Path
 ) -> None:

@@ -100,6 +100,7 @@ async def rig(fresh_database_url: str, node: BadNode) -> AsyncIterator[Rig]:
         yield replace(rig, rpc_url=node.url)
 
 
+@pytest.mark.thorough
 async def test_lost_answers_refusals_and_rate_limits_lose_and_double_nothing(rig: Rig, node: BadNode) -> None:
     print(f"seed {SEED}")
     node.lost_answers, node.refusals, node.rate_limits = 0.05, 0.05, 0.02

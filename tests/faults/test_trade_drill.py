@@ -168,6 +168,7 @@ async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
     "agent.trade.decision.idem_survives",
 )
 @pytest.mark.timeout(300 + 4 * SECONDS)
+@pytest.mark.thorough
 async def test_nothing_is_lost_and_nothing_settles_twice(buyer: Buyer, service: AgentService) -> None:
     seed = int(os.environ.get("VPM_TEST_SEED", random.randrange(2**32)))
     print(f"seed {seed}")

@@ -46,6 +46,7 @@ async def _something_to_show(service: AgentService) -> list[str]:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.thorough
 def test_every_answer_is_documented(service: AgentService) -> None:
     ids = asyncio.run(_something_to_show(service))
     document = f"{service.url}/openapi/agent.json"

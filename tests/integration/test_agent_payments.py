@@ -199,6 +199,7 @@ async def settle_down(service: AgentService) -> None:
 
 
 @pytest.mark.proves("agent.trade.payment.decision.used_is_its_payers")
+@pytest.mark.thorough
 async def test_a_payment_of_one_unit_is_never_credited_as_four_dollars(
     buyer: Buyer, service: AgentService, market: str
 ) -> None:
@@ -281,6 +282,7 @@ async def test_a_use_and_a_transfer_beside_each_other_must_be_one_payment(
     assert is_staked(service, hers, 4 * USD)
 
 
+@pytest.mark.thorough
 async def test_a_signature_that_embeds_somebody_elses_nonce_finds_nothing(
     buyer: Buyer, service: AgentService, market: str
 ) -> None:

@@ -38,6 +38,7 @@ def chain(module_anvil: StartAnvil) -> tuple[LocalNode, AgentPools, int]:
     return node, pools, int(node.ask("eth_blockNumber"), 16) - before
 
 
+@pytest.mark.thorough
 def test_two_hours_of_swaps_are_in_every_pools_history(chain: tuple[LocalNode, AgentPools, int]) -> None:
     node, pools, blocks = chain
     who = agent_pools.trader(node)

@@ -217,6 +217,7 @@ CASES: list[tuple[str, str, Mapping[str, str], Mapping[str, Sequence[str]]]] = [
     [(alert, series, expected) for alert, _, series, expected in CASES],
     ids=[f"{alert}: {what}" for alert, what, _, _ in CASES],
 )
+@pytest.mark.thorough
 def test_a_rule_tells_the_sick_from_the_healthy(
     alert: str, series: Mapping[str, str], expected: Mapping[str, Sequence[str]], tmp_path: Path
 ) -> None:

@@ -139,6 +139,7 @@ def wait_for_a_reader(holder: psycopg.Connection[Any], table: str) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.thorough
 async def test_a_killed_audit_goes_on_and_finds_what_lies_before_and_after(history: History) -> None:
     await history.execute(A_MARKET)
     with held(history.url, "token_authorization") as holder:
@@ -169,6 +170,7 @@ async def test_a_killed_audit_goes_on_and_finds_what_lies_before_and_after(histo
     assert await history.rows("SELECT * FROM chain_audit_progress") == []
 
 
+@pytest.mark.thorough
 async def test_pages_of_two_rows_find_what_one_page_finds(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     for statement in (A_MARKET, LAST_STAKE, AN_AUTHORIZATION):
         await history.execute(statement)
@@ -199,6 +201,7 @@ async def stop_in(history: History, stage: str, **how: Any) -> None:
         await history.audit(progress=stop, **how)
 
 
+@pytest.mark.thorough
 async def test_what_is_stopped_too_long_ago_or_rebuilt_or_unwanted_begins_anew(
     history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -137,6 +137,7 @@ class Day:
 
 @pytest.mark.proves("cup.service.decision.export")
 @pytest.mark.timeout(300 if not LONG else 1800)
+@pytest.mark.thorough
 async def test_a_day_of_rounds_verifies_from_its_export_alone(fresh_database_url: str, tmp_path: Path) -> None:
     chance = random.Random(11)
     async with await connect(fresh_database_url) as connection:

@@ -63,6 +63,7 @@ async def whole_export(cup: Cup) -> bytes:
 
 
 @pytest.mark.proves("cup.service.decision.export")
+@pytest.mark.thorough
 async def test_readers_who_do_not_read_keep_no_connection(cup: Cup) -> None:
     async with silent(cup), silent(cup):
         await until(cup, download.AT_ONCE, 10)

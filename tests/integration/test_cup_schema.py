@@ -18,6 +18,7 @@ from tests.support.generated import generated_requests
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.thorough
 async def test_every_answer_is_documented(fresh_database_url: str) -> None:
     async with cup_door(fresh_database_url, VPM_TRUST_PROXY="1") as door:
         rich, poor, house = await door.claimed(), Signer(), await door.claimed()
@@ -121,6 +122,7 @@ async def test_only_the_cup_is_described(document: dict[str, Any]) -> None:
     assert all(path.startswith("/api/cup/") for path in document["paths"])
 
 
+@pytest.mark.thorough
 async def test_a_dormant_tournament_is_documented_too(fresh_database_url: str) -> None:
     async with cup_door(fresh_database_url, VPM_CUP_OPENS_AT=None, VPM_CUP_CLOSES_AT=None, VPM_TRUST_PROXY="1") as door:
         seen = await asyncio.to_thread(generated_requests, f"{door.url}/openapi/cup.json", examples=5)

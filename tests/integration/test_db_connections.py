@@ -374,6 +374,7 @@ async def test_connect_gives_one_connection(database_url: str) -> None:
 
 
 @pytest.mark.parametrize("autocommit", [True, False])
+@pytest.mark.thorough
 async def test_a_pool_survives_callers_that_run_out_of_time_anywhere(database_url: str, autocommit: bool) -> None:
     """Cut off while waiting, while asking and while giving back: no connection is ever lost to the pool."""
     chance = random.Random(7)

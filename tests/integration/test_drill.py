@@ -35,14 +35,14 @@ AUDIENCE = {
 """What moves by those who listen, whatever drills are run."""
 
 
-FIRST = ("kill-indexer", "reorg")
+FIRST = ("reorg",)
 REST = tuple(name for name in QUICK if name not in FIRST)
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.proves("shared.operation.decision.drills", "shared.operation.decision.metrics_move")
 @pytest.mark.parametrize("names", [FIRST, pytest.param(REST, marks=pytest.mark.thorough)], ids=["first", "rest"])
-async def test_a_few_drills_hold_and_nothing_is_lost_or_doubled(
+async def test_drills_hold_and_nothing_is_lost_or_doubled(
     local_genesis: Genesis, tmp_path: Path, names: tuple[str, ...]
 ) -> None:
     said: list[str] = []

@@ -183,6 +183,7 @@ def test_a_task_that_ends_too_early_is_a_crash(daemon: StartDaemon) -> None:
         ("raise asyncio.CancelledError('from within')", EXIT_CRASH),  # nobody asked for it: no orderly end
     ],
 )
+@pytest.mark.thorough
 def test_a_failing_start_is_a_crash(daemon: StartDaemon, body: str, code: int) -> None:
     probe = daemon(body)
     assert probe.end() == code

@@ -198,6 +198,7 @@ async def test_a_condemned_feed_gives_every_stake_back_at_once(rig: Rig) -> None
     assert (VOLUME, "the Safe has condemned its feed") in [(e.target, e.reason) for e in report.skipped]
 
 
+@pytest.mark.thorough
 async def test_a_winner_whose_row_is_gone_is_paid_all_the_same(rig: Rig) -> None:
     """The contract owes more than the index knows, and its own views say to whom."""
     await listed(rig)
@@ -236,6 +237,7 @@ def _liabilities(rig: Rig) -> tuple[int, int, int]:
     return tuple(int(answer[2 + at : 66 + at], 16) for at in (0, 64, 128))  # type: ignore[return-value]
 
 
+@pytest.mark.thorough
 async def test_the_canary_tells_a_living_service_from_a_dead_one(rig: Rig) -> None:
     """Through the real API, then without it. A rehearsal moves no money and reaches no outbox."""
     port = str(free_port())

@@ -191,6 +191,7 @@ async def test_two_keepers_at_the_same_moment_ask_once(rig: Rig) -> None:
     assert rig.rows("SELECT max(attempts) FROM keeper_errand WHERE subject LIKE 'stock:approve%%'") == [(1,)]
 
 
+@pytest.mark.thorough
 async def test_a_frozen_owner_holds_up_nobody_and_is_not_pestered(rig: Rig) -> None:
     """The token refuses one winner: the others are paid, and that one is tried again in an hour, not every second."""
     rig.extra = {"VPM_KEEPER_LOCAL_PRICES": "0"}
@@ -218,6 +219,7 @@ async def test_a_frozen_owner_holds_up_nobody_and_is_not_pestered(rig: Rig) -> N
     await rig.until(lambda: not undelivered(rig, market_id), "the delivery after all")
 
 
+@pytest.mark.thorough
 async def test_however_many_rest_those_behind_them_are_paid(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many refused winners as one run takes, all of them ahead of one whom the token pays."""
     monkeypatch.setattr(deliver_job, "MAX_ROWS", 2)

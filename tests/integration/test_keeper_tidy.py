@@ -43,6 +43,7 @@ async def asked(rig: Rig, request: IntentRequest) -> Intent:
         return await enqueue(connection, request)
 
 
+@pytest.mark.thorough
 async def test_a_busy_past_is_thinned_out_and_everything_goes_on(rig: Rig) -> None:
     rig.start("indexer", "relayer")
     await rig.works()

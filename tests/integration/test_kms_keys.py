@@ -181,6 +181,7 @@ async def _refused(service: Opened, keystores: str, **wallets: str) -> str:
     return raised.value.sentence()
 
 
+@pytest.mark.thorough
 async def test_a_command_tells_the_address_of_a_key(service: Opened) -> None:
     name, key = service.add()
     for asked, code, said in ((name, 0, key.address), (name.replace("relay-0", "relay-7"), 78, "cannot be used")):

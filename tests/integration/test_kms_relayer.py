@@ -139,6 +139,7 @@ async def test_the_wrong_key_behind_a_name_ends_the_relayer_with_a_sentence(kms:
     assert not kms.gcp.digests
 
 
+@pytest.mark.thorough
 async def test_while_the_service_is_down_intents_wait_and_everybody_is_told(kms: Kms) -> None:
     kms.use(kms.names[0])
     process = kms.relayers.start()

@@ -28,6 +28,7 @@ def metrics() -> dict[str, table.Metric]:
     return table.declared()
 
 
+@pytest.mark.thorough
 def test_the_page_lists_exactly_what_the_daemons_declare(metrics: dict[str, table.Metric]) -> None:
     """The page is generated. To add a metric: declare it with core.metrics, run the command, commit the page."""
     row = re.compile(r"^\| `(vpm_[a-z0-9_]+)` \|", re.MULTILINE)

@@ -31,6 +31,7 @@ def daemon(package: str, *arguments: str) -> tuple[str, ...]:
     [daemon("indexer", "nonsense"), daemon("keeper", "run-once", "nothing"), daemon("relayer")],
     ids=lambda command: " ".join(command[2:]),
 )
+@pytest.mark.thorough
 def test_a_program_says_and_returns_the_same(command: tuple[str, ...]) -> None:
     assert forkable(command, PLAIN, str(REPOSITORY))
     forked = nursery.run(command, PLAIN)

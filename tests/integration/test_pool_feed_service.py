@@ -83,6 +83,7 @@ def status(rig: Rig, identity: str) -> tuple[Any, ...]:
     return found[0] if found else (0, None)
 
 
+@pytest.mark.thorough
 async def test_readings_are_recorded_as_markets_need_them_and_decide(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -50,6 +50,7 @@ def replica(local_genesis: Genesis, stock_chain: RunningChain, tmp_path: Path) -
             yield Replicated(service, pair, url)
 
 
+@pytest.mark.thorough
 async def test_reads_follow_a_standby_and_money_does_not_wait_for_it(replica: Replicated) -> None:
     chain, pair = replica.service.chain, replica.pair
 

@@ -90,6 +90,7 @@ def test_a_supervisor_may_own_the_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("killed", [False, True], ids=["stopped", "killed"])
+@pytest.mark.thorough
 def test_states_of_past_blocks_are_few_and_go_with_the_chain(tmp_path: Path, killed: bool) -> None:
     """anvil would write thousands of them into the user's home and leave them there."""
     options = AnvilOptions(chain_id=31337, port=free_port(), mine_on_demand=True)

@@ -69,14 +69,9 @@ def new_stack(local_genesis: Genesis, tmp_path: Path) -> Iterator[Callable[..., 
 
 
 @pytest.mark.proves("cup.service.decision.local_window")
-def test_two_stacks_tell_everything_and_one_survives_the_other_stops_without_a_trace_and_goes_on_where_it_was(
-    new_stack: Callable[..., Stack],
-) -> None:
-    stack, other = new_stack(), new_stack("other")
-    ready, elsewhere = stack.ready(), other.ready()
-    assert not set(ready["rpc"].values()) & set(elsewhere["rpc"].values())
-    assert ready["database_url"] != elsewhere["database_url"]
-    _ends_when_killed(other, "chain-stock", "--chain-id 4663")
+def test_a_stack_tells_everything_and_stops_without_a_trace(new_stack: Callable[..., Stack]) -> None:
+    stack = new_stack()
+    ready = stack.ready()
     _refused(new_stack(), "another stack", "--state")
     assert stack.ready_file.stat().st_mode & 0o777 == 0o600, "it holds keys and the database's password"
     assert ready["base_url"] == f"http://127.0.0.1:{stack.port}"
@@ -116,8 +111,6 @@ def test_two_stacks_tell_everything_and_one_survives_the_other_stops_without_a_t
     )
     assert said.returncode == 0, said.stdout + said.stderr
 
-    assert stack.process.poll() is None
-    height = int(ask(ready["rpc"]["stock"], "eth_blockNumber"), 16)
     family = tree(stack.process.pid)
     ports = [int(url.rsplit(":", 1)[1]) for url in ready["rpc"].values()]
     assert stack.stop(signal.SIGINT) == 0
@@ -125,6 +118,18 @@ def test_two_stacks_tell_everything_and_one_survives_the_other_stops_without_a_t
     assert not any(_listening(port) for port in ports)
     assert not stack.ready_file.exists()
     assert local_stack({}, stack.state) is None
+
+
+@pytest.mark.thorough
+def test_one_of_two_stacks_survives_the_other_and_goes_on_where_it_was(new_stack: Callable[..., Stack]) -> None:
+    stack, other = new_stack(), new_stack("other")
+    ready, elsewhere = stack.ready(), other.ready()
+    assert not set(ready["rpc"].values()) & set(elsewhere["rpc"].values())
+    assert ready["database_url"] != elsewhere["database_url"]
+    _ends_when_killed(other, "chain-stock", "--chain-id 4663")
+    assert stack.process.poll() is None
+    height = int(ask(ready["rpc"]["stock"], "eth_blockNumber"), 16)
+    assert stack.stop(signal.SIGINT) == 0
     _keeps_chains_and_addresses(new_stack(), ready, height)
 
 
@@ -293,6 +298,7 @@ def test_forks_of_live_chains_get_contracts_and_funded_wallets_and_go_with_their
     _refused(local, "holds a fork chain", "--state")
 
 
+@pytest.mark.thorough
 def test_a_fork_of_another_chain_is_one_sentence(new_stack: Callable[..., Stack], base_chain: RunningChain) -> None:
     stack = new_stack("wrong", "--fork-stock", base_chain.url, empty=True)
     _refused(stack, "--fork-stock", "serves chain 8453, not 4663")
@@ -319,7 +325,7 @@ def test_an_occupied_port_is_one_sentence(new_stack: Callable[..., Stack]) -> No
     ("url", "part"),
     [
         ("postgresql://nobody:wrong@127.0.0.1:1/none", "Connection refused"),
-        ("mysql://root@127.0.0.1/vpm", "not a PostgreSQL URL"),
+        pytest.param("mysql://root@127.0.0.1/vpm", "not a PostgreSQL URL", marks=pytest.mark.thorough),
     ],
 )
 def test_a_wrong_database_url_is_one_sentence(new_stack: Callable[..., Stack], url: str, part: str) -> None:
@@ -364,6 +370,7 @@ def test_the_manual_needs_no_set_up_and_an_unknown_command_is_refused() -> None:
     assert "no command 'fly'" in wrong.stderr
 
 
+@pytest.mark.thorough
 def test_a_missing_registry_is_one_sentence(tmp_path: Path) -> None:
     for name in ("vpm", "requirements.lock", "package.json", "package-lock.json", "pyproject.toml", ".npmrc"):
         shutil.copy2(REPOSITORY / name, tmp_path / name)

@@ -39,6 +39,7 @@ def service(
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.thorough
 def test_every_answer_is_documented(service: StockService) -> None:
     chain = service.chain
 

@@ -32,6 +32,7 @@ def _compiled() -> None:
 
 
 @pytest.mark.parametrize("fee_pips", SPACINGS)
+@pytest.mark.thorough
 def test_every_number_of_the_pool_is_the_mirrors(anvil: StartAnvil, fee_pips: int) -> None:
     dice = random.Random(f"{SEED} {fee_pips}")
     world = World.make(anvil().url, fee_pips, sqrt_price_at(dice.randint(-90_000, 90_000)) + 12_345)

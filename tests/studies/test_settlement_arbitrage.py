@@ -113,6 +113,7 @@ def climb(rng: random.Random, fee: float) -> Play:
     [(200, 1.0), (MIN_FEE_BPS, 1.0), (0, 1 / 0.98)],
     ids=["nothing earns for sure", "nor at the least fee", "before a fee a sure dollar costs 98 cents"],
 )
+@pytest.mark.thorough
 def test_no_stakes_over_all_outcomes_earn_for_sure(fee_bps: int, most_back: float) -> None:
     rng = random.Random(f"{SEED} {fee_bps}")
     best = 0.0

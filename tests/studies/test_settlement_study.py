@@ -34,6 +34,7 @@ FEE = FEE_BPS / 10_000
     ],
     ids=lambda value: f"{value.outcomes}-{value.bets}-{value.crowd.value}" if isinstance(value, World) else "",
 )
+@pytest.mark.thorough
 def test_honest_losses_stay_near_the_fee(world: World, most: float, most_of_a_half: float) -> None:
     """With all adversaries at once, and an opening of whatever size costs the crowd most."""
     result = worst(world, ALL, ROUNDS)
