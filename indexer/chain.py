@@ -124,7 +124,9 @@ class ChainFollower:
         metrics.LAG_SECONDS.labels(sources.name).set_function(lambda: max(0.0, time.time() - self._level_at))
         self._width = Width()
         self._linked_at_once = LINKED_AT_ONCE
+        self._kept_up = True
         self._finalized: int | None = None
+        self._said_final: int | None = None
         self._finalized_asked = -FINALIZED_SECONDS
         self._pruned = time.monotonic()
         self._feeds_complete = False
@@ -141,12 +143,18 @@ class ChainFollower:
     async def catch_up(self) -> None:
         """Until the tables are at the head the node names now. RpcError, NodeFault, Contradiction, BeyondFinality and
         psycopg.Error leave the tables at the last commit."""
-        head = self.head = self._unnoted = await self.node.head()
+        head = self.head = await self.node.head()
+        # From a node that names heads and does not tell what is in them nothing has been heard: what is shown gets old.
+        self._unnoted = head if self._kept_up else None
+        if not self._kept_up:  # it may have been said of blocks that are no longer there
+            self._said_final, self._finalized_asked = None, -FINALIZED_SECONDS
+        noted, self._kept_up = self._kept_up, False
         cursor = self._at()
         if head.number <= cursor.number:
             await self._note()
         if head.number < cursor.number and not self.sources.any_depth:
             # One node that is behind is no reorganization; the chain will pass the cursor, or the node will.
+            self._kept_up = noted
             return
         cut_short = head.number < cursor.number
         if not cursor.at_start and (cut_short or (head.number == cursor.number and not _is(head, cursor))):
@@ -164,6 +172,10 @@ class ChainFollower:
             self._feeds_complete = True
         await self._in_state("tail")
         self._level_at = time.time()
+        self._kept_up = True
+        if self._believe_what_is_final() or not noted:
+            self._unnoted = head
+            await self._note()
         self._measure()
         await self._prune()
         await self._look_again()
@@ -193,8 +205,9 @@ class ChainFollower:
     def _settled_below(self, head: int) -> int:
         """The highest block that is read as history: so deep that its neighbours' hashes need not be remembered."""
         settled = head - self._finality_blocks
-        if self._finalized is not None and self._finalized >= head - MAX_LINKED_GAP:
-            settled = min(settled, self._finalized)
+        for final in (self._finalized, self._said_final):
+            if final is not None and final >= head - MAX_LINKED_GAP:
+                settled = min(settled, final)
         return settled
 
     async def _backfill(self, first: int, last: int) -> None:
@@ -396,7 +409,7 @@ class ChainFollower:
             self._finalized_asked = now
             finalized = await self.node.finalized()
             if finalized is not None and finalized <= head.number:
-                self._finalized = max(finalized, self._finalized or 0)
+                self._said_final = finalized
         said = (head.hash, self._finalized)
         if self._noted.is_due("head", said):
             async with self._pool.connection() as connection:
@@ -404,6 +417,14 @@ class ChainFollower:
             self._noted.done("head", said)
         metrics.HEAD.labels(self.sources.name).set(head.number)
         self._measure()
+
+    def _believe_what_is_final(self) -> bool:
+        """What a node called final is so once the tables have followed its chain to the head; a node that was on blocks
+        nobody else has said it of those. Whether that was news."""
+        before = self._finalized
+        if self._said_final is not None:
+            self._finalized = max(self._said_final, before or 0)
+        return self._finalized != before
 
     def _measure(self) -> None:
         if self.head is not None and self.cursor is not None:

@@ -79,6 +79,6 @@ class StockIndex(FollowedIndex[Venue]):
 
 
 def _is_stale(venue: Venue | None) -> bool:
-    if venue is None or venue.head.state == "halted":
+    if venue is None or venue.head.state != "tail":
         return True
     return time.time() - venue.head.seen_at > STALE_AFTER_SECONDS

@@ -310,10 +310,42 @@ async def test_nothing_is_undone_until_both_nodes_agree(wiped: str, postgres: Te
     await same_as_fresh(wiped, postgres, chain)
 
 
+async def test_a_node_that_names_heads_and_refuses_logs_is_not_heard_of(wiped: str) -> None:
+    """What is shown would be called fresh for as long as it lasts."""
+    chain, crowd = busy_chain("refused", 20)
+    node = SimNode(chain)
+
+    def refuses(method: str, answer: Any) -> Any:
+        if method in {"logs", "logs_of_block", "receipts"}:
+            raise RpcError(RpcErrorKind.RATE_LIMITED, "eth_getLogs is not available")
+        return answer
+
+    async with following(wiped, node, world_sources()) as (follower, _):
+        await follower.catch_up()
+        node.fault = refuses
+        for _round in range(3):
+            grow(chain, crowd, 1)
+            with pytest.raises(RpcError):
+                await follower.catch_up()
+        seen = [(await cursor_row(wiped))["head_seen_at"]]
+        for _round in range(2):
+            grow(chain, crowd, 1)
+            with pytest.raises(RpcError):
+                await follower.catch_up()
+            seen.append((await cursor_row(wiped))["head_seen_at"])
+        assert len(set(seen)) == 1
+        node.fault = lambda _method, answer: answer
+        await follower.catch_up()
+        row = await cursor_row(wiped)
+        assert (row["head_number"], row["number"]) == (chain.head.header.number, chain.head.header.number)
+        assert row["head_seen_at"] > seen[0]
+
+
 @pytest.mark.parametrize("tag", [None, 8], ids=["by depth", "by the finalized tag"])
 async def test_a_reorganization_beyond_finality_stops_serves_stale_and_heals(
-    tag: int | None, wiped: str, postgres: TestPostgres
+    tag: int | None, wiped: str, postgres: TestPostgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("indexer.chain.FINALIZED_SECONDS", 0)  # also of the false fork the node says what is final
     chain, crowd = busy_chain("deep", 60)
     node = SimNode(chain)
     node.finalized_depth = tag
