@@ -24,6 +24,10 @@ log = get_logger(__name__)
 TOKEN_SYMBOL = "USDC"  # noqa: S105 - a currency
 BALANCE_CACHE_SECONDS = 3.0
 MAX_CACHED = 10_000
+SIGNATURE_GAS = 600_000
+"""What a foreign contract may use to judge a signature: as much as a transaction may in which it does so for money."""
+DEPLOYMENT_GAS = 3_000_000
+"""What a factory may use before that, to make the contract."""
 _ERC1271 = Abi(IS_VALID_SIGNATURE_ABI)  # type: ignore[arg-type]  # an ABI, whose type x402 does not say
 
 
@@ -145,10 +149,10 @@ async def accepts_signature(
     try:
         if made_by is not None:
             trial = made_by.trial(wallet, call.data)
-            params = [{"data": "0x" + trial.hex()}, "latest"]
+            params = [{"data": "0x" + trial.hex(), "gas": hex(DEPLOYMENT_GAS + SIGNATURE_GAS)}, "latest"]
             answer = await client.provider.call("eth_call", params, Data, timeout_seconds=timeout_seconds)
             return data_bytes(answer)[:4] == EIP1271_MAGIC_VALUE
-        raw = await client.simulate(call, timeout_seconds=timeout_seconds)
+        raw = await client.simulate(call, gas=SIGNATURE_GAS, timeout_seconds=timeout_seconds)
     except RpcError as error:
         if error.retriable:
             raise

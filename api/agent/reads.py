@@ -52,6 +52,7 @@ _reading = partial(storage, seconds=5.0, retry_after=2)
 _HASH = re.compile(r"0x[0-9a-f]{64}")
 
 QUOTE_RATE = parse("30/minute")
+READINESS_RATE = parse("60/minute")  # each asks a node, which a rate of its own limits for everybody
 HISTORY_POINTS = 500
 OBSERVATION_POINTS = 200
 RELATED_MARKETS = 6
@@ -348,6 +349,8 @@ class Reads:
     # ------------------------------------------------------------ wallets, onboarding
 
     async def readiness(self, request: web.Request) -> web.StreamResponse:
+        who = caller_ip(request, self._settings)
+        await self._limits.take(READINESS_RATE, "agent-readiness", who, "Balances are read at most 60 times a minute.")
         wallet = checked_wallet(request.match_info["address"])
         balance = await balance_of(self._balances, wallet)
         ready = None if balance is None else balance >= MIN_SIZE

@@ -282,7 +282,11 @@ def _operations(
             f"{PREFIX}/wallet/{{address}}/readiness",
             reads.readiness,
             "Can this wallet bet?",
-            {200: DocumentedAnswer("Its balance and what is missing.", answers.ReadinessBody), 422: NO_WALLET},
+            {
+                200: DocumentedAnswer("Its balance and what is missing.", answers.ReadinessBody),
+                422: NO_WALLET,
+                429: RATE,
+            },
             path_parameters=models.AddressPath,
         ),
         Operation(

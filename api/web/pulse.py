@@ -7,6 +7,7 @@ asks every few seconds instead.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
 
 from aiohttp import web
@@ -17,26 +18,31 @@ from api.http.problem import Problem, invalid
 LOOK_SECONDS = 0.25
 WINDOW_SECONDS = 300.0
 MAX_STREAMS = 2_000
+MAX_PER_CALLER = 100
 
 
 class Pulse:
-    """What open pages watch: `stamps` is, for each kind of page, what changes when its content may have."""
+    """What open pages watch: `stamps` is, for each kind of page, what changes when its content may have; `caller` tells
+    who asks, so that one address does not take every place."""
 
     def __init__(
         self,
         stamps: Mapping[str, Callable[[], Hashable]],
+        caller: Callable[[web.Request], str],
         *,
         most: int = MAX_STREAMS,
+        most_each: int = MAX_PER_CALLER,
         heartbeat_seconds: float = HEARTBEAT_SECONDS,
         window_seconds: float = WINDOW_SECONDS,
     ) -> None:
         self._stamps = stamps
-        self._most = most
+        self._caller = caller
+        self._most, self._most_each = most, most_each
         self._heartbeat_seconds = heartbeat_seconds
         self._window_seconds = window_seconds
         self._beats = dict.fromkeys(stamps, 0)
         self._changed = asyncio.Condition()
-        self._streams = 0
+        self._streams: Counter[str] = Counter()
         self._ended = False
 
     async def run(self) -> None:
@@ -62,10 +68,13 @@ class Pulse:
         kind = request.query.get("of", "")
         if kind not in self._stamps:
             raise invalid(f"The query parameter of is one of {', '.join(self._stamps)}.")
-        if self._streams >= self._most:
+        caller = self._caller(request)
+        if self._streams[caller] >= self._most_each:
+            raise Problem(429, "rate_limited", f"At most {self._most_each} pages of one address listen at once.")
+        if self._streams.total() >= self._most:
             raise Problem(503, "busy", "Too many pages listen already; ask again in a while.")
         response = web.StreamResponse(headers=HEADERS)
-        self._streams += 1
+        self._streams[caller] += 1
         try:
             await response.prepare(request)
             if request.method == "GET":
@@ -73,7 +82,9 @@ class Pulse:
         except ConnectionError:
             pass  # the page was closed
         finally:
-            self._streams -= 1
+            self._streams[caller] -= 1
+            if not self._streams[caller]:
+                del self._streams[caller]
         return response
 
     async def _tell(self, request: web.Request, response: web.StreamResponse, kind: str) -> None:

@@ -20,6 +20,7 @@ from api.context import Context
 from api.cup.desk import Desk
 from api.http.application import json_response
 from api.http.caching import NO_STORE
+from api.http.caller import caller_ip
 from api.http.docs import ServiceDescription
 from api.http.operation import DocumentedAnswer, Handler, Operation, Surface
 from api.http.problem import Problem
@@ -101,7 +102,7 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
         operations.append(_page("/roulette", cup.roulette, "The wheel"))
     portfolio = PortfolioPage(pages, (reads, agent, desk), context.limits, settings)
     operations.append(_page("/positions", portfolio.get, "An address's positions"))
-    pulse = Pulse(_stamps(reads, agent))
+    pulse = Pulse(_stamps(reads, agent), lambda request: caller_ip(request, settings))
     context.spawn("pages pulse", pulse.run())
     operations.append(_page("/live", pulse.stream, "Beats of change", "text/event-stream", timed=False))
     operations.append(_page("/how", pages.lasting("how", partial(render_how, pages)), "How it works"))

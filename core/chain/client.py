@@ -73,9 +73,12 @@ class ChainClient(AsyncWeb3[ChainProvider]):
         """The decoded return value of a view; ContractReverted with its reason when it reverts."""
         return call.function.decode(await self.simulate(call, block, timeout_seconds=timeout_seconds))
 
-    async def simulate(self, call: Call, block: BlockId = "latest", *, timeout_seconds: float | None = None) -> bytes:
-        """The raw return data of any call, sent nowhere."""
-        params = [call.parameters(), _block_parameter(block)]
+    async def simulate(
+        self, call: Call, block: BlockId = "latest", *, gas: int | None = None, timeout_seconds: float | None = None
+    ) -> bytes:
+        """The raw return data of any call, sent nowhere. `gas`: how much it may use, of a contract that is not ours."""
+        bound = {} if gas is None else {"gas": hex(gas)}
+        params = [call.parameters() | bound, _block_parameter(block)]
         try:
             return data_bytes(await self.provider.call("eth_call", params, Data, timeout_seconds=timeout_seconds))
         except RpcError as error:

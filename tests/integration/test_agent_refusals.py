@@ -342,6 +342,16 @@ async def test_quotes_are_limited(buyer: Buyer) -> None:
     check_body(*answers[-1], 429, "rate_limited")
 
 
+async def test_balances_are_not_read_without_end(buyer: Buyer) -> None:
+    """Each asks a node, whose own limit would fall on everybody's bets."""
+    wallets = [f"0x{number:040x}" for number in range(1, 62)]
+    answers = [await buyer.get(f"/wallet/{wallet}/readiness", ip="192.0.2.77") for wallet in wallets]
+    assert [response.status for response, _ in answers] == [200] * 60 + [429]
+    check_body(*answers[-1], 429, "rate_limited")
+    response, _ = await buyer.get(f"/wallet/{wallets[-1]}/readiness", ip="192.0.2.78")
+    assert response.status == 200
+
+
 @pytest.mark.proves("agent.trade.limit.rate", "agent.trade.decision.pair_counts_once")
 async def test_trades_are_limited_and_a_pair_counts_once(buyer: Buyer, service: AgentService) -> None:
     who, ip = DEV[4], "192.0.2.8"

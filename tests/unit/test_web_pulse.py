@@ -6,11 +6,16 @@ import asyncio
 import contextlib
 
 import pytest
-from aiohttp import ClientSession, web
+from aiohttp import ClientResponse, ClientSession, web
 from aiohttp.test_utils import TestServer
 
 from api.http.problem import Problem
 from api.web.pulse import Pulse
+from tests.waiting import PATIENCE
+
+
+def caller(request: web.Request) -> str:
+    return request.headers.get("Who", "somebody")
 
 
 @contextlib.asynccontextmanager
@@ -27,7 +32,7 @@ async def served(pulse: Pulse):  # type: ignore[no-untyped-def]
 
 async def test_a_change_is_told_and_the_end_ends_it() -> None:
     stamp = {"stock": 1, "agent": 1}
-    pulse = Pulse({"stock": lambda: stamp["stock"], "agent": lambda: stamp["agent"]})
+    pulse = Pulse({"stock": lambda: stamp["stock"], "agent": lambda: stamp["agent"]}, caller)
     async with served(pulse) as (session, url, running), session.get(url, params={"of": "stock"}) as response:
         assert response.headers["Content-Type"] == "text/event-stream"
         assert await response.content.readuntil(b"\n\n") == b"retry: 2000\n\n"
@@ -40,16 +45,41 @@ async def test_a_change_is_told_and_the_end_ends_it() -> None:
 
 
 async def test_silence_is_kept_alive_and_the_window_ends() -> None:
-    pulse = Pulse({"stock": lambda: 1}, heartbeat_seconds=0.05, window_seconds=0.5)
+    pulse = Pulse({"stock": lambda: 1}, caller, heartbeat_seconds=0.05, window_seconds=0.5)
     async with served(pulse) as (session, url, _), session.get(url, params={"of": "stock"}) as response:
         async with asyncio.timeout(5):
             body = await response.read()
     assert b": still here" in body
 
 
+async def test_one_address_does_not_take_every_place() -> None:
+    pulse = Pulse({"stock": lambda: 1}, caller, most_each=2)
+    async with served(pulse) as (session, url, _):
+
+        async def open_as(who: str) -> ClientResponse:
+            return await session.get(url, params={"of": "stock"}, headers={"Who": who})
+
+        first, second = await open_as("a"), await open_as("a")
+        request = type("Request", (), {"query": {"of": "stock"}, "headers": {"Who": "a"}})()
+        with pytest.raises(Problem) as refused:
+            await pulse.stream(request)
+        assert (refused.value.status, refused.value.code) == (429, "rate_limited")
+        other = await open_as("b")
+        assert other.status == 200
+        first.close()
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                again = await open_as("a")
+                if again.status == 200:
+                    break
+                await asyncio.sleep(0.05)
+        for each in (second, other, again):
+            each.close()
+
+
 async def test_only_so_many_listen_at_once() -> None:
-    pulse = Pulse({"stock": lambda: 1}, most=0)
-    request = type("Request", (), {"query": {"of": "stock"}})()
+    pulse = Pulse({"stock": lambda: 1}, caller, most=0)
+    request = type("Request", (), {"query": {"of": "stock"}, "headers": {"Who": "a"}})()
     with pytest.raises(Problem) as refused:
         await pulse.stream(request)
     assert refused.value.status == 503
