@@ -316,7 +316,7 @@ async def test_bets_that_come_too_late_do_not_hold_up_the_draw(cup: Cup, monkeyp
         await asyncio.sleep(0.2)
         return await balance(*arguments, **how)
 
-    monkeypatch.setattr(betting.ledger, "balance", slow)
+    monkeypatch.setattr(ledger, "balance", slow)
     signers, live = [await cup.claimed() for _ in range(8)], await cup.open_round()
     await cup.close_round(live.round_no)
     drawn = asyncio.Event()

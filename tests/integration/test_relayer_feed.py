@@ -154,7 +154,8 @@ async def test_an_answer_that_a_fork_overtook_is_not_remembered(rig: Rig, monkey
 async def test_fees_that_fail_once_are_no_reorg(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     feed = feed_of(rig)
     await feed.poll()
-    history_of, failed = rig.client.eth.fee_history, []
+    history_of = rig.client.eth.fee_history
+    failed: list[Any] = []
 
     async def failing(*arguments: Any) -> Any:
         if not failed:
