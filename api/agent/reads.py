@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from aiohttp import web
-from limits import parse
+from limits import RateLimitItem, parse
 
 from api.agent import outlook, render
 from api.agent.chain import AgentContracts, Balances, balance_of
@@ -39,7 +39,7 @@ from api.archive import READ_AT_ONCE
 from api.context import Context
 from api.finality import read_final_block
 from api.head import chain_now
-from api.http.caller import caller_ip
+from api.http.caller import caller_ip, is_local
 from api.http.requests import read_query
 from core.agent.document import CATEGORIES
 from core.contracts.statuses import MarketKind
@@ -52,6 +52,7 @@ _reading = partial(storage, seconds=5.0, retry_after=2)
 _HASH = re.compile(r"0x[0-9a-f]{64}")
 
 QUOTE_RATE = parse("30/minute")
+POSITIONS_RATE = parse("120/minute")  # a whole book is thousands of rows
 READINESS_RATE = parse("60/minute")  # each asks a node, which a rate of its own limits for everybody
 HISTORY_POINTS = 500
 OBSERVATION_POINTS = 200
@@ -248,6 +249,12 @@ class Reads:
         """Whether this service can settle the market, and so takes bets on it while it is open."""
         return (await self._found(name))[1].supported
 
+    async def _take(self, request: web.Request, rate: RateLimitItem, rule: str, message: str) -> None:
+        """Of what is dear and has no limit in the specification: the machine's own programs are not counted."""
+        who = caller_ip(request, self._settings)
+        if not is_local(who):
+            await self._limits.take(rate, rule, who, message)
+
     # ------------------------------------------------------------ quotes
 
     async def quote(self, request: web.Request) -> web.StreamResponse:
@@ -288,6 +295,7 @@ class Reads:
 
     async def positions(self, request: web.Request) -> web.StreamResponse:
         query = read_query(request, PositionsQuery)
+        await self._take(request, POSITIONS_RATE, "agent-positions", "Positions are read at most 120 times a minute.")
         wallet = checked_wallet(query.wallet)
         before = None if query.cursor is None else stake_before(query.cursor)
         asked = (wallet, query.limit, before)
@@ -349,8 +357,7 @@ class Reads:
     # ------------------------------------------------------------ wallets, onboarding
 
     async def readiness(self, request: web.Request) -> web.StreamResponse:
-        who = caller_ip(request, self._settings)
-        await self._limits.take(READINESS_RATE, "agent-readiness", who, "Balances are read at most 60 times a minute.")
+        await self._take(request, READINESS_RATE, "agent-readiness", "Balances are read at most 60 times a minute.")
         wallet = checked_wallet(request.match_info["address"])
         balance = await balance_of(self._balances, wallet)
         ready = None if balance is None else balance >= MIN_SIZE

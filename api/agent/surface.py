@@ -253,6 +253,7 @@ def _operations(
                 200: DocumentedAnswer("The positions.", answers.PositionsBody),
                 400: BAD,
                 422: NO_WALLET,
+                429: RATE,
                 500: UNREADABLE,
             },
             query=models.PositionsQuery,
