@@ -24,10 +24,9 @@ log = get_logger(__name__)
 TOKEN_SYMBOL = "USDC"  # noqa: S105 - a currency
 BALANCE_CACHE_SECONDS = 3.0
 MAX_CACHED = 10_000
-SIGNATURE_GAS = 600_000
-"""What a foreign contract may use to judge a signature: as much as a transaction may in which it does so for money."""
-DEPLOYMENT_GAS = 3_000_000
-"""What a factory may use before that, to make the contract."""
+SIGNATURE_GAS = 5_000_000
+"""What foreign contracts may use to judge a signature, one that is made for it included: several times what is sent for
+one, and a small part of what a node would let them."""
 _ERC1271 = Abi(IS_VALID_SIGNATURE_ABI)  # type: ignore[arg-type]  # an ABI, whose type x402 does not say
 
 
@@ -149,7 +148,7 @@ async def accepts_signature(
     try:
         if made_by is not None:
             trial = made_by.trial(wallet, call.data)
-            params = [{"data": "0x" + trial.hex(), "gas": hex(DEPLOYMENT_GAS + SIGNATURE_GAS)}, "latest"]
+            params = [{"data": "0x" + trial.hex(), "gas": hex(SIGNATURE_GAS)}, "latest"]
             answer = await client.provider.call("eth_call", params, Data, timeout_seconds=timeout_seconds)
             return data_bytes(answer)[:4] == EIP1271_MAGIC_VALUE
         raw = await client.simulate(call, gas=SIGNATURE_GAS, timeout_seconds=timeout_seconds)

@@ -111,7 +111,7 @@ _TABLE: tuple[tuple[RpcErrorKind, tuple[str, ...]], ...] = (
             "exceeds (the )?block gas limit",
             "gas limit (is )?too (low|high)",
             "gas required exceeds allowance",
-            "out of gas",
+            "out ?of ?gas",
             "exceeds the configured.*gas",
             "gas floor",
         ),
