@@ -146,8 +146,14 @@ TradeId = Annotated[
         }
     ),
 ]
-Slug = Annotated[str, Field(description="A market's slug, from the list of markets.")]
-SideKey = Annotated[str, Field(description="An outcome's key in that market.")]
+_KEY = {"minLength": 1, "maxLength": 64}  # published of what there is; any other is refused for there being none
+Slug = Annotated[
+    str,
+    Field(
+        description="A market's slug, from the list of markets.", json_schema_extra={"minLength": 1, "maxLength": 200}
+    ),
+]
+SideKey = Annotated[str, Field(description="An outcome's key in that market.", json_schema_extra=_KEY)]
 MarketsLimit = Annotated[
     int,
     Field(ge=1, description="How many, at least 1; more than 100 counts as 100."),
@@ -160,7 +166,11 @@ BoardLimit = Annotated[
 ]
 BetKey = Annotated[
     str,
-    Field(description="An outcome's key in the live round, such as colour:red or num:17:yes.", examples=["colour:red"]),
+    Field(
+        description="An outcome's key in the live round, such as colour:red or num:17:yes.",
+        examples=["colour:red"],
+        json_schema_extra=_KEY,
+    ),
 ]
 RoundNo = Annotated[int, Field(ge=1, le=2**53, description="The live round's number.", strict=True), WHOLE]
 Simulate = Annotated[bool, Field(strict=True)]
