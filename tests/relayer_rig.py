@@ -20,6 +20,7 @@ from core.chain.wire import quantity
 from core.contracts.deployments import Deployment, write_deployment
 from core.db.engine import Pool, make_pool
 from core.outbox import Intent, IntentRequest, IntentState, IntentWatch, enqueue, enqueue_many, read
+from core.service.cancelling import end
 from relayer.fees import FeePolicy
 from relayer.flight import Patience
 from relayer.lease import Lease
@@ -119,9 +120,7 @@ class Rig:
                         task.result()
             finally:
                 for name in ("leases", *tasks):
-                    tasks[name].cancel()
-                    with contextlib.suppress(asyncio.CancelledError):
-                        await tasks[name]
+                    await end(tasks[name])
 
     def transfer(self, key: str | None = None, **changes: object) -> IntentRequest:
         """One wei to an address nobody else uses: its balance counts how often this was mined."""

@@ -8,6 +8,8 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
+from core.service.cancelling import end
+
 # Seconds that a test waits for what must come: several times what a machine needs that is busy with something else, and
 # well within the limit of a test. What must come *soon* names its own bound.
 PATIENCE = 150.0
@@ -33,11 +35,11 @@ def wait(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
 
 @contextlib.asynccontextmanager
 async def running(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Something that goes on meanwhile, and is cancelled at the end."""
+    """Something that goes on meanwhile, and is cancelled at the end. Raises what it failed with."""
     task = asyncio.create_task(work)
     try:
         yield
     finally:
-        task.cancel()
+        await end(task)
         with contextlib.suppress(asyncio.CancelledError):
-            await task
+            task.result()

@@ -14,6 +14,7 @@ place. Connections then go to the one that can be written to, unless the URL's `
 
 from __future__ import annotations
 
+import asyncio
 import math
 import select
 import time
@@ -36,6 +37,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from core.errors import ConfigError, DatabaseError, DatabaseRefused, DatabaseUnreachable
 from core.log import redact_text, redact_url
+from core.service.cancelling import times_cancelled
 
 
 class Connection(AsyncConnection[TupleRow]):
@@ -55,7 +57,23 @@ class Connection(AsyncConnection[TupleRow]):
             raise psycopg.OperationalError("the connection was lost in a transaction: nothing of it is stored")
 
 
-Pool = AsyncConnectionPool[Connection]
+class ConnectionPool(AsyncConnectionPool[Connection]):
+    """A pool whose callers can be stopped at any moment, also in the one in which their connection comes.
+
+    It waits by `asyncio.wait_for`, which before Python 3.12 keeps quiet about a cancellation in that moment: a worker
+    that is stopped because another leads would go on working.
+    """
+
+    async def getconn(self, timeout: float | None = None) -> Connection:  # noqa: ASYNC109 - the library's own
+        before = times_cancelled()  # not nought for one that was stopped, and puts things in order
+        connection = await super().getconn(timeout)
+        if times_cancelled() > before:
+            await self.putconn(connection)
+            raise asyncio.CancelledError
+        return connection
+
+
+Pool = ConnectionPool
 
 # A query of ours that takes longer than this is a fault, not patience.
 STATEMENT_TIMEOUT_MS = 30_000
@@ -165,7 +183,7 @@ def make_pool(
     application_name: str = "vpm",
 ) -> Pool:
     """A psycopg pool, not yet open: use it as `async with make_pool(...) as pool`."""
-    return AsyncConnectionPool(
+    return ConnectionPool(
         conninfo(url),
         connection_class=Connection,
         min_size=1,

@@ -1,7 +1,8 @@
 """Cancellation that gets lost, and how to notice.
 
 Before Python 3.12 `asyncio.wait_for` swallows a cancellation that comes in the moment the awaited thing is done, and
-psycopg waits with it. A loop that runs until it is cancelled would then run for ever.
+libraries wait with it: psycopg's pool, whose answer `core.db.engine.ConnectionPool` mends. A loop that runs until it is cancelled
+would then run for ever.
 """
 
 from __future__ import annotations
@@ -10,10 +11,15 @@ import asyncio
 from typing import Any
 
 
+def times_cancelled() -> int:
+    """How often the running task was asked to stop."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
+
+
 def heed_cancellation() -> None:
     """Raises CancelledError when the running task was asked to stop and something on the way kept quiet about it."""
-    task = asyncio.current_task()
-    if task is not None and task.cancelling():
+    if times_cancelled():
         raise asyncio.CancelledError
 
 

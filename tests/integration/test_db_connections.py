@@ -394,3 +394,31 @@ async def test_a_pool_survives_callers_that_run_out_of_time_anywhere(database_ur
         async with asyncio.timeout(PATIENCE), contextlib.AsyncExitStack() as stack:
             for _ in range(6):
                 await stack.enter_async_context(pool.connection())
+
+
+@pytest.mark.parametrize("turns", range(12))
+async def test_a_caller_that_is_stopped_as_its_connection_comes_stops_and_gives_it_back(
+    database_url: str, turns: int
+) -> None:
+    """The pool waits in a way that keeps quiet, before Python 3.12, about a stop that comes in that very moment: who
+    takes what is due until it is stopped would go on, and a keeper that no longer leads would go on working."""
+    async with make_pool(database_url, size=1) as pool:
+
+        async def work() -> None:
+            async with pool.connection():
+                pass
+            await asyncio.Event().wait()
+
+        async def stop() -> None:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            working.cancel()
+
+        held = await pool.getconn()
+        working = asyncio.create_task(work())
+        await until(lambda: pool.get_stats()["requests_waiting"] == 1)
+        await asyncio.gather(pool.putconn(held), stop())
+        await asyncio.wait((working,), timeout=2)
+        assert working.cancelled()
+        async with asyncio.timeout(2), pool.connection():
+            pass
