@@ -28,6 +28,7 @@ from core.cup import books, messages, rounds
 from core.cup.listing import PaperListing, PaperSide, listing_of
 from core.cup.rounds import RouletteRound
 from core.db.engine import Connection, connect
+from core.service.cancelling import end
 
 BASE = "/api/cup/v1"
 CHAIN_ID = 8453
@@ -292,6 +293,4 @@ async def cup_door(database_url: str, **changes: Any) -> AsyncIterator[Cup]:
             connection.prepare_threshold = None  # a plan would be older than what a test does to a table meanwhile
             yield Cup(f"http://127.0.0.1:{port}", database_url, session, connection)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(*tasks)

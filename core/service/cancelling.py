@@ -1,8 +1,8 @@
 """Cancellation that gets lost, and how to notice.
 
 Before Python 3.12 `asyncio.wait_for` swallows a cancellation that comes in the moment the awaited thing is done, and
-libraries wait with it: psycopg's pool, whose answer `core.db.engine.ConnectionPool` mends. A loop that runs until it is cancelled
-would then run for ever.
+libraries wait with it: psycopg's pool, which `core.db.engine.ConnectionPool` mends. A loop that runs until it is
+cancelled would then run for ever.
 """
 
 from __future__ import annotations

@@ -45,6 +45,7 @@ from core.cup.ledger import round_account, wallet_account
 from core.cup.listing import listing_of
 from core.cup.rounds import RouletteRound
 from core.db.engine import Connection, connect
+from core.service.cancelling import end
 from scripts._bench.ground import database, ground, keep
 from scripts._bench.http_load import LoadResult
 
@@ -111,9 +112,7 @@ async def _measure(database_url: str, folder: Path) -> dict[str, Any]:
             bare_trades = await _bare(database_url, _BARE_TRADE, TRADES)
         round_ms, bare_round_ms = await _rounds(database_url)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(*tasks)
     return {
         "board": board,
         "bare board": bare_board,

@@ -42,6 +42,7 @@ from core.local.ports import free_port
 from core.local.postgres import PostgresServer
 from core.local.process import SpawnPlan
 from core.paths import REPOSITORY
+from core.service.cancelling import end
 from scripts._bench.ground import ground, keep, listens, network, postgres, started
 from scripts._bench.index_child import CHAIN_ID
 from scripts._bench.index_load import (
@@ -206,9 +207,7 @@ async def _watch(options: AnvilOptions, url: str) -> list[float]:
         done, _ = await asyncio.wait(tasks, timeout=HEAD_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         last = max(announced)
         await asyncio.sleep(2)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(*tasks)
         for task in done:
             task.result()
     return [seen[number] - announced[number] for number in range(first + 1, last) if number in announced]

@@ -17,6 +17,7 @@ from core.config import Settings
 from core.contracts.events import topic_of
 from core.contracts.events.stock import ENTERED
 from core.db.engine import conninfo
+from core.service.cancelling import end
 from indexer.chain import ChainFollower
 from indexer.errors import BeyondFinality, Contradiction, CursorMoved, NodeFault
 from indexer.proof import Witness
@@ -458,8 +459,7 @@ async def test_logs_that_keep_contradicting_halt_the_chain_until_they_stop(wiped
             node.fault = lambda _method, answer: answer
             await _until_state(wiped, "tail")
         finally:
-            working.cancel()
-            await asyncio.gather(working, return_exceptions=True)
+            await end(working)
     await same_as_fresh(wiped, postgres, chain)
 
 

@@ -14,6 +14,7 @@ from core.config.keeping import KeeperSettings
 from core.db.leader import Leadership
 from core.local.ports import free_port
 from core.metrics import REGISTRY
+from core.service.cancelling import end
 from keeper.schedule import JOBS
 from relayer.leases import LaneSpec, Leases
 from relayer.signing import LocalSigner
@@ -236,8 +237,7 @@ async def test_what_a_rule_counts_up_or_misses_is_shown_as_0_before_it_happens()
     for work in (leases.run(), Leadership(nowhere, "nobody's role").run(_unasked)):
         task = asyncio.create_task(work)
         await asyncio.sleep(0)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await end(task)
     of = {"chain": "unheard-of", "lane": lane.signer.label}
     assert REGISTRY.get_sample_value("vpm_relayer_foreign_total", of) == 0
     assert REGISTRY.get_sample_value("vpm_relayer_lane_held", of) == 0

@@ -24,6 +24,7 @@ from core.db.engine import Pool, check_database, connect, make_engine, make_pool
 from core.db.switches import TRADING_PAUSED, SwitchWatcher, read_switches, set_switch
 from core.db.types import Address, Hash32, Int256, Uint256, UtcDateTime, bytes_of, hex_of
 from core.errors import EXIT_CONFIG, EXIT_UNAVAILABLE, DatabaseError
+from core.service.cancelling import end
 from tests.waiting import PATIENCE, until
 
 
@@ -236,9 +237,7 @@ async def test_every_process_sees_a_switch_within_two_seconds(database_url: str,
                 assert (await read_switches(connection))[TRADING_PAUSED] is wanted
             await until(partial(_all_say, watchers, wanted), 2)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(*tasks)
 
 
 async def test_a_switch_is_seen_by_polling_when_notifications_are_lost(
@@ -253,8 +252,7 @@ async def test_a_switch_is_seen_by_polling_when_notifications_are_lost(
             await set_switch(connection, "cup_halted", True, reason="drill", changed_by="test")
         await until(lambda: watcher.is_on("cup_halted"), 2)
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await end(task)
 
 
 async def test_a_switch_s_name_is_a_word(pool: Pool) -> None:
@@ -277,8 +275,7 @@ async def test_a_heartbeat_tells_who_runs_and_forgets_the_dead(pool: Pool, monke
         await asyncio.sleep(0.4)
         lag["blocks"] = 4
         await asyncio.sleep(0.4)
-        beating.cancel()
-        await asyncio.gather(beating, return_exceptions=True)
+        await end(beating)
         cursor = await connection.execute(
             "SELECT instance, is_leader, detail, seen_at > started_at FROM daemon_heartbeat"
         )

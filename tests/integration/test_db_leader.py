@@ -14,6 +14,7 @@ import pytest
 from core.db.engine import connect
 from core.db.leader import Leadership, lock_key
 from core.paths import REPOSITORY
+from core.service.cancelling import end
 from tests.waiting import until
 
 
@@ -31,12 +32,6 @@ class Work:
         except asyncio.CancelledError:
             self.cancelled += 1
             raise
-
-
-async def _end(*tasks: asyncio.Task[None]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _terminate_holder(url: str, role: str) -> int:
@@ -60,7 +55,7 @@ async def test_exactly_one_leads(database_url: str) -> None:
         assert sum(leader.is_leader for leader in leaders) == 1
         assert sum(each.started for each in work) == 1
     finally:
-        await _end(*tasks)
+        await end(*tasks)
 
 
 async def test_a_standby_takes_over_when_the_leader_stops(database_url: str) -> None:
@@ -72,11 +67,11 @@ async def test_a_standby_takes_over_when_the_leader_stops(database_url: str) -> 
     try:
         await asyncio.sleep(0.3)
         assert work.started == 0
-        await _end(leading)
+        await end(leading)
         assert not first.is_leader
         assert await until(lambda: second.is_leader) < 3
     finally:
-        await _end(leading, standing_by)
+        await end(leading, standing_by)
 
 
 async def test_a_leader_whose_connection_is_killed_stops_and_somebody_leads_again(database_url: str) -> None:
@@ -92,7 +87,7 @@ async def test_a_leader_whose_connection_is_killed_stops_and_somebody_leads_agai
         await until(lambda: sum(each.started for each in work) == 2)
         assert sum(leader.is_leader for leader in leaders) == 1
     finally:
-        await _end(*tasks)
+        await end(*tasks)
 
 
 async def test_a_killed_process_is_replaced_within_ten_seconds(database_url: str) -> None:
@@ -116,7 +111,7 @@ async def test_a_killed_process_is_replaced_within_ten_seconds(database_url: str
             holder.send_signal(signal.SIGKILL)
             assert await until(lambda: standby.is_leader) < 10
         finally:
-            await _end(task)
+            await end(task)
 
 
 async def test_a_process_that_hangs_is_replaced(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +126,7 @@ async def test_a_process_that_hangs_is_replaced(database_url: str, monkeypatch: 
         tasks.append(asyncio.create_task(standby.run(Work())))
         await until(lambda: standby.is_leader)
     finally:
-        await _end(*tasks)
+        await end(*tasks)
 
 
 async def test_roles_do_not_hinder_each_other(database_url: str) -> None:
@@ -140,7 +135,7 @@ async def test_roles_do_not_hinder_each_other(database_url: str) -> None:
     try:
         await until(lambda: all(leader.is_leader for leader in leaders))
     finally:
-        await _end(*tasks)
+        await end(*tasks)
     assert lock_key("indexer:base") != lock_key("indexer:vpm")
 
 
@@ -167,7 +162,7 @@ async def test_failing_work_gives_up_the_lock_and_raises(database_url: str) -> N
     try:
         await until(lambda: successor.is_leader, 3)
     finally:
-        await _end(task)
+        await end(task)
 
 
 async def test_the_election_outlives_a_missing_database(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,4 +182,4 @@ async def test_the_election_outlives_a_missing_database(database_url: str, monke
         await until(lambda: leader.is_leader)
         assert failures == []
     finally:
-        await _end(task)
+        await end(task)

@@ -26,6 +26,7 @@ from core.agent.notices.kinds import EventType, source_of
 from core.agent.notices.log import Draft
 from core.config import ApiSecrets, Settings
 from core.db.engine import Pool, make_pool
+from core.service.cancelling import end
 from tests.support.event_reader import Message, messages
 from tests.waiting import PATIENCE
 
@@ -64,13 +65,9 @@ async def service(database_url: str, monkeypatch: pytest.MonkeyPatch, **how: Any
                 try:
                     yield f"http://127.0.0.1:{port}"
                 finally:
-                    for task in tasks:  # as the daemon does before it closes its door
-                        task.cancel()
-                    await asyncio.gather(*tasks, return_exceptions=True)
+                    await end(*tasks)  # as the daemon does before it closes its door
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(*tasks)
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from api.followed_index import FollowedIndex
 from core.db.channels import Channel
 from core.db.engine import conninfo, make_engine
+from core.service.cancelling import end
 from tests.waiting import until
 
 CHAIN = 42161
@@ -72,8 +73,7 @@ async def running(index: FollowedIndex[int]) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await end(task)
 
 
 async def test_only_a_difference_is_published(shown: Shown) -> None:

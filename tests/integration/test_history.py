@@ -35,6 +35,7 @@ from core.config import ApiSecrets, Settings
 from core.contracts.deployments import load_deployment
 from core.db.engine import conninfo
 from core.feeds.words import told_by
+from core.service.cancelling import end
 from scripts._bench.growth_fill import (
     BASE_CHAIN,
     STOCK_CHAIN,
@@ -161,9 +162,7 @@ async def rig(filled: Filled, database_url: str) -> AsyncIterator[Rig]:
             aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session,
         ):
             yield Rig(database_url, session, statements, names)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(*tasks)
 
 
 @contextlib.asynccontextmanager

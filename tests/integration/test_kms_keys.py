@@ -17,6 +17,7 @@ from eth_utils.address import to_checksum_address
 from core.config import RelayerSecrets, load
 from core.contracts.deployments import Deployment
 from core.errors import ConfigError
+from core.service.cancelling import end
 from relayer.keys import NamedKey
 from relayer.kms.opening import opened_keys
 from relayer.kms.signer import PROBE, KeyServiceAway, KmsPatience, KmsSigner
@@ -64,8 +65,7 @@ class Opened:
             assert isinstance(key.signer, KmsSigner)
             watching = asyncio.create_task(key.signer.watch())
             yield key.signer
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
+            await end(watching)
 
 
 @pytest.fixture(params=["aws", "gcp"])

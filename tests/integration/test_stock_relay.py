@@ -16,6 +16,7 @@ from eth_account.messages import encode_typed_data
 from api.stock.authorization import TYPES, StockBet
 from api.stock.bodies.parts import ErrorBody
 from api.stock.bodies.relay import ReceiptBody, RelayBody, TypedDataBody
+from core.service.cancelling import end
 from scripts._stack import wallets
 from tests.support.bodies import hold
 from tests.support.genesis import Genesis, RunningChain
@@ -295,8 +296,7 @@ async def test_what_became_of_a_bet_is_told_from_everywhere(service: StockServic
         with service.chain.held():
             posting = asyncio.create_task(Door(session, service.url).post("/api/relay/enter", body))
             await asyncio.to_thread(service.chain.until_sent)
-            posting.cancel()
-            await asyncio.gather(posting, return_exceptions=True)
+            await end(posting)
     elsewhere = {"CF-IPCountry": "US"}
     response, told = await door.post("/api/relay/enter", body, headers=elsewhere)
     assert (response.status, told["receipt"]) == (200, "confirmed"), told

@@ -12,6 +12,7 @@ import pytest
 
 from api.stock.bodies.parts import ErrorBody
 from api.stock.bodies.relay import RelayBody
+from core.service.cancelling import end
 from scripts._stack import wallets
 from tests.support.bodies import hold
 from tests.support.genesis import Genesis, chain
@@ -112,8 +113,7 @@ async def test_a_bettor_who_was_cut_off_is_told_when_she_asks_again(
     async with aiohttp.ClientSession() as session:
         posting = asyncio.create_task(Door(session, service.url).post("/api/relay/enter", body))
         await asyncio.sleep(2)
-        posting.cancel()
-        await asyncio.gather(posting, return_exceptions=True)
+        await end(posting)
     deadline = time.monotonic() + PATIENCE
     while confirmations(service) == before:  # the relay has seen its block, and answers nobody
         assert time.monotonic() < deadline

@@ -29,6 +29,7 @@ from core.agent.notices.log import Draft
 from core.agent.notices.reading import Notice, events_from
 from core.db.engine import Pool, make_pool
 from core.outbox import RELAY, IntentRequest
+from core.service.cancelling import end
 from tests.support import hostile_endpoint as hostile
 from tests.support.measured import measured
 from tests.support.webhook_receiver import Receiver, receiver
@@ -105,9 +106,7 @@ async def test_one_address_gets_few_at_once() -> None:
         await asyncio.sleep(0.2)
         with pytest.raises(TooManyThere):
             await sender.send(url, "evt_x", b"{}", "s")
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(*tasks)
     async with hostile.endpoint(hostile.answering("HTTP/1.1 200 OK")) as url:
         assert (await sender.send(url, "evt_y", b"{}", "s")).ok
 

@@ -15,6 +15,7 @@ from psycopg import waiting
 from psycopg.pq import TransactionStatus
 
 from core.agent.notices import submitted
+from core.service.cancelling import end
 from tests.simulator.clock import VirtualClock
 from tests.simulator.database import SimulatedDatabase
 from tests.simulator.loop import Process, VirtualLoop, inside
@@ -110,8 +111,7 @@ def test_whoever_is_cancelled_leaves_a_connection_that_can_be_used(run: Run, fre
                 before = await _value(connection)
                 work = asyncio.create_task(begun(connection))
                 await asyncio.sleep(turn * 0.0001)
-                work.cancel()
-                await asyncio.gather(work, return_exceptions=True)
+                await end(work)
                 assert (connection._num_transactions, connection._pipeline) == (0, None)
                 assert connection.info.transaction_status == TransactionStatus.IDLE
                 ends.add((work.cancelled(), await _value(connection) - before))
