@@ -43,6 +43,8 @@ GENERATED_FIRST = "tests/contracts/forge/{history/Histories.t.sol,agent/Vectors.
 
 
 ORDINARY = ("-m", "not thorough")
+# A quarter of what foundry.toml has a property tried with, and a thorough run tries.
+ORDINARY_FORGE = {"FOUNDRY_FUZZ_RUNS": "64", "FOUNDRY_INVARIANT_RUNS": "5"}
 QUICK = ("lint", "types", "imports", "unit")  # what needs no chain, database or compiler
 
 CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
@@ -114,6 +116,8 @@ def main(argv: list[str]) -> int:
     names = set(args.only or ()) | (set(QUICK) if args.quick else set())
     chosen = [s for s in STAGES if not names or s.name in names]
     ordinary = not (names or args.thorough or os.environ.get("VPM_TEST_LONG") == "1")
+    if ordinary:
+        os.environ.update(ORDINARY_FORGE)
     start = time.monotonic()
     results = _run(chosen, [*(ORDINARY if ordinary else ()), *rest])
     print("\n=== summary")

@@ -50,6 +50,7 @@ def _bet(page: Page) -> None:
     page.get_by_role("button", name="Sign and bet").click()
 
 
+@pytest.mark.thorough
 def test_an_agent_bet_is_at_the_price_that_was_shown(site: Site, visitor: Visitor) -> None:
     """Another buys the same side while the page stands open: its price binds, and the new one is shown."""
     slug = site.open_agent_market("bnkr-book-moves")
@@ -69,6 +70,7 @@ def test_an_agent_bet_is_at_the_price_that_was_shown(site: Site, visitor: Visito
     expect(page.locator("#a-status")).to_have_text(re.compile(r"^In: 2\.00 USDC on yes"))
 
 
+@pytest.mark.thorough
 def test_a_signed_agent_bet_comes_before_another(site: Site, visitor: Visitor) -> None:
     """Its answer was lost, and after a reload not even the script for it comes."""
     slug = site.open_agent_market("bnkr-script-away")
@@ -98,6 +100,7 @@ def test_a_signed_agent_bet_comes_before_another(site: Site, visitor: Visitor) -
     assert len(set(paid)) == 1
 
 
+@pytest.mark.thorough
 def test_whoever_presses_again_goes_on_with_the_bet_that_is_signed(site: Site, visitor: Visitor) -> None:
     slug = site.open_agent_market("bnkr-pressed-again")
     page = _priced(visitor, slug, "4", DEV[5])
@@ -126,6 +129,7 @@ def test_whoever_presses_again_goes_on_with_the_bet_that_is_signed(site: Site, v
     site.until(_held(DEV[5]), lambda _: _stakes(site, slug, DEV[5]) == 1)
 
 
+@pytest.mark.thorough
 def test_a_service_that_asks_for_an_hour_is_not_asked_without_pause(site: Site, visitor: Visitor) -> None:
     slug = site.open_agent_market("bnkr-asks-for-an-hour")
     page = _priced(visitor, slug, "2", DEV[6])
@@ -147,6 +151,7 @@ def test_a_service_that_asks_for_an_hour_is_not_asked_without_pause(site: Site, 
     expect(page.locator("#a-status")).to_have_text(re.compile(r"^In: 2\.00 USDC on yes"))
 
 
+@pytest.mark.thorough
 def test_a_stock_bet_is_not_given_up_for_the_line_it_is_asked_over(site: Site, visitor: Visitor) -> None:
     """Sent, and its answer lost as the line changes to one of a closed region: the chain has it, and the page tells."""
     market = site.open_market(ticker="NVDA")

@@ -216,6 +216,7 @@ def test_what_is_not_there(site: Site, visitor: Visitor) -> None:
 
 
 @pytest.mark.proves("shared.operation.decision.content_security_policy")
+@pytest.mark.thorough
 def test_the_policy_is_strict(site: Site, visitor: Visitor) -> None:
     visit = visitor.visit()
     for name in PAGES:
@@ -251,6 +252,7 @@ def test_the_guide_is_plain_text(site: Site, visitor: Visitor) -> None:
 
 
 @pytest.mark.proves("shared.pages.decision.accessible")
+@pytest.mark.thorough
 def test_everything_is_reached_by_keyboard(site: Site, visitor: Visitor) -> None:
     visit = visitor.visit()
     visit.open(path_of(site, "live"))
@@ -269,6 +271,7 @@ def test_everything_is_reached_by_keyboard(site: Site, visitor: Visitor) -> None
 
 
 @pytest.mark.proves("shared.pages.decision.home")
+@pytest.mark.thorough
 def test_markets_are_found_by_words_kind_and_time(site: Site, visitor: Visitor) -> None:
     visit = visitor.visit()
     visit.open("/")

@@ -135,6 +135,7 @@ def test_a_bet_is_not_forgotten_when_its_market_is_over_meanwhile(site: Site, vi
     assert len(site.stock.positions(market)) == before + 1
 
 
+@pytest.mark.thorough
 def test_an_answer_that_only_asks_for_patience_refuses_nothing(site: Site, visitor: Visitor) -> None:
     """The relay takes ten requests a minute: to be told so is not to be told that the bet is refused."""
     market = site.open_market(ticker="NVDA")
@@ -181,6 +182,7 @@ def test_a_replaced_block_is_not_called_final(site: Site, visitor: Visitor) -> N
 
 
 @pytest.mark.proves("shared.pages.decision.progress")
+@pytest.mark.thorough
 def test_a_bet_is_not_called_sent_while_the_relayer_is_away(site: Site, visitor: Visitor) -> None:
     market = site.open_market(ticker="NVDA")
     before = len(site.stock.positions(market))

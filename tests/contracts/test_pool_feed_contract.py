@@ -50,6 +50,7 @@ def test_the_feed_equals_the_mirror_to_the_unit(cases: list[Case]) -> None:
 
 
 @pytest.mark.timeout(1200)
+@pytest.mark.thorough
 def test_the_feed_answers_for_a_moment_as_the_mirror_does(cases: list[Case]) -> None:
     seen: Counter[str] = Counter()
     for case in cases:

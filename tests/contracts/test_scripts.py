@@ -112,6 +112,7 @@ def _view(chain: RunningChain, contract: str, selector: str) -> int:
     return int(ask(chain.url, "eth_call", call, "latest"), 16)
 
 
+@pytest.mark.thorough
 def test_check_wiring_confirms_a_deployment_and_names_what_differs(
     stock_chain: RunningChain, base_chain: RunningChain, facts: Path, ape_folder: Path
 ) -> None:
@@ -169,6 +170,7 @@ def test_a_live_network_sees_a_dry_run(stock_chain: RunningChain, tmp_path: Path
     assert not out.exists()
 
 
+@pytest.mark.thorough
 def test_deploying_over_a_deployment_is_refused(stock_chain: RunningChain, facts: Path, ape_folder: Path) -> None:
     before = (facts / "stock.json").read_bytes()
     options = ["--network", stock_chain.url, "--account", ape.ACCOUNT, "--facts", str(facts / "stock.json")]

@@ -153,6 +153,7 @@ LIES: dict[str, Callable[[list[Log]], list[Log]]] = {
 
 @pytest.mark.parametrize("lie", list(LIES))
 @pytest.mark.parametrize("finality_blocks", [FINALITY, 10_000], ids=["history", "head"])
+@pytest.mark.thorough
 async def test_logs_that_cannot_be_are_a_fault_and_nothing_is_written(
     lie: str, finality_blocks: int, wiped: str, postgres: TestPostgres
 ) -> None:

@@ -116,6 +116,7 @@ def stakes_of(service: AgentService, body: dict[str, Any]) -> int:
 
 
 @FORMS
+@pytest.mark.thorough
 async def test_a_bet_mined_while_it_is_looked_at_has_its_receipt(
     service: AgentService, node: TornNode, buyer: Buyer, form: Form
 ) -> None:

@@ -122,6 +122,7 @@ async def told_in_the_end(node: HazyNode, door: Door, body: dict[str, Any], tran
     assert answer["txHash"] == transaction
 
 
+@pytest.mark.thorough
 async def test_the_contract_refuses_what_it_has_and_the_next_view_knows_nothing_of_it(
     service: StockService, node: HazyNode, door: Door, market: int, has_index: bool
 ) -> None:
@@ -131,6 +132,7 @@ async def test_the_contract_refuses_what_it_has_and_the_next_view_knows_nothing_
     await told_in_the_end(node, door, body, transaction, indexed=has_index)
 
 
+@pytest.mark.thorough
 async def test_the_relayer_refuses_what_landed_and_the_doors_own_view_lags(
     service: StockService, node: HazyNode, door: Door, market: int, has_index: bool
 ) -> None:
@@ -155,6 +157,7 @@ async def test_the_money_is_gone_because_the_bet_has_it(
     await told_in_the_end(node, door, body, transaction, indexed=has_index)
 
 
+@pytest.mark.thorough
 async def test_a_used_authorization_stays_used_though_the_next_view_knows_nothing_of_it(
     service: StockService, node: HazyNode, door: Door, market: int, has_index: bool
 ) -> None:

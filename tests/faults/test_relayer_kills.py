@@ -79,6 +79,7 @@ async def all_mined_exactly_once(rig: Rig, accepted: list[tuple[Intent, IntentRe
 
 
 @pytest.mark.timeout(60 + 4 * SECONDS)
+@pytest.mark.thorough
 async def test_every_bet_is_mined_exactly_once_however_often_the_relayer_is_killed(relayers: Relayers) -> None:
     seed = int(os.environ.get("VPM_TEST_SEED", random.randrange(2**32)))
     print(f"seed {seed}")
@@ -101,6 +102,7 @@ async def test_every_bet_is_mined_exactly_once_however_often_the_relayer_is_kill
     assert process.wait(15) == 0, relayers.log_of(process)
 
 
+@pytest.mark.thorough
 async def test_a_relayer_that_is_stopped_and_wakes_after_a_takeover_does_no_harm(relayers: Relayers) -> None:
     rig = relayers.rig
     sleeper = relayers.start()

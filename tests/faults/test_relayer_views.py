@@ -63,6 +63,7 @@ async def noops(rig: Rig) -> int:
 
 
 @pytest.mark.parametrize("delay", [(0.7, 4.0), (4.0, 10.0)])
+@pytest.mark.thorough
 async def test_late_receipts_are_waited_for(rig: Rig, node: HazyNode, delay: tuple[float, float]) -> None:
     """With and without a contract that refuses a second landing; the finality depth is 3 blocks, or 1.5 seconds."""
     node.receipt_delay = delay
@@ -101,6 +102,7 @@ async def test_three_nodes_up_to_five_blocks_apart(rig: Rig, node: HazyNode) -> 
 
 
 @pytest.mark.parametrize("lie", [3, -2])
+@pytest.mark.thorough
 async def test_one_answer_about_a_nonce_moves_nothing(rig: Rig, node: HazyNode, lie: int) -> None:
     signer = await rig.new_signer()
     async with rig.relayer(rig.spec(signer)):

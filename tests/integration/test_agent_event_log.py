@@ -126,6 +126,7 @@ async def test_reorganizations_only_ever_add(postgres: TestPostgres, database_ur
         postgres.drop(fresh_url)
 
 
+@pytest.mark.thorough
 async def test_a_database_made_anew_tells_the_same_to_the_byte(postgres: TestPostgres, database_url: str) -> None:
     """What the chain tells does not depend on when, or in how many steps, it was read."""
     crowd, chain = Crowd("anew"), SimChain()

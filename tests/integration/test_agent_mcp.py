@@ -113,6 +113,7 @@ def staked(service: AgentService, who: Wallet, key: str) -> int:
     return 0 if number == 0 else int(service.chain.read(settlement.call("stake", number))["amount"])
 
 
+@pytest.mark.thorough
 async def test_a_bet_from_the_list_to_the_proof(client: Client, service: AgentService) -> None:
     async with client:
         who = DEV[0]

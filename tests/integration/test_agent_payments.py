@@ -234,6 +234,7 @@ async def test_a_payment_of_one_unit_is_never_credited_as_four_dollars(
 
 
 @pytest.mark.proves("agent.trade.payment.decision.used_is_its_payers")
+@pytest.mark.thorough
 async def test_one_transfer_pays_for_one_authorization(buyer: Buyer, service: AgentService, market: str) -> None:
     """W1 (b). Two authorizations of 4 USDC are used in one transaction, and one of them pays us; beside it lie 4 USDC
     of somebody else. The other paid the thief, and a plain transfer of 4 USDC stands in the transaction, too."""
@@ -302,6 +303,7 @@ async def test_a_signature_that_embeds_somebody_elses_nonce_finds_nothing(
     assert unbooked(service) in (0, 1, 4 * USD, 4 * USD + 1)  # of the test before: a plain transfer is nobody's
 
 
+@pytest.mark.thorough
 async def test_two_payers_racing_both_have_their_stake(buyer: Buyer, service: AgentService, market: str) -> None:
     one, other = payer(service, "one"), payer(service, "other")
     offers = [await asked(buyer, one, market), await asked(buyer, other, market)]
@@ -317,6 +319,7 @@ async def test_two_payers_racing_both_have_their_stake(buyer: Buyer, service: Ag
 
 @pytest.mark.proves("agent.trade.payment.decision.used_is_its_payers", "agent.trade.payment.decision.never_sign_again")
 @pytest.mark.parametrize("comes_back", ["with it", "without it", "never", "late", "after the keeper"])
+@pytest.mark.thorough
 async def test_a_payment_sent_past_us_is_its_payers_stake(
     buyer: Buyer, service: AgentService, market: str, comes_back: str
 ) -> None:
@@ -340,6 +343,7 @@ async def test_a_payment_sent_past_us_is_its_payers_stake(
     assert is_staked(service, mine, 4 * USD)
 
 
+@pytest.mark.thorough
 async def test_a_payment_first_brought_after_it_was_used_is_kept_for_its_bet(
     buyer: Buyer, service: AgentService, market: str
 ) -> None:
@@ -358,6 +362,7 @@ async def test_a_payment_first_brought_after_it_was_used_is_kept_for_its_bet(
     assert is_staked(service, mine, 4 * USD)
 
 
+@pytest.mark.thorough
 async def test_what_was_paid_is_accounted_for_before_a_bet_is_refused(buyer: Buyer, service: AgentService) -> None:
     """The market closes before its payer comes: she is told of her money, which goes back, and not of the market."""
     chain, who = service.chain, payer(service, "honest")

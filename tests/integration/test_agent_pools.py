@@ -62,6 +62,7 @@ def test_two_hours_of_swaps_are_in_every_pools_history(chain: tuple[LocalNode, A
         assert all(abs(mean - tick) < 3_000 for mean in means)
 
 
+@pytest.mark.thorough
 def test_the_first_prices_are_those_of_the_other_local_feeds(chain: tuple[LocalNode, AgentPools, int]) -> None:
     node, pools, _ = chain
     walk = Walk(agent_pools.trader(node), pools)

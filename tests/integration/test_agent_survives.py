@@ -68,6 +68,7 @@ async def settled(buyer: Buyer, body: dict[str, Any], headers: dict[str, str], s
 
 
 @pytest.mark.parametrize("victim", ["api", "relayer"])
+@pytest.mark.thorough
 async def test_a_kill_in_the_middle_settles_once(buyer: Buyer, service: AgentService, victim: str) -> None:
     """Killed at five moments of a trade's life; the same call then gives one receipt, and one payment was made."""
     who, contracts = DEV[0 if victim == "api" else 1], service.chain.contracts
@@ -98,6 +99,7 @@ async def test_a_kill_in_the_middle_settles_once(buyer: Buyer, service: AgentSer
 @pytest.mark.proves(
     "agent.trade.decision.idem_survives",
 )
+@pytest.mark.thorough
 async def test_a_database_made_anew_shows_the_same(
     buyer: Buyer, service: AgentService, postgres: TestPostgres, local_genesis: Genesis, tmp_path: Path
 ) -> None:

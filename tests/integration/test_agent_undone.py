@@ -78,6 +78,7 @@ async def not_shown(buyer: Buyer, market: str) -> None:
         await asyncio.sleep(0.1)
 
 
+@pytest.mark.thorough
 async def test_a_bet_undone_with_its_market_is_over_and_nobody_was_charged(buyer: Buyer, service: AgentService) -> None:
     played, payer = service.chain, DEV[3]
     began, had = played.block, balance(service, payer.address)
@@ -160,6 +161,7 @@ async def test_a_payment_that_was_brought_for_a_bet_is_not_called_unsent_for_wan
         assert "Send that trade's request again" in said["hint"], said
 
 
+@pytest.mark.thorough
 async def test_a_refusal_by_a_block_that_may_be_undone_is_not_called_final(buyer: Buyer, service: AgentService) -> None:
     """The bet is signed: should the chain replace the block by one before the deadline, it would be taken."""
     played, payer = service.chain, DEV[4]

@@ -75,6 +75,7 @@ async def test_the_quote_store_is_unreadable(buyer: Buyer, database_url: str) ->
 
 @pytest.mark.proves("agent.trade.error.internal_error")
 @pytest.mark.parametrize("table", ["agent_trade", "agent_quote", "outbox_lane"])
+@pytest.mark.thorough
 async def test_the_trade_records_are_unreadable(buyer: Buyer, database_url: str, table: str) -> None:
     _, locked = await buyer.get("/quote", marketId="steady", sizeUsd=11)
     limits = {"quoteId": locked["quote"]["quoteId"], "minSharesOut": 1}

@@ -241,6 +241,7 @@ async def test_what_is_stopped_too_long_ago_or_rebuilt_or_unwanted_begins_anew(
     assert resumed == []
 
 
+@pytest.mark.thorough
 async def test_two_at_once_are_refused(history: History) -> None:
     with held(history.url, "token_authorization") as holder:
         first = history.command()
@@ -251,6 +252,7 @@ async def test_two_at_once_are_refused(history: History) -> None:
     assert first.returncode == 0, said
 
 
+@pytest.mark.thorough
 async def test_a_block_that_is_taken_back_meanwhile_is_no_mismatch(
     history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -226,6 +226,7 @@ def balance(service: AgentService, wallet: str) -> int:
 
 
 @pytest.mark.parametrize("size", [2.5, 25])
+@pytest.mark.thorough
 async def test_one_call_is_a_whole_bet(library: Library, service: AgentService, market: str, size: float) -> None:
     """Quoted, locked above 10 USD, bound, settled, final, and its receipt signed by the service's key."""
     who = DEV[0]
@@ -245,6 +246,7 @@ async def test_one_call_is_a_whole_bet(library: Library, service: AgentService, 
     assert {each["idemKey"] for each in placed["kept"]} == {ticket["idemKey"]}
 
 
+@pytest.mark.thorough
 async def test_a_ticket_placed_again_is_the_same_bet(library: Library, service: AgentService, market: str) -> None:
     """Also by another library: a ticket is plain JSON with the same fields in both."""
     who = DEV[1]
@@ -303,6 +305,7 @@ def test_the_python_package_installs_and_stands_alone(tmp_path: Path) -> None:
     assert done.stdout.strip() == str(place / "vpm_client" / "__init__.py")
 
 
+@pytest.mark.thorough
 def test_threads_may_read_their_first_answers_at_once() -> None:
     """In a process of its own: what went wrong ended the process."""
     met = subprocess.run(
@@ -317,6 +320,7 @@ def test_threads_may_read_their_first_answers_at_once() -> None:
     assert re.fullmatch(r"\d\d met\n", met.stdout), met.stdout
 
 
+@pytest.mark.thorough
 async def test_the_reads_are_typed_and_a_wallet_left_out_is_the_clients(service: AgentService, market: str) -> None:
     def read() -> None:
         with strangers() as http:
@@ -392,6 +396,7 @@ def python_error(act: Callable[[], object]) -> VpmError:
     return caught.value
 
 
+@pytest.mark.thorough
 async def test_a_refusal_says_what_is_wrong_and_that_nothing_was_paid(service: AgentService, market: str) -> None:
     def refusals_of(client: Client) -> None:
         unknown = python_error(lambda: client.bet("nowhere", "yes", 1))
@@ -516,6 +521,7 @@ async def test_a_receipt_that_is_not_of_this_bet_is_not_believed(service: AgentS
     assert (said["error"]["name"], said["error"]["payment"], said["paid"]) == ("ReceiptWrong", "made", True)
 
 
+@pytest.mark.thorough
 async def test_an_outcome_that_nobody_tells_is_found_out_later(service: AgentService, market: str) -> None:
     """The relayer is away: the payment is with the service, and nobody can say what becomes of it. By the same ticket
     it is one bet, whoever asks."""
@@ -766,6 +772,7 @@ async def test_a_signature_is_good_for_minutes_however_long_the_challenge_asks_f
 # ---------------------------------------------------------------- events
 
 
+@pytest.mark.thorough
 async def test_a_stream_has_every_event_once_through_every_break(
     library: Library, service: AgentService, market: str
 ) -> None:

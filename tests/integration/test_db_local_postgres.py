@@ -47,6 +47,7 @@ def _prepare(state: Path) -> PostgresServer:
     return prepare_postgres(state / "pg", free_port(), settings=UNSAFE_BUT_FAST)
 
 
+@pytest.mark.thorough
 def test_data_survives_a_restart_on_another_port(state: Path) -> None:
     first = _prepare(state)
     running = start_postgres(first, state / "log")
@@ -69,6 +70,7 @@ def test_data_survives_a_restart_on_another_port(state: Path) -> None:
         running.stop()
 
 
+@pytest.mark.thorough
 def test_nobody_gets_in_without_the_password(state: Path) -> None:
     server = _prepare(state)
     running = start_postgres(server, state / "log")
@@ -82,6 +84,7 @@ def test_nobody_gets_in_without_the_password(state: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root changes its user")
+@pytest.mark.thorough
 def test_as_root_it_runs_as_nobody(state: Path) -> None:
     server = _prepare(state)
     assert server.plan.user == UNPRIVILEGED
@@ -93,6 +96,7 @@ def test_as_root_it_runs_as_nobody(state: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root changes its user")
+@pytest.mark.thorough
 def test_a_folder_closed_to_others_moves_the_data_and_says_so(state: Path) -> None:
     (state / "closed").mkdir(mode=0o700)
     server = prepare_postgres(state / "closed" / "pg", free_port(), settings=UNSAFE_BUT_FAST)
@@ -110,6 +114,7 @@ def test_a_folder_closed_to_others_moves_the_data_and_says_so(state: Path) -> No
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root changes its user")
+@pytest.mark.thorough
 def test_a_folder_made_anew_does_not_find_the_data_of_one_that_was_removed(state: Path) -> None:
     """Its chains would begin anew beside a database that is full of the old ones."""
     (state / "closed").mkdir(mode=0o700)
@@ -126,6 +131,7 @@ def test_a_folder_made_anew_does_not_find_the_data_of_one_that_was_removed(state
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root changes its user")
+@pytest.mark.thorough
 def test_binaries_closed_to_others_are_copied(state: Path) -> None:
     closed = state / "closed"
     closed.mkdir(mode=0o700)
@@ -140,6 +146,7 @@ def test_binaries_closed_to_others_are_copied(state: Path) -> None:
     running.stop()
 
 
+@pytest.mark.thorough
 def test_a_second_server_on_the_same_data_is_refused_by_name(state: Path) -> None:
     server = _prepare(state)
     running = start_postgres(server, state / "log")
@@ -160,6 +167,7 @@ def test_after_a_crash_it_starts_again(state: Path) -> None:
     running.stop()
 
 
+@pytest.mark.thorough
 def test_an_occupied_port_is_said_with_its_last_words(state: Path) -> None:
     import socket
 

@@ -71,6 +71,7 @@ def told(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]
     return code, said.out, said.err
 
 
+@pytest.mark.thorough
 async def test_what_it_reads_is_the_pool(played: Played) -> None:
     async with ChainProvider([played.url], chain_id=None) as rpc:
         client = ChainClient(rpc)

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import aiohttp
+import pytest
 
 from core.config import KeeperSettings, load
 from core.db.engine import make_engine, make_pool
@@ -22,6 +23,7 @@ from tests.waiting import PATIENCE, running, until
 SERVING = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND query ILIKE 'listen %keeper%'"
 
 
+@pytest.mark.thorough
 async def test_a_former_keeper_says_nothing_of_what_is_due(fresh_database_url: str) -> None:
     settings = settings_for(fresh_database_url)
     engine = make_engine(fresh_database_url)

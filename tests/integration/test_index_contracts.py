@@ -221,6 +221,7 @@ CANCELED = (
 REORGS = 60 if os.environ.get("VPM_TEST_LONG") == "1" else 8
 
 
+@pytest.mark.thorough
 async def test_reorganizations_of_a_real_node_audit_clean(
     database_url: str, postgres: TestPostgres, known: Genesis, tmp_path: Path
 ) -> None:

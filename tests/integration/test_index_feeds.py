@@ -62,6 +62,7 @@ async def test_the_rounds_of_a_proxy_come_from_its_aggregators(anvil: StartAnvil
 
 
 @pytest.mark.parametrize("interrupted", [False, True])
+@pytest.mark.thorough
 async def test_a_feed_that_is_added_later_is_indexed_from_the_start(
     interrupted: bool, fresh_database_url: str, postgres: TestPostgres
 ) -> None:

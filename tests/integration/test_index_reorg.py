@@ -38,6 +38,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.timeout(1_800 if LONG else 600)
+@pytest.mark.thorough
 async def test_random_reorganizations_leave_what_a_fresh_index_has(postgres: TestPostgres, database_url: str) -> None:
     fresh_url = postgres.create()
     print(f"{REORGS} reorganizations of seed {SEED!r}")

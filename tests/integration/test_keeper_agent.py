@@ -94,6 +94,7 @@ async def open_round(rig: Rig, start: str, series: Series, seconds: int = 30) ->
     return (await rig.until(find, f"an open {series} market"))[0]
 
 
+@pytest.mark.thorough
 async def test_series_are_listed_settled_and_paid_unattended(rig: Rig, local_genesis: Genesis) -> None:
     await listed(rig)
     keys = feed_keys(rig.deployment("base").agent_feeds)
@@ -174,6 +175,7 @@ async def test_series_are_listed_settled_and_paid_unattended(rig: Rig, local_gen
     assert usdc(rig, wallet_address(rig)) == sum(_liabilities(rig))
 
 
+@pytest.mark.thorough
 async def test_a_condemned_feed_gives_every_stake_back_at_once(rig: Rig) -> None:
     """A lie that was seen in time: the Safe condemns the feed, and the keeper voids what was open on it, hours before
     its end. Nothing is listed on it any more; the other feeds go on."""

@@ -107,6 +107,7 @@ def rig(local_genesis: Genesis, fresh_database_url: str, tmp_path: Path) -> Iter
         yield running
 
 
+@pytest.mark.thorough
 async def test_requests_from_outside_are_served_with_a_report(rig: Rig) -> None:
     rig.start("indexer", "relayer", "keeper", VPM_KEEPER_LOCAL_DRILLS="0", VPM_KEEPER_LIST_EVERY_SECONDS="3600")
     await rig.works()
@@ -140,6 +141,7 @@ async def test_requests_from_outside_are_served_with_a_report(rig: Rig) -> None:
         assert "no job no-such-job" in unknown["errors"][0]
 
 
+@pytest.mark.thorough
 async def test_the_command_line_explains_and_asks(rig: Rig) -> None:
     rig.start("indexer", "relayer")
     await rig.works()

@@ -123,6 +123,7 @@ def left(report: RunReport, who: Wallet) -> list[str]:
     return [each.reason for each in report.skipped if who.address.lower() in each.target]
 
 
+@pytest.mark.thorough
 async def test_a_payer_who_never_returns_is_credited_once_and_not_before_it_is_final(
     service: AgentService, buyer: Buyer
 ) -> None:

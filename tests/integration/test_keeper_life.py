@@ -65,6 +65,7 @@ async def looked(rig: Rig) -> None:
     await rig.until(lambda: rig.rows(ran, began), "a look of the keeper")
 
 
+@pytest.mark.thorough
 async def test_a_market_and_a_refund_drill_live_unattended_under_two_keepers(rig: Rig) -> None:
     """List, bets, bell, resolve, deliver, poke, residue, sweep; then a market without a fresh reading, refunded."""
     rig.extra = {"VPM_KEEPER_SWEEP_FROM_UNITS": "1", "VPM_KEEPER_LOCAL_PRICES": "0"}
@@ -131,6 +132,7 @@ async def test_a_market_and_a_refund_drill_live_unattended_under_two_keepers(rig
     assert {one.address: held(rig, one.address) for one in (ANN, BEN)} == before
 
 
+@pytest.mark.thorough
 async def test_a_stranger_finishes_both_when_no_keeper_runs(rig: Rig) -> None:
     """The keeper only lists here; what settles, voids and pays are plain public calls of a wallet without any role."""
     rig.start("indexer", "relayer")

@@ -152,6 +152,7 @@ async def test_while_it_is_down_nobody_waits_and_it_comes_back_by_itself(service
         assert len(await signer.sign_all([unsigned(0)])) == 1
 
 
+@pytest.mark.thorough
 async def test_a_request_that_hangs_is_given_up(service: Opened) -> None:
     name, _ = service.add()
     async with service.signer(name) as signer:
@@ -246,6 +247,7 @@ async def test_wrong_credentials_are_named_and_never_shown(service: Opened, monk
         assert "there are no Google credentials" in await _refused(service, name)
 
 
+@pytest.mark.thorough
 async def test_a_service_that_is_away_at_start_stops_only_who_needs_its_answer(service: Opened) -> None:
     name, key = service.add()
     service.cloud.down = True

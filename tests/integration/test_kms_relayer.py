@@ -188,6 +188,7 @@ async def test_while_the_service_is_down_intents_wait_and_everybody_is_told(kms:
     await until(well, 60, "the lane's saying that it signs")
 
 
+@pytest.mark.thorough
 async def test_wrong_signatures_are_never_sent(kms: Kms) -> None:
     """The alias leads to another key for a while: nothing is sent, then everything once."""
     kms.use(kms.names[0])
@@ -259,6 +260,7 @@ async def test_killed_between_signature_and_store_nothing_is_lost(kms: Kms) -> N
     assert await kms.rig.client.eth.get_transaction_count(checksum(kms.aws_key.address)) == len(requests)
 
 
+@pytest.mark.thorough
 async def test_killed_between_store_and_send_the_stored_bytes_are_sent_even_without_the_service(kms: Kms) -> None:
     kms.use(kms.names[0])
     async with HazyNode(kms.rig.rpc_url, seed=1) as node:
@@ -280,6 +282,7 @@ async def test_killed_between_store_and_send_the_stored_bytes_are_sent_even_with
     assert await kms.rig.client.eth.get_transaction_count(checksum(kms.aws_key.address)) == len(requests)
 
 
+@pytest.mark.thorough
 async def test_two_processes_do_not_have_the_same_intents_signed(kms: Kms) -> None:
     """One lane each, one group: claims keep each from paying for what the other is having signed."""
     kms.aws.slow_seconds["alias/relay-0"] = kms.gcp.slow_seconds[GCP_KEY.format(0)] = 0.15

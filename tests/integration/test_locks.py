@@ -20,6 +20,7 @@ PURE = ("lazyasd", "python-baseconv", "varint")
 asks_the_registry = pytest.mark.skipif(not os.environ.get("VPM_TEST_LONG"), reason="VPM_TEST_LONG=1: asks the registry")
 
 
+@pytest.mark.thorough
 def test_a_mirror_is_heeded_by_what_runs_in_the_environment_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """`./vpm prove`, and everything in a shell where the environment is activated: it has no pip of its own to ask."""
     assert Path(sys.prefix) == VENV

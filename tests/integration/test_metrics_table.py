@@ -39,6 +39,7 @@ def test_the_page_lists_exactly_what_the_daemons_declare(metrics: dict[str, tabl
     assert table.PAGE.read_text() == table.page(metrics), f"docs/metrics.md is out of date; run {table.COMMAND}"
 
 
+@pytest.mark.thorough
 def test_every_metric_says_what_it_means(metrics: dict[str, table.Metric]) -> None:
     for one in metrics.values():
         assert len(one.meaning) >= 10, f"{one.name} has no meaning anybody could use"

@@ -60,6 +60,7 @@ def _allow(played: PoolChain, cap: int) -> None:
 
 
 @pytest.mark.parametrize("kind", SIDES)
+@pytest.mark.thorough
 async def test_bets_fill_the_pot_to_its_cap_and_never_over(
     capped: tuple[AgentService, dict[MarketKind, str]], kind: MarketKind
 ) -> None:

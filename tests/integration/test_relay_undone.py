@@ -34,6 +34,7 @@ def service(
             yield made
 
 
+@pytest.mark.thorough
 async def test_a_booked_bet_that_is_on_its_way_again_is_pending_and_no_new_one_is_asked_for(
     service: StockService,
 ) -> None:
@@ -67,6 +68,7 @@ async def test_a_booked_bet_that_is_on_its_way_again_is_pending_and_no_new_one_i
         assert owners.count(BETTOR.address.lower()) == 1
 
 
+@pytest.mark.thorough
 async def test_a_bet_that_a_stranger_brought_and_a_fork_undid_is_sent_and_not_called_booked(
     service: StockService,
 ) -> None:

@@ -102,6 +102,7 @@ async def fronted(service: StockService, tmp_path: Path) -> AsyncIterator[Fronte
 
 
 @pytest.mark.parametrize("path", ["/api/prices", "/api/markets", "/api/markets/1", "/api/proof", "/openapi.json"])
+@pytest.mark.thorough
 async def test_a_public_read_is_given_out_of_the_cache(fronted: Fronted, path: str) -> None:
     path = f"{path}?of=this-test"
     first, second = [await fronted.get(path) for _ in range(2)]
@@ -181,6 +182,7 @@ async def test_a_crowd_costs_the_api_one_request(fronted: Fronted) -> None:
     assert len({each[3] for each in asked}) == 1
 
 
+@pytest.mark.thorough
 async def test_an_old_copy_is_given_out_while_the_api_is_away_but_not_for_long(fronted: Fronted) -> None:
     path = "/api/markets/1?of=an-old-copy"
     fresh = await fronted.get(path)

@@ -42,6 +42,7 @@ def host() -> Iterator[DaemonHost]:
     made.close()
 
 
+@pytest.mark.thorough
 async def test_a_forked_daemon_is_a_child_of_the_supervisor_with_its_own_environment_and_log(
     host: DaemonHost, tmp_path: Path
 ) -> None:
@@ -55,6 +56,7 @@ async def test_a_forked_daemon_is_a_child_of_the_supervisor_with_its_own_environ
     await supervisor.stop()
 
 
+@pytest.mark.thorough
 async def test_forked_daemons_are_ours_share_one_interpreter_and_are_named_when_killed(
     host: DaemonHost, tmp_path: Path
 ) -> None:

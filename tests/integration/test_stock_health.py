@@ -54,6 +54,7 @@ async def finding(door: Door, chain: StockChain, name: str, *, seconds: float = 
 
 
 @pytest.mark.proves("stock.health.decision.open_schedule")
+@pytest.mark.thorough
 async def test_a_venue_that_has_never_listed_anything_is_told(service: StockService, door: Door) -> None:
     chain = service.chain
     assert chain.read(chain.contracts.settler.call("marketCount")) == 0
@@ -90,6 +91,7 @@ async def test_what_is_left_unsettled_or_undelivered_too_long_is_named(service: 
 
 
 @pytest.mark.proves("stock.health.decision.delivery")
+@pytest.mark.thorough
 async def test_a_losers_remainder_that_was_never_sent_is_undelivered_too(service: StockService, door: Door) -> None:
     """The winners are paid, and the part of a losing bet that the market had no room for has not come back."""
     chain = service.chain

@@ -81,6 +81,7 @@ async def prepared(client: Client, market: int, who: Wallet, **more: Any) -> dic
     return await call(client, "prepare_bet", **given)
 
 
+@pytest.mark.thorough
 async def test_a_bet_from_the_list_to_the_position(client: Client, service: StockService, market: int) -> None:
     who = DEV[0]
     service.chain.ask("anvil_setBalance", who.address, "0x0")

@@ -484,6 +484,7 @@ async def test_typed_data_is_ready_to_sign(service: StockService, door: Door, ma
         assert (response.status, answer["error"]) == (status, code)
 
 
+@pytest.mark.thorough
 async def test_a_crowd_is_told_to_come_back_and_does_not_shut_the_door(
     service: StockService, door: Door, market: int
 ) -> None:

@@ -289,6 +289,7 @@ def test_a_node_that_is_not_there_is_one_sentence(capsys: pytest.CaptureFixture[
     ["market", "books", "head", "resolution", "positions", "positions.2", "positions.2.settlement", "market.id"],
 )
 @pytest.mark.parametrize("value", ["x", 7, [[]], -1, "9" * 79], ids=str)
+@pytest.mark.thorough
 def test_a_document_of_the_wrong_form_is_told_not_crashed_on(
     path: str, value: object, settled: Settled, verify: Verify
 ) -> None:
