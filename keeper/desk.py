@@ -1,6 +1,6 @@
 """What a job works with: the chain it is about, the clock and the index as they stand, and a way to ask.
 
-A job is `async def job(run: Run) -> None`. It reads through `run.desk`, decides with pure functions, and asks with
+A job is `async def job(run: JobRun) -> None`. It reads through `run.desk`, decides with pure functions, and asks with
 `run.ask`; in a dry run asking only writes down what would have been asked.
 """
 

@@ -13,8 +13,9 @@ _ETHER = 10**18
 class LaneStanding:
     """What decides whether a lane may sign.
 
-    balance None: not read yet. worst_cost: of all in flight, value included. spent: on gas in the last hour; expected:
-    on gas of all in flight. base_fee above fee_cap means that no new transaction could be mined.
+    `balance_wei` None: not read yet. `worst_cost_wei`: of all in flight, value included. `spent_wei`: on gas in the
+    last hour; `expected_wei`: on gas of all in flight. A `base_fee_wei` above `fee_cap_wei` means that no new
+    transaction could be mined.
     """
 
     node_down: bool

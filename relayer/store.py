@@ -1,4 +1,4 @@
-"""Every database statement of the relayer. Each write of a lane first locks the lane's row and checks the lease.
+"""What a lane reads and writes in the database. Each write first locks the lane's row and checks the lease.
 
 So whatever a process believes, it changes nothing once another holds the lane: `LeaseLost` ends its work there. The
 triggers on outbox_intent refuse impossible changes of state, write the history and notify.

@@ -16,7 +16,7 @@ Data = Annotated[str, msgspec.Meta(pattern="^0x([0-9a-fA-F]{2})*$")]
 
 
 class Block(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """A block header. `transactions` is decoded only by `BlockWithTransactions`."""
+    """A block header. Its transactions are left out: `relayer/takers.py`, which needs them, has its own struct."""
 
     hash: str
     parent_hash: str

@@ -67,7 +67,7 @@ class _MarketState:
 
 
 class StockFold:
-    """The stock markets touched by one run of logs. `need_*` say which rows must be given before `apply`."""
+    """The stock markets touched by one run of logs. `needed_*` say which rows must be given before `apply`."""
 
     def __init__(self) -> None:
         self._markets: dict[int, _MarketState] = {}
