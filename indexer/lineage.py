@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from core.chain.finality import final_block
 from indexer.logs import BlockInfo
 
 
@@ -42,8 +43,5 @@ def confirms(fork: Fork, ancestor_hash: bytes | None, replaced_hash: bytes | Non
 
 
 def lowest_ancestor(cursor: int, finalized: int | None, finality_blocks: int) -> int:
-    """The lowest block a reorganization may go back to: what the chain called final, or else so many blocks deep.
-
-    A finalized block above the cursor says nothing of the cursor's: it may have been replaced while nobody looked.
-    """
-    return finalized if finalized is not None and finalized <= cursor else cursor - finality_blocks
+    """The lowest block a reorganization may go back to: the final one."""
+    return final_block(cursor, finalized, finality_blocks)

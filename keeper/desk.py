@@ -16,6 +16,7 @@ from sqlalchemy import Select, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from core.chain import Call, ChainClient, Contract, RpcError, RpcErrorKind
+from core.chain.finality import final_block
 from core.config import ChainName, KeeperSettings, Settings
 from core.contracts.abi import abi
 from core.contracts.deployments import Deployment
@@ -113,14 +114,12 @@ class JobRun:
         return -1 if self.index is None else self.index.number
 
     @property
-    def final_block(self) -> int | None:
-        """The newest indexed block that can never be undone; None before there is one."""
+    def final_block(self) -> int:
+        """The newest indexed block that nothing undoes; negative before there is one."""
         if self.index is None:
-            return None
-        if self.index.finalized is not None and self.index.finalized <= self.index.number:
-            return self.index.finalized  # one above the index says nothing of the block it stands at
+            return -1
         depth = self.keeper.settings.chain(self.desk.name).finality_blocks
-        return self.index.number - depth if self.index.number >= depth else None
+        return final_block(self.index.number, self.index.finalized, depth)
 
     def index_problem(self) -> str | None:
         """Why nothing new may be listed on the word of the index, or None."""

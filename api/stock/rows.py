@@ -11,10 +11,10 @@ from sqlalchemy import ColumnElement, and_, literal_column, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from api.archive import Archive
-from api.finality import final_block
 from api.head import head_of, last_reorg, read_cursor
 from api.stock.facts import EntryReceipt, HeldPosition, ListedMarket, MarketResult, Venue
 from core.chain import checksum
+from core.chain.finality import final_block
 from core.contracts.statuses import Family
 from core.db.schema.index import chain_cursor
 from core.db.schema.index_shared import oracle_round, token_authorization

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from core.chain.finality import final_block
 from core.contracts.statuses import AgentMarketStatus
 from core.cup import board, books, ledger
 from core.cup.ledger import market_account
 from core.db.engine import Connection
 
 _DUE = (
-    # How far the index of the chain cannot be taken back.
-    "WITH final AS (SELECT chain_id, CASE WHEN finalized_number <= number THEN finalized_number ELSE number - %s END"  # noqa: S608
-    " AS number FROM chain_cursor WHERE chain_id = %s AND state = 'tail') "
-    "SELECT c.slug, a.winner FROM cup_market c CROSS JOIN final LEFT JOIN agent_market a ON a.market_id = c.market_key "
-    f"WHERE c.status = 'open' AND (a.status <> {AgentMarketStatus.OPEN:d} AND a.closed_block <= final.number"
-    " OR a.market_id IS NULL AND c.closes_at <= (SELECT to_timestamp(max(b.timestamp)) FROM chain_block b"
-    " WHERE b.chain_id = final.chain_id AND b.number <= final.number)) "
-    "ORDER BY c.slug"
+    # With each market the block that ended it: of one whose listing was taken back, the first at or past its close.
+    "SELECT c.slug, a.winner, i.number, i.finalized_number, CASE WHEN a.market_id IS NOT NULL THEN a.closed_block"  # noqa: S608
+    " ELSE (SELECT min(b.number) FROM chain_block b"
+    " WHERE b.chain_id = i.chain_id AND to_timestamp(b.timestamp) >= c.closes_at) END "
+    "FROM cup_market c CROSS JOIN chain_cursor i LEFT JOIN agent_market a ON a.market_id = c.market_key "
+    f"WHERE c.status = 'open' AND a.status IS DISTINCT FROM {AgentMarketStatus.OPEN:d}"
+    " AND i.chain_id = %s AND i.state = 'tail' ORDER BY c.slug"
 )
 
 
@@ -28,8 +28,12 @@ async def due(connection: Connection, chain_id: int, finality_blocks: int) -> li
     otherwise. Void, too, is a market past its close whose listing was taken back by one and, as far as the index of
     `chain_id` is final, did not come again: no result will ever come. `finality_blocks`: where nodes name none.
     """
-    cursor = await connection.execute(_DUE, (finality_blocks, chain_id))
-    return [(slug, winner) for slug, winner in await cursor.fetchall()]
+    cursor = await connection.execute(_DUE, (chain_id,))
+    return [
+        (slug, winner)
+        for slug, winner, indexed, finalized, ended in await cursor.fetchall()
+        if ended is not None and ended <= final_block(indexed, finalized, finality_blocks)
+    ]
 
 
 async def settle(connection: Connection, slug: str, winner: int | None, now: datetime) -> int | None:

@@ -65,8 +65,8 @@ async def _venue(scene: Scene) -> None:
 
 
 async def _listing(scene: Scene) -> None:
-    """What the lister counts, and what it says of openers and feeds. That none of those is missing, `indexer.audit.shared`
-    sees."""
+    """What the lister counts, and what it says of openers and feeds. That none of those is missing,
+    `indexer.audit.shared` sees."""
     lister = scene.contracts.get(Role.LISTER)
     if lister is None:
         return

@@ -124,7 +124,7 @@ def _target(payment: ArrivedPayment) -> str:
 async def _past_us(run: JobRun, settlement: bytes, token: bytes) -> list[tuple[ArrivedPayment, BroughtBet | None]]:
     """Pairs in final blocks that no stake carries, each with what its payer brought it for."""
     final = run.final_block
-    if final is None:
+    if final < 0:
         return []
     values = {
         "chain": run.desk.chain_id,

@@ -215,11 +215,14 @@ INDEXER = (
         (f"{LINEAGE}::test_another_node_confirms_only_the_same_fork",),
     ),
     Guard(
-        "a reorganization goes back below what the chain called final",
-        "indexer/lineage.py",
-        "return finalized if finalized is not None and finalized <= cursor else cursor - finality_blocks",
-        "return cursor - finality_blocks",
-        (f"{LINEAGE}::test_how_far_back_is_what_the_chain_calls_final_or_so_many_blocks",),
+        "what the chain called final counts for nothing: a reorganization goes back below it",
+        "core/chain/finality.py",
+        "return finalized if finalized is not None and finalized <= indexed else indexed - depth",
+        "return indexed - depth",
+        (
+            "tests/unit/test_finality.py::test_the_final_block_is_the_nodes_or_so_many_back",
+            f"{LINEAGE}::test_a_reorganization_goes_no_further_back_than_the_final_block",
+        ),
     ),
     Guard(
         "a page that a node refused is asked for again, as wide, for ever",
