@@ -16,8 +16,9 @@ from core.errors import VpmError
 from core.log import get_logger
 from core.outbox import HAS_HASH, IntentWatch
 from keeper import metrics
-from keeper.desk import JobRun, Keeper, index_state
+from keeper.chain import index_state
 from keeper.report import RunReport
+from keeper.run import JobRun, Keeper
 from keeper.schedule import TIMEOUT_SECONDS, Job
 
 log = get_logger(__name__)
@@ -32,13 +33,13 @@ class Runner:
 
     def unable(self, job: Job) -> str | None:
         """Why a job cannot run with this configuration, or None."""
-        desk = self.keeper.desks.get(job.chain)
-        if desk is None:
+        chain = self.keeper.chains.get(job.chain)
+        if chain is None:
             return f"no RPC URL is configured for the {job.chain} chain"
-        if not desk.deployment.is_deployed:
-            return f"nothing is deployed on {desk.deployment.network} yet"
-        if job.local_only and not desk.is_local:
-            return f"{desk.deployment.network} is not a local deployment"
+        if not chain.deployment.is_deployed:
+            return f"nothing is deployed on {chain.deployment.network} yet"
+        if job.local_only and not chain.is_local:
+            return f"{chain.deployment.network} is not a local deployment"
         return None
 
     async def run(self, job: Job, *, dry_run: bool = False) -> RunReport:
@@ -57,17 +58,17 @@ class Runner:
             return report
 
     async def _work(self, job: Job, report: RunReport, dry_run: bool) -> None:
-        desk = self.keeper.desks[job.chain]
+        chain = self.keeper.chains[job.chain]
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
-                head = await desk.client.head()
+                head = await chain.client.head()
                 run = JobRun(
                     keeper=self.keeper,
-                    desk=desk,
+                    chain=chain,
                     report=report,
                     now=head.timestamp,
                     head=head.number,
-                    index=await index_state(self.keeper.engine, desk.chain_id),
+                    index=await index_state(self.keeper.engine, chain.chain_id),
                     dry_run=dry_run,
                 )
                 await job.work(run)

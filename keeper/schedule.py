@@ -15,7 +15,7 @@ from keeper.agent.resolve_job import resolve_markets as resolve_agent_markets
 from keeper.agent.snapshot_job import snapshot
 from keeper.cup.markets_job import follow_markets
 from keeper.cup.roulette_job import spin
-from keeper.desk import JobRun
+from keeper.run import JobRun
 from keeper.stock.deliver_job import deliver
 from keeper.stock.open_job import open_drills, open_markets, open_refund_drill
 from keeper.stock.price_job import move_prices

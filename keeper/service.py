@@ -29,8 +29,9 @@ from core.service import jobs
 from core.service.daemon import Daemon
 from core.stock.sessions import sessions_around
 from keeper import metrics
-from keeper.desk import ChainDesk, Keeper
+from keeper.chain import KeeperChain
 from keeper.report import RunReport
+from keeper.run import Keeper
 from keeper.runner import Runner, follow
 from keeper.schedule import BY_NAME, JOBS, Job
 from keeper.sources.settings import load_sources
@@ -60,7 +61,7 @@ async def keeping(settings: Settings, how: KeeperSettings) -> AsyncIterator[Keep
         engine = make_engine(url, pool_size=4, application_name="vpm-keeper")
         stack.push_async_callback(engine.dispose)
         http = await stack.enter_async_context(aiohttp.ClientSession())
-        desks: dict[ChainName, ChainDesk] = {}
+        chains: dict[ChainName, KeeperChain] = {}
         for name in CHAIN_NAMES:
             chain = settings.chain(name)
             if not chain.rpc_urls:
@@ -77,8 +78,8 @@ async def keeping(settings: Settings, how: KeeperSettings) -> AsyncIterator[Keep
                 rpc.open()
             client = ChainClient(rpc)
             opinions = tuple(client.pinned(n) for n in range(len(chain.rpc_urls))) if len(chain.rpc_urls) > 1 else ()
-            desks[name] = ChainDesk(name, deployment, client, opinions)
-        yield Keeper(settings, how, pool, engine, http, desks)
+            chains[name] = KeeperChain(name, deployment, client, opinions)
+        yield Keeper(settings, how, pool, engine, http, chains)
 
 
 class Keeping:
@@ -110,7 +111,7 @@ class Keeping:
                 if unable is not None:
                     log.info(unable, action="keeper.job_off", job=job.name)
                 continue
-            if job.local_every is not None and self._keeper.desks[job.chain].is_local:
+            if job.local_every is not None and self._keeper.chains[job.chain].is_local:
                 period = min(period, job.local_every)
             self._periods[job.name] = period
             metrics.PERIOD.labels(job.name).set(period)
@@ -192,17 +193,17 @@ async def setup(daemon: Daemon) -> AsyncIterator[None]:
     async with keeping(settings, load(KeeperSettings)) as keeper:
         work = Keeping(keeper, settings.database_url.get_secret_value())
         daemon.health.add_check("jobs", work.health)
-        for desk in keeper.desks.values():
-            daemon.health.add_check(f"chain {desk.name}", _chain_check(desk))
+        for chain in keeper.chains.values():
+            daemon.health.add_check(f"chain {chain.name}", _chain_check(chain))
         beat = beat_forever(keeper.pool, "keeper", is_leader=lambda: work.leadership.is_leader)
         daemon.spawn_endless("jobs", work.run())
         daemon.spawn_endless("heartbeat", beat)
         yield
 
 
-def _chain_check(desk: ChainDesk) -> Any:
+def _chain_check(chain: KeeperChain) -> Any:
     async def check() -> tuple[bool, str]:
-        head = await desk.client.head(timeout_seconds=1.5)
+        head = await chain.client.head(timeout_seconds=1.5)
         return True, f"head {head.number}"
 
     return check

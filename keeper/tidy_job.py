@@ -11,8 +11,8 @@ from core.db.engine import Connection
 from core.outbox import retention
 from core.service import jobs
 from keeper import errands, metrics
-from keeper.desk import JobRun
 from keeper.report import Action
+from keeper.run import JobRun
 
 AT_ONCE = 500
 MAX_BATCHES = 40
@@ -36,7 +36,7 @@ async def tidy_agent(run: JobRun) -> None:
 
 
 async def _transactions(run: JobRun) -> None:
-    days, chain_id = run.keeper.how.keep_days, run.desk.chain_id
+    days, chain_id = run.keeper.how.keep_days, run.chain.chain_id
     if run.dry_run:
         run.report.skip("transactions", f"those that ended more than {days} days ago would be thinned out")
         return
@@ -71,6 +71,6 @@ def _guards_itself(old: retention.Old, chain_id: int) -> bool:
 
 
 def _tell(run: JobRun, what: str, rows: int) -> None:
-    metrics.TIDIED.labels(run.desk.name, what).inc(rows)
+    metrics.TIDIED.labels(run.chain.name, what).inc(rows)
     if rows:
         run.report.actions.append(Action("tidy", what, "done", f"{rows} rows"))

@@ -13,8 +13,8 @@ import orjson
 
 from core.log import redact_text
 from keeper import metrics
-from keeper.desk import JobRun
 from keeper.report import Action
+from keeper.run import JobRun
 
 TIMEOUT_SECONDS = 10.0
 SIZE_USD = 1

@@ -28,8 +28,8 @@ from keeper.agent.crediting import (
     credit_of,
     why_wait,
 )
-from keeper.desk import JobRun
 from keeper.errands import Also, RetryWaits, Want
+from keeper.run import JobRun
 
 log = get_logger(__name__)
 
@@ -66,8 +66,8 @@ WHERE s.staked_at > %(since)s AND a.value IS DISTINCT FROM s.amount ORDER BY s.s
 
 async def credit(run: JobRun) -> None:
     await _look_at_our_own(run)
-    wallet = run.desk.contract("SettlementWallet")
-    token = bytes.fromhex(run.desk.deployment.token("USDC").address[2:])
+    wallet = run.chain.contract("SettlementWallet")
+    token = bytes.fromhex(run.chain.deployment.token("USDC").address[2:])
     settlement = bytes.fromhex(wallet.address[2:])
     payments = await _past_us(run, settlement, token)
     booked = await run.read_all([wallet.call("booked", checksum(each.wallet), each.nonce) for each, _ in payments])
@@ -127,7 +127,7 @@ async def _past_us(run: JobRun, settlement: bytes, token: bytes) -> list[tuple[A
     if final < 0:
         return []
     values = {
-        "chain": run.desk.chain_id,
+        "chain": run.chain.chain_id,
         "token": token,
         "wallet": settlement,
         "final": final,
@@ -155,7 +155,7 @@ async def _trades(run: JobRun, payment: ArrivedPayment) -> list[Trade]:
 
 
 async def _transaction(run: JobRun, payment: ArrivedPayment) -> TokenCall | None:
-    sent = await run.desk.client.transaction("0x" + payment.tx.hex())
+    sent = await run.chain.client.transaction("0x" + payment.tx.hex())
     if sent is None:
         return None
     return TokenCall(None if sent.to is None else bytes.fromhex(sent.to[2:]), data_bytes(sent.input))
@@ -175,7 +175,7 @@ def _following(payment: ArrivedPayment, trade: Trade | None) -> Also:
 
 async def _look_at_our_own(run: JobRun) -> None:
     """Every stake was paid by a pair of its amount, ours too; one that was not is a fault of this run."""
-    values: dict[str, Any] = {"chain": run.desk.chain_id, "since": run.now - LOOK_BACK_SECONDS}
+    values: dict[str, Any] = {"chain": run.chain.chain_id, "since": run.now - LOOK_BACK_SECONDS}
     async with run.keeper.pool.connection() as connection:
         rows = await (await connection.execute(_STRANGE, values)).fetchall()
     for stake_id, state, value, amount in rows:

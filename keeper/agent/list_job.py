@@ -17,8 +17,8 @@ from core.db.schema.index_agent import agent_market
 from core.outbox import LISTER
 from keeper.agent.listing import Listing, Priors, SeriesPlan, decide, round_plans, standing_plans
 from keeper.agent.series import Feed, Series, Slot
-from keeper.desk import JobRun
 from keeper.errands import RetryWaits, Want
+from keeper.run import JobRun
 from keeper.sources import simulated
 from keeper.sources.chainlink import latest_round
 from keeper.sources.sample import LatestRound
@@ -44,12 +44,12 @@ async def list_rounds(run: JobRun) -> None:
     if await _cannot_list(run):
         return
     feeds, seconds = await _feeds(run), run.keeper.how.round_seconds
-    await _list(run, round_plans(feeds, await _latest(run, feeds), seconds, quick=run.desk.is_local))
+    await _list(run, round_plans(feeds, await _latest(run, feeds), seconds, quick=run.chain.is_local))
 
 
 def _standing_series(run: JobRun) -> bool:
     chosen = run.keeper.how.list_series
-    return run.desk.is_local if chosen is None else chosen
+    return run.chain.is_local if chosen is None else chosen
 
 
 async def _cannot_list(run: JobRun) -> bool:
@@ -58,8 +58,8 @@ async def _cannot_list(run: JobRun) -> bool:
 
 async def _feeds(run: JobRun) -> list[Feed]:
     """Those of the deployment file that the Safe allows, with its numbers."""
-    lister = run.desk.contract("AgentLister")
-    sources = run.desk.deployment.agent_feeds
+    lister = run.chain.contract("AgentLister")
+    sources = run.chain.deployment.agent_feeds
     answers = values(await run.read_all([lister.call("feed", each.address) for each in sources]))
     feeds = []
     for source, answer in zip(sources, answers, strict=True):
@@ -73,12 +73,12 @@ async def _feeds(run: JobRun) -> list[Feed]:
 
 async def _latest(run: JobRun, feeds: Sequence[Feed]) -> list[LatestRound | None]:
     return [
-        await latest_round(run.desk.client, run.desk.at(feed.address, "ObservationFeed"), run.head) for feed in feeds
+        await latest_round(run.chain.client, run.chain.at(feed.address, "ObservationFeed"), run.head) for feed in feeds
     ]
 
 
 async def _bounds(run: JobRun) -> ListingBounds:
-    answer: Any = await run.read(run.desk.contract("AgentLister").call("bounds"))
+    answer: Any = await run.read(run.chain.contract("AgentLister").call("bounds"))
     return made_of(ListingBounds, answer)
 
 
@@ -87,13 +87,13 @@ def _priors(run: JobRun) -> Priors:
     if percent is not None:
         volatility = percent / 100
     else:
-        volatility = simulated.YEARLY_VOLATILITY if run.desk.is_local else VOLATILITY
+        volatility = simulated.YEARLY_VOLATILITY if run.chain.is_local else VOLATILITY
     return Priors(run.keeper.how.weight_units, volatility)
 
 
 async def _filled(run: JobRun) -> set[Slot]:
     """The slots of markets still to end; whoever listed them, their metadata name the series."""
-    keys = feed_keys(run.desk.deployment.agent_feeds)
+    keys = feed_keys(run.chain.deployment.agent_feeds)
     query = select(MARKETS.document, MARKETS.feed, MARKETS.ends_at).where(
         MARKETS.ends_at > run.now, MARKETS.document.is_not(None)
     )
@@ -115,7 +115,7 @@ async def _list(run: JobRun, plans: Iterable[SeriesPlan]) -> None:
 
 async def _ask(run: JobRun, listing: Listing) -> None:
     """Asks for a listing that the contract itself would take now."""
-    lister = run.desk.contract("AgentLister", "SettlementWallet", "FeedResolver", "PoolFeed")
+    lister = run.chain.contract("AgentLister", "SettlementWallet", "FeedResolver", "PoolFeed")
     objection = await run.objection(lister.call("preview", listing.arguments()))
     if objection is not None:
         run.report.skip(listing.id, objection)

@@ -17,8 +17,9 @@ from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake
 from core.log import get_logger
 from keeper import metrics
 from keeper.agent.paying import Counters, DueStake, UnpaidStake, dues, has_lost, lost_ids, payments
-from keeper.desk import JobRun, index_state
+from keeper.chain import index_state
 from keeper.errands import RetryWaits, Want, after_refusals, measure_payouts
+from keeper.run import JobRun
 
 log = get_logger(__name__)
 
@@ -96,7 +97,7 @@ async def _pay(run: JobRun, market_id: bytes, name: str, owed: list[DueStake]) -
             ready.append(due)
         else:
             run.report.skip(f"stake {due.stake_id}", reason)
-    wallet = run.desk.contract("SettlementWallet")
+    wallet = run.chain.contract("SettlementWallet")
     for batch in payments(ready):
         call = wallet.call("pay", market_id, [due.stake_id for due in batch])
         want = Want(
@@ -121,10 +122,10 @@ async def _pay_what_the_index_lost(run: JobRun, indexed: int) -> None:
     """Compares what the contract owes at the index's block with what the index says, and pays the rest by its views."""
     if run.index is None or run.index.state != "tail":
         return
-    if await index_state(run.keeper.engine, run.desk.chain_id) != run.index:
+    if await index_state(run.keeper.engine, run.chain.chain_id) != run.index:
         return  # it moved while it was read; the next run is seconds away
-    wallet, block = run.desk.contract("SettlementWallet"), run.indexed_block
-    _, unpaid, _ = await run.desk.client.read(wallet.call("liabilities"), block)
+    wallet, block = run.chain.contract("SettlementWallet"), run.indexed_block
+    _, unpaid, _ = await run.chain.client.read(wallet.call("liabilities"), block)
     metrics.DUE.labels(run.report.job, "units the index lost").set(
         max(0, unpaid - indexed) if has_lost(unpaid, indexed) else 0
     )
@@ -136,7 +137,7 @@ async def _pay_what_the_index_lost(run: JobRun, indexed: int) -> None:
         owed=unpaid,
         known=indexed,
     )
-    count = int(await run.desk.client.read(wallet.call("marketCount"), block))
+    count = int(await run.chain.client.read(wallet.call("marketCount"), block))
     for start in range(0, count, MAX_ROWS):
         positions = range(start, min(count, start + MAX_ROWS))
         ids = await _views(run, [wallet.call("marketIdAt", each) for each in positions])
@@ -167,14 +168,14 @@ async def _pay_lost(run: JobRun, wallet: Contract, market_id: bytes, view: Any) 
 
 async def _views(run: JobRun, calls: list[Call]) -> list[Any]:
     """At the index's block; what the contract listed there is never unknown to it."""
-    return values(await run.desk.client.read_many(calls, run.indexed_block))
+    return values(await run.chain.client.read_many(calls, run.indexed_block))
 
 
 # ---------------------------------------------------------------- fees
 
 
 async def _sweep(run: JobRun) -> None:
-    wallet = run.desk.contract("SettlementWallet")
+    wallet = run.chain.contract("SettlementWallet")
     answers: list[Any] = await run.read_all([wallet.call("liabilities")])
     _, _, fees = answers[0]
     await run.sweep(fees, wallet.call("sweepFees"))

@@ -22,8 +22,8 @@ from core.feeds.live import POOL
 from core.outbox import KEEPER, LISTER
 from keeper import metrics
 from keeper.agent.recording import RecordingState, groups, subject
-from keeper.desk import JobRun
 from keeper.errands import RetryWaits, Want
+from keeper.run import JobRun
 
 REST = RetryWaits(after_success=60.0, after_failure=10.0, longest=300.0)
 GROW_REST = RetryWaits(after_success=0.0, after_failure=60.0)
@@ -42,7 +42,7 @@ MARKETS, ROUNDS, FEEDS = agent_market.c, oracle_round.c, agent_feed.c
 async def record_readings(run: JobRun) -> None:
     if run.stops(await run.lanes_problem(KEEPER)):
         return
-    feeds = run.desk.deployment.pool_feeds
+    feeds = run.chain.deployment.pool_feeds
     needs, listed_on = await _needs(run), await _listed_on(run)
     due = 0
     for feed in feeds:
@@ -93,7 +93,7 @@ async def _listed_on(run: JobRun) -> set[bytes]:
 
 
 async def _standing(run: JobRun, feed: PoolFeed, needs: Sequence[Needs], listed_on: bool) -> RecordingState | None:
-    contract = run.desk.at(feed.address, "PoolFeed")
+    contract = run.chain.at(feed.address, "PoolFeed")
     (oldest,) = await run.read_all([contract.call("oldestTellable")])
     if isinstance(oldest, RpcError):
         run.report.skip(feed.key, f"its pools cannot be read: {oldest.message}")
@@ -102,7 +102,7 @@ async def _standing(run: JobRun, feed: PoolFeed, needs: Sequence[Needs], listed_
     # Moments before what is told any more are looked up too, to see which of them were lost.
     moments = [grid_time(moment, feed.step_seconds) for need in needs for moment in need.moments]
     query = select(ROUNDS.updated_at).where(
-        ROUNDS.chain_id == run.desk.chain_id,
+        ROUNDS.chain_id == run.chain.chain_id,
         ROUNDS.feed == _bytes(feed.address),
         ROUNDS.updated_at >= min([oldest, *moments]),
     )
@@ -114,7 +114,7 @@ async def _standing(run: JobRun, feed: PoolFeed, needs: Sequence[Needs], listed_
 
 
 async def _record(run: JobRun, standing: RecordingState) -> None:
-    feed, contract = standing.feed, run.desk.at(standing.feed.address, "PoolFeed")
+    feed, contract = standing.feed, run.chain.at(standing.feed.address, "PoolFeed")
     outage = _outage(run)
     since = run.now - outage if run.keeper.how.record_every_step else None
     due = standing.to_record(run.now, every_step_since=since)
@@ -149,7 +149,7 @@ def _told(times: Sequence[int]) -> str:
 async def _watch(run: JobRun, feed: PoolFeed) -> None:
     """How deep and how quiet its pools are now, as a reading would see it."""
     at = grid_time(run.now - 1, feed.step_seconds)
-    (answer,) = await run.read_all([run.desk.at(feed.address, "PoolFeed").call("measure", at)])
+    (answer,) = await run.read_all([run.chain.at(feed.address, "PoolFeed").call("measure", at)])
     if isinstance(answer, RpcError):
         return  # they do not remember a whole window yet
     assert isinstance(answer, tuple)
@@ -163,7 +163,7 @@ def _outage(run: JobRun) -> int:
     chosen = run.keeper.how.pool_outage_seconds
     if chosen is not None:
         return chosen
-    return LOCAL_OUTAGE_SECONDS if run.desk.is_local else OUTAGE_SECONDS
+    return LOCAL_OUTAGE_SECONDS if run.chain.is_local else OUTAGE_SECONDS
 
 
 async def _grow(run: JobRun, feeds: Iterable[PoolFeed]) -> None:

@@ -17,9 +17,9 @@ from core.db.schema.index_shared import oracle_round
 from core.feeds import rounds
 from keeper import metrics
 from keeper.agent.settling import BY_FINDING, RESOLVE, Facts, InEffect, Wait, claim, decide_market
-from keeper.desk import JobRun
 from keeper.errands import RetryWaits, Want
 from keeper.opinions import Word, ask_each
+from keeper.run import JobRun
 
 REST = RetryWaits(after_success=120.0, after_failure=15.0, longest=900.0)
 CROSSINGS_TRIED = 5
@@ -32,7 +32,7 @@ async def resolve_markets(run: JobRun) -> None:
     metrics.DUE.labels(run.report.job, "markets").set(
         sum(row.settles_after < run.now or (row.condemned and row.published) for row in due)
     )
-    wallet, resolver = run.desk.contract("SettlementWallet"), _resolver(run)
+    wallet, resolver = run.chain.contract("SettlementWallet"), _resolver(run)
     views: list[Any] = await run.read_all([wallet.call("market", row.market_id) for row in due])
     for row, view in zip(due, views, strict=True):
         name = row.slug or "0x" + row.market_id.hex()
@@ -55,7 +55,7 @@ async def resolve_markets(run: JobRun) -> None:
 
 def _resolver(run: JobRun) -> Contract:
     """Its calls end in the settlement wallet, whose errors may come through."""
-    return run.desk.contract("FeedResolver", "SettlementWallet")
+    return run.chain.contract("FeedResolver", "SettlementWallet")
 
 
 async def _due(run: JobRun) -> list[Any]:
@@ -85,7 +85,7 @@ async def _facts(run: JobRun, row: Any, view: Any) -> Facts:
         facts = replace(facts, crossing=await _crossing(run, row))
     if facts.crossing is None and run.now > terms.settles_after:
         try:
-            end, start = await readings(run.desk.client, run, row, run.head)
+            end, start = await readings(run.chain.client, run, row, run.head)
         except NotRecorded as wait:
             return replace(facts, unrecorded=wait.grid_time)
         facts = replace(facts, end=end, start=start)
@@ -98,7 +98,7 @@ async def _crossing(run: JobRun, row: Any) -> int | None:
     query = (
         select(ROUNDS.round_id)
         .where(
-            ROUNDS.chain_id == run.desk.chain_id,
+            ROUNDS.chain_id == run.chain.chain_id,
             ROUNDS.feed == row.feed,
             ROUNDS.answer >= row.target,
             ROUNDS.updated_at >= row.early_from,
@@ -129,7 +129,7 @@ async def readings(client: ChainClient, run: JobRun, row: Any, block: int) -> tu
     A pool feed says itself which they are; of other feeds the mirror of the round finder does.
     """
     if row.step:
-        feed = run.desk.at("0x" + row.feed.hex(), "PoolFeed")
+        feed = run.chain.at("0x" + row.feed.hex(), "PoolFeed")
         end = await _reading_at(client, feed, row.ends_at, row.max_age, block)
         if MarketKind(row.kind) is not MarketKind.DIRECTION:
             return end, None
@@ -150,7 +150,7 @@ async def _reading_at(client: ChainClient, feed: Contract, moment: int, max_age:
 
 
 async def _rounds(client: ChainClient, run: JobRun, row: Any, block: int) -> tuple[InEffect, InEffect | None]:
-    feed = run.desk.at("0x" + row.feed.hex(), "ObservationFeed")
+    feed = run.chain.at("0x" + row.feed.hex(), "ObservationFeed")
 
     async def read(round_id: int) -> rounds.Round | None:
         try:
@@ -187,7 +187,7 @@ async def _agreement(run: JobRun, row: Any, facts: Facts) -> Facts:
         return facts
     if not await run.agreed(f"agent:stale:0x{row.market_id.hex()}", what):
         return facts
-    opinions = await ask_each(run.desk.opinions, lambda client: _opinion(client, run, row, facts, what))
+    opinions = await ask_each(run.chain.opinions, lambda client: _opinion(client, run, row, facts, what))
     return replace(facts, agreed=True, opinions=opinions)
 
 

@@ -10,8 +10,8 @@ from core.contracts.feeds import PublishedFeed
 from core.log import get_logger
 from core.outbox import PUBLISHER
 from keeper import metrics
-from keeper.desk import JobRun
 from keeper.errands import RetryWaits, Want
+from keeper.run import JobRun
 from keeper.sources import chainlink, http, simulated
 from keeper.sources.agreement import agree, check_move, check_time
 from keeper.sources.sample import LatestRound, Sample, SampleRefused, Why, dollars
@@ -34,21 +34,21 @@ async def snapshot(run: JobRun) -> None:
     if run.stops(await run.lanes_problem(PUBLISHER)):
         return
     configured = load_sources(run.keeper.how.sources_file)
-    feeds = run.desk.deployment.published_feeds
+    feeds = run.chain.deployment.published_feeds
     keys = {feed.key for feed in feeds}
     run.report.skip_all([key for key in configured if key not in keys], "the deployment has no such feed")
     await asyncio.gather(*(_observe(run, feed, configured.get(feed.key)) for feed in feeds))
 
 
 async def _observe(run: JobRun, feed: PublishedFeed, observed: FeedSources | None) -> None:
-    if observed is None and run.desk.is_local:
+    if observed is None and run.chain.is_local:
         observed = SIMULATED
-    contract = run.desk.at(feed.address, "ObservationFeed")
+    contract = run.chain.at(feed.address, "ObservationFeed")
     try:
         if observed is None:
             raise SampleRefused(Why.UNCONFIGURED, "no source is configured for it")
-        last = await chainlink.latest_round(run.desk.client, contract, run.head)
-        lag = int(await run.desk.client.read(contract.call("maxLag"), run.head))
+        last = await chainlink.latest_round(run.chain.client, contract, run.head)
+        lag = int(await run.chain.client.read(contract.call("maxLag"), run.head))
         believed = await _believe(run, feed, contract, observed, last)
         sample = check_time(believed, last, run.now, lag)
     except SampleRefused as refusal:
@@ -94,10 +94,10 @@ async def _sample(
         case HttpSource():
             return await http.sample(run.keeper.http, source, run.now)
         case ChainlinkSource():
-            other = run.desk.at(source.feed, "ObservationFeed")
-            return await chainlink.sample(run.desk.client, other, source, run.now, run.head)
+            other = run.chain.at(source.feed, "ObservationFeed")
+            return await chainlink.sample(run.chain.client, other, source, run.now, run.head)
         case SimulatedSource():
-            if not run.desk.is_local:
+            if not run.chain.is_local:
                 raise SampleRefused(Why.UNCONFIGURED, "simulated values are for local deployments only")
             home = await _home(run, feed, contract)
             return simulated.sample(last, home, run.keeper.how.simulation_seed, feed.key, run.now)

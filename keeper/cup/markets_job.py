@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 from core.agent.document import feed_keys
 from core.cup import books, settling
-from keeper.desk import JobRun
 from keeper.report import Action
+from keeper.run import JobRun
 
 
 async def follow_markets(run: JobRun) -> None:
@@ -15,7 +15,7 @@ async def follow_markets(run: JobRun) -> None:
     now = datetime.now(UTC)
     finality_blocks = run.keeper.settings.chain("base").finality_blocks
     async with run.keeper.pool.connection() as connection:
-        for slug, winner in await settling.due(connection, run.desk.chain_id, finality_blocks):
+        for slug, winner in await settling.due(connection, run.chain.chain_id, finality_blocks):
             detail = "void: give every stake back" if winner is None else f"outcome {winner} won: pay its positions"
             if run.dry_run:
                 run.report.actions.append(Action("cup-settle", slug, "dry-run", detail))
@@ -26,7 +26,7 @@ async def follow_markets(run: JobRun) -> None:
         elif run.dry_run:
             run.report.skip("paper markets", "a dry run opens none")
         else:
-            observed = feed_keys(run.desk.deployment.agent_feeds)
+            observed = feed_keys(run.chain.deployment.agent_feeds)
             for slug in await books.mirror(connection, now, observed):
                 run.report.actions.append(Action("cup-open", slug, "done", "a paper market beside the listed one"))
 

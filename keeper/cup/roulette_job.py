@@ -12,8 +12,8 @@ from core.cup import rounds
 from core.cup.rounds import RouletteRound
 from core.db.types import bytes_of
 from keeper.cup.markets_job import tournament_runs
-from keeper.desk import JobRun
 from keeper.report import Action
+from keeper.run import JobRun
 
 CONFIRMATIONS = 1
 """Blocks that must follow the beacon's, so that it does not vanish with the youngest block."""
@@ -38,7 +38,7 @@ async def spin(run: JobRun) -> None:
         run.report.skip("the next round", "a dry run opens none")
         return
     async with run.keeper.pool.connection() as connection:
-        opened = await rounds.open_next(connection, now, run.desk.chain_id, run.head, run.now)
+        opened = await rounds.open_next(connection, now, run.chain.chain_id, run.head, run.now)
     if opened is not None:
         run.report.actions.append(Action("cup-round", f"round {opened.round_no}", "open", "betting for 45 s"))
 
@@ -46,10 +46,10 @@ async def spin(run: JobRun) -> None:
 async def _finish(run: JobRun, live: RouletteRound, now: datetime) -> RouletteRound | None:
     """The round with its result, or None while its beacon is not there."""
     target = f"round {live.round_no}"
-    if live.chain_id != run.desk.chain_id:
-        run.report.errors.append(f"{target} waits for a block of chain {live.chain_id}; this is {run.desk.chain_id}.")
+    if live.chain_id != run.chain.chain_id:
+        run.report.errors.append(f"{target} waits for a block of chain {live.chain_id}; this is {run.chain.chain_id}.")
         return None
-    beacon = await find_beacon(run.desk.client, live.beacon_after, live.head_number, run.head - CONFIRMATIONS)
+    beacon = await find_beacon(run.chain.client, live.beacon_after, live.head_number, run.head - CONFIRMATIONS)
     if beacon is None:
         run.report.skip(target, f"no confirmed block at or after {live.beacon_after} yet")
         return None

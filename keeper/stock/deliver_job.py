@@ -7,8 +7,8 @@ from sqlalchemy import and_, func, select, tuple_
 from core.db.schema.index_stock import stock_market, stock_position, stock_vintage
 from core.stock.projection import market_of, may_be_owed, position_of, vintage_of
 from core.stock.vested import Moment
-from keeper.desk import JobRun
 from keeper.errands import RetryWaits, Want, after_refusals, measure_payouts
+from keeper.run import JobRun
 from keeper.stock.delivering import DuePosition, Holding, deliveries, dues, poke, residue_due
 
 REST = RetryWaits(after_success=120.0, after_failure=20.0, longest=3600.0)
@@ -30,7 +30,7 @@ async def deliver(run: JobRun) -> None:
 
 
 async def _pay(run: JobRun, now: Moment) -> None:
-    settler = run.desk.contract("VestedMarkets")
+    settler = run.chain.contract("VestedMarkets")
     for batch in deliveries(await _ready(run, now)):
         call = settler.call("deliver", [due.position_id for due in batch])
         markets = sorted({due.market_id for due in batch})
@@ -118,7 +118,7 @@ async def _poke(run: JobRun, now: Moment) -> None:
     query = select(stock_market, entered.label("last_entry")).where(
         MARKETS.pending_vintage.is_not(None), MARKETS.closed_tx.is_(None), MARKETS.final_time > run.now
     )
-    settler = run.desk.contract("VestedMarkets")
+    settler = run.chain.contract("VestedMarkets")
     for row in await run.rows(query):
         reason = poke(market_of(row), row.last_entry, now)
         if reason is None:
@@ -137,7 +137,7 @@ async def _poke(run: JobRun, now: Moment) -> None:
 
 async def _residue(run: JobRun) -> None:
     query = select(stock_market).where(MARKETS.closed_tx.is_not(None), MARKETS.residue_tx.is_(None))
-    settler = run.desk.contract("VestedMarkets")
+    settler = run.chain.contract("VestedMarkets")
     for row in await run.rows(query):
         amount = residue_due(market_of(row))
         if not amount:
@@ -155,6 +155,6 @@ async def _residue(run: JobRun) -> None:
 
 
 async def _sweep(run: JobRun) -> None:
-    settler = run.desk.contract("VestedMarkets")
+    settler = run.chain.contract("VestedMarkets")
     fees = int(str(await run.read(settler.call("feesAccrued"))))
     await run.sweep(fees, settler.call("sweepFees"))

@@ -15,8 +15,8 @@ from core.contracts.statuses import Family
 from core.db.schema.index_stock import stock_market
 from core.outbox import OPENER
 from core.stock.sessions import sessions_around
-from keeper.desk import JobRun
 from keeper.errands import RetryWaits, Want
+from keeper.run import JobRun
 from keeper.stock.opening import (
     NOT_AFTER_MARGIN_SECONDS,
     DrillPlan,
@@ -78,7 +78,7 @@ async def open_refund_drill(run: JobRun) -> None:
 
 async def feed_states(run: JobRun) -> list[FeedState]:
     """The deployment's feeds as the lister knows them at this run's head."""
-    lister, feeds = run.desk.contract("MarketLister"), run.desk.deployment.price_feeds
+    lister, feeds = run.chain.contract("MarketLister"), run.chain.deployment.price_feeds
     answers: list[Any] = await run.read_all([lister.call("feed", feed.proxy) for feed in feeds])
     return [
         FeedState(
@@ -95,7 +95,7 @@ async def feed_states(run: JobRun) -> list[FeedState]:
 async def _cannot_list(run: JobRun) -> bool:
     """Says why nothing may be listed now, if so: money is only put down where the present state is known."""
     problem = run.index_problem() or await run.lanes_problem(OPENER)
-    if problem is None and await run.read(run.desk.contract("VestedMarkets").call("entriesPaused")):
+    if problem is None and await run.read(run.chain.contract("VestedMarkets").call("entriesPaused")):
         problem = "the guardian has paused new markets"
     return run.stops(problem)
 
@@ -129,15 +129,15 @@ async def _open(run: JobRun, openings: Sequence[Opening], rest: RetryWaits, *, s
             run.report.skip(opening.target, waiting[each] or "")
     if not ready:
         return
-    deployment = run.desk.deployment
+    deployment = run.chain.deployment
     openers = ["0x" + lane.address.hex() for lane in await run.lanes(OPENER)]
     if not openers:
         run.report.skip_all([opening.target for opening, _ in ready], "the opener's lane has just been given back")
         return
     opener = opener_of(openers, deployment.operator_wallets.get("opener"))
     token = deployment.token("USDG").address
-    lister = run.desk.contract("MarketLister", "VestedMarkets", "RoundResolver")
-    erc20 = run.desk.at(token, "IERC3009")
+    lister = run.chain.contract("MarketLister", "VestedMarkets", "RoundResolver")
+    erc20 = run.chain.at(token, "IERC3009")
     balance, allowance = await run.read_all(
         [erc20.call("balanceOf", opener), erc20.call("allowance", opener, lister.address)]
     )
@@ -168,7 +168,7 @@ async def _open(run: JobRun, openings: Sequence[Opening], rest: RetryWaits, *, s
 
 def _want(run: JobRun, opening: Opening, subject: str, terms: ListingTerms, depends_on: int | None) -> Want:
     window = opening.window
-    call = run.desk.contract("MarketLister").call(
+    call = run.chain.contract("MarketLister").call(
         "open",
         {
             "feed": opening.feed.address,

@@ -6,8 +6,8 @@ from typing import Any
 
 from core.chain import Call, RpcError
 from keeper import metrics
-from keeper.desk import JobRun
 from keeper.errands import RetryWaits, Want
+from keeper.run import JobRun
 from keeper.sources import simulated
 from keeper.sources.sample import LatestRound, dollars
 from keeper.sources.simulated import FIRST_ROUND
@@ -19,8 +19,8 @@ LATE_SECONDS = 120
 
 async def move_prices(run: JobRun) -> None:
     """Each feed's next round. One at a time per feed, so that its times never go back."""
-    feeds = run.desk.deployment.price_feeds
-    bound = [run.desk.at(feed.proxy, "LocalFeed") for feed in feeds]
+    feeds = run.chain.deployment.price_feeds
+    bound = [run.chain.at(feed.proxy, "LocalFeed") for feed in feeds]
     calls = [call for feed in bound for call in (feed.call("latestRoundData"), feed.call("getRoundData", FIRST_ROUND))]
     answers = await run.read_all(calls)
     for position, feed in enumerate(feeds):

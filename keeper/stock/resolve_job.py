@@ -11,9 +11,9 @@ from core.chain import Call, ChainClient, values
 from core.contracts.statuses import PreviewStatus, RoundProblem, StockMarketStatus
 from core.db.schema.index_stock import stock_market
 from keeper import metrics
-from keeper.desk import JobRun
 from keeper.errands import RetryWaits, Want
 from keeper.opinions import Word, ask_each
+from keeper.run import JobRun
 from keeper.stock.settling import Facts, Wait, decide
 
 REST = RetryWaits(after_success=120.0, after_failure=15.0, longest=900.0)
@@ -30,7 +30,7 @@ async def resolve_markets(run: JobRun) -> None:
         if isinstance(decision, Wait):
             run.report.skip(name, decision.reason)
             continue
-        call = run.desk.contract(decision.contract).call(decision.function, *decision.arguments)
+        call = run.chain.contract(decision.contract).call(decision.function, *decision.arguments)
         want = Want(
             kind="resolve" if decision.function == "resolveWith" else "void",
             subjects=(f"stock:resolve:{row.market_id}",),
@@ -62,7 +62,7 @@ async def _due(run: JobRun) -> list[Any]:
 
 async def _facts(run: JobRun, due: list[Any]) -> list[Facts]:
     """What settler, resolver and round finder say at this run's head."""
-    settler, resolver = run.desk.contract("VestedMarkets"), run.desk.contract("RoundResolver")
+    settler, resolver = run.chain.contract("VestedMarkets"), run.chain.contract("RoundResolver")
     calls = []
     for row in due:
         feed = "0x" + row.feed.hex()
@@ -99,8 +99,8 @@ async def _agreement(run: JobRun, facts: Facts) -> Facts:
     what = f"STALE {facts.strike_round} {facts.final_round}"
     if not await run.agreed(f"stock:stale:{facts.market_id}", what):
         return facts
-    call = run.desk.contract("RoundResolver").call("preview", facts.market_id)
-    opinions = await ask_each(run.desk.opinions, lambda client: _opinion(client, call, facts))
+    call = run.chain.contract("RoundResolver").call("preview", facts.market_id)
+    opinions = await ask_each(run.chain.opinions, lambda client: _opinion(client, call, facts))
     return replace(facts, agreed=True, opinions=opinions)
 
 

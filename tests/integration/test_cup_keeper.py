@@ -22,10 +22,11 @@ from core.contracts.statuses import MarketKind
 from core.cup import books, rounds, trading, wallets, wheel
 from core.cup.ledger import wallet_account
 from core.db.engine import conninfo, make_engine, make_pool
+from keeper.chain import KeeperChain
 from keeper.cup.markets_job import follow_markets
 from keeper.cup.roulette_job import spin
-from keeper.desk import ChainDesk, JobRun, Keeper
 from keeper.report import RunReport
+from keeper.run import JobRun, Keeper
 from tests.conftest import StartAnvil
 from tests.cup_rig import (
     CHAIN_ID,
@@ -50,17 +51,17 @@ SOURCE = PublishedFeed(
 
 
 @dataclass
-class Desk:
+class ManualKeeper:
     """A keeper without its schedule: each call is one run, as if its process had just started."""
 
     keeper: Keeper
-    desk: ChainDesk
+    chain: KeeperChain
     rpc: ChainProvider
 
     async def run(self, job: Any) -> RunReport:
-        head = await self.desk.client.head()
+        head = await self.chain.client.head()
         report = RunReport("test", datetime.now(UTC))
-        await job(JobRun(self.keeper, self.desk, report, head.timestamp, head.number, None))
+        await job(JobRun(self.keeper, self.chain, report, head.timestamp, head.number, None))
         return report
 
     async def mine(self, blocks: int, apart_seconds: int) -> None:
@@ -94,7 +95,7 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk_at(database_url: str, node_url: str, **changes: Any) -> AsyncIterator[Desk]:
+async def manual_keeper(database_url: str, node_url: str, **changes: Any) -> AsyncIterator[ManualKeeper]:
     settings = settings_for(database_url, **changes)
     engine = make_engine(database_url)
     async with (
@@ -104,22 +105,22 @@ async def desk_at(database_url: str, node_url: str, **changes: Any) -> AsyncIter
     ):
         deployment = load_deployment(settings.chain("base").deployment_file)
         deployment = deployment.model_copy(update={"feeds": (SOURCE,)})
-        chain = ChainDesk("base", deployment, ChainClient(rpc))
-        yield Desk(Keeper(settings, load(KeeperSettings, {}), pool, engine, http, {"base": chain}), chain, rpc)
+        chain = KeeperChain("base", deployment, ChainClient(rpc))
+        yield ManualKeeper(Keeper(settings, load(KeeperSettings, {}), pool, engine, http, {"base": chain}), chain, rpc)
     await engine.dispose()
 
 
 @pytest.mark.proves("cup.markets.decision.mirror", "cup.markets.decision.real_resolution")
 async def test_paper_markets_follow_the_listed_ones(anvil: StartAnvil, fresh_database_url: str) -> None:
-    async with desk_at(fresh_database_url, anvil(chain_id=CHAIN_ID).url) as desk:
-        first, second = desk.listed(100), desk.listed(0, MarketKind.DIRECTION)
-        report = await desk.run(follow_markets)
+    async with manual_keeper(fresh_database_url, anvil(chain_id=CHAIN_ID).url) as manual:
+        first, second = manual.listed(100), manual.listed(0, MarketKind.DIRECTION)
+        report = await manual.run(follow_markets)
         assert {(action.kind, action.target) for action in report.actions} == {
             ("cup-open", first),
             ("cup-open", second),
         }
-        assert (await desk.run(follow_markets)).actions == []
-        async with desk.keeper.pool.connection() as connection:
+        assert (await manual.run(follow_markets)).actions == []
+        async with manual.keeper.pool.connection() as connection:
             market, rounds_ = await books.find(connection, first), await books.find(connection, second)
         assert (market.market_id, [side.key for side in market.sides]) == (first, ["yes", "no"])
         assert market.token_symbol == "BNKR"
@@ -135,37 +136,37 @@ async def test_paper_markets_follow_the_listed_ones(anvil: StartAnvil, fresh_dat
             "status = %s, winner = %s, void_reason = %s, closed_tx = listed_tx, closed_block = 1, closed_at = 1 "
             "WHERE slug = %s"
         )
-        desk.sql(f"UPDATE agent_market SET {ended}", 2, 1, None, first)
-        desk.sql(f"UPDATE agent_market SET {ended}", 3, None, 5, second)
-        desk.indexed_to(100, finalized=90)
-        assert [action.kind for action in (await desk.run(follow_markets)).actions] == ["cup-settle"] * 2
-        found = desk.sql("SELECT slug, status, winner FROM cup_market")
+        manual.sql(f"UPDATE agent_market SET {ended}", 2, 1, None, first)
+        manual.sql(f"UPDATE agent_market SET {ended}", 3, None, 5, second)
+        manual.indexed_to(100, finalized=90)
+        assert [action.kind for action in (await manual.run(follow_markets)).actions] == ["cup-settle"] * 2
+        found = manual.sql("SELECT slug, status, winner FROM cup_market")
         assert set(found) == {(first, "resolved", 1), (second, "void", None)}
-        assert (await desk.run(follow_markets)).actions == []
+        assert (await manual.run(follow_markets)).actions == []
 
 
 async def test_a_result_that_a_fork_may_still_change_pays_nobody(anvil: StartAnvil, fresh_database_url: str) -> None:
-    async with desk_at(fresh_database_url, anvil(chain_id=CHAIN_ID).url) as desk:
-        slug = desk.listed(100)
-        await desk.run(follow_markets)
+    async with manual_keeper(fresh_database_url, anvil(chain_id=CHAIN_ID).url) as manual:
+        slug = manual.listed(100)
+        await manual.run(follow_markets)
         ended = "status = 2, winner = %s, closed_tx = listed_tx, closed_block = %s, closed_at = 1"
-        desk.sql(f"UPDATE agent_market SET {ended}", 1, 95)
-        desk.indexed_to(100, finalized=90)
-        assert (await desk.run(follow_markets)).actions == []
-        desk.sql(f"UPDATE agent_market SET {ended}", 0, 97)  # in the blocks that came in the place of the first
-        assert (await desk.run(follow_markets)).actions == []
-        desk.sql("UPDATE chain_cursor SET finalized_number = 97")
-        assert [action.kind for action in (await desk.run(follow_markets)).actions] == ["cup-settle"]
-        assert desk.sql("SELECT status, winner FROM cup_market WHERE slug = %s", slug) == [("resolved", 0)]
+        manual.sql(f"UPDATE agent_market SET {ended}", 1, 95)
+        manual.indexed_to(100, finalized=90)
+        assert (await manual.run(follow_markets)).actions == []
+        manual.sql(f"UPDATE agent_market SET {ended}", 0, 97)  # in the blocks that came in the place of the first
+        assert (await manual.run(follow_markets)).actions == []
+        manual.sql("UPDATE chain_cursor SET finalized_number = 97")
+        assert [action.kind for action in (await manual.run(follow_markets)).actions] == ["cup-settle"]
+        assert manual.sql("SELECT status, winner FROM cup_market WHERE slug = %s", slug) == [("resolved", 0)]
 
 
 async def test_a_listing_that_is_gone_for_good_gives_its_stakes_back(
     anvil: StartAnvil, fresh_database_url: str
 ) -> None:
-    async with desk_at(fresh_database_url, anvil(chain_id=CHAIN_ID).url) as desk:
-        gone, running = desk.listed(1), desk.listed(2)
-        await desk.run(follow_markets)
-        async with desk.keeper.pool.connection() as connection:
+    async with manual_keeper(fresh_database_url, anvil(chain_id=CHAIN_ID).url) as manual:
+        gone, running = manual.listed(1), manual.listed(2)
+        await manual.run(follow_markets)
+        async with manual.keeper.pool.connection() as connection:
             signer = Signer()
             await wallets.claim(connection, signer.address)
             for slug in (gone, running):
@@ -174,66 +175,66 @@ async def test_a_listing_that_is_gone_for_good_gives_its_stakes_back(
                 )
                 (answer,) = await trading.place(connection, [order], now)
                 assert isinstance(answer, trading.PaperReceipt)
-        desk.sql("UPDATE cup_market SET opens_at = now() - interval '1 h', closes_at = now() - interval '1 min'")
-        desk.sql("DELETE FROM agent_market WHERE slug = %s", gone)
-        assert (await desk.run(follow_markets)).actions == []  # nothing says how far the index is
+        manual.sql("UPDATE cup_market SET opens_at = now() - interval '1 h', closes_at = now() - interval '1 min'")
+        manual.sql("DELETE FROM agent_market WHERE slug = %s", gone)
+        assert (await manual.run(follow_markets)).actions == []  # nothing says how far the index is
         closed = int(now().timestamp()) - 60
-        desk.indexed_to(100, finalized=90)
+        manual.indexed_to(100, finalized=90)
         blocks = (
             "INSERT INTO chain_block (chain_id, number, hash, timestamp, l1_block_number) VALUES (%s, %s, %s, %s, 1)"
         )
-        desk.sql(blocks, CHAIN_ID, 90, b"\x02" * 32, closed - 10)
-        desk.sql(blocks, CHAIN_ID, 100, b"\x01" * 32, closed + 10)
-        assert (await desk.run(follow_markets)).actions == []  # another block may still bring it again
-        desk.sql("UPDATE chain_cursor SET finalized_number = 100, state = 'backfill'")
-        assert (await desk.run(follow_markets)).actions == []  # nor while the chain is read again
-        desk.sql("UPDATE chain_cursor SET state = 'tail'")
-        report = await desk.run(follow_markets)
+        manual.sql(blocks, CHAIN_ID, 90, b"\x02" * 32, closed - 10)
+        manual.sql(blocks, CHAIN_ID, 100, b"\x01" * 32, closed + 10)
+        assert (await manual.run(follow_markets)).actions == []  # another block may still bring it again
+        manual.sql("UPDATE chain_cursor SET finalized_number = 100, state = 'backfill'")
+        assert (await manual.run(follow_markets)).actions == []  # nor while the chain is read again
+        manual.sql("UPDATE chain_cursor SET state = 'tail'")
+        report = await manual.run(follow_markets)
         assert [(action.kind, action.target) for action in report.actions] == [("cup-settle", gone)]
-        found = desk.sql("SELECT slug, status FROM cup_market")
+        found = manual.sql("SELECT slug, status FROM cup_market")
         assert set(found) == {(gone, "void"), (running, "open")}
-        found = desk.sql("SELECT balance_cents FROM cup_account WHERE account = %s", wallet_account(signer.address))
+        found = manual.sql("SELECT balance_cents FROM cup_account WHERE account = %s", wallet_account(signer.address))
         assert found == [(1_000_000 - 500,)]
-        assert (await desk.run(follow_markets)).actions == []
+        assert (await manual.run(follow_markets)).actions == []
 
 
 @pytest.mark.proves("cup.roulette.decision.round_times", "cup.roulette.decision.beacon")
 async def test_a_restarted_keeper_finishes_the_round_it_finds(anvil: StartAnvil, fresh_database_url: str) -> None:
     node = anvil(chain_id=CHAIN_ID)
-    async with desk_at(fresh_database_url, node.url) as desk:
-        assert [action.status for action in (await desk.run(spin)).actions] == ["open"]
-        assert (await desk.run(spin)).actions == []  # betting
-        ((seed, commitment, betting, spinning, after),) = desk.sql(
+    async with manual_keeper(fresh_database_url, node.url) as manual:
+        assert [action.status for action in (await manual.run(spin)).actions] == ["open"]
+        assert (await manual.run(spin)).actions == []  # betting
+        ((seed, commitment, betting, spinning, after),) = manual.sql(
             "SELECT seed, commitment, closes_at - opens_at, ends_at - closes_at, beacon_after FROM cup_round"
         )
         assert wheel.commitment_of(bytes(seed)) == bytes(commitment)
         assert (betting, spinning) == (rounds.BETTING, rounds.SPIN)
-        desk.sql(
+        manual.sql(
             "UPDATE cup_round SET opens_at = now() - interval '105 s', closes_at = now() - interval '60 s', "
             "ends_at = now() - interval '55 s'"
         )
-    async with desk_at(fresh_database_url, node.url) as desk:  # another process
-        waiting = await desk.run(spin)
+    async with manual_keeper(fresh_database_url, node.url) as manual:  # another process
+        waiting = await manual.run(spin)
         assert (waiting.actions, [skipped.target for skipped in waiting.skipped]) == ([], ["round 1"])
-        await desk.mine(8, apart_seconds=13)
-        report = await desk.run(spin)
+        await manual.mine(8, apart_seconds=13)
+        report = await manual.run(spin)
         assert [(action.kind, action.status) for action in report.actions] == [
             ("cup-spin", "settled"),
             ("cup-round", "open"),
         ]
-        ((number, hashed, pocket),) = desk.sql("SELECT beacon_number, beacon_hash, pocket FROM cup_round LIMIT 1")
-        block, before = await desk.desk.client.block(number), await desk.desk.client.block(number - 1)
+        ((number, hashed, pocket),) = manual.sql("SELECT beacon_number, beacon_hash, pocket FROM cup_round LIMIT 1")
+        block, before = await manual.chain.client.block(number), await manual.chain.client.block(number - 1)
         assert block is not None
         assert before is not None
         assert before.timestamp < after <= block.timestamp
         assert block.hash == "0x" + bytes(hashed).hex()
         assert wheel.pocket_of(bytes(seed), 1, bytes(hashed)) == pocket
-        assert (await desk.run(spin)).actions == []
+        assert (await manual.run(spin)).actions == []
 
 
 async def test_no_round_opens_outside_the_window(anvil: StartAnvil, fresh_database_url: str) -> None:
     closed = {"VPM_CUP_OPENS_AT": None, "VPM_CUP_CLOSES_AT": None}
-    async with desk_at(fresh_database_url, anvil(chain_id=CHAIN_ID).url, **closed) as desk:
-        assert [skipped.target for skipped in (await desk.run(spin)).skipped] == ["the next round"]
-        assert [skipped.target for skipped in (await desk.run(follow_markets)).skipped] == ["paper markets"]
-        assert desk.sql("SELECT 1 FROM cup_round") == []
+    async with manual_keeper(fresh_database_url, anvil(chain_id=CHAIN_ID).url, **closed) as manual:
+        assert [skipped.target for skipped in (await manual.run(spin)).skipped] == ["the next round"]
+        assert [skipped.target for skipped in (await manual.run(follow_markets)).skipped] == ["paper markets"]
+        assert manual.sql("SELECT 1 FROM cup_round") == []

@@ -14,7 +14,7 @@ from core.metrics import REGISTRY
 from indexer import metrics as index_metrics
 from indexer.service import ChainService
 from keeper import metrics as keeper_metrics
-from keeper.desk import Keeper
+from keeper.run import Keeper
 from keeper.service import Keeping
 from tests.cup_rig import settings_for
 from tests.support.genesis import Genesis, chain

@@ -16,8 +16,8 @@ from core.db.engine import Pool, make_engine, make_pool
 from core.outbox import IntentRequest, enqueue, waiting
 from core.service import jobs
 from keeper import service
-from keeper.desk import Keeper
 from keeper.report import Action
+from keeper.run import Keeper
 from keeper.runner import Runner
 from keeper.service import Keeping
 from tests.cup_rig import settings_for

@@ -74,10 +74,10 @@ SABOTAGE: dict[str, Sabotage] = {
     ),
     "kill-keeper": Sabotage(
         "a keeper's jobs ask for transactions, and do not only run",
-        "keeper/desk.py",
+        "keeper/run.py",
         ("keeper",),
         "an observation of after the blow",
-        _nothing("keeper.desk", "JobRun.ask"),
+        _nothing("keeper.run", "JobRun.ask"),
     ),
     "kill-relayer": Sabotage(
         "a lane begins with what its rows say is in flight",

@@ -1,6 +1,6 @@
-"""What a job works with: the chain it is about, the clock and the index as they stand, and a way to ask.
+"""One run of a job: the chain it is about, the clock and the index as they stand, and a way to ask.
 
-A job is `async def job(run: JobRun) -> None`. It reads through `run.desk`, decides with pure functions, and asks with
+A job is `async def job(run: JobRun) -> None`. It reads through `run.chain`, decides with pure functions, and asks with
 `run.ask`; in a dry run asking only writes down what would have been asked.
 """
 
@@ -12,76 +12,27 @@ from datetime import UTC, datetime
 from typing import Any
 
 import aiohttp
-from sqlalchemy import Select, select
+from sqlalchemy import Select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from core.chain import Call, ChainClient, Contract, RpcError, RpcErrorKind
+from core.chain import Call, RpcError, RpcErrorKind
 from core.chain.finality import final_block
 from core.config import ChainName, KeeperSettings, Settings
-from core.contracts.abi import abi
-from core.contracts.deployments import Deployment
 from core.db.engine import Pool
-from core.db.schema.index import chain_cursor
 from core.log import get_logger
 from core.outbox import LaneReport
 from core.outbox import report as lane_report
 from keeper import errands, metrics, sightings
+from keeper.chain import IndexState, KeeperChain
 from keeper.errands import Also, Errand, RetryWaits, Want
 from keeper.report import Action, RunReport
 
 log = get_logger(__name__)
 
-INDEX_LAG_SECONDS = 60
-"""How far, on the chain's clock, the index may trail the head before nothing new is listed on its word."""
-
 SWEEP_REST = RetryWaits(after_success=3600.0)
 
 ROUTINE = ("price", "observe", "record")
 """Asked for all the time: they would drown the rest of the log."""
-
-
-@dataclass(frozen=True)
-class ChainDesk:
-    """One chain and what a job does on it. `opinions` are clients of one URL each, where two or more are configured."""
-
-    name: ChainName
-    deployment: Deployment
-    client: ChainClient
-    opinions: tuple[ChainClient, ...] = ()
-
-    @property
-    def chain_id(self) -> int:
-        return self.deployment.chain_id
-
-    @property
-    def is_local(self) -> bool:
-        return self.deployment.kind == "local"
-
-    def contract(self, name: str, *others: str) -> Contract:
-        """One of ours by its name in the deployment file; `others` name contracts whose errors may come through it."""
-        return Contract(self.deployment.contract(name).address, abi(name), *(abi(each) for each in others))
-
-    def at(self, address: str, interface: str) -> Contract:
-        return Contract(address, abi(interface))
-
-
-@dataclass(frozen=True, slots=True)
-class IndexState:
-    """How far the index is. `number` and `time` are of its last block, `l1_number` what contracts saw there;
-    `finalized`: the node's finalized block, None where it has no such notion."""
-
-    number: int
-    time: int
-    l1_number: int
-    state: str
-    finalized: int | None = None
-
-    def trails(self, now: int) -> str | None:
-        """Why it cannot be taken for the present state of the chain, or None when it can."""
-        if self.state != "tail":
-            return f"the index is in state {self.state}"
-        behind = now - self.time
-        return f"the index trails the chain by {behind} s" if behind > INDEX_LAG_SECONDS else None
 
 
 @dataclass(frozen=True)
@@ -93,7 +44,7 @@ class Keeper:
     pool: Pool
     engine: AsyncEngine
     http: aiohttp.ClientSession
-    desks: Mapping[ChainName, ChainDesk]
+    chains: Mapping[ChainName, KeeperChain]
 
 
 @dataclass
@@ -101,7 +52,7 @@ class JobRun:
     """One run of one job on one chain. `now` is the chain's clock, `head` its newest block."""
 
     keeper: Keeper
-    desk: ChainDesk
+    chain: KeeperChain
     report: RunReport
     now: int
     head: int
@@ -118,7 +69,7 @@ class JobRun:
         """The newest indexed block that nothing undoes; negative before there is one."""
         if self.index is None:
             return -1
-        depth = self.keeper.settings.chain(self.desk.name).finality_blocks
+        depth = self.keeper.settings.chain(self.chain.name).finality_blocks
         return final_block(self.index.number, self.index.finalized, depth)
 
     def index_problem(self) -> str | None:
@@ -134,7 +85,7 @@ class JobRun:
     async def free(self, subjects: Sequence[str], rest: RetryWaits) -> dict[str, str | None]:
         """Per subject why it must wait, or None when an attempt may be made now. Remembers the attempts for `ask`."""
         async with self.keeper.pool.connection() as connection:
-            self.recalled.update(await errands.recall(connection, self.desk.chain_id, subjects))
+            self.recalled.update(await errands.recall(connection, self.chain.chain_id, subjects))
         moment = datetime.now(UTC)
         return {
             subject: errands.waits(self.recalled.get(subject), moment, self.indexed_block, rest) for subject in subjects
@@ -155,7 +106,7 @@ class JobRun:
             self.report.actions.append(action)
             return action
         async with self.keeper.pool.connection() as connection:
-            intent = await errands.ask(connection, self.desk.chain_id, want, self.recalled, also)
+            intent = await errands.ask(connection, self.chain.chain_id, want, self.recalled, also)
         if intent is None:
             self.report.skip(want.target, "somebody else asked for it a moment ago")
             return None
@@ -186,9 +137,9 @@ class JobRun:
         """Whether a read some time ago said the same of it. Remembers this one, except in a dry run."""
         async with self.keeper.pool.connection() as connection:
             if self.dry_run:
-                seen = await sightings.recall(connection, self.desk.chain_id, subject)
+                seen = await sightings.recall(connection, self.chain.chain_id, subject)
             else:
-                seen = await sightings.note(connection, self.desk.chain_id, subject, what, self.now, self.head)
+                seen = await sightings.note(connection, self.chain.chain_id, subject, what, self.now, self.head)
         return seen is not None and seen.agreed(what, self.now)
 
     async def lanes_problem(self, group: str) -> str | None:
@@ -200,7 +151,7 @@ class JobRun:
     async def lanes(self, group: str) -> list[LaneReport]:
         """The lanes that serve this group; not those whose key was taken away."""
         async with self.keeper.pool.connection() as connection:
-            report = await lane_report(connection, self.desk.chain_id, group)
+            report = await lane_report(connection, self.chain.chain_id, group)
         return [lane for lane in report.lanes if not lane.is_gone]
 
     async def rows(self, query: Select[Any]) -> list[Any]:
@@ -210,11 +161,11 @@ class JobRun:
 
     async def read(self, call: Call) -> object:
         """A view at this run's head."""
-        return await self.desk.client.read(call, self.head)
+        return await self.chain.client.read(call, self.head)
 
     async def read_all(self, calls: Sequence[Call]) -> list[object | RpcError]:
         """Views at this run's head; each its value or its own error. A node's failure fails the run."""
-        answers = await self.desk.client.read_many(calls, self.head)
+        answers = await self.chain.client.read_many(calls, self.head)
         for answer in answers:
             if isinstance(answer, RpcError) and answer.kind is not RpcErrorKind.REVERTED:
                 raise answer
@@ -223,20 +174,9 @@ class JobRun:
     async def objection(self, call: Call) -> str | None:
         """Why the contract would refuse this call now, or None."""
         try:
-            await self.desk.client.simulate(call)
+            await self.chain.client.simulate(call)
         except RpcError as error:
             if error.kind is not RpcErrorKind.REVERTED:
                 raise
             return error.message
         return None
-
-
-async def index_state(engine: AsyncEngine, chain_id: int) -> IndexState | None:
-    """None before the first block is indexed."""
-    columns = chain_cursor.c
-    query = select(columns.number, columns.block_time, columns.l1_block_number, columns.state, columns.finalized_number)
-    async with engine.connect() as connection:
-        row = (await connection.execute(query.where(columns.chain_id == chain_id))).first()
-    if row is None or row.block_time is None:
-        return None
-    return IndexState(row.number, row.block_time, row.l1_block_number or row.number, row.state, row.finalized_number)
