@@ -38,11 +38,11 @@ class Errand:
 @dataclass(frozen=True, slots=True)
 class RetryWaits:
     """The seconds before another attempt: after one that succeeded without reaching its aim, and after one that failed,
-    which doubles with each attempt up to `longest`."""
+    which doubles with each attempt up to `longest_seconds`."""
 
-    after_success: float = 60.0
-    after_failure: float = 10.0
-    longest: float = 3600.0
+    after_success_seconds: float = 60.0
+    after_failure_seconds: float = 10.0
+    longest_seconds: float = 3600.0
 
 
 MAX_REFUSED_SECONDS = 3600.0
@@ -50,13 +50,13 @@ REFUSED_TIMES = 3
 """So often refused within a quarter of an hour, a payment waits for the token and not for us."""
 
 
-def after_refusals(times: int, rest: RetryWaits) -> RetryWaits:
+def after_refusals(times: int, retry: RetryWaits) -> RetryWaits:
     """For payments that the token refused so often. An owner it has frozen will mostly stay frozen, but a token that
     was paused for everybody pays again: so the wait begins at minutes and doubles up to an hour."""
     if times == 0:
-        return rest
-    grown = min(rest.after_success * 2.0 ** min(times, 16), MAX_REFUSED_SECONDS)
-    return RetryWaits(after_success=grown, after_failure=60.0, longest=6 * 3600.0)
+        return retry
+    grown = min(retry.after_success_seconds * 2.0 ** min(times, 16), MAX_REFUSED_SECONDS)
+    return RetryWaits(after_success_seconds=grown, after_failure_seconds=60.0, longest_seconds=6 * 3600.0)
 
 
 class Payout(Protocol):
@@ -93,7 +93,7 @@ class Want:
     replay_safe: bool = True
 
 
-def waits(errand: Errand | None, now: datetime, indexed_block: int, rest: RetryWaits) -> str | None:
+def waits(errand: Errand | None, now: datetime, indexed_block: int, retry: RetryWaits) -> str | None:
     """Why no new attempt may be made yet, or None when it may.
 
     indexed_block: the last block the index holds; a success above it is not visible in what the job read.
@@ -104,11 +104,11 @@ def waits(errand: Errand | None, now: datetime, indexed_block: int, rest: RetryW
     if intent.outcome is MinedOutcome.SUCCEEDED:
         if intent.block_number is not None and intent.block_number > indexed_block:
             return f"done in block {intent.block_number}, which the index has not read yet"
-        return _resting(errand, now, rest.after_success, "was done, yet more is due")
+        return _resting(errand, now, retry.after_success_seconds, "was done, yet more is due")
     if not intent.state.ended:
         said = f" ({intent.tx_hash_hex})" if intent.tx_hash_hex else ""
         return f"already asked for: {intent.state}{said}"
-    pause = min(rest.after_failure * 2.0 ** min(errand.failures, 20), rest.longest)
+    pause = min(retry.after_failure_seconds * 2.0 ** min(errand.failures, 20), retry.longest_seconds)
     return _resting(errand, now, pause, f"it failed: {intent.reason or intent.state}")
 
 

@@ -29,7 +29,7 @@ from keeper.report import Action, RunReport
 
 log = get_logger(__name__)
 
-SWEEP_REST = RetryWaits(after_success=3600.0)
+SWEEP_RETRY = RetryWaits(after_success_seconds=3600.0)
 
 ROUTINE = ("price", "observe", "record")
 """Asked for all the time: they would drown the rest of the log."""
@@ -82,22 +82,20 @@ class JobRun:
             self.report.skip("everything", problem)
         return problem is not None
 
-    async def free(self, subjects: Sequence[str], rest: RetryWaits) -> dict[str, str | None]:
+    async def free(self, subjects: Sequence[str], retry: RetryWaits) -> dict[str, str | None]:
         """Per subject why it must wait, or None when an attempt may be made now. Remembers the attempts for `ask`."""
         async with self.keeper.pool.connection() as connection:
             self.recalled.update(await errands.recall(connection, self.chain.chain_id, subjects))
         moment = datetime.now(UTC)
-        return {
-            subject: errands.waits(self.recalled.get(subject), moment, self.indexed_block, rest) for subject in subjects
-        }
+        return {each: errands.waits(self.recalled.get(each), moment, self.indexed_block, retry) for each in subjects}
 
-    async def ask(self, want: Want, rest: RetryWaits, also: Also | None = None) -> Action | None:
+    async def ask(self, want: Want, retry: RetryWaits, also: Also | None = None) -> Action | None:
         """Asks, unless one of the subjects must wait; then that is why it is skipped. `also`: see errands.ask."""
         missing = [subject for subject in want.subjects if subject not in self.recalled]
-        standing = await self.free(missing, rest) if missing else {}
+        standing = await self.free(missing, retry) if missing else {}
         moment = datetime.now(UTC)
         for subject in want.subjects:
-            why = standing.get(subject) or errands.waits(self.recalled.get(subject), moment, self.indexed_block, rest)
+            why = standing.get(subject) or errands.waits(self.recalled.get(subject), moment, self.indexed_block, retry)
             if why is not None:
                 self.report.skip(want.target, why)
                 return None
@@ -131,7 +129,7 @@ class JobRun:
             call=call,
             priority=-10,
         )
-        await self.ask(want, SWEEP_REST)
+        await self.ask(want, SWEEP_RETRY)
 
     async def agreed(self, subject: str, what: str) -> bool:
         """Whether a read some time ago said the same of it. Remembers this one, except in a dry run."""

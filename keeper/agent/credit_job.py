@@ -33,7 +33,7 @@ from keeper.run import JobRun
 
 log = get_logger(__name__)
 
-REST = RetryWaits(after_success=600.0, after_failure=60.0, longest=6 * 3600.0)
+RETRY = RetryWaits(after_success_seconds=600.0, after_failure_seconds=60.0, longest_seconds=6 * 3600.0)
 LOOK_BACK_SECONDS = 7 * 86_400
 """Chain time; an authorization is valid for minutes, and whoever was away this long has other worries."""
 MAX_ROWS = 1_000
@@ -114,7 +114,7 @@ async def _credit(run: JobRun, payment: ArrivedPayment, brought: BroughtBet, set
         group=CREDIT,
         priority=2,
     )
-    await run.ask(want, REST, _following(payment, trade))
+    await run.ask(want, RETRY, _following(payment, trade))
 
 
 def _target(payment: ArrivedPayment) -> str:

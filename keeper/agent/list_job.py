@@ -23,7 +23,7 @@ from keeper.sources import simulated
 from keeper.sources.chainlink import latest_round
 from keeper.sources.sample import LatestRound
 
-REST = RetryWaits(after_success=600.0, after_failure=20.0)
+RETRY = RetryWaits(after_success_seconds=600.0, after_failure_seconds=20.0)
 LAST_CALL_SECONDS = 15
 """Before bets on a market would end, a listing that is not mined is given up."""
 
@@ -108,7 +108,7 @@ async def _filled(run: JobRun) -> set[Slot]:
 async def _list(run: JobRun, plans: Iterable[SeriesPlan]) -> None:
     listings, skipped = decide(plans, await _filled(run), run.now, await _bounds(run), _priors(run))
     run.report.skipped += skipped
-    await run.free([each.slot.subject for each in listings], REST)
+    await run.free([each.slot.subject for each in listings], RETRY)
     for each in listings:
         await _ask(run, each)
 
@@ -130,4 +130,4 @@ async def _ask(run: JobRun, listing: Listing) -> None:
         call=call,
         not_after=listing.spec.closes_at - LAST_CALL_SECONDS,
     )
-    await run.ask(want, REST)
+    await run.ask(want, RETRY)

@@ -23,7 +23,7 @@ from keeper.run import JobRun
 
 log = get_logger(__name__)
 
-REST = RetryWaits(after_success=120.0, after_failure=20.0, longest=3600.0)
+RETRY = RetryWaits(after_success_seconds=120.0, after_failure_seconds=20.0, longest_seconds=3600.0)
 MAX_ROWS = 1_000
 """Stakes of one market looked at in one run."""
 
@@ -89,7 +89,7 @@ async def _owed(run: JobRun, market: Any) -> list[DueStake]:
 
 
 async def _pay(run: JobRun, market_id: bytes, name: str, owed: list[DueStake]) -> None:
-    waiting = await run.free([_subject(due) for due in owed], REST)
+    waiting = await run.free([_subject(due) for due in owed], RETRY)
     ready = []
     for due in owed:
         reason = waiting[_subject(due)]
@@ -108,7 +108,7 @@ async def _pay(run: JobRun, market_id: bytes, name: str, owed: list[DueStake]) -
             call=call,
             priority=3,
         )
-        await run.ask(want, after_refusals(min(due.failed for due in batch), REST))
+        await run.ask(want, after_refusals(min(due.failed for due in batch), RETRY))
 
 
 def _subject(due: DueStake) -> str:

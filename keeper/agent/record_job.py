@@ -25,8 +25,8 @@ from keeper.agent.recording import RecordingState, groups, subject
 from keeper.errands import RetryWaits, Want
 from keeper.run import JobRun
 
-REST = RetryWaits(after_success=60.0, after_failure=10.0, longest=300.0)
-GROW_REST = RetryWaits(after_success=0.0, after_failure=60.0)
+RETRY = RetryWaits(after_success_seconds=60.0, after_failure_seconds=10.0, longest_seconds=300.0)
+GROW_RETRY = RetryWaits(after_success_seconds=0.0, after_failure_seconds=60.0)
 
 GROW_BY = 400
 """Observations a transaction makes room for: about 9 million gas, within what one transaction may use anywhere."""
@@ -118,7 +118,7 @@ async def _record(run: JobRun, standing: RecordingState) -> None:
     outage = _outage(run)
     since = run.now - outage if run.keeper.how.record_every_step else None
     due = standing.to_record(run.now, every_step_since=since)
-    free = await run.free([subject(feed, at) for at in due], REST)
+    free = await run.free([subject(feed, at) for at in due], RETRY)
     for batch in groups([at for at in due if free[subject(feed, at)] is None]):
         answers: list[Any] = await run.read_all([contract.call("qualityOf", at) for at in batch])
         times = [at for at, quality in zip(batch, answers, strict=True) if not quality]  # 0: unrecorded
@@ -136,7 +136,7 @@ async def _record(run: JobRun, standing: RecordingState) -> None:
             call=call,
             priority=5,
         )
-        await run.ask(want, REST)
+        await run.ask(want, RETRY)
 
 
 def _told(times: Sequence[int]) -> str:
@@ -191,7 +191,7 @@ async def _grow(run: JobRun, feeds: Iterable[PoolFeed]) -> None:
             detail=f"make room for {min(room + GROW_BY, needed)} of {needed} observations",
             call=call,
         )
-        await run.ask(want, GROW_REST)
+        await run.ask(want, GROW_RETRY)
 
 
 def _bytes(address: str) -> bytes:

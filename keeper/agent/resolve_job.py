@@ -16,12 +16,13 @@ from core.db.schema.index_agent import agent_feed, agent_market
 from core.db.schema.index_shared import oracle_round
 from core.feeds import rounds
 from keeper import metrics
-from keeper.agent.settling import BY_FINDING, RESOLVE, Facts, InEffect, Wait, claim, decide_market
+from keeper.agent.settling import BY_FINDING, RESOLVE, Facts, InEffect, claim, decide_market
 from keeper.errands import RetryWaits, Want
 from keeper.opinions import Word, ask_each
 from keeper.run import JobRun
+from keeper.waits import Wait
 
-REST = RetryWaits(after_success=120.0, after_failure=15.0, longest=900.0)
+RETRY = RetryWaits(after_success_seconds=120.0, after_failure_seconds=15.0, longest_seconds=900.0)
 CROSSINGS_TRIED = 5
 
 MARKETS, ROUNDS, FEEDS = agent_market.c, oracle_round.c, agent_feed.c
@@ -50,7 +51,7 @@ async def resolve_markets(run: JobRun) -> None:
             call=call,
             priority=5,
         )
-        await run.ask(want, REST)
+        await run.ask(want, RETRY)
 
 
 def _resolver(run: JobRun) -> Contract:

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from core.agent.book import DecidingTerms, Reading, decide, fault
 from core.contracts.statuses import MarketKind, RoundProblem, VoidReason
 from keeper.opinions import NOBODY, Opinions
-
-STALE_PATIENCE_SECONDS = 15 * 60
-"""A market without a usable reading is voided no earlier after it could have been settled."""
+from keeper.waits import STALE_PATIENCE_SECONDS, Wait
 
 BY_FINDING = 0
 """As a round: the contract finds it."""
@@ -48,13 +46,6 @@ class Settle:
     end_round: int
     start_round: int
     why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """The answer that there is nothing to do now."""
-
-    reason: str
 
 
 RESOLVE = "resolveWith"

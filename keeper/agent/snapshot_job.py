@@ -27,7 +27,7 @@ from keeper.sources.settings import (
 
 log = get_logger(__name__)
 
-REST = RetryWaits(after_success=0.0, after_failure=15.0, longest=120.0)
+RETRY = RetryWaits(after_success_seconds=0.0, after_failure_seconds=15.0, longest_seconds=120.0)
 
 
 async def snapshot(run: JobRun) -> None:
@@ -67,7 +67,7 @@ async def _observe(run: JobRun, feed: PublishedFeed, observed: FeedSources | Non
         not_after=sample.observed_at + lag,
         priority=5,
     )
-    if await run.ask(want, REST) is not None:
+    if await run.ask(want, RETRY) is not None:
         metrics.OBSERVED.labels(feed.key).set(sample.value / 10**8)
 
 

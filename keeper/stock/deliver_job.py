@@ -11,7 +11,7 @@ from keeper.errands import RetryWaits, Want, after_refusals, measure_payouts
 from keeper.run import JobRun
 from keeper.stock.delivering import DuePosition, Holding, deliveries, dues, poke, residue_due
 
-REST = RetryWaits(after_success=120.0, after_failure=20.0, longest=3600.0)
+RETRY = RetryWaits(after_success_seconds=120.0, after_failure_seconds=20.0, longest_seconds=3600.0)
 MAX_ROWS = 1_000
 """Positions sent in one run, and read at once; the rest is for the next."""
 
@@ -41,7 +41,7 @@ async def _pay(run: JobRun, now: Moment) -> None:
             detail=f"send {sum(due.amount for due in batch)} units to their owners",
             call=call,
         )
-        await run.ask(want, after_refusals(min(due.failed for due in batch), REST))
+        await run.ask(want, after_refusals(min(due.failed for due in batch), RETRY))
 
 
 async def _ready(run: JobRun, now: Moment) -> list[DuePosition]:
@@ -67,7 +67,7 @@ async def _free(run: JobRun, owed: list[DuePosition]) -> list[DuePosition]:
     waiting: dict[str, str | None] = {}
     for failed in {due.failed for due in owed}:
         subjects = [due.subject for due in owed if due.failed == failed]
-        waiting |= await run.free(subjects, after_refusals(failed, REST))
+        waiting |= await run.free(subjects, after_refusals(failed, RETRY))
     free: list[DuePosition] = []
     for due in owed:
         reason = waiting[due.subject]
@@ -132,7 +132,7 @@ async def _poke(run: JobRun, now: Moment) -> None:
             call=call,
             priority=-5,
         )
-        await run.ask(want, REST)
+        await run.ask(want, RETRY)
 
 
 async def _residue(run: JobRun) -> None:
@@ -151,7 +151,7 @@ async def _residue(run: JobRun) -> None:
             call=call,
             priority=-10,
         )
-        await run.ask(want, REST)
+        await run.ask(want, RETRY)
 
 
 async def _sweep(run: JobRun) -> None:

@@ -33,8 +33,8 @@ from keeper.stock.opening import (
 )
 from keeper.stock.windows import daily_window, weekly_window
 
-REST = RetryWaits(after_success=600.0)
-DRILL_REST = RetryWaits(after_success=0.0, longest=120.0)
+RETRY = RetryWaits(after_success_seconds=600.0)
+DRILL_RETRY = RetryWaits(after_success_seconds=0.0, longest_seconds=120.0)
 DRILLS = DrillPlan()
 LISTED_SINCE_SECONDS = 30 * 86_400
 
@@ -52,7 +52,7 @@ async def open_markets(run: JobRun) -> None:
     ]
     openings, skipped = decide_openings(await feed_states(run), windows, await _listed(run))
     run.report.skipped += skipped
-    await _open(run, openings, REST)
+    await _open(run, openings, RETRY)
 
 
 async def open_drills(run: JobRun) -> None:
@@ -63,7 +63,7 @@ async def open_drills(run: JobRun) -> None:
     run.report.skipped += skipped
     if opening is not None:
         # By ticker, not by time: two keepers that look a second apart must want the same thing.
-        await _open(run, [opening], DRILL_REST, subject=f"stock:drill:{opening.feed.ticker}")
+        await _open(run, [opening], DRILL_RETRY, subject=f"stock:drill:{opening.feed.ticker}")
 
 
 async def open_refund_drill(run: JobRun) -> None:
@@ -73,7 +73,7 @@ async def open_refund_drill(run: JobRun) -> None:
     if not allowed:
         run.report.skip("refund drill", "the lister allows no feed")
         return
-    await _open(run, [refund_drill(allowed[0], run.now, DRILLS)], DRILL_REST, subject="stock:refund-drill")
+    await _open(run, [refund_drill(allowed[0], run.now, DRILLS)], DRILL_RETRY, subject="stock:refund-drill")
 
 
 async def feed_states(run: JobRun) -> list[FeedState]:
@@ -117,11 +117,11 @@ async def _drills(run: JobRun) -> tuple[dict[str, int], int | None]:
     return {"0x" + feed.hex(): final for feed, final, _ in rows}, max((opened for *_, opened in rows), default=None)
 
 
-async def _open(run: JobRun, openings: Sequence[Opening], rest: RetryWaits, *, subject: str | None = None) -> None:
+async def _open(run: JobRun, openings: Sequence[Opening], retry: RetryWaits, *, subject: str | None = None) -> None:
     """Asks for the openings the opener can pay for, after an allowance where one is needed."""
     ready = []
     subjects = [subject or each.subject for each in openings]
-    waiting = await run.free(subjects, rest)
+    waiting = await run.free(subjects, retry)
     for opening, each in zip(openings, subjects, strict=True):
         if waiting[each] is None:
             ready.append((opening, each))
@@ -156,14 +156,14 @@ async def _open(run: JobRun, openings: Sequence[Opening], rest: RetryWaits, *, s
             group=OPENER,
             call=call,
         )
-        action = await run.ask(want, RetryWaits(after_success=30.0))
+        action = await run.ask(want, RetryWaits(after_success_seconds=30.0))
         if action is None:
             run.report.skip_all([opening.target for opening in payable], "its seed waits for an allowance")
             return
         depends_on = action.intent_id
     by_opening = dict(ready)
     for opening in payable:
-        await run.ask(_want(run, opening, by_opening[opening], terms, depends_on), rest)
+        await run.ask(_want(run, opening, by_opening[opening], terms, depends_on), retry)
 
 
 def _want(run: JobRun, opening: Opening, subject: str, terms: ListingTerms, depends_on: int | None) -> Want:

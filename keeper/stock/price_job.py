@@ -12,7 +12,7 @@ from keeper.sources import simulated
 from keeper.sources.sample import LatestRound, dollars
 from keeper.sources.simulated import FIRST_ROUND
 
-REST = RetryWaits(after_success=0.0, after_failure=15.0, longest=120.0)
+RETRY = RetryWaits(after_success_seconds=0.0, after_failure_seconds=15.0, longest_seconds=120.0)
 LATE_SECONDS = 120
 """A price that could not be written for so long is not written any more: the next one is better."""
 
@@ -47,7 +47,7 @@ async def _push(run: JobRun, ticker: str, call: Call, value: int) -> None:
         priority=-1,
         replay_safe=False,
     )
-    if await run.ask(want, REST) is not None:
+    if await run.ask(want, RETRY) is not None:
         metrics.OBSERVED.labels(ticker).set(value / 10**8)
 
 

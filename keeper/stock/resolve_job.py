@@ -14,9 +14,10 @@ from keeper import metrics
 from keeper.errands import RetryWaits, Want
 from keeper.opinions import Word, ask_each
 from keeper.run import JobRun
-from keeper.stock.settling import Facts, Wait, decide
+from keeper.stock.settling import Facts, decide
+from keeper.waits import Wait
 
-REST = RetryWaits(after_success=120.0, after_failure=15.0, longest=900.0)
+RETRY = RetryWaits(after_success_seconds=120.0, after_failure_seconds=15.0, longest_seconds=900.0)
 
 MARKETS = stock_market.c
 
@@ -39,7 +40,7 @@ async def resolve_markets(run: JobRun) -> None:
             call=call,
             priority=5,
         )
-        await run.ask(want, REST)
+        await run.ask(want, RETRY)
 
 
 async def _due(run: JobRun) -> list[Any]:

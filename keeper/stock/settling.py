@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from core.contracts.statuses import PreviewStatus, RoundProblem
 from core.feeds.rounds import PAUSE_PATIENCE
 from keeper.opinions import NOBODY, Opinions
+from keeper.waits import STALE_PATIENCE_SECONDS, Wait
 
 AFTER_BELL_SECONDS = 60
 """Nothing is done earlier: a round of the final second may still be on its way into a block."""
-
-STALE_PATIENCE_SECONDS = 15 * 60
-"""A stale market is voided no earlier after its bell: a feed that only looks dead gets the time to print."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +47,6 @@ class Settle:
     function: str
     arguments: tuple[int, ...]
     why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """The answer that there is nothing to do now."""
-
-    reason: str
 
 
 def decide(facts: Facts, now: int) -> Settle | Wait:

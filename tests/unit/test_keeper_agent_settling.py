@@ -9,8 +9,9 @@ import pytest
 from core.agent.book import Book, DecidingTerms, Reading
 from core.contracts.statuses import AgentMarketStatus, MarketKind, RoundProblem, StakeStatus
 from keeper.agent.paying import BATCH, MIN_LOST, Counters, DueStake, UnpaidStake, dues, has_lost, lost_ids, payments
-from keeper.agent.settling import RESOLVE, VOID, Facts, InEffect, Settle, Wait, claim, decide_market
+from keeper.agent.settling import RESOLVE, VOID, Facts, InEffect, Settle, claim, decide_market
 from keeper.opinions import Opinions
+from keeper.waits import Wait
 
 BEGINS, ENDS, LAG = 1_005_000, 1_100_000, 600
 DELAY = 72 * 3600

@@ -10,7 +10,7 @@ from core.outbox import Intent, IntentState, MinedOutcome
 from keeper.errands import Errand, RetryWaits, after_refusals, waits
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
-REST = RetryWaits(after_success=60.0, after_failure=10.0, longest=100.0)
+RETRY = RetryWaits(after_success_seconds=60.0, after_failure_seconds=10.0, longest_seconds=100.0)
 
 
 def errand(
@@ -71,19 +71,19 @@ def errand(
     ],
 )
 def test_when_a_new_attempt_may_be_made(known: Errand | None, indexed: int, free: bool) -> None:
-    reason = waits(known, NOW, indexed, REST)
+    reason = waits(known, NOW, indexed, RETRY)
     assert (reason is None) is free
     assert reason is None or len(reason) > 10
 
 
 def test_a_failure_says_why() -> None:
-    assert "it would revert" in (waits(errand(IntentState.FAILED), NOW, 10, REST) or "")
+    assert "it would revert" in (waits(errand(IntentState.FAILED), NOW, 10, RETRY) or "")
 
 
 def test_a_refused_payment_waits_minutes_at_first_and_an_hour_at_most() -> None:
-    rest = RetryWaits(after_success=120.0, after_failure=20.0, longest=3600.0)
-    assert after_refusals(0, rest) == rest
-    assert [after_refusals(times, rest).after_success for times in (1, 2, 3, 4, 5, 50)] == [
+    retry = RetryWaits(after_success_seconds=120.0, after_failure_seconds=20.0, longest_seconds=3600.0)
+    assert after_refusals(0, retry) == retry
+    assert [after_refusals(times, retry).after_success_seconds for times in (1, 2, 3, 4, 5, 50)] == [
         *(240.0, 480.0, 960.0, 1920.0),
         *(3600.0, 3600.0),
     ]

@@ -9,7 +9,8 @@ import pytest
 from core.contracts.statuses import PreviewStatus, RoundProblem
 from keeper.opinions import Opinions
 from keeper.sightings import Sighting
-from keeper.stock.settling import Facts, Settle, Wait, decide
+from keeper.stock.settling import Facts, Settle, decide
+from keeper.waits import Wait
 
 BELL = 1_000_000
 DAY = 86_400

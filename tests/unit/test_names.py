@@ -28,7 +28,7 @@ SAME_IDEA = {
         _SURFACES,
     ),
     **dict.fromkeys(("Book", "Order", "Warning"), _MECHANISMS),
-    **dict.fromkeys(("Facts", "Settle", "Wait"), _KEEPERS),
+    **dict.fromkeys(("Facts", "Settle"), _KEEPERS),
     **dict.fromkeys(("MarketOpened", "MarketSpec", "MarketTerms", "Reading"), _DECLARED),
     "ListedMarket": "a market as its lister opened it, with its books, on each surface",
     "Venue": "all that a surface knows of its markets at one moment",
