@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+from coincurve import PublicKey
 from eth_account.messages import SignableMessage
-from eth_keys.datatypes import Signature
-from eth_keys.exceptions import BadSignature
 from eth_utils.crypto import keccak
-from eth_utils.exceptions import ValidationError
 
 from core.chain import checksum
 
@@ -29,14 +27,24 @@ def with_usual_v(signature: bytes) -> bytes:
     return signature
 
 
+def recover(digest: bytes, r_s: bytes, parity: int) -> bytes | None:
+    """The address whose key signed this digest, or None when these are no r and s of a signature.
+
+    Straight from the curve's library, which lets other threads run meanwhile: eth-account takes more than twice as
+    long to come to the same answer.
+    """
+    try:
+        key = PublicKey.from_signature_and_message(r_s + bytes([parity]), digest, hasher=None)
+    except ValueError:
+        return None
+    return keccak(key.format(compressed=False)[1:])[-20:]
+
+
 def signer_of(signed: bytes, signature: bytes) -> str | None:
     """Who signed this digest, checksummed, or None when it is no ECDSA signature the token would take."""
     if len(signature) != 65 or signature[64] not in (27, 28):
         return None
-    if not 0 < int.from_bytes(signature[32:64]) <= _HALF_ORDER:
+    if int.from_bytes(signature[32:64]) > _HALF_ORDER:
         return None
-    try:
-        key = Signature(signature[:64] + bytes([signature[64] - 27])).recover_public_key_from_msg_hash(signed)
-    except (BadSignature, ValidationError):
-        return None
-    return checksum(key.to_canonical_address())
+    signer = recover(signed, signature[:64], signature[64] - 27)
+    return None if signer is None else checksum(signer)

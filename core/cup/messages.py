@@ -9,10 +9,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from coincurve import PublicKey
 from eth_utils.crypto import keccak
 
+from core.addresses import address_text
 from core.cup.amounts import text_of
+from core.signatures import recover
 
 WINDOW: Final = timedelta(minutes=5)
 
@@ -67,21 +68,12 @@ def signature_bytes(text: str) -> bytes | None:
 
 
 def signer_of(message: str, signature: bytes) -> str | None:
-    """The lower-case address whose key signed `message`, or None when the signature is no signature.
-
-    Straight from the curve's library, which lets other threads run meanwhile: eth-account takes more than twice as
-    long to come to the same answer, and half of the cup's work is this.
-    """
-    if len(signature) != 65:
+    """The lower-case address whose key signed `message`, or None when the signature is no signature."""
+    parity = _parity(signature[64]) if len(signature) == 65 else None
+    if parity is None:
         return None
-    try:
-        digest = keccak(_personal(message.encode()))
-        key = PublicKey.from_signature_and_message(
-            signature[:64] + bytes([_parity(signature[64])]), digest, hasher=None
-        )
-    except ValueError:
-        return None
-    return f"0x{keccak(key.format(compressed=False)[1:])[-20:].hex()}"
+    signer = recover(keccak(_personal(message.encode())), signature[:64], parity)
+    return None if signer is None else address_text(signer)
 
 
 def _personal(message: bytes) -> bytes:
@@ -89,15 +81,14 @@ def _personal(message: bytes) -> bytes:
     return b"\x19Ethereum Signed Message:\n%d%b" % (len(message), message)
 
 
-def _parity(v: int) -> int:
-    """0 or 1 of a signature's last byte: 0 and 1 as such, 27 and 28, or as EIP-155 writes it with a chain's id."""
+def _parity(v: int) -> int | None:
+    """0 or 1 of a signature's last byte: 0 and 1 as such, 27 and 28, or as EIP-155 writes it with a chain's id. None of
+    any other."""
     if v in (0, 1):
         return v
     if v in (27, 28):
         return v - 27
-    if v >= 35:
-        return (v - 35) % 2
-    raise ValueError("not the last byte of a signature")
+    return (v - 35) % 2 if v >= 35 else None
 
 
 def parse_issued_at(text: str) -> datetime:

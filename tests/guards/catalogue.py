@@ -469,9 +469,12 @@ API = (
     Guard(
         "the other of a signature's two forms, which anybody can make, counts as another signature",
         "core/signatures.py",
-        "if not 0 < int.from_bytes(signature[32:64]) <= _HALF_ORDER:",
-        "if not 0 < int.from_bytes(signature[32:64]):",
-        ("tests/integration/test_stock_relay.py",),
+        "if int.from_bytes(signature[32:64]) > _HALF_ORDER:",
+        "if False:",
+        (
+            "tests/unit/test_signatures.py::test_a_right_signature_counts_in_the_tokens_spelling_alone",
+            "tests/integration/test_stock_relay.py",
+        ),
     ),
 )
 
