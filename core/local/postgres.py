@@ -74,7 +74,7 @@ def prepare_postgres(
     state_dir.mkdir(parents=True, exist_ok=True)
     note = ""
     if user is not None and not (_reachable(native) and _reachable(state_dir)):
-        private = private_dir(state_dir)
+        private = _private_dir(state_dir)
         if not _reachable(native):
             native = _copy_binaries(native, private)
         state_dir = private
@@ -184,12 +184,12 @@ def hydrate(native: Path) -> None:
             raise ProcessError(f"{link} cannot be linked: {error.strerror}.") from None
 
 
-def private_dir(state_dir: Path) -> Path:
+def _private_dir(state_dir: Path) -> Path:
     """A folder under the system's temporary directory for one state folder, open to the unprivileged user only."""
     mark = state_dir / MARK
     if not mark.exists():
         mark.write_text(secrets.token_hex(16))
-    path = _private_path(state_dir, mark)
+    path = private_path(state_dir)
     path.mkdir(mode=0o711, exist_ok=True)
     owner = path.lstat()
     if not stat.S_ISDIR(owner.st_mode) or owner.st_uid not in (0, UNPRIVILEGED):
@@ -197,19 +197,9 @@ def private_dir(state_dir: Path) -> Path:
     return path
 
 
-def forget_postgres(state_dir: Path) -> None:
-    """Deletes the data of a stopped server for good, wherever it had to be kept."""
-    state_dir = state_dir.absolute()
-    mark = state_dir / MARK
-    if mark.exists():
-        shutil.rmtree(_private_path(state_dir, mark), ignore_errors=True)
-        mark.unlink()
-    shutil.rmtree(state_dir / "data", ignore_errors=True)
-    (state_dir / "password").unlink(missing_ok=True)
-
-
-def _private_path(state_dir: Path, mark: Path) -> Path:
-    name = hashlib.sha256(f"{state_dir} {mark.read_text()}".encode()).hexdigest()[:16]
+def private_path(state_dir: Path) -> Path:
+    """Where the data of a marked state folder, given by its absolute path, is kept."""
+    name = hashlib.sha256(f"{state_dir} {(state_dir / MARK).read_text()}".encode()).hexdigest()[:16]
     return Path(tempfile.gettempdir()) / f"vpm-postgres-{name}"
 
 

@@ -21,7 +21,6 @@ from core.local.postgres import (
     UNPRIVILEGED,
     UNSAFE_BUT_FAST,
     PostgresServer,
-    forget_postgres,
     hydrate,
     postgres_answers,
     prepare_postgres,
@@ -29,6 +28,7 @@ from core.local.postgres import (
 )
 from core.local.process import SpawnPlan, start_process
 from core.paths import REPOSITORY
+from tests.support.forgetting import forget_postgres
 from tests.waiting import wait
 
 

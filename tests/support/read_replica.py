@@ -15,8 +15,9 @@ import psycopg
 
 from core.db.engine import conninfo
 from core.local.ports import free_port
-from core.local.postgres import PostgresServer, forget_postgres, prepare_postgres, start_postgres
+from core.local.postgres import PostgresServer, prepare_postgres, start_postgres
 from core.local.process import RunningProcess
+from tests.support.forgetting import forget_postgres
 from tests.waiting import PATIENCE
 
 

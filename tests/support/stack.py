@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from core.local.ports import free_port
-from core.local.postgres import forget_postgres
 from core.paths import REPOSITORY
 from scripts._stack.daemons import DAEMONS
+from tests.support.forgetting import forget_postgres
 from tests.support.genesis import Genesis
 
 DAEMON_NAMES = set(DAEMONS)

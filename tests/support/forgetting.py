@@ -1,0 +1,18 @@
+"""Leaving nothing of an embedded PostgreSQL behind."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from core.local.postgres import MARK, private_path
+
+
+def forget_postgres(state_dir: Path) -> None:
+    """Deletes the data of a stopped server for good, wherever it had to be kept."""
+    state_dir = state_dir.absolute()
+    if (state_dir / MARK).exists():
+        shutil.rmtree(private_path(state_dir), ignore_errors=True)
+        (state_dir / MARK).unlink()
+    shutil.rmtree(state_dir / "data", ignore_errors=True)
+    (state_dir / "password").unlink(missing_ok=True)
