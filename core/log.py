@@ -23,6 +23,8 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from core.hexadecimal import hex_of
+
 REDACTED = "[redacted]"
 
 _request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
@@ -130,7 +132,7 @@ def redact(value: Any, name: str = "") -> Any:
     if isinstance(value, int):
         return value if -(2**63) <= value < 2**64 else str(value)
     if isinstance(value, bytes | bytearray | memoryview):
-        return redact_text("0x" + bytes(value).hex())
+        return redact_text(hex_of(bytes(value)))
     if isinstance(value, dict):
         return {str(key): redact(item, str(key)) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):

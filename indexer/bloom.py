@@ -9,6 +9,7 @@ from __future__ import annotations
 from eth_utils.crypto import keccak
 
 from core.contracts.events.token import TRANSFER
+from core.hexadecimal import bytes_of
 from indexer.sources import Sources
 
 
@@ -26,7 +27,7 @@ class BloomTest:
 
     def __init__(self, sources: Sources) -> None:
         self._contracts = [
-            (mask(each.address), tuple(mask(bytes.fromhex(topic[2:])) for topic in each.layouts))
+            (mask(each.address), tuple(mask(bytes_of(topic)) for topic in each.layouts))
             for each in sources.emitters.values()
             if each.address != sources.token
         ]
@@ -34,7 +35,7 @@ class BloomTest:
         if sources.token is not None and sources.transfer_filter is not None:
             transfer = mask(sources.token) | mask(TRANSFER.topic)
             recipients = sources.transfer_filter["topics"][2]
-            self._payments = tuple(transfer | mask(bytes.fromhex(each[2:])) for each in recipients)
+            self._payments = tuple(transfer | mask(bytes_of(each)) for each in recipients)
 
     def allows_ours(self, bits: int) -> bool:
         """An event of our contracts or feeds."""

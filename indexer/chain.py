@@ -16,6 +16,7 @@ from typing import Any
 
 from core.chain.errors import RpcError
 from core.db.engine import Connection, Pool
+from core.hexadecimal import bytes_of, hex_of
 from core.log import get_logger
 from indexer import metrics
 from indexer.backfill import TOO_MUCH, Width, pages
@@ -368,9 +369,7 @@ class ChainFollower:
     async def _hashes(node: ChainNode, numbers: list[int]) -> dict[int, bytes]:
         headers = await node.headers(numbers) if numbers else []
         return {
-            number: bytes.fromhex(header.hash[2:])
-            for number, header in zip(numbers, headers, strict=True)
-            if header is not None
+            number: bytes_of(header.hash) for number, header in zip(numbers, headers, strict=True) if header is not None
         }
 
     # ---------------------------------------------------------------- what others see of it
@@ -451,4 +450,4 @@ class ChainFollower:
 
 
 def _is(header: Header, cursor: Cursor) -> bool:
-    return cursor.hash is not None and header.hash == "0x" + cursor.hash.hex()
+    return cursor.hash is not None and header.hash == hex_of(cursor.hash)

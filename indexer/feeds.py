@@ -18,6 +18,7 @@ from core.chain.provider import ChainProvider
 from core.db.channels import Channel, notify
 from core.db.engine import Connection, Pool
 from core.db.schema.index_shared import oracle_measure, oracle_round
+from core.hexadecimal import bytes_of, hex_of
 from core.log import get_logger
 from indexer.backfill import Width, pages
 from indexer.bloom import BloomTest
@@ -38,9 +39,9 @@ log = get_logger(__name__)
 PHASES_BACK = 8
 """Aggregators of older phases than this are not followed: no market is settled by their rounds any more."""
 
-_AGGREGATOR = "0x" + keccak(text="aggregator()")[:4].hex()
-_PHASE_ID = "0x" + keccak(text="phaseId()")[:4].hex()
-_PHASE_AGGREGATORS = "0x" + keccak(text="phaseAggregators(uint16)")[:4].hex()
+_AGGREGATOR = hex_of(keccak(text="aggregator()")[:4])
+_PHASE_ID = hex_of(keccak(text="phaseId()")[:4])
+_PHASE_AGGREGATORS = hex_of(keccak(text="phaseAggregators(uint16)")[:4])
 
 
 async def emitters_of(rpc: ChainProvider, proxies: Iterable[bytes]) -> dict[bytes, FeedRounds]:
@@ -61,12 +62,12 @@ async def emitters_of(rpc: ChainProvider, proxies: Iterable[bytes]) -> dict[byte
 async def _view(rpc: ChainProvider, to: bytes, data: str) -> bytes | None:
     """One word, or None when the contract has no such view."""
     try:
-        answer = await rpc.call("eth_call", [{"to": "0x" + to.hex(), "data": data}, "latest"], str)
+        answer = await rpc.call("eth_call", [{"to": hex_of(to), "data": data}, "latest"], str)
     except RpcError as error:
         if error.kind is RpcErrorKind.REVERTED:
             return None
         raise
-    word = bytes.fromhex(answer[2:])
+    word = bytes_of(answer)
     return word if len(word) == 32 else None
 
 

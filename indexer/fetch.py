@@ -17,6 +17,7 @@ from itertools import pairwise
 from core.chain.errors import RpcError, RpcErrorKind
 from core.chain.wire import Log
 from core.contracts.events.token import TRANSFER
+from core.hexadecimal import bytes_of, hex_of
 from indexer import metrics
 from indexer.bloom import BloomTest
 from indexer.decode import block_hashes, decode_logs
@@ -47,7 +48,7 @@ class Fetcher:
     async def linked(self, first: int, last: int, parent: bytes | None, head: Header) -> Page:
         """The blocks `first` to `last`, whose predecessor must be `parent`. Replaced when it is not."""
         headers, logs = await asyncio.gather(self._headers(first, last, head), self._ours_and_payments(first, last))
-        if parent is not None and headers[0].parent_hash != "0x" + parent.hex():
+        if parent is not None and headers[0].parent_hash != hex_of(parent):
             raise Replaced
         for one, after in pairwise(headers):
             if after.parent_hash != one.hash:
@@ -109,9 +110,7 @@ class Fetcher:
             times = {log.block_number: log.block_timestamp for log in logs}
             if None not in times.values():
                 return {
-                    (number := int(text, 16)): BlockInfo(
-                        number, bytes.fromhex(hashes[number][2:]), int(time or "", 16), number
-                    )
+                    (number := int(text, 16)): BlockInfo(number, bytes_of(hashes[number]), int(time or "", 16), number)
                     for text, time in times.items()
                 }
         blocks = {}
@@ -174,7 +173,7 @@ class Fetcher:
     def _payments_in(self, logs: Iterable[Log]) -> list[Log]:
         if self.sources.token is None:
             return []
-        token, transfer = "0x" + self.sources.token.hex(), "0x" + TRANSFER.topic.hex()
+        token, transfer = hex_of(self.sources.token), hex_of(TRANSFER.topic)
         return [log for log in logs if log.address.lower() == token and log.topics[:1] == (transfer,)]
 
     def _authorization_filters(self, transfers: Iterable[Log]) -> list[Filter]:

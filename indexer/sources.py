@@ -21,8 +21,8 @@ from core.agent.document import feed_keys
 from core.contracts.deployments import Deployment
 from core.contracts.events import Layout, Role, layouts_of
 from core.contracts.events.token import AUTHORIZATION_CANCELED, AUTHORIZATION_USED, TRANSFER
-from core.db.types import hex_of
 from core.errors import DeploymentError
+from core.hexadecimal import bytes_of, hex_of
 from indexer.fold.shared import FeedRounds
 
 CONTRACT_ROLES: Mapping[str, Role] = {
@@ -125,7 +125,7 @@ def sources_of(deployment: Deployment, name: str, feeds: Mapping[bytes, FeedRoun
     if not deployment.is_deployed:
         raise DeploymentError(f"Nothing is deployed on {deployment.network} yet.")
     contracts = {
-        role: address_bytes(deployment.contracts[key].address)
+        role: bytes_of(deployment.contracts[key].address)
         for key, role in CONTRACT_ROLES.items()
         if key in deployment.contracts
     }
@@ -142,28 +142,24 @@ def sources_of(deployment: Deployment, name: str, feeds: Mapping[bytes, FeedRoun
         token=_token(deployment),
         feeds=feeds,
         observed=feed_keys(deployment.agent_feeds),
-        steps={address_bytes(feed.address): feed.step_seconds for feed in deployment.pool_feeds},
+        steps={bytes_of(feed.address): feed.step_seconds for feed in deployment.pool_feeds},
     )
 
 
 def feed_proxies(deployment: Deployment) -> list[bytes]:
     """The feeds markets may name."""
     addresses = [feed.proxy for feed in deployment.price_feeds] + [feed.address for feed in deployment.agent_feeds]
-    return [address_bytes(address) for address in addresses]
-
-
-def address_bytes(text: str) -> bytes:
-    return bytes.fromhex(text[2:])
+    return [bytes_of(address) for address in addresses]
 
 
 def _token(deployment: Deployment) -> bytes | None:
     """The stablecoin stakes are made in: the one EIP-3009 token of the network."""
     for symbol in ("USDG", "USDC"):
         if symbol in deployment.tokens:
-            return address_bytes(deployment.tokens[symbol].address)
+            return bytes_of(deployment.tokens[symbol].address)
     return None
 
 
 def as_topic(address: bytes) -> str:
     """As logs have an address among their topics."""
-    return "0x" + bytes(12).hex() + address.hex()
+    return hex_of(address.rjust(32, b"\0"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from core.chain.wire import Log
+from core.hexadecimal import bytes_of
 from indexer.logs import BlockInfo
 
 
@@ -31,7 +32,7 @@ class Header(msgspec.Struct, frozen=True, rename="camel", gc=False):
         number = l1_number = self.number
         if l1_blocks and self.l1_block_number_hex:
             l1_number = int(self.l1_block_number_hex, 16)
-        return BlockInfo(number, bytes.fromhex(self.hash[2:]), self.timestamp, l1_number)
+        return BlockInfo(number, bytes_of(self.hash), self.timestamp, l1_number)
 
 
 class ReceiptLogs(msgspec.Struct, frozen=True, gc=False):

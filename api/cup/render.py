@@ -16,7 +16,7 @@ from core.cup.outlook import Warning
 from core.cup.rounds import RouletteRound
 from core.cup.trading import PaperReceipt
 from core.cup.wallets import PaperPosition, Summary
-from core.db.types import hex_of
+from core.hexadecimal import hex_of
 from core.iso import iso_of
 from core.money import json_number, json_ratio_down, parts_of
 

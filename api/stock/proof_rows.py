@@ -13,7 +13,7 @@ from core.chain import checksum
 from core.db.schema.index import chain_audit
 from core.db.schema.index_stock import stock_fee_sweep, stock_market, stock_opener, stock_position
 from core.db.schema.totals import stock_betting, stock_bettor, stock_total
-from core.db.types import hex_of
+from core.hexadecimal import hex_of
 from core.stock.projection import market_of
 from core.stock.vested import Moment, as_of
 

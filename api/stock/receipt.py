@@ -19,7 +19,7 @@ from api.stock.requests import ReceiptQuery
 from api.stock.rows import read_receipt
 from api.stock.sources import StockSources
 from api.unreadable import UNREADABLE
-from core.db.types import bytes_of
+from core.hexadecimal import bytes_of
 
 RECEIPTS_RATE = parse("60/minute")
 

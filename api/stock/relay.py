@@ -36,7 +36,7 @@ from api.stock.sources import StockSources
 from api.unreadable import UNREADABLE
 from core.chain import Call, ChainClient, ContractReverted, RpcError, checksum
 from core.contracts.statuses import StockMarketStatus
-from core.db.types import bytes_of
+from core.hexadecimal import bytes_of
 from core.log import get_logger
 from core.metrics import counter
 from core.money import decimal_text

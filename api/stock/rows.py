@@ -19,8 +19,8 @@ from core.contracts.statuses import Family
 from core.db.schema.index import chain_cursor
 from core.db.schema.index_shared import oracle_round, token_authorization
 from core.db.schema.index_stock import UNPAID, stock_feed, stock_market, stock_position, stock_venue, stock_vintage
-from core.db.types import hex_of
 from core.feeds.rounds import Round
+from core.hexadecimal import hex_of
 from core.stock.projection import market_of, may_be_owed, position_of, vintage_of
 from core.stock.vested import Moment, settlement
 

@@ -19,7 +19,7 @@ from api.stock.facts import Phase
 from api.stock.requests import TypedDataQuery
 from api.stock.sources import StockSources
 from core.chain import checksum
-from core.db.types import bytes_of
+from core.hexadecimal import bytes_of
 
 NOBODY = "0x" + "00" * 20
 

@@ -34,6 +34,7 @@ from core.agent.words import (
 from core.contracts.names import made_of
 from core.contracts.statuses import MarketKind
 from core.feeds.words import Computed
+from core.hexadecimal import bytes_of, hex_of
 
 ID_PATTERN = r"[a-z0-9]+(?:-[a-z0-9]+)*"
 MAX_ID = 120
@@ -163,7 +164,7 @@ class Metadata:
 
 def feed_keys(sources: Any) -> dict[bytes, str]:
     """Keys by address, of a deployment's agent feeds."""
-    return {bytes.fromhex(each.address[2:]): each.key for each in sources}
+    return {bytes_of(each.address): each.key for each in sources}
 
 
 def described(
@@ -174,7 +175,7 @@ def described(
     observed = None if feed_key is None else FeedSubject(feed_key)
     identity = None if observed is None else id_of(spec, observed)
     if identity is None or market_key(identity) != key:
-        return _document("0x" + key.hex(), False, spec, observed, computed)
+        return _document(hex_of(key), False, spec, observed, computed)
     return _document(identity, True, spec, observed, computed)
 
 
@@ -224,7 +225,7 @@ def _document(
     identity: str, verified: bool, spec: Specification, observed: FeedSubject | None, computed: Computed | None
 ) -> MarketDocument:
     symbol = UNKNOWN_SYMBOL if observed is None else observed.symbol
-    address = "0x" + spec.feed.hex()
+    address = hex_of(spec.feed)
     what = f"the reading of the feed {address}" if observed is None else f"{symbol}'s {observed.metric_words}"
     question, short_title, deciding = _asked(spec, what, f"feed {address[:10]}" if observed is None else observed.name)
     reference = spec.start_at if spec.kind is MarketKind.DIRECTION else spec.ends_at

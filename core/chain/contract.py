@@ -26,6 +26,7 @@ from eth_utils.address import to_checksum_address
 from web3._utils.abi import build_strict_registry, named_tree
 
 from core.chain.errors import RpcError, RpcErrorKind
+from core.hexadecimal import hex_of
 
 UNDECODABLE = (DecodingError, OverflowError, UnicodeDecodeError)
 """What the codec raises for bytes that are not of the types asked for."""
@@ -120,7 +121,7 @@ class Call:
 
     def parameters(self) -> dict[str, str]:
         """The first parameter of eth_call and eth_estimateGas."""
-        given = {"to": self.to, "data": "0x" + self.data.hex()}
+        given = {"to": self.to, "data": hex_of(self.data)}
         if self.sender:
             given["from"] = self.sender
         return given

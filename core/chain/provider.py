@@ -24,6 +24,7 @@ from core.chain.endpoint import Endpoint, bad_answer, batch_decoder, decode_answ
 from core.chain.errors import RpcError, RpcErrorKind
 from core.chain.wire import SHAPES
 from core.errors import ConfigError
+from core.hexadecimal import hex_of
 from core.log import get_logger
 
 log = get_logger(__name__)
@@ -200,7 +201,7 @@ class ChainProvider(AsyncJSONBaseProvider):
         unknown, not failed.
         """
         method = "eth_sendRawTransaction"
-        body = _encode(0, method, ["0x" + raw.hex()])
+        body = _encode(0, method, [hex_of(raw)])
         last: RpcError | None = None
         maybe_delivered = False
         for endpoint in self._allowed():
@@ -217,7 +218,7 @@ class ChainProvider(AsyncJSONBaseProvider):
 
     async def send_raw_batch(self, raws: Sequence[bytes]) -> list[str | RpcError]:
         """Offers signed transactions, in order, as one batch to the first URL that answers; each its hash or error."""
-        requests = [("eth_sendRawTransaction", ["0x" + raw.hex()]) for raw in raws]
+        requests = [("eth_sendRawTransaction", [hex_of(raw)]) for raw in raws]
         last: RpcError | None = None
         maybe_delivered = False
         for endpoint in self._allowed():

@@ -10,6 +10,7 @@ from web3._utils.error_formatters_utils import PANIC_ERROR_CODES
 
 from core.chain.contract import UNDECODABLE, CustomError
 from core.chain.errors import ContractReverted, RpcError
+from core.hexadecimal import bytes_of, hex_of
 
 # What the compiler declares itself.
 _REASON = CustomError({"type": "error", "name": "Error", "inputs": [{"name": "message", "type": "string"}]})
@@ -18,7 +19,7 @@ _PANIC = CustomError({"type": "error", "name": "Panic", "inputs": [{"name": "cod
 
 def explain(error: RpcError, errors: Mapping[bytes, CustomError] | None = None) -> ContractReverted:
     """A revert with its reason; `errors` maps selectors to the custom errors the contract may raise."""
-    data = bytes.fromhex(error.data[2:]) if error.data and len(error.data) % 2 == 0 else b""
+    data = bytes_of(error.data) if error.data and len(error.data) % 2 == 0 else b""
     name, arguments, sentence = decode_revert(data, errors or {})
     if not data:
         # Some nodes give the text only in the message: "...: execution reverted: NotOwner."
@@ -45,7 +46,7 @@ def decode_revert(data: bytes, errors: Mapping[bytes, CustomError]) -> tuple[str
         return "Panic", arguments, f"The call reverted: {PANIC_ERROR_CODES.get(code, f'Panic error 0x{code}.')}"
     if error is not None:
         return error.name, arguments, f"The call reverted: {_words(error.name)}{_listed(arguments)}."
-    return None, {}, f"The call reverted with an unknown error (selector 0x{selector.hex()})."
+    return None, {}, f"The call reverted with an unknown error (selector {hex_of(selector)})."
 
 
 def _words(name: str) -> str:
@@ -56,5 +57,5 @@ def _words(name: str) -> str:
 def _listed(arguments: Mapping[str, Any]) -> str:
     if not arguments:
         return ""
-    parts = (f"{key} {'0x' + value.hex() if isinstance(value, bytes) else value}" for key, value in arguments.items())
+    parts = (f"{key} {hex_of(value) if isinstance(value, bytes) else value}" for key, value in arguments.items())
     return f" ({', '.join(parts)})"

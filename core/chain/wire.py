@@ -11,6 +11,8 @@ from typing import Annotated, Any, Final, NotRequired
 import msgspec
 from typing_extensions import TypedDict
 
+from core.hexadecimal import bytes_of
+
 Quantity = Annotated[str, msgspec.Meta(pattern="^0x[0-9a-fA-F]+$")]
 Data = Annotated[str, msgspec.Meta(pattern="^0x([0-9a-fA-F]{2})*$")]
 
@@ -131,4 +133,4 @@ def quantity(text: str) -> int:
 
 def data_bytes(text: str) -> bytes:
     """JSON-RPC data ("0x00ff") as bytes."""
-    return bytes.fromhex(text[2:] if text[:2] in ("0x", "0X") else text)
+    return bytes_of(text)

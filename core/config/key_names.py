@@ -15,6 +15,8 @@ from typing import Literal
 
 from eth_utils.address import is_address, is_checksum_formatted_address, to_checksum_address
 
+from core.hexadecimal import bytes_of
+
 SCHEMES = ("aws-kms", "gcp-kms")
 
 _AWS = re.compile(r"(?P<region>[a-z]{2}(?:-[a-z]+)+-[0-9]+)/(?P<key>[A-Za-z0-9:/_+=,.@-]{1,512})")
@@ -68,4 +70,4 @@ def _address(text: str) -> bytes:
         raise ValueError(f"{text!r} behind # is not an address")
     if is_checksum_formatted_address(text) and text != to_checksum_address(text):
         raise ValueError(f"{text!r} behind # has a wrong checksum")
-    return bytes.fromhex(text[2:])
+    return bytes_of(text)

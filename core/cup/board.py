@@ -14,6 +14,7 @@ from typing import Final
 
 from core.cup.ledger import one_moment
 from core.db.engine import Connection
+from core.hexadecimal import bytes_of
 
 ALL_TIME: Final = "all"
 _WEEK: Final = re.compile(r"([0-9]{4})-W([0-9]{2})")
@@ -49,7 +50,7 @@ class Board:
 
     def rank(self, wallet: str) -> int | None:
         """From 1; None for a wallet that has realized nothing in the period."""
-        key, places = bytes.fromhex(wallet[2:]), self.places
+        key, places = bytes_of(wallet), self.places
         low, high = 0, self.total
         while low < high:
             middle = (low + high) // 2

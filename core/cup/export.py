@@ -23,8 +23,8 @@ from psycopg.rows import dict_row
 from core.config import Settings, load
 from core.cup.ledger import one_moment
 from core.db.engine import Connection, connect
-from core.db.types import hex_of
 from core.errors import VpmError
+from core.hexadecimal import hex_of
 
 FORMAT = "service-cup-export/1"
 BATCH = 500

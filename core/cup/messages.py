@@ -11,8 +11,8 @@ from typing import Final
 
 from eth_utils.crypto import keccak
 
-from core.addresses import address_text
 from core.cup.amounts import text_of
+from core.hexadecimal import bytes_of, hex_of
 from core.signatures import recover
 
 WINDOW: Final = timedelta(minutes=5)
@@ -61,10 +61,9 @@ def signature_bytes(text: str) -> bytes | None:
     if not text.startswith(("0x", "0X")):
         return None
     try:
-        raw = bytes.fromhex(text[2:])
+        return bytes_of(text, 65)
     except ValueError:
         return None
-    return raw if len(raw) == 65 else None
 
 
 def signer_of(message: str, signature: bytes) -> str | None:
@@ -73,7 +72,7 @@ def signer_of(message: str, signature: bytes) -> str | None:
     if parity is None:
         return None
     signer = recover(keccak(_personal(message.encode())), signature[:64], parity)
-    return None if signer is None else address_text(signer)
+    return None if signer is None else hex_of(signer)
 
 
 def _personal(message: bytes) -> bytes:

@@ -26,7 +26,7 @@ from core.cup.board import ALL_TIME, week_of
 from core.cup.books import FEE_BPS
 from core.cup.export import FORMAT
 from core.cup.ledger import MINT, market_account, round_account, wallet_account
-from core.db.types import bytes_of
+from core.hexadecimal import bytes_of
 
 Row = Mapping[str, Any]
 Entries = dict[str, int]

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from core.hexadecimal import hex_of
+
 POCKETS: Final = 37
 REDS: Final = frozenset({1, 3, 5, 7, 9, 12, 14, 16, 18, 19, 21, 23, 25, 27, 30, 32, 34, 36})
 
@@ -132,7 +134,7 @@ def pocket_of(seed: bytes, round_no: int, beacon_hash: bytes) -> int:
     The beacon is written as 0x and lower-case hex. Should all eight words be at or above the bound (less than once in
     10**60), the message gets ":1", ":2" and so on appended until one is not.
     """
-    message = f"{round_no}:0x{beacon_hash.hex()}"
+    message = f"{round_no}:{hex_of(beacon_hash)}"
     for again in itertools.count():
         numbered = message if again == 0 else f"{message}:{again}"
         digest = hmac.new(seed, numbered.encode(), hashlib.sha256).digest()

@@ -1,7 +1,6 @@
 """Column types that keep chain values exact: integers of 256 bits, 20-byte addresses, 32-byte hashes, aware times.
 
-Python sees `int`, `bytes` and UTC `datetime`; nothing is ever a float or a naive time. `hex_of` and `bytes_of`
-convert at the edges.
+Python sees `int`, `bytes` and UTC `datetime`; nothing is ever a float or a naive time.
 """
 
 from __future__ import annotations
@@ -90,16 +89,3 @@ class UtcDateTime(TypeDecorator[datetime]):
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
         return None if value is None else value.astimezone(UTC)
-
-
-def bytes_of(text: str, length: int | None = None) -> bytes:
-    """Hex with or without 0x as bytes; ValueError when it is not hex or not of `length` bytes."""
-    value = bytes.fromhex(text[2:] if text[:2] in ("0x", "0X") else text)
-    if length is not None and len(value) != length:
-        raise ValueError(f"expected {length} bytes, got {len(value)}")
-    return value
-
-
-def hex_of(value: bytes) -> str:
-    """Bytes as lower-case hex with 0x."""
-    return "0x" + value.hex()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from core.agent.words import duration
 from core.contracts.feeds import AgentFeed, PoolFeed
+from core.hexadecimal import bytes_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class FeedWords:
 def told_by(feeds: Iterable[AgentFeed]) -> dict[bytes, FeedWords]:
     """By the feeds' addresses."""
     return {
-        bytes.fromhex(feed.address[2:]): FeedWords(feed.key, Computed.by(feed) if isinstance(feed, PoolFeed) else None)
+        bytes_of(feed.address): FeedWords(feed.key, Computed.by(feed) if isinstance(feed, PoolFeed) else None)
         for feed in feeds
     }
 

@@ -10,8 +10,8 @@ from datetime import datetime
 from typing import Any
 
 from core.db.engine import Connection
-from core.db.types import bytes_of
 from core.errors import VpmError
+from core.hexadecimal import bytes_of, hex_of
 from core.outbox.states import IntentState, MinedOutcome
 
 _WORD = re.compile(r"[a-z][a-z0-9_-]{0,31}")
@@ -97,7 +97,7 @@ class Intent:
 
     @property
     def tx_hash_hex(self) -> str | None:
-        return None if self.tx_hash is None else "0x" + self.tx_hash.hex()
+        return None if self.tx_hash is None else hex_of(self.tx_hash)
 
     @property
     def succeeded(self) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final, TypeAlias, TypeGuard
 
-from core.addresses import address_text
 from core.contracts.events.stock import (
     Delivered,
     Entered,
@@ -22,6 +21,7 @@ from core.contracts.events.stock import (
     VintageFinalized,
     Voided,
 )
+from core.hexadecimal import hex_of
 from core.stock.vested import (
     DOWN,
     UP,
@@ -123,7 +123,7 @@ def delivered(
 ) -> tuple[VestedMarket, Position]:
     _require(
         position.owner == e.owner,
-        f"position {e.position_id} was paid to {address_text(e.owner)}, not to {address_text(position.owner)}",
+        f"position {e.position_id} was paid to {hex_of(e.owner)}, not to {hex_of(position.owner)}",
     )
     due = settlement(market, position, vintage, AFTERWARDS)
     pays, refunds = e.payout > 0, e.refund > 0
@@ -219,7 +219,7 @@ class Ledger:
                 position = self._position(e.position_id)
                 _require(
                     position.owner == e.sender,
-                    f"position {e.position_id} was not {address_text(e.sender)}'s to transfer",
+                    f"position {e.position_id} was not {hex_of(e.sender)}'s to transfer",
                 )
                 self.positions[e.position_id] = replace(position, owner=e.to)
             case ResidueClaimed():

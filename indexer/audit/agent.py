@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.addresses import address_text
 from core.agent.bet import is_marked
 from core.agent.book import Book
 from core.chain.errors import RpcError
 from core.contracts.events import Role
 from core.contracts.statuses import AgentMarketStatus, StakeStatus
+from core.hexadecimal import hex_of
 from indexer.audit.compare import under_names
 from indexer.audit.pages import AuditStage, Place, Scene, whole
 from indexer.fold import agent
@@ -140,9 +140,9 @@ async def _permissions(scene: Scene) -> None:
     roles = await all_rows(scene.connection, AGENT_ROLE)
     by_lister = [row for row in roles if row.role == LISTER]
     by_wallet = [row for row in roles if row.role != LISTER]
-    calls = [wallet.call("hasRole", row.role, address_text(row.account)) for row in by_wallet]
+    calls = [wallet.call("hasRole", row.role, hex_of(row.account)) for row in by_wallet]
     if lister is not None:
-        calls += [lister.call("isLister", address_text(row.account)) for row in by_lister]
+        calls += [lister.call("isLister", hex_of(row.account)) for row in by_lister]
     answers = await scene.read(*calls)
     for row, answer in zip(by_wallet + by_lister, answers, strict=lister is not None):
         scene.comparison.value("role", (row.role, row.account), "allowed", row.allowed, answer)
@@ -151,7 +151,7 @@ async def _permissions(scene: Scene) -> None:
     feeds = await all_rows(scene.connection, AGENT_FEED)
     venues = await all_rows(scene.connection, AGENT_VENUE)
     bounds, *answers = await scene.read(
-        lister.call("bounds"), *(lister.call("feed", address_text(row.feed)) for row in feeds)
+        lister.call("bounds"), *(lister.call("feed", hex_of(row.feed)) for row in feeds)
     )
     for row in venues:
         scene.comparison.fields("bounds", "", under_names(row, *_BOUNDS), bounds)
@@ -215,7 +215,7 @@ async def _market(scene: Scene, row: Any, book: Book, counted: list[Any]) -> Non
     if resolver is not None:
         calls.append(resolver.call("terms", row.market_id))
     answer, *more = await scene.read(*calls)
-    comparison, key = scene.comparison, "0x" + row.market_id.hex()
+    comparison, key = scene.comparison, hex_of(row.market_id)
     ours = {
         **under_names(row, "index", "status", "outcomes"),
         "winner": row.winner or 0,
@@ -279,7 +279,7 @@ async def _views(scene: Scene, markets: dict[bytes, Any], books: dict[bytes, Boo
     wallet, comparison = scene.contracts[Role.WALLET], scene.comparison
     calls = []
     for row in rows:
-        owner = address_text(row.wallet)
+        owner = hex_of(row.wallet)
         calls += [
             wallet.call("stake", row.stake_id),
             wallet.call("stakeOf", owner, row.idem_hash),

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from core.addresses import address_text
 from core.chain.errors import RpcError, RpcErrorKind
 from core.contracts.names import under
+from core.hexadecimal import hex_of
 
 ADDRESS_BYTES = 20
 KEPT = 100
@@ -63,11 +63,11 @@ def under_names(row: Any, *names: str) -> dict[str, Any]:
 
 def _as_decoded(value: Any) -> Any:
     if isinstance(value, bytes) and len(value) == ADDRESS_BYTES:
-        return address_text(value)
+        return hex_of(value)
     return [int(each) for each in value] if isinstance(value, list) else value
 
 
 def _text(value: Any) -> str:
     if isinstance(value, tuple):
         return "/".join(_text(each) for each in value)
-    return "0x" + value.hex() if isinstance(value, bytes) else str(value)
+    return hex_of(value) if isinstance(value, bytes) else str(value)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.addresses import address_text
 from core.chain import Contract, RpcError, RpcErrorKind
 from core.contracts.abi import abi
 from core.contracts.events.feed import FEED_EVENTS, AnswerUpdated, ReadingMeasured
 from core.feeds.grid import grid_time
+from core.hexadecimal import hex_of
 from indexer.audit.pages import AuditStage, Place, Scene
 
 READINGS_AT_ONCE = 500
@@ -78,7 +78,7 @@ class _PoolFeed:
         self._comparison = scene.comparison
         self._feed = feed
         self._step = scene.sources.steps[feed]
-        self._contract = Contract(address_text(feed), abi("PoolFeed"))
+        self._contract = Contract(hex_of(feed), abi("PoolFeed"))
 
     async def readings(self, place: Place) -> Place | None:
         """A page of rows against their logs and against the contract; where it ended, with the highest round so far."""
@@ -96,7 +96,7 @@ class _PoolFeed:
 
     def _reading(self, row: tuple[Any, ...], data: Any, quality: Any) -> None:
         round_id, answer, updated_at, topics, raw, measured_id, *measure, k_topics, k_data = row
-        key = f"{address_text(self._feed)}/{round_id}"
+        key = f"{hex_of(self._feed)}/{round_id}"
         ours = (int(round_id), int(answer), updated_at)
         logged = _decoded(topics, raw)
         assert isinstance(logged, AnswerUpdated)
@@ -144,7 +144,7 @@ class _PoolFeed:
             self._comparison.keys("reading", [], recorded)
 
     def _key(self, at: int) -> str:
-        return f"{address_text(self._feed)}/{at // self._step}"
+        return f"{hex_of(self._feed)}/{at // self._step}"
 
 
 def _is_recorded(quality: Any) -> bool:

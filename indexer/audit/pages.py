@@ -14,6 +14,7 @@ from typing import Any
 from core.chain import ChainClient, Contract
 from core.contracts.events import Role
 from core.db.engine import Connection
+from core.hexadecimal import hex_of
 from core.stock.vested import Moment
 from indexer.audit.compare import Comparison
 from indexer.sources import Sources
@@ -38,7 +39,7 @@ class Scene:
     @property
     def block(self) -> str:
         """Its hash, as a node is asked by."""
-        return "0x" + self.digest.hex()
+        return hex_of(self.digest)
 
     async def read(self, *calls: Any) -> list[Any]:
         return await self.client.read_many(calls, self.block)

@@ -20,6 +20,7 @@ from core.contracts.abi import abi
 from core.contracts.events import Role
 from core.db.engine import Connection, Pool
 from core.db.leader import lock_key
+from core.hexadecimal import hex_of
 from core.stock.vested import Moment
 from indexer.audit import agent, feeds, shared, stock
 from indexer.audit.compare import Comparison
@@ -208,9 +209,7 @@ async def scene_of(connection: Connection, client: ChainClient, sources: Sources
     addresses = dict(sources.contracts)
     if sources.token is not None:
         addresses[Role.TOKEN] = sources.token
-    contracts = {
-        role: Contract("0x" + addresses[role].hex(), abi(name)) for role, name in ABIS.items() if role in addresses
-    }
+    contracts = {role: Contract(hex_of(addresses[role]), abi(name)) for role, name in ABIS.items() if role in addresses}
     scene = Scene(connection, client, sources, contracts, number, digest, now, comparison)
     await _check_node(client, number, scene.block)
     return scene

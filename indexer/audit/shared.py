@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Any
 
-from core.addresses import address_text
 from core.chain import Receipt
 from core.contracts.events import Role
 from core.contracts.events.agent import AGENT_VENUE
@@ -22,7 +21,7 @@ from core.contracts.events.token import AUTHORIZATION_CANCELED, AUTHORIZATION_US
 from core.db.schema.index_agent import agent_fee_sweep, agent_venue
 from core.db.schema.index_shared import oracle_measure, oracle_round, token_authorization
 from core.db.schema.index_stock import stock_fee_sweep, stock_venue
-from core.db.types import hex_of
+from core.hexadecimal import hex_of
 from indexer.audit.pages import AuditStage, Place, Scene, whole
 from indexer.fold.payments import AUTHORIZATION, CANCELED, PAID, UNPAIRED
 from indexer.fold.rows import RowKind
@@ -101,7 +100,7 @@ async def _guardians(scene: Scene) -> None:
     if pauser is None:
         return
     rows = [row for row in await all_rows(scene.connection, GUARDIAN) if row.chain_id == scene.sources.chain_id]
-    answers = await scene.read(*(pauser.call("isGuardian", address_text(row.account)) for row in rows))
+    answers = await scene.read(*(pauser.call("isGuardian", hex_of(row.account)) for row in rows))
     for row, answer in zip(rows, answers, strict=True):
         scene.comparison.value("guardian", row.account, "allowed", row.allowed, answer)
 
@@ -148,9 +147,7 @@ async def _authorizations_page(scene: Scene, after: Place | None) -> Place | Non
     rows = [row for row in page if row.chain_id == chain_id]
     if not rows:
         return None
-    spent = await scene.read(
-        *(token.call("authorizationState", address_text(row.authorizer), row.nonce) for row in rows)
-    )
+    spent = await scene.read(*(token.call("authorizationState", hex_of(row.authorizer), row.nonce) for row in rows))
     receipts = await scene.client.receipts([hex_of(row.tx) for row in rows])
     for row, state, receipt in zip(rows, spent, receipts, strict=True):
         one = (row.authorizer, row.nonce)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.addresses import address_text
 from core.contracts.events import Role
+from core.hexadecimal import hex_of
 from core.stock.projection import market_of, position_of, vintage_of
 from core.stock.vested import SEED, Position, VestedMarket, Vintage
 from core.stock.vested_views import market_view, position_view
@@ -73,8 +73,8 @@ async def _listing(scene: Scene) -> None:
     openers = await all_rows(scene.connection, STOCK_OPENER)
     feeds = await all_rows(scene.connection, STOCK_FEED)
     calls = [lister.call("listingCount")]
-    calls += [lister.call("isOpener", address_text(row.opener)) for row in openers]
-    calls += [lister.call("feed", address_text(row.feed)) for row in feeds]
+    calls += [lister.call("isOpener", hex_of(row.opener)) for row in openers]
+    calls += [lister.call("feed", hex_of(row.feed)) for row in feeds]
     count, *answers = await scene.read(*calls)
     (listed,) = await scene.row(b"SELECT count(*) FROM stock_market WHERE ticker IS NOT NULL")
     scene.comparison.value("lister", "", "listingCount", listed, count)

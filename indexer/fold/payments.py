@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from core.contracts.events.token import AuthorizationCanceled, AuthorizationUsed, Transfer
 from core.db.schema.index_shared import token_authorization
+from core.hexadecimal import hex_of
 from indexer.errors import Contradiction
 from indexer.fold.rows import RowKind, Write
 from indexer.logs import LogRecord
@@ -81,8 +82,8 @@ def authorizations(chain_id: int, logs: list[LogRecord], stored: Iterable[tuple[
         key = (chain_id, e.authorizer, e.nonce)
         if key in seen:
             raise Contradiction(
-                f"In block {log.block}, log {log.index}: the token used or canceled authorization 0x{e.nonce.hex()} of"
-                f" 0x{e.authorizer.hex()} a second time."
+                f"In block {log.block}, log {log.index}: the token used or canceled authorization {hex_of(e.nonce)} of"
+                f" {hex_of(e.authorizer)} a second time."
             )
         seen.add(key)
         transfer = made.get((log.block, log.index))

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from core.addresses import address_text
 from core.contracts.events import stock as ev
 from core.contracts.events.stock import STOCK_MARKET
 from core.db.schema.index_stock import stock_market, stock_position, stock_vintage
+from core.hexadecimal import hex_of
 from core.stock import vested_fold as mirror
 from core.stock.projection import market_of, position_of, vintage_of
 from core.stock.vested import DOWN, SEED, UP, VestedMarket, Vintage, seed_vintage, settlement
@@ -262,7 +262,7 @@ class StockFold:
     def _position_transferred(self, log: LogRecord, e: ev.PositionTransferred) -> None:
         row = self._position(e.position_id)
         if row.owner != e.sender:
-            raise mirror.Diverged(f"position {e.position_id} was not {address_text(e.sender)}'s to transfer")
+            raise mirror.Diverged(f"position {e.position_id} was not {hex_of(e.sender)}'s to transfer")
         row.owner = e.to
         self._touch(log, self._state(row.market_id))
 

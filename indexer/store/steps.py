@@ -9,12 +9,12 @@ from typing import Any
 
 import orjson
 
-from core.addresses import address_text
 from core.agent.notices.log import undo_above
 from core.contracts.events import Role, layouts_of
 from core.db.channels import PAYLOAD_MAX_BYTES, Channel, notify
 from core.db.engine import Connection
 from core.db.schema.index import chain_block
+from core.hexadecimal import hex_of
 from core.service.cancelling import end
 from indexer import notices
 from indexer.errors import CursorMoved
@@ -202,8 +202,8 @@ def payload(
     }
     full = head | {
         "stock": sorted(changed.stock_markets),
-        "agent": sorted("0x" + each.hex() for each in changed.agent_markets),
-        "feeds": sorted(address_text(each) for each in changed.feeds),
+        "agent": sorted(hex_of(each) for each in changed.agent_markets),
+        "feeds": sorted(hex_of(each) for each in changed.feeds),
         "venues": sorted(each.decode() for each in changed.venues),
     }
     text = orjson.dumps(full)

@@ -14,6 +14,7 @@ from core.agent.bet import NONCE_MARK
 from core.chain import Call, checksum
 from core.chain.wire import data_bytes
 from core.db.engine import Connection
+from core.hexadecimal import bytes_of, hex_of
 from core.log import get_logger
 from core.outbox import CREDIT, Intent
 from keeper import metrics
@@ -67,8 +68,8 @@ WHERE s.staked_at > %(since)s AND a.value IS DISTINCT FROM s.amount ORDER BY s.s
 async def credit(run: JobRun) -> None:
     await _look_at_our_own(run)
     wallet = run.chain.contract("SettlementWallet")
-    token = bytes.fromhex(run.chain.deployment.token("USDC").address[2:])
-    settlement = bytes.fromhex(wallet.address[2:])
+    token = bytes_of(run.chain.deployment.token("USDC").address)
+    settlement = bytes_of(wallet.address)
     payments = await _past_us(run, settlement, token)
     booked = await run.read_all([wallet.call("booked", checksum(each.wallet), each.nonce) for each, _ in payments])
     open_ = [each for each, is_booked in zip(payments, booked, strict=True) if is_booked is not True]
@@ -102,12 +103,12 @@ async def _credit(run: JobRun, payment: ArrivedPayment, brought: BroughtBet, set
     made = credit_of(payment, brought, settlement, token, used)
     if isinstance(made, str):
         run.report.skip(target, made)
-        log.warning(made, action="keeper.cannot_credit", payer="0x" + payment.wallet.hex(), tx="0x" + payment.tx.hex())
+        log.warning(made, action="keeper.cannot_credit", payer=hex_of(payment.wallet), tx=hex_of(payment.tx))
         return
     said = "give back" if made.is_refund else "book"
     want = Want(
         kind="credit",
-        subjects=(f"agent:credit:0x{payment.wallet.hex()}:0x{payment.nonce.hex()}",),
+        subjects=(f"agent:credit:{hex_of(payment.wallet)}:{hex_of(payment.nonce)}",),
         target=target,
         detail=f"{said} a {target}, which was sent past us",
         call=Call(checksum(settlement), made.data, credit_function()),
@@ -118,7 +119,7 @@ async def _credit(run: JobRun, payment: ArrivedPayment, brought: BroughtBet, set
 
 
 def _target(payment: ArrivedPayment) -> str:
-    return f"payment of {payment.value} units by 0x{payment.wallet.hex()}"
+    return f"payment of {payment.value} units by {hex_of(payment.wallet)}"
 
 
 async def _past_us(run: JobRun, settlement: bytes, token: bytes) -> list[tuple[ArrivedPayment, BroughtBet | None]]:
@@ -155,10 +156,10 @@ async def _trades(run: JobRun, payment: ArrivedPayment) -> list[Trade]:
 
 
 async def _transaction(run: JobRun, payment: ArrivedPayment) -> TokenCall | None:
-    sent = await run.chain.client.transaction("0x" + payment.tx.hex())
+    sent = await run.chain.client.transaction(hex_of(payment.tx))
     if sent is None:
         return None
-    return TokenCall(None if sent.to is None else bytes.fromhex(sent.to[2:]), data_bytes(sent.input))
+    return TokenCall(None if sent.to is None else bytes_of(sent.to), data_bytes(sent.input))
 
 
 def _following(payment: ArrivedPayment, trade: Trade | None) -> Also:

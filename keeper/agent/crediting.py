@@ -17,6 +17,7 @@ from core.chain import checksum
 from core.chain.contract import Function
 from core.contracts.abi import abi
 from core.contracts.statuses import Form
+from core.hexadecimal import bytes_of
 
 PATIENCE_SECONDS = 60
 """So long a payer has to come back: then the API books the payment and answers with the receipt."""
@@ -165,4 +166,4 @@ def credit_function() -> Function:
 
 
 def _address(text: str) -> bytes:
-    return bytes.fromhex(checksum(text)[2:])
+    return bytes_of(checksum(text))

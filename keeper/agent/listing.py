@@ -11,6 +11,7 @@ from core.agent.prior import WeightBounds, weights_for
 from core.chain import checksum
 from core.contracts.names import under
 from core.contracts.statuses import MarketKind
+from core.hexadecimal import bytes_of
 from keeper.agent.series import (
     HOUR,
     QUICK_SECONDS,
@@ -158,7 +159,7 @@ def _listing(
         return str(problem)
     if plan.feed.terms.pot_cap < len(spec.weights) * MIN_STAKE:
         return f"its feed lets a market hold too little for the least stake on each of {len(spec.weights)} outcomes"
-    words = rendered(Specification.of_listing(spec, bytes.fromhex(plan.feed.address[2:]), terms), plan.feed.key)
+    words = rendered(Specification.of_listing(spec, bytes_of(plan.feed.address), terms), plan.feed.key)
     return Listing(turn.slot, plan.feed, spec, words.question, Metadata(words.id, str(plan.series)))
 
 

@@ -14,6 +14,7 @@ from core.agent.book import Book
 from core.chain import Call, Contract, values
 from core.contracts.statuses import AgentMarketStatus, StakeStatus
 from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake
+from core.hexadecimal import bytes_of, hex_of
 from core.log import get_logger
 from keeper import metrics
 from keeper.agent.paying import Counters, DueStake, UnpaidStake, dues, has_lost, lost_ids, payments
@@ -38,7 +39,7 @@ async def pay(run: JobRun) -> None:
         owed_in_all += owed
         owed_by_index += sum(due.amount for due in owed)
         is_all = is_all and len(owed) < MAX_ROWS
-        await _pay(run, market.market_id, market.slug or "0x" + market.market_id.hex(), owed)
+        await _pay(run, market.market_id, market.slug or hex_of(market.market_id), owed)
     measure_payouts(run.report.job, "stakes", owed_in_all)
     if is_all:
         await _pay_what_the_index_lost(run, owed_by_index)
@@ -159,11 +160,11 @@ async def _pay_lost(run: JobRun, wallet: Contract, market_id: bytes, view: Any) 
         part = ids[start : start + MAX_ROWS]
         stakes = await _views(run, [wallet.call("stake", each) for each in part])
         owed += [
-            DueStake(each, bytes.fromhex(stake["wallet"][2:]), stake["payable_"], 0)
+            DueStake(each, bytes_of(stake["wallet"]), stake["payable_"], 0)
             for each, stake in zip(part, stakes, strict=True)
             if stake["payable_"]
         ]
-    await _pay(run, market_id, "0x" + market_id.hex(), owed)
+    await _pay(run, market_id, hex_of(market_id), owed)
 
 
 async def _views(run: JobRun, calls: list[Call]) -> list[Any]:

@@ -19,6 +19,7 @@ from core.db.schema.index_agent import agent_feed, agent_market
 from core.db.schema.index_shared import oracle_round
 from core.feeds.grid import Needs, grid_time, ring_for
 from core.feeds.live import POOL
+from core.hexadecimal import bytes_of
 from core.outbox import KEEPER, LISTER
 from keeper import metrics
 from keeper.agent.recording import RecordingState, groups, subject
@@ -46,7 +47,7 @@ async def record_readings(run: JobRun) -> None:
     needs, listed_on = await _needs(run), await _listed_on(run)
     due = 0
     for feed in feeds:
-        standing = await _standing(run, feed, needs[_bytes(feed.address)], _bytes(feed.address) in listed_on)
+        standing = await _standing(run, feed, needs[bytes_of(feed.address)], bytes_of(feed.address) in listed_on)
         if standing is None:
             continue
         waiting = standing.due(run.now)
@@ -103,7 +104,7 @@ async def _standing(run: JobRun, feed: PoolFeed, needs: Sequence[Needs], listed_
     moments = [grid_time(moment, feed.step_seconds) for need in needs for moment in need.moments]
     query = select(ROUNDS.updated_at).where(
         ROUNDS.chain_id == run.chain.chain_id,
-        ROUNDS.feed == _bytes(feed.address),
+        ROUNDS.feed == bytes_of(feed.address),
         ROUNDS.updated_at >= min([oldest, *moments]),
     )
     recorded = frozenset(row.updated_at for row in await run.rows(query))
@@ -192,7 +193,3 @@ async def _grow(run: JobRun, feeds: Iterable[PoolFeed]) -> None:
             call=call,
         )
         await run.ask(want, GROW_RETRY)
-
-
-def _bytes(address: str) -> bytes:
-    return bytes.fromhex(address[2:])

@@ -15,6 +15,7 @@ from core.contracts.statuses import AgentMarketStatus, MarketKind, RoundProblem
 from core.db.schema.index_agent import agent_feed, agent_market
 from core.db.schema.index_shared import oracle_round
 from core.feeds import rounds
+from core.hexadecimal import hex_of
 from keeper import metrics
 from keeper.agent.settling import BY_FINDING, RESOLVE, Facts, InEffect, claim, decide_market
 from keeper.errands import RetryWaits, Want
@@ -36,7 +37,7 @@ async def resolve_markets(run: JobRun) -> None:
     wallet, resolver = run.chain.contract("SettlementWallet"), _resolver(run)
     views: list[Any] = await run.read_all([wallet.call("market", row.market_id) for row in due])
     for row, view in zip(due, views, strict=True):
-        name = row.slug or "0x" + row.market_id.hex()
+        name = row.slug or hex_of(row.market_id)
         facts = await _facts(run, row, view)
         decision = decide_market(await _agreement(run, row, facts), run.now)
         if isinstance(decision, Wait):
@@ -45,7 +46,7 @@ async def resolve_markets(run: JobRun) -> None:
         call = resolver.call(decision.function, row.market_id, decision.end_round, decision.start_round)
         want = Want(
             kind="resolve" if decision.function == RESOLVE else "void",
-            subjects=(f"agent:resolve:0x{row.market_id.hex()}",),
+            subjects=(f"agent:resolve:{hex_of(row.market_id)}",),
             target=name,
             detail=decision.why,
             call=call,
@@ -130,7 +131,7 @@ async def readings(client: ChainClient, run: JobRun, row: Any, block: int) -> tu
     A pool feed says itself which they are; of other feeds the mirror of the round finder does.
     """
     if row.step:
-        feed = run.chain.at("0x" + row.feed.hex(), "PoolFeed")
+        feed = run.chain.at(hex_of(row.feed), "PoolFeed")
         end = await _reading_at(client, feed, row.ends_at, row.max_age, block)
         if MarketKind(row.kind) is not MarketKind.DIRECTION:
             return end, None
@@ -151,7 +152,7 @@ async def _reading_at(client: ChainClient, feed: Contract, moment: int, max_age:
 
 
 async def _rounds(client: ChainClient, run: JobRun, row: Any, block: int) -> tuple[InEffect, InEffect | None]:
-    feed = run.chain.at("0x" + row.feed.hex(), "ObservationFeed")
+    feed = run.chain.at(hex_of(row.feed), "ObservationFeed")
 
     async def read(round_id: int) -> rounds.Round | None:
         try:
@@ -186,7 +187,7 @@ async def _agreement(run: JobRun, row: Any, facts: Facts) -> Facts:
     what = claim(facts) if facts.is_open and facts.crossing is None else None
     if what is None:
         return facts
-    if not await run.agreed(f"agent:stale:0x{row.market_id.hex()}", what):
+    if not await run.agreed(f"agent:stale:{hex_of(row.market_id)}", what):
         return facts
     opinions = await ask_each(run.chain.opinions, lambda client: _opinion(client, run, row, facts, what))
     return replace(facts, agreed=True, opinions=opinions)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from core.chain import ChainClient
 from core.cup import rounds
 from core.cup.rounds import RouletteRound
-from core.db.types import bytes_of
+from core.hexadecimal import bytes_of
 from keeper.cup.markets_job import tournament_runs
 from keeper.report import Action
 from keeper.run import JobRun

@@ -13,6 +13,7 @@ from sqlalchemy import func, select
 
 from core.contracts.statuses import Family
 from core.db.schema.index_stock import stock_market
+from core.hexadecimal import hex_of
 from core.outbox import OPENER
 from core.stock.sessions import sessions_around
 from keeper.errands import RetryWaits, Want
@@ -104,7 +105,7 @@ async def _listed(run: JobRun) -> set[ListedKey]:
     query = select(MARKETS.feed, MARKETS.family, MARKETS.strike_time, MARKETS.final_time).where(
         MARKETS.strike_time > run.now - LISTED_SINCE_SECONDS
     )
-    return {("0x" + row.feed.hex(), row.family, row.strike_time, row.final_time) for row in await run.rows(query)}
+    return {(hex_of(row.feed), row.family, row.strike_time, row.final_time) for row in await run.rows(query)}
 
 
 async def _drills(run: JobRun) -> tuple[dict[str, int], int | None]:
@@ -114,7 +115,7 @@ async def _drills(run: JobRun) -> tuple[dict[str, int], int | None]:
         .group_by(MARKETS.feed)
     )
     rows = await run.rows(query)
-    return {"0x" + feed.hex(): final for feed, final, _ in rows}, max((opened for *_, opened in rows), default=None)
+    return {hex_of(feed): final for feed, final, _ in rows}, max((opened for *_, opened in rows), default=None)
 
 
 async def _open(run: JobRun, openings: Sequence[Opening], retry: RetryWaits, *, subject: str | None = None) -> None:
@@ -130,7 +131,7 @@ async def _open(run: JobRun, openings: Sequence[Opening], retry: RetryWaits, *, 
     if not ready:
         return
     deployment = run.chain.deployment
-    openers = ["0x" + lane.address.hex() for lane in await run.lanes(OPENER)]
+    openers = [hex_of(lane.address) for lane in await run.lanes(OPENER)]
     if not openers:
         run.report.skip_all([opening.target for opening, _ in ready], "the opener's lane has just been given back")
         return

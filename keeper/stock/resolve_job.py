@@ -10,6 +10,7 @@ from sqlalchemy import select
 from core.chain import Call, ChainClient, values
 from core.contracts.statuses import PreviewStatus, RoundProblem, StockMarketStatus
 from core.db.schema.index_stock import stock_market
+from core.hexadecimal import hex_of
 from keeper import metrics
 from keeper.errands import RetryWaits, Want
 from keeper.opinions import Word, ask_each
@@ -66,7 +67,7 @@ async def _facts(run: JobRun, due: list[Any]) -> list[Facts]:
     settler, resolver = run.chain.contract("VestedMarkets"), run.chain.contract("RoundResolver")
     calls = []
     for row in due:
-        feed = "0x" + row.feed.hex()
+        feed = hex_of(row.feed)
         calls += [
             settler.call("market", row.market_id),
             resolver.call("preview", row.market_id),

@@ -45,6 +45,7 @@ from core.cup.ledger import round_account, wallet_account
 from core.cup.listing import listing_of
 from core.cup.rounds import RouletteRound
 from core.db.engine import Connection, connect
+from core.hexadecimal import hex_of
 from core.service.cancelling import end
 from scripts._bench.ground import database, ground, keep
 from scripts._bench.http_load import LoadResult
@@ -262,7 +263,7 @@ async def _bare(database_url: str, query: str, times: int) -> dict[str, float]:
 def _trade(account: Any, slug: str, now: datetime) -> dict[str, Any]:
     wallet, issued, trade_id = account.address.lower(), now.isoformat(), str(uuid.uuid4())
     message = messages.trade_message(wallet, slug, "yes", 100, trade_id, issued)
-    signature = "0x" + bytes(account.sign_message(encode_defunct(text=message)).signature).hex()
+    signature = hex_of(bytes(account.sign_message(encode_defunct(text=message)).signature))
     return {
         "walletAddress": wallet,
         "slug": slug,

@@ -23,6 +23,7 @@ from core.agent.notices import log as event_log
 from core.agent.notices.kinds import EventType, source_of
 from core.agent.notices.log import Draft
 from core.db.engine import connect
+from core.hexadecimal import hex_of
 from core.local.ports import free_port
 from core.local.process import SpawnPlan
 from core.paths import REPOSITORY
@@ -77,7 +78,7 @@ class ReaderCrowd:
 async def _measure(database_url: str, port: int, pid: int) -> dict[str, Any]:
     crowd, loop = ReaderCrowd(), asyncio.get_running_loop()
     request = (
-        f"GET /api/agent/v1/events?wallet=0x{WALLET.hex()} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        f"GET /api/agent/v1/events?wallet={hex_of(WALLET)} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
         "Accept: text/event-stream\r\n\r\n"
     ).encode()
     await asyncio.sleep(2)  # the process has settled

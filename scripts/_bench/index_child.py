@@ -22,6 +22,7 @@ from core.chain.provider import ChainProvider
 from core.contracts.events import Role
 from core.contracts.events.stock import ENTERED
 from core.db.engine import connect, make_pool
+from core.hexadecimal import bytes_of, hex_of
 from indexer.chain import ChainFollower
 from indexer.node import RpcNode
 from indexer.rebuild import rebuild
@@ -34,18 +35,18 @@ IN_FLIGHT = 2
 SPARSE_RANGE = 10_000
 
 
-STOCK = Sources("stock", CHAIN_ID, 1, "op-stack", {Role.SETTLER: bytes.fromhex(SETTLER[2:])}, None)
+STOCK = Sources("stock", CHAIN_ID, 1, "op-stack", {Role.SETTLER: bytes_of(SETTLER)}, None)
 AGENT = Sources(
     "base",
     CHAIN_ID,
     1,
     "op-stack",
     {
-        Role.WALLET: bytes.fromhex(WALLET[2:]),
-        Role.AGENT_RESOLVER: bytes.fromhex(RESOLVER[2:]),
-        Role.AGENT_LISTER: bytes.fromhex(LISTER[2:]),
+        Role.WALLET: bytes_of(WALLET),
+        Role.AGENT_RESOLVER: bytes_of(RESOLVER),
+        Role.AGENT_LISTER: bytes_of(LISTER),
     },
-    bytes.fromhex(TOKEN[2:]),
+    bytes_of(TOKEN),
 )
 
 
@@ -125,7 +126,7 @@ async def bare(rpc_url: str, database_url: str) -> tuple[int, float]:
         started = time.perf_counter()
         events, following = 0, 1
         flying: list[asyncio.Task[bytes]] = []
-        entered = "0x" + ENTERED.topic.hex()
+        entered = hex_of(ENTERED.topic)
         while following <= head or flying:
             while following <= head and len(flying) < IN_FLIGHT:
                 flying.append(page(following))
@@ -134,9 +135,9 @@ async def bare(rpc_url: str, database_url: str) -> tuple[int, float]:
             async with connection.cursor() as cursor, cursor.copy(COPY) as copy:
                 copy.set_types(["int8", "int4", "bytea", "int8", "int8", "bytea", "int2", "numeric", "int8"])
                 for log in logs:
-                    t, data = log.topics, bytes.fromhex(log.data[2:])
+                    t, data = log.topics, bytes_of(log.data)
                     block, at = int(log.block_number, 16), int(log.log_index, 16)
-                    tx = bytes.fromhex(log.transaction_hash[2:])
+                    tx = bytes_of(log.transaction_hash)
                     if t[0] == entered:
                         await copy.write_row(
                             (

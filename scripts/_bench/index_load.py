@@ -19,6 +19,7 @@ from core.chain.provider import ChainProvider
 from core.contracts.events import Layout, Role, layouts_of
 from core.contracts.events import stock as ev
 from core.contracts.events.layout import arguments
+from core.hexadecimal import bytes_of, hex_of
 from core.stock import vested, vested_fold
 from core.stock.vested import Moment
 
@@ -182,7 +183,7 @@ class AgentVenue:
         hashes = (nonce, rng.randbytes(32), rng.randbytes(32))
         rest = (outcome, amount, got.fee, got.shares, *hashes, bytes(20), bytes(32))
         yield agent_record("Staked", key, stake_id, wallet, *rest)
-        moved = agent_record("Transfer", wallet, bytes.fromhex(WALLET[2:]), amount)
+        moved = agent_record("Transfer", wallet, bytes_of(WALLET), amount)
         yield Elsewhere(TOKEN, [agent_record("AuthorizationUsed", wallet, nonce), moved])
 
     def _end(self, key: bytes, market: OpenMarket) -> Iterator[Record | Elsewhere]:
@@ -215,7 +216,7 @@ async def emit(
     rpc: ChainProvider, records: Sequence[Record | Elsewhere], *, to: str = SETTLER, mine: bool = True
 ) -> None:
     """One transaction with these events, and a block for it unless the chain makes its own."""
-    transaction = {"from": SENDER, "to": to, "data": "0x" + _packed(records).hex(), "gas": hex(200_000_000)}
+    transaction = {"from": SENDER, "to": to, "data": hex_of(_packed(records)), "gas": hex(200_000_000)}
     await rpc.call("eth_sendTransaction", [transaction], str, timeout_seconds=60)
     if mine:
         await rpc.call("evm_mine", [], object, timeout_seconds=60)
@@ -227,7 +228,7 @@ def _packed(records: Sequence[Record | Elsewhere]) -> bytes:
     for each in records:
         if isinstance(each, Elsewhere):
             inner = _packed(each.records)
-            out += bytes([CALL]) + len(inner).to_bytes(2) + bytes.fromhex(each.address[2:]) + inner
+            out += bytes([CALL]) + len(inner).to_bytes(2) + bytes_of(each.address) + inner
         else:
             topics, data = each
             out += bytes([len(topics) // 32]) + len(data).to_bytes(2) + topics + data
@@ -236,7 +237,7 @@ def _packed(records: Sequence[Record | Elsewhere]) -> bytes:
 
 async def place_emitter(rpc: ChainProvider, addresses: Sequence[str] = (SETTLER,)) -> None:
     for address in addresses:
-        await rpc.call("anvil_setCode", [address, "0x" + _emitter().hex()], object)
+        await rpc.call("anvil_setCode", [address, hex_of(_emitter())], object)
     await rpc.call("anvil_setBalance", [SENDER, hex(10**30)], object)
     await rpc.call("anvil_impersonateAccount", [SENDER], object)
 

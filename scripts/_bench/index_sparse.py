@@ -18,6 +18,7 @@ import msgspec
 import orjson
 from aiohttp import web
 
+from core.hexadecimal import hex_of
 from scripts._bench.index_load import SETTLER, LoadVenue, Record
 
 CHAIN_ID = 31337
@@ -102,15 +103,15 @@ class SparseChain:
 
 def _hash(number: int) -> str:
     """A block's hash, which begins with its number."""
-    return "0x" + number.to_bytes(8).hex() + hashlib.sha256(str(number).encode()).hexdigest()[:48]
+    return hex_of(number.to_bytes(8)) + hashlib.sha256(str(number).encode()).hexdigest()[:48]
 
 
 def _log(number: int, index: int, record: Record) -> dict[str, Any]:
     topics, data = record
     return {
         "address": SETTLER,
-        "topics": ["0x" + topics[at : at + 32].hex() for at in range(0, len(topics), 32)],
-        "data": "0x" + data.hex(),
+        "topics": [hex_of(topics[at : at + 32]) for at in range(0, len(topics), 32)],
+        "data": hex_of(data),
         "blockNumber": hex(number),
         "blockHash": _hash(number),
         "transactionHash": "0x" + hashlib.sha256(f"{number}".encode()).hexdigest(),

@@ -23,6 +23,7 @@ import aiohttp
 from core.chain import ChainClient, ChainProvider, checksum
 from core.db.engine import Pool, make_pool
 from core.db.migrate import migrate
+from core.hexadecimal import hex_of
 from core.local.anvil import AnvilOptions, start_anvil
 from core.local.ports import free_port
 from core.outbox import IntentRequest, enqueue_many
@@ -65,7 +66,7 @@ class RelayBench:
 
     async def funded(self, secret: bytes | None = None) -> LocalSigner:
         signer = LocalSigner(secret or secrets.token_bytes(32))
-        await self.client.provider.call("anvil_setBalance", ["0x" + signer.address.hex(), hex(10**24)], object)
+        await self.client.provider.call("anvil_setBalance", [hex_of(signer.address), hex(10**24)], object)
         return signer
 
     async def bare_loop(self, count: int) -> float:
@@ -103,7 +104,7 @@ class RelayBench:
                 chain_id=CHAIN_ID,
                 group=group,
                 kind="bench",
-                to="0x" + PAYEE.hex(),
+                to=hex_of(PAYEE),
                 value_wei=1,
                 gas_limit=21_000,
                 simulate=simulate,

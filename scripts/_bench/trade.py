@@ -23,6 +23,7 @@ from typing import Any
 import aiohttp
 
 from core.contracts.statuses import Form
+from core.hexadecimal import hex_of
 from core.money import USD
 from relayer.signing import Fees, LocalSigner, Unsigned
 from scripts._bench.ground import database, ground, keep
@@ -71,7 +72,7 @@ class TradeBench:
         for each in self._payers:
             call = played.contracts.token.call("transfer", each.address, 1_000 * USD)
             await asyncio.to_thread(played.send, call, wallets.DEV[0].address)
-        await asyncio.to_thread(played.ask, "anvil_setBalance", "0x" + self._sender.address.hex(), hex(10**20))
+        await asyncio.to_thread(played.ask, "anvil_setBalance", hex_of(self._sender.address), hex(10**20))
         await self._buyer.shows(MARKET, seconds=60)
         while not (await self._buyer.get("/health"))[1]["health"]["ok"]:
             await asyncio.sleep(0.1)
@@ -115,7 +116,7 @@ class TradeBench:
         raw = self._sender.sign(made).raw
         self._nonce += 1
         with timed(laps.bare):
-            sent = await self._ask("eth_sendRawTransaction", "0x" + raw.hex())
+            sent = await self._ask("eth_sendRawTransaction", hex_of(raw))
             while await self._ask("eth_getTransactionReceipt", sent) is None:
                 await asyncio.sleep(ASK_AGAIN_SECONDS)
 

@@ -15,6 +15,7 @@ from typing import Any
 import aiohttp
 from eth_account import Account
 
+from core.hexadecimal import hex_of
 from scripts._stack import wallets
 
 FIRST_BETS = 12
@@ -59,6 +60,6 @@ async def _bet(session: aiohttp.ClientSession, dice: random.Random) -> int:
     message = {**typed["message"], "from": wallet.address}
     body = {name: typed[name] for name in ("domain", "types", "primaryType")} | {"message": message}
     signed = Account.sign_typed_data(wallet.private_key, full_message=body)
-    request = {**typed["request"], "from": wallet.address, "signature": "0x" + signed.signature.hex()}
+    request = {**typed["request"], "from": wallet.address, "signature": hex_of(signed.signature)}
     async with session.post("/api/relay/enter", json=request) as answer:
         return int(answer.status == 200)

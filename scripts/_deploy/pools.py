@@ -17,6 +17,7 @@ from core.contracts.feeds import AddressText, FeedKey, PoolFeed, PoolSource, Sec
 from core.errors import DeploymentError
 from core.feeds.grid import grid_time
 from core.feeds.live import POOL, TOKEN
+from core.hexadecimal import bytes_of
 from core.money import USD
 from scripts._deploy.record import deployed
 from scripts._deploy.session import ScriptRefused
@@ -129,7 +130,7 @@ class ApeViews:
     def read(self, address: str, abi: Abi, name: str, *arguments: Any) -> Any:
         call = Contract(address, abi).call(name, *arguments)
         answer = self.provider.make_request("eth_call", [call.parameters(), "latest"])
-        return call.function.decode(bytes.fromhex(str(answer).removeprefix("0x")))
+        return call.function.decode(bytes_of(str(answer)))
 
 
 def feed_of(node: ApeViews, facts: Deployment, key: str, asked: FeedRequest) -> PoolFeed:

@@ -14,6 +14,7 @@ from typing import Any
 from eth_account import Account
 from eth_utils.address import to_checksum_address
 
+from core.hexadecimal import hex_of
 from core.paths import REPOSITORY
 
 ARTIFACTS = REPOSITORY / "node_modules" / "@safe-global" / "safe-contracts" / "build" / "artifacts" / "contracts"
@@ -47,9 +48,7 @@ class SafeCall:
     what: str  # in words, for the people who sign
 
     def payload(self, safe: str) -> str:
-        return json.dumps(
-            {"safe": safe, "to": self.to, "value": "0", "data": "0x" + self.data.hex(), "what": self.what}
-        )
+        return json.dumps({"safe": safe, "to": self.to, "value": "0", "data": hex_of(self.data), "what": self.what})
 
 
 def create(sender: Any, bind: Any, owners: Sequence[str], threshold: int) -> str:

@@ -14,6 +14,7 @@ from ape.exceptions import ContractLogicError, CustomError
 from core.chain.reverts import decode_revert
 from core.contracts.abi import all_errors
 from core.errors import VpmError
+from core.hexadecimal import bytes_of
 
 # Networks whose transactions cost nobody anything; everywhere else a script only shows what it would do until --send.
 LOCAL_CLIENTS = ("anvil", "hardhat", "test")
@@ -83,7 +84,7 @@ def plain_refusals(function: Callable[..., Any]) -> Callable[..., Any]:
                 words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", error.name).lower()
                 said = f"The call reverted: {words} ({said})."
             elif said.startswith("0x"):
-                said = decode_revert(bytes.fromhex(said[2:]), all_errors())[2]
+                said = decode_revert(bytes_of(said), all_errors())[2]
             elif (data := _revert_data(error)) is not None:
                 said = decode_revert(data, all_errors())[2]
             raise ScriptRefused(said) from None

@@ -16,6 +16,7 @@ from hexbytes import HexBytes
 
 from core.contracts.deployments import ContractInfo, Deployment
 from core.contracts.feeds import PoolFeed, PublishedFeed
+from core.hexadecimal import hex_of
 from scripts._deploy import base, pools, safe
 from scripts._deploy.flow import binder
 
@@ -82,7 +83,7 @@ class _Chain:
     def allowed(self, name: str, event: str, *topics: bytes) -> set[str]:
         """Whom, or what, the contract's log allows last: the last indexed argument where the first value is true."""
         info = self.file.contract(name)
-        asked = ["0x" + each.hex() for each in (keccak(text=event), *topics)]
+        asked = [hex_of(each) for each in (keccak(text=event), *topics)]
         last: dict[str, bool] = {}
         first, head = info.deploy_block or self.file.start_block, int(self.provider.get_block("latest").number)
         for start in range(first, head + 1, BLOCKS_A_REQUEST):
@@ -108,7 +109,7 @@ def _code(provider: Any, project: Any, name: str, info: ContractInfo) -> Finding
     given = pools.constructor_arguments(recorded) if name.startswith("PoolFeed ") else list(recorded.values())
     arguments = container.constructor.encode_input(*given)
     # What the constructor returns when it runs once more at the contract's own address, for this call alone.
-    pretended = {info.address: {"code": "0x" + (bytes(code) + bytes(arguments)).hex()}}
+    pretended = {info.address: {"code": hex_of(bytes(code) + bytes(arguments))}}
     made = bytes(HexBytes(provider.make_request("eth_call", [{"to": info.address}, "latest", pretended])))
     same = made == bytes(HexBytes(provider.get_code(info.address)))
     return Finding(same, f"{name} {'is' if same else 'is not'} what these sources compile to")

@@ -17,6 +17,7 @@ from eth_account import Account
 from eth_account.messages import encode_defunct
 
 from api.agent.notices.ownership import registration_message
+from core.hexadecimal import hex_of
 from scripts._drill.load import Load
 from scripts._stack.wallets import wallet as wallet_of
 
@@ -55,7 +56,7 @@ class Audience:
             service = self._load.fleet.base_urls[0]
             message = registration_message(service, self._who.address.lower(), url, datetime.now(UTC).isoformat())
             signed = Account.sign_message(encode_defunct(text=message), self._who.private_key).signature
-            body = {"wallet": self._who.address, "url": url, "message": message, "signature": "0x" + signed.hex()}
+            body = {"wallet": self._who.address, "url": url, "message": message, "signature": hex_of(signed)}
             status, answer = await self._load.call("POST", f"{API}/webhooks", body)
             made = answer["webhook"]["id"] if status == 201 else None
             await asyncio.sleep(PAUSE_SECONDS)

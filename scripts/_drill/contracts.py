@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from eth_account import Account
 
 from core.chain import checksum
+from core.hexadecimal import bytes_of, hex_of
 from scripts._drill.checks import verified
 from scripts._drill.drill import Drill, DrillHeld, bet_taken, require
 from scripts._drill.fleet import DidNotHappen, Fleet
@@ -67,7 +68,7 @@ async def _signed_with(fleet: Fleet, key: Wallet, nonces: Sequence[int]) -> list
         " JOIN outbox_transaction t ON t.intent_id = i.id JOIN outbox_lane l ON l.id = t.lane_id"
         " WHERE l.chain_id = %s AND l.address = %s AND t.nonce = ANY(%s) AND NOT t.is_cancel AND i.kind <> 'noop'",
         CHAIN_IDS["stock"],
-        bytes.fromhex(key.address[2:]),
+        bytes_of(key.address),
         list(nonces),
     )
     return [(tx, nonce) for tx, nonce in rows]
@@ -84,7 +85,7 @@ async def _mined_after(fleet: Fleet, key: Wallet, nonce: int) -> bool:
         "SELECT encode(i.tx_hash, 'hex'), i.nonce FROM outbox_intent i JOIN outbox_lane l ON l.id = i.lane_id"
         " WHERE l.chain_id = %s AND l.address = %s AND i.nonce > %s AND i.kind <> 'noop' AND i.block_hash IS NOT NULL",
         CHAIN_IDS["stock"],
-        bytes.fromhex(key.address[2:]),
+        bytes_of(key.address),
         nonce,
     )
     return any([await _stands(fleet, *each) for each in rows])
@@ -100,7 +101,7 @@ def _nothing(key: Wallet, nonce: int) -> str:
         "maxFeePerGas": 5 * 10**9,
         "maxPriorityFeePerGas": 10**9,
     }
-    return "0x" + bytes(Account.sign_transaction(transaction, key.private_key).raw_transaction).hex()
+    return hex_of(bytes(Account.sign_transaction(transaction, key.private_key).raw_transaction))
 
 
 async def _foreign(fleet: Fleet) -> float:

@@ -30,6 +30,7 @@ from core.contracts.abi import abi
 from core.contracts.deployments import Deployment, load_deployment
 from core.db.migrate import migrate
 from core.errors import VpmError
+from core.hexadecimal import bytes_of, hex_of
 from core.local.anvil import AnvilOptions, ask, start_anvil
 from core.local.asking import Asking
 from core.local.ports import free_port
@@ -269,7 +270,7 @@ class Fleet:
 
     async def read(self, chain: str, call: Call) -> Any:
         answer = await self.rpc(chain, "eth_call", call.parameters(), "latest")
-        return call.function.decode(bytes.fromhex(answer[2:]))
+        return call.function.decode(bytes_of(answer))
 
     async def head(self, chain: str) -> dict[str, Any]:
         return dict(await self.rpc(chain, "eth_getBlockByNumber", "latest", False))
@@ -328,7 +329,7 @@ class Fleet:
                 "SELECT number, hash FROM chain_cursor WHERE chain_id = %s AND state = 'tail'", CHAIN_IDS[chain]
             )
             block = await self.rpc(chain, "eth_getBlockByNumber", hex(number), False)
-            return number >= head and block is not None and block["hash"] == "0x" + bytes(digest).hex()
+            return number >= head and block is not None and block["hash"] == hex_of(bytes(digest))
 
         return await self.until(there, f"the index of {chain} at block {head}", seconds)
 

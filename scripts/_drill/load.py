@@ -24,6 +24,7 @@ from eth_account.messages import encode_defunct
 
 from core.contracts.statuses import Form
 from core.cup.messages import trade_message
+from core.hexadecimal import hex_of
 from core.money import USD
 from scripts._drill.fleet import Fleet
 from scripts._stack.chains import CHAIN_IDS
@@ -235,7 +236,7 @@ class Load:
         message = {**typed["message"], "from": wallet.address}
         parts = {name: typed[name] for name in ("domain", "types", "primaryType")} | {"message": message}
         signed = Account.sign_typed_data(wallet.private_key, full_message=parts)
-        body = {**typed["request"], "from": wallet.address, "signature": "0x" + signed.signature.hex()}
+        body = {**typed["request"], "from": wallet.address, "signature": hex_of(signed.signature)}
         promise = Promise("stock", wallet, str(message["nonce"]), amount)
         self.promises.append(promise)
         refusals = frozenset({"expired", "market_closed", "already_used", "insufficient_balance", "bad_signature"})
@@ -302,7 +303,7 @@ class Load:
         promise = Promise("cup", wallet, str(body["tradeId"]), cents)
         self.promises.append(promise)
         refusals = frozenset({"market_closed", "invalid_signature", "insufficient_funds", "cup_closed"})
-        await self.insist(promise, "/api/cup/v1/trade", {**body, "signature": "0x" + signed.signature.hex()}, refusals)
+        await self.insist(promise, "/api/cup/v1/trade", {**body, "signature": hex_of(signed.signature)}, refusals)
         return promise
 
 

@@ -16,6 +16,7 @@ from core.contracts.abi import abi
 from core.contracts.feeds import PoolFeed
 from core.contracts.statuses import MarketKind, Quality, StakeStatus
 from core.feeds.grid import grid_time
+from core.hexadecimal import bytes_of
 from core.money import USD
 from scripts._drill.drill import Drill, DrillHeld, require
 from scripts._drill.fleet import Fleet
@@ -123,7 +124,7 @@ async def _listed(fleet: Fleet, feed: PoolFeed) -> tuple[str, int]:
     """A market on the feed whose bets end in a minute: its id and its end."""
     closes_at = await fleet.now("base") + BETS_SECONDS
     ends_at = grid_time(closes_at + MARGIN + feed.memory_seconds, feed.step_seconds) + feed.step_seconds
-    source = bytes.fromhex(feed.address[2:])
+    source = bytes_of(feed.address)
     spec = Specification(
         kind=MarketKind.THRESHOLD,
         feed=source,

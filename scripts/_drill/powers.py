@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 
 from core.contracts.statuses import AgentMarketStatus, StakeStatus, VoidReason
+from core.hexadecimal import bytes_of
 from scripts._drill.drill import Drill, DrillHeld, bet_taken, require
 from scripts._drill.fleet import Fleet
 from scripts._drill.load import Load, LoadReport
@@ -59,7 +60,7 @@ async def pause_bets(fleet: Fleet, load: Load) -> DrillHeld:
 async def condemn_feed(fleet: Fleet, load: Load) -> DrillHeld:
     """The publisher of one feed lied: the Safe condemns it while bets on it are open."""
     (source,), others = fleet.deployment("base").published_feeds, fleet.deployment("base").pool_feeds
-    feed = bytes.fromhex(source.address[2:])
+    feed = bytes_of(source.address)
     await fleet.until(lambda: _count(fleet, feed, f" AND m.status = {OPEN}") > 0, f"a bet on {source.key}", 180)
     lister, safe = fleet.contract("base", "AgentLister"), fleet.deployment("base").safe
     assert safe is not None
@@ -79,7 +80,7 @@ async def condemn_feed(fleet: Fleet, load: Load) -> DrillHeld:
     )
     back = _count(fleet, feed, f" AND m.void_reason = {CONDEMNED}")
     for other in others:
-        going_on = bytes.fromhex(other.address[2:])
+        going_on = bytes_of(other.address)
         still = fleet.rows(f"SELECT count(*) FROM agent_market WHERE feed = %s AND status = {OPEN}", going_on)[0][0]  # noqa: S608
         require(still > 0, f"markets on {other.key} ended too")
     return DrillHeld(

@@ -12,6 +12,7 @@ from typing import Any
 import psycopg
 
 from core.db.engine import conninfo
+from core.hexadecimal import hex_of
 from scripts._drill.checks import index_command
 from scripts._drill.drill import Drill, DrillHeld, bet_taken, reads_served, require
 from scripts._drill.fleet import Fleet, children
@@ -77,7 +78,7 @@ async def tamper_index(fleet: Fleet, load: Load) -> DrillHeld:
     ((position, owner),) = await fleet.ask_database(
         "SELECT position_id, owner FROM stock_position WHERE vintage > 0 ORDER BY position_id LIMIT 1"
     )
-    page, true = "0x" + bytes(owner).hex(), await offered_by(fleet, position)
+    page, true = hex_of(bytes(owner)), await offered_by(fleet, position)
     require(await public_offer(load, page, position) == true, "the public page was wrong before anything was changed")
     await fleet.ask_database(
         "UPDATE stock_position SET offered = offered + 1 WHERE position_id = %s RETURNING position_id", position

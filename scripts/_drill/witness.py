@@ -14,6 +14,7 @@ from core.agent.bet import idem_hash
 from core.chain import Contract, checksum
 from core.contracts.abi import abi
 from core.contracts.statuses import StockMarketStatus
+from core.hexadecimal import bytes_of
 from scripts._drill.fleet import Fleet
 from scripts._drill.load import Load, Promise
 from scripts._stack.wallets import Wallet
@@ -24,7 +25,7 @@ _PATIENCE = aiohttp.ClientTimeout(total=10)
 async def times_there(fleet: Fleet, one: Promise) -> int:
     """How often a bet happened: on its chain, or in the cup's ledger."""
     if one.surface == "stock":
-        call = fleet.token("stock").call("authorizationState", one.wallet.address, bytes.fromhex(one.key[2:]))
+        call = fleet.token("stock").call("authorizationState", one.wallet.address, bytes_of(one.key))
         return int(bool(await fleet.read("stock", call)))
     if one.surface == "agent":
         call = fleet.contract("base", "SettlementWallet").call(

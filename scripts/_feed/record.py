@@ -29,6 +29,7 @@ from core.contracts.feeds import PoolFeed
 from core.contracts.statuses import AgentMarketStatus
 from core.errors import VpmError
 from core.feeds.grid import Needs, batches, missing
+from core.hexadecimal import bytes_of
 from scripts._verify.chain import PinnedChain, word
 
 KEY_VARIABLE = "VPM_RECORDER_KEY"
@@ -125,7 +126,7 @@ async def due_of(chain: PinnedChain, feed: PoolFeed, since: int | None) -> list[
 async def _needs(chain: PinnedChain, feed: PoolFeed) -> list[Needs]:
     """Of the markets on the feed that are open still."""
     layouts = {topic: each for topic, each in AGENT_LISTER_EVENTS.items() if each.name == "MarketListed"}
-    topics = [None, word(bytes.fromhex(feed.address[2:]))]
+    topics = [None, word(bytes_of(feed.address))]
     listed = [each.event for each in await chain.logs(chain.contract("AgentLister").address, layouts, topics)]
     wallet, needs = chain.contract("SettlementWallet"), []
     for start in range(0, len(listed), ASKED_AT_ONCE):
@@ -215,7 +216,7 @@ def _account(keystore: Path | None) -> LocalAccount:
         raise CannotRecord("Which key pays for the gas?", hint=f"Say --keystore FILE, or set {KEY_VARIABLE}.")
     if not re.fullmatch(r"(0x)?[0-9a-fA-F]{64}", secret):
         raise CannotRecord(f"{KEY_VARIABLE} is no private key.", hint="It is 0x and 64 hexadecimal digits.")
-    return _of(bytes.fromhex(secret.removeprefix("0x")))
+    return _of(bytes_of(secret))
 
 
 def _of(secret: bytes) -> LocalAccount:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from eth_account import Account
 
+from core.hexadecimal import bytes_of
 from core.paths import REPOSITORY
 from scripts._stack import wallets
 from scripts._stack.options import StackError
@@ -94,7 +95,5 @@ def import_account(folder: Path, alias: str, wallet: wallets.Wallet) -> None:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     # Few iterations: this keystore hides a key that is public anyway, and every script start decrypts it.
-    keystore = Account.encrypt(
-        bytes.fromhex(wallet.private_key.removeprefix("0x")), PASSPHRASE, kdf="pbkdf2", iterations=1_000
-    )
+    keystore = Account.encrypt(bytes_of(wallet.private_key), PASSPHRASE, kdf="pbkdf2", iterations=1_000)
     path.write_text(json.dumps({**keystore, "address": wallet.address.removeprefix("0x").lower()}))

@@ -13,6 +13,7 @@ from eth_utils.crypto import keccak
 from core.chain import Call, Contract
 from core.contracts.abi import abi
 from core.contracts.feeds import PriceFeed
+from core.hexadecimal import hex_of
 from core.local.anvil import ask
 from scripts._stack import wallets
 from scripts._stack.genesis import PlacedContract, compiled_code, safe_contracts, usdc_contracts
@@ -73,7 +74,7 @@ def fund(node: LocalNode, token: str, *, local_token: bool) -> None:
 
 
 def mapping_slot(key: str, slot: int) -> str:
-    return "0x" + keccak(encode(["address", "uint256"], [key, slot])).hex()
+    return hex_of(keccak(encode(["address", "uint256"], [key, slot])))
 
 
 def place(node: LocalNode, placed: Sequence[PlacedContract]) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from core.contracts.deployments import load_deployment
+from core.hexadecimal import bytes_of
 from core.local.anvil import AnvilOptions, anvil_answers, anvil_plan, ask
 from scripts._stack.options import StackError
 from scripts._stack.plans import child
@@ -68,7 +69,7 @@ async def save_chain(local: LocalChain, state: State) -> None:
 
 
 def _write_dump(url: str, saved: Path) -> None:
-    dump = gzip.decompress(bytes.fromhex(ask(url, "anvil_dumpState", timeout_seconds=60).removeprefix("0x")))
+    dump = gzip.decompress(bytes_of(ask(url, "anvil_dumpState", timeout_seconds=60)))
     write_whole(saved, dump)
 
 

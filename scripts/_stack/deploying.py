@@ -13,6 +13,7 @@ from core.chain import Contract
 from core.contracts.abi import abi
 from core.contracts.deployments import Deployment, load_deployment, write_deployment
 from core.contracts.feeds import AgentFeed
+from core.hexadecimal import bytes_of
 from core.local.anvil import ask
 from core.paths import REPOSITORY
 from keeper.sources.simulated import first_value
@@ -82,7 +83,7 @@ def _was_allowed(chain: LocalChain, record: Deployment, source: AgentFeed) -> bo
     lister = Contract(record.contract("AgentLister").address, abi("AgentLister"))
     call = lister.call("feed", source.address)
     answer = ask(chain.url, "eth_call", call.parameters(), "latest")
-    return bool(call.function.decode(bytes.fromhex(answer[2:]))["memory_"])
+    return bool(call.function.decode(bytes_of(answer))["memory_"])
 
 
 def facts(name: str) -> Deployment:

@@ -14,6 +14,7 @@ from typing import Any
 from eth_utils.address import to_checksum_address
 from eth_utils.crypto import keccak
 
+from core.hexadecimal import bytes_of
 from scripts._deploy import safe
 from scripts._stack.contracts import compiled_contract
 
@@ -79,4 +80,4 @@ def compiled_code(name: str) -> str:
 
 def creation_code(name: str) -> bytes:
     """What makes one of our local contracts that has a constructor."""
-    return bytes.fromhex(str(compiled_contract(name)["deploymentBytecode"]["bytecode"]).removeprefix("0x"))
+    return bytes_of(str(compiled_contract(name)["deploymentBytecode"]["bytecode"]))

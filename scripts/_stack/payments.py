@@ -16,6 +16,7 @@ from eth_account.messages import encode_typed_data
 
 from core.contracts.statuses import Form
 from core.eip3009 import FIELDS, TRANSFER
+from core.hexadecimal import hex_of
 from scripts._stack.wallets import Wallet
 
 CHAIN_ID = 8453
@@ -46,6 +47,6 @@ def bound_header(offer: Mapping[str, Any], who: Wallet, now: int, form: Form) ->
         message_data={**authorization, **numbers},
     )
     signature = Account.sign_message(signable, who.private_key).signature
-    payload = {"signature": "0x" + bytes(signature).hex(), "authorization": authorization}
+    payload = {"signature": hex_of(bytes(signature)), "authorization": authorization}
     envelope = {"x402Version": 1, "scheme": "exact", "network": "base", "payload": payload}
     return {"X-PAYMENT": base64.b64encode(json.dumps(envelope).encode()).decode()}

@@ -18,6 +18,7 @@ from eth_utils.address import to_checksum_address
 from core.chain import Abi, Call, Contract
 from core.contracts.abi import abi
 from core.feeds.uniswap.ticks import MAX_TICK
+from core.hexadecimal import bytes_of, hex_of
 from core.local.packages import NODE_MODULES
 from scripts._stack.chain_setup import MINED_WITHIN_SECONDS, LocalNode
 from scripts._stack.options import StackError
@@ -45,7 +46,7 @@ def artifact(name: str) -> Artifact:
     if not path.exists():
         raise StackError(f"{path} is missing; `./vpm up` installs the pinned packages.")
     made = json.loads(path.read_text())
-    return Artifact(Abi(made["abi"]), bytes.fromhex(made["bytecode"][2:]))
+    return Artifact(Abi(made["abi"]), bytes_of(made["bytecode"]))
 
 
 def pool_abi() -> Abi:
@@ -64,11 +65,11 @@ class Actor:
         return self._sent({**call.parameters(), "value": hex(value_wei)}, call.function.name)
 
     def deploy(self, name: str, creation: bytes, types: list[str], values: list[Any]) -> str:
-        receipt = self._sent({"data": "0x" + (creation + encode(types, values)).hex()}, f"the creation of {name}")
+        receipt = self._sent({"data": hex_of(creation + encode(types, values))}, f"the creation of {name}")
         return to_checksum_address(receipt["contractAddress"])
 
     def read(self, call: Call) -> Any:
-        return call.function.decode(bytes.fromhex(self.node.ask("eth_call", call.parameters(), "latest")[2:]))
+        return call.function.decode(bytes_of(self.node.ask("eth_call", call.parameters(), "latest")))
 
     def _sent(self, transaction: dict[str, Any], what: str) -> dict[str, Any]:
         self.node.ask("anvil_impersonateAccount", self.address)

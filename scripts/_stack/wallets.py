@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from eth_account import Account
 from eth_utils.crypto import keccak
 
+from core.hexadecimal import hex_of
+
 ETH = 10**18
 DEV_WALLETS = 8
 
@@ -27,7 +29,7 @@ class Wallet:
 
 def wallet(role: str) -> Wallet:
     key = keccak(text=f"vpm local stack: {role}")
-    return Wallet(role, str(Account.from_key(key).address), "0x" + key.hex())
+    return Wallet(role, str(Account.from_key(key).address), hex_of(key))
 
 
 DEPLOYER = wallet("deployer")

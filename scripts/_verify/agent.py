@@ -11,7 +11,6 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from core.addresses import address_text
 from core.agent.bet import market_key
 from core.agent.book import (
     Book,
@@ -36,6 +35,7 @@ from core.contracts.names import made_of, under
 from core.contracts.statuses import MarketKind, RoundProblem, VoidReason
 from core.feeds.rounds import RoundReading as InEffect
 from core.feeds.words import told_by
+from core.hexadecimal import bytes_of, hex_of
 from scripts._verify.chain import PinnedChain, SeenLog, is_transfer, word
 from scripts._verify.claims import Findings, NotCheckable
 from scripts._verify.pools import check_reading, pool_feed_at, reading_at
@@ -103,7 +103,7 @@ async def read_market(chain: PinnedChain, key: bytes) -> AgentMarket:
     lister = chain.contract("AgentLister").address
     listed = await chain.logs(lister, _only(ev.AGENT_LISTER_EVENTS, "MarketListed"), topics)
     if not listed:
-        raise NotCheckable(f"Market 0x{key.hex()} was never listed in {lister}.")
+        raise NotCheckable(f"Market {hex_of(key)} was never listed in {lister}.")
     spec: ev.MarketSpec = listed[0].event.spec
     feed = told_by(chain.deployment.agent_feeds).get(spec.feed)
     words = described(key, specification(listed[0].event), feed.key if feed else None, feed.computed if feed else None)
@@ -192,15 +192,15 @@ async def _as_kept(chain: PinnedChain, market: AgentMarket, said: Findings) -> N
         "the settlement wallet keeps these terms",
         (view["opensAt"], view["closesAt"], view["feeBps"], view["potCap"], tuple(view["weights"])),
         (spec.opens_at, spec.closes_at, given.fee_bps, given.pot_cap, spec.weights),
-        f"SettlementWallet.market(0x{key.hex()}) against AgentLister.MarketListed",
+        f"SettlementWallet.market({hex_of(key)}) against AgentLister.MarketListed",
     )
     kept = await chain.read(chain.contract("FeedResolver").call("terms", key))
     terms = market.terms
     said.same(
         "the resolver decides by these terms",
         (kept["kind"], kept["feed"].lower(), kept["target"], tuple(kept["bounds"]), *(kept[each] for each in _RULES)),
-        (int(terms.kind), address_text(spec.feed), terms.target, terms.bounds, *under(terms, *_RULES).values()),
-        f"FeedResolver.terms(0x{key.hex()}) against AgentLister.MarketListed",
+        (int(terms.kind), hex_of(spec.feed), terms.target, terms.bounds, *under(terms, *_RULES).values()),
+        f"FeedResolver.terms({hex_of(key)}) against AgentLister.MarketListed",
     )
 
 
@@ -217,7 +217,7 @@ async def check_book(chain: PinnedChain, market: AgentMarket, said: Findings) ->
     said.says(
         "every stake of the market got the shares the formula gives, in order",
         not market.diverged,
-        f"SettlementWallet.Staked logs of 0x{market.key.hex()}, priced again",
+        f"SettlementWallet.Staked logs of {hex_of(market.key)}, priced again",
         market.diverged,
     )
     wallet = chain.contract("SettlementWallet")
@@ -231,7 +231,7 @@ async def check_book(chain: PinnedChain, market: AgentMarket, said: Findings) ->
             book.weight(outcome),
             book.price(outcome),
         )
-        call = f"SettlementWallet.outcomeBook(0x{market.key.hex()}, {outcome}) against the fold"
+        call = f"SettlementWallet.outcomeBook({hex_of(market.key)}, {outcome}) against the fold"
         said.same(f"net, shares, excess, weight and price of {side}", tuple(stated.values()), ours, call)
 
 
@@ -240,7 +240,7 @@ async def check_result(chain: PinnedChain, market: AgentMarket, said: Findings) 
     if market.closed is None:
         return
     if market.decided is None:
-        said.says("the resolver decided it", False, f"FeedResolver.MarketDecided of 0x{market.key.hex()}")
+        said.says("the resolver decided it", False, f"FeedResolver.MarketDecided of {hex_of(market.key)}")
         return
     decided: ev.MarketDecided = market.decided.event
     closing = market.closed.event
@@ -381,7 +381,7 @@ _STAKES = _only(ev.WALLET_EVENTS, "Staked", "RefundBooked")
 async def find_stake(chain: PinnedChain, trade_id: str, tx: Any = None) -> SeenLog:
     """The log of a trade by its bet's hash; with its transaction it is one request."""
     wallet = chain.contract("SettlementWallet").address
-    sought = bytes.fromhex(trade_id[2:])
+    sought = bytes_of(trade_id)
     logs = await chain.logs_in(tx, wallet, _STAKES)
     if not any(one.event.bet_hash == sought for one in logs):
         logs = await chain.logs(wallet, _STAKES)
@@ -397,8 +397,8 @@ async def check_stake(chain: PinnedChain, market: AgentMarket, stake: SeenLog, s
     owner = checksum(event.wallet)
     view = await chain.read(wallet.call("stake", event.stake_id))
     call = f"SettlementWallet.stake({event.stake_id})"
-    ours = (owner.lower(), event.amount, "0x" + event.market_id.hex())
-    stated = (view["wallet"].lower(), view["amount"], "0x" + bytes(view["marketId"]).hex())
+    ours = (owner.lower(), event.amount, hex_of(event.market_id))
+    stated = (view["wallet"].lower(), view["amount"], hex_of(bytes(view["marketId"])))
     said.same("wallet, amount and market of the stake", stated, ours, call)
     await _check_payment(chain, stake, said)
     owed, back = market.owed(event)
@@ -417,7 +417,7 @@ async def _check_payment(chain: PinnedChain, stake: SeenLog, said: Findings) -> 
     stake or refund was booked for the same pair."""
     event, token = stake.event, chain.token.address
     wallet, owner = chain.contract("SettlementWallet").address, checksum(event.wallet)
-    nonce = "0x" + event.nonce.hex()
+    nonce = hex_of(event.nonce)
     pair = await _pair(chain, stake)
     shown = f"AuthorizationUsed({owner}, {nonce}) of {token} and the log after it"
     if pair is None:

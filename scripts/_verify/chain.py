@@ -15,6 +15,7 @@ from core.contracts.deployments import Deployment, load_deployment
 from core.contracts.events.layout import Layout
 from core.contracts.events.token import TRANSFER, Transfer
 from core.feeds.rounds import FeedHead, Round, RoundReading, in_effect_at, prove_in_effect_at, run_async
+from core.hexadecimal import hex_of
 from scripts._verify.claims import NotCheckable
 
 TOKEN = {"base": "USDC", "stock": "USDG"}
@@ -121,7 +122,7 @@ class PinnedChain:
         self, address: str, layouts: Mapping[bytes, Layout], topics: Sequence[str | Sequence[str] | None] = ()
     ) -> list[SeenLog]:
         """Decoded logs of one contract from its deployment to the pinned block, in chain order."""
-        filters: list[str | Sequence[str] | None] = [["0x" + topic.hex() for topic in layouts], *topics]
+        filters: list[str | Sequence[str] | None] = [[hex_of(topic) for topic in layouts], *topics]
         logs = await self.range(address, filters, self.deployment.start_block, self.head.number)
         return seen(logs, address, layouts)
 
@@ -192,7 +193,7 @@ def is_transfer(moved: Transfer, sender: str, to: str, value: int) -> bool:
 
 def word(value: int | bytes) -> str:
     """A topic."""
-    return "0x" + (value.to_bytes(32) if isinstance(value, int) else value.rjust(32, b"\0")).hex()
+    return hex_of(value.to_bytes(32) if isinstance(value, int) else value.rjust(32, b"\0"))
 
 
 def is_hash(value: Any) -> bool:

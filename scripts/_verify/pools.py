@@ -15,6 +15,7 @@ from core.feeds.live import POOL
 from core.feeds.pool_feed import Observation, PoolFeedTerms, PoolState, SourceTerms, measure
 from core.feeds.pool_logs import pool_from_logs
 from core.feeds.rounds import Round, RoundReading
+from core.hexadecimal import hex_of
 from scripts._verify.chain import PinnedChain, seen
 from scripts._verify.claims import Findings
 
@@ -187,7 +188,7 @@ async def from_logs(chain: PinnedChain, pool: str, at: int, length: int) -> Pool
     """The pool at the end of the window, from as few logs as tell its start too; None when there are none for long."""
     last = await _block_at(chain, at)
     first = await _block_at(chain, at - length)
-    topics: list[Any] = [["0x" + topic.hex() for topic in POOL_EVENTS]]
+    topics: list[Any] = [[hex_of(topic) for topic in POOL_EVENTS]]
     back = 256
     while True:
         begin = max(0, first - back)

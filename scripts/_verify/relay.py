@@ -11,6 +11,7 @@ from eth_utils.crypto import keccak
 from core.chain import checksum
 from core.chain.wire import data_bytes
 from core.contracts.events import stock as ev
+from core.hexadecimal import hex_of
 from scripts._verify.chain import PinnedChain, is_hash, seen
 from scripts._verify.claims import Findings, NotCheckable
 from scripts._verify.stock import check_books, check_settlement, check_view, read_market
@@ -78,7 +79,7 @@ def _signed(chain: PinnedChain, body: dict[str, Any], said: Findings) -> dict[st
     parts = [ENTER_TYPEHASH, chain.deployment.chain_id, settler.address]
     parts += [bet["marketId"], bet["outcome"], bet["amount"], bet["salt"]]
     kinds = ["bytes32", "uint256", "address", "uint256", "uint8", "uint256", "bytes32"]
-    nonce = "0x" + keccak(encode(kinds, parts)).hex()
+    nonce = hex_of(keccak(encode(kinds, parts)))
     call = f"VestedMarkets.entryNonce({bet['marketId']}, {bet['outcome']}, {bet['amount']}, salt)"
     said.same("nonce binds market, side and amount", body.get("nonce"), nonce, call)
     return bet

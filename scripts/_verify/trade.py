@@ -11,6 +11,7 @@ from core.chain import checksum
 from core.chain.wire import data_bytes
 from core.contracts.events import agent as ev
 from core.contracts.statuses import Form
+from core.hexadecimal import bytes_of, hex_of
 from core.money import decimal_text
 from scripts._verify import attestation
 from scripts._verify.agent import (
@@ -94,7 +95,7 @@ async def check_positions(chain: PinnedChain, positions: list[dict[str, Any]], s
             said.fields(of, stated, {"side": (market.sides[event.outcome], source)})
             status, owed = status_of(market, event), market.owed(event)[0]
             if stated.get("status") != "open" and "status" in stated:
-                said.same(f"{of} status", stated["status"], status, f"SettlementWallet.market(0x{market.key.hex()})")
+                said.same(f"{of} status", stated["status"], status, f"SettlementWallet.market({hex_of(market.key)})")
                 said.money(f"{of} pnlUsd", stated.get("pnlUsd"), owed - event.amount, "payout less stake")
                 said.fields(of, stated, {"payoutUsd": (owed, "the fold of the book, rule by rule")}, said.money)
         check_words(market, stated, said)
@@ -112,7 +113,7 @@ async def check_market(
     chain: PinnedChain, market_id: Any, said: Findings, result: dict[str, Any] | None = None
 ) -> None:
     """A market by its readable id, or by the 32 bytes of its key."""
-    key = bytes.fromhex(market_id[2:]) if is_hash(market_id) else key_of(market_id)
+    key = bytes_of(market_id) if is_hash(market_id) else key_of(market_id)
     market = await read_market(chain, key)
     await check_listing(chain, market, said)
     await check_book(chain, market, said)
@@ -124,7 +125,7 @@ async def check_market(
 
 
 def _result(market: AgentMarket, stated: dict[str, Any], said: Findings) -> None:
-    call = f"SettlementWallet.market(0x{market.key.hex()})"
+    call = f"SettlementWallet.market({hex_of(market.key)})"
     status = "pending" if market.closed is None else "resolved"
     if stated.get("status") == "pending" and status == "resolved":
         said.says("result status was pending", True, call, "by now it is resolved")
@@ -167,8 +168,8 @@ async def _open(
 def _same_trade(market: AgentMarket, stake: SeenLog, stated: dict[str, Any], said: Findings) -> None:
     event, source = stake.event, "SettlementWallet.Staked"
     if "marketId" in stated:
-        key = "0x" + key_of(stated["marketId"]).hex()
-        said.same("keccak256 of marketId is the market's key", key, "0x" + market.key.hex(), source)
+        key = hex_of(key_of(stated["marketId"]))
+        said.same("keccak256 of marketId is the market's key", key, hex_of(market.key), source)
     said.fields("trade", stated, {"side": (market.sides[event.outcome], source), "txHash": (stake.tx, source)})
     said.money("trade sizeUsd", stated.get("sizeUsd"), event.amount, source)
 
@@ -197,7 +198,7 @@ async def _bet(chain: PinnedChain, stake: SeenLog, said: Findings) -> None:
         return
     bet = _bet_of(given["b"])
     hashed = bet_hash(bet, chain.deployment.chain_id, wallet.address)
-    said.same(what, _trade(stake.event), "0x" + hashed.hex(), f"SettlementWallet.betHash of the input of {stake.tx}")
+    said.same(what, _trade(stake.event), hex_of(hashed), f"SettlementWallet.betHash of the input of {stake.tx}")
     _binding(given["a"], hashed, stake, said)
     if isinstance(stake.event, ev.Staked):
         least = decimal_text(bet.min_shares)
@@ -225,7 +226,7 @@ def _bet_of(given: Any) -> Bet:
 def _binding(authorization: Any, hashed: bytes, stake: SeenLog, said: Findings) -> None:
     """Whether what the payer signed names this bet; else the holder of RELAYER chose what it was staked on."""
     nonce, shown = bytes(authorization["nonce"]), f"the authorization in the input of {stake.tx}"
-    said.same("the authorization is the one the log names", "0x" + nonce.hex(), "0x" + stake.event.nonce.hex(), shown)
+    said.same("the authorization is the one the log names", hex_of(nonce), hex_of(stake.event.nonce), shown)
     if authorization["form"] == Form.RECEIVE:
         bound = nonce == bound_nonce(hashed)
         said.says(
@@ -246,4 +247,4 @@ async def _all(chain: PinnedChain, market: AgentMarket, stake: SeenLog, said: Fi
 
 
 def _trade(event: ev.Staked | ev.RefundBooked) -> str:
-    return "0x" + event.bet_hash.hex()
+    return hex_of(event.bet_hash)

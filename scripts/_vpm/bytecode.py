@@ -14,6 +14,7 @@ from typing import Any
 
 from eth_utils.crypto import keccak
 
+from core.hexadecimal import hex_of
 from core.paths import REPOSITORY
 from scripts._stack.contracts import MANIFEST, record_build
 from scripts._stack.genesis import creation_code
@@ -48,7 +49,7 @@ def built() -> dict[str, Any]:
 
 
 def digest(code: bytes) -> str:
-    return "0x" + keccak(code).hex()
+    return hex_of(keccak(code))
 
 
 def unrecorded(codes: Mapping[str, bytes]) -> list[str]:

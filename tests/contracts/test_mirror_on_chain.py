@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from core.addresses import address_text
 from core.chain.contract import Abi
 from core.contracts.events import SETTLER_EVENTS
+from core.hexadecimal import hex_of
 from core.stock.vested import Moment
 from core.stock.vested_fold import Ledger, is_folded
 from core.stock.vested_views import market_view, position_view
@@ -185,7 +185,7 @@ class Play:
             case step.Finalize():
                 yield settler.transaction(operator, "finalizeVintage", market_id)
             case step.Transfer(entry, to) if entry < len(ids):
-                owner = address_text(self.ledger.positions[ids[entry]].owner)
+                owner = hex_of(self.ledger.positions[ids[entry]].owner)
                 yield settler.transaction(owner, "transferPosition", ids[entry], self.accounts[to])
             case step.Resolve(winner):
                 yield settler.transaction(operator, "resolve", market_id, winner)
@@ -248,7 +248,7 @@ class Play:
         market = self.ledger.markets[market_id]
         view = market_view(market, now)
         t = market.terms
-        assert (stated["opener"], stated["resolver"]) == (address_text(t.opener), address_text(t.resolver))
+        assert (stated["opener"], stated["resolver"]) == (hex_of(t.opener), hex_of(t.resolver))
         assert stated["freezeTime"] == t.freeze_time
         assert (stated["feeBps"], stated["kappa"], stated["seedPerLeg"]) == (t.fee_bps, t.kappa, t.seed_per_leg)
         assert (stated["pool"], stated["distributed"]) == (view.pool, view.distributed)
@@ -266,7 +266,7 @@ class Play:
         market = self.ledger.markets[position.market_id]
         view = position_view(market, position, self.ledger.vintage_of(position), now)
         due = view.settlement
-        assert stated["owner"] == address_text(position.owner)
+        assert stated["owner"] == hex_of(position.owner)
         for name in ("outcome", "offered", "vintage", "seed"):
             assert stated[name] == getattr(position, name), name
         assert stated["marketId"] == position.market_id

@@ -22,8 +22,9 @@ from core.db import heartbeat
 from core.db.channels import Notification, listen, notify
 from core.db.engine import Pool, check_database, connect, make_engine, make_pool, sqlalchemy_url
 from core.db.switches import TRADING_PAUSED, SwitchWatcher, read_switches, set_switch
-from core.db.types import Address, Hash32, Int256, Uint256, UtcDateTime, bytes_of, hex_of
+from core.db.types import Address, Hash32, Int256, Uint256, UtcDateTime
 from core.errors import EXIT_CONFIG, EXIT_UNAVAILABLE, DatabaseError
+from core.hexadecimal import bytes_of, hex_of
 from core.service.cancelling import end
 from tests.waiting import PATIENCE, until
 

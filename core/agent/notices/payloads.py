@@ -13,7 +13,7 @@ from core.agent.book import Book
 from core.agent.document import Specification
 from core.agent.words import FEED_DECIMALS, OutcomeWords
 from core.contracts.statuses import MarketKind
-from core.db.types import hex_of
+from core.hexadecimal import hex_of
 from core.iso import iso
 from core.money import json_number, json_ratio_down
 

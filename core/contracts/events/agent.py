@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from core.contracts.events.layout import by_topic, decoded, layout, num, text
+from core.hexadecimal import bytes_of
 
 AGENT_MARKET = b"a"
 """Entity: everything about one market, `a` and the market's id."""
@@ -221,7 +222,7 @@ def _market_listed(t: bytes, d: bytes) -> MarketListed:
         t[32:64],
         t[76:96],
         t[108:128],
-        MarketSpec(kind, bytes.fromhex(feed[2:]), target, tuple(bounds), early, *times, tuple(weights)),
+        MarketSpec(kind, bytes_of(feed), target, tuple(bounds), early, *times, tuple(weights)),
         MarketTerms(*terms),
         text(metadata),
     )
