@@ -66,7 +66,7 @@ class RpcNode:
 
     async def finalized(self) -> int | None:
         try:
-            header = await self._known("eth_getBlockByNumber", ["finalized", False], Header)
+            header = await self._if_served("eth_getBlockByNumber", ["finalized", False], Header)
         except RpcError as error:
             if error.kind is RpcErrorKind.BLOCK_NOT_FOUND:
                 return None
@@ -91,10 +91,10 @@ class RpcNode:
         return logs
 
     async def receipt_logs(self, block_hash: str) -> list[Log] | None:
-        receipts = await self._known("eth_getBlockReceipts", [block_hash], _RECEIPTS)
+        receipts = await self._if_served("eth_getBlockReceipts", [block_hash], _RECEIPTS)
         return None if receipts is None else [log for receipt in receipts for log in receipt.logs]
 
-    async def _known(self, method: str, params: Sequence[Any], shape: type[T]) -> T | None:
+    async def _if_served(self, method: str, params: Sequence[Any], shape: type[T]) -> T | None:
         """The answer; None while it is taken that the node does not know what is asked for."""
         if time.monotonic() < self._unknown_until.get(method, -math.inf):
             return None

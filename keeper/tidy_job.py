@@ -24,7 +24,7 @@ async def tidy(run: JobRun) -> None:
     await _transactions(run)
     if not run.dry_run:
         async with run.keeper.pool.connection() as connection:
-            _tell(run, "requests", await jobs.forget(connection, days=run.keeper.how.keep_days))
+            _report_rows(run, "requests", await jobs.forget(connection, days=run.keeper.how.keep_days))
 
 
 async def tidy_agent(run: JobRun) -> None:
@@ -32,7 +32,7 @@ async def tidy_agent(run: JobRun) -> None:
     await _transactions(run)
     if not run.dry_run:
         async with run.keeper.pool.connection() as connection:
-            _tell(run, "locks", await agent_locks.drop_old(connection))
+            _report_rows(run, "locks", await agent_locks.drop_old(connection))
 
 
 async def _transactions(run: JobRun) -> None:
@@ -50,9 +50,9 @@ async def _transactions(run: JobRun) -> None:
         forgotten += errands_gone
         if len(old) < AT_ONCE:
             break
-    _tell(run, "thinned", thinned)
-    _tell(run, "dropped", dropped)
-    _tell(run, "errands", forgotten)
+    _report_rows(run, "thinned", thinned)
+    _report_rows(run, "dropped", dropped)
+    _report_rows(run, "errands", forgotten)
 
 
 async def _take_away(connection: Connection, chain_id: int, old: list[retention.Old]) -> tuple[int, int]:
@@ -70,7 +70,7 @@ def _guards_itself(old: retention.Old, chain_id: int) -> bool:
     return old.key.startswith(errands.key_prefix(chain_id)) and old.kind != "credit"
 
 
-def _tell(run: JobRun, what: str, rows: int) -> None:
+def _report_rows(run: JobRun, what: str, rows: int) -> None:
     metrics.TIDIED.labels(run.chain.name, what).inc(rows)
     if rows:
         run.report.actions.append(Action("tidy", what, "done", f"{rows} rows"))

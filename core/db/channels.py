@@ -96,21 +96,21 @@ class News:
     """Whether something was told since it was last forgotten: for a loop that reads, and waits for a reason to read."""
 
     def __init__(self) -> None:
-        self._told = asyncio.Event()
+        self._announced = asyncio.Event()
         self._listening: asyncio.Task[None] | None = None
 
     def forget(self) -> None:
         """To be called before reading: what is told during the reading is a reason for the next."""
-        self._told.clear()
+        self._announced.clear()
 
     def announce(self) -> None:
-        self._told.set()
+        self._announced.set()
 
     async def wait(self, timeout_seconds: float) -> None:
         """Until something is told, or time is up. Raises whatever ended the listener."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_seconds):
-                await self._told.wait()
+                await self._announced.wait()
         if self._listening is not None and self._listening.done():
             self._listening.result()
 

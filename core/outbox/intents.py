@@ -142,11 +142,11 @@ async def enqueue_many(connection: Connection, requests: Sequence[IntentRequest]
     intents = {intent.key: intent for intent in map(_intent, await cursor.fetchall())}
     asked_before = [each for each in requests if each.key not in intents]
     if asked_before:
-        intents.update(await _known(connection, asked_before))
+        intents.update(await _intents_of(connection, asked_before))
     return [intents[each.key] for each in requests]
 
 
-async def _known(connection: Connection, requests: Sequence[IntentRequest]) -> dict[str, Intent]:
+async def _intents_of(connection: Connection, requests: Sequence[IntentRequest]) -> dict[str, Intent]:
     query = f"SELECT fingerprint, {_COLUMNS} FROM outbox_intent WHERE key = ANY(%s)"  # noqa: S608 - constants only
     cursor = await connection.execute(query.encode(), ([each.key for each in requests],))
     rows = {row[2]: row for row in await cursor.fetchall()}

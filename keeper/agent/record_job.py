@@ -125,7 +125,7 @@ async def _record(run: JobRun, standing: RecordingState) -> None:
         times = [at for at, quality in zip(batch, answers, strict=True) if not quality]  # 0: unrecorded
         others = sorted(set(batch) - set(times))
         if others:
-            run.report.skip(feed.key, f"somebody has recorded {_told(others)}; the index has not read that yet")
+            run.report.skip(feed.key, f"somebody has recorded {_in_words(others)}; the index has not read that yet")
         if not times:
             continue
         call = contract.call("record", times)
@@ -133,14 +133,14 @@ async def _record(run: JobRun, standing: RecordingState) -> None:
             kind="record",
             subjects=tuple(subject(feed, at) for at in times),
             target=feed.key,
-            detail=f"record {_told(times)}",
+            detail=f"record {_in_words(times)}",
             call=call,
             priority=5,
         )
         await run.ask(want, RETRY)
 
 
-def _told(times: Sequence[int]) -> str:
+def _in_words(times: Sequence[int]) -> str:
     return f"the reading of {times[0]}" if len(times) == 1 else f"{len(times)} readings, of {times[0]} to {times[-1]}"
 
 

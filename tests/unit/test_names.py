@@ -15,7 +15,6 @@ SAYS_NOTHING = {"found", "wanted", "known", "told", "held", "tell"}
 _NAMED_ELSEWHERE = (ast.Load, ast.keyword)
 
 _SURFACES = "each surface's own body or request of this kind"
-_MECHANISMS = "what each mechanism's books are made of"
 _KEEPERS = "what each side's settling decides"
 _DECLARED = "the contract's own name, as its log has it and as the mirror works with it"
 
@@ -27,12 +26,33 @@ SAME_IDEA = {
         ),
         _SURFACES,
     ),
-    **dict.fromkeys(("Book", "Order", "Warning"), _MECHANISMS),
+    "Book": "what each mechanism's books are made of",
     **dict.fromkeys(("Facts", "Settle"), _KEEPERS),
     **dict.fromkeys(("MarketOpened", "MarketSpec", "MarketTerms", "Reading"), _DECLARED),
     "ListedMarket": "a market as its lister opened it, with its books, on each surface",
+    "Order": "a trade that was asked for and may be made, in dollars or on paper",
     "Venue": "all that a surface knows of its markets at one moment",
+    "Warning": "a reason to think again before a bet, in the codes that each surface has",
 }  # fmt: skip
+
+STILL_TO_RENAME = {
+    "api/agent/chain.py": {"held"},
+    "api/agent/reads.py": {"found"},
+    "api/cup/boards.py": {"held"},
+    "api/cup/intake.py": {"known"},
+    "api/http/rendered.py": {"held"},
+    "api/stock/relay.py": {"known", "tell"},
+    "api/stock/rows.py": {"held"},
+    "api/web/history.py": {"held"},
+    "api/web/lately.py": {"found"},
+    "api/web/pulse.py": {"tell"},
+    "api/web/sharing.py": {"held"},
+    "api/web/templating.py": {"held"},
+    "relayer/following.py": {"held"},
+    "relayer/store.py": {"tell"},
+    "relayer/untold.py": {"tell"},
+}
+"""Private names that say nothing. Whoever renames one takes it from here; none is added."""
 
 
 def public_classes(sources: Iterable[tuple[str, str]]) -> Mapping[str, list[str]]:
@@ -49,10 +69,11 @@ def shared(places: Mapping[str, list[str]]) -> dict[str, list[str]]:
     return {name: where for name, where in places.items() if len(where) > 1}
 
 
-def given_names(text: str) -> set[str | None]:
-    """What a module calls its variables, parameters, attributes, functions and classes."""
+def given_names(text: str) -> set[str]:
+    """What a module calls its variables, parameters, attributes, functions and classes, be they private or not."""
     nodes = [each for each in ast.walk(ast.parse(text)) if not isinstance(getattr(each, "ctx", each), _NAMED_ELSEWHERE)]
-    return {getattr(each, field, None) for each in nodes for field in ("id", "attr", "arg", "name", "asname")}
+    names = (getattr(each, field, None) for each in nodes for field in ("id", "attr", "arg", "name", "asname"))
+    return {name.lstrip("_") for name in names if name}
 
 
 def of_the_product() -> Iterable[tuple[str, str]]:
@@ -90,10 +111,12 @@ def test_a_shared_name_is_seen() -> None:
 
 def test_a_name_says_what_was_found() -> None:
     sources = (*of_the_product(), *of_the_client())
-    assert {path: names for path, text in sources if (names := given_names(text) & SAYS_NOTHING)} == {}
+    said = {path: given_names(text) & SAYS_NOTHING - STILL_TO_RENAME.get(path, set()) for path, text in sources}
+    assert {path: names for path, names in said.items() if names} == {}
 
 
 def test_a_name_that_says_nothing_is_seen() -> None:
     text = "for found in known: pass\nasync def tell(held): pass\ndef told(): self.wanted = [known for known in held]"
     assert given_names(text) >= SAYS_NOTHING
-    assert given_names("log.error(found, known=wanted.tell(held.told))") == {None}
+    assert given_names("def _told(): self._held = __found = 1") >= {"told", "held", "found"}
+    assert given_names("log.error(found, known=wanted.tell(held.told))") == set()

@@ -127,7 +127,7 @@ async def undo_above(connection: Connection, block: int) -> None:
 
 
 async def _append(connection: Connection, wallets: dict[bytes, _Wallet], drafts: Sequence[Draft]) -> int:
-    occurrences = await _told(connection, [each.source for each in drafts])
+    occurrences = await _next_occurrences(connection, [each.source for each in drafts])
     rows = []
     now = time.time_ns() // MICROS * 1000  # our own clock, to the millisecond
     for draft in drafts:
@@ -148,12 +148,12 @@ async def untold(connection: Connection, drafts: Sequence[Draft]) -> list[Draft]
     untold: list[Draft] = []
     for start in range(0, len(drafts), ROWS_AT_ONCE):
         part = drafts[start : start + ROWS_AT_ONCE]
-        occurrences = await _told(connection, [each.source for each in part])
+        occurrences = await _next_occurrences(connection, [each.source for each in part])
         untold += [each for each in part if occurrences.get(each.source, 0) is not None]
     return untold
 
 
-async def _told(connection: Connection, sources: list[bytes]) -> dict[bytes, int | None]:
+async def _next_occurrences(connection: Connection, sources: list[bytes]) -> dict[bytes, int | None]:
     """Of those ever told: None while it stands, else the number of its next occurrence."""
     query = (
         "SELECT e.source, max(e.occurrence), (SELECT max(u.occurrence) FROM agent_event u WHERE u.corrects = e.source)"
