@@ -137,7 +137,7 @@ class JobRun:
             if self.dry_run:
                 seen = await sightings.recall(connection, self.chain.chain_id, subject)
             else:
-                seen = await sightings.note(connection, self.chain.chain_id, subject, what, self.now, self.head)
+                seen = await sightings.note(connection, self.chain.chain_id, subject, what, self.now)
         return seen is not None and seen.agreed(what, self.now)
 
     async def lanes_problem(self, group: str) -> str | None:

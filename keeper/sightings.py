@@ -12,11 +12,10 @@ APART_SECONDS = 60
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """What was read, and since when every read has said so (Unix seconds of the chain, and the block)."""
+    """What was read, and since when every read has said so (Unix seconds of the chain)."""
 
     what: str
     since: int
-    since_block: int
 
     def agreed(self, what: str, now: int) -> bool:
         """Whether a read that says `what` at chain time `now` is the second of two that agree."""
@@ -25,20 +24,19 @@ class Sighting:
 
 async def recall(connection: Connection, chain_id: int, subject: str) -> Sighting | None:
     cursor = await connection.execute(
-        "SELECT what, since, since_block FROM keeper_sighting WHERE chain_id = %s AND subject = %s", (chain_id, subject)
+        "SELECT what, since FROM keeper_sighting WHERE chain_id = %s AND subject = %s", (chain_id, subject)
     )
     row = await cursor.fetchone()
     return None if row is None else Sighting(*row)
 
 
-async def note(connection: Connection, chain_id: int, subject: str, what: str, now: int, block: int) -> Sighting:
+async def note(connection: Connection, chain_id: int, subject: str, what: str, now: int) -> Sighting:
     """Remembers a read: a new one starts the wait afresh, the same one keeps its start (unless time went back)."""
     cursor = await connection.execute(
-        "INSERT INTO keeper_sighting (chain_id, subject, what, since, since_block) VALUES (%s, %s, %s, %s, %s) "
-        "ON CONFLICT (chain_id, subject) DO UPDATE SET what = excluded.what, since = excluded.since, "
-        "since_block = excluded.since_block WHERE keeper_sighting.what <> excluded.what "
-        "OR keeper_sighting.since > excluded.since RETURNING what, since, since_block",
-        (chain_id, subject, what, now, block),
+        "INSERT INTO keeper_sighting (chain_id, subject, what, since) VALUES (%s, %s, %s, %s) "
+        "ON CONFLICT (chain_id, subject) DO UPDATE SET what = excluded.what, since = excluded.since "
+        "WHERE keeper_sighting.what <> excluded.what OR keeper_sighting.since > excluded.since RETURNING what, since",
+        (chain_id, subject, what, now),
     )
     row = await cursor.fetchone()
     if row is not None:

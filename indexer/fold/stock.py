@@ -150,7 +150,7 @@ class StockFold:
         )
         state = self._markets[e.market_id] = _MarketState(row)
         state.become(mirror.created(e))
-        seed = VINTAGE.new(e.market_id, SEED, finalized_block=log.block, finalized_at=log.at, finalized_tx=log.tx)
+        seed = VINTAGE.new(e.market_id, SEED)
         self._write_vintage(seed, seed_vintage(e.seed_per_leg))
         self._touch(log, state)
 
@@ -203,8 +203,6 @@ class StockFold:
             log.tx,
             None,  # payout_at
             None,  # payout_tx
-            None,  # refund_at
-            None,  # refund_tx
             0,  # failed_deliveries
             None,  # failed_tx
         )
@@ -217,7 +215,6 @@ class StockFold:
         after, vintage = mirror.finalized(state.value(), e)
         state.become(after)
         row = self._vintages[e.market_id, e.vintage]
-        row.finalized_block, row.finalized_at, row.finalized_tx = log.block, log.at, log.tx
         self._write_vintage(row, vintage)
         self._touch(log, state)
 
@@ -249,7 +246,6 @@ class StockFold:
             market.fees += e.fee
         if e.refund:
             row.refunded, row.refund = True, e.refund
-            row.refund_at, row.refund_tx = log.at, log.tx
             market.refunded += e.refund
         self._touch(log, state)
 

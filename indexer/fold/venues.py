@@ -58,10 +58,10 @@ class VenueFold:
                 row = self._row(STOCK_FEED, e.feed)
                 row.stock_token, row.ticker = e.stock_token, e.ticker
                 row.max_strike_age, row.max_final_age = e.max_strike_age, e.max_final_age
-                row.allowed, row.set_tx = e.allowed, log.tx
+                row.allowed = e.allowed
             case stock.OpenerSet():
                 row = self._row(STOCK_OPENER, e.opener)
-                row.allowed, row.set_tx = e.allowed, log.tx
+                row.allowed = e.allowed
             case stock.EntriesPaused():
                 self._stock_venue().entries_paused = e.paused
             case stock.FeesSwept():
@@ -69,7 +69,7 @@ class VenueFold:
                 self._sweep(STOCK_SWEEP, log)
             case agent.RoleSet():
                 row = self._row(AGENT_ROLE, e.role, e.account)
-                row.allowed, row.set_tx = e.allowed, log.tx
+                row.allowed = e.allowed
             case agent.StakesPaused():
                 self._agent_venue().stakes_paused = e.paused
             case agent.WalletFeesSwept():
@@ -77,21 +77,21 @@ class VenueFold:
                 self._sweep(AGENT_SWEEP, log)
             case agent.ListerSet():
                 row = self._row(AGENT_ROLE, LISTER, e.account)
-                row.allowed, row.set_tx = e.allowed, log.tx
+                row.allowed = e.allowed
             case agent.BoundsSet():
                 row = self._agent_venue()
                 row.fee_bps, row.min_weight, row.max_weight = e.fee_bps, e.min_weight, e.max_weight
                 row.dispute_window, row.void_delay = e.dispute_window, e.void_delay
             case agent.AgentFeedSet():
                 row = self._row(AGENT_FEED, e.feed, condemned=False)
-                row.allowed, row.published, row.set_tx = e.allowed, e.published, log.tx
+                row.allowed, row.published = e.allowed, e.published
                 row.memory, row.max_age, row.lag, row.pot_cap = e.memory, e.max_age, e.lag, e.pot_cap
                 row.step = e.step
             case agent.FeedCondemned():
                 self._condemn(log, e)
             case pauser.GuardianSet():
                 row = self._row(GUARDIAN, self._chain_id, e.account)
-                row.allowed, row.set_tx = e.allowed, log.tx
+                row.allowed = e.allowed
             case pauser.PausedBy() | pauser.ResumedBy():
                 row = self._row(PAUSER_ACT, self._chain_id, log.block, log.index)
                 row.account, row.paused = e.account, isinstance(e, pauser.PausedBy)
@@ -121,7 +121,6 @@ class VenueFold:
             raise Contradiction(f"In block {log.block}, log {log.index}: a feed was condemned that never was set.")
         row = self._row(AGENT_FEED, e.feed)
         row.condemned, row.allowed = True, False
-        row.condemned_at, row.condemned_tx = log.at, log.tx
 
     def _stock_venue(self) -> Any:
         return self._row(STOCK_VENUE, self._chain_id, entries_paused=False, fees_swept=0)

@@ -89,7 +89,7 @@ async def test_a_sighting_keeps_its_start_until_it_changes(pool: Pool) -> None:
     async with pool.connection() as connection:
 
         async def note(what: str, now: int) -> int:
-            return (await sightings.note(connection, CHAIN, "s", what, now, now)).since
+            return (await sightings.note(connection, CHAIN, "s", what, now)).since
 
         assert await note("A", 100) == 100
         assert await note("A", 170) == 100

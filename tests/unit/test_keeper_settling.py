@@ -139,4 +139,4 @@ def test_a_wait_says_what_is_missing(changes: dict[str, RoundProblem], said: str
     ],
 )
 def test_two_reads_agree(what: str, now: int, agreed: bool) -> None:
-    assert Sighting("STALE 1 2", since=1000, since_block=5).agreed(what, now) is agreed
+    assert Sighting("STALE 1 2", since=1000).agreed(what, now) is agreed

@@ -233,6 +233,5 @@ cup_house_wallet = Table(
     metadata,
     Column("wallet", Text, primary_key=True),
     Column("fleet", Text, nullable=False),
-    Column("added_at", UtcDateTime, nullable=False, server_default=func.now()),
     CheckConstraint("wallet ~ '^0x[0-9a-f]{40}$'", name="wallet_is_an_address"),
 )

@@ -181,7 +181,6 @@ agent_role = Table(
     Column("role", Hash32, primary_key=True),
     Column("account", Address, primary_key=True),
     Column("allowed", Boolean, nullable=False),
-    Column("set_tx", Hash32, nullable=False),
 )
 
 # The Safe's list of feeds, with what it says of each. A condemned feed is never allowed again.
@@ -197,10 +196,6 @@ agent_feed = Table(
     Column("lag", BigInteger, nullable=False),
     Column("pot_cap", Uint256, nullable=False),
     Column("step", BigInteger, nullable=False),  # of a pool feed's grid, else 0
-    Column("set_tx", Hash32, nullable=False),
-    Column("condemned_at", ChainTime),
-    Column("condemned_tx", Hash32),
-    CheckConstraint("condemned = (condemned_tx IS NOT NULL)", name="condemned_by_a_transaction"),
 )
 
 # `fee_bps` to `void_delay` are the Safe's bounds for markets listed from now on, NULL before it set any.

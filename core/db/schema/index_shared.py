@@ -87,7 +87,6 @@ pauser_guardian = Table(
     Column("chain_id", BigInteger, primary_key=True),
     Column("account", Address, primary_key=True),
     Column("allowed", Boolean, nullable=False),
-    Column("set_tx", Hash32, nullable=False),
 )
 
 # Every time a pauser paused or resumed, and who did it.

@@ -106,9 +106,6 @@ stock_vintage = Table(
     Column("accepted_down", Uint256),
     Column("entry_acc_up", Uint256),
     Column("entry_acc_down", Uint256),
-    Column("finalized_block", BlockNumber),
-    Column("finalized_at", ChainTime),
-    Column("finalized_tx", Hash32),
 )
 
 stock_position = Table(
@@ -132,8 +129,6 @@ stock_position = Table(
     Column("entry_tx", Hash32, nullable=False),
     Column("payout_at", ChainTime),
     Column("payout_tx", Hash32),
-    Column("refund_at", ChainTime),
-    Column("refund_tx", Hash32),
     Column("failed_deliveries", Integer, nullable=False),
     Column("failed_tx", Hash32),  # the last delivery the token refused
     CheckConstraint("outcome IN (0, 1)", name="outcome_is_a_side"),
@@ -166,7 +161,6 @@ stock_feed = Table(
     Column("max_strike_age", BigInteger, nullable=False),
     Column("max_final_age", BigInteger, nullable=False),
     Column("allowed", Boolean, nullable=False),
-    Column("set_tx", Hash32, nullable=False),
 )
 
 stock_opener = Table(
@@ -174,7 +168,6 @@ stock_opener = Table(
     metadata,
     Column("opener", Address, primary_key=True),
     Column("allowed", Boolean, nullable=False),
-    Column("set_tx", Hash32, nullable=False),
 )
 
 # One row once the venue has said anything.

@@ -6,7 +6,7 @@ from sqlalchemy import BigInteger, Boolean, CheckConstraint, Column, ForeignKey,
 from sqlalchemy.dialects.postgresql import JSONB
 
 from core.db.schema import metadata
-from core.db.types import BlockNumber, ChainTime, UtcDateTime
+from core.db.types import ChainTime, UtcDateTime
 
 # Everything the keeper ever asked the outbox for, by what it was about, such as `stock:resolve:17`. A new attempt is
 # only made from the number of attempts its maker read, so two keepers cannot both make it.
@@ -32,7 +32,6 @@ keeper_sighting = Table(
     Column("subject", Text, primary_key=True),
     Column("what", Text, nullable=False),
     Column("since", ChainTime, nullable=False),
-    Column("since_block", BlockNumber, nullable=False),
 )
 
 # The last run of each job. `acted_at`: the last run that asked for a transaction.

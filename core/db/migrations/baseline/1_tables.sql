@@ -61,11 +61,7 @@ CREATE TABLE agent_feed (
     lag BIGINT NOT NULL,
     pot_cap NUMERIC(78, 0) NOT NULL,
     step BIGINT NOT NULL,
-    set_tx BYTEA NOT NULL,
-    condemned_at BIGINT,
-    condemned_tx BYTEA,
-    CONSTRAINT pk_agent_feed PRIMARY KEY (feed),
-    CONSTRAINT ck_agent_feed_condemned_by_a_transaction CHECK (condemned = (condemned_tx IS NOT NULL))
+    CONSTRAINT pk_agent_feed PRIMARY KEY (feed)
 );
 
 CREATE TABLE agent_market (
@@ -161,7 +157,6 @@ CREATE TABLE agent_role (
     role BYTEA NOT NULL,
     account BYTEA NOT NULL,
     allowed BOOLEAN NOT NULL,
-    set_tx BYTEA NOT NULL,
     CONSTRAINT pk_agent_role PRIMARY KEY (role, account)
 );
 
@@ -420,7 +415,6 @@ CREATE TABLE cup_enrolment (
 CREATE TABLE cup_house_wallet (
     wallet TEXT NOT NULL,
     fleet TEXT NOT NULL,
-    added_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
     CONSTRAINT pk_cup_house_wallet PRIMARY KEY (wallet),
     CONSTRAINT ck_cup_house_wallet_wallet_is_an_address CHECK (wallet ~ '^0x[0-9a-f]{40}$')
 );
@@ -543,7 +537,6 @@ CREATE TABLE keeper_sighting (
     subject TEXT NOT NULL,
     what TEXT NOT NULL,
     since BIGINT NOT NULL,
-    since_block BIGINT NOT NULL,
     CONSTRAINT pk_keeper_sighting PRIMARY KEY (chain_id, subject)
 );
 
@@ -634,7 +627,6 @@ CREATE TABLE pauser_guardian (
     chain_id BIGINT NOT NULL,
     account BYTEA NOT NULL,
     allowed BOOLEAN NOT NULL,
-    set_tx BYTEA NOT NULL,
     CONSTRAINT pk_pauser_guardian PRIMARY KEY (chain_id, account)
 );
 
@@ -687,7 +679,6 @@ CREATE TABLE stock_feed (
     max_strike_age BIGINT NOT NULL,
     max_final_age BIGINT NOT NULL,
     allowed BOOLEAN NOT NULL,
-    set_tx BYTEA NOT NULL,
     CONSTRAINT pk_stock_feed PRIMARY KEY (feed)
 );
 
@@ -758,7 +749,6 @@ CREATE INDEX ix_stock_market_updated ON stock_market (updated_block);
 CREATE TABLE stock_opener (
     opener BYTEA NOT NULL,
     allowed BOOLEAN NOT NULL,
-    set_tx BYTEA NOT NULL,
     CONSTRAINT pk_stock_opener PRIMARY KEY (opener)
 );
 
@@ -781,8 +771,6 @@ CREATE TABLE stock_position (
     entry_tx BYTEA NOT NULL,
     payout_at BIGINT,
     payout_tx BYTEA,
-    refund_at BIGINT,
-    refund_tx BYTEA,
     failed_deliveries INTEGER NOT NULL,
     failed_tx BYTEA,
     CONSTRAINT pk_stock_position PRIMARY KEY (position_id),
@@ -821,9 +809,6 @@ CREATE TABLE stock_vintage (
     accepted_down NUMERIC(78, 0),
     entry_acc_up NUMERIC(78, 0),
     entry_acc_down NUMERIC(78, 0),
-    finalized_block BIGINT,
-    finalized_at BIGINT,
-    finalized_tx BYTEA,
     CONSTRAINT pk_stock_vintage PRIMARY KEY (market_id, vintage)
 );
 
