@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterable
 from statistics import median_low
 
 from core.chain import Block, ChainClient, RpcError, RpcErrorKind
@@ -16,7 +17,8 @@ log = get_logger(__name__)
 # A gap in the heads we saw longer than this is not walked; every mined block is then compared again.
 WALKED_BLOCKS = 256
 FEE_BLOCKS = 10
-# So long every answer must be of a lower head before the chain is believed to have become shorter.
+# So long every answer must be of a lower head before the chain is believed to have become shorter, or lead to nothing
+# we know before what we know is forgotten.
 BEHIND_SECONDS = 10.0
 
 
@@ -46,6 +48,7 @@ class ChainFeed:
         self._poll_seconds = poll_seconds
         self._behind_seconds = behind_seconds
         self._behind_since: float | None = None
+        self._apart_since: float | None = None
         self._head: Block | None = None
         self._market: FeeMarket | None = None
         # By height, without a gap, up to the head: the hashes of blocks each of which is the parent of the next. It is
@@ -83,13 +86,15 @@ class ChainFeed:
             return False
         return True
 
-    async def hash_of(self, number: int) -> str | None:
-        """The hash of the block that stands at this height; None when the chain is shorter. Outside of the line it is
-        what a node says now, and not remembered: nothing would tell when it is no longer so."""
-        if number in self._line:
-            return self._line[number]
-        block = await self.client.block(number)
-        return None if block is None else block.hash
+    async def hashes_of(self, numbers: Iterable[int]) -> dict[int, str | None]:
+        """By height, the hash of the block that stands there; None when the chain is shorter. Outside of the line it is
+        what a node says now, all of it in one batch, and not remembered: nothing would tell when it is no longer so."""
+        hashes: dict[int, str | None] = {number: self._line.get(number) for number in numbers}
+        asked = [number for number, known in hashes.items() if known is None]
+        if asked:
+            blocks = await self.client.blocks(asked)
+            hashes |= {number: block and block.hash for number, block in zip(asked, blocks, strict=True)}
+        return hashes
 
     async def run(self) -> None:
         while True:
@@ -114,13 +119,20 @@ class ChainFeed:
             return
         if self._head is not None and head.number < self._head.number and await self._lags(head, self._head):
             return
-        line, kept_to = await self._line_to(head)
+        found = await self._line_to(head)
+        if found is None:
+            # A node that stands behind the one which named the head may have been asked, or the chain moved meanwhile.
+            now = time.monotonic()
+            self._apart_since = self._apart_since or now
+            if now - self._apart_since < self._behind_seconds:
+                return
+        line, kept_to = found or ({head.number: head.hash}, -1)
         market = await self._fees(head)
         # All of it at once, without a wait between: whoever looks sees one fork or the other.
         undone = [number for number in self._line if number > kept_to]
         oldest = head.number - self.finality_blocks - WALKED_BLOCKS
         self._line = {number: block_hash for number, block_hash in line.items() if number >= oldest}
-        self._head, self._market, self._behind_since = head, market, None
+        self._head, self._market, self._behind_since, self._apart_since = head, market, None, None
         if undone:
             self.reorgs += 1
             measures.REORGS.labels(self.name).inc()
@@ -159,24 +171,23 @@ class ChainFeed:
             return None
         return None if block is None else block.hash
 
-    async def _line_to(self, head: Block) -> tuple[dict[int, str], int]:
-        """The line that ends in this head, and up to where it is ours: each block's parent is the one below it. Of what
-        does not lead to the head by its parents nothing is kept: too many blocks, a fork under all we know, a chain
-        that moves while we ask."""
-        alone = {head.number: head.hash}, -1
+    async def _line_to(self, head: Block) -> tuple[dict[int, str], int] | None:
+        """The line that ends in this head, and up to where it is ours: each block's parent is the one below it. Of ours
+        nothing is left where too many blocks were missed, or the fork is under all we know. None when a block on the
+        way was not given, or is of another fork than the head."""
         top = max(self._line, default=head.number - 1)
         if head.number - top > WALKED_BLOCKS:
-            return alone
+            return {head.number: head.hash}, -1
         fresh, parent, number = {head.number: head.hash}, head.parent_hash, head.number - 1
         for block in reversed(await self.client.blocks(list(range(top + 1, head.number)))):
             if block is None or block.hash != parent:
-                return alone
+                return None
             fresh[number] = parent
             parent, number = block.parent_hash, number - 1
         while self._line.get(number, parent) != parent:
             standing = await self.client.block(number)
             if standing is None or standing.hash != parent:
-                return alone
+                return None
             fresh[number] = parent
             parent, number = standing.parent_hash, number - 1
         return {each: digest for each, digest in self._line.items() if each <= number} | fresh, number

@@ -121,11 +121,16 @@ class Follower:
         if missed:
             self._flights.verified.clear()
             self._reorgs, self._in_order_at = self._feed.reorgs, None
-        for key in [key for key in self._flights.mined if key not in self._flights.verified]:
+        # What is above the head has a receipt that came before it.
+        compared = [
+            key
+            for key in self._flights.mined
+            if key not in self._flights.verified and (missed or key[0] <= self._feed.head.number)
+        ]
+        hashes = await self._feed.hashes_of({number for number, _ in compared})
+        for key in compared:
             number, block_hash = key
-            if number > self._feed.head.number and not missed:
-                continue  # the receipt came before the head
-            standing = await self._feed.hash_of(number)
+            standing = hashes[number]
             if standing == "0x" + block_hash.hex():
                 self._flights.verified.add(key)
                 continue
@@ -287,9 +292,10 @@ class Follower:
     async def _name_takers(self, flights: Sequence[Flight]) -> None:
         """Finds the foreign transactions that have these nonces, and forgets those whose blocks no longer stand."""
         now = asyncio.get_running_loop().time()
+        hashes = await self._feed.hashes_of({each.taker.block_number for each in flights if each.taker is not None})
         for flight in flights:
             if flight.taker is not None:
-                standing = await self._feed.hash_of(flight.taker.block_number)
+                standing = hashes.get(flight.taker.block_number)
                 if standing is not None and standing != "0x" + flight.taker.block_hash.hex():
                     flight.taker = flight.asked_at = flight.used_since = None
         again = self._policy.patience.resend_after_seconds

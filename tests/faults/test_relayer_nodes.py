@@ -170,4 +170,4 @@ async def test_a_node_that_falls_behind_is_no_reorg(rig: Rig, node: BadNode) -> 
         await feed.poll()
         assert feed.head.number > head.number
         assert feed.reorgs == 0
-        assert await feed.hash_of(head.number) == head.hash
+        assert await feed.hashes_of([head.number]) == {head.number: head.hash}

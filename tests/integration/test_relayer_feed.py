@@ -50,6 +50,10 @@ async def hash_at(rig: Rig, number: int) -> str:
     return block.hash
 
 
+async def hash_of(feed: ChainFeed, number: int) -> str | None:
+    return (await feed.hashes_of([number]))[number]
+
+
 async def test_a_bet_under_the_first_head_seen_is_sent_again_when_a_fork_replaces_both(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,14 +71,15 @@ async def test_a_bet_under_the_first_head_seen_is_sent_again_when_a_fork_replace
         await rig.mine()
         await rig.reaches(asked, IntentState.MINED)
     await rig.mine(5)
-    compared, hash_of = asyncio.Event(), ChainFeed.hash_of
+    compared, hashes_of = asyncio.Event(), ChainFeed.hashes_of
 
-    async def told(feed: ChainFeed, number: int) -> str | None:
-        answer = await hash_of(feed, number)
-        compared.set()
+    async def told(feed: ChainFeed, numbers: Any) -> dict[int, str | None]:
+        answer = await hashes_of(feed, numbers)
+        if answer:
+            compared.set()
         return answer
 
-    monkeypatch.setattr(ChainFeed, "hash_of", told)
+    monkeypatch.setattr(ChainFeed, "hashes_of", told)
     async with rig.relayer(rig.spec(signer)) as relayer:
         (chain,) = relayer.chains.values()
 
@@ -93,11 +98,11 @@ async def test_a_block_under_a_gap_is_not_remembered_past_a_fork(rig: Rig) -> No
     await rig.mine(6)
     await feed.poll()
     low = feed.head.number - 5
-    assert await feed.hash_of(low) == await hash_at(rig, low)
+    assert await hash_of(feed, low) == await hash_at(rig, low)
     await fork(rig, snapshot, 9)
     await feed.poll()
     assert feed.reorgs == 1
-    assert await feed.hash_of(low) == await hash_at(rig, low)
+    assert await hash_of(feed, low) == await hash_at(rig, low)
 
 
 async def test_a_fork_between_the_head_and_the_blocks_under_it_leaves_nothing_old(
@@ -123,32 +128,32 @@ async def test_a_fork_between_the_head_and_the_blocks_under_it_leaves_nothing_ol
         await feed.poll()
     assert feed.reorgs > 0
     for number in range(low, feed.head.number + 1):
-        assert await feed.hash_of(number) == await hash_at(rig, number), number
+        assert await hash_of(feed, number) == await hash_at(rig, number), number
 
 
 async def test_an_answer_that_a_fork_overtook_is_not_remembered(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     feed, snapshot = feed_of(rig), await rig.ask("evm_snapshot")
     await rig.mine(6)
     await feed.poll()
-    low, block = feed.head.number - 5, ChainClient.block
+    low, blocks = feed.head.number - 5, ChainClient.blocks
     asked, forked = asyncio.Event(), asyncio.Event()
 
-    async def slow(client: ChainClient, number: Any) -> Any:
-        answer = await block(client, number)
-        if number == low and not asked.is_set():
+    async def slow(client: ChainClient, numbers: Any) -> Any:
+        answer = await blocks(client, numbers)
+        if low in numbers and not asked.is_set():
             asked.set()
             await forked.wait()
         return answer
 
-    monkeypatch.setattr(ChainClient, "block", slow)
-    asking = asyncio.create_task(feed.hash_of(low))
+    monkeypatch.setattr(ChainClient, "blocks", slow)
+    asking = asyncio.create_task(hash_of(feed, low))
     await asked.wait()
     await fork(rig, snapshot, 9)
     await feed.poll()
     forked.set()
     await asking
     assert feed.reorgs == 1
-    assert await feed.hash_of(low) == await hash_at(rig, low)
+    assert await hash_of(feed, low) == await hash_at(rig, low)
 
 
 async def test_fees_that_fail_once_are_no_reorg(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,6 +181,74 @@ async def test_a_block_asked_for_before_its_head_was_seen_is_no_reorg(rig: Rig) 
     feed = feed_of(rig)
     await feed.poll()
     await rig.mine()
-    assert await feed.hash_of(feed.head.number + 1) is not None
+    assert await hash_of(feed, feed.head.number + 1) is not None
     await feed.poll()
     assert feed.reorgs == 0
+
+
+async def test_a_node_that_lacks_a_block_under_the_head_undoes_nothing(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two nodes behind one address: one names the head, and the other, two blocks behind, is asked what is below it."""
+    feed, blocks, below = feed_of(rig), ChainClient.blocks, 0
+    for _ in range(3):
+        await rig.mine(4)
+        await feed.poll()
+    known, low = feed.head, feed.head.number - 7
+    await rig.mine(4)
+
+    async def lagging(client: ChainClient, numbers: Any) -> Any:
+        return [each if each and each.number <= below else None for each in await blocks(client, numbers)]
+
+    below = known.number + 2
+    monkeypatch.setattr(ChainClient, "blocks", lagging)
+    await feed.poll()
+    assert (feed.reorgs, feed.head) == (0, known)
+    asked: list[int] = []
+
+    async def counted(client: ChainClient, numbers: Any) -> Any:
+        asked.extend(numbers)
+        return await blocks(client, numbers)
+
+    monkeypatch.setattr(ChainClient, "blocks", counted)
+    assert (await feed.hashes_of([low]))[low] == await hash_at(rig, low)
+    assert asked == []
+    await feed.poll()
+    assert (feed.reorgs, feed.head.number) == (0, known.number + 4)
+
+
+async def test_a_head_whose_blocks_below_stay_missing_is_taken_in_the_end(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed = ChainFeed(rig.client, "test", rig.chain_id, finality_blocks=64, poll_seconds=0.1, behind_seconds=0.2)
+    await feed.poll()
+    await rig.mine(4)
+
+    async def missing(client: ChainClient, numbers: Any) -> Any:
+        return [None for _ in numbers]
+
+    monkeypatch.setattr(ChainClient, "blocks", missing)
+    known = feed.head
+    await feed.poll()
+    assert (feed.reorgs, feed.head) == (0, known)
+    await asyncio.sleep(0.25)
+    await feed.poll()
+    assert (feed.reorgs, feed.head.number) == (1, known.number + 4)
+
+
+async def test_all_mined_blocks_are_compared_by_one_question(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    await rig.mine(40)
+    feed, blocks, batches = feed_of(rig), ChainClient.blocks, 0
+    await feed.poll()
+
+    async def counted(client: ChainClient, numbers: Any) -> Any:
+        nonlocal batches
+        batches += 1
+        return await blocks(client, numbers)
+
+    monkeypatch.setattr(ChainClient, "blocks", counted)
+    numbers = range(feed.head.number - 39, feed.head.number + 2)
+    said = await feed.hashes_of(numbers)
+    assert batches == 1
+    assert [said[each] for each in numbers[:-1]] == [await hash_at(rig, each) for each in numbers[:-1]]
+    assert said[numbers[-1]] is None
