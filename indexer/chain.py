@@ -45,6 +45,7 @@ KEEP_LOCAL_BLOCKS = 20_000
 FINALIZED_SECONDS = 5.0
 PRUNE_SECONDS = 60.0
 RATE_SECONDS = 10.0
+GONE_SECONDS = 10.0  # of several nodes behind one address each is met within so long
 NOTED_AGAIN_SECONDS = 0.9  # of chains that are asked once a second every answer is written down
 MAX_LINKED_GAP = 2_048
 """A finalized block further behind than this does not keep history from being read in pages."""
@@ -106,6 +107,22 @@ class _Noted:
         self._written[what] = said, time.monotonic()
 
 
+@dataclass(slots=True)
+class _Unread:
+    """The highest head that a node named and the tables were not brought to, and when it, or one above, was named."""
+
+    number: int
+    named_at: float
+
+    def named(self, head: int) -> None:
+        if head >= self.number:
+            self.number, self.named_at = head, time.monotonic()
+
+    def is_settled_by(self, head: int) -> bool:
+        """Once the tables are at this head: it was read, or nobody names it any more."""
+        return head >= self.number or time.monotonic() - self.named_at >= GONE_SECONDS
+
+
 class ChainFollower:
     """One chain's way into the database. `catch_up` brings the tables to the node's present head."""
 
@@ -125,7 +142,7 @@ class ChainFollower:
         metrics.LAG_SECONDS.labels(sources.name).set_function(lambda: max(0.0, time.time() - self._level_at))
         self._width = Width()
         self._linked_at_once = LINKED_AT_ONCE
-        self._kept_up = True
+        self._unread: _Unread | None = None
         self._finalized: int | None = None
         self._said_final: int | None = None
         self._finalized_asked = -FINALIZED_SECONDS
@@ -145,18 +162,22 @@ class ChainFollower:
         """Until the tables are at the head the node names now. RpcError, NodeFault, Contradiction, BeyondFinality and
         psycopg.Error leave the tables at the last commit."""
         head = self.head = await self.node.head()
-        # From a node that names heads and does not tell what is in them nothing has been heard: what is shown gets old.
-        self._unnoted = head if self._kept_up else None
-        if not self._kept_up:  # it may have been said of blocks that are no longer there
-            self._said_final, self._finalized_asked = None, -FINALIZED_SECONDS
-        noted, self._kept_up = self._kept_up, False
-        cursor = self._at()
-        if head.number <= cursor.number:
-            await self._note()
+        cursor, was_level = self._at(), self._unread is None
+        # What a node calls final is believed once this very head was followed; else it said it of other blocks.
+        self._said_final = None
+        if not was_level:
+            self._finalized_asked = -FINALIZED_SECONDS
+        # From a node that names heads and does not tell what is in them nothing has been heard: what is shown gets old,
+        # whatever older heads another one names meanwhile.
+        self._unnoted = head if was_level else None
         if head.number < cursor.number and not self.sources.any_depth:
             # One node that is behind is no reorganization; the chain will pass the cursor, or the node will.
-            self._kept_up = noted
+            await self._note(asks_what_is_final=False)
             return
+        unread = self._unread = self._unread or _Unread(head.number, time.monotonic())
+        unread.named(head.number)
+        if head.number <= cursor.number:
+            await self._note()
         cut_short = head.number < cursor.number
         if not cursor.at_start and (cut_short or (head.number == cursor.number and not _is(head, cursor))):
             await self._undo(head)
@@ -172,11 +193,11 @@ class ChainFollower:
             await read_past(self._pool, self.node, self.sources, self._at())
             self._feeds_complete = True
         await self._in_state("tail")
-        self._level_at = time.time()
-        self._kept_up = True
-        if self._believe_what_is_final() or not noted:
-            self._unnoted = head
-            await self._note()
+        if unread.is_settled_by(head.number) or self.sources.any_depth:
+            self._level_at, self._unread = time.time(), None
+            if self._believe_what_is_final() or not was_level:
+                self._unnoted = head
+                await self._note()
         self._measure()
         await self._prune()
         await self._look_again()
@@ -398,13 +419,13 @@ class ChainFollower:
         assert isinstance(read, Page)
         return read
 
-    async def _note(self) -> None:
+    async def _note(self, *, asks_what_is_final: bool = True) -> None:
         """Writes down how far the chain is, if its head was asked for since, and is news or due again."""
         head, self._unnoted = self._unnoted, None
         if head is None:
             return
         now = time.monotonic()
-        if now - self._finalized_asked >= FINALIZED_SECONDS:
+        if asks_what_is_final and now - self._finalized_asked >= FINALIZED_SECONDS:
             self._finalized_asked = now
             finalized = await self.node.finalized()
             if finalized is not None and finalized <= head.number:
@@ -418,8 +439,7 @@ class ChainFollower:
         self._measure()
 
     def _believe_what_is_final(self) -> bool:
-        """What a node called final is so once the tables have followed its chain to the head; a node that was on blocks
-        nobody else has said it of those. Whether that was news."""
+        """What was called final while the tables followed this chain to its head is so. Whether that was news."""
         before = self._finalized
         if self._said_final is not None:
             self._finalized = max(self._said_final, before or 0)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from core.chain import RpcError, RpcErrorKind
 from core.db.engine import Pool
-from indexer.chain import NOTED_AGAIN_SECONDS
+from indexer.chain import FINALIZED_SECONDS, GONE_SECONDS, NOTED_AGAIN_SECONDS
+from indexer.errors import NodeFault
 from tests.support.index_chain import SimChain, SimNode, world_sources
 from tests.support.index_tables import following, wipe
 from tests.support.index_world import Crowd
@@ -22,12 +27,16 @@ async def _written(pool: Pool) -> tuple[object, ...]:
     return tuple(row)
 
 
-async def test_a_head_that_is_asked_for_often_is_written_once_a_second(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The follower's clock, which moves when a test moves it."""
     now = [time.monotonic()]
     clock = SimpleNamespace(monotonic=lambda: now[0], time=time.time, perf_counter=time.perf_counter)
     monkeypatch.setattr("indexer.chain.time", clock)
+    return now
+
+
+async def test_a_head_that_is_asked_for_often_is_written_once_a_second(database_url: str, now: list[float]) -> None:
     chain, crowd = SimChain(), Crowd("noted")
     chain.mine([crowd.tx("list", b"m" * 32, 10_000, 2, "{}")])
     async with following(database_url, SimNode(chain), world_sources()) as (follower, pool):
@@ -58,3 +67,104 @@ async def test_a_head_that_is_asked_for_often_is_written_once_a_second(
         async with pool.connection() as connection:
             cursor = await connection.execute("SELECT head_number - number FROM chain_cursor")
             assert await cursor.fetchone() == (0,)
+
+
+async def _cursor(pool: Pool) -> tuple[int, int, int, object]:
+    """The block the tables have, the head that is written down, what is final, and when that was heard."""
+    async with pool.connection() as connection:
+        cursor = await connection.execute(
+            "SELECT number, head_number, coalesce(finalized_number, 0), head_seen_at FROM chain_cursor"
+        )
+        row = await cursor.fetchone()
+    assert row is not None
+    return row[0], row[1], row[2], row[3]
+
+
+async def test_what_a_node_calls_final_without_its_chain_being_followed_is_not_believed(
+    database_url: str, now: list[float]
+) -> None:
+    """A node that is one block behind, on a block nobody else has, calls that block final."""
+    chain, crowd = SimChain(), Crowd("final")
+    chain.mine([crowd.tx("list", b"f" * 32, 10_000, 2, "{}")])
+    for _ in range(12):
+        chain.mine([])
+    node = SimNode(chain)
+    node.finalized_depth = 10
+    async with following(database_url, node, world_sources()) as (follower, pool):
+        async with pool.connection() as connection:
+            await wipe(connection)
+        await follower.open()
+        await follower.catch_up()
+        number, _, final, _ = await _cursor(pool)
+        assert final == number - 10
+
+        below = chain.blocks[-2].header
+        node.fault = lambda method, answer: replace(below, hash="0x" + "bb" * 32) if method == "head" else answer
+        node.finalized_depth = 1
+        now[0] += FINALIZED_SECONDS
+        await follower.catch_up()
+        node.fault, node.finalized_depth = lambda _method, answer: answer, 10
+        chain.mine([])
+        await follower.catch_up()
+        assert (await _cursor(pool))[2] <= number - 9
+
+
+async def test_an_older_head_does_not_hide_one_that_was_named_and_not_read(database_url: str, now: list[float]) -> None:
+    """Of two nodes behind one address one names a head whose logs it refuses; the other one is where the tables are."""
+    chain, crowd = SimChain(), Crowd("hidden")
+    chain.mine([crowd.tx("list", b"h" * 32, 10_000, 2, "{}")])
+    node = SimNode(chain)
+    async with following(database_url, node, world_sources()) as (follower, pool):
+        async with pool.connection() as connection:
+            await wipe(connection)
+        await follower.open()
+        await follower.catch_up()
+        old, new = chain.head.header, chain.mine([crowd.tx("list", b"n" * 32, 10_000, 2, "{}")]).header
+
+        def refuses(method: str, answer: Any) -> Any:
+            if method not in ("head", "headers"):
+                raise RpcError(RpcErrorKind.UNAVAILABLE, "its logs are not there yet")
+            return answer
+
+        node.fault = refuses
+        with suppress(RpcError, NodeFault):
+            await follower.catch_up()
+        seen_at = (await _cursor(pool))[3]
+        for _ in range(2):
+            now[0] += NOTED_AGAIN_SECONDS
+            node.fault = lambda method, answer: old if method == "head" else answer
+            await follower.catch_up()
+            node.fault = refuses
+            with suppress(RpcError, NodeFault):
+                await follower.catch_up()
+        assert (await _cursor(pool))[3] == seen_at
+
+        node.fault = lambda _method, answer: answer
+        await follower.catch_up()
+        number, head, _, now_seen = await _cursor(pool)
+        assert (number, head) == (new.number, new.number)
+        assert now_seen > seen_at  # type: ignore[operator]
+
+
+async def test_a_head_that_nobody_names_again_does_not_make_the_index_old_for_long(
+    database_url: str, now: list[float]
+) -> None:
+    chain, crowd = SimChain(), Crowd("nonsense")
+    chain.mine([crowd.tx("list", b"o" * 32, 10_000, 2, "{}")])
+    node = SimNode(chain)
+    async with following(database_url, node, world_sources()) as (follower, pool):
+        async with pool.connection() as connection:
+            await wipe(connection)
+        await follower.open()
+        await follower.catch_up()
+        far = replace(chain.head.header, number_hex=hex(10**9))
+        node.fault = lambda method, answer: far if method == "head" else answer
+        with suppress(RpcError, NodeFault):
+            await follower.catch_up()
+        node.fault = lambda _method, answer: answer
+        for _ in range(2):
+            chain.mine([])
+            await follower.catch_up()
+            now[0] += GONE_SECONDS
+        number, head, _, _ = await _cursor(pool)
+        assert (number, head) == (chain.head.header.number, chain.head.header.number)
