@@ -14,7 +14,9 @@ from core.agent.notices import submitted
 from core.agent.notices.kinds import EventType, source_of
 from core.agent.notices.log import MICROS, Draft, append
 from core.agent.notices.submitted import Submitted
+from core.contracts.statuses import StakeStatus
 from core.db.engine import Pool, conninfo, make_pool
+from core.money import USD, loads
 from indexer.errors import CursorMoved
 from indexer.rebuild import rebuild
 from indexer.store.tables import begin_writing
@@ -204,6 +206,35 @@ async def test_what_is_sent_is_dated_by_what_is_indexed_and_not_by_a_newer_head(
             await submitted.announce(connection, world_sources().chain_id, [Submitted(7, "settle", b"", b"\3" * 32)])
         (row,) = (await _rows(pool))[wallet]
         assert row.at_micros == indexed_at * MICROS
+
+
+async def test_a_payout_that_is_told_late_is_the_one_that_was_made(database_url: str) -> None:
+    """The wallet was busy as its payment was signed, and by the time that is told the chain has it."""
+    crowd, chain = Crowd("told"), SimChain()
+    for _ in range(250):
+        _mine(chain, crowd)
+    async with following(database_url, SimNode(chain), world_sources()) as (follower, pool):
+        await _forget(pool)
+        await follower.open()
+        await follower.catch_up()
+        async with pool.connection() as connection, connection.transaction():
+            found = await connection.execute(
+                "SELECT s.stake_id, s.paid_amount, s.status FROM agent_stake s WHERE s.paid_tx IS NOT NULL ORDER BY 1"
+            )
+            paid = await found.fetchall()
+            made = [Submitted(stake_id, "pay", _pay(stake_id), stake_id.to_bytes(32)) for stake_id, _, _ in paid]
+            await submitted.announce(connection, world_sources().chain_id, made)
+        rows = [each for rows in (await _rows(pool)).values() for each in rows if each.type == "payout.submitted"]
+        told = {int(each["stakeId"]): each for each in (loads(row.payload) for row in rows)}
+        assert any(status == StakeStatus.REFUNDED for _, _, status in paid)
+        assert {each: (told[each]["amountUsd"], told[each]["refund"]) for each in told} == {
+            stake_id: (amount / USD, status == StakeStatus.REFUNDED) for stake_id, amount, status in paid
+        }
+
+
+def _pay(stake_id: int) -> bytes:
+    """The data of the call `pay(market, [stake_id])`."""
+    return bytes(4) + bytes(32) + (64).to_bytes(32) + (1).to_bytes(32) + stake_id.to_bytes(32)
 
 
 async def test_what_a_node_had_left_out_has_a_second_of_its_own(database_url: str) -> None:

@@ -88,7 +88,7 @@ async def _payouts(connection: Connection, chain_id: int, submitted: Sequence[Su
     rows = await (
         await connection.execute(
             "SELECT s.stake_id, s.market_id, s.wallet, s.outcome, s.amount, s.shares, s.bet_hash, s.status,"
-            " m.status, m.winner FROM agent_stake s JOIN agent_market m USING (market_id) WHERE s.stake_id = ANY(%s)"
+            " s.paid_amount, m.status, m.winner FROM agent_stake s JOIN agent_market m USING (market_id) WHERE s.stake_id = ANY(%s)"
             " ORDER BY s.stake_id",
             (list(carried),),
         )
@@ -96,11 +96,14 @@ async def _payouts(connection: Connection, chain_id: int, submitted: Sequence[Su
     markets = await named(connection, {row[1] for row in rows})
     now = await _chain_now(connection, chain_id)
     drafts = []
-    for stake_id, market_id, wallet, outcome, amount, shares, bet_hash, status, market_status, winner in rows:
+    for stake_id, market_id, wallet, outcome, amount, shares, bet_hash, status, paid, market_status, winner in rows:
         market, how = markets[market_id], carried[stake_id]
-        won = winner if market_status == AgentMarketStatus.RESOLVED else None
-        refund = status == StakeStatus.OWED_BACK or market.book.refunds(won)
-        owed = int(amount) if refund else market.book.owed(won, outcome, int(amount), int(shares))
+        if status in (StakeStatus.PAID, StakeStatus.REFUNDED):  # told late: the chain has it by now
+            owed, refund = int(paid), status == StakeStatus.REFUNDED
+        else:
+            won = winner if market_status == AgentMarketStatus.RESOLVED else None
+            refund = status == StakeStatus.OWED_BACK or market.book.refunds(won)
+            owed = int(amount) if refund else market.book.owed(won, outcome, int(amount), int(shares))
         payload = payloads.payout(
             market, outcome=outcome, amount=owed, stake_id=stake_id, tx=how.tx_hash, refund=refund
         )
