@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from api.agent import render
 from api.agent.held import SHARED
 from api.agent.index import AgentIndex
+from api.agent.reach import Reach
 from api.agent.render import Links
 from api.agent.reply import VERSION, body_bytes, reply
 from api.agent.rows import MAX_SETTLED
@@ -87,7 +88,7 @@ class Platform:
         attester: str | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._client = client
+        self._reach = Reach(client)
         self._attester = attester
         self._monotonic = monotonic
         self._engine = engine
@@ -151,7 +152,7 @@ class Platform:
         except UNREADABLE as error:
             log.warning("health cannot read the database", action="agent.no_database", why=error)
             why = why or "The database cannot be read."
-        if why is None and (self._client is None or self._client.provider.is_resting):
+        if why is None and not await self._reach.answers():
             why = "Base cannot be reached."
         if why is None and (lanes is None or not lanes.works):
             why = "The relayer is down or out of gas."

@@ -117,11 +117,6 @@ class ChainProvider(AsyncJSONBaseProvider):
         """A printable name per URL: position and host."""
         return tuple(endpoint.label for endpoint in self._endpoints)
 
-    @property
-    def is_resting(self) -> bool:
-        """Whether none of its URLs would be asked now. Asks none and takes no probe."""
-        return all(endpoint.breaker.state == "open" for endpoint in self._endpoints)
-
     def pinned(self, position: int) -> ChainProvider:
         """A client for only one of the URLs, sharing its connections and breaker: for asking two nodes the same."""
         one = ChainProvider(

@@ -1,0 +1,56 @@
+"""What the health of the agent markets says of Base, whose nodes stop answering and answer again."""
+
+from __future__ import annotations
+
+import asyncio
+
+from api.agent.reach import SHARED_SECONDS, Reach
+from core.chain import ChainClient, ChainProvider
+from tests.integration.hostile_node import hostile_node, status
+
+HEAD = {
+    "number": "0x10",
+    "hash": "0x" + "11" * 32,
+    "parentHash": "0x" + "22" * 32,
+    "timestamp": "0x6900",
+    "baseFeePerGas": "0x1",
+}
+
+
+async def test_an_outage_is_told_for_as_long_as_it_lasts_and_nobody_else_need_ask() -> None:
+    async with (
+        hostile_node(status(500)) as node,
+        ChainProvider((node.url,), chain_id=31337, timeout_seconds=1, rounds=1) as rpc,
+    ):
+        reach = Reach(ChainClient(rpc))
+        for _ in range(15):  # its URL rests and is tried again meanwhile
+            assert not await reach.answers()
+            await asyncio.sleep(0.3)
+        node.replies = [HEAD]
+        async with asyncio.timeout(10):
+            while not await reach.answers():
+                await asyncio.sleep(0.1)
+
+
+async def test_all_who_look_within_two_seconds_ask_once() -> None:
+    async with hostile_node(HEAD) as node, ChainProvider((node.url,), chain_id=31337) as rpc:
+        reach = Reach(ChainClient(rpc))
+        assert all(await asyncio.gather(*(reach.answers() for _ in range(20))))
+        assert await reach.answers()
+        assert len(node.methods) == 1
+        await asyncio.sleep(SHARED_SECONDS)
+        assert await reach.answers()
+        assert len(node.methods) == 2
+
+
+async def test_a_node_that_never_answers_is_not_waited_for() -> None:
+    async def never(_body: object) -> None:
+        await asyncio.sleep(60)
+
+    async with hostile_node(never) as node, ChainProvider((node.url,), chain_id=31337) as rpc:
+        async with asyncio.timeout(5):
+            assert not await Reach(ChainClient(rpc)).answers()
+
+
+async def test_without_a_url_there_is_no_way_there() -> None:
+    assert not await Reach(None).answers()
