@@ -10,7 +10,7 @@ Markets on whether a stock's oracle reading finishes UP or DOWN between a strike
 - Amounts are USDG in its smallest unit (6 decimals) as decimal strings; prices are oracle answers with 8 decimals as
   decimal strings; times are Unix seconds as numbers; outcomes are `UP` and `DOWN` (0 and 1 on chain).
 - Everything here can be read from the contracts too. `readAt` says when the chain was last read; `stale` is true while
-  it cannot be read and the last good read is served.
+  it, or the feed of a market shown, cannot be read and the last good read is served.
 - Nothing needs this service or its keeper: anyone can send a signed bet, settle a market by its rounds, void one whose
   time is over and deliver what is due. Listing a market takes a wallet that the lister's owner allows.
 - Phases follow the time of the chain's newest block: `opens` before the strike, `live` until the final time, `frozen`

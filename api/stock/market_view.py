@@ -91,8 +91,9 @@ def detail_body(
     view = market_view(market.market, now)
     prices = prices_of(market, oracle, market.phase(now.timestamp))
     after_bell = now.timestamp > market.final_time
+    listed = _listed(market, venue, oracle, view)
     return MarketDetailBody(
-        market=_listed(market, venue, oracle, view),
+        market=listed,
         headroom=_pair(view.headroom),
         positions=positions,
         resolution=_resolution(market),
@@ -115,12 +116,17 @@ def detail_body(
         preview=_preview(market, oracle.readings.get(market.id)) if after_bell else None,
         activity=True,
         read_at=read_at,
-        stale=stale,
+        stale=stale or is_stale_here(listed, oracle),
     )
 
 
+def is_stale_here(listed: MarketBody, oracle: Oracle) -> bool:
+    """Whether the market still moves with a feed of which only the last good round is known."""
+    return listed.feed in oracle.unread and listed.phase not in (Phase.RESOLVED.value, Phase.VOID.value)
+
+
 def prices_of(market: ListedMarket, oracle: Oracle, phase: Phase) -> Prices:
-    latest = oracle.latest.get(market.feed)
+    latest, is_unread = oracle.latest.get(market.feed), market.feed in oracle.unread
     settled = market.settlement
     reading = oracle.readings.get(market.id)
     strike: Round | None = None
@@ -130,7 +136,8 @@ def prices_of(market: ListedMarket, oracle: Oracle, phase: Phase) -> Prices:
     if settled is not None and settled.strike is not None:
         strike, final = settled.strike, settled.final
     elif phase is Phase.OPENS:
-        return Prices(latest, None if latest is not None else "the feed has no round yet", latest, None, None)
+        missing = "the feed has no round yet" if latest is None else words.UNREAD if is_unread else None
+        return Prices(latest, missing, latest, None, None)
     elif reading is not None:
         strike, final = reading.strike, reading.final
         strike_missing = words.problem(reading.strike_problem) if strike is None else None

@@ -280,7 +280,7 @@ class StockReads:
             status="deployed" if deployed else "not-deployed",
             entries_paused=deployed and self._venue().entries_paused,
             read_at=self.read_at,
-            stale=self.stale,
+            stale=self.stale or any(market_view.is_stale_here(each, self._read) for each in markets),
             markets=markets,
             next_before=next_before,
         )

@@ -66,6 +66,9 @@ def status(phase: Phase, winner: int | None) -> str:
             return "void"
 
 
+UNREAD = "the feed cannot be read now; this is its last good round"
+
+
 def problem(code: int) -> str:
     """Why a feed has no reading, from the code of `findRound`."""
     return (

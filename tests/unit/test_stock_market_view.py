@@ -10,7 +10,7 @@ import pytest
 from api.head import Head
 from api.stock.bodies.markets import MarketBody
 from api.stock.facts import ListedMarket, MarketReadings, MarketResult, Oracle, Phase, Venue
-from api.stock.market_view import NOTHING_READ, listed_body
+from api.stock.market_view import NOTHING_READ, detail_body, is_stale_here, listed_body
 from api.web import figures
 from core.feeds.rounds import Round
 from core.stock.vested import Book, Terms, VestedMarket
@@ -106,3 +106,28 @@ def test_a_market_of_a_time_no_calendar_has_is_listed_with_the_others(final: int
     assert figures.clock(final)
     assert figures.short_clock(final)
     assert figures.until(final, STRIKE)
+
+
+@pytest.mark.parametrize(("now", "phase"), [(STRIKE - 1, Phase.OPENS), (STRIKE, Phase.LIVE), (FINAL, Phase.FROZEN)])
+def test_a_market_on_a_feed_that_cannot_be_read_says_so(now: int, phase: Phase) -> None:
+    """Its last good price is shown, and nobody takes it for the present one."""
+    last = Round(7, 187_40000000, STRIKE - 60)
+    sound = Oracle(latest={FEED: last}, readings={1: MarketReadings(strike=last)})
+    broken = replace(sound, unread=frozenset({FEED}))
+    venue = Venue(Head(1, now, now, l1_number=1), entries_paused=False, fees_swept=0, reorgs=0, markets={})
+    for oracle, is_stale in ((sound, False), (broken, True)):
+        body = detail_body(listed(market_of(voided=False)), venue, oracle, [], read_at=now, stale=False)
+        assert body.market.phase == phase
+        assert body.market.live is not None
+        assert body.stale is is_stale
+        assert is_stale_here(body.market, oracle) is is_stale
+        if phase is Phase.OPENS:
+            assert (body.market.strike_problem is not None) is is_stale
+
+
+def test_a_settled_market_is_what_it_is_whatever_its_feed_does() -> None:
+    market = market_of(voided=True)
+    settlement = MarketResult(None, None, None, None, "0x" + "66" * 32, FINAL)
+    now, oracle = FINAL + 3 * DAY, Oracle(unread=frozenset({FEED}))
+    venue = Venue(Head(1, now, now, l1_number=1), entries_paused=False, fees_swept=0, reorgs=0, markets={})
+    assert not detail_body(listed(market, settlement), venue, oracle, [], read_at=now, stale=False).stale

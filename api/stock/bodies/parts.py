@@ -29,7 +29,7 @@ PhaseName = Literal["opens", "live", "frozen", "resolved", "void"]
 OutcomeName = Literal["UP", "DOWN", "FLAT", "VOID"]
 ReadAt = Annotated[int, Meta(ge=0, description="When the chain was last read, in Unix seconds; 0 if never.")]
 Stale = Annotated[
-    bool, Meta(description="True when the chain could not be read lately and the last good read is served.")
+    bool, Meta(description="True when the chain, or a feed, could not be read lately and the last good read is served.")
 ]
 
 
