@@ -14,7 +14,7 @@ from api.kept import Kept
 SHARED = "public, no-cache"
 # Names a wallet: for the caller's own cache only.
 OWN = "private, no-cache"
-HELD, HELD_BYTES = 512, 4_000_000
+HELD, HELD_BYTES, LARGEST = 512, 4_000_000, 1_000_000
 
 Render = Callable[[], Awaitable[bytes] | bytes]
 
@@ -22,17 +22,27 @@ Render = Callable[[], Awaitable[bytes] | bytes]
 class HeldBodies:
     """The rendered bodies of one endpoint, by what was asked; those asked for least lately are forgotten.
 
-    A body is rendered anew whenever the index may have changed; a rendering that raises is not kept.
+    A body is rendered anew whenever the index may have changed, once for all who wait for it; one that raises is not
+    kept, and neither is one that would take the room of very many.
     """
 
     def __init__(self, index: AgentIndex, cache_control: str) -> None:
         self._index = index
         self._cache_control = cache_control
         self._slots: Kept[Hashable, BodySlot] = Kept(HELD, HELD_BYTES)
+        self._first: dict[Hashable, BodySlot] = {}
 
     async def answer(self, request: web.Request, asked: Hashable, render: Render) -> web.StreamResponse:
         """`render` is the same for equal `asked`."""
-        slot = self._slots.get(asked) or BodySlot(lambda: self._index.tick, render, self._cache_control)
-        rendered = await slot.get()
-        self._slots.put(asked, slot, rendered.size)  # once it is there: a refusal takes nobody's place
+        slot = self._slots.get(asked) or self._first.get(asked)
+        if slot is None:
+            slot = self._first[asked] = BodySlot(lambda: self._index.tick, render, self._cache_control)
+        try:
+            rendered = await slot.get()
+        finally:
+            self._first.pop(asked, None)
+        if rendered.size <= LARGEST:
+            self._slots.put(asked, slot, rendered.size)  # once it is there: a refusal takes nobody's place
+        else:
+            self._slots.drop(asked)
         return rendered.answer(request)

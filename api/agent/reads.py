@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Hashable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -13,8 +12,9 @@ from aiohttp import web
 from limits import RateLimitItem, parse
 
 from api.agent import outlook, render
+from api.agent.books import Book, Books
 from api.agent.chain import AgentContracts, Balances, balance_of
-from api.agent.cursors import Order, StakePlace, cursor_of, order_of, place_of, stake_before, stake_cursor
+from api.agent.cursors import Order, StakePlace, cursor_of, order_of, place_of, stake_before
 from api.agent.errors import problem
 from api.agent.facts import ListedMarket, Venue, deciding_times, key_of
 from api.agent.held import OWN, SHARED, HeldBodies
@@ -90,7 +90,8 @@ class Reads:
         self._details = HeldBodies(index, SHARED)
         self._bundles = HeldBodies(index, SHARED)
         self._results = HeldBodies(index, SHARED)
-        self._books = HeldBodies(index, OWN)
+        self._books = Books(index, self._read_book)
+        self._book_pages = HeldBodies(index, OWN)
         self._proofs = HeldBodies(index, SHARED)
 
     # ------------------------------------------------------------ markets
@@ -299,32 +300,20 @@ class Reads:
         wallet = checked_wallet(query.wallet)
         before = None if query.cursor is None else stake_before(query.cursor)
         asked = (wallet, query.limit, before)
-        return await self._books.answer(request, asked, lambda: self.book(wallet, query.limit, before))
+        return await self._book_pages.answer(request, asked, lambda: self.book(wallet, query.limit, before))
 
     async def book(self, wallet: str, limit: int, before: StakePlace | None) -> bytes:
         """A page of the wallet's positions, and the summary of all it has."""
+        return await (await self._books.of(wallet)).page(limit, before)
+
+    async def _read_book(self, wallet: str, before: Book | None) -> Book:
         async with _reading("The positions"), self._engine.connect() as connection:
             stakes = await read_wallet(connection, wallet)
         venue = self._index.required()
-        page = [each for each in stakes if before is None or (each.block, each.log_index) < before]
-        summary = render.PositionSums()
+        markets: dict[bytes, ListedMarket] = {}
         for start in range(0, len(stakes), READ_AT_ONCE):
-            some = stakes[start : start + READ_AT_ONCE]
-            summary.add(some, await self._index.markets(each.market_key for each in some))
-        shown = page[:limit]
-        bodies: list[dict[str, Any]] = []
-        for start in range(0, len(shown), READ_AT_ONCE):
-            some = shown[start : start + READ_AT_ONCE]
-            bodies += render.positions(some, await self._index.markets(each.market_key for each in some), self._links)
-            await asyncio.sleep(0)  # others are answered in between
-        content = {
-            "wallet": wallet,
-            "count": len(bodies),
-            "summary": summary.body(),
-            "positions": bodies,
-            "nextCursor": stake_cursor(shown[-1].block, shown[-1].log_index) if len(page) > limit else None,
-        }
-        return body_bytes(self._links, content, venue)
+            markets |= await self._index.markets(each.market_key for each in stakes[start : start + READ_AT_ONCE])
+        return Book(wallet, stakes, markets, venue, self._links, before)
 
     async def result(self, request: web.Request) -> web.StreamResponse:
         _, market = await self._found(read_query(request, ResultQuery).market_id)

@@ -485,11 +485,6 @@ def _standing(market: ListedMarket, stake: Stake) -> tuple[str, Outlook, int]:
     return status, Outlook(worth, stake.shares) if status == REFUNDED else ahead, worth
 
 
-def positions(stakes: Iterable[Stake], markets: Mapping[bytes, ListedMarket], links: Links) -> list[Json]:
-    """Without those of a market listed in a block read after the markets were."""
-    return [position(markets[each.market_key], each, links)[0] for each in stakes if each.market_key in markets]
-
-
 class PositionSums:
     """The sums over a wallet's positions."""
 

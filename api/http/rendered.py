@@ -12,6 +12,7 @@ import hashlib
 import time
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from email.utils import formatdate
+from typing import Generic, TypeVar
 
 from aiohttp import HttpVersion11, web
 from aiohttp.abc import AbstractStreamWriter
@@ -28,6 +29,8 @@ JSON = "application/json; charset=utf-8"
 
 # Of the surfaces' own lists only what these bodies can carry.
 _CORS = Cors().headers
+
+T = TypeVar("T")
 
 _KEPT = ("ETag", "Cache-Control", "Vary", *_CORS)
 
@@ -153,48 +156,57 @@ class _Ready(web.StreamResponse):
         """Nothing is left to write."""
 
 
-class BodySlot:
-    """One body of a surface, rendered again when `stamp()` differs from the one it was rendered at.
+class Slot(Generic[T]):
+    """One thing, made again when `stamp()` differs from the one it was made at.
 
-    `render` must read nothing newer than its stamp says and should not fail: what it reads is in memory. Callers that
-    come while it renders wait for the same rendering, and for the next one if the stamp has changed since it began.
+    `make` must read nothing newer than its stamp says and should not fail: what it reads is in memory. Callers that
+    come while it is made wait for the same, and for the next one if the stamp has changed since it began.
     """
+
+    def __init__(self, stamp: Callable[[], Hashable], make: Callable[[], Awaitable[T]]) -> None:
+        self.held: T | None = None
+        self._stamp = stamp
+        self._make = make
+        self._held_stamp: Hashable = None
+        self._making: asyncio.Task[T] | None = None
+        self._making_stamp: Hashable = None
+
+    async def get(self) -> T:
+        while True:
+            stamp = self._stamp()
+            if self.held is not None and self._held_stamp == stamp:
+                return self.held
+            if self._making is None:
+                self._making_stamp = stamp
+                self._making = asyncio.create_task(self._made(stamp))
+                self._making.add_done_callback(self._done)
+            if self._making_stamp == stamp:
+                # Shielded: one client that goes away must not cancel it for the others.
+                return await asyncio.shield(self._making)
+            await asyncio.wait((self._making,))
+
+    async def _made(self, stamp: Hashable) -> T:
+        made = await self._make()
+        self.held, self._held_stamp = made, stamp
+        return made
+
+    def _done(self, task: asyncio.Task[T]) -> None:
+        self._making = None
+        if not task.cancelled():
+            task.exception()  # whoever waited has it
+
+
+class BodySlot(Slot[Rendered]):
+    """One body of a surface, rendered again when the stamp has changed."""
 
     def __init__(
         self, stamp: Callable[[], Hashable], render: Callable[[], Awaitable[bytes] | bytes], cache_control: str
     ) -> None:
-        self._stamp = stamp
-        self._render = render
-        self._cache_control = cache_control
-        self._held: Rendered | None = None
-        self._held_stamp: Hashable = None
-        self._rendering: asyncio.Task[Rendered] | None = None
-        self._rendering_stamp: Hashable = None
+        async def make() -> Rendered:
+            body = render()
+            return await Rendered.make(body if isinstance(body, bytes) else await body, cache_control)
 
-    async def get(self) -> Rendered:
-        while True:
-            stamp = self._stamp()
-            if self._held is not None and self._held_stamp == stamp:
-                return self._held
-            if self._rendering is None:
-                self._rendering_stamp = stamp
-                self._rendering = asyncio.create_task(self._make(stamp))
-                self._rendering.add_done_callback(self._done)
-            if self._rendering_stamp == stamp:
-                # Shielded: one client that goes away must not cancel it for the others.
-                return await asyncio.shield(self._rendering)
-            await asyncio.wait((self._rendering,))
-
-    async def _make(self, stamp: Hashable) -> Rendered:
-        body = self._render()
-        rendered = await Rendered.make(body if isinstance(body, bytes) else await body, self._cache_control)
-        self._held, self._held_stamp = rendered, stamp
-        return rendered
-
-    def _done(self, task: asyncio.Task[Rendered]) -> None:
-        self._rendering = None
-        if not task.cancelled():
-            task.exception()  # whoever waited has it
+        super().__init__(stamp, make)
 
 
 def _compress(body: bytes) -> bytes:

@@ -1,0 +1,104 @@
+"""Wallets' positions: read once for a state of the index, each rendered once for as long as it stays what it is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from api.agent import render
+from api.agent.cursors import StakePlace, stake_cursor
+from api.agent.facts import ListedMarket, Stake, Venue
+from api.agent.index import AgentIndex
+from api.agent.render import Links
+from api.agent.reply import meta
+from api.http.rendered import Slot
+from api.kept import Kept
+
+# Rendered between two breaths of the event loop: about ten milliseconds.
+_AT_ONCE = 100
+# A position takes about 800 bytes; the largest book a few megabytes.
+_POSITION_BYTES, _BOOKS, _BOOKS_BYTES = 800, 512, 32_000_000
+
+
+class Book:
+    """All that a wallet ever staked, newest first, as one state of the index has it."""
+
+    def __init__(
+        self,
+        wallet: str,
+        stakes: Sequence[Stake],
+        markets: Mapping[bytes, ListedMarket],
+        venue: Venue,
+        links: Links,
+        before: Book | None,
+    ) -> None:
+        self.size = len(stakes) * _POSITION_BYTES
+        self._wallet = wallet
+        self._links = links
+        self._meta = meta(links, venue)
+        self._markets = markets
+        self._stakes = {each.id: each for each in stakes}
+        self._rendered = {} if before is None else dict(before._unchanged(self))
+        summary = render.PositionSums()
+        summary.add(stakes, markets)
+        self._summary = summary.body()
+
+    def _unchanged(self, later: Book) -> Iterator[tuple[int, bytes]]:
+        """What was rendered here and is the same later: it depends on nothing but the stake and its market."""
+        same = {key for key, each in self._markets.items() if later._markets.get(key) == each}
+        for stake_id, body in self._rendered.items():
+            stake = self._stakes[stake_id]
+            if stake.market_key in same and later._stakes.get(stake_id) == stake:
+                yield stake_id, body
+
+    async def page(self, limit: int, before: StakePlace | None) -> bytes:
+        """The positions from a place on, and the summary of all."""
+        after = [each for each in self._stakes.values() if before is None or (each.block, each.log_index) < before]
+        shown = after[:limit]
+        fresh = 0
+        for each in shown:
+            if each.id in self._rendered or each.market_key not in self._markets:
+                continue  # or listed in a block read after the markets were
+            body, _, _ = render.position(self._markets[each.market_key], each, self._links)
+            self._rendered[each.id] = orjson.dumps(body)
+            fresh += 1
+            if fresh % _AT_ONCE == 0:
+                await asyncio.sleep(0)  # others are answered in between
+        bodies = [orjson.Fragment(self._rendered[each.id]) for each in shown if each.id in self._rendered]
+        content: dict[str, Any] = {
+            "meta": self._meta,
+            "wallet": self._wallet,
+            "count": len(bodies),
+            "summary": self._summary,
+            "positions": bodies,
+            "nextCursor": stake_cursor(shown[-1].block, shown[-1].log_index) if len(after) > limit else None,
+        }
+        return orjson.dumps(content)
+
+
+ReadBook = Callable[[str, Book | None], Awaitable[Book]]
+
+
+class Books:
+    """The books of the wallets asked for lately. `read` makes one, from the one before where there is one."""
+
+    def __init__(self, index: AgentIndex, read: ReadBook) -> None:
+        self._index = index
+        self._read = read
+        self._slots: Kept[str, Slot[Book]] = Kept(_BOOKS, _BOOKS_BYTES)
+        self._first: dict[str, Slot[Book]] = {}
+
+    async def of(self, wallet: str) -> Book:
+        slot = self._slots.get(wallet) or self._first.get(wallet)
+        if slot is None:
+            made: Slot[Book] = Slot(lambda: self._index.tick, lambda: self._read(wallet, made.held))
+            slot = self._first[wallet] = made
+        try:
+            book = await slot.get()
+        finally:
+            self._first.pop(wallet, None)
+        self._slots.put(wallet, slot, book.size)  # once it is there: a refusal takes nobody's place
+        return book
