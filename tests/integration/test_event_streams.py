@@ -245,3 +245,28 @@ async def test_who_opens_a_stream_after_an_event_joins_no_read_begun_before_it(
         gate.set()
         await asyncio.gather(before, after)
     assert len(reads) == 2
+
+
+async def test_news_of_a_wallet_without_streams_are_news_to_the_next_one(
+    database_url: str, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stream has left while it was read for, the event comes, and then another stream of the wallet opens."""
+    hub, gate, reads = EventHub(database_url, pool, LINKS), asyncio.Event(), []
+    wallet = b"\x78" * 20
+
+    async def slowly(*asked: object) -> list[tuple[int, bytes]]:
+        reads.append(asked)
+        await gate.wait()
+        return []
+
+    monkeypatch.setattr(hub, "_read", slowly)
+    with hub.seat(wallet, "one"):
+        before = asyncio.create_task(hub.read(wallet, 0, None))
+        await asyncio.sleep(0)
+    hub._wake([wallet])
+    with hub.seat(wallet, "another"):
+        after = asyncio.create_task(hub.read(wallet, 0, None))
+        await asyncio.sleep(0)
+        gate.set()
+        await asyncio.gather(before, after)
+    assert len(reads) == 2

@@ -56,10 +56,10 @@ class EventHub:
             self._wake(list(self._seats))
 
     def _wake(self, wallets: list[bytes]) -> None:
+        # A read that has begun may not see what was announced after it, also where no stream of the wallet is open now.
+        self._tick += 1
         for wallet in wallets:
             if wallet in self._seats:
-                # A read that has begun may not see what was announced after it.
-                self._tick += 1
                 for news in self._seats[wallet]:
                     news.set()
 
