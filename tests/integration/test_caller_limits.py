@@ -34,10 +34,14 @@ async def url() -> AsyncIterator[str]:
             return web.json_response({"error": problem.code}, status=problem.status)
 
     async def trade(request: web.Request) -> web.Response:
+        asked = await TradeRequest.read(request, allow_private=False)
+        count = rates.offered if "PAYMENT-SIGNATURE" in request.headers else rates.unpaid
         try:
-            await rates.unpaid(request, await TradeRequest.read(request, allow_private=False))
+            await count(request, asked)
         except Problem as problem:
             return web.json_response({"error": problem.code}, status=problem.status, headers=problem.headers)
+        if request.query.get("settling"):
+            rates.is_settling(asked)
         return web.json_response({})
 
     app = web.Application()
@@ -66,17 +70,58 @@ async def test_a_region_told_twice_is_refused(url: str) -> None:
                 assert (await response.json()).get("blocked") == blocked
 
 
+def a_bet(number: int) -> dict[str, object]:
+    return {
+        "marketId": "any",
+        "side": "yes",
+        "sizeUsd": 5,
+        "walletAddress": "0x" + secrets.token_hex(20),
+        "idemKey": f"key-{number}-{secrets.token_hex(8)}",
+    }
+
+
+async def test_every_payment_that_answers_no_challenge_counts(url: str) -> None:
+    """Two calls a key with made-up payments: the second is as dear as the first."""
+    statuses = []
+    headers = {"X-Forwarded-For": "203.0.113.11", "PAYMENT-SIGNATURE": "made up"}
+    async with aiohttp.ClientSession() as session:
+        for number in range(160):
+            body = a_bet(number)
+            for _ in range(2):
+                async with session.post(f"{url}/trade", json=body, headers=headers) as response:
+                    statuses.append(response.status)
+    assert statuses == [200] * 300 + [429] * 20
+
+
+async def test_a_challenge_and_its_payment_count_once(url: str) -> None:
+    statuses, came = [], {"X-Forwarded-For": "203.0.113.12"}
+    async with aiohttp.ClientSession() as session:
+        for number in range(310):
+            body = a_bet(number)
+            for more in ({}, {"PAYMENT-SIGNATURE": "paid"}):
+                async with session.post(f"{url}/trade", json=body, headers=came | more) as response:
+                    statuses.append(response.status)
+    assert statuses[:600] == [200] * 600
+    assert 429 in statuses[600:]
+
+
+async def test_who_asks_for_the_receipt_of_a_bet_that_settles_may_bet_on(url: str) -> None:
+    """It is told to send the same request again shortly."""
+    body, headers = a_bet(0), {"X-Forwarded-For": "203.0.113.13", "PAYMENT-SIGNATURE": "paid"}
+    async with aiohttp.ClientSession() as session:
+        for _ in range(30):
+            async with session.post(f"{url}/trade?settling=1", json=body, headers=headers) as response:
+                assert response.status == 200
+        other = a_bet(1) | {"walletAddress": body["walletAddress"]}
+        async with session.post(f"{url}/trade", json=other, headers=headers) as response:
+            assert response.status == 200
+
+
 async def test_one_address_with_many_wallets_is_stopped(url: str) -> None:
     statuses = []
     async with aiohttp.ClientSession() as session:
         for number in range(320):
-            body = {
-                "marketId": "any",
-                "side": "yes",
-                "sizeUsd": 5,
-                "walletAddress": "0x" + secrets.token_hex(20),
-                "idemKey": f"key-{number}-{secrets.token_hex(8)}",
-            }
+            body = a_bet(number)
             # The caller adds what it likes before; the proxy writes the address and the port it came from.
             headers = {"X-Forwarded-For": f"10.0.{number // 250}.{number % 250}, 203.0.113.9:{40_000 + number}"}
             async with session.post(f"{url}/trade", json=body, headers=headers) as response:

@@ -145,6 +145,7 @@ class TradeDesk:
         """What is said of a bet that has not settled. `rejected`: why there is no payment although one was sent.
         `past`: what was paid under this key, of which nothing is booked."""
         if past.trade is not None and not past.trade.is_over:
+            self._rates.is_settling(trade)
             return await self._settling.repeated(trade, past.trade.intent)
         order = self._orders.order(trade, market, key_hash, contracts)
         refusal: Problem | None = None
