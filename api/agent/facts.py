@@ -98,6 +98,10 @@ class ListedMarket:
             return "void" if self.ending.winner is None else "resolved"
         return "open" if self.spec.opens_at <= now < self.closes_at else "closed"
 
+    def begins_at(self, now: int) -> int | None:
+        """From when bets are taken, while that is ahead."""
+        return self.spec.opens_at if self.ending is None and now < self.spec.opens_at else None
+
     def outcome(self, side: str) -> int | None:
         """The number of a side; None when the market has no such outcome."""
         return next((at for at, each in enumerate(self.outcomes) if each.key == side), None)

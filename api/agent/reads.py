@@ -208,10 +208,11 @@ class Reads:
 
     def overview(self, closed: int) -> dict[str, Any]:
         """Every open market, soonest deadline first, each with what a bet of `EXAMPLE_SIZE` would be paid, and the last
-        `closed` of the others that are present."""
+        `closed` of those present whose bets have ended."""
         venue = self._index.required()
         open_now = sorted(venue.open_markets(), key=order_of)
-        others = (each for each in venue.markets.values() if each.supported and each.status(venue.now) != "open")
+        begun = (each for each in venue.markets.values() if each.supported and each.begins_at(venue.now) is None)
+        others = (each for each in begun if each.status(venue.now) != "open")
         over = sorted(others, key=order_of, reverse=True)
         return {
             "open": [
@@ -249,6 +250,11 @@ class Reads:
     async def settles(self, name: str) -> bool:
         """Whether this service can settle the market, and so takes bets on it while it is open."""
         return (await self._found(name))[1].supported
+
+    async def begins_at(self, name: str) -> int | None:
+        """From when bets on the market are taken, while that is ahead; its status is `closed` until then."""
+        venue, market = await self._found(name)
+        return market.begins_at(venue.now)
 
     async def _take(self, request: web.Request, rate: RateLimitItem, rule: str, message: str) -> None:
         """Of what is dear and has no limit in the specification: the machine's own programs are not counted."""

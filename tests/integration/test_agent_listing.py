@@ -352,3 +352,20 @@ async def test_what_is_true_for_one_moment_is_kept_by_nobody(buyer: Buyer, servi
     async with buyer.session.get(service.api + buyer.named(path)) as response:
         assert (response.status, response.headers["Cache-Control"]) == (200, "no-store")
         assert "ETag" not in response.headers
+
+
+async def test_the_page_of_a_market_whose_bets_have_not_begun_says_when_they_do(
+    buyer: Buyer, service: AgentService
+) -> None:
+    name = service.chain.list("later", opens_at=service.chain.now + 9_000)
+    await buyer.shows("later")
+    pages = service.api.split("/api/")[0]
+    async with buyer.session.get(f"{pages}/markets/{name}") as response:
+        page = await response.text()
+    assert response.status == 200
+    assert "bets begin" in page
+    assert "Bets are taken from" in page
+    assert "bets ended" not in page
+    assert "being settled" not in page
+    async with buyer.session.get(f"{pages}/") as response:
+        assert f"/markets/{name}" not in await response.text()
