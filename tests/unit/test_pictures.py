@@ -30,5 +30,5 @@ def test_what_a_person_sees_is_told() -> None:
 
 def test_a_market_whose_bets_have_not_begun_is_not_shared_as_closed() -> None:
     market = {"question": "Will it?", "odds": None, "status": "closed", "deadlineAt": "2026-11-28T18:00:00Z"}
-    assert agent_card(market, {}, 1_795_802_400).foot == "Bets begin 27 Nov 2026 18:00 UTC"
+    assert agent_card(market, {}, 1_795_802_400).foot == "Bets begin 27 Nov 2026, 18:00 UTC"
     assert agent_card(market, {}, None).foot == "Closed, being settled"
