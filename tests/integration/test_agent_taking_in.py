@@ -101,7 +101,8 @@ async def test_an_attempt_that_the_keeper_made_meanwhile_stands(
     brought = store.SignedBet(BET, keccak(text=f"bet {BET.idem_hash.hex()}"), nonce, 0, b"")
     async with pool.connection() as connection:
         with pytest.raises(store.Overtaken):
-            async with connection.transaction():
+            # As a call does it: what one statement says of another's failure is then read later.
+            async with connection.pipeline(), connection.transaction():
                 await store.take_in(
                     connection, brought, wanted, after_attempt=1, has_paid=True, quote_id=None, callback_url=None
                 )
