@@ -196,6 +196,15 @@ def test_every_variable_the_compose_file_needs_is_in_its_examples(compose: dict[
     assert required <= given
 
 
+def test_the_database_takes_more_connections_than_three_api_processes_and_two_of_each_daemon_open(
+    compose: dict[str, Any],
+) -> None:
+    size = Settings.model_fields["database_pool_size"].default
+    wanted = 3 * (3 * size + 6) + 2 * 3 * 10
+    option = next(each for each in compose["services"]["postgres"].get("command", []) if "max_connections" in each)
+    assert int(option.split("=")[1]) >= wanted + 20
+
+
 # ---------------------------------------------------------------- the keeper's sources
 
 
