@@ -6,10 +6,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
+from api.stock.bodies.health import CheckBody
+from api.stock.health import SHARED_SECONDS, Health
 from core.stock.sessions import TradingDay, trading_day
 from scripts._stack import wallets
 from tests.support.genesis import Genesis, RunningChain
@@ -167,3 +172,25 @@ async def says(door: Door, name: str, ok: bool, detail: str, *, seconds: float =
             return
         assert time.monotonic() < deadline, found
         await asyncio.sleep(0.1)
+
+
+@pytest.mark.proves("stock.health.decision.asked_once_a_second")
+async def test_all_who_look_within_a_second_share_one_asking(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = 0
+
+    async def ask(_health: Health) -> list[CheckBody]:
+        nonlocal asked
+        asked += 1
+        await asyncio.sleep(0.01)
+        return [CheckBody(name="rpc-head", ok=True, detail="there")]
+
+    monkeypatch.setattr(Health, "_ask", ask)
+    nothing: Any = SimpleNamespace(engine=None, pool=None, index=None)
+    health, request = Health(nothing, nothing), make_mocked_request("GET", "/api/health")
+    answers = await asyncio.gather(*(health.get(request) for _ in range(20)))
+    answers.append(await health.get(request))
+    assert asked == 1
+    assert {each.headers["Cache-Control"] for each in answers} == {"no-store"}
+    await asyncio.sleep(SHARED_SECONDS + 0.1)
+    await health.get(request)
+    assert asked == 2
