@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
-from core.agent.notices.log import Draft, append, untold
+from core.agent.notices.aside import Aside
 from core.contracts.events import Role
 from core.contracts.events.agent import AGENT_VENUE
 from core.contracts.events.pauser import PAUSER
@@ -50,11 +50,11 @@ async def rebuild(pool: Pool, sources: Sources, progress: Callable[[int], None] 
     """`progress` is told how many logs are folded so far. Takes two of the pool's connections."""
     started = time.monotonic()
     folded = 0
-    # Added last, for that locks their wallets, all at once and in order, as everybody does it.
-    missing: list[Draft] = []
     async with pool.connection() as connection, pool.connection() as reader, connection.transaction():
         await begin_writing(connection)
         await connection.execute(_PATIENT)
+        missing = Aside(connection)
+        await missing.open()
         cursor = await connection.execute(
             "SELECT number, hash, coalesce(block_time, 0), coalesce(l1_block_number, 0) FROM chain_cursor"
             " WHERE chain_id = %s FOR UPDATE",
@@ -76,10 +76,10 @@ async def rebuild(pool: Pool, sources: Sources, progress: Callable[[int], None] 
             async for batch in batches:
                 await fold_logs(connection, sources.chain_id, sources.feeds, batch)
                 hashes = await hashes_of(connection, sources.chain_id, {each.block for each in batch})
-                missing += await untold(connection, await notices.drafts_of(connection, sources, batch, hashes))
+                await missing.put(await notices.drafts_of(connection, sources, batch, hashes))
                 folded += len(batch)
                 progress(folded)
-        await append(connection, missing)
+        await missing.append()
         at = BlockInfo(row[0], row[1] or b"", row[2], row[3])
         await notify(connection, Channel.CHAIN_INDEXED, payload(sources, at, Changed(), reorg=True, everything=True))
     return Rebuilt(row[0], folded, time.monotonic() - started)

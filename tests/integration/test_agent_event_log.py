@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 from dataclasses import dataclass
@@ -272,6 +273,38 @@ async def test_a_rebuild_that_adds_events_holds_no_wallet_while_it_folds(databas
 
         await rebuild(pool, world_sources(), look)
         assert set(free) == {len(rows)}
+        assert {wallet: _standing(each) for wallet, each in (await _rows(pool)).items()} == {
+            wallet: _standing(each) for wallet, each in rows.items()
+        }
+
+
+async def test_a_rebuild_keeps_no_events_in_memory_until_its_end(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A database whose log is empty lacks as many as the chain ever told."""
+    monkeypatch.setattr("indexer.store.steps.REFOLD_BATCH", 20)
+    monkeypatch.setattr("core.agent.notices.log.ROWS_AT_ONCE", 20)
+    crowd, chain = Crowd("memory"), SimChain()
+    for _ in range(300):
+        _mine(chain, crowd)
+    async with following(database_url, SimNode(chain), world_sources()) as (follower, pool):
+        await _forget(pool)
+        await follower.open()
+        await follower.catch_up()
+        rows = await _rows(pool)
+        async with pool.connection() as connection:
+            await connection.execute("TRUNCATE agent_event")
+            await connection.execute("UPDATE agent_event_wallet SET next_seq = 0, chain_micros = 0")
+        held: list[int] = []
+
+        def look(_logs: int) -> None:
+            held.append(sum(isinstance(each, Draft) for each in gc.get_objects()))
+
+        await rebuild(pool, world_sources(), look)
+        told = sum(map(len, rows.values()))
+        assert told > 60
+        assert len(held) > 5
+        assert max(held) < told // 2
         assert {wallet: _standing(each) for wallet, each in (await _rows(pool)).items()} == {
             wallet: _standing(each) for wallet, each in rows.items()
         }

@@ -7,7 +7,8 @@ in commit order. Wallets are locked in ascending order, all at once, so no two w
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from core.agent.notices.kinds import EventType, event_id, undoing
@@ -74,13 +75,26 @@ async def append(connection: Connection, drafts: Sequence[Draft], *, late: bool 
     drafts = await untold(connection, drafts)
     if not drafts:
         return
-    wallets = await _lock(connection, {each.wallet for each in drafts})
+
+    async def parts() -> AsyncGenerator[Sequence[Draft]]:
+        for start in range(0, len(drafts), ROWS_AT_ONCE):
+            yield drafts[start : start + ROWS_AT_ONCE]
+
+    await append_parts(connection, {each.wallet for each in drafts}, parts(), late=late)
+
+
+async def append_parts(
+    connection: Connection, locked: Iterable[bytes], parts: AsyncGenerator[Sequence[Draft]], *, late: bool = False
+) -> None:
+    """The same of what comes in parts, of these wallets."""
+    wallets = await _lock(connection, locked)
     if late:
         for each in wallets.values():
             each.begin_second()
     added = 0
-    for start in range(0, len(drafts), ROWS_AT_ONCE):
-        added += await _append(connection, wallets, drafts[start : start + ROWS_AT_ONCE])
+    async with aclosing(parts):
+        async for part in parts:
+            added += await _append(connection, wallets, part)
     if late:
         for each in wallets.values():
             each.begin_second()

@@ -88,8 +88,8 @@ async def _payouts(connection: Connection, chain_id: int, submitted: Sequence[Su
     rows = await (
         await connection.execute(
             "SELECT s.stake_id, s.market_id, s.wallet, s.outcome, s.amount, s.shares, s.bet_hash, s.status,"
-            " s.paid_amount, m.status, m.winner FROM agent_stake s JOIN agent_market m USING (market_id) WHERE s.stake_id = ANY(%s)"
-            " ORDER BY s.stake_id",
+            " s.paid_amount, m.status, m.winner FROM agent_stake s JOIN agent_market m USING (market_id)"
+            " WHERE s.stake_id = ANY(%s) ORDER BY s.stake_id",
             (list(carried),),
         )
     ).fetchall()
