@@ -93,7 +93,9 @@ class ChainFeed:
         asked = [number for number, known in hashes.items() if known is None]
         if asked:
             blocks = await self.client.blocks(asked)
-            hashes |= {number: block and block.hash for number, block in zip(asked, blocks, strict=True)}
+            hashes |= {
+                number: None if block is None else block.hash for number, block in zip(asked, blocks, strict=True)
+            }
         return hashes
 
     async def run(self) -> None:

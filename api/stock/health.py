@@ -1,5 +1,5 @@
-"""GET /api/health: is everything that keeps the markets going alive? No cache keeps the answer; the checks, which ask the
-nodes, are asked once for all who look within a second."""
+"""GET /api/health: is everything that keeps the markets going alive? No cache keeps the answer; the checks, which ask
+the nodes, are asked once for all who look within a second."""
 
 from __future__ import annotations
 
