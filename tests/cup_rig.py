@@ -34,6 +34,12 @@ BASE = "/api/cup/v1"
 CHAIN_ID = 8453
 
 FEED = b"\x01" * 20
+UNACCOUNTED = (
+    "SELECT (SELECT sum(balance_cents)::bigint FROM cup_account)"
+    " + (SELECT sum(amount_cents)::bigint FROM cup_entry WHERE account = 'mint')"
+)
+"""What everybody holds, less what the mint gave."""
+
 WEIGHT = 10 * 10**6
 """Units of virtual weight of every outcome that is listed here."""
 

@@ -31,7 +31,11 @@ BATCH = 500
 
 # Each: the kind its lines carry, and what selects them. Bytes go out as 0x hex, times as ISO-8601 in UTC.
 _PARTS: tuple[tuple[str, str], ...] = (
-    ("account", "SELECT account, balance_cents FROM cup_account ORDER BY account"),
+    (
+        "account",  # the mint owes what all others hold
+        "SELECT account, CASE account WHEN 'mint' THEN -(SELECT sum(balance_cents)::bigint FROM cup_account)"
+        " ELSE balance_cents END AS balance_cents FROM cup_account ORDER BY account",
+    ),
     ("enrolment", "SELECT wallet, issued_at, signature FROM cup_enrolment ORDER BY wallet"),
     (
         "market",

@@ -1,7 +1,7 @@
 """The ledger: amounts move in transactions that sum to zero, each once by its key.
 
 The database holds what must be true whatever runs here: it refuses an unbalanced transaction, moves the balances
-itself, lets none but the mint owe, and changes no row that was written (core/db/migrations/baseline/2_cup.sql). All
+itself, lets nobody but the mint owe, and changes no row that was written (core/db/migrations/baseline/2_cup.sql). All
 functions here work inside the caller's transaction.
 """
 

@@ -201,3 +201,13 @@ async def test_a_wallet_that_is_held_holds_nobody_else_up(cup: Cup, connection: 
         await holder.rollback()
     assert (await waiting).body["receipt"]["poolPaper"] == 9
     await exact(connection)
+
+
+async def test_claims_wait_for_no_other_wallet(cup: Cup, connection: Connection) -> None:
+    """All paper comes from one account: whoever claims without end would hold up every claim and every settlement."""
+    first, second = Signer(), Signer()
+    async with await connect(cup.database_url) as other, other.transaction():
+        await wallets.claim(other, first.address)
+        async with asyncio.timeout(PATIENCE):
+            assert (await wallets.claim(connection, second.address)).minted
+    await exact(connection)

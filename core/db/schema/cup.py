@@ -30,7 +30,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from core.db.schema import metadata
 from core.db.types import Hash32, UtcDateTime
 
-# `mint` (whose debt is all paper there is), `wallet:<address>`, `market:<slug>`, `round:<number>`.
+# `mint`, `wallet:<address>`, `market:<slug>`, `round:<number>`. The mint has no balance: it owes what all others hold.
 cup_account = Table(
     "cup_account",
     metadata,
@@ -38,7 +38,7 @@ cup_account = Table(
     Column("balance_cents", BigInteger, nullable=False, server_default="0"),
     Column("opened_at", UtcDateTime, nullable=False, server_default=func.now()),
     CheckConstraint("account ~ '^(mint|(wallet|market|round):.+)$'", name="account_is_known"),
-    CheckConstraint("balance_cents >= 0 OR account = 'mint'", name="only_the_mint_owes"),
+    CheckConstraint("balance_cents >= 0", name="nobody_owes"),
 )
 
 # `key` is what makes a movement happen once: `claim:<wallet>`, `trade:<id>`, `bet:<round>:<wallet>:<key>`,

@@ -393,7 +393,7 @@ CREATE TABLE cup_account (
     opened_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
     CONSTRAINT pk_cup_account PRIMARY KEY (account),
     CONSTRAINT ck_cup_account_account_is_known CHECK (account ~ '^(mint|(wallet|market|round):.+)$'),
-    CONSTRAINT ck_cup_account_only_the_mint_owes CHECK (balance_cents >= 0 OR account = 'mint')
+    CONSTRAINT ck_cup_account_nobody_owes CHECK (balance_cents >= 0)
 );
 
 CREATE TABLE cup_board (

@@ -1,4 +1,5 @@
--- Moves balances by the entries of a transaction, which must sum to zero.
+-- Moves balances by the entries of a transaction, which must sum to zero. The mint's stands nowhere: it owes what all
+-- others hold, and a balance that every claim and settlement moves would let them through one at a time.
 CREATE FUNCTION cup_post_entries() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     unbalanced bigint;
@@ -11,7 +12,7 @@ BEGIN
     END IF;
     -- Wallets first, in the order of their names; see the schema's word on locks.
     FOR moved IN
-        SELECT account, sum(amount_cents) AS cents FROM posted GROUP BY account
+        SELECT account, sum(amount_cents) AS cents FROM posted WHERE account <> 'mint' GROUP BY account
         ORDER BY NOT starts_with(account, 'wallet:'), account
     LOOP
         UPDATE cup_account SET balance_cents = balance_cents + moved.cents WHERE account = moved.account;
@@ -44,5 +45,5 @@ CREATE TRIGGER cup_entry_kept BEFORE DELETE OR UPDATE OR TRUNCATE ON cup_entry
 CREATE TRIGGER cup_transaction_kept BEFORE DELETE OR UPDATE OR TRUNCATE ON cup_transaction
     FOR EACH STATEMENT EXECUTE FUNCTION cup_refuse_change();
 
--- The account that all paper money comes from, and the only one that may owe.
+-- The account that all paper money comes from.
 INSERT INTO cup_account (account) VALUES ('mint');
