@@ -39,7 +39,7 @@ from api.archive import READ_AT_ONCE
 from api.context import Context
 from api.finality import read_final_block
 from api.head import chain_now
-from api.http.caller import caller_ip, is_local
+from api.http.caller import caller_ip
 from api.http.requests import read_query
 from core.agent.document import CATEGORIES
 from core.contracts.statuses import MarketKind
@@ -257,10 +257,7 @@ class Reads:
         return market.begins_at(venue.now)
 
     async def _take(self, request: web.Request, rate: RateLimitItem, rule: str, message: str) -> None:
-        """Of what is dear and has no limit in the specification: the machine's own programs are not counted."""
-        who = caller_ip(request, self._settings)
-        if not is_local(who):
-            await self._limits.take(rate, rule, who, message)
+        await self._limits.take_from_outside(rate, rule, caller_ip(request, self._settings), message)
 
     # ------------------------------------------------------------ quotes
 

@@ -16,6 +16,7 @@ from limits.aio.storage.redis.redispy import RedispyBridge
 from limits.aio.strategies import MovingWindowRateLimiter
 from limits.storage import storage_from_string
 
+from api.http.caller import is_local
 from api.http.problem import Problem
 from core.log import get_logger
 from core.metrics import counter
@@ -77,6 +78,12 @@ class RateLimits:
         """Counts one request of `who` under `rule`; Problem 429 with Retry-After when there is no room."""
         if not await self._has_room(self._limiter.hit(item, rule, who), rule, "a rate limit could not be counted"):
             raise await self._refusal(item, rule, who, message)
+
+    async def take_from_outside(self, item: RateLimitItem, rule: str, address: str, message: str) -> None:
+        """As `take`, of what no specification bounds: the machine's own programs are not counted. Behind a proxy that
+        nobody trusts all callers seem to be the machine: then it would be one limit for the world, and is none."""
+        if not is_local(address):
+            await self.take(item, rule, address, message)
 
     async def check(self, item: RateLimitItem, rule: str, who: str, message: str) -> None:
         """Refuses as `take` does when the window is full, without counting this request."""

@@ -53,6 +53,21 @@ async def test_what_is_over_is_forgotten_in_one_go_and_the_rest_still_counts(
     await rates.take(SLOW, "slow", "a", "Too many.")
 
 
+async def test_the_machines_own_programs_are_counted_only_where_a_specification_says_how_often(
+    clock: list[float],
+) -> None:
+    """Behind a proxy that nobody trusts every visitor seems to be the machine."""
+    rates = RateLimits("memory://")
+    for _ in range(3):
+        await rates.take_from_outside(SLOW, "ours", "127.0.0.1", "Too many.")
+    await rates.take_from_outside(SLOW, "ours", "203.0.113.9", "Too many.")
+    with pytest.raises(Problem, match="Too many"):
+        await rates.take_from_outside(SLOW, "ours", "203.0.113.9", "Too many.")
+    await rates.take(SLOW, "theirs", "127.0.0.1", "Too many.")
+    with pytest.raises(Problem, match="Too many"):
+        await rates.take(SLOW, "theirs", "127.0.0.1", "Too many.")
+
+
 async def test_of_a_caller_who_never_stops_only_its_window_is_kept(clock: list[float]) -> None:
     rates = RateLimits("memory://")
     held = rates._storage

@@ -6,7 +6,7 @@ from aiohttp import web
 from limits import RateLimitItem, parse
 
 from api.agent.requests import TradeRequest
-from api.http.caller import caller_ip, is_local
+from api.http.caller import caller_ip
 from api.http.limits import RateLimits
 from api.http.problem import Problem
 from api.kept import Kept
@@ -53,11 +53,8 @@ class TradeRates:
         self._settling.put(_pair(trade), True)
 
     async def _by_address(self, request: web.Request) -> None:
-        """Counts a call by its address alone. Behind a proxy nobody trusts, all calls seem to be the machine's
-        own: then this would be one limit for the world, and is none."""
-        who = caller_ip(request, self._settings)
-        if not is_local(who):
-            await self._limits.take(EACH_ADDRESS, "agent-address", who, "One address may trade 300 times a minute.")
+        who, message = caller_ip(request, self._settings), "One address may trade 300 times a minute."
+        await self._limits.take_from_outside(EACH_ADDRESS, "agent-address", who, message)
 
     async def _by_caller(self, request: web.Request, trade: TradeRequest) -> None:
         if self._settling.get(_pair(trade)):
