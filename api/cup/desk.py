@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 import psycopg
-from limits import RateLimitItemPerMinute, RateLimitItemPerSecond
+from limits import RateLimitItemPerDay, RateLimitItemPerHour, RateLimitItemPerMinute, RateLimitItemPerSecond
 from psycopg_pool import PoolTimeout
 
 from api.cup import guide, render, requests
@@ -36,8 +36,14 @@ from core.log import get_logger
 log = get_logger(__name__)
 
 WRITES_EACH_WALLET = RateLimitItemPerSecond(30, 10)
-CLAIMS_EACH_CALLER = RateLimitItemPerMinute(6000)
 REPLAYS_EACH_CALLER = RateLimitItemPerMinute(6000)
+
+# A wallet costs nothing, its paper neither, and what is written into the ledger is kept for good. So an address adds to
+# it what a hall full of players would, and all of them together no more than a tenth of a gigabyte of claims a day.
+CLAIMS_EACH_CALLER = RateLimitItemPerDay(500)
+ENROLMENTS_EACH_CALLER = RateLimitItemPerDay(500)
+CLAIMS_OF_ALL = RateLimitItemPerHour(5_000)
+WRITES_EACH_CALLER = RateLimitItemPerMinute(600)
 
 HISTORY = 20
 
@@ -153,9 +159,14 @@ class Desk:
     # ---------------------------------------------------------------- writes
 
     async def claim(self, request: requests.WalletRequest, caller: str) -> Json:
-        await self._limits.take(CLAIMS_EACH_CALLER, "cup_claim", caller, "Too many claims from this address.")
         async with self._pool.connection() as connection:
-            claimed = await wallets.claim(connection, request.wallet_address)
+            held = await _balance(connection, request.wallet_address)
+        if held is None:
+            await self._take_claim(caller)
+            async with self._pool.connection() as connection:
+                claimed = await wallets.claim(connection, request.wallet_address)
+        else:
+            claimed = wallets.ClaimTerms(held, minted=False)
         return {
             "walletAddress": request.wallet_address,
             "balancePaper": number_of(claimed.balance_cents),
@@ -178,7 +189,7 @@ class Desk:
             await self._take_replay(caller)
             return {"receipt": render.trade_receipt(receipt)}
         self._require_in_window(order.issued_at)
-        await self._take_write("cup_trade", order.wallet)
+        await self._take_write("cup_trade", order.wallet, caller)
         # What waits for others' locks below would keep everybody behind it waiting as well.
         seen.market.require_open(now_utc())
         return {"receipt": render.trade_receipt(await self._placed(order))}
@@ -200,7 +211,7 @@ class Desk:
                 wallet, size, now = request.wallet_address, request.size_paper, now_utc()
                 if size > MAX_CENTS:
                     raise invalid_part("field", "sizePaper", requests.PRICED)
-                balance = await _balance(connection, wallet)
+                balance = None if wallet is None else await _balance(connection, wallet) or 0
                 receipt = trading.simulate(market, request.side, size, balance, now)
                 warnings = outlook.warnings(market, market.outcome(request.side), now)
                 if wallet is not None:
@@ -242,15 +253,20 @@ class Desk:
             await self._take_replay(caller)
             return {"receipt": render.bet_receipt(done)}
         self._require_in_window(request.issued_at)
-        await self._take_write("cup_bet", request.wallet_address)
+        await self._take_write("cup_bet", request.wallet_address, caller)
         async with self._pool.connection() as connection:
             done = await betting.place(connection, bet, self.open_time)
         return {"receipt": render.bet_receipt(done)}
 
-    async def enrol(self, request: requests.EnrolRequest, _caller: str) -> Json:
+    async def enrol(self, request: requests.EnrolRequest, caller: str) -> Json:
         message = messages.enrolment_message(request.wallet_address, request.issued_at)
         signature = _verified(request.wallet_address, message, request.signature)
         self._require_in_window(request.issued_at)
+        async with self._pool.connection() as connection:
+            known = await enrolment.is_enrolled(connection, request.wallet_address)
+        if not known:
+            message = "An address enrolls 500 wallets a day."
+            await self._limits.take_from_outside(ENROLMENTS_EACH_CALLER, "cup_enrolment", caller, message)
         async with self._pool.connection() as connection:
             created = await enrolment.enrol(
                 connection, request.wallet_address, request.note, request.issued_at, signature
@@ -269,18 +285,27 @@ class Desk:
             if not live.takes_bets(now_utc()) or request.round_no not in (None, live.round_no):
                 raise betting.round_closed(request.round_no or live.round_no, live)
             crowd = await betting.crowd(connection, live.round_no)
-            balance = await _balance(connection, request.wallet_address)
-            warnings = []
+            balance, warnings = None, []
             if request.wallet_address is not None:
+                balance = await _balance(connection, request.wallet_address) or 0
                 bet = betting.RouletteBet(
                     request.wallet_address, live.round_no, request.bet_key, request.stake_paper, "", b""
                 )
-                warnings = outlook.of_refusal(await betting.hindrance(connection, bet, balance or 0))
+                warnings = outlook.of_refusal(await betting.hindrance(connection, bet, balance))
         return {"receipt": render.simulated_bet(live, crowd, request.bet_key, request.stake_paper, balance, warnings)}
 
-    async def _take_write(self, rule: str, wallet: str) -> None:
+    async def _take_claim(self, caller: str) -> None:
+        """The address first: what it is refused takes no room from the others."""
+        message = "An address claims for 500 wallets a day."
+        await self._limits.take_from_outside(CLAIMS_EACH_CALLER, "cup_claim", caller, message)
+        message = "5,000 wallets an hour are claimed for, all together."
+        await self._limits.take(CLAIMS_OF_ALL, "cup_claims", "all", message)
+
+    async def _take_write(self, rule: str, wallet: str, caller: str) -> None:
         """Only what its wallet signed just now counts against it. Everything it ever signed stands in the export: old
         signatures are anybody's to send."""
+        message = "An address makes 600 trades and bets a minute."
+        await self._limits.take_from_outside(WRITES_EACH_CALLER, "cup_write", caller, message)
         message = "This wallet sends more than 30 requests in 10 seconds."
         await self._limits.take(WRITES_EACH_WALLET, rule, wallet, message)
 
@@ -324,8 +349,9 @@ async def _live(connection: Connection) -> rounds.RouletteRound:
     return live
 
 
-async def _balance(connection: Connection, wallet: str | None) -> int | None:
-    return None if wallet is None else await ledger.balance(connection, wallet_account(wallet)) or 0
+async def _balance(connection: Connection, wallet: str) -> int | None:
+    """None for a wallet that never claimed."""
+    return await ledger.balance(connection, wallet_account(wallet))
 
 
 def _signature_required(what: str, needed: str) -> Problem:

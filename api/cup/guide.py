@@ -30,7 +30,9 @@ def body(public_url: str) -> dict[str, Any]:
         },
         "limits": {
             "claimPaper": 10_000,
+            "claimsADayEachAddress": 500,
             "tradesPer10Seconds": 30,
+            "tradesAndBetsAMinuteEachAddress": 600,
             "amountDecimals": 2,
             "roulette": betting.bounds(),
             "issuedAtWindowSeconds": 300,

@@ -123,7 +123,8 @@ def _operations(rest: RestDoor, desk: Desk, download: Download) -> tuple[Operati
             requests.WalletRequest,
             bodies.ClaimBody,
             {429: _RATE},
-            "A repeat answers `minted: false` and the balance as it is. No signature.",
+            "A repeat answers `minted: false` and the balance as it is. No signature. An address claims for 500 wallets a "
+            "day, all together for 5,000 an hour.",
         ),
         _get(
             "/wallet/{address}",
@@ -209,8 +210,8 @@ def _operations(rest: RestDoor, desk: Desk, download: Download) -> tuple[Operati
             "Enroll an agent's wallet",
             requests.EnrolRequest,
             bodies.EnrolBody,
-            {401: signed[401], 403: _error("`house_fleet_wallet`")},
-            "An enrolled wallet keeps trading while live trading is halted.",
+            {401: signed[401], 403: _error("`house_fleet_wallet`"), 429: _RATE},
+            "An enrolled wallet keeps trading while live trading is halted. An address enrolls 500 wallets a day.",
         ),
         Operation(
             "GET",

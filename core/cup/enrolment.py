@@ -32,6 +32,11 @@ async def enrol(connection: Connection, wallet: str, note: str, issued_at: str, 
     return cursor.rowcount == 1
 
 
+async def is_enrolled(connection: Connection, wallet: str) -> bool:
+    cursor = await connection.execute("SELECT 1 FROM cup_enrolment WHERE wallet = %s", (wallet,))
+    return await cursor.fetchone() is not None
+
+
 async def trading_halted(connection: Connection) -> bool:
     cursor = await connection.execute("SELECT is_on FROM operator_switch WHERE name = %s", (HALT_SWITCH,))
     row = await cursor.fetchone()

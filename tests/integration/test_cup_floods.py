@@ -1,0 +1,84 @@
+"""What one address, and all together, can write into the tournament's ledger for nothing."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from limits import RateLimitItemPerHour, RateLimitItemPerMinute
+
+from api.cup import desk
+from tests.cup_rig import BASE, Answer, Cup, Signer, cup_door
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+FLOOD, BYSTANDER = "203.0.113.9", "203.0.113.10"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def cup(database_url: str) -> AsyncIterator[Cup]:
+    async with cup_door(database_url, VPM_TRUST_PROXY="1") as door:
+        yield door
+
+
+async def post(cup: Cup, path: str, body: object, address: str) -> Answer:
+    headers = {"X-Forwarded-For": address}
+    async with cup.session.post(f"{cup.url}{BASE}{path}", json=body, headers=headers) as response:
+        return Answer(response.status, await response.json(), dict(response.headers))
+
+
+def fresh() -> dict[str, str]:
+    return {"walletAddress": "0x" + secrets.token_hex(20)}
+
+
+async def rows(cup: Cup) -> int:
+    count = "SELECT (SELECT count(*) FROM cup_transaction) + (SELECT count(*) FROM cup_enrolment)"
+    return int(await cup.value(count))
+
+
+async def test_an_address_opens_only_so_many_wallets_a_day(cup: Cup) -> None:
+    """No claim is signed, so a wallet costs nothing, and its rows are kept for good."""
+    before, first = await rows(cup), fresh()
+    assert (await post(cup, "/wallet", first, FLOOD)).body["minted"] is True
+    for _ in range(499):
+        assert (await post(cup, "/wallet", fresh(), FLOOD)).status == 200
+    refused = await post(cup, "/wallet", fresh(), FLOOD)
+    assert (refused.status, refused.body["error"]) == (429, "rate_limited")
+    assert "500 wallets a day" in refused.body["message"]
+    assert int(refused.headers["Retry-After"]) == refused.body["retryAfter"] > 0
+    assert await rows(cup) == before + 500
+    again = await post(cup, "/wallet", first, FLOOD)
+    assert (again.status, again.body["minted"], again.body["balancePaper"]) == (200, False, 10_000)
+    assert (await post(cup, "/wallet", fresh(), BYSTANDER)).body["minted"] is True
+
+
+async def test_a_key_made_for_one_enrolment_is_no_way_round(cup: Cup, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(desk, "ENROLMENTS_EACH_CALLER", RateLimitItemPerHour(2))
+    address, signers = "203.0.113.11", [Signer() for _ in range(3)]
+    answers = [await post(cup, "/agent/enroll", each.enrolment(), address) for each in signers]
+    assert [each.status for each in answers] == [200, 200, 429]
+    assert (await post(cup, "/agent/enroll", signers[0].enrolment(), address)).body["created"] is False
+
+
+async def test_all_addresses_together_open_only_so_many_wallets(cup: Cup, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(desk, "CLAIMS_OF_ALL", RateLimitItemPerHour(3, 2))  # a window of its own
+    answers = [await post(cup, "/wallet", fresh(), f"203.0.113.{number}") for number in range(20, 25)]
+    assert [each.status for each in answers] == [200, 200, 200, 429, 429]
+    assert "all together" in answers[-1].body["message"]
+
+
+async def test_an_address_writes_only_so_much_with_however_many_wallets(
+    cup: Cup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each wallet has its thirty in ten seconds, and its paper comes from nothing."""
+    monkeypatch.setattr(desk, "WRITES_EACH_CALLER", RateLimitItemPerMinute(4))
+    address, slug, live = "203.0.113.12", await cup.market(), await cup.open_round()
+    signers = [await cup.claimed() for _ in range(3)]
+    told = []
+    for signer in signers:
+        told.append((await post(cup, "/trade", signer.trade(slug, "yes", 100), address)).status)
+        told.append((await post(cup, "/roulette/bet", signer.bet(live.round_no, "colour:red", 1000), address)).status)
+    assert told == [200, 200, 200, 200, 429, 429]
+    assert (await post(cup, "/trade", signers[2].trade(slug, "yes", 100), BYSTANDER)).status == 200
