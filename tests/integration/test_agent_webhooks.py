@@ -270,6 +270,17 @@ async def test_registering_again_rotates_the_secret(buyer: Buyer) -> None:
         assert there.deliveries[-1].signed_by(second["secret"])
 
 
+async def test_an_address_asks_for_so_many_tests_whatever_webhooks_they_are_of(buyer: Buyer) -> None:
+    headers = {"X-Forwarded-For": "203.0.113.77"}
+    statuses = []
+    for number in range(32):
+        url = f"{buyer.service.api}/webhooks/wh_{number:032x}/test"
+        async with buyer.session.post(url, headers=headers) as response:
+            statuses.append(response.status)
+    assert statuses == [404] * 30 + [429] * 2
+    assert int(response.headers["Retry-After"]) > 0
+
+
 @pytest.mark.proves("agent.webhooks.decision.verification_retry", "agent.webhooks.decision.signature_scheme")
 async def test_the_handshake_is_tried_until_the_challenge_comes_back(buyer: Buyer) -> None:
     who = DEV[5]

@@ -338,6 +338,14 @@ async def test_a_test_goes_to_its_endpoint_alone_and_is_tried_again_as_any_event
         assert [each.type for each in await _log(pool, wallet)][1:] == [EventType.DELIVERY_FAILED]
 
 
+async def test_tests_that_nobody_takes_do_not_pile_up(pool: Pool) -> None:
+    hook = await _hook(pool, b"\x28" * 20, "https://example.org/hook")
+    for _ in range(webhook_store.MAX_TESTS_WAITING):
+        await _test(pool, hook)
+    with pytest.raises(webhook_store.TooManyTests):
+        await _test(pool, hook)
+
+
 async def test_endpoints_that_hang_hold_up_nobody_else(
     pool: Pool, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -361,14 +369,86 @@ async def test_endpoints_that_hang_hold_up_nobody_else(
         assert _names(there) == [f"event {number}" for number in range(5)]
 
 
+async def test_endpoints_that_take_their_time_hold_up_nobody_else(
+    pool: Pool, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They take everything, each time just before it is given up: more of them than a process has places."""
+    monkeypatch.setattr(webhook_sending, "AT_ONCE_PER_ADDRESS", 1_000)  # all of ours are on one address
+
+    async def late(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(2.5)
+        await hostile.answering("HTTP/1.1 204 Fine")(_reader, writer)
+
+    async with hostile.endpoint(late) as slow, receiver() as there, receiver() as new:
+        for number in range(webhook_dispatcher.AT_ONCE + 8):
+            wallet = bytes([0x40, number]) * 10
+            await _hook(pool, wallet, f"{slow}?{number}")
+            await _tell(pool, wallet, *(f"event {number}" for number in range(20)))
+        well = b"\x24" * 20
+        await _hook(pool, well, there.url)
+        async with dispatching(fresh_database_url):
+            await asyncio.sleep(6)  # each has shown by now how it is
+            started = time.monotonic()
+            for number in range(5):
+                await _tell(pool, well, f"event {number}")
+            hook = await _hook(pool, b"\x27" * 20, new.url, status="pending_verification")
+            await there.until(lambda: len(there.events()) == 5)
+            await new.until(lambda: len(new.deliveries) == 1)
+            assert time.monotonic() - started < 2.5
+            await asyncio.sleep(0.2)
+            assert (await _row(pool, hook)).status == "active"
+
+
+async def test_webhooks_with_nothing_to_send_are_not_looked_at(pool: Pool, fresh_database_url: str) -> None:
+    """However many were ever registered. What is added to a wallet's events makes its webhooks due again."""
+    looked_at = "SELECT count(*) FROM agent_webhook WHERE status <> 'disabled' AND attempt_at <= now()"
+    wallets = [bytes([0x50, number]) * 10 for number in range(40)]
+    async with receiver() as there, dispatching(fresh_database_url):
+        for wallet in wallets:
+            await _hook(pool, wallet, there.url)
+            await _tell(pool, wallet, "first")
+        await there.until(lambda: len(there.events()) == 40)
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            async with pool.connection() as connection:
+                row = await (await connection.execute(looked_at)).fetchone()
+            if row == (0,):
+                break
+            assert time.monotonic() < deadline, row
+            await asyncio.sleep(0.1)
+        await asyncio.gather(*(_tell(pool, each, f"more {number}") for each in wallets for number in range(3)))
+        await there.until(lambda: len(there.events()) == 40 * 4)
+
+
+async def test_no_event_is_missed_by_a_webhook_that_just_came_to_rest(pool: Pool) -> None:
+    """The event is being written as the webhook is put to rest: one of the two sees the other."""
+    for number, first in ((1, False), (2, True)):
+        wallet = bytes([0x60, number]) * 10
+        await _hook(pool, wallet, "https://example.org/hook")
+        if not first:
+            await _tell(pool, wallet, "before")
+        async with pool.connection() as connection:
+            (taken,) = await webhook_store.claim(connection, 1, webhook_store.Kind.WORKING)
+            if not first:
+                await webhook_store.moved_on(connection, taken, 1)
+        async with pool.connection() as writing, pool.connection() as resting:
+            async with writing.transaction():
+                source = source_of(EventType.TEST, wallet, "meanwhile")
+                await event_log.append(writing, [Draft(wallet, EventType.TEST, source, "{}")])
+                to_rest = asyncio.create_task(webhook_store.rest(resting, taken))
+                await asyncio.sleep(0.3)
+            assert await to_rest
+            assert len(await webhook_store.claim(resting, 1, webhook_store.Kind.WORKING)) == 1
+
+
 async def test_the_lease_of_a_process_that_died_ends(pool: Pool, fresh_database_url: str) -> None:
     wallet = b"\x25" * 20
     async with receiver() as there:
         await _hook(pool, wallet, there.url)
         await _tell(pool, wallet, "only")
         async with pool.connection() as connection:
-            (taken,) = await webhook_store.claim(connection, 10, failing=False)
-            assert await webhook_store.claim(connection, 10, failing=False) == []
+            (taken,) = await webhook_store.claim(connection, 10, webhook_store.Kind.WORKING)
+            assert await webhook_store.claim(connection, 10, webhook_store.Kind.WORKING) == []
             await connection.execute("UPDATE agent_webhook SET lease_until = now() + interval '1 s'")
         async with dispatching(fresh_database_url):
             await there.until(lambda: len(there.events()) == 1)

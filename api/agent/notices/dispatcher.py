@@ -1,7 +1,8 @@
 """Pushes the event log to webhooks and callbacks. Runs in every API process; they share the work by row locks.
 
 An endpoint gets its events one after the other: what failed is tried again, and only when it was taken, or given up,
-the next one goes out. Endpoints that fail use at most half of the places, so those that work never wait for them.
+the next one goes out. Endpoints that fail or are slow, and those that have yet to show that they listen, have at most a
+quarter of the places each, so those that work never wait for them.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -17,7 +19,7 @@ import orjson
 
 from api.agent.notices import endpoints as store
 from api.agent.notices.bodies import Addressed, addressed, event_json
-from api.agent.notices.endpoints import WebhookEndpoint
+from api.agent.notices.endpoints import Kind, WebhookEndpoint
 from api.agent.notices.sending import Sent, TooManyThere, WebhookSender
 from api.agent.render import Links
 from api.unreadable import UNREADABLE
@@ -26,7 +28,7 @@ from core.agent.notices.kinds import EventType, source_of
 from core.agent.notices.log import Draft
 from core.agent.notices.reading import Notice, events_from
 from core.db.channels import Channel, News
-from core.db.engine import Pool
+from core.db.engine import Connection, Pool
 from core.log import get_logger
 from core.metrics import counter, gauge, histogram
 from core.service.cancelling import end, heed_cancellation
@@ -50,7 +52,7 @@ VERIFY_RETRIES = (2, 5, 10, 30, 60, 120, 300, 600)
 """The last one again and again until the hour is over."""
 
 AT_ONCE = 32
-FAILING_AT_ONCE = AT_ONCE // 2
+MOST = {Kind.WORKING: AT_ONCE, Kind.HAMPERED: AT_ONCE // 4, Kind.UNPROVEN: AT_ONCE // 4}
 IN_A_ROW = 100
 """Events one endpoint gets before others have their turn."""
 PAGE = 20
@@ -80,8 +82,8 @@ class Dispatcher:
         self._retries = retries
         self._disable_after = timedelta(seconds=disable_after_seconds)
         self._news = News()
-        self._working: dict[asyncio.Task[None], bool] = {}
-        """What is being sent now; True for an endpoint that failed before."""
+        self._working: dict[asyncio.Task[None], Kind] = {}
+        """What is being sent now."""
 
     async def run(self) -> None:
         tidying = asyncio.create_task(self._tidy(), name="webhook tidying")
@@ -113,22 +115,23 @@ class Dispatcher:
 
     async def _claim(self) -> bool:
         """Starts sending to endpoints that are due; False when there is nothing to do, or no room."""
-        room = AT_ONCE - len(self._working)
-        if room <= 0:
+        if len(self._working) >= AT_ONCE:
             return False
+        endpoints: list[WebhookEndpoint] = []
+        held = Counter(self._working.values())
         try:
             async with asyncio.timeout(5), self._pool.connection() as connection:
-                endpoints = await store.claim(connection, room, failing=False)
-                room = min(room - len(endpoints), FAILING_AT_ONCE - sum(self._working.values()))
-                if room > 0:
-                    endpoints += await store.claim(connection, room, failing=True)
+                for kind, most in MOST.items():
+                    room = min(AT_ONCE - len(self._working) - len(endpoints), most - held[kind])
+                    if room > 0:
+                        endpoints += await store.claim(connection, room, kind)
         except UNREADABLE as error:
             log.warning("webhooks cannot be read", action="webhooks.unreadable", why=error)
             await asyncio.sleep(POLL_SECONDS)
             return False
         for endpoint in endpoints:
             task = asyncio.create_task(self._serve(endpoint), name=f"webhook {endpoint.ref}")
-            self._working[task] = endpoint.attempts > 0 or endpoint.status != store.ACTIVE
+            self._working[task] = endpoint.kind
             task.add_done_callback(self._served)
         SENDING.set(len(self._working))
         return bool(endpoints)
@@ -149,7 +152,10 @@ class Dispatcher:
     async def _serve(self, endpoint: WebhookEndpoint) -> None:
         """Under a lease: sends what is due, in order, until there is no more, it fails, or others have their turn."""
         try:
-            if endpoint.status == store.PENDING and not await self._verify(endpoint):
+            if endpoint.kind is Kind.UNPROVEN:  # what waits for it goes out in a place for those that work
+                if await self._verify(endpoint):
+                    async with self._pool.connection() as connection:
+                        await store.release(connection, endpoint)
                 return
             works = await self._deliver_tests(endpoint)
             if works is None:
@@ -167,7 +173,9 @@ class Dispatcher:
                     if not _is_about(event, endpoint):  # it works: what failed before counts no more
                         endpoint = replace(endpoint, attempts=0, failing_since=None)
                 if len(events) < PAGE:
-                    break
+                    async with self._pool.connection() as connection:
+                        await store.rest(connection, endpoint)
+                    return
             async with self._pool.connection() as connection:
                 await store.release(connection, endpoint)
         except TooManyThere:
@@ -175,7 +183,7 @@ class Dispatcher:
                 await store.release(connection, endpoint, after_seconds=random.uniform(0.5, 1.5))  # noqa: S311
 
     async def _deliver_tests(self, endpoint: WebhookEndpoint) -> WebhookEndpoint | None:
-        """What was asked for goes before the log. None unless all was taken and the lease is still ours."""
+        """What was asked for goes before the log. None unless all was taken and the endpoint is still ours."""
         if endpoint.trade_id is not None:
             return endpoint
         async with self._pool.connection() as connection:
@@ -189,13 +197,13 @@ class Dispatcher:
                 return None
             async with self._pool.connection() as connection, connection.transaction():
                 await store.drop_test(connection, asked)
-                if not await store.moved_on(connection, endpoint, endpoint.next_seq):
+                if not await self._moved_on(connection, endpoint, endpoint.next_seq, sent):
                     return None
             endpoint = replace(endpoint, attempts=0, failing_since=None)
         return endpoint
 
     async def _deliver(self, endpoint: WebhookEndpoint, event: Notice) -> bool:
-        """Whether it was taken and the lease is still ours."""
+        """Whether it was taken and the endpoint is still ours."""
         if _is_about(event, endpoint):
             async with self._pool.connection() as connection:
                 return await store.passed_over(connection, endpoint, event.seq + 1)
@@ -203,9 +211,18 @@ class Dispatcher:
         sent = await self._send(endpoint, event.id, event_json(event, self._links), what)
         if sent.ok:
             async with self._pool.connection() as connection:
-                return await store.moved_on(connection, endpoint, event.seq + 1)
+                return await self._moved_on(connection, endpoint, event.seq + 1, sent)
         await self._failed(endpoint, event, sent)
         return False
+
+    async def _moved_on(self, connection: Connection, endpoint: WebhookEndpoint, next_seq: int, sent: Sent) -> bool:
+        """Whether it is still ours. One that turns out to be slow leaves a place for those that are not."""
+        if not await store.moved_on(connection, endpoint, next_seq, slow=sent.slow):
+            return False
+        if sent.slow and endpoint.kind is Kind.WORKING:
+            await store.release(connection, endpoint)
+            return False
+        return True
 
     async def _send(
         self, endpoint: WebhookEndpoint, event: str, body: bytes, what: str, *, read_answer: bool = False
@@ -224,7 +241,7 @@ class Dispatcher:
         if attempts < len(self._retries):
             seconds = _jittered(self._retries[attempts])
             async with self._pool.connection() as connection:
-                await store.put_off(connection, endpoint, sent.error, seconds=seconds)
+                await store.put_off(connection, endpoint, sent.error, seconds=seconds, slow=sent.slow)
             return
         # Asked only here: after a quiet time `since` is of a former outage, and one failure says nothing of this one.
         disable = since is not None and datetime.now(UTC) - since >= self._disable_after
@@ -255,7 +272,7 @@ class Dispatcher:
             sent = Sent(False, "unproven", "It answered without the challenge.")
         async with self._pool.connection() as connection:
             if sent.ok:
-                return await store.verified(connection, endpoint)
+                return await store.verified(connection, endpoint, slow=sent.slow)
             if endpoint.verify_until is not None and datetime.now(UTC) >= endpoint.verify_until:
                 if await store.never_verified(connection, endpoint, sent.error):
                     DISABLED.labels("never_verified").inc()

@@ -12,10 +12,12 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
 from api.agent.notices.bodies import Addressed, addressed
+from core.agent.notices import log as event_log
 from core.agent.notices.kinds import EventType
 from core.db.engine import Connection
 
@@ -26,6 +28,17 @@ LEASE_SECONDS = 12.0
 DISABLE_AFTER_SECONDS = 3 * 86_400
 CALLBACK_ENDS_AFTER_SECONDS = 86_400
 FORGET_DISABLED_AFTER_SECONDS = 30 * 86_400
+SLOW_FOR_SECONDS = 600
+MAX_TESTS_WAITING = 10
+
+
+class Kind(StrEnum):
+    """How an endpoint did lately, by which it waits for its turn: it works; it failed, or was slow; it has not shown
+    yet that it listens."""
+
+    WORKING = "working"
+    HAMPERED = "hampered"
+    UNPROVEN = "unproven"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +59,7 @@ class WebhookEndpoint:
     verify_until: datetime | None
     created_at: datetime
     lease: UUID | None
+    kind: Kind
 
     @property
     def ref(self) -> str:
@@ -57,8 +71,11 @@ def ref_of(webhook_id: str) -> str:
     return hashlib.sha256(webhook_id.encode()).hexdigest()[:12]
 
 
-_COLUMNS = ", ".join(each.name for each in fields(WebhookEndpoint))
-_PREFIXED = ", ".join(f"w.{each.name}" for each in fields(WebhookEndpoint))
+_KIND = (
+    "CASE WHEN w.status = 'pending_verification' THEN 'unproven'"
+    " WHEN w.attempts > 0 OR w.slow_until > now() THEN 'hampered' ELSE 'working' END"
+)
+_COLUMNS = ", ".join(_KIND if each.name == "kind" else f"w.{each.name}" for each in fields(WebhookEndpoint))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +90,15 @@ class AskedTest:
         at_micros = round(self.at.timestamp() * 1000) * 1000
         payload = {"webhook": endpoint.ref, "message": "This is a test."}
         return addressed(EventType.TEST, endpoint.id, endpoint.wallet, self.token, at_micros, payload)
+
+
+def _endpoint(row: Sequence[Any]) -> WebhookEndpoint:
+    *columns, kind = row
+    return WebhookEndpoint(*columns, kind=Kind(kind))
+
+
+class TooManyTests(Exception):
+    """The refusal of one more test to a webhook that has not taken those before."""
 
 
 class TooManyWebhooks(Exception):
@@ -109,7 +135,7 @@ async def register(connection: Connection, wallet: bytes, url: str) -> WebhookEn
         " secret = excluded.secret, challenge = excluded.challenge, verify_until = excluded.verify_until,"
         " next_seq = CASE WHEN w.status = %(disabled)s THEN excluded.next_seq ELSE w.next_seq END, attempts = 0,"
         " attempt_at = now(), failing_since = NULL, last_error = NULL, lease = NULL, lease_until = NULL,"
-        f" created_at = now() RETURNING {_PREFIXED}"
+        f" created_at = now() RETURNING {_COLUMNS}"
     )
     values = {
         "id": f"wh_{secrets.token_hex(16)}",
@@ -123,7 +149,7 @@ async def register(connection: Connection, wallet: bytes, url: str) -> WebhookEn
     }
     row = await (await connection.execute(query.encode(), values)).fetchone()
     assert row is not None
-    return WebhookEndpoint(*row)
+    return _endpoint(row)
 
 
 async def add_callback(connection: Connection, wallet: bytes, trade_id: bytes, url: str) -> None:
@@ -136,9 +162,9 @@ async def add_callback(connection: Connection, wallet: bytes, trade_id: bytes, u
 
 
 async def find(connection: Connection, webhook_id: str, *, lock: bool = False) -> WebhookEndpoint | None:
-    query = f"SELECT {_COLUMNS} FROM agent_webhook WHERE id = %s AND trade_id IS NULL"  # noqa: S608 - constants only
+    query = f"SELECT {_COLUMNS} FROM agent_webhook w WHERE id = %s AND trade_id IS NULL"  # noqa: S608 - constants only
     row = await (await connection.execute((query + (" FOR UPDATE" if lock else "")).encode(), (webhook_id,))).fetchone()
-    return None if row is None else WebhookEndpoint(*row)
+    return None if row is None else _endpoint(row)
 
 
 async def remove(connection: Connection, webhook_id: str) -> bool:
@@ -147,6 +173,9 @@ async def remove(connection: Connection, webhook_id: str) -> bool:
 
 
 async def add_test(connection: Connection, endpoint: WebhookEndpoint) -> AskedTest:
+    """`endpoint` is locked: nobody else adds one meanwhile."""
+    if len(await tests_of(connection, endpoint, MAX_TESTS_WAITING)) == MAX_TESTS_WAITING:
+        raise TooManyTests
     token = secrets.token_hex(16)
     rows = await connection.execute(
         "INSERT INTO agent_webhook_test (webhook_id, token) VALUES (%s, %s) RETURNING id, at", (endpoint.id, token)
@@ -183,26 +212,21 @@ async def wake(connection: Connection, endpoint: WebhookEndpoint, next_seq: int)
 
 _CLAIM = f"""
 WITH due AS (
-    SELECT w.id FROM agent_webhook w LEFT JOIN agent_event_wallet c ON c.wallet = w.wallet
+    SELECT w.id FROM agent_webhook w
     WHERE w.status <> 'disabled' AND w.attempt_at <= now() AND (w.lease IS NULL OR w.lease_until < now())
-        AND (w.status = 'pending_verification'
-            OR (w.trade_id IS NULL AND c.next_seq > w.next_seq)
-            OR EXISTS (SELECT FROM agent_webhook_test t WHERE t.webhook_id = w.id)
-            OR (w.trade_id IS NOT NULL AND EXISTS (
-                SELECT FROM agent_event e WHERE e.trade_id = w.trade_id AND e.seq >= w.next_seq)))
-        AND (w.attempts > 0 OR w.status <> 'active') = %(failing)s
-    ORDER BY w.attempt_at LIMIT %(limit)s FOR UPDATE OF w SKIP LOCKED
+        AND {_KIND} = %(kind)s
+    ORDER BY CASE WHEN w.status = 'pending_verification' THEN w.attempts END, w.attempt_at LIMIT %(limit)s FOR UPDATE OF w SKIP LOCKED
 )
 UPDATE agent_webhook w SET lease = gen_random_uuid(), lease_until = now() + make_interval(secs => %(seconds)s)
-FROM due WHERE w.id = due.id RETURNING {_PREFIXED}
+FROM due WHERE w.id = due.id RETURNING {_COLUMNS}
 """  # noqa: S608 - constants only
 
 
-async def claim(connection: Connection, limit: int, *, failing: bool) -> list[WebhookEndpoint]:
-    """Endpoints that something is due for, each for this process alone while the lease lasts: those that failed last
-    or have to be verified, or else all others."""
-    values = {"limit": limit, "failing": failing, "seconds": LEASE_SECONDS}
-    return [WebhookEndpoint(*row) for row in await (await connection.execute(_CLAIM.encode(), values)).fetchall()]
+async def claim(connection: Connection, limit: int, kind: Kind) -> list[WebhookEndpoint]:
+    """Endpoints of a kind that something may be due for, each for this process alone while the lease lasts. Of those
+    that have to show that they listen the new ones come before those that never answered."""
+    values = {"limit": limit, "kind": kind.value, "seconds": LEASE_SECONDS}
+    return [_endpoint(row) for row in await (await connection.execute(_CLAIM.encode(), values)).fetchall()]
 
 
 async def _mine(connection: Connection, endpoint: WebhookEndpoint, changes: str, values: Sequence[Any]) -> bool:
@@ -212,14 +236,17 @@ async def _mine(connection: Connection, endpoint: WebhookEndpoint, changes: str,
     return done.rowcount == 1
 
 
-async def moved_on(connection: Connection, endpoint: WebhookEndpoint, next_seq: int) -> bool:
+_SLOW = "slow_until = CASE WHEN %s THEN now() + make_interval(secs => %s) ELSE slow_until END"
+
+
+async def moved_on(connection: Connection, endpoint: WebhookEndpoint, next_seq: int, *, slow: bool = False) -> bool:
     """It took an event; the lease runs anew."""
     return await _mine(
         connection,
         endpoint,
         "next_seq = %s, attempts = 0, failing_since = NULL, last_error = NULL,"
-        " lease_until = now() + make_interval(secs => %s)",
-        (next_seq, LEASE_SECONDS),
+        f" lease_until = now() + make_interval(secs => %s), {_SLOW}",
+        (next_seq, LEASE_SECONDS, slow, SLOW_FOR_SECONDS),
     )
 
 
@@ -228,18 +255,18 @@ async def passed_over(connection: Connection, endpoint: WebhookEndpoint, next_se
     return await _mine(connection, endpoint, "next_seq = %s", (next_seq,))
 
 
-async def verified(connection: Connection, endpoint: WebhookEndpoint) -> bool:
+async def verified(connection: Connection, endpoint: WebhookEndpoint, *, slow: bool = False) -> bool:
     return await _mine(
         connection,
         endpoint,
         "status = %s, challenge = NULL, verify_until = NULL, attempts = 0, failing_since = NULL, last_error = NULL,"
-        " lease_until = now() + make_interval(secs => %s)",
-        (ACTIVE, LEASE_SECONDS),
+        f" lease_until = now() + make_interval(secs => %s), {_SLOW}",
+        (ACTIVE, LEASE_SECONDS, slow, SLOW_FOR_SECONDS),
     )
 
 
 async def release(connection: Connection, endpoint: WebhookEndpoint, *, after_seconds: float = 0.0) -> bool:
-    """Nothing failed; somebody goes on with it after a while."""
+    """Nothing failed, and there is more; somebody goes on with it after a while."""
     return await _mine(
         connection,
         endpoint,
@@ -248,14 +275,32 @@ async def release(connection: Connection, endpoint: WebhookEndpoint, *, after_se
     )
 
 
-async def put_off(connection: Connection, endpoint: WebhookEndpoint, error: str, *, seconds: float) -> bool:
+async def rest(connection: Connection, endpoint: WebhookEndpoint) -> bool:
+    """It has all there is. Whoever adds to its wallet's events wakes it, and does so before this or after it."""
+    async with connection.transaction():
+        next_seq = await event_log.hold(connection, endpoint.wallet)
+        return await _mine(
+            connection,
+            endpoint,
+            "lease = NULL, lease_until = NULL, attempt_at = CASE WHEN"
+            " EXISTS (SELECT FROM agent_webhook_test t WHERE t.webhook_id = agent_webhook.id)"
+            " OR (trade_id IS NULL AND next_seq < %s)"
+            " OR EXISTS (SELECT FROM agent_event e WHERE e.trade_id = agent_webhook.trade_id"
+            " AND e.seq >= agent_webhook.next_seq) THEN now() ELSE 'infinity' END",
+            (next_seq,),
+        )
+
+
+async def put_off(
+    connection: Connection, endpoint: WebhookEndpoint, error: str, *, seconds: float, slow: bool = False
+) -> bool:
     """It failed; the next attempt is after so long."""
     return await _mine(
         connection,
         endpoint,
         "attempts = attempts + 1, attempt_at = now() + make_interval(secs => %s), last_error = %s,"
-        " failing_since = coalesce(failing_since, now()), lease = NULL, lease_until = NULL",
-        (seconds, error),
+        f" failing_since = coalesce(failing_since, now()), lease = NULL, lease_until = NULL, {_SLOW}",
+        (seconds, error, slow, SLOW_FOR_SECONDS),
     )
 
 

@@ -9,7 +9,9 @@ import hmac
 import ssl
 import time
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import aiohttp
@@ -18,10 +20,11 @@ from eth_account.messages import encode_defunct
 from eth_account.signers.local import LocalAccount
 from yarl import URL
 
-from api.agent.notices.targets import Pinned, TargetRefused, checked_url, resolve
+from api.agent.notices.targets import Pinned, Target, TargetRefused, checked_url, resolve
 
 CONNECT_SECONDS = 3.0
 TOTAL_SECONDS = 8.0
+SLOW_SECONDS = 1.0
 ANSWER_BYTES = 8 * 1024
 AT_ONCE_PER_ADDRESS = 4
 USER_AGENT = "vpm-events/1"
@@ -37,6 +40,8 @@ class Sent:
     error: str = ""
     """A sentence for the webhook's owner: nothing in it tells of our network."""
     answer: bytes = b""
+    slow: bool = False
+    """It held its place for longer than most."""
 
 
 class TooManyThere(Exception):
@@ -78,21 +83,38 @@ class WebhookSender:
         self._allow_private = allow_private
         self._trusts = trusts
         self._busy: Counter[str] = Counter()
+        """By address, and by the name in the URL: that is known before anybody is asked what it resolves to."""
 
     async def send(
         self, url: str, event_id: str, body: bytes, secret: str | None, *, read_answer: bool = False
     ) -> Sent:
         """TooManyThere is no failure of the endpoint's."""
+        began = time.monotonic()
         try:
-            target = await resolve(
-                checked_url(url, allow_private=self._allow_private), allow_private=self._allow_private
-            )
+            address = checked_url(url, allow_private=self._allow_private)
+            with self._place(f"name {address.host}"):
+                target = await resolve(address, allow_private=self._allow_private)
+                with self._place(target.neighbourhood):
+                    sent = await self._post_within(target, event_id, body, secret, read_answer)
         except TargetRefused as why:
-            return Sent(False, "refused", str(why))
-        where = target.neighbourhood
+            sent = Sent(False, "refused", str(why))
+        return replace(sent, slow=time.monotonic() - began > SLOW_SECONDS)
+
+    @contextmanager
+    def _place(self, where: str) -> Iterator[None]:
         if self._busy[where] >= AT_ONCE_PER_ADDRESS:
             raise TooManyThere(where)
         self._busy[where] += 1
+        try:
+            yield
+        finally:
+            self._busy[where] -= 1
+            if not self._busy[where]:
+                del self._busy[where]
+
+    async def _post_within(
+        self, target: Target, event_id: str, body: bytes, secret: str | None, read_answer: bool
+    ) -> Sent:
         try:
             async with asyncio.timeout(TOTAL_SECONDS):
                 return await self._post(
@@ -114,10 +136,6 @@ class WebhookSender:
             return Sent(False, "disconnected", "It closed the connection.")
         except (aiohttp.ClientError, OSError, ValueError):
             return Sent(False, "broken", "Its answer cannot be read as HTTP.")
-        finally:
-            self._busy[where] -= 1
-            if not self._busy[where]:
-                del self._busy[where]
 
     async def _post(self, url: URL, resolver: Pinned, headers: dict[str, str], body: bytes, read_answer: bool) -> Sent:
         connector = aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False, force_close=True, ssl=self._trusts)

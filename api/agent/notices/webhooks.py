@@ -31,7 +31,9 @@ from core.db.engine import Pool
 from core.iso import iso_of
 
 REGISTRATIONS = parse("10/minute")
+REGISTRATIONS_A_DAY = parse("200/day")  # wallets cost nothing, and each registration is tried for an hour
 TESTS = parse("10/minute")
+TESTS_EACH_CALLER = parse("30/minute")
 _webhooks = partial(storage, "The webhooks", seconds=5.0)
 _ID = re.compile(r"wh_[0-9a-f]{32}")
 
@@ -54,6 +56,8 @@ class Webhooks:
         wallet = checked_wallet(asked.wallet)
         who = caller_ip(request, self._settings)
         await self._limits.take(REGISTRATIONS, "agent-webhooks", who, "Ten webhooks a minute can be registered.")
+        message = "An address registers 200 webhooks a day."
+        await self._limits.take_from_outside(REGISTRATIONS_A_DAY, "agent-webhooks-day", who, message)
         private = self._settings.allow_private_webhooks
         proposed = Registration(self._links.origin, wallet, asked.url, datetime.now(UTC))
         try:
@@ -97,12 +101,18 @@ class Webhooks:
 
     async def test(self, request: web.Request) -> web.StreamResponse:
         webhook_id = _known_form(request)
+        who, message = caller_ip(request, self._settings), "An address tests webhooks 30 times a minute."
+        await self._limits.take_from_outside(TESTS_EACH_CALLER, "agent-webhook-tests", who, message)
         await self._limits.take(TESTS, "agent-webhook-test", webhook_id, "A webhook is tested ten times a minute.")
         async with _webhooks(), self._pool.connection() as connection, connection.transaction():
             endpoint = await store.find(connection, webhook_id, lock=True)
             if endpoint is None:
                 raise _unknown()
-            asked = await store.add_test(connection, endpoint)
+            try:
+                asked = await store.add_test(connection, endpoint)
+            except store.TooManyTests:
+                message = f"{store.MAX_TESTS_WAITING} tests wait already for this webhook to take them."
+                raise problem("rate_limited", message, retry_after=60) from None
             await store.wake(connection, endpoint, await next_seq(connection, endpoint.wallet))
             await notify(connection, Channel.AGENT_EVENT, endpoint.wallet.hex())
         return reply(self._links, {"event": asked.event(endpoint).body()})

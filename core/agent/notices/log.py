@@ -106,6 +106,11 @@ async def append_parts(
         await _notify(connection, wallets)
 
 
+async def hold(connection: Connection, wallet: bytes) -> int:
+    """Nobody adds to the wallet's events until the caller's transaction ends; the number of its next one."""
+    return (await _lock(connection, {wallet}))[wallet].next_seq
+
+
 async def undo_above(connection: Connection, block: int) -> None:
     """Takes back every event of a block above `block`, newest first, by adding a correction."""
     query = (
@@ -227,8 +232,21 @@ async def _insert(connection: Connection, rows: Sequence[_Row]) -> None:
             [each.draft.payload for each in rows],
         ),
     )
+    await _wake(connection, rows)
     for each in rows:
         WRITTEN.labels(each.draft.type.value).inc()
+
+
+async def _wake(connection: Connection, rows: Sequence[_Row]) -> None:
+    """What is pushed to, and had all there was, has something to get again."""
+    await connection.execute(
+        "UPDATE agent_webhook SET attempt_at = now() WHERE wallet = ANY(%b) AND attempt_at = 'infinity'"
+        " AND (trade_id IS NULL OR trade_id = ANY(%b))",
+        (
+            list({each.draft.wallet for each in rows}),
+            list({each.draft.trade_id for each in rows if each.draft.trade_id is not None}),
+        ),
+    )
 
 
 async def _notify(connection: Connection, wallets: Iterable[bytes]) -> None:

@@ -77,7 +77,8 @@ agent_webhook = Table(
     Column("challenge", Text),
     Column("next_seq", BigInteger, nullable=False, server_default="0"),
     Column("attempts", Integer, nullable=False, server_default="0"),  # failed ones of what is sent next
-    Column("attempt_at", UtcDateTime, nullable=False, server_default=func.now()),
+    Column("attempt_at", UtcDateTime, nullable=False, server_default=func.now()),  # infinity: nothing is to be sent
+    Column("slow_until", UtcDateTime),  # it answered slowly, or not at all, and waits with others that do
     Column("failing_since", UtcDateTime),
     Column("last_error", Text),
     Column("verify_until", UtcDateTime),

@@ -250,6 +250,7 @@ CREATE TABLE agent_webhook (
     next_seq BIGINT DEFAULT '0' NOT NULL,
     attempts INTEGER DEFAULT '0' NOT NULL,
     attempt_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+    slow_until TIMESTAMP WITH TIME ZONE,
     failing_since TIMESTAMP WITH TIME ZONE,
     last_error TEXT,
     verify_until TIMESTAMP WITH TIME ZONE,
