@@ -123,8 +123,8 @@ def _operations(rest: RestDoor, desk: Desk, download: Download) -> tuple[Operati
             requests.WalletRequest,
             bodies.ClaimBody,
             {429: _RATE},
-            "A repeat answers `minted: false` and the balance as it is. No signature. An address claims for 500 wallets "
-            "a day, all together for 5,000 an hour.",
+            "A repeat answers `minted: false` and the balance as it is. No signature. An address claims for 500 "
+            "wallets a day, all together for 5,000 an hour.",
         ),
         _get(
             "/wallet/{address}",

@@ -438,6 +438,16 @@ async def test_no_event_is_missed_by_a_webhook_that_just_came_to_rest(pool: Pool
                 to_rest = asyncio.create_task(webhook_store.rest(resting, taken))
                 await asyncio.sleep(0.3)
             assert await to_rest
+            (taken,) = await webhook_store.claim(resting, 1, webhook_store.Kind.WORKING)
+            await webhook_store.moved_on(resting, taken, taken.next_seq + 1)
+            async with writing.transaction():  # as POST /webhooks/{id}/test
+                found = await webhook_store.find(writing, taken.id, lock=True)
+                assert found is not None
+                await webhook_store.add_test(writing, found)
+                await webhook_store.wake(writing, found, 0)
+                to_rest = asyncio.create_task(webhook_store.rest(resting, taken))
+                await asyncio.sleep(0.3)
+            assert await to_rest
             assert len(await webhook_store.claim(resting, 1, webhook_store.Kind.WORKING)) == 1
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -93,8 +93,8 @@ class AskedTest:
 
 
 def _endpoint(row: Sequence[Any]) -> WebhookEndpoint:
-    *columns, kind = row
-    return WebhookEndpoint(*columns, kind=Kind(kind))
+    endpoint = WebhookEndpoint(*row)
+    return replace(endpoint, kind=Kind(endpoint.kind))
 
 
 class TooManyTests(Exception):
@@ -215,7 +215,8 @@ WITH due AS (
     SELECT w.id FROM agent_webhook w
     WHERE w.status <> 'disabled' AND w.attempt_at <= now() AND (w.lease IS NULL OR w.lease_until < now())
         AND {_KIND} = %(kind)s
-    ORDER BY CASE WHEN w.status = 'pending_verification' THEN w.attempts END, w.attempt_at LIMIT %(limit)s FOR UPDATE OF w SKIP LOCKED
+    ORDER BY CASE WHEN w.status = 'pending_verification' THEN w.attempts END, w.attempt_at LIMIT %(limit)s
+    FOR UPDATE OF w SKIP LOCKED
 )
 UPDATE agent_webhook w SET lease = gen_random_uuid(), lease_until = now() + make_interval(secs => %(seconds)s)
 FROM due WHERE w.id = due.id RETURNING {_COLUMNS}
@@ -276,9 +277,12 @@ async def release(connection: Connection, endpoint: WebhookEndpoint, *, after_se
 
 
 async def rest(connection: Connection, endpoint: WebhookEndpoint) -> bool:
-    """It has all there is. Whoever adds to its wallet's events wakes it, and does so before this or after it."""
+    """It has all there is. Whoever adds to its wallet's events, or asks for a test, wakes it, and does so before this
+    or after it."""
     async with connection.transaction():
         next_seq = await event_log.hold(connection, endpoint.wallet)
+        # Of its own: what waits for a row sees of other tables what was there before it waited.
+        await connection.execute("SELECT FROM agent_webhook WHERE id = %s FOR UPDATE", (endpoint.id,))
         return await _mine(
             connection,
             endpoint,
