@@ -18,12 +18,12 @@ _IPV4_AND_PORT = re.compile(r"([^:]*):\d+")
 def caller_ip(request: web.Request, settings: Settings) -> str:
     """The caller's address for rate limits; an IPv6 caller is its /64, which is what one customer is given.
 
-    Behind a trusted proxy it is the last entry of the last X-Forwarded-For line, the one that proxy wrote: all before
-    it are the caller's own words.
+    Behind trusted proxies it is what the first of them wrote into X-Forwarded-For: as many entries from the end as there
+    are proxies. All before it are the caller's own words.
     """
     address = request.remote or ""
     if settings.trust_proxy:
-        address = last_forwarded(request.headers.getall("X-Forwarded-For", ())) or address
+        address = forwarded(request.headers.getall("X-Forwarded-For", ()), settings.proxy_hops) or address
     return bucket(address)
 
 
@@ -32,9 +32,11 @@ def is_local(who: str) -> bool:
     return who != "unknown" and ipaddress.ip_network(who).is_loopback
 
 
-def last_forwarded(lines: Sequence[str]) -> str:
-    """The address that whoever spoke to us last put down, without a port; empty when nobody did."""
-    entry = lines[-1].rpartition(",")[2].strip().strip('"') if lines else ""
+def forwarded(lines: Sequence[str], hops: int) -> str:
+    """The address that the first of so many proxies put down, without a port; empty when nobody did. Where there are
+    fewer entries, the first: a request that passed fewer proxies, the health check of one say."""
+    entries = ",".join(lines).split(",")[-hops:]
+    entry = entries[0].strip().strip('"')
     for form in (_BRACKETED, _IPV4_AND_PORT):
         if (matched := form.fullmatch(entry)) is not None:
             return matched[1]

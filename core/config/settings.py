@@ -101,6 +101,9 @@ class Settings(SettingsBase):
 
     # Who may reach us, and whom we may reach
     trust_proxy: bool = Field(default=False, description="1 behind a trusted proxy, else 0")
+    proxy_hops: int = Field(
+        default=1, ge=1, le=8, description="how many proxies of yours a request passes, each adding to X-Forwarded-For"
+    )
     region_header: str = Field(
         default="CF-IPCountry", pattern=r"^[A-Za-z0-9-]{1,64}$", description="a header name the proxy sets"
     )

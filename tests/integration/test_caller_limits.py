@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
+from multidict import CIMultiDict
 
 from api.agent.requests import TradeRequest
 from api.agent.trade.rates import TradeRates
@@ -55,6 +57,20 @@ async def test_a_second_line_is_the_callers_own_words_only_before_the_proxys(url
     lines = [("X-Forwarded-For", "10.0.0.1"), ("X-Forwarded-For", "10.0.0.2, 203.0.113.9:4711")]
     async with aiohttp.ClientSession() as session, session.get(f"{url}/who", headers=lines) as response:
         assert (await response.json())["who"] == "203.0.113.9"
+
+
+async def test_behind_an_edge_and_a_proxy_visitors_of_one_edge_are_told_apart() -> None:
+    given = {"DATABASE_URL": "postgresql://nobody@127.0.0.1/none", "VPM_TRUST_PROXY": "1", "VPM_PROXY_HOPS": "2"}
+    settings = Settings.model_validate(given)
+
+    def who(*lines: str) -> str:
+        headers = CIMultiDict([("X-Forwarded-For", each) for each in lines])
+        return caller_ip(make_mocked_request("GET", "/", headers=headers), settings)
+
+    edge = "198.51.100.1"
+    assert [who(f"203.0.113.{number}, {edge}") for number in (1, 2)] == ["203.0.113.1", "203.0.113.2"]
+    # What a visitor writes itself the edge puts before what it saw.
+    assert who(f"203.0.113.1, 203.0.113.9, {edge}") == who("10.0.0.1", f"203.0.113.9, {edge}") == "203.0.113.9"
 
 
 async def test_a_region_told_twice_is_refused(url: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from api.http.caller import bucket, is_local, last_forwarded
+from api.http.caller import bucket, forwarded, is_local
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,22 @@ from api.http.caller import bucket, is_local, last_forwarded
     ],
 )
 def test_the_last_entry_of_the_last_line_is_the_callers(lines: list[str], expected: str) -> None:
-    assert last_forwarded(lines) == expected
+    assert forwarded(lines, 1) == expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        pytest.param(["203.0.113.9, 198.51.100.1"], "203.0.113.9", id="what the edge wrote, before the edge's own"),
+        pytest.param(["203.0.113.9", "198.51.100.1"], "203.0.113.9", id="each in a line of its own"),
+        pytest.param(["10.0.0.1, 203.0.113.9:4711, 198.51.100.1"], "203.0.113.9", id="after the visitor's own words"),
+        pytest.param(["10.0.0.1,,", "203.0.113.9, 198.51.100.1"], "203.0.113.9", id="after empty words"),
+        pytest.param(["198.51.100.1"], "198.51.100.1", id="who passed the inner proxy alone"),
+        pytest.param([], "", id="nobody said"),
+    ],
+)
+def test_behind_two_proxies_visitors_are_told_apart_by_what_the_first_wrote(lines: list[str], expected: str) -> None:
+    assert forwarded(lines, 2) == expected
 
 
 @pytest.mark.parametrize(
