@@ -17,6 +17,7 @@ from api.http.application import unavailable
 from api.http.caching import NO_STORE
 from api.http.caller import caller_ip
 from api.http.limits import RateLimits
+from api.http.places import NoPlace, Places
 from api.http.problem import Problem
 from core.config import Settings
 from core.cup.export import lines
@@ -25,7 +26,7 @@ from core.errors import DatabaseError
 
 EACH_CALLER = RateLimitItemPerMinute(12)
 AT_ONCE = 2
-"""Downloads of one process."""
+"""Downloads of one process; of one address, one."""
 SLOW_SECONDS = 5.0
 """A reader that takes longer for one piece is gone, or as good as gone."""
 MAX_SECONDS = 300.0
@@ -41,26 +42,25 @@ class Download:
         self._desk = desk
         self._limits = limits
         self._url = url
-        self._under_way = 0
+        self._places = Places(AT_ONCE, 1)
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         self._desk.require_open()
-        await self._limits.take(
-            EACH_CALLER, "cup_export", caller_ip(request, self._settings), "Too many exports from this address."
-        )
+        caller = caller_ip(request, self._settings)
+        await self._limits.take(EACH_CALLER, "cup_export", caller, "Too many exports from this address.")
         if request.method == "HEAD":  # the whole ledger would be read for nobody
             response = _response()
             await response.prepare(request)
             return response
-        if self._under_way >= AT_ONCE:
-            raise Problem(
-                503, "busy", "Other exports are under way; ask again in a while.", headers={"Retry-After": "10"}
-            )
-        self._under_way += 1
         try:
-            return await self._stream(request)
-        finally:
-            self._under_way -= 1
+            with self._places.taken(caller):
+                return await self._stream(request)
+        except NoPlace as none:
+            later = {"Retry-After": "10"}
+            if none.own:
+                message = "An export of this address is under way; ask again in a while."
+                raise Problem(429, "rate_limited", message, headers=later) from None
+            raise Problem(503, "busy", "Other exports are under way; ask again in a while.", headers=later) from None
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         try:

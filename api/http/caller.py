@@ -18,8 +18,8 @@ _IPV4_AND_PORT = re.compile(r"([^:]*):\d+")
 def caller_ip(request: web.Request, settings: Settings) -> str:
     """The caller's address for rate limits; an IPv6 caller is its /64, which is what one customer is given.
 
-    Behind trusted proxies it is what the first of them wrote into X-Forwarded-For: as many entries from the end as there
-    are proxies. All before it are the caller's own words.
+    Behind trusted proxies it is what the first of them wrote into X-Forwarded-For: so many entries from the end as
+    there are proxies. All before it are the caller's own words.
     """
     address = request.remote or ""
     if settings.trust_proxy:

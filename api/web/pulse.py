@@ -7,12 +7,12 @@ asks every few seconds instead.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
 
 from aiohttp import web
 
 from api.http.event_stream import HEADERS, HEARTBEAT, HEARTBEAT_SECONDS, written
+from api.http.places import NoPlace, Places
 from api.http.problem import Problem, invalid
 
 LOOK_SECONDS = 0.25
@@ -37,12 +37,12 @@ class Pulse:
     ) -> None:
         self._stamps = stamps
         self._caller = caller
-        self._most, self._most_each = most, most_each
+        self._most_each = most_each
+        self._places = Places(most, most_each)
         self._heartbeat_seconds = heartbeat_seconds
         self._window_seconds = window_seconds
         self._beats = dict.fromkeys(stamps, 0)
         self._changed = asyncio.Condition()
-        self._streams: Counter[str] = Counter()
         self._ended = False
 
     async def run(self) -> None:
@@ -68,23 +68,19 @@ class Pulse:
         kind = request.query.get("of", "")
         if kind not in self._stamps:
             raise invalid(f"The query parameter of is one of {', '.join(self._stamps)}.")
-        caller = self._caller(request)
-        if self._streams[caller] >= self._most_each:
-            raise Problem(429, "rate_limited", f"At most {self._most_each} pages of one address listen at once.")
-        if self._streams.total() >= self._most:
-            raise Problem(503, "busy", "Too many pages listen already; ask again in a while.")
         response = web.StreamResponse(headers=HEADERS)
-        self._streams[caller] += 1
         try:
-            await response.prepare(request)
-            if request.method == "GET":
-                await self._tell(request, response, kind)
+            with self._places.taken(self._caller(request)):
+                await response.prepare(request)
+                if request.method == "GET":
+                    await self._tell(request, response, kind)
         except ConnectionError:
             pass  # the page was closed
-        finally:
-            self._streams[caller] -= 1
-            if not self._streams[caller]:
-                del self._streams[caller]
+        except NoPlace as none:
+            if none.own:
+                message = f"At most {self._most_each} pages of one address listen at once."
+                raise Problem(429, "rate_limited", message) from None
+            raise Problem(503, "busy", "Too many pages listen already; ask again in a while.") from None
         return response
 
     async def _tell(self, request: web.Request, response: web.StreamResponse, kind: str) -> None:

@@ -22,7 +22,7 @@ SCORES = 150_000
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def cup(database_url: str) -> AsyncIterator[Cup]:
-    async with cup_door(database_url) as door:
+    async with cup_door(database_url, VPM_TRUST_PROXY="1") as door:
         await door.run(
             "INSERT INTO cup_score SELECT '2020-W01', '0x' || lpad(i::text, 40, '0'), -i, now() "
             "FROM generate_series(1, %s) i",
@@ -32,12 +32,12 @@ async def cup(database_url: str) -> AsyncIterator[Cup]:
 
 
 @asynccontextmanager
-async def silent(cup: Cup) -> AsyncIterator[asyncio.StreamReader]:
+async def silent(cup: Cup, address: str = "203.0.113.1") -> AsyncIterator[asyncio.StreamReader]:
     """Somebody who asks for the export and reads nothing until told to."""
     host, port = cup.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port), limit=1024)
     try:
-        writer.write(f"GET {BASE}/export HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        writer.write(f"GET {BASE}/export HTTP/1.1\r\nHost: {host}\r\nX-Forwarded-For: {address}\r\n\r\n".encode())
         await writer.drain()
         yield reader
     finally:
@@ -65,7 +65,7 @@ async def whole_export(cup: Cup) -> bytes:
 @pytest.mark.proves("cup.service.decision.export")
 @pytest.mark.thorough
 async def test_readers_who_do_not_read_keep_no_connection(cup: Cup) -> None:
-    async with silent(cup), silent(cup):
+    async with silent(cup), silent(cup, "203.0.113.2"):
         await until(cup, download.AT_ONCE, 10)
         refused = await cup.get("/export")
         assert (refused.status, refused.body["error"]) == (503, "busy")
@@ -76,6 +76,18 @@ async def test_readers_who_do_not_read_keep_no_connection(cup: Cup) -> None:
     exported = await whole_export(cup)  # and whoever reads has all of it
     assert exported.splitlines()[-1].startswith(b'{"type":"end"')
     assert exported.count(b'"type":"score"') == SCORES
+
+
+async def test_one_address_does_not_keep_the_others_from_the_file(cup: Cup) -> None:
+    """Each of its downloads may take five minutes."""
+    async with silent(cup):
+        await until(cup, 1, 10)
+        headers = {"X-Forwarded-For": "203.0.113.1"}
+        async with cup.session.get(cup.url + BASE + "/export", headers=headers) as response:
+            told = await response.json()
+        assert (response.status, told["error"]) == (429, "rate_limited")
+        assert int(response.headers["Retry-After"]) >= 1
+        await whole_export(cup)
 
 
 async def test_a_reader_who_never_gets_done_is_cut_off(cup: Cup, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +106,7 @@ async def test_a_reader_who_never_gets_done_is_cut_off(cup: Cup, monkeypatch: py
 
 async def test_the_headers_alone_cost_no_connection(cup: Cup) -> None:
     """So they are told even while no more exports may be under way."""
-    async with silent(cup), silent(cup):
+    async with silent(cup), silent(cup, "203.0.113.2"):
         await until(cup, download.AT_ONCE, 10)
         async with cup.session.head(cup.url + BASE + "/export") as response:
             assert response.status == 200

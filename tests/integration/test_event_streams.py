@@ -21,6 +21,7 @@ from api.context import open_context
 from api.http import event_stream
 from api.http.application import application
 from api.http.operation import Surface
+from api.web.pulse import MAX_PER_CALLER
 from core.agent.notices import log as event_log
 from core.agent.notices.kinds import EventType, source_of
 from core.agent.notices.log import Draft
@@ -40,7 +41,8 @@ PATH = "/api/agent/v1/events"
 async def service(database_url: str, monkeypatch: pytest.MonkeyPatch, **how: Any) -> AsyncIterator[str]:
     """The channels alone, over a real database, with streams that live as short as a test needs."""
     window = str(how.pop("window_seconds", 300.0))
-    settings = Settings.model_validate({"DATABASE_URL": database_url, "VPM_AGENT_STREAM_SECONDS": window})
+    given = {"DATABASE_URL": database_url, "VPM_AGENT_STREAM_SECONDS": window, "VPM_TRUST_PROXY": "1"}
+    settings = Settings.model_validate(given)
     tasks: list[asyncio.Task[None]] = []
 
     def spawn(_name: str, work: Any) -> object:
@@ -192,11 +194,16 @@ async def test_a_reader_that_does_not_read_is_cut_off(
 async def test_there_is_room_for_so_many(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_hub, "MAX_PER_CALLER", 2)
     async with service(database_url, monkeypatch) as url, aiohttp.ClientSession() as session:
-        query = {"wallet": NAME}
-        async with session.get(url + PATH, params=query) as one, session.get(url + PATH, params=query) as two:
+        asked: dict[str, Any] = {"params": {"wallet": NAME}, "headers": {"X-Forwarded-For": "203.0.113.9"}}
+        async with session.get(url + PATH, **asked) as one, session.get(url + PATH, **asked) as two:
             assert (one.status, two.status) == (200, 200)
-            async with session.get(url + PATH, params=query) as three:
+            async with session.get(url + PATH, **asked) as three:
                 assert (three.status, "Retry-After" in three.headers) == (429, True)
+
+
+def test_an_address_has_no_more_streams_than_pages() -> None:
+    """A hundred wallets behind one address; at 2,500 four addresses held all there are."""
+    assert event_hub.MAX_PER_CALLER == MAX_PER_CALLER == event_hub.MAX_STREAMS // 100
 
 
 async def test_streams_end_when_the_service_does(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

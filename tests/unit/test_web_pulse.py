@@ -15,7 +15,7 @@ from tests.waiting import PATIENCE
 
 
 def caller(request: web.Request) -> str:
-    return request.headers.get("Who", "somebody")
+    return request.headers.get("Who", "203.0.113.1")
 
 
 @contextlib.asynccontextmanager
@@ -59,17 +59,17 @@ async def test_one_address_does_not_take_every_place() -> None:
         async def open_as(who: str) -> ClientResponse:
             return await session.get(url, params={"of": "stock"}, headers={"Who": who})
 
-        first, second = await open_as("a"), await open_as("a")
-        request = type("Request", (), {"query": {"of": "stock"}, "headers": {"Who": "a"}})()
+        first, second = await open_as("203.0.113.2"), await open_as("203.0.113.2")
+        request = type("Request", (), {"query": {"of": "stock"}, "headers": {"Who": "203.0.113.2"}})()
         with pytest.raises(Problem) as refused:
             await pulse.stream(request)
         assert (refused.value.status, refused.value.code) == (429, "rate_limited")
-        other = await open_as("b")
+        other = await open_as("203.0.113.3")
         assert other.status == 200
         first.close()
         async with asyncio.timeout(PATIENCE):
             while True:
-                again = await open_as("a")
+                again = await open_as("203.0.113.2")
                 if again.status == 200:
                     break
                 await asyncio.sleep(0.05)
@@ -79,7 +79,7 @@ async def test_one_address_does_not_take_every_place() -> None:
 
 async def test_only_so_many_listen_at_once() -> None:
     pulse = Pulse({"stock": lambda: 1}, caller, most=0)
-    request = type("Request", (), {"query": {"of": "stock"}, "headers": {"Who": "a"}})()
+    request = type("Request", (), {"query": {"of": "stock"}, "headers": {"Who": "203.0.113.2"}})()
     with pytest.raises(Problem) as refused:
         await pulse.stream(request)
     assert refused.value.status == 503

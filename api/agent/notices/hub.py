@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 
 from api.agent.errors import problem
 from api.agent.notices.bodies import stream_frame
 from api.agent.render import Links
+from api.http.places import NoPlace, Places
 from core.agent.notices.reading import events_from
 from core.db.channels import Channel, listen
 from core.db.engine import Pool
@@ -20,7 +21,9 @@ ENDED = counter("vpm_agent_event_streams_ended", "Event streams that ended, by w
 
 PAGE = 200
 MAX_STREAMS = 10_000
-MAX_PER_CALLER = 2_500
+MAX_PER_CALLER = 100
+
+_FULL = "There are too many open streams."
 
 Frames = list[tuple[int, bytes]]
 """Messages of a stream, each with its number."""
@@ -37,7 +40,7 @@ class EventHub:
         self._pool = pool
         self._links = links
         self._seats: dict[bytes, set[asyncio.Event]] = defaultdict(set)
-        self._callers: Counter[str] = Counter()
+        self._places = Places(MAX_STREAMS, MAX_PER_CALLER)
         # Which news of all was the last; of one wallet alone it would be forgotten with its last stream, and a read
         # begun before would pass for one begun after.
         self._tick = 0
@@ -67,22 +70,22 @@ class EventHub:
     def seat(self, wallet: bytes, caller: str) -> Iterator[asyncio.Event]:
         """One stream's place: its event is set when the wallet may have news, or the service stops. Problem 429 when
         there is no room."""
-        if self._callers.total() >= MAX_STREAMS or self._callers[caller] >= MAX_PER_CALLER:
-            raise problem("rate_limited", "There are too many open streams.", retry_after=5)
-        news = asyncio.Event()
-        self._seats[wallet].add(news)
-        self._callers[caller] += 1
-        STREAMS.inc()
-        try:
-            yield news
-        finally:
-            STREAMS.dec()
-            self._seats[wallet].discard(news)
-            if not self._seats[wallet]:
-                del self._seats[wallet]
-            self._callers[caller] -= 1
-            if not self._callers[caller]:
-                del self._callers[caller]
+        with contextlib.ExitStack() as place:
+            try:
+                place.enter_context(self._places.taken(caller))
+            except NoPlace as none:
+                message = f"An address has at most {MAX_PER_CALLER} streams open." if none.own else _FULL
+                raise problem("rate_limited", message, retry_after=5) from None
+            news = asyncio.Event()
+            self._seats[wallet].add(news)
+            STREAMS.inc()
+            try:
+                yield news
+            finally:
+                STREAMS.dec()
+                self._seats[wallet].discard(news)
+                if not self._seats[wallet]:
+                    del self._seats[wallet]
 
     async def read(self, wallet: bytes, seq: int, trade_id: bytes | None) -> Frames:
         """The next messages from a number on; those who ask for the same at once share one read."""

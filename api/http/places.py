@@ -1,0 +1,42 @@
+"""Places for what goes on for a while: so many in all, and so many of them for one caller."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from api.http.caller import is_local
+
+
+class NoPlace(Exception):
+    """The refusal of a place. `own`: the caller has all that one may have; else there is none left for anybody."""
+
+    def __init__(self, *, own: bool) -> None:
+        super().__init__(own)
+        self.own = own
+
+
+class Places:
+    """Places that callers take and give back. The machine's own programs have as many as there are, as with rates."""
+
+    def __init__(self, most: int, most_each: int) -> None:
+        self._most, self._most_each = most, most_each
+        self._held: Counter[str] = Counter()
+        self._taken = 0
+
+    @contextmanager
+    def taken(self, caller: str) -> Iterator[None]:
+        if self._held[caller] >= self._most_each and not is_local(caller):
+            raise NoPlace(own=True)
+        if self._taken >= self._most:
+            raise NoPlace(own=False)
+        self._taken += 1
+        self._held[caller] += 1
+        try:
+            yield
+        finally:
+            self._taken -= 1
+            self._held[caller] -= 1
+            if not self._held[caller]:
+                del self._held[caller]
