@@ -15,11 +15,14 @@ from api.agent.surface import agent_surface
 from api.context import Context
 from api.cup.surface import cup_surface
 from api.http.application import application
+from api.http.arriving import ARRIVING, Arriving
+from api.http.caller import caller_ip
 from api.http.docs import docs_surface
 from api.http.malformed import RefusingRunner
 from api.http.operation import Surface
 from api.stock.surface import stock_surface
 from api.web.surface import pages_surface
+from core.config import Settings
 from core.errors import ConfigError
 
 MakeSurface = Callable[[Context], AbstractAsyncContextManager[Surface]]
@@ -43,7 +46,13 @@ async def make_app(context: Context, surfaces: Sequence[MakeSurface] = SURFACES)
         made = [await stack.enter_async_context(make(context)) for make in surfaces]
         docs = docs_surface(made, title=TITLE, server=context.settings.public_url)
         pages = await stack.enter_async_context(pages_surface(context, [*made, docs]))
-        yield application([*made, docs, pages])
+        yield bounded(application([*made, docs, pages]), context.settings)
+
+
+def bounded(app: web.Application, settings: Settings) -> web.Application:
+    """The application, which waits for so many bodies of a caller."""
+    app[ARRIVING] = Arriving(lambda request: caller_ip(request, settings))
+    return app
 
 
 @asynccontextmanager

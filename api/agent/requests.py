@@ -20,6 +20,7 @@ from pydantic import (
 
 from api.agent.errors import problem
 from api.agent.notices.targets import TargetRefused, checked_url
+from api.http.arriving import whole_body
 from api.http.openapi import required
 from api.http.problem import invalid, invalid_part
 from api.http.requests import WHOLE, check_named_once, in_body, unfit
@@ -138,7 +139,7 @@ class TradeRequest(BaseModel):
         """
         if request.content_type != "application/json":
             raise problem("unsupported_media_type", "Send the body as JSON.")
-        body = await request.read()
+        body = await whole_body(request)
         if len(body) > BODY_LIMIT:
             raise problem("payload_too_large", f"The body is larger than {BODY_LIMIT} bytes.")
         try:

@@ -154,7 +154,11 @@ def _operation(surface: Surface, operation: Operation, names: Names, definitions
     if operation.body is not None:
         schema = names[operation.body, "validation"]
         described["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
-        for status, what in ((413, "The body is too large."), (415, "The body is not JSON.")):
+        for status, what in (
+            (408, "The body did not come in time."),
+            (413, "The body is too large."),
+            (415, "The body is not JSON."),
+        ):
             described["responses"].setdefault(str(status), _answer(DocumentedAnswer(what, CommonError), names))
     if operation.security is not None:
         described["security"] = [{operation.security: []}]

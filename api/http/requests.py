@@ -13,6 +13,7 @@ from aiohttp import web
 from pydantic import BaseModel, BeforeValidator, ValidationError
 from pydantic_core import ErrorDetails
 
+from api.http.arriving import whole_body
 from api.http.problem import Problem, invalid, invalid_part
 from core.money import loads
 
@@ -95,7 +96,7 @@ async def read_body(request: web.Request, *, limit: int) -> bytes:
     length = request.content_length
     if length is not None and length > limit:
         raise too_large(limit)
-    body = await request.read()
+    body = await whole_body(request)
     if len(body) > limit:
         raise too_large(limit)
     return body

@@ -1,0 +1,57 @@
+"""Bodies that are still on their way when their request is answered: waited for, but not for long, and not for many.
+
+A connection that announces a body and keeps it back costs its sender nothing, and us the connection and what has come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from aiohttp import web
+
+from api.http.places import NoPlace, Places
+from api.http.problem import Problem
+
+SECONDS = 10.0
+"""For a whole body: the largest that any operation takes is 64 KiB."""
+MOST = 2_000
+MOST_EACH = 32
+
+
+class Arriving:
+    """The bodies that are on their way. `caller` tells whose a request is."""
+
+    def __init__(self, caller: Callable[[web.Request], str]) -> None:
+        self._caller = caller
+        self._places = Places(MOST, MOST_EACH)
+
+    async def read(self, request: web.Request) -> bytes:
+        try:
+            with self._places.taken(self._caller(request)):
+                return await _in_time(request)
+        except NoPlace as none:
+            later = {"Retry-After": str(round(SECONDS))}
+            if none.own:
+                message = f"At most {MOST_EACH} bodies of one address are waited for at once."
+                raise Problem(429, "rate_limited", message, headers=later) from None
+            raise Problem(503, "unavailable", "Too many bodies are on their way.", headers=later) from None
+
+
+ARRIVING = web.AppKey("arriving", Arriving)
+
+
+async def whole_body(request: web.Request) -> bytes:
+    """The body of a request. 408 for one that does not come, 429 where too many of its caller do not."""
+    if request.content.is_eof():  # as nearly always
+        return await request.read()
+    arriving = request.app.get(ARRIVING)
+    return await (_in_time(request) if arriving is None else arriving.read(request))
+
+
+async def _in_time(request: web.Request) -> bytes:
+    try:
+        async with asyncio.timeout(SECONDS):
+            return await request.read()
+    except TimeoutError:
+        raise Problem(408, "invalid_request", f"The body did not come within {SECONDS:g} s.") from None

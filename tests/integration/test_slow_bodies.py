@@ -1,0 +1,82 @@
+"""Bodies that are announced and never come: refused after a while, and only so many of one address are waited for."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+from aiohttp import web
+from pydantic import BaseModel
+
+from api.app import bounded, serve
+from api.http import arriving
+from api.http.application import application, json_response
+from api.http.operation import DocumentedAnswer, Operation, Surface
+from api.http.requests import read_json
+from core.config import Settings
+
+
+class Thing(BaseModel):
+    """What is sent."""
+
+
+@asynccontextmanager
+async def service() -> AsyncIterator[int]:
+    settings = Settings.model_validate({"DATABASE_URL": "postgresql://nobody@127.0.0.1/none", "VPM_TRUST_PROXY": "1"})
+
+    async def take(request: web.Request) -> web.StreamResponse:
+        return json_response(await read_json(request, limit=1_000))
+
+    operation = Operation("POST", "/things", take, "Take", {200: DocumentedAnswer("It.")}, body=Thing)
+    app = bounded(application([Surface("things", "", "", ("/things",), (operation,))]), settings)
+    async with serve(app, "127.0.0.1", 0) as port:
+        yield port
+
+
+@asynccontextmanager
+async def posting(
+    port: int, sent: bytes, length: int, address: str = "203.0.113.9"
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        head = f"POST /things HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nX-Forwarded-For: {address}\r\n"
+        writer.write(f"{head}Content-Length: {length}\r\n\r\n".encode() + sent)
+        yield reader, writer
+    finally:
+        writer.close()
+
+
+async def answer(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = next(int(line[15:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:"))
+    return int(head.split()[1]), json.loads(await reader.readexactly(length))
+
+
+async def test_a_body_that_never_comes_is_waited_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arriving, "SECONDS", 0.5)
+    async with service() as port, asyncio.timeout(5), posting(port, b'{"a":', 7) as (reader, _):
+        status, told = await answer(reader)
+        assert (status, told["error"]) == (408, "invalid_request")
+        assert "did not come" in told["message"]
+
+
+async def test_one_address_has_so_many_on_the_way_and_others_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with service() as port, AsyncExitStack() as stack, asyncio.timeout(10):
+        late = [await stack.enter_async_context(posting(port, b'{"a":', 8)) for _ in range(arriving.MOST_EACH)]
+        await asyncio.sleep(0.3)
+        async with posting(port, b"{", 7) as (reader, _):
+            status, told = await answer(reader)
+            assert (status, told["error"]) == (429, "rate_limited")
+        # What is whole waits for nobody, and another address is not concerned.
+        async with posting(port, b'{"a":1}', 7) as (reader, _):
+            assert await answer(reader) == (200, {"a": 1})
+        async with posting(port, b'{"a":', 7, "203.0.113.10") as (reader, writer):
+            await asyncio.sleep(0.1)
+            writer.write(b"1}")
+            assert await answer(reader) == (200, {"a": 1})
+        for reader, writer in late:
+            writer.write(b"12}")
+            assert await answer(reader) == (200, {"a": 12})
