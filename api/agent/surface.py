@@ -29,6 +29,7 @@ from api.agent.trade.attest import Attester
 from api.agent.trade.trading import TradeDesk
 from api.context import Context
 from api.http.application import json_response
+from api.http.asked import Asked
 from api.http.mcp_door import HEADERS as MCP_HEADERS
 from api.http.operation import Cors, DocumentedAnswer, ErrorBody, Operation, Surface
 from api.http.problem import Problem
@@ -109,13 +110,16 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
         client=client,
         attester=attester.address,
     )
-    operations = _operations(
-        channels=channels,
-        reads=reads,
-        platform=platform,
-        desk=TradeDesk(context, contracts, client, balances, index, switch, attester, links),
-        discovery=Discovery(index, links),
-        sentiment=Sentiment(context.engine, index, links),
+    asked = Asked(context.limits, settings, RATE)
+    operations = asked.counted(
+        _operations(
+            channels=channels,
+            reads=reads,
+            platform=platform,
+            desk=TradeDesk(context, contracts, client, balances, index, switch, attester, links),
+            discovery=Discovery(index, links),
+            sentiment=Sentiment(context.engine, index, links),
+        )
     )
     mcp = AgentMcp(operations, wording, origin=links.origin)
     async with mcp.door.running():
@@ -128,7 +132,10 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
             cors=CORS,
             reads=(reads, platform),
             examples=lambda: {TRADE_ID: example} if (example := reads.example()) is not None else {},
-            operations=(*operations, *(replace(each, group="platform") for each in mcp.door.operations())),
+            operations=(
+                *operations,
+                *(replace(each, group="platform") for each in asked.counted(mcp.door.operations())),
+            ),
         )
 
 

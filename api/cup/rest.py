@@ -22,7 +22,7 @@ M = TypeVar("M", bound=requests.Request)
 FOR_READS = "public, max-age=2, s-maxage=2"
 BODY_LIMIT = 16 * 1024
 NOBODY = ""
-"""Who asks, where nobody is counted: reads have no limit."""
+"""Who asks, where that does not matter."""
 
 
 class RestDoor:

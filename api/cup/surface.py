@@ -12,6 +12,7 @@ from api.cup.desk import Desk
 from api.cup.download import Download
 from api.cup.mcp import cup_mcp
 from api.cup.rest import RestDoor, read_quote, read_wallet
+from api.http.asked import Asked
 from api.http.mcp_door import CORS
 from api.http.operation import DocumentedAnswer, Handler, Operation, Surface
 from api.http.problem import Problem
@@ -43,7 +44,8 @@ async def cup_surface(context: Context) -> AsyncIterator[Surface]:
         return desk.error(problem)
 
     download = Download(settings, desk, context.limits, context.read_url)
-    operations = _operations(RestDoor(settings, desk), desk, download)
+    asked = Asked(context.limits, settings, _RATE)
+    operations = asked.counted(_operations(RestDoor(settings, desk), desk, download))
     mcp = cup_mcp(settings, desk, operations, error_body)
     async with pool, mcp.running():
         yield Surface(
@@ -54,7 +56,7 @@ async def cup_surface(context: Context) -> AsyncIterator[Surface]:
             error_body=error_body,
             reads=(desk,),
             cors=CORS,
-            operations=(*operations, *mcp.operations()),
+            operations=(*operations, *asked.counted(mcp.operations())),
         )
 
 

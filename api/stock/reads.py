@@ -18,6 +18,7 @@ from limits import parse
 from api.archive import READ_AT_ONCE
 from api.context import Context
 from api.http.application import unavailable
+from api.http.asked import Asked
 from api.http.body import encode
 from api.http.caching import own, shared
 from api.http.caller import caller_ip
@@ -80,13 +81,14 @@ class _Detail:
 class StockReads:
     """The read endpoints of the stock markets. Before deployment lists are empty and `deployed` is false."""
 
-    def __init__(self, context: Context, sources: StockSources) -> None:
+    def __init__(self, context: Context, sources: StockSources, asked: Asked) -> None:
         self._settings = context.settings
         self._deployment = sources.deployment
         self._index = sources.index
         self._oracle = sources.oracle
         self._engine = context.engine
         self._limits = context.limits
+        self._asked = asked
         self._prices = BodySlot(self._prices_stamp, self._render_prices, PRICES_CACHE)
         self._markets = BodySlot(lambda: self.stamp, self._render_markets, MARKETS_CACHE)
         self._listed: Kept[int, tuple[Hashable, MarketBody]] = Kept(LISTED_HELD)
@@ -102,12 +104,20 @@ class StockReads:
     async def markets(self, request: web.Request) -> web.StreamResponse:
         if not request.query_string:
             return (await self._markets.get()).answer(request)
+        await self._asked.take(request)
         query = read_query(request, MarketsQuery)
         body = await self._markets_body(query.limit, query.before)
         return (await Rendered.make(encode(body), MARKETS_CACHE)).response(request)
 
     async def market(self, request: web.Request) -> web.StreamResponse:
-        return (await self.one_market(request.match_info["id"])).answer(request)
+        text = request.match_info["id"]
+        if not self._is_present(text):  # it has to be looked for
+            await self._asked.take(request)
+        return (await self.one_market(text)).answer(request)
+
+    def _is_present(self, text: str) -> bool:
+        venue = None if self._index is None else self._index.venue
+        return venue is not None and _is_id(text) and int(text) in venue.markets
 
     async def one_market(self, text: str) -> Rendered:
         """A market's detail by its id; 404 when it was never listed."""
@@ -115,8 +125,7 @@ class StockReads:
         return rendered
 
     async def _one_market(self, text: str) -> tuple[_Detail, Rendered]:
-        possible = text.isascii() and text.isdecimal() and len(text) <= 19 and text[0] != "0"
-        if not possible or self._index is None:
+        if not _is_id(text) or self._index is None:
             raise _never_listed()
         market_id = int(text)
         if market_id not in self._venue().markets and await self._index.market(market_id) is None:
@@ -417,6 +426,10 @@ def _behind(positions: Sequence[HeldPosition], before: int) -> int:
         if each.position.position_id == before:
             return at + 1
     raise Problem(400, "invalid_request", "The query parameter before is wrong: this address has no such position.")
+
+
+def _is_id(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= 19 and text[0] != "0"
 
 
 def _never_listed() -> Problem:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from api.context import Context
+from api.http.asked import Asked
 from api.http.mcp_door import CORS
 from api.http.operation import DocumentedAnswer, Operation, Surface
 from api.solvency import solvency_watches
@@ -84,16 +85,19 @@ async def stock_surface(context: Context) -> AsyncIterator[Surface]:
     context.spawn("stock proof", proof.run())
     cron = Cron(context.secrets.cron_secret, context.write_url, context.pool)
     context.spawn("cron reports", cron.listen())
-    reads = StockReads(context, sources)
+    asked = Asked(context.limits, settings, _RATE)
+    reads = StockReads(context, sources, asked)
     health = Health(context, sources)
-    operations = _operations(
-        reads=reads,
-        proof=proof,
-        health=health,
-        relay=Relay(context, sources),
-        typed_data=TypedData(sources),
-        receipts=BetReceipts(context, sources),
-        cron=cron,
+    operations = asked.counted(
+        _operations(
+            reads=reads,
+            proof=proof,
+            health=health,
+            relay=Relay(context, sources),
+            typed_data=TypedData(sources),
+            receipts=BetReceipts(context, sources),
+            cron=cron,
+        )
     )
     mcp = stock_mcp(settings, operations)
     async with mcp.running():
@@ -105,7 +109,7 @@ async def stock_surface(context: Context) -> AsyncIterator[Surface]:
             reads=(reads, proof, health),
             cors=CORS,
             security_schemes={"cronSecret": {"type": "http", "scheme": "bearer", "description": "CRON_SECRET"}},
-            operations=(*operations, *mcp.operations()),
+            operations=(*operations, *asked.counted(mcp.operations())),
         )
 
 
@@ -145,6 +149,7 @@ def _operations(
             {
                 200: DocumentedAnswer("The markets.", MarketsBody),
                 400: _error("`invalid_request`"),
+                429: _RATE,
                 503: _UNAVAILABLE,
             },
             description="Cached for 15 s. All that are unsettled and the newest 200 settled; `limit` and `before` "
@@ -160,6 +165,7 @@ def _operations(
             {
                 200: DocumentedAnswer("The market.", MarketDetailBody),
                 404: _error("`market_not_found`: the id was never listed."),
+                429: _RATE,
                 503: _UNAVAILABLE,
             },
             description="Cached for 5 s. Positions are in the order of entry, the seed first.",

@@ -19,6 +19,7 @@ from api.agent.reads import Reads
 from api.context import Context
 from api.cup.desk import Desk
 from api.http.application import json_response
+from api.http.asked import Asked
 from api.http.caching import NO_STORE
 from api.http.caller import caller_ip
 from api.http.docs import ServiceDescription
@@ -130,12 +131,13 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
             documents.append(("/.well-known/did.json", identity, "Who signs in this origin's name", JSON))
     for path, body, summary, content_type in documents:
         operations.append(_page(path, await fixed(body, content_type), summary, content_type))
+    asked = Asked(context.limits, settings, DocumentedAnswer("Too many requests."), pages=True)
     yield Surface(
         name="pages",
         title="Pages",
         description="",
         prefixes=("/",),
-        operations=tuple(operations),
+        operations=asked.counted(operations),
         error_response=partial(_error, pages),
     )
 

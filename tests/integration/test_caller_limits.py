@@ -14,8 +14,10 @@ from multidict import CIMultiDict
 from api.agent.requests import TradeRequest
 from api.agent.trade.rates import TradeRates
 from api.app import serve
+from api.http.asked import Asked
 from api.http.caller import blocked_region, caller_ip
 from api.http.limits import RateLimits
+from api.http.operation import DocumentedAnswer, Operation
 from api.http.problem import Problem
 from core.config import Settings
 
@@ -131,6 +133,36 @@ async def test_who_asks_for_the_receipt_of_a_bet_that_settles_may_bet_on(url: st
         other = a_bet(1) | {"walletAddress": body["walletAddress"]}
         async with session.post(f"{url}/trade", json=other, headers=headers) as response:
             assert response.status == 200
+
+
+async def test_what_is_made_for_one_request_alone_is_made_so_often_for_an_address() -> None:
+    """Whatever it is: one of the operations that is dear and has no limit of its own is enough."""
+    settings = Settings.model_validate({"DATABASE_URL": "postgresql://nobody@127.0.0.1/none", "VPM_TRUST_PROXY": "1"})
+    asked = Asked(RateLimits("memory://"), settings, DocumentedAnswer("Too many."))
+    done = []
+
+    async def search(request: web.Request) -> web.Response:
+        done.append(request)
+        return web.Response()
+
+    answers = {200: DocumentedAnswer("It.")}
+    dear = Operation("GET", "/search", search, "Search", answers)
+    held = Operation("GET", "/held", search, "From memory", answers, timed=False)
+    counted, uncounted = asked.counted([dear, held])
+    assert 429 in counted.answers
+    assert uncounted is held
+    visitor, other, ours = (
+        make_mocked_request("GET", "/", headers=CIMultiDict({"X-Forwarded-For": each}))
+        for each in ("203.0.113.9", "203.0.113.10", "127.0.0.1")
+    )
+    for _ in range(3_000):
+        await counted.handler(visitor)
+    with pytest.raises(Problem, match=r"3,000 times a minute") as refused:
+        await counted.handler(visitor)
+    assert (refused.value.status, len(done)) == (429, 3_000)
+    await counted.handler(other)
+    for _ in range(3_100):
+        await counted.handler(ours)
 
 
 async def test_one_address_with_many_wallets_is_stopped(url: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from api.context import Context
+from api.http.asked import Asked
 from api.stock import market_view, reads
 from api.stock.reads import StockReads
 from api.stock.sources import StockSources
@@ -21,9 +22,8 @@ async def test_a_market_that_is_forgotten_as_its_page_is_made_is_shown_all_the_s
     monkeypatch.setattr(market_view, "detail_body", lambda market, *_, **__: {"marketId": market})
     venue = SimpleNamespace(markets=range(10))
     context = SimpleNamespace(settings=None, engine=None, limits=None)
-    shown = StockReads(
-        cast(Context, context), cast(StockSources, SimpleNamespace(deployment=None, index=object(), oracle=None))
-    )
+    sources = SimpleNamespace(deployment=None, index=object(), oracle=None)
+    shown = StockReads(cast(Context, context), cast(StockSources, sources), cast(Asked, None))
 
     async def positions_of(market_id: int) -> Any:
         return venue, market_id, []
