@@ -51,6 +51,7 @@ async function quote() {
     if (mine !== asked) return;
     if (!answer.ok) {
       blame(said.message);
+      if (said.retryAfter) soon = setTimeout(quote, said.retryAfter * 1000); // the message says when, and ends then
       return;
     }
     const found = said.quote;
