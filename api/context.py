@@ -48,6 +48,10 @@ class Context:
         key = self.secrets.attestation_key
         return None if key is None else str(Account.from_key(key.get_secret_value()).address)
 
+    def writing(self, name: str) -> Pool:
+        """A pool of its own, to open: of what waits for locks that must not hold up what bets for money."""
+        return writing_pool(self.settings, name)
+
     @property
     def read_url(self) -> str:
         return self.settings.read_url.get_secret_value()
@@ -55,6 +59,17 @@ class Context:
     @property
     def write_url(self) -> str:
         return self.settings.database_url.get_secret_value()
+
+
+def writing_pool(settings: Settings, name: str) -> Pool:
+    """Connections (autocommit) to the primary, to open, that bear this name."""
+    return make_pool(
+        settings.database_url.get_secret_value(),
+        size=settings.database_pool_size,
+        autocommit=True,
+        connect_timeout_seconds=settings.database_connect_timeout_seconds,
+        application_name=name,
+    )
 
 
 @asynccontextmanager
@@ -69,13 +84,7 @@ async def open_context(settings: Settings, secrets: ApiSecrets, spawn: Spawn) ->
 
     engine = reading(read_url)
     primary = engine if read_url == write_url else reading(write_url)
-    pool = make_pool(
-        write_url,
-        size=settings.database_pool_size,
-        autocommit=True,
-        connect_timeout_seconds=seconds,
-        application_name="vpm-api-write",
-    )
+    pool = writing_pool(settings, "vpm-api-write")
     try:
         async with (
             pool,

@@ -16,7 +16,6 @@ from api.http.asked import Asked
 from api.http.mcp_door import CORS
 from api.http.operation import DocumentedAnswer, Handler, Operation, Surface
 from api.http.problem import Problem
-from core.db.engine import make_pool
 
 DESCRIPTION = (
     "A paper-money tournament: every wallet claims 10,000 pUSDC once and trades paper markets and roulette with it. "
@@ -31,13 +30,7 @@ async def cup_surface(context: Context) -> AsyncIterator[Surface]:
     """The surface, with the MCP server running while the context is open."""
     settings = context.settings
     # Of its own: a crowd that plays for paper, all waiting for one row, must not take what bets for money wait for.
-    pool = make_pool(
-        context.write_url,
-        size=settings.database_pool_size,
-        autocommit=True,
-        connect_timeout_seconds=settings.database_connect_timeout_seconds,
-        application_name="vpm-api-cup",
-    )
+    pool = context.writing("vpm-api-cup")
     desk = Desk(settings, pool, context.limits)
 
     def error_body(problem: Problem, _request_id: str) -> Mapping[str, Any]:
