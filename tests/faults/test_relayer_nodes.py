@@ -20,6 +20,7 @@ from core.outbox import Intent, IntentRequest, IntentState, MinedOutcome
 from relayer.feed import ChainFeed
 from tests.conftest import StartAnvil
 from tests.relayer_rig import QUICK, Rig, rigged
+from tests.support.serving import serving
 
 SEED = int(os.environ.get("VPM_TEST_SEED", random.randrange(2**32)))
 
@@ -36,12 +37,8 @@ class BadNode:
     rate_limits: float = 0.0  # 429 likewise
     dead: bool = False
     lag: int = 0
-    port: int = 0
+    url: str = ""
     counts: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
@@ -85,12 +82,8 @@ async def node(anvil: StartAnvil) -> AsyncIterator[BadNode]:
     node = BadNode(chain.url, random.Random(SEED))
     app = web.Application(client_max_size=2**26)
     app.router.add_post("/", node.handle)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    node.port = runner.addresses[0][1]
-    yield node
-    await runner.cleanup()
+    async with serving(app) as node.url:
+        yield node
 
 
 @pytest.fixture

@@ -11,6 +11,8 @@ from typing import Any
 
 from aiohttp import web
 
+from tests.support.serving import serving
+
 Reply = Callable[[Any], "web.StreamResponse | Any"]
 
 
@@ -99,12 +101,5 @@ async def hostile_node(*replies: Any, chain_id: int = 31337) -> AsyncIterator[Ho
     node = HostileNode(chain_id=chain_id, replies=list(replies))
     app = web.Application(client_max_size=2**26)
     app.router.add_post("/", node.handle)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    node.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    try:
+    async with serving(app) as node.url:
         yield node
-    finally:
-        await runner.cleanup()

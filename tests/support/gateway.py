@@ -11,6 +11,8 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
+from tests.support.serving import serving
+
 CUT_OFF = 599
 """The connection ends instead of an answer."""
 
@@ -68,12 +70,5 @@ async def gateway(service: str, rule: Callable[[web.BaseRequest], Answer | None]
                 return web.Response(status=instead.status, text=instead.body, content_type="text/html")
             return web.Response(status=instead.status, text=json.dumps(instead.body), content_type="application/json")
 
-        runner = web.ServerRunner(web.Server(answered, access_log=None), shutdown_timeout=0.1)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        made.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        try:
+        async with serving(web.Server(answered, access_log=None)) as made.url:
             yield made
-        finally:
-            await runner.cleanup()

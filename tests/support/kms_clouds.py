@@ -33,6 +33,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import (
 )
 
 from relayer.kms.signatures import ORDER, address_of
+from tests.support.serving import serving
 
 REGION = "eu-central-1"
 GCP_KEY = "projects/p-1/locations/europe-west3/keyRings/vpm/cryptoKeys/relay-{}/cryptoKeyVersions/1"
@@ -336,11 +337,7 @@ def _base64url(text: str) -> bytes:
 @contextlib.asynccontextmanager
 async def served(cloud: Aws | Gcp, port: int = 0) -> AsyncIterator[None]:
     """The service at `cloud.url`, until the end or `cloud.stop`."""
-    runner = web.AppRunner(cloud.app(), access_log=None, handle_signals=False, shutdown_timeout=0.2)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", port, reuse_address=True).start()
-    cloud.url, cloud.stop = f"http://127.0.0.1:{runner.addresses[0][1]}", runner.cleanup
-    try:
+    async with contextlib.AsyncExitStack() as stack:
+        cloud.url = await stack.enter_async_context(serving(cloud.app(), port))
+        cloud.stop = stack.aclose
         yield
-    finally:
-        await runner.cleanup()

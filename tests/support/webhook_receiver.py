@@ -20,6 +20,7 @@ from eth_account.messages import encode_defunct
 from api.agent.notices.ownership import registration_message
 from scripts._stack.wallets import Wallet
 from tests.support.buyer import Buyer
+from tests.support.serving import serving
 from tests.waiting import PATIENCE
 
 
@@ -84,14 +85,9 @@ async def receiver() -> AsyncIterator[Receiver]:
     app = web.Application()
     made = Receiver(0)
     app.router.add_post("/hook", made.handle)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        made.port = int(runner.addresses[0][1])
+    async with serving(app) as url:
+        made.port = int(url.rpartition(":")[2])
         yield made
-    finally:
-        await runner.cleanup()
 
 
 def registration(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
 from decimal import Decimal
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from keeper.sources import http, simulated
 from keeper.sources.agreement import Bounds, agree, check_move, check_time
 from keeper.sources.sample import ONE, LatestRound, Sample, SampleRefused, Why, dollars, units
 from keeper.sources.settings import ChainlinkSource, HttpSource, load_sources
+from tests.support.serving import serving
 
 NOW = 1_800_000_000
 BOUNDS = Bounds(lowest=10 * ONE, highest=1_000 * ONE, max_move_bps=3_000, agree_within_bps=200)
@@ -148,20 +150,14 @@ Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @pytest.fixture
 async def served() -> AsyncIterator[Callable[[Answer], Awaitable[str]]]:
-    runners: list[web.AppRunner] = []
+    async with AsyncExitStack() as stack:
 
-    async def serve(answer: Answer) -> str:
-        app = web.Application()
-        app.router.add_get("/v", answer)
-        runner = web.AppRunner(app, handle_signals=False)
-        runners.append(runner)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        return f"http://127.0.0.1:{runner.addresses[0][1]}/v"
+        async def serve(answer: Answer) -> str:
+            app = web.Application()
+            app.router.add_get("/v", answer)
+            return f"{await stack.enter_async_context(serving(app))}/v"
 
-    yield serve
-    for runner in runners:
-        await runner.cleanup()
+        yield serve
 
 
 def source(url: str, **changes: object) -> HttpSource:
