@@ -160,13 +160,13 @@ class Desk:
 
     async def claim(self, request: requests.WalletRequest, caller: str) -> Json:
         async with self._pool.connection() as connection:
-            held = await _balance(connection, request.wallet_address)
-        if held is None:
+            balance = await _balance(connection, request.wallet_address)
+        if balance is None:
             await self._take_claim(caller)
             async with self._pool.connection() as connection:
                 claimed = await wallets.claim(connection, request.wallet_address)
         else:
-            claimed = wallets.ClaimTerms(held, minted=False)
+            claimed = wallets.ClaimTerms(balance, minted=False)
         return {
             "walletAddress": request.wallet_address,
             "balancePaper": number_of(claimed.balance_cents),
@@ -263,8 +263,8 @@ class Desk:
         signature = _verified(request.wallet_address, message, request.signature)
         self._require_in_window(request.issued_at)
         async with self._pool.connection() as connection:
-            known = await enrolment.is_enrolled(connection, request.wallet_address)
-        if not known:
+            was_enrolled = await enrolment.is_enrolled(connection, request.wallet_address)
+        if not was_enrolled:
             message = "An address enrolls 500 wallets a day."
             await self._limits.take_from_outside(ENROLMENTS_EACH_CALLER, "cup_enrolment", caller, message)
         async with self._pool.connection() as connection:

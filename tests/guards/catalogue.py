@@ -427,8 +427,8 @@ API = (
     Guard(
         "a caller behind the proxy chooses the address that it is counted by",
         "api/http/caller.py",
-        'entry = lines[-1].rpartition(",")[2].strip().strip(\'"\') if lines else ""',
-        'entry = lines[0].partition(",")[0].strip().strip(\'"\') if lines else ""',
+        'entries = ",".join(lines).split(",")[-hops:]',
+        'entries = ",".join(lines).split(",")',
         ("tests/unit/test_caller.py",),
     ),
     Guard(

@@ -118,11 +118,11 @@ class Dispatcher:
         if len(self._working) >= AT_ONCE:
             return False
         endpoints: list[WebhookEndpoint] = []
-        held = Counter(self._working.values())
+        busy = Counter(self._working.values())
         try:
             async with asyncio.timeout(5), self._pool.connection() as connection:
                 for kind, most in MOST.items():
-                    room = min(AT_ONCE - len(self._working) - len(endpoints), most - held[kind])
+                    room = min(AT_ONCE - len(self._working) - len(endpoints), most - busy[kind])
                     if room > 0:
                         endpoints += await store.claim(connection, room, kind)
         except UNREADABLE as error:
