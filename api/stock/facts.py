@@ -89,11 +89,12 @@ class ListedMarket:
 
 @dataclass(frozen=True, slots=True)
 class HeldPosition:
-    """A position with its vintage, and where its events are."""
+    """A position with its vintage, who entered it, who holds it, and where its events are."""
 
     position: Position
     vintage: Vintage
     owner: str
+    entered_by: str
     entered_at: int
     entry_tx: str
     payout_tx: str | None

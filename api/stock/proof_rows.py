@@ -56,7 +56,7 @@ async def read_betting(connection: AsyncConnection, operators: Sequence[str]) ->
     if everybody is None:
         return Betting()
     owners = [bytes.fromhex(each[2:]) for each in operators]
-    ours = (await connection.execute(select(stock_bettor).where(stock_bettor.c.owner.in_(owners)))).all()
+    ours = (await connection.execute(select(stock_bettor).where(stock_bettor.c.entered_by.in_(owners)))).all()
     bets = sum(each.bets for each in ours)
     return Betting(
         distinct=everybody.wallets - len(ours),

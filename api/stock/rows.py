@@ -225,7 +225,7 @@ async def read_receipt(
     if row.tx is None:
         return EntryReceipt(head_of(row), final)
     made = _HELD.where(
-        stock_position.c.owner == signer, stock_position.c.entry_tx == row.tx, stock_position.c.offered == row.value
+        stock_position.c.entered_by == signer, stock_position.c.entry_tx == row.tx, stock_position.c.offered == row.value
     )
     positions = [_held(each) for each in await connection.execute(made)]
     position = positions[0] if len(positions) == 1 else None
@@ -291,6 +291,7 @@ def _held(row: Any) -> HeldPosition:
         position_of(row),
         vintage_of(row),
         owner=checksum(row.owner),
+        entered_by=checksum(row.entered_by),
         entered_at=row.entered_at,
         entry_tx=hex_of(row.entry_tx),
         payout_tx=None if row.payout_tx is None else hex_of(row.payout_tx),

@@ -218,7 +218,7 @@ def _price(outcome: int, wad: int) -> int:
 def newest_stock_bets(limit: int) -> Select[Any]:
     columns = stock_position.c
     return (
-        select(columns.market_id, columns.owner, columns.outcome, columns.offered, columns.entered_at)
+        select(columns.market_id, columns.entered_by, columns.outcome, columns.offered, columns.entered_at)
         .where(columns.vintage > literal_column("0"))  # as the partial index has it
         .order_by(columns.entered_at.desc(), columns.position_id.desc())
         .limit(limit)
@@ -255,7 +255,7 @@ def last_bettors(numbers: Iterable[int], each: int) -> Select[Any]:
     columns = stock_position.c
     asked = given("asked", market_id=(BigInteger, numbers))
     last = (
-        select(columns.owner)
+        select(columns.entered_by)
         .where(columns.market_id == asked.c.market_id, columns.ordinal > 1)
         .order_by(columns.ordinal.desc())
         .limit(each)
@@ -265,7 +265,7 @@ def last_bettors(numbers: Iterable[int], each: int) -> Select[Any]:
         select(
             asked.c.market_id,
             func.count().label("bets"),
-            func.count(last.c.owner.distinct()).label("people"),
+            func.count(last.c.entered_by.distinct()).label("people"),
         )
         .select_from(asked.join(last, true()))
         .group_by(asked.c.market_id)
@@ -291,7 +291,7 @@ def last_stakes(keys: Iterable[bytes], each: int) -> Select[Any]:
 
 def _stock_bet(row: Any, market: StockMarket) -> LatestBet:
     return LatestBet(
-        "stock", row.entered_at, checksum(row.owner), SIDES[row.outcome], row.offered, market.ticker, market.href
+        "stock", row.entered_at, checksum(row.entered_by), SIDES[row.outcome], row.offered, market.ticker, market.href
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from core.contracts.events import Role
+from core.contracts.events.stock import ENTERED
 from core.hexadecimal import hex_of
 from core.stock.projection import market_of, position_of, vintage_of
 from core.stock.vested import SEED, Position, VestedMarket, Vintage
@@ -34,6 +35,13 @@ SELECT k.market_id, (SELECT count(*) FROM stock_vintage v WHERE v.market_id = k.
 _AHEAD = b"""
 SELECT vintage, outcome, sum(offered) FROM stock_position WHERE position_id >= %s AND position_id < %s
 AND market_id = %s AND vintage = ANY(%s) GROUP BY vintage, outcome
+"""
+
+_ENTERED_BY = b"""
+SELECT p.position_id, substring(l.topics FROM 109 FOR 20) FROM stock_position p JOIN chain_log l
+ON l.block_number = p.entered_block AND substring(l.topics FROM 1 FOR 32) = %s
+AND substring(l.topics FROM 65 FOR 32) = decode(lpad(to_hex(p.position_id), 64, '0'), 'hex')
+WHERE l.chain_id = %s AND p.position_id = ANY(%s)
 """
 
 # What views tell under our own names.
@@ -152,6 +160,7 @@ async def _positions_page(scene: Scene, after: Place | None) -> Place | None:
     if not rows:
         return None
     await _check_order(scene, rows)
+    await _check_bettors(scene, rows)
     ids = sorted({row.market_id for row in rows})
     market_rows = await rows_by_key(scene.connection, stock.MARKET, ("market_id",), [(each,) for each in ids])
     markets = {row.market_id: market_of(row) for row in market_rows}
@@ -180,6 +189,14 @@ async def _check_order(scene: Scene, rows: list[Any]) -> None:
         before = 0 if row.vintage == SEED else ahead.get(side, 0)
         scene.comparison.value("position", row.position_id, "offered_before", row.offered_before, before)
         ahead[side] = before + row.offered
+
+
+async def _check_bettors(scene: Scene, rows: list[Any]) -> None:
+    """Who entered a position no view tells once it was transferred; the log of its entry does."""
+    ids = [row.position_id for row in rows]
+    logged = dict(await scene.rows(_ENTERED_BY, (ENTERED.topic, scene.sources.chain_id, ids)))
+    for row in rows:
+        scene.comparison.value("position", row.position_id, "entered_by", row.entered_by, logged.get(row.position_id))
 
 
 async def _ahead_of(scene: Scene, rows: list[Any]) -> dict[tuple[int, int, int], int]:

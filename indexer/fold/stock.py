@@ -189,6 +189,7 @@ class StockFold:
             market_id,
             row.positions,
             e.owner,
+            e.owner,  # entered_by
             outcome,
             offered,
             vintage,

@@ -245,15 +245,15 @@ def _stock(connection: psycopg.Connection[tuple[object, ...]], size: HistorySize
         " created_at, created_tx FROM stock_market, LATERAL unnest(ARRAY[0, created_block + 1]) v"
     )
     connection.execute(
-        "INSERT INTO stock_position (position_id, market_id, ordinal, owner, outcome, offered, vintage, offered_before,"
-        " claimed, refunded, payout, fee, refund, entered_block, entered_at, entry_tx, payout_at, payout_tx,"
-        " failed_deliveries)"
-        " SELECT (market_id << 32) | n, market_id, n, CASE WHEN n < 2 THEN opener ELSE decode(lpad(to_hex("
-        "(market_id + n) %% %(wallets)s + 1), 40, '0'), 'hex') END, n %% 2, 5000000,"
+        "INSERT INTO stock_position (position_id, market_id, ordinal, owner, entered_by, outcome, offered, vintage,"
+        " offered_before, claimed, refunded, payout, fee, refund, entered_block, entered_at, entry_tx, payout_at,"
+        " payout_tx, failed_deliveries)"
+        " SELECT (market_id << 32) | n, market_id, n, wallet, wallet, n %% 2, 5000000,"
         " CASE WHEN n < 2 THEN 0 ELSE created_block + 1 END, 0, coalesce(n %% 2 = winner, false), false,"
         " CASE WHEN n %% 2 = winner THEN 9000000 ELSE 0 END, 0, 0, created_block + n, created_at + n, created_tx,"
         " CASE WHEN n %% 2 = winner THEN closed_at END, CASE WHEN n %% 2 = winner THEN closed_tx END, 0"
-        " FROM stock_market, generate_series(0, 1 + %(positions)s) n",
+        " FROM stock_market, generate_series(0, 1 + %(positions)s) n, LATERAL (SELECT CASE WHEN n < 2 THEN opener"
+        " ELSE decode(lpad(to_hex((market_id + n) %% %(wallets)s + 1), 40, '0'), 'hex') END AS wallet) w",
         asked,
     )
 

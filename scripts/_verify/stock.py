@@ -293,12 +293,15 @@ async def check_position_of(
         given = str(stated["owner"]).lower()
         then = next((one for one in held_by if one.lower() == given), checksum(position.owner))
         said.address(f"{of} owner", stated["owner"], then, call)
+    bettor = (market.owners[position_id][0], f"VestedMarkets.Entered, block {entry.block}")
+    said.fields(of, stated, {"enteredBy": bettor}, said.address)
     said.fields(
         of,
         stated,
         {
             "side": (SIDES[position.outcome], call),
             "seed": (position.seed, call),
+            "opener": (bettor[0] == checksum(market.folded.terms.opener), bettor[1]),
             "entryTx": (entry.tx, f"VestedMarkets.Entered, block {entry.block}"),
         },
     )

@@ -140,6 +140,8 @@ TAMPERING = {
         "UPDATE stock_market SET acc_up = acc_up + 1 WHERE market_id = 1",
         "UPDATE stock_position SET owner = decode(repeat('ab', 20), 'hex')"
         " WHERE position_id = (SELECT max(position_id) FROM stock_position)",
+        "UPDATE stock_position SET entered_by = decode(repeat('ab', 20), 'hex')"
+        " WHERE position_id = (SELECT max(position_id) FROM stock_position)",
         "UPDATE stock_position SET offered_before = offered_before + 1000000 WHERE position_id ="
         " (SELECT p.position_id FROM stock_position p JOIN stock_vintage v USING (market_id, vintage)"
         " WHERE v.accepted_up = v.offered_up AND p.outcome = 0 AND v.vintage > 0 LIMIT 1)",

@@ -306,6 +306,44 @@ async def test_the_other_reads_may_be_cached_by_an_edge_and_have_no_limit(door: 
         assert response.headers["Cache-Control"].startswith("public, max-age=")
 
 
+@pytest.mark.proves("stock.position.field.opener", "stock.proof.behaviour.operator_excluded")
+async def test_whoever_holds_a_position_later_who_placed_it_stays_told(
+    door: Door, chain: StockChain, market: int
+) -> None:
+    """A bettor gives a bet to the listing wallet, and that wallet gives one of its own away."""
+    bettor, operator, stranger = funded(chain, "gives a bet away"), wallets.OPENER, wallets.DEV[6].address
+    bet = chain.bet(bettor, market, amount=7 * USDG)
+    response, _ = await door.post("/api/relay/enter", chain.signed(bettor, bet))
+    assert response.status == 200
+    chain.enter(operator, market, 1, 3 * USDG)
+    theirs, ours = chain.positions(market)[-2:]
+    receipt = f"/api/relay/receipt?from={bettor.address}&nonce=0x{bet.nonce.hex()}"
+
+    def counted(body: dict[str, Any]) -> bool:
+        return int(body["usdg"]["staked"]) == staked(chain) and not body["missing"]
+
+    before = await door.until("/api/proof", counted)
+    placed = {each["id"]: each["opener"] for each in (await door.get(f"/api/markets/{market}"))[1]["positions"]}
+    assert (placed[str(theirs)], placed[str(ours)]) == (False, True)
+    chain.ask("anvil_setBalance", bettor.address, hex(10**18))
+    settler = chain.contracts.settler
+    chain.send(settler.call("transferPosition", theirs, operator.address), bettor.address)
+    chain.send(settler.call("transferPosition", ours, stranger), operator.address)
+
+    def held(body: dict[str, Any]) -> bool:
+        owners = {each["id"]: each["owner"] for each in body["positions"]}
+        return (owners[str(theirs)], owners[str(ours)]) == (operator.address, stranger)
+
+    detail = await door.until(f"/api/markets/{market}", held)
+    assert {each["id"]: each["opener"] for each in detail["positions"]} == placed
+    _, told = await door.get(receipt)
+    assert told["position"]["id"] == str(theirs)
+    assert (told["position"]["owner"], told["position"]["opener"]) == (operator.address, False)
+    chain.enter(operator, market, 1, 2 * USDG)
+    after = await door.until("/api/proof", counted)
+    assert after["bettors"] == {**before["bettors"], "operatorBets": before["bettors"]["operatorBets"] + 1}
+
+
 @pytest.mark.proves("stock.proof.state.listed")
 async def test_a_refund_drill_not_refunded_yet_is_listed(door: Door, chain: StockChain) -> None:
     drill = chain.open_market(strike_in=60, lasts=60, family=2)

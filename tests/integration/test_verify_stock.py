@@ -174,6 +174,8 @@ DETAIL = (
     "books.0.principal",
     "books.1.acc",
     "positions.2.owner",
+    "positions.2.enteredBy",
+    "positions.2.opener",
     "positions.2.offered",
     "positions.2.accepted",
     "positions.2.refused",

@@ -99,7 +99,7 @@ SUMS = {
         "SELECT sum(markets), sum(settled), sum(resolved), sum(seeded), sum(principal), sum(fees), sum(paid)"
         " FROM stock_total"
     ),
-    "SELECT count(DISTINCT owner), count(*), sum(offered), sum(payout) FROM stock_position WHERE vintage > 0": (
+    "SELECT count(DISTINCT entered_by), count(*), sum(offered), sum(payout) FROM stock_position WHERE vintage > 0": (
         "SELECT sum(wallets), sum(bets), sum(offered), sum(payout) FROM stock_betting"
     ),
 }

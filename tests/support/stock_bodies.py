@@ -111,6 +111,8 @@ def hold_position(chain: StockChain, body: dict[str, Any], block: int, *, settle
     }
     assert body["payout"] == (str(net) if settled else None)
     entry = chain.ask("eth_getTransactionReceipt", body["entryTx"])
+    (entered,) = [log for log in entry["logs"] if position_id in (int(topic, 16) for topic in log["topics"][2:3])]
+    assert "0x" + entered["topics"][3][-40:] == body["enteredBy"].lower()
     header = chain.ask("eth_getBlockByNumber", entry["blockNumber"], False)
     assert body["enteredAt"] == int(header["timestamp"], 16)
     if body["payoutTx"] is not None:

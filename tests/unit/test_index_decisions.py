@@ -229,7 +229,8 @@ def test_an_entry_has_the_columns_of_a_position_in_their_order() -> None:
     (added,) = [write for write in fold.writes() if write.table is index_stock.stock_position]
     row = POSITION.loaded(added.added[-1])
     assert (row.position_id, row.market_id, row.ordinal) == (1 << 32 | 1 << 1 | 1, 1, 2)
-    assert (row.owner, row.outcome, row.offered) == (address_of("alice"), 1, 5 * 10**6)
+    assert (row.owner, row.entered_by) == (address_of("alice"), address_of("alice"))
+    assert (row.outcome, row.offered) == (1, 5 * 10**6)
     assert (row.vintage, row.offered_before, row.claimed, row.failed_deliveries) == (2, 0, False, 0)
     assert (row.entered_block, row.entered_at, row.entry_tx) == (2, chain.head.header.timestamp, chain.head.txs[0].hash)
 

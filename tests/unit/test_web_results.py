@@ -33,6 +33,7 @@ def position(net: int, accepted: int | None, ends: int, *, is_open: bool = False
         vintage="1",
         settlement=due,
         paid_out=None,
+        entered_by=OWNER,
         entered_at=50,
         entry_tx=None,
         payout_tx=None,

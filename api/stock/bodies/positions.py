@@ -22,7 +22,8 @@ class SettlementBody(Body):
 class PositionBody(Body):
     id: str
     market_id: str
-    owner: Address
+    owner: Annotated[Address, Meta(description="Who holds it now, and is paid.")]
+    entered_by: Annotated[Address, Meta(description="Who placed it, whoever it was transferred to since.")]
     side: Side
     offered: Amount
     accepted: Annotated[Amount | None, Meta(description="Null until its batch is matched.")]
@@ -33,7 +34,7 @@ class PositionBody(Body):
         Amount | None, Meta(description="After a resolution: what an ordinary pool would have paid.")
     ]
     seed: bool
-    opener: bool
+    opener: Annotated[bool, Meta(description="Placed by the wallet that listed the market.")]
     finalized: bool
     refunded: Annotated[bool, Meta(description="A refund was sent. The contract's flag also counts one of nothing.")]
     claimed: Annotated[bool, Meta(description="A payout was sent. The contract's flag also counts one of nothing.")]

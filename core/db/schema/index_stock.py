@@ -114,7 +114,8 @@ stock_position = Table(
     Column("position_id", BigInteger, primary_key=True, autoincrement=False),
     Column("market_id", BigInteger, nullable=False),
     Column("ordinal", Integer, nullable=False),  # order of entry in its market, from 0; the seed is 0 and 1
-    Column("owner", Address, nullable=False),
+    Column("owner", Address, nullable=False),  # who holds it now, and is paid
+    Column("entered_by", Address, nullable=False),  # who bet, whoever it was given to since
     Column("outcome", SmallInteger, nullable=False),  # 0 UP, 1 DOWN
     Column("offered", Uint256, nullable=False),
     Column("vintage", BlockNumber, nullable=False),

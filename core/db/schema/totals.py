@@ -41,7 +41,7 @@ stock_total = Table(
 stock_bettor = Table(
     "stock_bettor",
     metadata,
-    Column("owner", Address, primary_key=True),
+    Column("entered_by", Address, primary_key=True),
     Column("bets", BigInteger, nullable=False),
     Column("offered", Uint256, nullable=False),
     Column("payout", Uint256, nullable=False),

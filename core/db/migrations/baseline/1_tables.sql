@@ -657,11 +657,11 @@ CREATE TABLE stock_betting (
 );
 
 CREATE TABLE stock_bettor (
-    owner BYTEA NOT NULL,
+    entered_by BYTEA NOT NULL,
     bets BIGINT NOT NULL,
     offered NUMERIC(78, 0) NOT NULL,
     payout NUMERIC(78, 0) NOT NULL,
-    CONSTRAINT pk_stock_bettor PRIMARY KEY (owner)
+    CONSTRAINT pk_stock_bettor PRIMARY KEY (entered_by)
 );
 
 CREATE TABLE stock_fee_sweep (
@@ -758,6 +758,7 @@ CREATE TABLE stock_position (
     market_id BIGINT NOT NULL,
     ordinal INTEGER NOT NULL,
     owner BYTEA NOT NULL,
+    entered_by BYTEA NOT NULL,
     outcome SMALLINT NOT NULL,
     offered NUMERIC(78, 0) NOT NULL,
     vintage BIGINT NOT NULL,

@@ -85,20 +85,20 @@ BEGIN
         RETURN NULL;
     END IF;
     IF TG_OP <> 'DELETE' THEN
-        INSERT INTO stock_bettor AS t (owner, bets, offered, payout)
-            SELECT owner, sum(1) AS bets, sum(offered) AS offered, sum(payout) AS payout
+        INSERT INTO stock_bettor AS t (entered_by, bets, offered, payout)
+            SELECT entered_by, sum(1) AS bets, sum(offered) AS offered, sum(payout) AS payout
             FROM added WHERE vintage > 0 GROUP BY 1 ORDER BY 1
-        ON CONFLICT (owner) DO UPDATE SET bets = t.bets + excluded.bets, offered = t.offered + excluded.offered,
+        ON CONFLICT (entered_by) DO UPDATE SET bets = t.bets + excluded.bets, offered = t.offered + excluded.offered,
             payout = t.payout + excluded.payout;
     END IF;
     IF TG_OP <> 'INSERT' THEN
         UPDATE stock_bettor AS t SET bets = t.bets - r.bets, offered = t.offered - r.offered, payout = t.payout -
             r.payout
-            FROM (SELECT owner, sum(1) AS bets, sum(offered) AS offered, sum(payout) AS payout
+            FROM (SELECT entered_by, sum(1) AS bets, sum(offered) AS offered, sum(payout) AS payout
                 FROM removed WHERE vintage > 0 GROUP BY 1) AS r
-            WHERE t.owner = r.owner;
-        DELETE FROM stock_bettor AS t USING (SELECT DISTINCT owner FROM removed) AS r
-            WHERE t.owner = r.owner AND t.bets = 0 AND t.offered = 0 AND t.payout = 0;
+            WHERE t.entered_by = r.entered_by;
+        DELETE FROM stock_bettor AS t USING (SELECT DISTINCT entered_by FROM removed) AS r
+            WHERE t.entered_by = r.entered_by AND t.bets = 0 AND t.offered = 0 AND t.payout = 0;
     END IF;
     RETURN NULL;
 END
