@@ -544,7 +544,13 @@ class AgentStats(_Body):
     total_volume_usd: float
     total_paid_out_usd: float
     median_payout_delay_sec: float | None
-    auto_payout_rate: float | None
+    auto_payout_rate: Annotated[
+        float | None,
+        Field(
+            description="Of the winning stakes of a week's markets, the newest, the share that the service itself paid"
+            " within 10 minutes of resolution. Stakes given back are not counted."
+        ),
+    ]
     proof_samples: list[str]
     custody: str
     as_of: str

@@ -37,20 +37,25 @@ SCRIPT_SECONDS = 300
 SCRIPT_CACHE = f"public, max-age={SCRIPT_SECONDS}"
 PAID_IN_TIME_SECONDS = 600
 PROOF_SAMPLES = 5
-PAYOUTS_LOOKED_AT = 100
-"""Of each market, to say how soon winners are paid."""
+PAYOUTS_SECONDS = 7 * 86_400
+"""How soon winners are paid is told of so long: the transactions that show who paid are kept for longer."""
+PAYOUTS_LOOKED_AT = 20_000
+"""Whole markets, the newest, until they have so many winning stakes."""
 
-# Winning stakes are those of resolved markets on the winning side; where nobody held it, all are refunds. How soon they
-# are paid is told of the newest markets.
+# Winning stakes are those of resolved markets on the winning side; where nobody held it, or nobody anything else, all
+# are refunds.
 _STATS = text(
     f"""
     WITH newest AS (
-        SELECT market_id, winner, closed_at FROM agent_market WHERE status <> {AgentMarketStatus.OPEN:d}
-        ORDER BY closed_at DESC, market_id DESC LIMIT :markets
+        SELECT market_id, winner, net_pool, closed_at FROM agent_market WHERE status <> {AgentMarketStatus.OPEN:d}
+        AND closed_at > :since ORDER BY closed_at DESC, market_id DESC LIMIT :markets
+    ), counted AS (
+        SELECT m.*, sum(w.stakes) OVER (ORDER BY closed_at DESC, market_id DESC) - w.stakes AS newer
+        FROM newest m JOIN agent_outcome w USING (market_id)
+        WHERE w.outcome = m.winner AND w.shares > 0 AND w.net <> m.net_pool
     ), won AS (
-        SELECT s.paid_at, m.closed_at FROM newest m CROSS JOIN LATERAL (
-            SELECT paid_at FROM agent_stake s WHERE s.market_id = m.market_id AND s.outcome = m.winner LIMIT :each
-        ) s
+        SELECT s.paid_at, s.paid_tx, m.closed_at FROM counted m JOIN agent_stake s USING (market_id)
+        WHERE s.outcome = m.winner AND m.newer < :stakes
     )
     SELECT
         (SELECT coalesce(sum(stakes), 0) FROM agent_total) AS bets,
@@ -60,7 +65,8 @@ _STATS = text(
         (SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY paid_at - closed_at) FROM won WHERE paid_at IS NOT NULL)
             AS delay,
         (SELECT count(*) FROM won) AS winners,
-        (SELECT count(*) FROM won WHERE paid_at - closed_at <= :in_time) AS in_time
+        (SELECT count(*) FROM won JOIN outbox_transaction ON hash = paid_tx WHERE paid_at - closed_at <= :in_time)
+            AS in_time
     """  # noqa: S608
 )
 _SAMPLES = text(
@@ -118,7 +124,8 @@ class Platform:
         asked = {
             "in_time": PAID_IN_TIME_SECONDS,
             "markets": MAX_SETTLED,
-            "each": PAYOUTS_LOOKED_AT,
+            "stakes": PAYOUTS_LOOKED_AT,
+            "since": venue.head.timestamp - PAYOUTS_SECONDS,
             "feeds": list(self._index.feeds),
         }
         async with storage("The statistics", seconds=5.0), self._engine.connect() as connection:

@@ -56,7 +56,9 @@ def service(
         played.set_bounds(fee_bps=FEE_BPS)
         played.list("reached", closes_at=played.now + 600)
         played.list("forgotten", closes_at=played.now + 20_000, target=2 * CAP)
+        played.list("others", closes_at=played.now + 80_000, target=4 * CAP)
         played.list("late", closes_at=played.now + 100_000, target=3 * CAP)
+        played.list("alone", closes_at=played.now + 120_000, target=5 * CAP)
         with agent_service(played, database_url, local_genesis.deployments, folder, **env) as running:
             running.start("indexer", "relayer", "api", "keeper")
             yield running
@@ -66,7 +68,7 @@ def service(
 async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
     async with aiohttp.ClientSession() as session:
         made = Buyer(session, service)
-        await made.shows("late")
+        await made.shows("alone")
         yield made
 
 
@@ -201,18 +203,23 @@ async def test_a_market_nobody_won_gives_every_stake_back_whole(buyer: Buyer, se
     "agent.stats.decision.auto_payout_rate",
 )
 async def test_stats_are_counted_once_a_minute(buyer: Buyer, service: AgentService, database_url: str) -> None:
-    """Two winners were paid at once; a third waits a quarter of an hour while the keeper is away."""
+    """Two winners were paid at once by the keeper. While it is away a third is paid at once by a stranger, and a fourth
+    after a quarter of an hour; who bet alone gets the stake back, which is no win."""
     played = service.chain
     _, first = await buyer.get("/stats")
-    response, _ = await buyer.buy(bet("late", DEV[5], "yes", 5), DEV[5])
+    for market, number, side in (("others", 4, "no"), ("others", 5, "yes"), ("late", 4, "no"), ("late", 5, "yes")):
+        response, _ = await buyer.buy(bet(market, DEV[number], side, 5), DEV[number])
+        assert response.status == 200
+    response, _ = await buyer.buy(bet("alone", DEV[5], "yes", 5), DEV[5])
     assert response.status == 200
     service.stop("keeper")
-    played.settle("late", 3 * CAP)
-    await resolved(buyer, "late")
-    played.ask("evm_increaseTime", 900)
-    played.ask("evm_mine")
-    ids = played.read(played.contracts.settlement.call("stakesOf", played.key("late"), 0, 10))
-    played.send(played.contracts.settlement.call("pay", played.key("late"), ids), DEV[7].address)
+    for market, target, wait in (("others", 4, 0), ("late", 3, 900), ("alone", 5, 0)):
+        played.settle(market, target * CAP)
+        await resolved(buyer, market)
+        played.ask("evm_increaseTime", wait)
+        played.ask("evm_mine")
+        ids = played.read(played.contracts.settlement.call("stakesOf", played.key(market), 0, 10))
+        played.send(played.contracts.settlement.call("pay", played.key(market), ids), DEV[7].address)
     await paid_out(service)
     _, second = await buyer.get("/stats")
     assert second["stats"] == first["stats"]  # through the door: counted less than a minute ago
@@ -222,7 +229,7 @@ async def test_stats_are_counted_once_a_minute(buyer: Buyer, service: AgentServi
     async with make_pool(database_url, size=1, autocommit=True) as pool:
         index = AgentIndex(database_url, engine, 8453, told_by(played.deployment.agent_feeds))
         async with asyncio.timeout(PATIENCE):
-            while index.venue is None or index.venue.markets[played.key("late")].ending is None:
+            while index.venue is None or index.venue.markets[played.key("alone")].ending is None:
                 await index.refresh()
         switch = Trading(False, SwitchWatcher(database_url, pool), blocks_are_regular=False)
         platform = Platform(engine, pool, index, switch, links, 8453, client=None, monotonic=lambda: clock[0])
@@ -231,12 +238,12 @@ async def test_stats_are_counted_once_a_minute(buyer: Buyer, service: AgentServi
             return loads((await platform.counted()).body)["stats"]
 
         async with asyncio.timeout(PATIENCE):  # until the last payment is indexed
-            while (counted := await stats())["autoPayoutRate"] is None or counted["totalBets"] != 6:
+            while (counted := await stats())["autoPayoutRate"] is None or counted["totalBets"] != 10:
                 clock[0] += 60
                 await asyncio.sleep(0.1)
-        total = sum(units for _, units in STAKED.values()) + 9_999_999 + 5 * USD
+        total = sum(units for _, units in STAKED.values()) + 9_999_999 + 5 * 5 * USD
         assert int(counted["totalVolumeUsd"] * USD) == total
-        assert counted["markets"] == {"open": 0, "resolved": 3}
+        assert counted["markets"] == {"open": 0, "resolved": 5}
         assert counted["medianPayoutDelaySec"] < 60
         assert len(counted["proofSamples"]) == 5
         await asyncio.sleep(1)
@@ -245,5 +252,5 @@ async def test_stats_are_counted_once_a_minute(buyer: Buyer, service: AgentServi
         clock[0] += 0.2
         again = await stats()
         assert again["asOf"] > counted["asOf"]
-        assert again["autoPayoutRate"] == Decimal("0.6667")  # two of three, to four decimals
+        assert again["autoPayoutRate"] == Decimal("0.5")  # two of four
     await engine.dispose()
