@@ -404,6 +404,13 @@ API = (
         (f"{DISPATCH}::test_the_lease_of_a_process_that_died_ends",),
     ),
     Guard(
+        "a process that was held up sends a webhook what another has gone past",
+        "api/agent/notices/dispatcher.py",
+        "if not held or time.monotonic() - since",
+        "if time.monotonic() - since",
+        (f"{DISPATCH}::test_a_process_that_was_held_up_sends_nothing_after_another_went_on",),
+    ),
+    Guard(
         "a bet that is on the chain is refused because the node that was asked has not seen its block",
         "api/stock/landing.py",
         "await client.read_many(asked, block, timeout_seconds=timeout_seconds)",

@@ -15,7 +15,7 @@ from eth_account import Account
 from eth_account.messages import encode_defunct
 from eth_utils.crypto import keccak
 
-from api.agent.notices.models import AgentEvent
+from api.agent.notices.models import AgentEvent, TestBody
 from api.agent.notices.ownership import registration_message
 from scripts._stack import wallets
 from tests.support.agent_chain import AgentChain
@@ -123,6 +123,7 @@ async def test_the_life_of_a_webhook(buyer: Buyer) -> None:
         assert tested["meta"]["version"] == "service-agent-api-v1"
         assert (tested["event"]["type"], tested["event"]["seq"]) == ("test", None)
         AgentEvent.model_validate(tested["event"])
+        assert (tested["webhook"]["status"], tested["webhook"]["secret"], tested["note"]) == ("active", None, None)
         await there.until(lambda: len(there.events()) == 1)
         delivery = there.deliveries[-1]
         assert delivery.event == tested["event"]
@@ -144,6 +145,24 @@ async def test_the_life_of_a_webhook(buyer: Buyer) -> None:
                     method, f"{buyer.service.api}/webhooks/{webhook_id}{path}"
                 ) as response:
                     assert (response.status, (await response.json())["error"]) == (404, "not_found")
+
+
+@pytest.mark.proves("agent.webhooks.behaviour.test_delivered")
+async def test_a_test_that_waits_for_the_handshake_says_so(buyer: Buyer) -> None:
+    async with receiver() as there:
+        there.always = 500
+        _, made = await _register(buyer, registration(DEV[6], there.url, service=buyer.service.url))
+        hook = made["webhook"]["id"]
+        async with buyer.session.post(f"{buyer.service.api}/webhooks/{hook}/test") as response:
+            tested = await response.json()
+            assert response.status == 200
+        TestBody.model_validate(tested)
+        assert (tested["webhook"]["id"], tested["webhook"]["status"]) == (hook, "pending_verification")
+        assert "webhook.verify" in tested["note"]
+        assert not there.events()
+        there.always = None
+        await active(buyer, hook)
+        await there.until(lambda: there.events() == [tested["event"]])
 
 
 @pytest.mark.proves(

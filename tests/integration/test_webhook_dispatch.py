@@ -468,6 +468,55 @@ async def test_the_lease_of_a_process_that_died_ends(pool: Pool, fresh_database_
         assert (await _row(pool, taken.id)).next_seq == 1
 
 
+class PoolThatStops:
+    """A pool that hands out no connection while it is stopped, as under too much load."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self.runs = asyncio.Event()
+        self.runs.set()
+        self.stopped = asyncio.Event()
+
+    @contextlib.asynccontextmanager
+    async def connection(self) -> AsyncIterator[Any]:
+        if not self.runs.is_set():
+            self.stopped.set()
+            await self.runs.wait()
+        async with self._pool.connection() as connection:
+            yield connection
+
+
+async def test_a_process_that_was_held_up_sends_nothing_after_another_went_on(
+    pool: Pool, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its pool stops right after it took the endpoint, and comes back when its lease is long over."""
+    wallet, slow, claim = b"\x27" * 20, PoolThatStops(pool), webhook_store.claim
+
+    async def claim_and_stop(*of: Any, **how: Any) -> list[webhook_store.WebhookEndpoint]:
+        claimed = await claim(*of, **how)
+        if claimed and not slow.stopped.is_set():
+            slow.runs.clear()
+        return claimed
+
+    async with receiver() as there:
+        hook = await _hook(pool, wallet, there.url)
+        await _tell(pool, wallet, "first", "second")
+        monkeypatch.setattr(webhook_store, "claim", claim_and_stop)
+        late = Dispatcher(fresh_database_url, slow, _sender(), LINKS)  # type: ignore[arg-type]
+        task = asyncio.create_task(late.run())
+        await asyncio.wait_for(slow.stopped.wait(), PATIENCE)
+        async with pool.connection() as connection:
+            await connection.execute("UPDATE agent_webhook SET lease_until = now() - interval '1 s'")
+        async with dispatching(fresh_database_url):
+            await there.until(lambda: len(there.events()) == 2)
+            slow.runs.set()
+            await asyncio.sleep(1.0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert _names(there) == ["first", "second"]
+        assert (await _row(pool, hook)).next_seq == 2
+
+
 async def _callback(pool: Pool, name: str) -> bytes:
     """A trade taken in with a callback, two days ago; its id."""
     trade_id, wallet = keccak(text=name), keccak(text=name)[:20]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,7 +21,7 @@ import orjson
 from api.agent.notices import endpoints as store
 from api.agent.notices.bodies import Addressed, addressed, event_json
 from api.agent.notices.endpoints import Kind, WebhookEndpoint
-from api.agent.notices.sending import Sent, TooManyThere, WebhookSender
+from api.agent.notices.sending import LONGEST_SECONDS, Sent, TooManyThere, WebhookSender
 from api.agent.render import Links
 from api.unreadable import UNREADABLE
 from core.agent.notices import log as event_log
@@ -59,6 +60,10 @@ PAGE = 20
 POLL_SECONDS = 1.0
 TIDY_SECONDS = 3_600.0
 MEASURE_SECONDS = 15.0
+
+
+class _LeaseTooShort(Exception):
+    """The end of this process's turn at an endpoint: another may send to it before a delivery would be over."""
 
 
 class Dispatcher:
@@ -178,7 +183,7 @@ class Dispatcher:
                     return
             async with self._pool.connection() as connection:
                 await store.release(connection, endpoint)
-        except TooManyThere:
+        except (TooManyThere, _LeaseTooShort):
             async with self._pool.connection() as connection:
                 await store.release(connection, endpoint, after_seconds=random.uniform(0.5, 1.5))  # noqa: S311
 
@@ -228,6 +233,11 @@ class Dispatcher:
         self, endpoint: WebhookEndpoint, event: str, body: bytes, what: str, *, read_answer: bool = False
     ) -> Sent:
         """`event`: its id."""
+        async with self._pool.connection() as connection:
+            since = time.monotonic()
+            held = await store.hold(connection, endpoint)
+        if not held or time.monotonic() - since > store.LEASE_SECONDS - LONGEST_SECONDS:
+            raise _LeaseTooShort
         with DELIVERY_SECONDS.time():
             sent = await self._sender.send(endpoint.url, event, body, endpoint.secret, read_answer=read_answer)
         DELIVERIES.labels(what, sent.outcome).inc()

@@ -1,8 +1,9 @@
 """Endpoints in Postgres: registered, claimed by whoever sends next, moved on or put off.
 
-A process claims an endpoint under a row lock that others skip, for a lease; it sends outside any transaction, and what
-it writes names its lease: one that took too long changes nothing. A dead process's endpoints are free when the lease
-ends.
+A process claims an endpoint under a row lock that others skip, for a lease, and takes the lease anew right before each
+thing it sends: what it sends ends within the lease, so that no other sends at that time, and nobody sends what another
+has gone past. It sends outside any transaction, and what it writes names its lease: one that took too long changes
+nothing. A dead process's endpoints are free when the lease ends.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from core.db.engine import Connection
 PENDING, ACTIVE, DISABLED = "pending_verification", "active", "disabled"
 MAX_PER_WALLET = 10
 VERIFY_SECONDS = 3_600
-LEASE_SECONDS = 12.0
+LEASE_SECONDS = 15.0
+"""Longer than sending one thing may take."""
 DISABLE_AFTER_SECONDS = 3 * 86_400
 CALLBACK_ENDS_AFTER_SECONDS = 86_400
 FORGET_DISABLED_AFTER_SECONDS = 30 * 86_400
@@ -240,15 +242,15 @@ async def _mine(connection: Connection, endpoint: WebhookEndpoint, changes: str,
 _SLOW = "slow_until = CASE WHEN %s THEN now() + make_interval(secs => %s) ELSE slow_until END"
 
 
+async def hold(connection: Connection, endpoint: WebhookEndpoint) -> bool:
+    """The lease runs anew; False when another has claimed the endpoint since."""
+    return await _mine(connection, endpoint, "lease_until = now() + make_interval(secs => %s)", (LEASE_SECONDS,))
+
+
 async def moved_on(connection: Connection, endpoint: WebhookEndpoint, next_seq: int, *, slow: bool = False) -> bool:
-    """It took an event; the lease runs anew."""
-    return await _mine(
-        connection,
-        endpoint,
-        "next_seq = %s, attempts = 0, failing_since = NULL, last_error = NULL,"
-        f" lease_until = now() + make_interval(secs => %s), {_SLOW}",
-        (next_seq, LEASE_SECONDS, slow, SLOW_FOR_SECONDS),
-    )
+    """It took an event."""
+    changes = f"next_seq = %s, attempts = 0, failing_since = NULL, last_error = NULL, {_SLOW}"
+    return await _mine(connection, endpoint, changes, (next_seq, slow, SLOW_FOR_SECONDS))
 
 
 async def passed_over(connection: Connection, endpoint: WebhookEndpoint, next_seq: int) -> bool:
@@ -260,9 +262,8 @@ async def verified(connection: Connection, endpoint: WebhookEndpoint, *, slow: b
     return await _mine(
         connection,
         endpoint,
-        "status = %s, challenge = NULL, verify_until = NULL, attempts = 0, failing_since = NULL, last_error = NULL,"
-        f" lease_until = now() + make_interval(secs => %s), {_SLOW}",
-        (ACTIVE, LEASE_SECONDS, slow, SLOW_FOR_SECONDS),
+        f"status = %s, challenge = NULL, verify_until = NULL, attempts = 0, failing_since = NULL, last_error = NULL, {_SLOW}",
+        (ACTIVE, slow, SLOW_FOR_SECONDS),
     )
 
 

@@ -161,6 +161,10 @@ class DeletedBody(_Answer):
 
 
 class TestBody(_Answer):
+    """A test on its way. `note` says what it waits for: null for an active webhook."""
+
     __test__ = False
 
     event: AgentEvent
+    webhook: AgentWebhookRegistration
+    note: str | None

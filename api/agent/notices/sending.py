@@ -20,10 +20,12 @@ from eth_account.messages import encode_defunct
 from eth_account.signers.local import LocalAccount
 from yarl import URL
 
-from api.agent.notices.targets import Pinned, Target, TargetRefused, checked_url, resolve
+from api.agent.notices.targets import RESOLVE_SECONDS, Pinned, Target, TargetRefused, checked_url, resolve
 
 CONNECT_SECONDS = 3.0
 TOTAL_SECONDS = 8.0
+LONGEST_SECONDS = RESOLVE_SECONDS + TOTAL_SECONDS
+"""Of one delivery, its name looked up first."""
 SLOW_SECONDS = 1.0
 ANSWER_BYTES = 8 * 1024
 AT_ONCE_PER_ADDRESS = 4

@@ -35,6 +35,9 @@ REGISTRATIONS_A_DAY = parse("200/day")  # wallets cost nothing, and each registr
 TESTS = parse("10/minute")
 TESTS_EACH_CALLER = parse("30/minute")
 _webhooks = partial(storage, "The webhooks", seconds=5.0)
+_WAITS_FOR_THE_HANDSHAKE = (
+    "The URL has not answered webhook.verify with its challenge yet. The test is sent once it has, and not before."
+)
 _ID = re.compile(r"wh_[0-9a-f]{32}")
 
 
@@ -115,7 +118,13 @@ class Webhooks:
                 raise problem("rate_limited", message, retry_after=60) from None
             await store.wake(connection, endpoint, await next_seq(connection, endpoint.wallet))
             await notify(connection, Channel.AGENT_EVENT, endpoint.wallet.hex())
-        return reply(self._links, {"event": asked.event(endpoint).body()})
+            woken = await store.find(connection, webhook_id) or endpoint
+        body = {
+            "event": asked.event(endpoint).body(),
+            "webhook": registration(woken, None),
+            "note": None if woken.status == store.ACTIVE else _WAITS_FOR_THE_HANDSHAKE,
+        }
+        return reply(self._links, body)
 
 
 def registration(endpoint: WebhookEndpoint, secret: str | None) -> dict[str, Any]:
