@@ -65,6 +65,12 @@ def line(value: str) -> str:
     return value
 
 
+def _names(value: str) -> str:
+    if not value.replace(",", "").strip():
+        raise ValueError("names no market")
+    return value
+
+
 def _amount(value: Decimal) -> Decimal:
     try:
         units_from_decimal(value)
@@ -226,7 +232,9 @@ class MarketsQuery(BaseModel):
         "down).",
     )
     token: str | None = Field(default=None, description="A symbol, in any case.")
-    ids: str | None = Field(default=None, description="Ids or slugs, separated by commas.")
+    ids: Annotated[str, AfterValidator(_names), Field(json_schema_extra={"pattern": "[^,\\s]"})] | None = Field(
+        default=None, description="Ids or slugs, separated by commas; one at least."
+    )
     limit: Annotated[int, Field(ge=1, le=200, description="How many, 1 to 200.")] = 50
     cursor: Cursor | None = Field(default=None, description=CURSOR_WORDS)
 
