@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, literal_column, select, text
+from sqlalchemy import ColumnElement, and_, literal_column, or_, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from api.archive import Archive
@@ -21,6 +21,7 @@ from core.db.schema.index_shared import oracle_round, token_authorization
 from core.db.schema.index_stock import UNPAID, stock_feed, stock_market, stock_position, stock_venue, stock_vintage
 from core.feeds.rounds import Round
 from core.hexadecimal import hex_of
+from core.stock.drills import REFUND_DRILL_AGE_SECONDS
 from core.stock.projection import market_of, may_be_owed, position_of, vintage_of
 from core.stock.vested import Moment, settlement
 
@@ -116,11 +117,16 @@ async def read_newest_settled(
 
 
 async def read_drill(connection: AsyncConnection) -> ListedMarket | None:
-    """The last market listed to show refunds: a void one that has given all taken stakes back, if there is one."""
+    """The last market listed to show refunds: a void one that has given all taken stakes back, if there is one. No
+    other short market is one, unless it is void: it is won as any other."""
     columns = stock_market.c
     drills = (
         select(stock_market)
-        .where(columns.family == literal_column(f"{Family.DRILL:d}"), _IS_LISTED)
+        .where(
+            columns.family == literal_column(f"{Family.DRILL:d}"),
+            _IS_LISTED,
+            or_(columns.voided, and_(columns.winner.is_(None), columns.max_final_age <= REFUND_DRILL_AGE_SECONDS)),
+        )
         .order_by(columns.market_id.desc())
         .limit(1)
     )
@@ -225,7 +231,9 @@ async def read_receipt(
     if row.tx is None:
         return EntryReceipt(head_of(row), final)
     made = _HELD.where(
-        stock_position.c.entered_by == signer, stock_position.c.entry_tx == row.tx, stock_position.c.offered == row.value
+        stock_position.c.entered_by == signer,
+        stock_position.c.entry_tx == row.tx,
+        stock_position.c.offered == row.value,
     )
     positions = [_held(each) for each in await connection.execute(made)]
     position = positions[0] if len(positions) == 1 else None

@@ -6,14 +6,12 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from core.contracts.statuses import Family
+from core.stock.drills import REFUND_DRILL_AGE_SECONDS
 from keeper.report import Skipped
 from keeper.stock.windows import MarketWindow, NotNow, said
 
 NOT_AFTER_MARGIN_SECONDS = 5
 """A listing must be mined this long before its strike; the relayer gives it up at that moment."""
-
-REFUND_DRILL_AGE_SECONDS = 1
-"""Age bound of a refund drill: no feed prints that often, so its readings are provably stale."""
 
 
 @dataclass(frozen=True, slots=True)
