@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from api.http.requests import WHOLE
@@ -13,10 +13,18 @@ from api.stock.bodies.cron import Job
 UINT256_MAX = 2**256 - 1
 _ADDRESS = r"^0[xX][0-9a-fA-F]{40}$"
 _BYTES32 = r"^(0[xX])?[0-9a-fA-F]{64}$"
-_MARKET_ID = r"^[1-9][0-9]{0,18}$"
+
+
+def _fits(text: str) -> str:
+    if int(text) > UINT256_MAX:
+        raise ValueError("it does not fit 256 bits")
+    return text
+
+
 Uint256Text = Annotated[
     str,
     Field(pattern=r"^(0|[1-9][0-9]{0,77})$", description="A decimal integer below 2^256."),
+    AfterValidator(_fits),
 ]
 POSITIONS_LISTED = 200
 
@@ -63,7 +71,7 @@ class RelayRequest(BaseModel):
             description="The signer's address; becomes the position's owner.",
         ),
     ]
-    market_id: Annotated[str, Field(strict=True, pattern=_MARKET_ID, description="The market's id.", examples=["1"])]
+    market_id: Annotated[Uint256Text, Field(strict=True, description="The market's id.", examples=["1"])]
     outcome: Annotated[int, Field(strict=True, ge=0, le=1, description="0 = UP, 1 = DOWN."), WHOLE]
     amount: Annotated[Uint256Text, Field(strict=True, description="USDG units (6 decimals).", examples=["5000000"])]
     valid_after: Annotated[Uint256Text, Field(strict=True, description="Unix seconds; 0 is fine.", examples=["0"])]
@@ -87,13 +95,6 @@ class RelayRequest(BaseModel):
         Field(strict=True, pattern=_ADDRESS, description="The settler's address; checked when given."),
     ] = None
 
-    @field_validator("amount", "valid_after", "valid_before")
-    @classmethod
-    def _fits(cls, text: str) -> str:
-        if int(text) > UINT256_MAX:
-            raise ValueError("it does not fit 256 bits")
-        return text
-
 
 class ReceiptQuery(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, validate_by_alias=True)
@@ -105,7 +106,7 @@ class ReceiptQuery(BaseModel):
 class TypedDataQuery(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, validate_by_alias=True)
 
-    market_id: Annotated[str, Field(pattern=_MARKET_ID, description="The market's id.", examples=["1"])]
+    market_id: Annotated[Uint256Text, Field(description="The market's id.", examples=["1"])]
     outcome: Annotated[int, Field(ge=0, le=1, description="0 = UP, 1 = DOWN.")]
     amount: Annotated[
         str, Field(pattern=r"^[1-9][0-9]{0,77}$", description="USDG units (6 decimals).", examples=["5000000"])

@@ -119,6 +119,7 @@ async def refused(door: Door, body: object, status: int, code: str, *words: str,
         ({"from": "0x1234"}, "from"),
         ({"marketId": 1}, "marketId"),
         ({"marketId": "01"}, "marketId"),
+        ({"marketId": str(2**256)}, "marketId"),
         ({"outcome": 2}, "outcome"),
         ({"outcome": "0"}, "outcome"),
         ({"amount": 5000000}, "amount"),
@@ -187,7 +188,7 @@ async def test_windows_too_short_too_long_or_ahead(
 
 @pytest.mark.proves("stock.relay.error.market_not_found")
 async def test_a_market_that_was_never_listed(service: StockService, door: Door) -> None:
-    for market_id in (999_999, 9_999_999_999_999_999_999):
+    for market_id in (0, 999_999, 9_999_999_999_999_999_999, 2**256 - 1):
         bet = service.chain.bet(wallets.DEV[1], market_id)
         await refused(door, service.chain.signed(wallets.DEV[1], bet), 404, "market_not_found", "ever listed")
 
@@ -476,7 +477,7 @@ async def test_typed_data_is_ready_to_sign(service: StockService, door: Door, ma
     assert (view["owner"], view["outcome"], view["offered"]) == (wallet.address.lower(), 1, 3 * USDG)
     for bad, status, code in (
         (f"marketId={market}", 400, "invalid_request"),
-        (f"marketId=999999&outcome=1&amount={USDG}", 404, "market_not_found"),
+        *((f"marketId={none}&outcome=1&amount={USDG}", 404, "market_not_found") for none in (0, 999_999, 2**256 - 1)),
         (f"marketId={market}&outcome=1&amount={USDG - 1}", 400, "amount_out_of_bounds"),
         (f"marketId={market}&outcome=1&amount={100 * USDG + 1}", 400, "amount_out_of_bounds"),
     ):
