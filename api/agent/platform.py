@@ -51,11 +51,17 @@ _STATS = text(
         AND closed_at > :since ORDER BY closed_at DESC, market_id DESC LIMIT :markets
     ), counted AS (
         SELECT m.*, sum(w.stakes) OVER (ORDER BY closed_at DESC, market_id DESC) - w.stakes AS newer
-        FROM newest m JOIN agent_outcome w USING (market_id)
-        WHERE w.outcome = m.winner AND w.shares > 0 AND w.net <> m.net_pool
+        FROM newest m CROSS JOIN LATERAL (
+            SELECT stakes FROM agent_outcome w WHERE w.market_id = m.market_id AND w.outcome = m.winner
+            AND w.shares > 0 AND w.net <> m.net_pool LIMIT 1
+        ) w
     ), won AS (
-        SELECT s.paid_at, s.paid_tx, m.closed_at FROM counted m JOIN agent_stake s USING (market_id)
-        WHERE s.outcome = m.winner AND m.newer < :stakes
+        SELECT s.*, m.closed_at FROM counted m CROSS JOIN LATERAL (
+            SELECT s.paid_at, s.paid_tx FROM agent_stake s WHERE s.market_id = m.market_id AND s.outcome = m.winner
+            OFFSET 0
+        ) s WHERE m.newer < :stakes
+    ), ours AS (
+        SELECT won.* FROM won CROSS JOIN LATERAL (SELECT FROM outbox_transaction WHERE hash = won.paid_tx LIMIT 1) o
     )
     SELECT
         (SELECT coalesce(sum(stakes), 0) FROM agent_total) AS bets,
@@ -65,8 +71,7 @@ _STATS = text(
         (SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY paid_at - closed_at) FROM won WHERE paid_at IS NOT NULL)
             AS delay,
         (SELECT count(*) FROM won) AS winners,
-        (SELECT count(*) FROM won JOIN outbox_transaction ON hash = paid_tx WHERE paid_at - closed_at <= :in_time)
-            AS in_time
+        (SELECT count(*) FROM ours WHERE paid_at - closed_at <= :in_time) AS in_time
     """  # noqa: S608
 )
 _SAMPLES = text(

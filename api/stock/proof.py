@@ -63,7 +63,8 @@ PAUSE_SECONDS = 3.0
 MIN_PAUSE_SECONDS = 0.2
 PAUSE_PER_GATHERING = 4
 CHAIN_TIMEOUT_SECONDS = 3.0
-SETTLED_SHOWN = 500
+SETTLED_SHOWN = SWEEPS_SHOWN = 500
+"""The newest; `newestOnly` says when there are more."""
 
 LOG_SECTIONS = ("settled", "refundDrill", "feeSweeps", "bettors", "usdg", "counters", "audit")
 CHAIN_SECTIONS = ("safe",)
@@ -170,10 +171,10 @@ class Proof:
                     openers=tuple(openers),
                     betting=await read_betting(connection, self._operators(openers)),
                     totals=await read_totals(connection, venue.head.moment),
-                    settled=tuple(await read_newest_settled(connection, venue.reorgs, SETTLED_SHOWN, previous)),
+                    settled=tuple(await read_newest_settled(connection, venue.reorgs, SETTLED_SHOWN + 1, previous)),
                     generation=generation,
                     drill=drill,
-                    sweeps=tuple(await read_sweeps(connection)),
+                    sweeps=tuple(await read_sweeps(connection, SWEEPS_SHOWN + 1)),
                     refunds=() if drill is None else tuple(await read_refunds(connection, drill.id)),
                     drill_owes=drill is None
                     or bool(await read_owing(connection, [drill], venue.head.moment, at_most=500, refused_too=True)),
@@ -258,9 +259,9 @@ class Proof:
             feeds=self._feeds(),
             safe=gathered.safe,
             counters=self._counters(gathered),
-            settled=_settled(gathered.settled),
+            settled=_settled(gathered.settled[:SETTLED_SHOWN]),
             refund_drill=None if drill is None else self._refund_drill(drill, gathered),
-            fee_sweeps=list(gathered.sweeps),
+            fee_sweeps=list(gathered.sweeps[:SWEEPS_SHOWN]),
             bettors=BettorsProof(
                 distinct=betting.distinct,
                 excluded=self._operators(gathered.openers),
@@ -271,6 +272,14 @@ class Proof:
             solvency=[body for name, each in self._solvency.items() if (body := each.body(name)) is not None],
             audit=gathered.audit,
             attester=self._attester,
+            newest_only=[
+                name
+                for name, all_there_is, shown in (
+                    ("settled", gathered.settled, SETTLED_SHOWN),
+                    ("feeSweeps", gathered.sweeps, SWEEPS_SHOWN),
+                )
+                if len(all_there_is) > shown
+            ],
             missing=missing,
             read_at=0 if self._index is None else self._index.read_at,
             stale=self._index is not None and (self._index.stale or bool(missing)),

@@ -17,8 +17,6 @@ from core.hexadecimal import hex_of
 from core.stock.projection import market_of
 from core.stock.vested import Moment, as_of
 
-MAX_SWEEPS = 500
-
 
 @dataclass(frozen=True, slots=True)
 class Betting:
@@ -84,12 +82,12 @@ async def read_totals(connection: AsyncConnection, now: Moment) -> Totals:
     return Totals(markets, settled, resolved, seeded, principal, fees, paid)
 
 
-async def read_sweeps(connection: AsyncConnection) -> list[FeeSweepProof]:
+async def read_sweeps(connection: AsyncConnection, limit: int) -> list[FeeSweepProof]:
     """The newest sweeps of fees to the treasury, the newest first."""
     query = (
         select(stock_fee_sweep)
         .order_by(stock_fee_sweep.c.block_number.desc(), stock_fee_sweep.c.log_index.desc())
-        .limit(MAX_SWEEPS)
+        .limit(limit)
     )
     return [
         FeeSweepProof(tx=hex_of(row.tx), amount=str(row.amount), at=row.at) for row in await connection.execute(query)

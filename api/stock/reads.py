@@ -7,6 +7,7 @@ while it is away the last ones stand.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import heapq
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,7 +29,7 @@ from api.http.requests import read_query
 from api.kept import Kept
 from api.stock import market_view
 from api.stock.bodies.markets import MarketBody, MarketDetailBody, MarketsBody
-from api.stock.bodies.positions import OwnerBody, PositionBody
+from api.stock.bodies.positions import OwnedPositionBody, OwnerBody, PositionBody
 from api.stock.bodies.prices import PriceReading, PricesBody
 from api.stock.facts import HeldPosition, ListedMarket, Oracle, Venue
 from api.stock.position_view import owned_bodies, position_body, totals_body
@@ -47,9 +48,11 @@ POSITIONS_CACHE = own(5)
 
 POSITIONS_RATE = parse("30/minute")
 
-MARKETS_LISTED = 200
-"""Of a page without a limit."""
-LISTED_HELD = 1_000
+MARKETS_LISTED = 1_000
+"""Settled ones in a list without a limit. Whoever knows no pages has them all for years, and none costs more after."""
+MARKETS_PAGE = 200
+"""Of a page that begins somewhere and has no limit."""
+LISTED_HELD = MARKETS_LISTED
 MARKETS_HELD, MARKETS_BYTES = 512, 4_000_000
 OWNERS_HELD = 1_024
 POSITIONS_HELD = 10_000
@@ -262,7 +265,7 @@ class StockReads:
 
     async def _markets_body(self, limit: int | None, before: int | None) -> MarketsBody:
         """Newest first. Without a limit and a start: all that are unsettled and the newest settled, whose lowest id is
-        where the next page begins."""
+        where the next page begins. While the database is away that is the lowest in memory."""
         if self._index is None:
             return self._listing([], None)
         venue = self._venue()
@@ -270,17 +273,28 @@ class StockReads:
             settled = heapq.nlargest(MAX_SETTLED, (each.id for each in venue.markets.values() if each.market.settled))
             lowest = settled[-1] if settled else 0
             more = len(settled) == MAX_SETTLED and lowest > 1
-            shown = [each for each in venue.markets.values() if not each.market.settled or each.id >= lowest]
-            listed = sorted(shown, key=lambda each: each.id, reverse=True)
+            shown = {each.id: each for each in venue.markets.values() if not each.market.settled or each.id >= lowest}
+            if more and limit is None and (older := await self._older(lowest)) is not None:
+                more, older = len(older) > MARKETS_LISTED - MAX_SETTLED, older[: MARKETS_LISTED - MAX_SETTLED]
+                lowest = older[-1].id if older else lowest
+                shown |= {each.id: each for each in older}
+            listed = sorted(shown.values(), key=lambda each: each.id, reverse=True)
             if limit is not None and len(listed) > limit:
                 listed, more = listed[:limit], True
                 lowest = listed[-1].id
         else:
-            count = MARKETS_LISTED if limit is None else limit
+            count = MARKETS_PAGE if limit is None else limit
             listed = await self._index.page(before, count + 1)
             more, listed = len(listed) > count, listed[:count]
             lowest = listed[-1].id if listed else 0
         return self._listing([self._listed_body(each, venue) for each in listed], str(lowest) if more else None)
+
+    async def _older(self, before: int) -> list[ListedMarket] | None:
+        """What follows the settled markets in memory, and one more; None when it cannot be read."""
+        assert self._index is not None
+        with contextlib.suppress(Problem):
+            return await self._index.page(before, MARKETS_LISTED - MAX_SETTLED + 1)
+        return None
 
     def _listing(self, markets: list[MarketBody], next_before: str | None) -> MarketsBody:
         deployed = self._index is not None
@@ -381,10 +395,15 @@ class StockReads:
             await asyncio.sleep(0)
         page = positions[start_at : start_at + limit]
         more = len(positions) > start_at + limit
+        markets = await self._markets_of(page)
+
+        def make() -> list[OwnedPositionBody]:
+            return owned_bodies(page, markets, now)
+
         return OwnerBody(
             owner=owner,
             deployed=True,
-            positions=owned_bodies(page, await self._markets_of(page), now),
+            positions=make() if len(page) <= MADE_ASIDE else await asyncio.to_thread(make),
             totals=totals_body(totals),
             read_at=self.read_at,
             stale=self.stale,

@@ -26,7 +26,8 @@ Uint256Text = Annotated[
     Field(pattern=r"^(0|[1-9][0-9]{0,77})$", description="A decimal integer below 2^256."),
     AfterValidator(_fits),
 ]
-POSITIONS_LISTED = 200
+POSITIONS_LISTED = 5_000
+"""What one answer lists. Whoever knows no pages has every position in it, and an address beyond it costs no more."""
 
 
 class MarketPath(BaseModel):
@@ -42,7 +43,7 @@ class MarketsQuery(BaseModel):
 
 class OwnerQuery(BaseModel):
     owner: Annotated[str, Field(pattern=_ADDRESS, description="An address, in any case.")]
-    limit: Annotated[int, Field(ge=1, le=500, description="At most so many positions.")] = POSITIONS_LISTED
+    limit: Annotated[int, Field(ge=1, le=POSITIONS_LISTED, description="At most so many positions.")] = POSITIONS_LISTED
     before: Annotated[
         int | None,
         Field(

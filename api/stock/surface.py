@@ -152,7 +152,7 @@ def _operations(
                 429: _RATE,
                 503: _UNAVAILABLE,
             },
-            description="Cached for 15 s. All that are unsettled and the newest 200 settled; `limit` and `before` "
+            description="Cached for 15 s. All that are unsettled and the newest 1,000 settled; `limit` and `before` "
             "cut a page of whatever state, and `nextBefore` is the `before` of the next.",
             query=MarketsQuery,
             timed=False,

@@ -29,7 +29,7 @@ from core.money import loads
 # An open page asks 24 times a minute.
 OWNER_RATE = parse("60/minute")
 ID = re.compile(r"[1-9][0-9]{0,17}")
-AGENT_BETS_SHOWN = 50
+STOCK_POSITIONS_SHOWN, AGENT_BETS_SHOWN = 200, 50
 
 Json = Mapping[str, Any]
 
@@ -87,7 +87,7 @@ class PortfolioPage:
         return await self._pages.answer(request, page, None, render, PRIVATE, status)
 
     async def _stock_positions(self, owner: str, before: int | None) -> OwnerBody | None:
-        return None if self._stock is None else await self._stock.one_owner(owner, before=before)
+        return None if self._stock is None else await self._stock.one_owner(owner, STOCK_POSITIONS_SHOWN, before)
 
     async def _agent_bets(self, owner: str) -> Json | None:
         book = None if self._agent is None else await awaited_or_none(self._agent.book(owner, AGENT_BETS_SHOWN, None))

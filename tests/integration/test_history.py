@@ -29,6 +29,7 @@ from api.app import make_app, serve
 from api.archive import Archive
 from api.context import Context, open_context
 from api.stock.index import StockIndex
+from api.stock.reads import MARKETS_LISTED
 from api.stock.surface import stock_surface
 from api.web.lately import AGAIN_SECONDS
 from core.config import ApiSecrets, Settings
@@ -47,6 +48,7 @@ from scripts._bench.growth_fill import (
     write_deployments,
 )
 from tests.support.index_tables import SUMS
+from tests.waiting import PATIENCE
 
 SIZE = HistorySize(stock=5_000, agent=4_000, stakes=5, positions=3, wallets=1_000, open_each=20)
 GROWING = {
@@ -260,7 +262,7 @@ async def test_pages_reach_every_market_once(rig: Rig) -> None:
     assert {each["phase"] for each in body["markets"]} - {"live"} == {"opens", "resolved"}
     everything = SIZE.stock + SIZE.open_each
     assert first == list(range(everything, everything - len(first), -1))
-    assert sum(each["phase"] == "resolved" for each in body["markets"]) == 200
+    assert sum(each["phase"] == "resolved" for each in body["markets"]) == MARKETS_LISTED
     stock = list(first)
     while body["nextBefore"] is not None:
         body = await rig.get(f"/api/markets?limit=500&before={body['nextBefore']}")
@@ -476,3 +478,25 @@ async def test_who_asks_for_a_wallets_book_gets_all_of_it(rig: Rig) -> None:
     assert body["count"] == len(body["positions"]) == summary["openCount"] + summary["resolvedCount"]
     assert body["count"] > 200
     assert body["nextCursor"] is None
+
+
+async def test_who_asks_for_an_addresss_positions_gets_all_of_them(rig: Rig) -> None:
+    wallet, others = wallet_of(50), [bytes.fromhex(wallet_of(each)[2:]) for each in range(51, 71)]
+    with psycopg.connect(conninfo(rig.url), autocommit=True) as connection:
+        moved = connection.execute(
+            "UPDATE stock_position SET owner = %s WHERE owner = ANY(%s)", (bytes.fromhex(wallet[2:]), others)
+        )
+        assert moved.rowcount > 200
+    body = await rig.get(f"/api/positions?owner={wallet}")
+    assert int(body["totals"]["staked"]) == 5_000_000 * len(body["positions"])
+    assert len(body["positions"]) > 200
+    assert body["nextBefore"] is None
+
+
+async def test_the_proof_says_which_of_its_lists_go_on(rig: Rig) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while (await rig.session.get("/api/proof")).status == 503:  # before the first gathering
+            await asyncio.sleep(0.1)
+    body = await rig.get("/api/proof")
+    assert (len(body["settled"]), body["newestOnly"]) == (500, ["settled"])
+    assert "the newest 500 as" in await rig.get("/proof")

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from api.context import Context
+from api.http.application import unavailable
 from api.http.asked import Asked
 from api.stock import market_view, reads
 from api.stock.reads import StockReads
@@ -34,3 +35,30 @@ async def test_a_market_that_is_forgotten_as_its_page_is_made_is_shown_all_the_s
         monkeypatch.setattr(StockReads, name, property(lambda _: 0))
     told = await asyncio.gather(*(shown.shown(str(number)) for number in range(1, 4)))
     assert [body for body, _ in told] == [{"marketId": number} for number in range(1, 4)]
+
+
+@pytest.mark.parametrize("is_away", [True, False])
+async def test_a_list_that_ends_early_says_where_it_goes_on(is_away: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In memory are the newest settled markets; what follows is in a database that may be away."""
+
+    def listed(number: int) -> Any:
+        return SimpleNamespace(id=number, market=SimpleNamespace(settled=True))
+
+    async def page(before: int, limit: int) -> list[Any]:
+        if is_away:
+            raise unavailable("away")
+        return [listed(number) for number in range(before - 1, max(0, before - 1 - limit), -1)]
+
+    venue = SimpleNamespace(markets={number: listed(number) for number in range(301, 501)})
+    context = SimpleNamespace(settings=None, engine=None, limits=None)
+    index = SimpleNamespace(page=page)
+    shown = StockReads(
+        cast(Context, context), cast(StockSources, SimpleNamespace(deployment=None, index=index, oracle=None))
+    )
+    monkeypatch.setattr(shown, "_venue", lambda: venue)
+    monkeypatch.setattr(shown, "_listed_body", lambda market, _: market.id)
+    monkeypatch.setattr(shown, "_listing", lambda markets, next_before: (markets, next_before))
+    told, next_before = await shown._markets_body(None, None)
+    ends_at = 301 if is_away else 1
+    assert told == list(range(500, ends_at - 1, -1))
+    assert next_before == ("301" if is_away else None)

@@ -147,6 +147,10 @@ class ProofBody(Body):
     attester: Annotated[
         Address | None, Meta(description="Whose key signs offers and receipts of the agent API; null without one.")
     ]
+    newest_only: Annotated[
+        list[Literal["settled", "feeSweeps"]],
+        Meta(description="Sections that list the newest 500 of more; every settled market is in /api/markets."),
+    ]
     missing: Annotated[list[str], Meta(description="Sections that cannot be read right now.")]
     read_at: ReadAt
     stale: Stale
