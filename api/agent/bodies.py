@@ -163,6 +163,9 @@ class AgentMarketRef(_MarketFacts):
     volume24h_usd: float = Field(alias="volume24hUsd")
     odds: Odds | None = Field(description="null once it has ended: then `result` stands instead.")
     result: Ended | None
+    opens_at: str | None = Field(
+        description="When bets begin, of a market that is `closed` because they have not begun; else null."
+    )
 
 
 class BookStats(_Body):

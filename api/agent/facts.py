@@ -93,14 +93,14 @@ class ListedMarket:
         """Whether the service takes bets on it: it knows the feed, and the specification gives the market's own id."""
         return self.words.verified
 
+    def opens_later(self, now: int) -> bool:
+        """Whether its bets have not begun. Its status is `closed` then, as that of a market whose bets are over."""
+        return self.ending is None and now < self.spec.opens_at
+
     def status(self, now: int) -> str:
         if self.ending is not None:
             return "void" if self.ending.winner is None else "resolved"
         return "open" if self.spec.opens_at <= now < self.closes_at else "closed"
-
-    def begins_at(self, now: int) -> int | None:
-        """From when bets are taken, while that is ahead."""
-        return self.spec.opens_at if self.ending is None and now < self.spec.opens_at else None
 
     def outcome(self, side: str) -> int | None:
         """The number of a side; None when the market has no such outcome."""

@@ -207,17 +207,18 @@ class Reads:
         return self._index.generation, None if self._index.venue is None else self._index.venue.reorgs
 
     def overview(self, closed: int) -> dict[str, Any]:
-        """Every open market, soonest deadline first, each with what a bet of `EXAMPLE_SIZE` would be paid, and the last
-        `closed` of those present whose bets have ended."""
+        """Every open market, soonest deadline first, each with what a bet of `EXAMPLE_SIZE` would be paid; those that
+        open later, soonest first; and the last `closed` of the others that are present."""
         venue = self._index.required()
         open_now = sorted(venue.open_markets(), key=order_of)
-        begun = (each for each in venue.markets.values() if each.supported and each.begins_at(venue.now) is None)
-        others = (each for each in begun if each.status(venue.now) != "open")
-        over = sorted(others, key=order_of, reverse=True)
+        others = [each for each in venue.markets.values() if each.supported and each.status(venue.now) != "open"]
+        later = sorted((each for each in others if each.opens_later(venue.now)), key=lambda each: each.spec.opens_at)
+        over = sorted((each for each in others if not each.opens_later(venue.now)), key=order_of, reverse=True)
         return {
             "open": [
                 {**render.market_ref(each, venue, self._links), "examplePaid": _example_paid(each)} for each in open_now
             ],
+            "later": [render.market_ref(each, venue, self._links) for each in later],
             "closed": [
                 {**render.market_ref(each, venue, self._links), "result": render.result(each, self._links)}
                 for each in over[:closed]
@@ -250,11 +251,6 @@ class Reads:
     async def settles(self, name: str) -> bool:
         """Whether this service can settle the market, and so takes bets on it while it is open."""
         return (await self._found(name))[1].supported
-
-    async def begins_at(self, name: str) -> int | None:
-        """From when bets on the market are taken, while that is ahead; its status is `closed` until then."""
-        venue, market = await self._found(name)
-        return market.begins_at(venue.now)
 
     async def _take(self, request: web.Request, rate: RateLimitItem, rule: str, message: str) -> None:
         await self._limits.take_from_outside(rate, rule, caller_ip(request, self._settings), message)

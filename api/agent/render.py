@@ -178,6 +178,7 @@ def market_ref(market: ListedMarket, venue: Venue, links: Links) -> Json:
         "volume24hUsd": usd(venue.volume_24h.get(market.key, 0)),
         "odds": None if market.ending is not None else odds(market),
         "result": None if market.ending is None else ended(market, market.ending),
+        "opensAt": iso(market.spec.opens_at) if market.opens_later(venue.now) else None,
     }
 
 

@@ -38,7 +38,6 @@ class AgentPages:
                 bundle=bundle,
                 market=bundle["market"],
                 result=exact(await self._reads.outcome(name)),
-                begins_at=await self._reads.begins_at(name),
                 settles=await self._reads.settles(name),
                 now=figures.unix(bundle["dataFreshness"]["oddsAt"]),
                 odds_chart=None if odds is None else odds.draw("odds"),

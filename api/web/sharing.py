@@ -69,7 +69,7 @@ class SharePictures:
 
         async def card() -> ShareCard:
             bundle = exact(await reads.bundle(name))
-            return agent_card(bundle["market"], exact(await reads.outcome(name)), await reads.begins_at(name))
+            return agent_card(bundle["market"], exact(await reads.outcome(name)))
 
         return (await self._picture(f"/markets/{name}", card)).response(request)
 
@@ -113,16 +113,15 @@ def stock_card(detail: MarketDetailBody) -> ShareCard:
     return ShareCard(market.question, (("UP", up), ("DOWN", 1000 - up)), foot)
 
 
-def agent_card(market: Json, result: Json, begins_at: int | None) -> ShareCard:
-    """The same of an agent market; one with more than two outcomes shows no odds. `begins_at`: when its bets begin,
-    while that is ahead."""
+def agent_card(market: Json, result: Json) -> ShareCard:
+    """The same of an agent market; one with more than two outcomes shows no odds."""
     odds: tuple[tuple[str, int], ...] = ()
     if market["odds"] is not None and market["odds"]["yesPriceCents"] is not None:
         first = int(market["odds"]["yesPriceCents"] * 10)
         odds = ((market["outcomes"][0]["label"], first), (market["outcomes"][1]["label"], 1000 - first))
     foot = f"Bets end {figures.moment(figures.unix(market['deadlineAt']))}"
-    if begins_at is not None:
-        foot = f"Bets begin {figures.moment(begins_at)}"
+    if market["opensAt"] is not None:
+        foot = f"Bets begin {figures.moment(figures.unix(market['opensAt']))}"
     elif market["status"] != "open":
         label = result.get("resolvedOutcomeLabel")
         foot = STATES[market["status"]] + (f": {label}" if market["status"] == "resolved" and label else "")

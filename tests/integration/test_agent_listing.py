@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import aiohttp
 import psycopg
 import pytest
 
+from api.web import figures
+from api.web.sharing import agent_card
 from core.db.engine import conninfo
 from scripts._stack import wallets
 from tests.support.agent_chain import AgentChain
@@ -22,6 +25,7 @@ DEV = wallets.DEV
 BUCKETS = [50_000_000 * 10**8, 100_000_000 * 10**8]
 BUCKET_KEYS = ("under-50m", "50m-to-100m", "from-100m")
 DEFAULT_PAGE = 50
+DAY = 86_400
 FEES = {"least": 175, "usual": 200, "dear": 500}
 """Set by the Safe before each is listed."""
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
@@ -31,12 +35,13 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 def service(
     base_chain: RunningChain, local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[AgentService]:
-    """52 open markets, one closed, one settled, and one that nobody knows the words of."""
+    """52 open markets, one closed, one settled, one that opens tomorrow, and one that nobody knows the words of."""
     chain = AgentChain.on(base_chain.url, base_chain.deployment)
     folder: Path = tmp_path_factory.mktemp("agent")
     now = chain.now
     chain.list("settled", target=10**8, closes_at=now + 300)
     chain.list("closed", closes_at=now + 310, ends_at=now + 9_000)
+    chain.list("later", opens_at=now + DAY, closes_at=now + 2 * DAY)
     chain.settle("settled", 80_000_000 * 10**8)
     chain.list("elsewhere", known=False)
     for name, fee in FEES.items():
@@ -110,7 +115,7 @@ async def test_open_markets_unless_all_are_asked_for(buyer: Buyer, service: Agen
     assert {each["status"] for each in open_now} == {"open"}
     names = service.chain.names
     statuses = {names[each["id"]]: each["status"] for each in every}
-    assert statuses.keys() - {names[each["id"]] for each in open_now} == {"settled", "closed"}
+    assert statuses.keys() - {names[each["id"]] for each in open_now} == {"settled", "closed", "later"}
     assert (statuses["settled"], statuses["closed"]) == ("resolved", "closed")
     assert {each["chainId"] for each in every} == {"base"}
     async with buyer.session.get(f"{service.url}/openapi/agent.json") as response:
@@ -354,18 +359,33 @@ async def test_what_is_true_for_one_moment_is_kept_by_nobody(buyer: Buyer, servi
         assert "ETag" not in response.headers
 
 
-async def test_the_page_of_a_market_whose_bets_have_not_begun_says_when_they_do(
-    buyer: Buyer, service: AgentService
-) -> None:
-    name = service.chain.list("later", opens_at=service.chain.now + 9_000)
-    await buyer.shows("later")
-    pages = service.api.split("/api/")[0]
-    async with buyer.session.get(f"{pages}/markets/{name}") as response:
-        page = await response.text()
-    assert response.status == 200
-    assert "bets begin" in page
-    assert "Bets are taken from" in page
-    assert "bets ended" not in page
-    assert "being settled" not in page
-    async with buyer.session.get(f"{pages}/") as response:
-        assert f"/markets/{name}" not in await response.text()
+@pytest.mark.proves("agent.market.decision.status_values")
+async def test_a_market_that_is_not_open_yet_says_when_it_opens(buyer: Buyer, service: AgentService) -> None:
+    """It takes no bets, so its status is `closed`; nothing of it is over."""
+    _, body = await buyer.get("/markets/later")
+    market = body["market"]
+    opens = int(datetime.fromisoformat(market["opensAt"]).timestamp())
+    assert market["status"] == "closed"
+    assert 0 < opens - service.chain.now <= DAY
+    assert (await buyer.get("/markets/usual"))[1]["market"]["opensAt"] is None
+
+    async def page(path: str) -> str:
+        async with buyer.session.get(f"{service.url}{path}") as response:
+            assert response.status == 200
+            return await response.text()
+
+    shown = await page(f"/markets/{market['slug']}")
+    state = shown.partition('id="state"')[2].partition("</div>")[0]
+    bet_box = shown.partition('id="bet-h"')[2].partition("</section>")[0]
+    clock = figures.clock(opens)
+    for part in (state, bet_box):
+        assert f"opens {clock}" in part
+    for wrong in ("being settled", "bets ended", "no more bets"):
+        assert wrong not in shown
+    home = await page("/")
+    soon = home.partition("Opening later")[2].partition("</table>")[0]
+    assert f"opens {clock}" in soon
+    assert market["slug"] in soon
+    assert market["slug"] not in home.partition("Lately closed")[2].partition("</table>")[0]
+    assert agent_card(market, {}).foot == f"Bets begin {figures.moment(opens)}"
+

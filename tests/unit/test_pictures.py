@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from PIL import Image, ImageDraw
 
-from api.web.sharing import agent_card
 from tests.support.pictures import difference
 
 
@@ -26,9 +25,3 @@ def test_what_nobody_sees_is_the_same() -> None:
 def test_what_a_person_sees_is_told() -> None:
     assert "squares have another colour" in str(difference(_page(), _page("#a8361f")))
     assert "and was 300 by 200" in str(difference(_page(), _page(height=230)))
-
-
-def test_a_market_whose_bets_have_not_begun_is_not_shared_as_closed() -> None:
-    market = {"question": "Will it?", "odds": None, "status": "closed", "deadlineAt": "2026-11-28T18:00:00Z"}
-    assert agent_card(market, {}, 1_795_802_400).foot == "Bets begin 27 Nov 2026, 18:00 UTC"
-    assert agent_card(market, {}, None).foot == "Closed, being settled"

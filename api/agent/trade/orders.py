@@ -113,7 +113,7 @@ class OrderDesk:
 
 def check_open(market: ListedMarket, now: int) -> None:
     """409 unless the contract takes stakes on it in this second."""
-    if market.ending is None and now < market.spec.opens_at:
+    if market.opens_later(now):
         raise problem("market_closed", f"Market {market.id} is not open yet.")
     if market.status(now) != "open":
         raise problem("market_closed", f"Market {market.id} is {market.status(now)}; it takes no bets.")

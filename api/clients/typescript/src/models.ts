@@ -262,6 +262,8 @@ export interface AgentMarketRef {
   /** null once it has ended: then `result` stands instead. */
   odds: AgentOdds | null;
   result: AgentEnded | null;
+  /** When bets begin, of a market that is `closed` because they have not begun; else null. */
+  opensAt: string | null;
 }
 
 export interface AgentMarkets {
@@ -674,6 +676,7 @@ export interface AgentStats {
   totalVolumeUsd: number;
   totalPaidOutUsd: number;
   medianPayoutDelaySec: number | null;
+  /** Of the winning stakes of a week's markets, the newest, the share that the service itself paid within 10 minutes of resolution. Stakes given back are not counted. */
   autoPayoutRate: number | null;
   proofSamples: string[];
   custody: string;
@@ -699,9 +702,12 @@ export interface AgentSuggestedBet {
   betUrl: string;
 }
 
+/** A test on its way. `note` says what it waits for: null for an active webhook. */
 export interface AgentTestAnswer {
   meta: AgentMeta;
   event: AgentEvent;
+  webhook: AgentWebhookRegistration;
+  note: string | null;
 }
 
 export interface AgentTokenDomain {

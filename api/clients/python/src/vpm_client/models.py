@@ -250,6 +250,7 @@ class AgentMarketRef(Body, frozen=True, kw_only=True):
     volume24h_usd: Decimal
     odds: AgentOdds | None
     result: AgentEnded | None
+    opens_at: str | None
 
 
 class AgentMarkets(Body, frozen=True, kw_only=True):
@@ -695,8 +696,12 @@ class AgentSuggestedBet(Body, frozen=True, kw_only=True):
 
 
 class AgentTestAnswer(Body, frozen=True, kw_only=True):
+    """A test on its way. `note` says what it waits for: null for an active webhook."""
+
     meta: AgentMeta
     event: AgentEvent
+    webhook: AgentWebhookRegistration
+    note: str | None
 
 
 class AgentTokenDomain(Body, frozen=True, kw_only=True):
