@@ -104,7 +104,7 @@ class RateLimits:
         return Problem(
             429,
             "rate_limited",
-            f"{message} Try again in {seconds} s.",
+            f"{message.removesuffix('.')}; try again in {seconds} s.",
             headers={"Retry-After": str(seconds)},
             extra={"retryAfter": seconds},
         )

@@ -388,4 +388,3 @@ async def test_a_market_that_is_not_open_yet_says_when_it_opens(buyer: Buyer, se
     assert market["slug"] in soon
     assert market["slug"] not in home.partition("Lately closed")[2].partition("</table>")[0]
     assert agent_card(market, {}).foot == f"Bets begin {figures.moment(opens)}"
-

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -50,10 +51,14 @@ async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
         yield made
 
 
+def is_one_sentence(text: str) -> bool:
+    return re.fullmatch(r"\S.*[.!?]", text) is not None and re.search(r"[.!?] +[A-Z]", text) is None
+
+
 def check_body(response: aiohttp.ClientResponse, body: Any, status: int, code: str) -> None:
     assert (response.status, body["error"]) == (status, code), body
     assert code in CATALOGUE
-    assert body["message"]
+    assert is_one_sentence(body["message"]), body["message"]
     assert body["hint"]
     assert body["docsUrl"].startswith("http")
     assert body["retriable"] is (code in ("rate_limited", "internal_error", "platform_paused"))
@@ -322,14 +327,17 @@ async def test_a_lock_serves_one_trade_of_its_own_kind(buyer: Buyer, service: Ag
     response, refused = await buyer.post(bet("near", DEV[2], size=25, **limits))
     check_body(response, refused, 422, "quote_mismatch")
 
-    _, body = await buyer.get("/quote", marketId="near", side="yes", sizeUsd=25)
-    old = {"quoteId": body["quote"]["quoteId"], "minSharesOut": 1}
-    with psycopg.connect(conninfo(database_url), autocommit=True) as connection:
-        connection.execute(
-            "UPDATE agent_quote SET expires_at = now() - interval '1 second' WHERE quote_id = %s", (old["quoteId"],)
-        )
-    response, refused = await buyer.post(bet("near", DEV[2], size=25, **old))
-    check_body(response, refused, 422, "quote_expired")
+    for age, status in ((45, 402), (61, 422)):  # a lock is good for a minute
+        _, body = await buyer.get("/quote", marketId="near", side="yes", sizeUsd=25)
+        old = {"quoteId": body["quote"]["quoteId"], "minSharesOut": 1}
+        with psycopg.connect(conninfo(database_url), autocommit=True) as connection:
+            connection.execute(
+                "UPDATE agent_quote SET expires_at = expires_at - make_interval(secs => %s) WHERE quote_id = %s",
+                (age, old["quoteId"]),
+            )
+        response, answer = await buyer.post(bet("near", DEV[2], size=25, **old))
+        assert response.status == status, answer
+    check_body(response, answer, 422, "quote_expired")
 
 
 @pytest.mark.proves(

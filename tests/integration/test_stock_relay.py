@@ -327,7 +327,13 @@ async def test_eleven_bets_a_minute_from_one_signer(service: StockService, door:
 
 @pytest.mark.proves("stock.relay.decision.check_order")
 async def test_of_two_faults_the_earlier_check_speaks(service: StockService, door: Door, market: int) -> None:
+    """Each step of the ladder has the faults of all that follow it; the last have what cannot be had together alone."""
     chain, wallet = service.chain, wallets.wallet("a wallet without USDG")
+    safe = chain.deployment.safe
+    assert safe is not None
+    short = chain.open_market(strike_in=60, lasts=60)
+    chain.push(FLAT_PRICE)
+    chain.warp_to(chain.now + 121)
     now = max(chain.now, int(time.time()))
     bad = {"signature": "0x" + "11" * 65}
     late = now + 10
@@ -336,7 +342,9 @@ async def test_of_two_faults_the_earlier_check_speaks(service: StockService, doo
         ("invalid_request", {"amount": 0, "valid_before": late, "market_id": nowhere}, {"outcome": 7}),
         ("amount_out_of_bounds", {"amount": 1, "valid_before": late, "market_id": nowhere}, bad),
         ("expired", {"valid_before": late, "market_id": nowhere}, bad),
-        ("market_not_found", {"market_id": nowhere}, bad),
+        ("market_not_found", {"market_id": nowhere}, bad | {"from": safe.address}),
+        ("market_closed", {"market_id": short}, bad | {"from": safe.address}),
+        ("contract_signer", {}, bad | {"from": safe.address}),
         ("bad_signature", {}, bad),
         ("insufficient_balance", {}, {}),
     ]
@@ -344,6 +352,42 @@ async def test_of_two_faults_the_earlier_check_speaks(service: StockService, doo
         body = chain.signed(wallet, chain.bet(wallet, **{"market_id": market, **terms})) | change
         _, answer = await door.post("/api/relay/enter", body)
         assert answer["error"] == code
+    # A used signature of a wallet that has nothing, and the same bet badly signed.
+    cancelled = chain.bet(wallet, market)
+    cancel(chain, wallet, cancelled)
+    body = chain.signed(wallet, cancelled)
+    _, answer = await door.post("/api/relay/enter", body)
+    assert answer["error"] == "already_used"
+    _, answer = await door.post("/api/relay/enter", body | bad)
+    assert answer["error"] == "bad_signature"
+    # The token refuses a frozen wallet, which only the simulation tells: it comes after the balance.
+    chain.send(chain.contracts.token.call("freeze", wallet.address), wallets.DEPLOYER.address)
+    try:
+        _, answer = await door.post("/api/relay/enter", chain.signed(wallet, chain.bet(wallet, market)))
+        assert answer["error"] == "insufficient_balance"
+    finally:
+        chain.send(chain.contracts.token.call("unfreeze", wallet.address), wallets.DEPLOYER.address)
+    # The rate is looked at before the shape.
+    for _ in range(10):
+        await door.post("/api/relay/enter", {}, ip="192.0.2.77")
+    _, answer = await door.post("/api/relay/enter", {}, ip="192.0.2.77")
+    assert answer["error"] == "rate_limited"
+
+
+def cancel(chain: StockChain, wallet: wallets.Wallet, bet: StockBet) -> None:
+    """Has the token take the bet's authorization for used."""
+    asked = {
+        "types": {
+            "EIP712Domain": TYPES["EIP712Domain"],
+            "CancelAuthorization": [{"name": "authorizer", "type": "address"}, {"name": "nonce", "type": "bytes32"}],
+        },
+        "primaryType": "CancelAuthorization",
+        "domain": bet.typed_data(chain.deployment.token("USDG"))["domain"],
+        "message": {"authorizer": wallet.address, "nonce": bet.nonce},
+    }
+    signed = Account.sign_message(encode_typed_data(full_message=asked), wallet.private_key).signature
+    call = chain.contracts.token.call("cancelAuthorization(address,bytes32,bytes)", wallet.address, bet.nonce, signed)
+    chain.send(call, wallets.DEV[5].address)
 
 
 # ---------------------------------------------------------------- once, whatever is sent again
@@ -438,18 +482,7 @@ async def test_a_cancelled_authorization_is_used_up(service: StockService, door:
     chain, wallet = service.chain, wallets.wallet("changed her mind")
     chain.send(chain.contracts.token.call("mint", wallet.address, 50 * USDG), wallets.DEPLOYER.address)
     bet = chain.bet(wallet, market)
-    cancel = {
-        "types": {
-            "EIP712Domain": TYPES["EIP712Domain"],
-            "CancelAuthorization": [{"name": "authorizer", "type": "address"}, {"name": "nonce", "type": "bytes32"}],
-        },
-        "primaryType": "CancelAuthorization",
-        "domain": bet.typed_data(chain.deployment.token("USDG"))["domain"],
-        "message": {"authorizer": wallet.address, "nonce": bet.nonce},
-    }
-    signed = Account.sign_message(encode_typed_data(full_message=cancel), wallet.private_key).signature
-    call = chain.contracts.token.call("cancelAuthorization(address,bytes32,bytes)", wallet.address, bet.nonce, signed)
-    chain.send(call, wallets.DEV[5].address)
+    cancel(chain, wallet, bet)
     await refused(door, chain.signed(wallet, bet), 409, "already_used", "used or cancelled")
 
 

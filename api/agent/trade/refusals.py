@@ -121,7 +121,7 @@ def undone(intent: Intent) -> Problem:
     extra: dict[str, Any] = {} if intent.tx_hash_hex is None else {"txHash": intent.tx_hash_hex}
     return problem(
         "market_closed",
-        "A reorganization of the chain undid the listing of this market, and the bet with it. No money moved.",
+        "A reorganization of the chain undid the listing of this market, and the bet with it; no money moved.",
         moneyMoved=False,
         **extra,
     )
@@ -255,7 +255,7 @@ def refused(intent: Intent) -> Problem:
     if why in _MISSED:
         return problem(
             "rate_limited",
-            "The bet was sent and did not get in: others came first, or its time ran out. No money moved.",
+            "The bet was sent and did not get in: others came first, or its time ran out; no money moved.",
             hint="Send the same request again.",
             retry_after=1,
             **extra,
