@@ -27,7 +27,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from api.agent.cursors import Order
 from api.agent.facts import Arrival, ArrivalState, BookTotals, Ending, FeedRound, ListedMarket, Stake, Venue
 from api.archive import Archive
-from api.head import head_of, read_cursor
+from api.head import Head, head_of, read_cursor
 from core.agent.book import Book
 from core.agent.document import Metadata, Specification, described
 from core.chain import checksum
@@ -75,7 +75,9 @@ async def read_venue(
     if previous is None or previous.reorgs != reorgs or previous.head.number > head.number:
         archive.forget_all()
         markets: Mapping[bytes, ListedMarket] = await _read_present(connection, feeds)
+        volumes = await _read_volumes(connection, agent_stake.c.staked_at > head.timestamp - DAY_SECONDS)
     else:
+        volumes = await _moved_volumes(connection, previous, head)
         changed = await _read_where(connection, feeds, agent_market.c.updated_block > previous.head.number)
         archive.forget(changed)
         markets = _present({**previous.markets, **changed}) if changed else previous.markets
@@ -86,7 +88,7 @@ async def read_venue(
         reorgs=reorgs,
         markets=markets,
         latest=await _read_latest(connection, chain_id, observed),
-        volume_24h=await _read_volumes(connection, head.timestamp - DAY_SECONDS),
+        volume_24h=volumes,
     )
 
 
@@ -182,13 +184,31 @@ async def _read_latest(connection: AsyncConnection, chain_id: int, feeds: set[by
     return {_feed_text(row.feed): FeedRound(row.answer, row.updated_at, row.tx) for row in rows}
 
 
-async def _read_volumes(connection: AsyncConnection, since: int) -> dict[bytes, int]:
+async def _read_volumes(connection: AsyncConnection, *where: ColumnElement[bool]) -> dict[bytes, int]:
     query = (
         select(agent_stake.c.market_id, func.sum(agent_stake.c.amount).label("amount"))
-        .where(agent_stake.c.staked_at > since, agent_stake.c.outcome.is_not(None))
+        .where(agent_stake.c.outcome.is_not(None), *where)
         .group_by(agent_stake.c.market_id)
     )
     return {row.market_id: int(row.amount) for row in await connection.execute(query)}
+
+
+async def _moved_volumes(connection: AsyncConnection, previous: Venue, head: Head) -> dict[bytes, int]:
+    """The volumes of the day up to `head`, from those up to an earlier block: what was bet since is added, and what is
+    older than a day by now taken off. An index is asked for both, and for nothing of the day between."""
+    stake, before = agent_stake.c, previous.head
+    begins, began = head.timestamp - DAY_SECONDS, before.timestamp - DAY_SECONDS
+    come = await _read_volumes(
+        connection, stake.staked_at >= max(before.timestamp, begins + 1), stake.staked_block > before.number
+    )
+    gone = await _read_volumes(
+        connection, stake.staked_at > began, stake.staked_at <= begins, stake.staked_block <= before.number
+    )
+    moved = {
+        key: previous.volume_24h.get(key, 0) + come.get(key, 0) - gone.get(key, 0)
+        for key in previous.volume_24h.keys() | come.keys()
+    }
+    return {key: amount for key, amount in moved.items() if amount}
 
 
 async def read_observations(connection: AsyncConnection, chain_id: int, feed: bytes, limit: int) -> list[FeedRound]:

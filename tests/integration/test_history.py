@@ -500,3 +500,41 @@ async def test_the_proof_says_which_of_its_lists_go_on(rig: Rig) -> None:
     body = await rig.get("/api/proof")
     assert (len(body["settled"]), body["newestOnly"]) == (500, ["settled"])
     assert "the newest 500 as" in await rig.get("/proof")
+
+
+async def test_a_block_moves_the_days_volume_and_does_not_sum_the_day_again(filled: Filled, database_url: str) -> None:
+    base, newest = load_deployment(filled.folder / "base.json"), "(SELECT max(stake_id) FROM agent_stake)"
+    window = "FROM agent_stake WHERE outcome IS NOT NULL AND staked_at > (SELECT block_time - 86400 FROM chain_cursor"
+    window += f" WHERE chain_id = {BASE_CHAIN})"
+    async with _engine(database_url, filled.folder) as context:
+        index = AgentIndex(database_url, context.engine, BASE_CHAIN, told_by(base.agent_feeds))
+        await index.refresh()
+        with psycopg.connect(conninfo(database_url), autocommit=True) as connection:
+            # A bet in the next block, which is half an hour later: what was bet in the first half hour leaves the day.
+            connection.execute(
+                "CREATE TEMP TABLE bet AS SELECT * FROM agent_stake WHERE stake_id = " + newest  # noqa: S608
+            )
+            next_block(
+                connection,
+                BASE_CHAIN,
+                f"WITH later AS (UPDATE chain_cursor SET block_time = block_time + 1800 WHERE chain_id = {BASE_CHAIN}"
+                " RETURNING number, block_time) INSERT INTO agent_stake SELECT (jsonb_populate_record(NULL::agent_stake,"
+                " to_jsonb(b) || jsonb_build_object('stake_id', b.stake_id + 1, 'ordinal', b.ordinal + 1, 'staked_at',"
+                " l.block_time, 'staked_block', l.number + 1))).* FROM bet b, later l",
+            )
+            statements = Statements()
+            statements.watch(context)
+            await index.refresh()
+            assert index.venue is not None
+            expected = connection.execute(f"SELECT market_id, sum(amount) {window} GROUP BY 1".encode()).fetchall()
+            assert index.venue.volume_24h == {bytes(key): int(amount) for key, amount in expected}
+            counted = connection.execute(f"SELECT count(*) {window}".encode()).fetchone()
+            assert counted is not None
+            touched = 0.0
+            for statement, parameters in statements.sent.items():
+                if "agent_stake" not in statement:
+                    continue
+                row = connection.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}".encode(), parameters).fetchone()
+                assert row is not None
+                touched += sum(map(_rows, _nodes(row[0][0]["Plan"])))
+            assert 0 < touched < counted[0] / 5
