@@ -511,15 +511,14 @@ async def test_a_block_moves_the_days_volume_and_does_not_sum_the_day_again(fill
         await index.refresh()
         with psycopg.connect(conninfo(database_url), autocommit=True) as connection:
             # A bet in the next block, which is half an hour later: what was bet in the first half hour leaves the day.
-            connection.execute(
-                "CREATE TEMP TABLE bet AS SELECT * FROM agent_stake WHERE stake_id = " + newest  # noqa: S608
-            )
+            connection.execute("CREATE TEMP TABLE bet AS SELECT * FROM agent_stake WHERE stake_id = " + newest)
             next_block(
                 connection,
                 BASE_CHAIN,
                 f"WITH later AS (UPDATE chain_cursor SET block_time = block_time + 1800 WHERE chain_id = {BASE_CHAIN}"
-                " RETURNING number, block_time) INSERT INTO agent_stake SELECT (jsonb_populate_record(NULL::agent_stake,"
-                " to_jsonb(b) || jsonb_build_object('stake_id', b.stake_id + 1, 'ordinal', b.ordinal + 1, 'staked_at',"
+                " RETURNING number, block_time) INSERT INTO agent_stake SELECT (jsonb_populate_record("
+                "NULL::agent_stake, to_jsonb(b) || jsonb_build_object('stake_id', b.stake_id + 1, 'ordinal',"
+                " b.ordinal + 1, 'staked_at',"
                 " l.block_time, 'staked_block', l.number + 1))).* FROM bet b, later l",
             )
             statements = Statements()
