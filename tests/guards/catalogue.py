@@ -406,7 +406,7 @@ API = (
     Guard(
         "a process that was held up sends a webhook what another has gone past",
         "api/agent/notices/dispatcher.py",
-        "if not held or time.monotonic() - since",
+        "if not is_ours or time.monotonic() - since",
         "if time.monotonic() - since",
         (f"{DISPATCH}::test_a_process_that_was_held_up_sends_nothing_after_another_went_on",),
     ),

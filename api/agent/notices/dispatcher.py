@@ -235,8 +235,8 @@ class Dispatcher:
         """`event`: its id."""
         async with self._pool.connection() as connection:
             since = time.monotonic()
-            held = await store.hold(connection, endpoint)
-        if not held or time.monotonic() - since > store.LEASE_SECONDS - LONGEST_SECONDS:
+            is_ours = await store.hold(connection, endpoint)
+        if not is_ours or time.monotonic() - since > store.LEASE_SECONDS - LONGEST_SECONDS:
             raise _LeaseTooShort
         with DELIVERY_SECONDS.time():
             sent = await self._sender.send(endpoint.url, event, body, endpoint.secret, read_answer=read_answer)
