@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from aiohttp import web
 
@@ -272,14 +273,7 @@ class Proof:
             solvency=[body for name, each in self._solvency.items() if (body := each.body(name)) is not None],
             audit=gathered.audit,
             attester=self._attester,
-            newest_only=[
-                name
-                for name, all_there_is, shown in (
-                    ("settled", gathered.settled, SETTLED_SHOWN),
-                    ("feeSweeps", gathered.sweeps, SWEEPS_SHOWN),
-                )
-                if len(all_there_is) > shown
-            ],
+            newest_only=_newest_only(gathered),
             missing=missing,
             read_at=0 if self._index is None else self._index.read_at,
             stale=self._index is not None and (self._index.stale or bool(missing)),
@@ -349,6 +343,16 @@ class Proof:
     def _tx_link(self, tx: str) -> str:
         explorer = self._deployment.explorer_url
         return f"{explorer}/tx/{tx}" if explorer else f"{self._settings.public_url}/proof#{tx}"
+
+
+def _newest_only(gathered: Gathered) -> list[Literal["settled", "feeSweeps"]]:
+    """The sections that have more than they list."""
+    names: list[Literal["settled", "feeSweeps"]] = []
+    if len(gathered.settled) > SETTLED_SHOWN:
+        names.append("settled")
+    if len(gathered.sweeps) > SWEEPS_SHOWN:
+        names.append("feeSweeps")
+    return names
 
 
 def _settled(newest: Sequence[ListedMarket]) -> list[SettledProof]:

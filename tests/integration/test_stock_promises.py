@@ -288,7 +288,7 @@ async def test_a_refund_drill_not_refunded_yet_is_listed_and_no_other_short_mark
     assert await told() is None
     drill = chain.open_market(strike_in=60, lasts=60, family=2, max_age=1)
     chain.enter(wallets.DEV[3], drill, 1, 7 * USDG)
-    listed = {"id": str(drill), "status": "listed", "reason": None, "voidTxUrl": None, "refunds": []}
+    listed: dict[str, Any] = {"id": str(drill), "status": "listed", "reason": None, "voidTxUrl": None, "refunds": []}
     assert await told() == listed
     chain.open_market(strike_in=60, lasts=60, family=2)
     assert await told() == listed

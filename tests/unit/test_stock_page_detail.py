@@ -58,7 +58,7 @@ async def test_a_list_that_ends_early_says_where_it_goes_on(is_away: bool, monke
     monkeypatch.setattr(shown, "_venue", lambda: venue)
     monkeypatch.setattr(shown, "_listed_body", lambda market, _: market.id)
     monkeypatch.setattr(shown, "_listing", lambda markets, next_before: (markets, next_before))
-    told, next_before = await shown._markets_body(None, None)
+    told, next_before = cast(Any, await shown._markets_body(None, None))
     ends_at = 301 if is_away else 1
     assert told == list(range(500, ends_at - 1, -1))
     assert next_before == ("301" if is_away else None)
