@@ -91,6 +91,7 @@ class Want:
     depends_on: int | None = None
     priority: int = 0
     replay_safe: bool = True
+    payer: str | None = None
 
 
 def waits(errand: Errand | None, now: datetime, indexed_block: int, retry: RetryWaits) -> str | None:
@@ -164,6 +165,7 @@ async def ask(
         depends_on=want.depends_on,
         priority=want.priority,
         replay_safe=want.replay_safe,
+        payer=want.payer,
     )
     try:
         async with connection.transaction():

@@ -4,6 +4,7 @@ It alone holds keys that move money. One key on one chain is a lane, held by one
 
     keys, signing      the key and the bytes (pure)
     fees, nonces, standing, flight   decisions: what to pay, which nonces are whose, may it sign, what to do next (pure)
+    payers             may a stranger's transaction be carried, by what those of its wallet have cost us (pure)
     store              every database statement, each fenced by the lane's epoch
     lease, leases      the right to write for a lane, and which process has which
     flights            everything of a lane that is on its way, in memory

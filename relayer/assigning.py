@@ -13,7 +13,9 @@ from core.log import get_logger
 from core.outbox.lanes import LaneStatus
 from relayer import measures
 from relayer.feed import ChainFeed
+from relayer.fees import expected_price
 from relayer.flights import Flights
+from relayer.payers import CONTRACTS_SHARE
 from relayer.policy import LanePolicy
 from relayer.preflight import Checked, CheckTerms, check, refused_unasked
 from relayer.rows import Candidate, Former, IntentRefusal, Prepared, unsigned_of
@@ -148,6 +150,7 @@ class Assigner:
             log.warning(
                 checked.out_of_funds, action="relayer.lane_short", lane=self._flights.lane, chain=self._flights.chain
             )
+        await self._admit(checked, terms)
         if checked.doubted:
             await self._resolve(checked, by_id)
         until = time.monotonic() + self._policy.defer_seconds
@@ -157,6 +160,30 @@ class Assigner:
         await self._refuse(checked.refused, by_id)
         if checked.ready:
             await self._sign(checked.ready, by_id)
+
+    async def _admit(self, checked: Checked, terms: CheckTerms) -> None:
+        """Of what strangers have signed, lets go what their wallets' past allows (`relayer.payers`)."""
+        signed = [each for each in checked.ready if each.candidate.payer is not None]
+        if not signed:
+            return
+        records = await self._store.payer_records(
+            {each.candidate.payer for each in signed if each.candidate.payer is not None},
+            {each.payer_code for each in signed if each.payer_code is not None},
+        )
+        allowance = self._policy.gas_per_hour_wei // CONTRACTS_SHARE
+        book = self._flights.payer_book(*records, terms.market, allowance)
+        asked, checked.ready = checked.ready, []
+        for each in asked:
+            payer = each.candidate.payer
+            worst_wei = each.gas_limit * expected_price(each.fees, terms.market)
+            verdict = payer is None or book.judge(payer, each.payer_code, worst_wei)
+            if verdict is True:
+                checked.ready.append(each)
+            elif verdict is False:
+                checked.deferred[each.candidate.intent_id] = "Others of its payer are to be mined first."
+            else:
+                checked.refuse(each.candidate, verdict.code, verdict.reason)
+                measures.PAYERS_REFUSED.labels(self._flights.chain, self._flights.lane, verdict.code).inc()
 
     async def _refuse(self, refusals: list[IntentRefusal], by_id: dict[int, Candidate]) -> None:
         if not refusals:
@@ -242,6 +269,9 @@ class Assigner:
         while True:
             async with self._flights.writing:
                 self._flights.spent_wei = await self._store.spent_wei(3600)
+                self._flights.burnt_wei = await self._store.burnt_wei(3600)
+            for kind, wei in self._flights.burnt_wei.items():
+                measures.BURNT.labels(chain, lane, kind.value).set(wei / 1e18)
             measures.SPENT.labels(chain, lane).set(self._flights.spent_wei / 1e18)
             with contextlib.suppress(RpcError):
                 await self._read_balance()

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from core.outbox.states import IntentState, MinedOutcome
 from relayer.fees import FeeMarket
+from relayer.payers import PayerKind
 from relayer.signing import Fees
 from relayer.takers import Taker
 
@@ -29,7 +30,8 @@ class Flight:
     attempts: oldest first. state_since, last_sent_at: monotonic seconds. doomed: why the call must not or cannot be
     mined any more, as (code, sentence); then its nonce is taken by a no-op. used_since: when the nonce was first seen
     used without a receipt of ours. taker: the foreign transaction that has it, once found. asked_at: when it was last
-    looked for. landed: it was our own that was found, and only its receipt is late.
+    looked for. landed: it was our own that was found, and only its receipt is late. payer: the stranger whose signature
+    it carries, if any; payer_code: the hash of that wallet's code, if it had any.
     """
 
     intent_id: int
@@ -54,10 +56,16 @@ class Flight:
     outcome: MinedOutcome | None = None
     block_number: int | None = None
     block_hash: bytes | None = None
+    payer: bytes | None = None
+    payer_code: bytes | None = None
 
     @property
     def newest(self) -> Attempt:
         return self.attempts[-1]
+
+    @property
+    def payer_kind(self) -> PayerKind:
+        return PayerKind.of(is_signed=self.payer is not None, has_code=self.payer_code is not None)
 
     @property
     def cancelling(self) -> bool:

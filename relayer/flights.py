@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-from core.outbox.states import TRANSITIONS, IntentState
+from core.outbox.states import TRANSITIONS, IntentState, MinedOutcome
 from relayer import measures
 from relayer.fees import FeeMarket, expected_price
 from relayer.flight import Flight
+from relayer.payers import PayerBook, PayerKind, PayerRecord
 
 # A block by height and hash.
 BlockKey = tuple[int, bytes]
@@ -19,7 +20,8 @@ class Flights:
     """What a lane has on its way, and what it has spent.
 
     unmined: by nonce. mined: by block, until final. verified: the blocks found standing since the last reorg.
-    spent_wei: on gas in the last hour; read from the rows now and then, and raised by every receipt in between.
+    spent_wei: on gas in the last hour; burnt_wei: the part of it that went to what reverted, by whose it was. Both are
+    read from the rows now and then, and raised by every receipt in between.
 
     `writing` is held around every database write of the lane together with the change here that mirrors it.
     """
@@ -32,6 +34,7 @@ class Flights:
         self.mined: dict[BlockKey, list[Flight]] = {}
         self.verified: set[BlockKey] = set()
         self.spent_wei = 0
+        self.burnt_wei = dict.fromkeys(PayerKind, 0)
         self.writing = asyncio.Lock()
         self.landed = asyncio.Event()
 
@@ -61,6 +64,8 @@ class Flights:
     def landed_in(self, flight: Flight, fee_wei: int) -> None:
         """Mined: its outcome and block are set."""
         self.spent_wei += fee_wei
+        if flight.outcome is MinedOutcome.REVERTED:
+            self.burnt_wei[flight.payer_kind] += fee_wei
         self._move(flight, IntentState.MINED)
         self.unmined.pop(flight.nonce, None)
         self._file_mined(flight)
@@ -101,9 +106,25 @@ class Flights:
             for each in self.unmined.values()
         )
 
-    def expected_gas_wei(self, market: FeeMarket) -> int:
-        """What gas for everything unmined will probably cost, were all of each limit used."""
-        return sum(each.newest.gas_limit * expected_price(each.newest.fees, market) for each in self.unmined.values())
+    def expected_gas_wei(self, market: FeeMarket, kinds: Collection[PayerKind] = tuple(PayerKind)) -> int:
+        """What gas for everything unmined, or for some kinds of it, will probably cost, were all of each limit used."""
+        return sum(
+            each.newest.gas_limit * expected_price(each.newest.fees, market)
+            for each in self.unmined.values()
+            if each.payer_kind in kinds
+        )
+
+    def payer_book(
+        self, wallets: dict[bytes, PayerRecord], codes: dict[bytes, PayerRecord], market: FeeMarket, allowance_wei: int
+    ) -> PayerBook:
+        """These records, with what is on its way."""
+        for flight in self.unmined.values():
+            if flight.payer in wallets:
+                wallets[flight.payer].in_flight += 1
+            if flight.payer_code in codes:
+                codes[flight.payer_code].in_flight += 1
+        flying_wei = self.expected_gas_wei(market, (PayerKind.CONTRACT,))
+        return PayerBook(wallets, codes, self.burnt_wei[PayerKind.CONTRACT], flying_wei, allowance_wei)
 
     def _file_mined(self, flight: Flight) -> None:
         assert flight.block_number is not None

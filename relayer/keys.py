@@ -5,7 +5,7 @@ Keys of a cloud's key service are opened by `relayer.kms.opening`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from eth_account import Account
 
 from core.config import RelayerSecrets
 from core.errors import ConfigError
+from core.outbox.lanes import RELAY
 from relayer.leases import LaneSpec
 from relayer.signing import LocalSigner, Signer
 
@@ -74,3 +75,16 @@ def lane_specs(keys: list[NamedKey], chain_ids: Mapping[str, int]) -> list[LaneS
         LaneSpec(chain, chain_ids[chain], tuple(served), signers[address])
         for (chain, address), served in groups.items()
     ]
+
+
+def check_apart(specs: Sequence[LaneSpec], live: Collection[str]) -> None:
+    """Strangers can make a lane that sends their bets burn gas until its stop-loss holds it. On live chains nothing
+    else may stand still with it: ConfigError when the key of one serves more."""
+    for spec in specs:
+        if spec.chain in live and RELAY in spec.groups and len(spec.groups) > 1:
+            others = " and ".join([RELAY, *(group for group in spec.groups if group != RELAY)])
+            raise ConfigError(
+                f"The key 0x{spec.signer.address.hex()} serves {others} on {spec.chain}: whoever makes bets burn gas "
+                "would stop the rest with them.",
+                hint=f"Give `{RELAY}` keys of its own, as in deployments/compose/.env.example.",
+            )

@@ -155,6 +155,7 @@ class Lane:
         if not begins:
             await self._store.set_next_nonce(owned)
         flights.spent_wei = await self._store.spent_wei(3600)
+        flights.burnt_wei = await self._store.burnt_wei(3600)
         while not await follower.repair(latest, begins=begins):
             self.lease.check()
             await asyncio.sleep(LOOK_AGAIN_SECONDS)

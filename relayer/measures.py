@@ -33,6 +33,15 @@ HELD = gauge("vpm_relayer_lane_held", "1 while this process holds the lane", ("c
 STATUS = gauge("vpm_relayer_lane_status", "1 for the lane's present status", ("chain", "lane", "status"))
 BALANCE = gauge("vpm_relayer_balance_ether", "The lane key's balance, in ether", ("chain", "lane"))
 SPENT = gauge("vpm_relayer_gas_spent_ether", "Spent on gas in the last hour, in ether", ("chain", "lane"))
+BURNT = gauge(
+    "vpm_relayer_gas_burnt_ether",
+    "Spent in the last hour on what reverted, in ether, by whose signature it carried: none, wallet, contract",
+    ("chain", "lane", "payer"),
+)  # fmt: skip
+PAYERS_REFUSED = counter(
+    "vpm_relayer_payers_refused", "Transactions not sent because of what their payers' reverts cost us, by why",
+    ("chain", "lane", "why"),
+)  # fmt: skip
 HEAD = gauge("vpm_relayer_head_block", "The newest block seen", ("chain",))
 BASE_FEE = gauge("vpm_relayer_base_fee_gwei", "The next block's base fee, in gwei", ("chain",))
 # A key service answers in tens of milliseconds, or is slow, or hangs until it is given up.
@@ -53,5 +62,5 @@ SIGNER_UP = gauge(
 def forget_lane(chain: str, lane: str) -> None:
     """Of a lane that this process works no longer: how it stands is its next holder's to say, and what was left
     standing here would be alarmed about for ever."""
-    for each in (UNPROVEN, IN_FLIGHT, NEXT_NONCE, STATUS, BALANCE, SPENT):
+    for each in (UNPROVEN, IN_FLIGHT, NEXT_NONCE, STATUS, BALANCE, SPENT, BURNT):
         each.remove_by_labels({"chain": chain, "lane": lane})

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
+from eth_utils.crypto import keccak as keccak256
+
 from core.chain import ChainClient, RpcError, RpcErrorKind
 from core.chain.contract import CustomError
 from core.chain.reverts import explain
@@ -63,11 +65,15 @@ async def check(client: ChainClient, sender: bytes, candidates: Sequence[Candida
         else:
             asked.append(each)
     requests = [_request(each, sender, terms.max_gas) for each in asked]
+    payers = list({each.payer for each in asked if each.payer is not None})
     calls = [request for request in requests if request is not None]
-    answers = iter(await client.provider.batch(calls) if calls else [])
+    calls += [("eth_getCode", ["0x" + payer.hex(), "latest"]) for payer in payers]
+    said = await client.provider.batch(calls) if calls else []
+    answers, codes = iter(said), dict(zip(payers, said[len(said) - len(payers) :], strict=True))
     for each, request in zip(asked, requests, strict=True):
         answer = next(answers) if request is not None else "0x"
-        _judge(checked, each, answer, terms)
+        code = "0x" if each.payer is None else codes[each.payer]
+        _judge(checked, each, answer, code, terms)
     return checked
 
 
@@ -102,7 +108,10 @@ def _request(candidate: Candidate, sender: bytes, max_gas: int) -> tuple[str, li
     return "eth_call", [{**call, "gas": hex(candidate.gas_limit)}, "latest"]
 
 
-def _judge(checked: Checked, candidate: Candidate, answer: str | RpcError, terms: CheckTerms) -> None:
+def _judge(
+    checked: Checked, candidate: Candidate, answer: str | RpcError, code: str | RpcError, terms: CheckTerms
+) -> None:
+    """`code`: of its payer's wallet."""
     if isinstance(answer, RpcError):
         match fate(answer.kind):
             case "revert":
@@ -127,7 +136,15 @@ def _judge(checked: Checked, candidate: Candidate, answer: str | RpcError, terms
     if fees is None:
         checked.deferred[candidate.intent_id] = "The base fee is above what this transaction may pay."
         return
-    checked.ready.append(Prepared(candidate, gas, fees))
+    if isinstance(code, RpcError):
+        checked.deferred[candidate.intent_id] = code.message
+        return
+    checked.ready.append(Prepared(candidate, gas, fees, _hash_of(code)))
+
+
+def _hash_of(code: str) -> bytes | None:
+    raw = bytes.fromhex(code.removeprefix("0x"))
+    return keccak256(raw) if raw else None
 
 
 def with_margin(estimate: int) -> int:

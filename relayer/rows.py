@@ -13,7 +13,8 @@ from relayer.signing import Fees, Signed, Unsigned
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A queued intent as the preflight needs it. had_nonce: it was signed before, and gave that nonce up."""
+    """A queued intent as the preflight needs it. had_nonce: it was signed before, and gave that nonce up. payer: the
+    wallet whose signature it carries, if it is a stranger's."""
 
     intent_id: int
     kind: str
@@ -29,15 +30,17 @@ class Candidate:
     depends_on_state: IntentState | None
     depends_on_outcome: MinedOutcome | None
     had_nonce: bool = False
+    payer: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A candidate with all that its signature needs but the nonce."""
+    """A candidate with all that its signature needs but the nonce. payer_code: the hash of its payer's code, if any."""
 
     candidate: Candidate
     gas_limit: int
     fees: Fees
+    payer_code: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +111,14 @@ def flight_of(prepared: Prepared, signed: Signed, now: float) -> Flight:
         max_fee_cap_wei=candidate.max_fee_cap_wei,
         not_after=candidate.not_after,
         replay_safe=candidate.replay_safe,
+        payer=candidate.payer,
+        payer_code=prepared.payer_code,
     )
 
 
 _FLIGHT_COLUMNS = (
     b"id, nonce, kind, to_address, data, value_wei, state, max_fee_cap_wei, not_after, replay_safe, outcome, "
-    b"block_number, block_hash, extract(epoch FROM clock_timestamp() - state_at)::float8"
+    b"block_number, block_hash, extract(epoch FROM clock_timestamp() - state_at)::float8, payer, payer_code"
 )
 FLIGHTS = (
     b"SELECT " + _FLIGHT_COLUMNS + b" FROM outbox_intent WHERE lane_id = %s "
@@ -135,6 +140,24 @@ SELECT t.intent_id, t.lane_id, l.address, t.nonce, t.hash
 FROM outbox_transaction t JOIN outbox_lane l ON l.id = t.lane_id
 WHERE t.intent_id = ANY(%s) ORDER BY t.intent_id, t.nonce, t.signed_at
 """
+# Of so many seconds: how each wallet fared, and each code (1); and whether that wallet ever settled.
+PAYER_RECORDS = b"""
+SELECT 0, w.key, r.reverted, r.succeeded, EXISTS (
+    SELECT FROM outbox_intent i WHERE i.payer = w.key AND i.chain_id = %(chain_id)s AND i.mined_at IS NOT NULL
+        AND i.outcome = 'succeeded')
+FROM unnest(%(wallets)s::bytea[]) AS w (key) CROSS JOIN LATERAL (
+    SELECT count(*) FILTER (WHERE i.outcome = 'reverted') AS reverted,
+        count(*) FILTER (WHERE i.outcome = 'succeeded') AS succeeded
+    FROM outbox_intent i WHERE i.payer = w.key AND i.chain_id = %(chain_id)s AND i.mined_at IS NOT NULL
+        AND i.mined_at > now() - make_interval(secs => %(seconds)s)) AS r
+UNION ALL
+SELECT 1, c.key, r.reverted, r.succeeded, false
+FROM unnest(%(codes)s::bytea[]) AS c (key) CROSS JOIN LATERAL (
+    SELECT count(*) FILTER (WHERE i.outcome = 'reverted') AS reverted,
+        count(*) FILTER (WHERE i.outcome = 'succeeded') AS succeeded
+    FROM outbox_intent i WHERE i.payer_code = c.key AND i.chain_id = %(chain_id)s AND i.mined_at IS NOT NULL
+        AND i.mined_at > now() - make_interval(secs => %(seconds)s)) AS r
+"""
 TAKEN_BACK = b"SELECT " + _FLIGHT_COLUMNS + b" FROM outbox_intent WHERE id = %s"
 # Claims left by the dead are replaced by whoever wants their intents; those of ended intents go with the next claim.
 CLAIM = b"""
@@ -150,7 +173,7 @@ _QUEUED = b"""
 SELECT next.* FROM unnest(%%(groups)s::text[]) AS g (name) CROSS JOIN LATERAL (
     SELECT i.id, i.kind, i.to_address, i.data, i.value_wei, i.gas_limit, i.max_fee_cap_wei, i.simulate, i.replay_safe,
         i.not_after, extract(epoch FROM clock_timestamp() - i.state_at)::float8, d.state, d.outcome,
-        EXISTS (SELECT FROM outbox_transaction t WHERE t.intent_id = i.id), i.priority
+        EXISTS (SELECT FROM outbox_transaction t WHERE t.intent_id = i.id), i.payer, i.priority
     FROM outbox_intent i LEFT JOIN outbox_intent d ON d.id = i.depends_on
     WHERE i.state = 'queued' AND i.chain_id = %%(chain_id)s AND i.lane_group = g.name AND i.id <> ALL(%%(excluded)s)
         AND (i.depends_on IS NULL OR d.state IN ('final', 'failed', 'replaced')
@@ -189,6 +212,8 @@ def flight_of_row(row: tuple[Any, ...], attempts: list[Attempt]) -> Flight:
         outcome=None if row[10] is None else MinedOutcome(row[10]),
         block_number=row[11],
         block_hash=row[12],
+        payer=row[14],
+        payer_code=row[15],
     )
 
 
@@ -208,4 +233,5 @@ def candidate_of_row(row: tuple[Any, ...]) -> Candidate:
         depends_on_state=None if row[11] is None else IntentState(row[11]),
         depends_on_outcome=None if row[12] is None else MinedOutcome(row[12]),
         had_nonce=row[13],
+        payer=row[14],
     )

@@ -25,7 +25,7 @@ from core.service.cancelling import end
 from core.service.daemon import Daemon
 from core.service.health import Check
 from relayer.feed import BEHIND_SECONDS, ChainFeed
-from relayer.keys import lane_specs, read_keys
+from relayer.keys import check_apart, lane_specs, read_keys
 from relayer.kms.opening import opened_keys
 from relayer.kms.signer import KmsPatience, KmsSigner
 from relayer.lane import Lane
@@ -201,6 +201,7 @@ async def setup(daemon: Daemon) -> AsyncIterator[None]:
         opening = opened_keys(secrets.keystore_files, deployments, patience, gcp_url=how.gcp_kms_url)
         keys += await stack.enter_async_context(opening)
         specs = lane_specs(keys, {plan.name: plan.chain_id for plan in plans})
+        check_apart(specs, live=[name for name, each in deployments.items() if each.kind != "local"])
         relayer = await stack.enter_async_context(
             relaying(url, plans, specs, lease_seconds=how.lease_seconds, pool_size=settings.database_pool_size)
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from typing import Any
 
 from psycopg.errors import LockNotAvailable
@@ -20,12 +20,14 @@ from core.outbox.lanes import LaneStatus
 from core.outbox.states import IntentState
 from relayer.flight import Attempt, Flight
 from relayer.lease import Lease, LeaseLost
+from relayer.payers import WINDOW_SECONDS, PayerKind, PayerRecord
 from relayer.rows import (
     ATTEMPTS,
     CLAIM,
     ENDED,
     FLIGHTS,
     FORMER,
+    PAYER_RECORDS,
     QUEUED,
     TAKEN_BACK,
     TOO_LATE,
@@ -132,6 +134,41 @@ class LaneStore:
             )
             row = await cursor.fetchone()
         return int(row[0]) if row else 0
+
+    async def burnt_wei(self, seconds: int) -> dict[PayerKind, int]:
+        """Gas paid by this lane's key in the last `seconds` for what reverted, by whose signature it carried."""
+        async with self._pool.connection() as connection:
+            cursor = await connection.execute(
+                "SELECT payer IS NOT NULL, payer_code IS NOT NULL, sum(fee_wei) FROM outbox_intent WHERE lane_id = %s "
+                "AND mined_at IS NOT NULL AND mined_at > now() - make_interval(secs => %s) AND outcome = 'reverted' "
+                "GROUP BY 1, 2",
+                (self.lease.lane_id, seconds),
+            )
+            burnt = dict.fromkeys(PayerKind, 0)
+            for is_signed, has_code, wei in await cursor.fetchall():
+                burnt[PayerKind.of(is_signed=is_signed, has_code=has_code)] += int(wei)
+        return burnt
+
+    async def payer_records(
+        self, wallets: Collection[bytes], codes: Collection[bytes]
+    ) -> tuple[dict[bytes, PayerRecord], dict[bytes, PayerRecord]]:
+        """What became of the transactions of these wallets, and of those of all wallets with these codes."""
+        async with self._pool.connection() as connection:
+            cursor = await connection.execute(
+                PAYER_RECORDS,
+                {
+                    "chain_id": self.lease.chain_id,
+                    "wallets": list(wallets),
+                    "codes": list(codes),
+                    "seconds": WINDOW_SECONDS,
+                },
+                prepare=True,
+            )
+            rows = await cursor.fetchall()
+        records: tuple[dict[bytes, PayerRecord], dict[bytes, PayerRecord]] = ({}, {})
+        for is_code, key, reverted, succeeded, has_settled in rows:
+            records[is_code][bytes(key)] = PayerRecord(reverted, succeeded, has_settled=has_settled)
+        return records
 
     async def former(self, intent_ids: Sequence[int]) -> dict[int, list[Former]]:
         """What was ever signed for these intents, by this lane or another."""
@@ -259,14 +296,15 @@ class LaneStore:
     async def _store_signed(self, connection: Connection, flights: Sequence[Flight]) -> None:
         await connection.execute(
             "UPDATE outbox_intent i SET state = 'signed', lane_id = %s, nonce = u.nonce, tx_hash = u.hash, "
-            "reason = NULL, state_at = clock_timestamp() "
-            "FROM unnest(%s::bigint[], %s::bigint[], %s::bytea[]) AS u (id, nonce, hash) "
+            "payer_code = u.code, reason = NULL, state_at = clock_timestamp() "
+            "FROM unnest(%s::bigint[], %s::bigint[], %s::bytea[], %s::bytea[]) AS u (id, nonce, hash, code) "
             "WHERE i.id = u.id AND i.state = 'queued'",
             (
                 self.lease.lane_id,
                 [each.intent_id for each in flights],
                 [each.nonce for each in flights],
                 [each.newest.hash for each in flights],
+                [each.payer_code for each in flights],
             ),
             prepare=True,
         )

@@ -40,7 +40,7 @@ from core.hexadecimal import bytes_of
 from core.log import get_logger
 from core.metrics import counter
 from core.money import decimal_text
-from core.outbox import HAS_RESULT, RELAY, Intent, IntentRequest, report
+from core.outbox import HAS_RESULT, OF_ITS_PAYER, RELAY, Intent, IntentRequest, report
 from core.signatures import signer_of, with_usual_v
 
 log = get_logger(__name__)
@@ -54,7 +54,7 @@ BODY_LIMIT = 16 * 1024
 
 _SPENT = "AuthorizationSpent"
 # Why the relayer may refuse a bet that no node refused.
-_UNSIMULATED = ("too_much_gas", "gas_limit", "tx_invalid")
+_UNSIMULATED = OF_ITS_PAYER | {"too_much_gas", "gas_limit", "tx_invalid"}
 
 # Bets checked at once by one process; more are answered `busy`. Those that wait for their block do not count.
 MAX_IN_HAND = 64
@@ -369,6 +369,7 @@ class Relay:
             data=call.data,
             replay_safe=True,
             not_after=bet.valid_before,
+            payer=bet.signer,
         )
         try:
             async with asyncio.timeout(5), self._pool.connection() as connection:
@@ -418,6 +419,9 @@ class Relay:
             assert intent.tx_hash_hex is not None
             final = not await self._may_land(visit)
             return _answer(bet, intent.tx_hash_hex, "reverted", kit, block=intent.block_number, final=final)
+        if intent.refused and intent.reason_code in OF_ITS_PAYER:
+            message = f"The bet was not sent. {intent.reason} Or send the call in escapeKit yourself."
+            raise Problem(429, "rate_limited", message, headers={"Retry-After": "300"}, extra=_with(kit))
         if intent.refused:
             raise Problem(
                 422,

@@ -1,11 +1,12 @@
 """Which key serves which lanes, as written in a variable: `[chain:][group+group=]what`, separated by commas.
 
-    VPM_RELAYER_KEYS=stock:relay+keeper=0x..., stock:opener=0x..., base:credit=0x..., base:publisher=0x..., 0x...
-    VPM_RELAYER_KEYSTORES=stock:relay+keeper=/keys/stock.json, base:relay=aws-kms://eu-central-1/alias/vpm-relay-0#0x...
+    VPM_RELAYER_KEYS=relay=0x..., keeper=0x..., stock:opener=0x..., base:credit=0x..., base:lister+publisher=0x...
+    VPM_RELAYER_KEYSTORES=stock:relay=/keys/stock.json, base:relay=aws-kms://eu-central-1/alias/vpm-relay-0#0x...
 
-Without a chain the key has a lane on each; without groups it serves `relay` and `keeper`, which need no role on the
-stock chain. Several keys of one group are several lanes. Each role of a contract is a group of its own. `credit` wants
-a key of its own too: whoever holds CREDITOR can take all unbooked money, so that key should serve nothing else.
+Without a chain the key has a lane on each; without groups it serves `relay` and `keeper`, which will do on a chain for
+development. On a live one the relayer does not start with a key that serves `relay` and anything else: who makes bets
+burn gas would stop the rest with them. Several keys of one group are several lanes. Each role of a contract is a group
+of its own. `credit` wants a key of its own too: whoever holds CREDITOR can take all unbooked money.
 """
 
 from __future__ import annotations

@@ -29,7 +29,16 @@ from core.outbox.lanes import (
     LaneStatus,
     report,
 )
-from core.outbox.states import ENDED, EXPIRED, OVERTAKEN, TRANSITIONS, IntentState, MinedOutcome, settled_state
+from core.outbox.states import (
+    ENDED,
+    EXPIRED,
+    OF_ITS_PAYER,
+    OVERTAKEN,
+    TRANSITIONS,
+    IntentState,
+    MinedOutcome,
+    settled_state,
+)
 from core.outbox.waiting import HAS_HASH, HAS_RESULT, IntentWatch
 
 __all__ = [
@@ -40,6 +49,7 @@ __all__ = [
     "HAS_RESULT",
     "KEEPER",
     "LISTER",
+    "OF_ITS_PAYER",
     "OPENER",
     "OVERTAKEN",
     "PUBLISHER",

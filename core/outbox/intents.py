@@ -34,7 +34,8 @@ class IntentRequest:
     without using a nonce. replay_safe: the contract itself refuses a second landing, so after a foreign transaction
     took its nonce it may be sent again at once instead of after finality. priority: higher goes first. not_after:
     Unix seconds of the chain's clock; later it is refused, or cancelled when already sent. depends_on: the id of an
-    earlier intent that must be mined successfully first.
+    earlier intent that must be mined successfully first. payer: whose signature it carries, if it is a stranger's: what
+    its reverts cost us counts for that wallet.
     """
 
     key: str
@@ -51,6 +52,7 @@ class IntentRequest:
     priority: int = 0
     not_after: int | None = None
     depends_on: int | None = None
+    payer: str | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.key) <= 300:
@@ -59,6 +61,8 @@ class IntentRequest:
             if not _WORD.fullmatch(name):
                 raise ValueError(f"{name!r} is not a lower-case word")
         bytes_of(self.to, 20)
+        if self.payer is not None:
+            bytes_of(self.payer, 20)
         if self.value_wei < 0 or (self.gas_limit is not None and self.gas_limit < 21_000):
             raise ValueError("value_wei is at least 0 and gas_limit at least 21000")
 
@@ -116,9 +120,10 @@ _COLUMNS = (
 )
 _INSERT = f"""
 INSERT INTO outbox_intent (key, fingerprint, chain_id, lane_group, kind, to_address, data, value_wei, gas_limit,
-                           max_fee_cap_wei, simulate, replay_safe, priority, not_after, depends_on)
+                           max_fee_cap_wei, simulate, replay_safe, priority, not_after, depends_on, payer)
 SELECT * FROM unnest(%s::text[], %s::bytea[], %s::bigint[], %s::text[], %s::text[], %s::bytea[], %s::bytea[],
-    %s::numeric[], %s::bigint[], %s::numeric[], %s::bool[], %s::bool[], %s::smallint[], %s::bigint[], %s::bigint[])
+    %s::numeric[], %s::bigint[], %s::numeric[], %s::bool[], %s::bool[], %s::smallint[], %s::bigint[], %s::bigint[],
+    %s::bytea[])
 ON CONFLICT (key) DO NOTHING RETURNING {_COLUMNS}
 """  # noqa: S608 - constants only
 
@@ -180,6 +185,7 @@ def _arrays(requests: Sequence[IntentRequest]) -> tuple[list[Any], ...]:
         [each.priority for each in requests],
         [each.not_after for each in requests],
         [each.depends_on for each in requests],
+        [None if each.payer is None else bytes_of(each.payer) for each in requests],
     )
 
 

@@ -47,6 +47,14 @@ OVERTAKEN = "overtaken"
 came between."""
 EXPIRED = "expired"
 """A reason: its deadline passed before it was mined."""
+WALLET_REVERTS = "wallet_reverts"
+"""A reason: too many transactions of its payer reverted within an hour."""
+CODE_REVERTS = "code_reverts"
+"""A reason: too many transactions of wallets with its payer's code reverted within an hour."""
+CONTRACTS_SPENT = "contracts_spent"
+"""A reason: reverts of wallets with code have used up what they may burn within an hour."""
+OF_ITS_PAYER = frozenset({WALLET_REVERTS, CODE_REVERTS, CONTRACTS_SPENT})
+"""The reasons for which a payer's transaction is not sent now, and may be within the hour."""
 
 
 class MinedOutcome(StrEnum):

@@ -114,6 +114,7 @@ async def _credit(run: JobRun, payment: ArrivedPayment, brought: BroughtBet, set
         call=Call(checksum(settlement), made.data, credit_function()),
         group=CREDIT,
         priority=2,
+        payer=checksum(payment.wallet),
     )
     await run.ask(want, RETRY, _following(payment, trade))
 

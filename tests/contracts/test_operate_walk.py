@@ -61,7 +61,7 @@ def test_a_newcomer_reaches_a_running_deployment_with_the_document_alone(
         ape.import_account(state.ape, alias, wallet)
     database_url = postgres.create(migrated=False)
     port = free_port()
-    relay = wallets.RELAY_LANES[0]
+    relay, keeper = wallets.RELAY_LANES[:2]
     env = {
         **os.environ,
         **bootstrap.environment(),
@@ -87,7 +87,8 @@ def test_a_newcomer_reaches_a_running_deployment_with_the_document_alone(
         "VPM_PUBLIC_URL": f"http://127.0.0.1:{port}",
         "VPM_PORT": str(port),
         **{f"VPM_{name}_METRICS_PORT": "0" for name in ("API", "INDEXER", "KEEPER", "RELAYER")},
-        "VPM_RELAYER_KEYS": f"relay+keeper={relay.private_key},stock:opener={wallets.OPENER.private_key},"
+        "VPM_RELAYER_KEYS": f"relay={relay.private_key},keeper={keeper.private_key},"
+        f"stock:opener={wallets.OPENER.private_key},"
         f"base:lister={wallets.OPENER.private_key},base:publisher={wallets.PUBLISHER.private_key},"
         f"base:credit={wallets.CREDITOR.private_key}",
         "VPM_ATTESTATION_KEY": wallets.ATTESTATION.private_key,

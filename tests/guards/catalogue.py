@@ -7,6 +7,7 @@ from tests.guards.guard import Guard
 
 DECISIONS = "tests/unit/test_relayer_decisions.py"
 LIFE = "tests/integration/test_relayer_life.py"
+PAYMENTS = "tests/integration/test_agent_payments.py"
 REPAIR = "tests/integration/test_relayer_repair.py"
 SOURCES = "tests/unit/test_keeper_sources.py"
 SETTLING = "tests/unit/test_keeper_settling.py"
@@ -55,6 +56,51 @@ RELAYER = (
         "if standing.in_flight >= standing.max_in_flight:",
         "if standing.in_flight > standing.max_in_flight:",
         (f"{DECISIONS}::test_lane_status",),
+    ),
+    Guard(
+        "a wallet whose transactions revert has us pay for as many as it likes",
+        "relayer/payers.py",
+        "        if wallet.excess >= WALLET_REVERTS_ALLOWED:\n",
+        "        if False:\n",
+        (f"{DECISIONS}::test_what_reverts_is_remembered_by_wallet_and_by_code",),
+    ),
+    Guard(
+        "a wallet has hundreds on their way before the first of them reverts",
+        "relayer/payers.py",
+        "        if doubtful and wallet.excess + wallet.in_flight >= WALLET_REVERTS_ALLOWED:\n",
+        "        if False:\n",
+        (
+            f"{DECISIONS}::test_what_reverts_is_remembered_by_wallet_and_by_code",
+            f"{DECISIONS}::test_those_of_one_batch_are_counted",
+        ),
+    ),
+    Guard(
+        "copies of one contract burn a few times each, without end",
+        "relayer/payers.py",
+        "        if not _is_proven(wallet) and alike.excess >= CODE_REVERTS_ALLOWED:\n",
+        "        if False:\n",
+        (f"{DECISIONS}::test_what_reverts_is_remembered_by_wallet_and_by_code",),
+    ),
+    Guard(
+        "wallets with code burn a lane's whole stop-loss, and wallets without wait for the hour to end",
+        "relayer/payers.py",
+        "        if self.burnt_wei + worst_wei > self.allowance_wei:\n",
+        "        if False:\n",
+        (f"{DECISIONS}::test_wallets_with_code_have_an_allowance_of_their_own",),
+    ),
+    Guard(
+        "a payment is taken in without saying whose it is, so that nothing it burns is remembered",
+        "api/agent/trade/settling.py",
+        "            payer=payment.payer,\n        )\n        try:\n",
+        "        )\n        try:\n",
+        (f"{PAYMENTS}::test_a_payer_with_code_burns_our_gas_a_few_times_and_no_more",),
+    ),
+    Guard(
+        "a key that sends strangers' bets settles, too, and both stand still when the bets have burnt its gas",
+        "relayer/keys.py",
+        "        if spec.chain in live and RELAY in spec.groups and len(spec.groups) > 1:\n",
+        "        if False:\n",
+        ("tests/unit/test_relayer_keys.py::test_on_a_live_chain_a_key_that_sends_bets_serves_nothing_else",),
     ),
     Guard(
         "a fee is raised above the operator's cap",

@@ -488,6 +488,33 @@ async def test_a_payer_with_code_burns_no_more_than_a_settlements_ceiling(
     assert (gas <= ceiling, bool(sent)) == (True, is_sent)
 
 
+async def test_a_payer_with_code_burns_our_gas_a_few_times_and_no_more(
+    buyer: Buyer, service: AgentService, market: str
+) -> None:
+    """It judges its signature true wherever it is only asked; and nobody else is the worse for it."""
+    chain = service.chain
+    account, honest = payer(service, "burner"), payer(service, "honest")
+    chain.ask("anvil_setCode", account.address, BURNS_WHEN_MINED)
+    answers = []
+    for size in range(1, 8):  # of sizes that differ, so that none is another's twin
+        theirs = await asked(buyer, account, market, size, signature=b"\x12" * 65)
+        answers.append(await buyer.post(theirs.body, headers=theirs.headers))
+    burnt = rows(
+        service,
+        "SELECT coalesce(sum(gas_used), 0), count(*) FROM outbox_intent i JOIN agent_trade t ON t.intent_id = i.id "
+        "WHERE t.wallet = %s AND i.outcome = 'reverted'",
+        bytes.fromhex(account.address[2:]),
+    )[0]
+    assert burnt[1] <= 4, burnt
+    response, last = answers[-1]
+    assert (response.status, last["error"], last["retriable"]) == (429, "rate_limited", True), last
+    assert "our gas" in last["message"], last
+    assert int(response.headers["Retry-After"]) >= 60
+    mine = await asked(buyer, honest, market)
+    response, paid = await buyer.post(mine.body, headers=mine.headers)
+    assert response.status == 200, paid
+
+
 # ---------------------------------------------------------------- W2, as far as the API shows it
 
 

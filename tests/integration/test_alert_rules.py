@@ -148,6 +148,15 @@ CASES: list[tuple[str, str, Mapping[str, str], Mapping[str, Sequence[str]]]] = [
         {"20m": ['chain="base", lane="0x1"']},
     ),
     (
+        "VpmPayersBurnGas",
+        "our own calls revert, and then those of wallets with code",
+        {
+            'vpm_relayer_gas_burnt_ether{chain="base", lane="0x1", payer="none", instance="a"}': "0.1x60",
+            'vpm_relayer_gas_burnt_ether{chain="base", lane="0x1", payer="contract", instance="a"}': "0x20 0.02x40",
+        },
+        {"15m": NOBODY, "25m": ['chain="base", lane="0x1"']},
+    ),
+    (
         "VpmQueuedLong",
         "nobody has the key",
         {

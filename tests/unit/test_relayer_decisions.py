@@ -10,10 +10,19 @@ from hypothesis import strategies as st
 
 from core.chain import RpcErrorKind
 from core.outbox import LaneStatus
-from core.outbox.states import TRANSITIONS, IntentState, MinedOutcome, settled_state
+from core.outbox.states import (
+    CODE_REVERTS,
+    CONTRACTS_SPENT,
+    TRANSITIONS,
+    WALLET_REVERTS,
+    IntentState,
+    MinedOutcome,
+    settled_state,
+)
 from relayer.fees import FeeMarket, FeePolicy, bump, expected_price, quote
 from relayer.flight import Attempt, Flight, FlightStep, LaneQueue, Patience, next_step, nonce_was_taken
 from relayer.nonces import Reconciled, drift, reconcile
+from relayer.payers import PayerBook, PayerRecord
 from relayer.preflight import fate, refused_unasked, with_margin
 from relayer.rows import Candidate
 from relayer.signing import Fees
@@ -344,3 +353,59 @@ def test_every_state_is_reached_and_every_end_is_left_only_by_a_deep_reorg_or_a_
 )
 def test_the_gas_limit_leaves_room_for_what_others_do_first(estimate: int, limit: int) -> None:
     assert with_margin(estimate) == limit
+
+
+# ---------------------------------------------------------------- whose reverts cost us what
+
+
+def record(reverted: int = 0, succeeded: int = 0, in_flight: int = 0, *, has_settled: bool = False) -> PayerRecord:
+    return PayerRecord(reverted, succeeded, in_flight, has_settled or succeeded > 0)
+
+
+CODE = b"c" * 32
+
+
+@pytest.mark.parametrize(
+    ("wallet", "alike", "expected"),
+    [
+        pytest.param(record(), None, True, id="a wallet's first"),
+        pytest.param(record(), record(), True, id="the first of a wallet with code"),
+        pytest.param(record(in_flight=3), None, True, id="the fourth of a new wallet, while three are on their way"),
+        pytest.param(record(in_flight=4), None, False, id="its fifth waits for them"),
+        pytest.param(record(in_flight=9, has_settled=True), None, True, id="one that has settled waits for nothing"),
+        pytest.param(record(in_flight=4, has_settled=True), record(), False, id="but with code it does"),
+        pytest.param(record(reverted=1, in_flight=3, has_settled=True), None, False, id="and after a revert"),
+        pytest.param(record(reverted=3), None, True, id="three reverted"),
+        pytest.param(record(reverted=4), None, WALLET_REVERTS, id="four did"),
+        pytest.param(record(reverted=4, has_settled=True), None, WALLET_REVERTS, id="whatever came before this hour"),
+        pytest.param(record(reverted=40, succeeded=60), None, True, id="a busy bettor in a moving book"),
+        pytest.param(record(), record(reverted=16), CODE_REVERTS, id="a new wallet of a code that reverts"),
+        pytest.param(record(), record(reverted=16, succeeded=5), True, id="of one that also settles"),
+        pytest.param(record(), record(reverted=10, in_flight=6), False, id="of one with many on their way"),
+        pytest.param(record(has_settled=True), record(reverted=99), True, id="others' reverts are not an old wallet's"),
+        pytest.param(record(reverted=1, has_settled=True), record(reverted=99), CODE_REVERTS, id="until its own do"),
+    ],
+)
+def test_what_reverts_is_remembered_by_wallet_and_by_code(
+    wallet: PayerRecord, alike: PayerRecord | None, expected: str | bool
+) -> None:
+    code = None if alike is None else CODE
+    book = PayerBook({b"w": wallet}, {} if alike is None else {CODE: alike}, 0, 0, 100)
+    verdict = book.judge(b"w", code, 10)
+    assert (verdict if isinstance(verdict, bool) else verdict.code) == expected
+
+
+def test_wallets_with_code_have_an_allowance_of_their_own() -> None:
+    book = PayerBook({}, {}, burnt_wei=60, flying_wei=10, allowance_wei=100)
+    wallets = [bytes([number]) * 20 for number in range(6)]
+    assert book.judge(wallets[0], b"a" * 32, 30) is True
+    assert book.judge(wallets[1], b"b" * 32, 1) is False  # what is on its way may yet succeed
+    verdict = book.judge(wallets[2], b"c" * 32, 41)
+    assert not isinstance(verdict, bool)
+    assert verdict.code == CONTRACTS_SPENT
+    assert book.judge(wallets[3], None, 10_000) is True
+
+
+def test_those_of_one_batch_are_counted() -> None:
+    book = PayerBook({}, {}, 0, 0, 100)
+    assert [book.judge(b"w", CODE, 1) for _ in range(6)] == [True] * 4 + [False] * 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from decimal import Decimal
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from core.config import RelayerSecrets, RelayerSettings, load
 from core.contracts.abi import all_errors
 from core.errors import ConfigError
 from core.outbox import CREDIT, KEEPER, RELAY
-from relayer.keys import lane_specs, read_keys
+from core.paths import REPOSITORY
+from relayer.keys import check_apart, lane_specs, read_keys
 from relayer.policy import policy_of
 
 FIRST, SECOND = "0x" + "11" * 32, "0x" + "22" * 32
@@ -115,3 +117,39 @@ def test_the_policy_follows_the_settings_of_its_chain() -> None:
 def test_every_custom_error_of_our_contracts_is_known_by_name() -> None:
     names = {error.name for error in all_errors().values()}
     assert len(names) > 20
+
+
+EXAMPLES = (
+    "deployments/compose/.env.example",
+    "docs/relayer.md",
+    "docs/operate.md",
+    "core/config/lanes.py",
+)
+
+
+@pytest.mark.parametrize("file", EXAMPLES)
+def test_in_no_example_does_a_key_send_bets_and_anything_else(file: str) -> None:
+    text = (REPOSITORY / file).read_text()
+    shared = [groups for groups in re.findall(r"[a-z]+(?:\+[a-z]+)+(?==)", text) if RELAY in groups.split("+")]
+    assert shared == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        (FIRST, "relay and keeper on base"),
+        (f"stock:relay={FIRST},stock:keeper={FIRST}", "relay and keeper on stock"),
+        (f"relay={FIRST},base:lister={FIRST}", "relay and lister on base"),
+        (f"base:relay={FIRST},stock:keeper={FIRST}", None),
+        (f"relay={FIRST},keeper={SECOND},base:credit={SECOND}", None),
+    ],
+)
+def test_on_a_live_chain_a_key_that_sends_bets_serves_nothing_else(keys: str, said: str | None) -> None:
+    """Or whoever makes bets burn gas stops what settles and pays out, too."""
+    specs = lane_specs(read_keys(load(RelayerSecrets, {"VPM_RELAYER_KEYS": keys})), CHAINS)
+    check_apart(specs, live=())
+    if said is None:
+        check_apart(specs, live=CHAINS)
+        return
+    with pytest.raises(ConfigError, match=said):
+        check_apart(specs, live=CHAINS)

@@ -13,7 +13,7 @@ from api.agent.facts import Stake
 from api.http.problem import Problem
 from core.contracts.statuses import RefundReason
 from core.money import decimal_text
-from core.outbox import EXPIRED, OVERTAKEN, Intent
+from core.outbox import EXPIRED, OF_ITS_PAYER, OVERTAKEN, Intent
 
 _CLOSED = frozenset({"Closed", "AlreadySettled", "NotOpenYet", "UnknownMarket"})
 _PAUSED = frozenset({"StakesArePaused", "MissingRole"})
@@ -21,6 +21,7 @@ _SPENT = frozenset({"AuthorizationAlreadyUsed", "AuthorizationUsedOrCanceled", "
 # It was not settled, and the same request can be: others of its block came first, or it waited for a block too long.
 _MISSED = frozenset({OVERTAKEN, EXPIRED})
 _YOURS = "Your money is not lost: send the same request again, and pay nothing more for this bet."
+_LATER = "Send the same request again later. A wallet whose bets succeed is not held up."
 FINALITY_SECONDS = 10
 """How long to wait before asking again after a payment whose block is not final."""
 
@@ -260,6 +261,8 @@ def refused(intent: Intent) -> Problem:
             retry_after=1,
             **extra,
         )
+    if why in OF_ITS_PAYER:
+        return problem("rate_limited", f"The bet was not sent. {intent.reason}", hint=_LATER, retry_after=300)
     if why == "ERC20InsufficientBalance":
         return problem("insufficient_balance", "The wallet's USDC no longer covers the bet.", **extra)
     sentence = (intent.reason or "The chain refused the payment.").rstrip(".")

@@ -276,6 +276,7 @@ class PaymentSettling:
             data=call.data,
             replay_safe=True,
             not_after=payment.valid_before if is_new else None,
+            payer=payment.payer,
         )
         try:
             async with (

@@ -71,6 +71,9 @@ outbox_intent = Table(
     Column("priority", SmallInteger, nullable=False),
     Column("not_after", ChainTime),
     Column("depends_on", BigInteger, ForeignKey("outbox_intent.id")),
+    # The stranger whose signature it carries; and, set as it is signed, the hash of that wallet's code, if it had any.
+    Column("payer", Address),
+    Column("payer_code", Hash32),
     Column("state", Text, nullable=False, server_default="queued"),
     Column("outcome", Text),
     Column("reason_code", Text),
@@ -125,6 +128,18 @@ Index(
     outbox_intent.c.lane_id,
     outbox_intent.c.mined_at,
     postgresql_where=text("mined_at IS NOT NULL"),
+)
+Index(
+    "ix_outbox_intent_payer",
+    outbox_intent.c.payer,
+    outbox_intent.c.mined_at,
+    postgresql_where=text("payer IS NOT NULL AND mined_at IS NOT NULL"),
+)
+Index(
+    "ix_outbox_intent_payer_code",
+    outbox_intent.c.payer_code,
+    outbox_intent.c.mined_at,
+    postgresql_where=text("payer_code IS NOT NULL AND mined_at IS NOT NULL"),
 )
 Index(
     "ix_outbox_intent_ended",

@@ -934,6 +934,8 @@ CREATE TABLE outbox_intent (
     priority SMALLINT NOT NULL,
     not_after BIGINT,
     depends_on BIGINT,
+    payer BYTEA,
+    payer_code BYTEA,
     state TEXT DEFAULT 'queued' NOT NULL,
     outcome TEXT,
     reason_code TEXT,
@@ -964,6 +966,8 @@ CREATE TABLE outbox_intent (
 CREATE INDEX ix_outbox_intent_depends_on ON outbox_intent (depends_on) WHERE depends_on IS NOT NULL;
 CREATE INDEX ix_outbox_intent_ended ON outbox_intent (chain_id, state_at) WHERE state IN ('final', 'failed', 'replaced') AND NOT is_thinned;
 CREATE INDEX ix_outbox_intent_live ON outbox_intent (lane_id) WHERE state IN ('signed', 'sent', 'mined');
+CREATE INDEX ix_outbox_intent_payer ON outbox_intent (payer, mined_at) WHERE payer IS NOT NULL AND mined_at IS NOT NULL;
+CREATE INDEX ix_outbox_intent_payer_code ON outbox_intent (payer_code, mined_at) WHERE payer_code IS NOT NULL AND mined_at IS NOT NULL;
 CREATE INDEX ix_outbox_intent_queue ON outbox_intent (chain_id, lane_group, priority DESC, id) WHERE state = 'queued';
 CREATE INDEX ix_outbox_intent_spending ON outbox_intent (lane_id, mined_at) WHERE mined_at IS NOT NULL;
 CREATE INDEX ix_outbox_intent_unbooked ON outbox_intent (chain_id, created_at) WHERE kind IN ('settle', 'credit') AND outcome IS DISTINCT FROM 'succeeded';
