@@ -99,6 +99,23 @@ async def ask(
     return intent
 
 
+_RETURNED = b"""
+SELECT count(*) FROM outbox_intent i JOIN stock_position p ON p.entry_tx = i.tx_hash AND p.owner = i.payer
+JOIN stock_vintage v ON v.market_id = p.market_id AND v.vintage = p.vintage
+JOIN stock_market m ON m.market_id = p.market_id
+WHERE i.payer = %s AND i.chain_id = %s AND i.mined_at > now() - interval '1 hour'
+AND CASE p.outcome WHEN 0 THEN p.offered * v.accepted_up < m.min_entry * v.offered_up
+    ELSE p.offered * v.accepted_down < m.min_entry * v.offered_down END
+"""
+
+
+async def returned_lately(connection: Connection, key: BetKey) -> int:
+    """How many of the signer's bets that we sent within an hour were accepted with less than their market's least."""
+    row = await (await connection.execute(_RETURNED, (key.signer, key.chain_id), prepare=True)).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
 async def remember_landed(
     connection: Connection, key: BetKey, market_id: int, body_hash: bytes, tx_hash: bytes
 ) -> None:

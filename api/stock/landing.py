@@ -8,6 +8,7 @@ not on the chain is asked of a block that is named, no older than any that was h
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,11 +38,13 @@ _SEARCH_STEP_BLOCKS = 5_000
 
 @dataclass(frozen=True, slots=True)
 class ChainFacts:
-    """What the chain says of a bet, all of one block. `market` is None for an id that was never listed."""
+    """What the chain says of a bet, all of one block. `market` is None for an id that was never listed. `room`: what
+    its side takes; the bets of this block.number share it."""
 
     block: int
     timestamp: int
     market: dict[str, Any] | None
+    room: int
     entries_paused: bool
     signer_has_code: bool
     authorization_used: bool
@@ -54,23 +57,30 @@ async def read_facts(
     """RpcError when the chain cannot be asked."""
     calls = [
         contracts.settler.call("market", bet.market_id),
+        contracts.settler.call("books", bet.market_id),
         contracts.settler.call("entriesPaused"),
         contracts.token.call("authorizationState", bet.signer, bet.nonce),
         contracts.token.call("balanceOf", bet.signer),
     ]
-    head, code, (market, *answers) = await client.read_newest(bet.signer, calls, timeout_seconds=timeout_seconds)
+    head, code, (market, books, *answers) = await client.read_newest(bet.signer, calls, timeout_seconds=timeout_seconds)
     if isinstance(market, RpcError) and market.kind is RpcErrorKind.REVERTED:
-        market = None
-    market, paused, used, balance = values([market, *answers])
+        market = books = None
+    market, books, paused, used, balance = values([market, books, *answers])
     return ChainFacts(
         block=head.number,
         timestamp=head.timestamp,
         market=None if market is None or market["status"] == StockMarketStatus.NONE else market,
+        room=0 if books is None else _room(books[1 - bet.outcome]),
         entries_paused=paused,
         signer_has_code=bool(code),
         authorization_used=used,
         balance=balance,
     )
+
+
+def _room(opposite: Mapping[str, int]) -> int:
+    """What an outcome may still be accepted, by the book of the other one."""
+    return max(0, opposite["capacity"] - opposite["vested"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,10 @@ _SPENT = "AuthorizationSpent"
 # Why the relayer may refuse a bet that no node refused.
 _UNSIMULATED = OF_ITS_PAYER | {"too_much_gas", "gas_limit", "tx_invalid"}
 
+# After so many bets of a signer within an hour of which less than the least bet was accepted, no more of its are sent:
+# each costs our gas twice, to book it and to give it back, and costs its bettor nothing.
+RETURNED_BETS = 5
+
 # Bets checked at once by one process; more are answered `busy`. Those that wait for their block do not count.
 MAX_IN_HAND = 64
 
@@ -143,6 +147,7 @@ class Relay:
         try:
             _check_window(bet, facts.timestamp, now)
             _check_market(bet, facts, now)
+            _check_room(bet, facts)
         except Problem:
             # What a node said of the market may be newer than what one said of the authorization.
             if matches and not facts.authorization_used and facts.market is not None:
@@ -376,6 +381,8 @@ class Relay:
                 lanes = await report(connection, bet.chain_id, RELAY)
                 if not lanes.works:
                     raise _off(kit)
+                if await bets.returned_lately(connection, key) >= RETURNED_BETS:
+                    raise _returned(kit)
                 waiting = lanes.in_flight + lanes.queued
                 if waiting >= max(1, self._settings.relay_busy_above):
                     raise _busy(waiting, kit)
@@ -558,6 +565,21 @@ def _check_market(bet: StockBet, facts: ChainFacts, now: int) -> None:
         raise _closed("New bets are paused on all markets; payouts go on.")
 
 
+def _check_room(bet: StockBet, facts: ChainFacts) -> None:
+    """A side that takes less than the least bet would book it and give it back, both at our expense."""
+    assert facts.market is not None
+    least = max(MIN_BET, facts.market["minEntry"])
+    if facts.room < least:
+        side, other = ("UP", "DOWN") if bet.outcome == 0 else ("DOWN", "UP")
+        raise Problem(
+            400,
+            "amount_out_of_bounds",
+            f"{side} is full: it takes {decimal_text(facts.room)} USDG more, and a bet is at least "
+            f"{decimal_text(least)}. There is room again as {other} grows.",
+            extra={"headroom": str(facts.room)},
+        )
+
+
 def _answer(
     bet: StockBet,
     tx_hash: str,
@@ -615,6 +637,17 @@ def _failed(kit: EscapeKit) -> Problem:
         "relay_failed",
         "The send could not be confirmed; it may have landed. Send the same body again: a signature is accepted once, "
         "so this never bets twice.",
+        extra=_with(kit),
+    )
+
+
+def _returned(kit: EscapeKit) -> Problem:
+    return Problem(
+        429,
+        "rate_limited",
+        f"{RETURNED_BETS} bets of this wallet within an hour came back nearly whole: their sides were full. Bet later, "
+        "where there is headroom, or send the call in escapeKit yourself.",
+        headers={"Retry-After": "600"},
         extra=_with(kit),
     )
 

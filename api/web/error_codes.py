@@ -53,7 +53,10 @@ COMMON: Mapping[str, tuple[str, str]] = {
 STOCK: Mapping[str, tuple[str, str]] = {
     "market_not_found": ("No market has this id.", "Take one from GET /api/markets."),
     "market_closed": ("The market takes no bets now.", "Take one whose phase is opens or live."),
-    "amount_out_of_bounds": ("The bet is outside minEntry to maxEntry.", "Sign again with an amount within."),
+    "amount_out_of_bounds": (
+        "The bet is outside minEntry to maxEntry, or its side is full.",
+        "Bet an amount within, where headroom is left.",
+    ),
     "expired": ("validBefore is under 30 seconds or over an hour ahead.", "Ask for typed data again and sign it."),
     "bad_signature": ("The signature is not this signer's over this bet.", "Sign what /api/relay/typed-data gives."),
     "contract_signer": ("The signer is a contract; the relay takes keys only.", "Send escapeKit from the wallet."),

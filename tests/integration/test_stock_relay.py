@@ -18,11 +18,13 @@ from api.stock.bodies.parts import ErrorBody
 from api.stock.bodies.relay import ReceiptBody, RelayBody, TypedDataBody
 from core.service.cancelling import end
 from scripts._stack import wallets
+from tests.support import questions
 from tests.support.bodies import hold
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.service import Door
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain, body_of
 from tests.support.stock_service import StockService, stock_service
+from tests.waiting import until
 
 DAY = 86_400
 
@@ -90,6 +92,10 @@ async def test_a_receipt_goes_on_from_its_block_to_the_final_one(service: StockS
     assert (response.status, body["error"]) == (400, "invalid_request")
 
 
+def rows(service: StockService, query: str, *values: object) -> list[tuple[Any, ...]]:
+    return questions.rows(service.env["DATABASE_URL"], query, *values)
+
+
 # ---------------------------------------------------------------- refusals, in the order of the checks
 
 
@@ -109,6 +115,55 @@ async def refused(door: Door, body: object, status: int, code: str, *words: str,
     for word in words:
         assert word in answer["message"], answer["message"]
     return dict(answer)
+
+
+async def test_a_bet_that_its_side_has_no_room_for_is_refused_before_it_costs_gas(
+    service: StockService, door: Door
+) -> None:
+    """Sent, it would be booked and given back whole, and both at our expense, again and again with the same money."""
+    chain, wallet = service.chain, wallets.DEV[5]
+    market = chain.open_market(seed=USDG)
+    room, other = chain.read(chain.contracts.settler.call("headroom", market))
+    chain.enter(wallets.DEV[6], market, 0, room - USDG // 2)
+    chain.mine()
+    answer = await refused(door, chain.signed(wallet, chain.bet(wallet, market)), 400, "amount_out_of_bounds", "UP")
+    assert answer["headroom"] == str(USDG // 2)
+    assert rows(service, "SELECT count(*) FROM relay_bet WHERE market_id = %s", market) == [(0,)]
+    response, body = await door.post("/api/relay/enter", chain.signed(wallet, chain.bet(wallet, market, outcome=1)))
+    assert (response.status, body["receipt"]) == (200, "confirmed"), body
+    assert other > 0
+
+
+async def test_a_wallet_whose_bets_come_back_whole_has_us_send_a_few_and_no_more(
+    service: StockService, door: Door
+) -> None:
+    """In one block many bets share what room there is: all but a crumb of each comes back, at our expense."""
+    chain, wallet = service.chain, wallets.DEV[4]
+    market = chain.open_market(seed=USDG)
+    response, body = await door.post("/api/relay/enter", chain.signed(wallet, chain.bet(wallet, market, outcome=1)))
+    assert response.status == 200, body
+    room, _ = chain.read(chain.contracts.settler.call("headroom", market))
+    chain.enter(wallets.DEV[6], market, 0, min(100 * USDG, room - USDG))
+    while (room := chain.read(chain.contracts.settler.call("headroom", market))[0]) > USDG:
+        chain.enter(wallets.DEV[6], market, 0, min(100 * USDG, room - USDG))
+    chain.ask("evm_setAutomine", False)
+    try:
+        bets = [chain.signed(wallet, chain.bet(wallet, market, amount=20 * USDG)) for _ in range(6)]
+        sent = [asyncio.create_task(door.post("/api/relay/enter", each)) for each in bets]
+        sql = "SELECT count(*) FROM outbox_intent i JOIN relay_bet b ON b.intent_id = i.id WHERE i.state = 'sent'"
+        await until(lambda: rows(service, sql) == [(6,)])
+        chain.mine()
+        answers = await asyncio.gather(*sent)
+    finally:
+        chain.ask("evm_setAutomine", True)
+    assert [response.status for response, _ in answers] == [200] * 6
+    chain.mine()
+    chain.send(chain.contracts.settler.call("finalizeVintage", market), wallets.DEV[6].address)
+    elsewhere = chain.signed(wallet, chain.bet(wallet, chain.open_market()))
+    sql = "SELECT count(*) FROM stock_vintage WHERE market_id = %s AND accepted_up < offered_up"
+    await until(lambda: rows(service, sql, market) == [(1,)])
+    answer = await refused(door, elsewhere, 429, "rate_limited", "came back")
+    assert answer["escapeKit"]["data"].startswith("0x")
 
 
 @pytest.mark.proves("stock.relay.error.invalid_request", "stock.relay.field.error", "stock.relay.field.message")
