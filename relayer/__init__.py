@@ -11,5 +11,6 @@ It alone holds keys that move money. One key on one chain is a lane, held by one
     feed               the head, the fee market and reorgs of one chain
     preflight          would it revert, and how much gas
     lane, sending, following   one lane at work: sign and store, send, watch until final
+    queues, untold, economy   what waits, what is yet to be told, and what a day of gas costs
     service            all of it as one daemon
 """

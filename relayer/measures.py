@@ -42,6 +42,8 @@ PAYERS_REFUSED = counter(
     "vpm_relayer_payers_refused", "Transactions not sent because of what their payers' reverts cost us, by why",
     ("chain", "lane", "why"),
 )  # fmt: skip
+GAS_DAY = gauge("vpm_relayer_gas_day_ether", "Spent on gas in the last day by all lanes, in ether", ("chain",))
+FEES_DAY = gauge("vpm_relayer_fees_day_usd", "Fees of the agent markets' stakes of the last day, in USD")
 HEAD = gauge("vpm_relayer_head_block", "The newest block seen", ("chain",))
 BASE_FEE = gauge("vpm_relayer_base_fee_gwei", "The next block's base fee, in gwei", ("chain",))
 # A key service answers in tens of milliseconds, or is slow, or hangs until it is given up.

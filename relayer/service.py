@@ -24,6 +24,7 @@ from core.log import get_logger
 from core.service.cancelling import end
 from core.service.daemon import Daemon
 from core.service.health import Check
+from relayer.economy import Economy
 from relayer.feed import BEHIND_SECONDS, ChainFeed
 from relayer.keys import check_apart, lane_specs, read_keys
 from relayer.kms.opening import opened_keys
@@ -84,11 +85,13 @@ class Relayer:
 
     def works(self) -> dict[str, Coroutine[Any, Any, None]]:
         """By name; cancelling `leases` ends the lanes and gives them back, so cancel it before the feeds."""
+        names = {each.feed.chain_id: name for name, each in self.chains.items()}
         return {
             "leases": self.leases.run(),
             "wake-ups": self._listen(),
             **{f"signer {each!r}": each.watch() for each in self._signers if isinstance(each, KmsSigner)},
-            "queues": Queues(self.pool, {each.feed.chain_id: name for name, each in self.chains.items()}).run(),
+            "queues": Queues(self.pool, names).run(),
+            "economy": Economy(self.pool, names).run(),
             "untold": Untold(self.pool, [each.feed.chain_id for each in self.chains.values()]).run(),
             **{f"feed {name}": each.feed.run() for name, each in self.chains.items()},
             **{f"heads {name}": each.heads.listen() for name, each in self.chains.items()},
@@ -100,7 +103,8 @@ class Relayer:
 
     def _gained(self, spec: LaneSpec, lease: Lease) -> None:
         chain = self.chains[spec.chain]
-        lane = Lane(lease, chain.feed, self.pool, policy=chain.policy, claims=self._claims[spec.chain])
+        policy = chain.policy.for_groups(spec.groups)
+        lane = Lane(lease, chain.feed, self.pool, policy=policy, claims=self._claims[spec.chain])
         task = asyncio.create_task(lane.run(), name=f"lane {spec.chain} {lane.name}")
         self._lanes[lease.lane_id] = (lane, task)
 

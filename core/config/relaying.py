@@ -20,8 +20,10 @@ class RelayerSettings(SettingsBase):
     model_config = named_after("VPM_RELAYER_")
 
     # The most ever offered per gas: above it a lane waits. Stock chain and Base are priced apart.
-    base_max_fee_gwei: Gwei = Decimal(20)
-    stock_max_fee_gwei: Gwei = Decimal(20)
+    base_max_fee_gwei: Gwei = Decimal(5)
+    stock_max_fee_gwei: Gwei = Decimal(5)
+    # The same for lanes that carry bets: the least bet is a dollar, and its fee two cents, whatever gas costs.
+    bets_max_fee_gwei: Gwei = Decimal("0.5")
     min_priority_fee_gwei: Gwei = Decimal("0.001")
     max_priority_fee_gwei: Gwei = Decimal(2)
     # Stop-loss: a lane that spent this much on gas within an hour signs nothing new until some of it is an hour old.

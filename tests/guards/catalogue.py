@@ -96,6 +96,24 @@ RELAYER = (
         (f"{PAYMENTS}::test_a_payer_with_code_burns_our_gas_a_few_times_and_no_more",),
     ),
     Guard(
+        "a bet on a side that is full is sent and given back, as often as somebody likes",
+        "api/stock/relay.py",
+        "    if facts.room < least:\n",
+        "    if False:\n",
+        (
+            "tests/integration/test_stock_relay.py::test_a_bet_that_its_side_has_no_room_for_is_refused_before_it_costs_gas",
+        ),
+    ),
+    Guard(
+        "a wallet has us send bets without end that share what room a block has, and come back",
+        "api/stock/relay.py",
+        "                if await bets.returned_lately(connection, key) >= RETURNED_BETS:\n",
+        "                if False:\n",
+        (
+            "tests/integration/test_stock_relay.py::test_a_wallet_whose_bets_come_back_whole_has_us_send_a_few_and_no_more",
+        ),
+    ),
+    Guard(
         "a key that sends strangers' bets settles, too, and both stand still when the bets have burnt its gas",
         "relayer/keys.py",
         "        if spec.chain in live and RELAY in spec.groups and len(spec.groups) > 1:\n",
@@ -108,6 +126,13 @@ RELAYER = (
         "    if least.max_fee_wei > cap:\n        return None\n",
         "",
         (f"{DECISIONS}::test_bump", f"{DECISIONS}::test_a_bump_satisfies_every_node_and_stays_within_the_cap"),
+    ),
+    Guard(
+        "a bet of a dollar is carried for nineteen dollars of gas",
+        "relayer/policy.py",
+        "        if self.bets_cap_wei is None or RELAY not in groups:\n",
+        "        if True:\n",
+        ("tests/unit/test_relayer_keys.py::test_a_bet_of_a_dollar_never_costs_us_a_dollar_of_gas",),
     ),
     Guard(
         "a replacement offers less than an eighth more, and every node refuses it",

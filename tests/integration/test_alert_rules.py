@@ -157,6 +157,16 @@ CASES: list[tuple[str, str, Mapping[str, str], Mapping[str, Sequence[str]]]] = [
         {"15m": NOBODY, "25m": ['chain="base", lane="0x1"']},
     ),
     (
+        "VpmGasExceedsFees",
+        "a day of gas costs twenty dollars, and its bets paid five, and then fifteen",
+        {
+            'vpm_relayer_gas_day_ether{chain="base", instance="a"}': "0.005x120",
+            'vpm_relayer_gas_day_ether{chain="stock", instance="a"}': "1x120",
+            'vpm_relayer_fees_day_usd{instance="a"}': "5x60 15x60",
+        },
+        {"10m": NOBODY, "59m": ONE, "90m": NOBODY},
+    ),
+    (
         "VpmQueuedLong",
         "nobody has the key",
         {

@@ -28,6 +28,7 @@ from core.outbox import (
     enqueue,
     report,
 )
+from relayer.economy import Economy
 from relayer.preflight import GAS_CEILINGS
 from relayer.rows import Candidate
 from relayer.service import lanes_check
@@ -192,6 +193,18 @@ async def test_gas_is_estimated_when_not_given(rig: Rig) -> None:
     assert mined.succeeded
     assert mined.gas_used is not None
     assert mined.gas_used > 40_000
+
+
+async def test_a_day_of_gas_is_told_beside_a_day_of_fees(rig: Rig) -> None:
+    asked = await rig.ask_for(rig.transfer())
+    async with rig.relayer(rig.spec(await rig.new_signer())):
+        mined = await rig.reaches(asked, *HAS_RESULT)
+    await Economy(rig.pool, {rig.chain_id: "a day"}).look()
+    spent = REGISTRY.get_sample_value("vpm_relayer_gas_day_ether", {"chain": "a day"})
+    assert spent is not None
+    assert mined.fee_wei is not None
+    assert spent >= mined.fee_wei / 1e18 > 0
+    assert REGISTRY.get_sample_value("vpm_relayer_fees_day_usd") == 0
 
 
 @pytest.mark.parametrize("kind", sorted(GAS_CEILINGS))

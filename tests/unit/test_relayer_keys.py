@@ -11,6 +11,7 @@ import pytest
 from eth_account import Account
 
 from core.config import RelayerSecrets, RelayerSettings, load
+from core.config.settings import CHAIN_NAMES
 from core.contracts.abi import all_errors
 from core.errors import ConfigError
 from core.outbox import CREDIT, KEEPER, RELAY
@@ -112,6 +113,19 @@ def test_the_policy_follows_the_settings_of_its_chain() -> None:
     assert base.fees.cap_wei == 500_000_000
     assert stock.fees.cap_wei == int(settings.stock_max_fee_gwei * 10**9)
     assert base.gas_per_hour_wei == int(Decimal("0.25") * 10**18)
+
+
+def test_a_bet_of_a_dollar_never_costs_us_a_dollar_of_gas() -> None:
+    """The least bet is fixed, and its fee is two cents: what may be paid to carry it is not a matter of the market."""
+    gas, dollars_an_ether = 195_000 + 40_000, 4_000  # settled and paid out
+    for chain in CHAIN_NAMES:
+        policy = policy_of(load(RelayerSettings, {}), chain, {})
+        carries, settles = policy.for_groups((RELAY,)), policy.for_groups((KEEPER,))
+        assert carries.fees.cap_wei * gas * dollars_an_ether < 10**18
+        assert settles.fees.cap_wei == policy.fees.cap_wei > carries.fees.cap_wei
+        assert policy.for_groups((KEEPER, RELAY)).fees.cap_wei == carries.fees.cap_wei
+    tight = policy_of(load(RelayerSettings, {"VPM_RELAYER_BASE_MAX_FEE_GWEI": "0.1"}), "base", {})
+    assert tight.for_groups((RELAY,)).fees.cap_wei == 10**8
 
 
 def test_every_custom_error_of_our_contracts_is_known_by_name() -> None:
