@@ -42,6 +42,10 @@ PAYERS_REFUSED = counter(
     "vpm_relayer_payers_refused", "Transactions not sent because of what their payers' reverts cost us, by why",
     ("chain", "lane", "why"),
 )  # fmt: skip
+UNTOLD = gauge(
+    "vpm_relayer_untold", "Transactions that their wallets were not told of: waiting, or given_up after ten tries",
+    ("chain", "standing"),
+)  # fmt: skip
 GAS_DAY = gauge("vpm_relayer_gas_day_ether", "Spent on gas in the last day by all lanes, in ether", ("chain",))
 FEES_DAY = gauge("vpm_relayer_fees_day_usd", "Fees of the agent markets' stakes of the last day, in USD")
 HEAD = gauge("vpm_relayer_head_block", "The newest block seen", ("chain",))

@@ -1,4 +1,7 @@
-"""What wallets could not be told of their transactions as these were signed is told here, a little later."""
+"""What wallets could not be told of their transactions as these were signed is told here, a little later.
+
+What fails is tried ten times within an hour and a half, and then left where it is: it will not be told by itself.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from psycopg.errors import LockNotAvailable
 from core.agent.notices import submitted
 from core.db.engine import Pool
 from core.log import get_logger
+from relayer import measures
 
 log = get_logger(__name__)
 
@@ -18,9 +22,19 @@ LOOK_SECONDS = 5.0
 # Each may wait for its wallet's row, so in no order that would let some of them keep the others from being tried.
 _TOGETHER = 20
 
+TRIES = 10
+
 _UNTOLD = b"""
 SELECT u.intent_id FROM outbox_untold u JOIN outbox_intent i ON i.id = u.intent_id
-WHERE i.chain_id = ANY(%s) ORDER BY random() LIMIT %s
+WHERE i.chain_id = ANY(%s) AND u.tries < %s AND u.retry_at <= now() ORDER BY random() LIMIT %s
+"""
+_FAILED = b"""
+UPDATE outbox_untold SET tries = tries + 1, retry_at = now() + make_interval(secs => %s * 2 ^ tries), problem = %s
+WHERE intent_id = %s RETURNING tries
+"""
+_STANDING = b"""
+SELECT i.chain_id, count(*) FILTER (WHERE u.tries < %s), count(*) FILTER (WHERE u.tries >= %s)
+FROM outbox_untold u JOIN outbox_intent i ON i.id = u.intent_id GROUP BY 1
 """
 _TAKE = b"""
 DELETE FROM outbox_untold u USING outbox_intent i WHERE i.id = u.intent_id
@@ -46,14 +60,33 @@ class Untold:
 
     async def look(self) -> None:
         async with self._pool.connection() as connection:
-            rows = await (await connection.execute(_UNTOLD, (self._chain_ids, _TOGETHER))).fetchall()
+            rows = await (await connection.execute(_UNTOLD, (self._chain_ids, TRIES, _TOGETHER))).fetchall()
         for (intent_id,) in rows:
             try:
                 await self._tell(intent_id)
             except LockNotAvailable:
                 continue  # somebody still adds events of the wallet
+            except psycopg.OperationalError:
+                raise  # the database is away, which says nothing of what is to be told
             except Exception as error:
-                log.error("a submission could not be told", action="relay.untold", exc=error, intent=intent_id)
+                await self._failed(intent_id, error)
+        await self._measure()
+
+    async def _failed(self, intent_id: int, error: Exception) -> None:
+        async with self._pool.connection() as connection:
+            said = f"{type(error).__name__}: {error}"
+            row = await (await connection.execute(_FAILED, (LOOK_SECONDS, said, intent_id))).fetchone()
+        tries = TRIES if row is None else row[0]
+        if tries in (1, TRIES):
+            log.error("a submission could not be told", action="relay.untold", exc=error, intent=intent_id, tries=tries)
+
+    async def _measure(self) -> None:
+        async with self._pool.connection() as connection:
+            rows = await (await connection.execute(_STANDING, (TRIES, TRIES))).fetchall()
+        standing = {chain_id: (waiting, given_up) for chain_id, waiting, given_up in rows}
+        for chain_id in self._chain_ids:
+            for name, count in zip(("waiting", "given_up"), standing.get(chain_id, (0, 0)), strict=True):
+                measures.UNTOLD.labels(str(chain_id), name).set(count)
 
     async def _tell(self, intent_id: int) -> None:
         """Tells of one and forgets it, both or neither."""

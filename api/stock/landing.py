@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import and_, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.stock.authorization import StockBet
@@ -86,13 +86,25 @@ def _room(opposite: Mapping[str, int]) -> int:
 @dataclass(frozen=True, slots=True)
 class Landing:
     """How a bet stands on the chain: in `tx`, or certainly `absent`. Neither: the nodes that were asked do not have its
-    block yet, or it was long ago."""
+    block yet, or it was long ago; or, `unreachable`, none answered."""
 
     tx: bytes | None = None
     absent: bool = False
+    unreachable: bool = False
 
 
 _UNKNOWN, _ABSENT = Landing(), Landing(absent=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Indexed:
+    """What the index says of a bet, up to the block `number`: nothing, where it cannot be asked. tx: the transaction
+    that brought it; unpaired: one in which its authorization was used beside a payment to us that is not its own."""
+
+    number: int = 0
+    hash: bytes | None = None
+    tx: bytes | None = None
+    unpaired: bytes | None = None
 
 
 async def landing_of(
@@ -114,10 +126,10 @@ async def landing_of(
     call, when a node refused it; it must be refused on the very block that does not have the bet, for the node may have
     refused it because it saw a later block, in which the bet is.
     """
-    tx, indexed = await _indexed(engine, bet, timeout_seconds)
-    if tx is not None:
-        return Landing(tx)
-    block = max(seen, indexed)
+    index = await _indexed(engine, bet, timeout_seconds)
+    if index.tx is not None:
+        return Landing(index.tx)
+    block = max(seen, index.number)
     try:
         async with asyncio.timeout(4 * timeout_seconds):
             if newest or spent or not block:
@@ -128,46 +140,82 @@ async def landing_of(
                 is_spent, *again = await client.read_many(asked, block, timeout_seconds=timeout_seconds)
                 if not values([is_spent])[0]:
                     return _ABSENT if all(map(_is_refusal, again)) else _UNKNOWN
-            return await _by_logs(client, contracts, bet, block)
+            return await _spent_on(client, contracts, bet, index, block, timeout_seconds)
     except (RpcError, TimeoutError):
-        return _UNKNOWN
+        return Landing(unreachable=True)
 
 
 def _is_refusal(answer: Any) -> bool:
     return isinstance(answer, RpcError) and answer.kind is RpcErrorKind.REVERTED
 
 
-async def _indexed(engine: AsyncEngine, bet: StockBet, timeout_seconds: float) -> tuple[bytes | None, int]:
-    """The transaction that spent the bet's authorization on the contract, by the index, and its last block; 0 when it
-    cannot be asked: then the chain itself must tell."""
-    spent = select(token_authorization.c.tx).where(
-        token_authorization.c.chain_id == bet.chain_id,
-        token_authorization.c.nonce == bet.nonce,
-        token_authorization.c.authorizer == bytes.fromhex(bet.signer[2:]),
-        token_authorization.c.recipient == bytes.fromhex(bet.settler[2:]),
+async def _indexed(engine: AsyncEngine, bet: StockBet, timeout_seconds: float) -> _Indexed:
+    """What the index says of the bet's authorization; where it cannot be asked the chain itself must tell."""
+    spent = token_authorization
+    query = (
+        select(chain_cursor.c.number, chain_cursor.c.hash, spent.c.state, spent.c.recipient, spent.c.tx)
+        .select_from(chain_cursor)
+        .outerjoin(
+            spent,
+            and_(
+                spent.c.chain_id == chain_cursor.c.chain_id,
+                spent.c.nonce == bet.nonce,
+                spent.c.authorizer == bytes.fromhex(bet.signer[2:]),
+            ),
+        )
+        .where(chain_cursor.c.chain_id == bet.chain_id)
     )
-    query = select(spent.scalar_subquery(), chain_cursor.c.number).where(chain_cursor.c.chain_id == bet.chain_id)
     try:
         async with asyncio.timeout(timeout_seconds), engine.connect() as connection:
             row = (await connection.execute(query)).one_or_none()
     except UNREADABLE:
-        return None, 0
-    return (None, 0) if row is None else (row[0], max(0, row[1]))
+        return _Indexed()
+    if row is None:
+        return _Indexed()
+    number, block_hash, state, recipient, tx = row
+    is_ours = recipient == bytes.fromhex(bet.settler[2:])
+    return _Indexed(max(0, number), block_hash, tx if is_ours else None, tx if state == "unpaired" else None)
 
 
-async def _by_logs(client: ChainClient, contracts: StockContracts, bet: StockBet, head: int) -> Landing:
-    """What spent the bet's authorization, found by logs of the chain."""
+async def _spent_on(
+    client: ChainClient, contracts: StockContracts, bet: StockBet, index: _Indexed, head: int, timeout_seconds: float
+) -> Landing:
+    """What the bet's authorization was spent on by the block `head`. The index has seen every payment to us, so of one
+    that was spent in its own block, and is none, nothing is looked for: anybody may cancel one, and ask for ever. On a
+    fork that the index has not left yet it proves nothing."""
+    if index.unpaired is not None:
+        return await _in_transaction(client, contracts, bet, index.unpaired)
+    since = 0
+    if index.hash is not None:
+        state = contracts.token.call("authorizationState", bet.signer, bet.nonce)
+        (by_then,) = await client.read_many([state], "0x" + index.hash.hex(), timeout_seconds=timeout_seconds)
+        if by_then is True:
+            standing = await client.block(index.number)
+            if standing is not None and standing.hash == "0x" + index.hash.hex():
+                return _ABSENT
+        if by_then is False:
+            since = index.number + 1
+    return await _by_logs(client, contracts, bet, since, head)
+
+
+async def _in_transaction(client: ChainClient, contracts: StockContracts, bet: StockBet, tx: bytes) -> Landing:
+    receipt = await client.receipt("0x" + tx.hex())
+    if receipt is None:
+        return _UNKNOWN  # it is late
+    return Landing(tx) if position_in(receipt, contracts, bet) is not None else _ABSENT
+
+
+async def _by_logs(client: ChainClient, contracts: StockContracts, bet: StockBet, since: int, head: int) -> Landing:
+    """What spent the bet's authorization, found by logs of the chain from the block `since` on."""
     topics = (SPENT_TOPICS, _topic(bet.signer), "0x" + bet.nonce.hex())
-    lowest = max(0, head - _MAX_SEARCH_BLOCKS)
+    lowest = max(since, head - _MAX_SEARCH_BLOCKS)
     while head >= lowest:
         since = max(lowest, head - _SEARCH_STEP_BLOCKS + 1)
         logs = await client.logs(since, head, [contracts.token.address], topics)
         for log in logs:
-            receipt = await client.receipt(log.transaction_hash)
-            if receipt is not None and position_in(receipt, contracts, bet) is not None:
-                return Landing(data_bytes(log.transaction_hash))
-            if receipt is None:
-                return _UNKNOWN  # its receipt is late
+            found = await _in_transaction(client, contracts, bet, data_bytes(log.transaction_hash))
+            if not found.absent:
+                return found
         if logs:
             return _ABSENT  # spent on something else, or cancelled
         head = since - 1

@@ -52,6 +52,9 @@ MIN_AHEAD_SECONDS, MAX_AHEAD_SECONDS = 30, 3600
 RECEIPT_WAIT_SECONDS = 10.0
 BODY_LIMIT = 16 * 1024
 
+# What a 502 is counted as when every node answers, and they do not say the same of the bet.
+UNPROVEN = "unproven"
+
 _SPENT = "AuthorizationSpent"
 # Why the relayer may refuse a bet that no node refused.
 _UNSIMULATED = OF_ITS_PAYER | {"too_much_gas", "gas_limit", "tx_invalid"}
@@ -67,12 +70,14 @@ MAX_IN_HAND = 64
 @dataclass(slots=True)
 class _Visit:
     """One request: when it began (the loop's clock), what it gives back when it has nothing left to check, the keys of
-    the intents that were to bring its bet to the chain, and the bet its answer says is booked."""
+    the intents that were to bring its bet to the chain, the bet its answer says is booked, and what its answer counts
+    as where that is not its code."""
 
     started: float
     room: contextlib.ExitStack
     attempts: Sequence[str] = ()
     booked: BetKey | None = None
+    counted: str | None = None
 
 
 class Relay:
@@ -97,7 +102,7 @@ class Relay:
             with visit.room:
                 response = await self._enter(request, visit)
         except Problem as problem:
-            ANSWERS.labels(problem.code).inc()
+            ANSWERS.labels(visit.counted or problem.code).inc()
             raise await self._standing(problem, visit) from None
         # Only who was really told may later be answered that the signature is used: an answer that reached nobody
         # leaves the bet as it was, and the same body is answered with its first transaction again.
@@ -256,7 +261,7 @@ class Relay:
         if past.landed is None or past.is_ours:
             return past
         # Nobody follows a transaction that is not ours: the chain itself must still have it.
-        return replace(past, landed=await self._landing(bet, kit, newest=True))
+        return replace(past, landed=await self._landing(bet, kit, visit, newest=True))
 
     async def _follow_up(self, bet: StockBet, past: KnownBet, kit: EscapeKit, visit: _Visit) -> web.StreamResponse:
         # A fork may have undone the block that its bettor was told of: then it is on its way again, and not used up.
@@ -297,7 +302,7 @@ class Relay:
     ) -> web.StreamResponse | None:
         """Asked before a bet is said to be refused or not sent: the answer to one that the chain has; None for one it
         certainly does not have. When it may, nobody is told that it does not. See `landing_of`; refused: by a node."""
-        landed = await self._landing(bet, kit, seen=seen, spent=spent, refused=refused)
+        landed = await self._landing(bet, kit, visit, seen=seen, spent=spent, refused=refused)
         if landed is None:
             return None
         try:
@@ -311,6 +316,7 @@ class Relay:
         self,
         bet: StockBet,
         kit: EscapeKit,
+        visit: _Visit,
         *,
         seen: int = 0,
         newest: bool = False,
@@ -334,6 +340,9 @@ class Relay:
             refused=_call(kit, contracts) if refused else None,
         )
         if landing.tx is None and not landing.absent:
+            # Of a bet whose payer moves its money back and forth the nodes say one thing, and then another: that wakes
+            # nobody. Nodes that do not answer do.
+            visit.counted = None if landing.unreachable else UNPROVEN
             raise _failed(kit)
         return landing.tx
 

@@ -23,7 +23,8 @@ WELL = ("ready", "full", "starting")
 
 def concerns(facts: StatusFacts) -> list[str]:
     """Empty when nothing needs a person."""
-    sentences = [*_daemons(facts), *_chains(facts), *_lanes(facts), *_queues(facts), *_jobs(facts), *_rest(facts)]
+    parts = (_daemons, _chains, _lanes, _queues, _untold, _jobs, _rest)
+    sentences = [each for part in parts for each in part(facts)]
     for name, seen in facts.metrics.items():
         if not seen["up"]:
             sentences.append(f"{name} does not answer on its metrics port: {seen['why']}")
@@ -70,6 +71,11 @@ def _queues(facts: StatusFacts) -> Iterator[str]:
         if row["oldest_seconds"] > bound:
             what = f"{row['count']} {row['kind']} on {row['chain_id']}"
             yield f"{what} are {row['state']}, the oldest for {ago(row['oldest_seconds'])}"
+
+
+def _untold(facts: StatusFacts) -> Iterator[str]:
+    for row in facts["untold"]:
+        yield f"wallets were not told of {row['kind']} {row['intent_id']} on {row['chain_id']}: {row['problem']}"
 
 
 def _jobs(facts: StatusFacts) -> Iterator[str]:

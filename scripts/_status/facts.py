@@ -68,6 +68,10 @@ _SWITCHES = """
 SELECT name, is_on, reason, changed_by, extract(epoch FROM now() - changed_at)::float AS age_seconds
 FROM operator_switch WHERE is_on ORDER BY name
 """
+_UNTOLD = """
+SELECT i.chain_id, i.kind, u.intent_id, u.problem FROM outbox_untold u JOIN outbox_intent i ON i.id = u.intent_id
+WHERE u.tries >= 10 ORDER BY u.intent_id LIMIT 20
+"""
 _WEBHOOKS = """
 SELECT status, count(*) AS count, count(*) FILTER (WHERE failing_since IS NOT NULL) AS failing
 FROM agent_webhook GROUP BY 1 ORDER BY 1
@@ -89,6 +93,7 @@ _SECTIONS: tuple[tuple[str, LiteralString, str], ...] = (
     ("asked", _ASKED, "keeper_job"),
     ("audits", _AUDITS, "chain_audit"),
     ("switches", _SWITCHES, "operator_switch"),
+    ("untold", _UNTOLD, "outbox_untold"),
     ("webhooks", _WEBHOOKS, "agent_webhook"),
     ("database", _DATABASE, "daemon_heartbeat"),
 )

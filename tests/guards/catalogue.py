@@ -105,6 +105,16 @@ RELAYER = (
         ),
     ),
     Guard(
+        "one cancelled authorization has hours of logs read at every call, and pages the operator",
+        "api/stock/landing.py",
+        "        if by_then is True:\n",
+        "        if False:\n",
+        (
+            "tests/integration/test_stock_relay.py::"
+            "test_one_cancelled_authorization_asks_no_log_again_and_again_and_wakes_nobody",
+        ),
+    ),
+    Guard(
         "a wallet has us send bets without end that share what room a block has, and come back",
         "api/stock/relay.py",
         "                if await bets.returned_lately(connection, key) >= RETURNED_BETS:\n",

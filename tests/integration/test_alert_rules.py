@@ -167,6 +167,15 @@ CASES: list[tuple[str, str, Mapping[str, str], Mapping[str, Sequence[str]]]] = [
         {"10m": NOBODY, "59m": ONE, "90m": NOBODY},
     ),
     (
+        "VpmRelayRefuses",
+        "a payer moves its money to and fro",
+        {
+            'vpm_relay_answers_total{answer="unproven", instance="a"}': "0+60x60",
+            'vpm_relay_answers_total{answer="relay_failed", instance="a"}': "0x60",
+        },
+        {"30m": NOBODY},
+    ),
+    (
         "VpmQueuedLong",
         "nobody has the key",
         {

@@ -34,6 +34,10 @@ from relayer.rows import Candidate
 from relayer.service import lanes_check
 from relayer.signing import LocalSigner
 from relayer.store import LaneStore
+from relayer.untold import TRIES, Untold
+from scripts._status.concerns import concerns
+from scripts._status.facts import StatusFacts
+from scripts._status.facts import read as read_facts
 from tests import waiting
 from tests.conftest import Anvil, StartAnvil
 from tests.cup_rig import LIST_AGENT_MARKET, agent_market_row, specification
@@ -481,6 +485,40 @@ async def test_a_lane_that_is_held_and_does_not_begin_is_told_of(rig: Rig, monke
                 await connection.execute("ALTER TABLE outbox_transaction_gone RENAME TO outbox_transaction")
         await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.FINAL)
         assert (await check())[0]
+
+
+async def test_what_can_never_be_told_is_tried_ever_more_seldom_and_then_set_aside(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was tried every five seconds for ever, with an error in the log each time."""
+    asked = await rig.ask_for(rig.transfer(group="nobody"))
+    tries = 0
+
+    async def never(*_: object) -> None:
+        nonlocal tries
+        tries += 1
+        raise KeyError("a market that is in no table")
+
+    monkeypatch.setattr(submitted, "announce", never)
+    teller = Untold(rig.pool, [rig.chain_id])
+    async with rig.pool.connection() as connection:
+        await connection.execute(
+            "INSERT INTO outbox_untold (intent_id, tx_hash) VALUES (%s, %s)", (asked.id, b"\1" * 32)
+        )
+    await teller.look()
+    await teller.look()
+    assert tries == 1, "the second comes later"
+    for _ in range(30):
+        async with rig.pool.connection() as connection:
+            await connection.execute("UPDATE outbox_untold SET retry_at = now()")
+        await teller.look()
+    assert tries == TRIES
+    labels = {"chain": str(rig.chain_id), "standing": "given_up"}
+    assert REGISTRY.get_sample_value("vpm_relayer_untold", labels) == 1
+    facts = await asyncio.to_thread(read_facts, rig.database_url)
+    (said,) = [each for each in concerns(StatusFacts(facts)) if "told" in each]
+    assert str(asked.id) in said
+    assert "a market that is in no table" in said
 
 
 async def test_gas_spent_within_the_hour_stops_a_lane_from_signing_more(rig: Rig) -> None:

@@ -13,9 +13,12 @@ import pytest
 from eth_account import Account
 from eth_account.messages import encode_typed_data
 
+from api.stock import landing
 from api.stock.authorization import TYPES, StockBet
 from api.stock.bodies.parts import ErrorBody
 from api.stock.bodies.relay import ReceiptBody, RelayBody, TypedDataBody
+from core.chain import ChainClient, ChainProvider
+from core.db.engine import make_engine
 from core.service.cancelling import end
 from scripts._stack import wallets
 from tests.support import questions
@@ -132,6 +135,31 @@ async def test_a_bet_that_its_side_has_no_room_for_is_refused_before_it_costs_ga
     response, body = await door.post("/api/relay/enter", chain.signed(wallet, chain.bet(wallet, market, outcome=1)))
     assert (response.status, body["receipt"]) == (200, "confirmed"), body
     assert other > 0
+
+
+async def test_one_cancelled_authorization_asks_no_log_again_and_again_and_wakes_nobody(
+    service: StockService, door: Door, market: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index holds the cancellation, however long ago it was. Looked for in the logs of the last hours it was not
+    found, and each call counted as a bet that we could not send."""
+    chain, wallet = service.chain, wallets.DEV[7]
+    bet = chain.bet(wallet, market)
+    types = {"CancelAuthorization": [{"name": "authorizer", "type": "address"}, {"name": "nonce", "type": "bytes32"}]}
+    domain = bet.typed_data(chain.deployment.token("USDG"))["domain"]
+    signed = Account.sign_typed_data(wallet.private_key, domain, types, {"authorizer": bet.signer, "nonce": bet.nonce})
+    name = "cancelAuthorization(address,bytes32,bytes)"
+    chain.send(chain.contracts.token.call(name, bet.signer, bet.nonce, bytes(signed.signature)), wallets.DEV[6].address)
+    sql = "SELECT count(*) FROM token_authorization WHERE nonce = %s AND state = 'canceled'"
+    await until(lambda: rows(service, sql, bet.nonce) == [(1,)])
+    chain.mine(20)
+    await refused(door, chain.signed(wallet, bet), 409, "already_used", "cancelled")
+    monkeypatch.setattr(landing, "_MAX_SEARCH_BLOCKS", 10)
+    async with ChainProvider((chain.url,), chain_id=chain.deployment.chain_id) as node:
+        engine, client = make_engine(service.env["DATABASE_URL"], pool_size=1), ChainClient(node)
+        monkeypatch.setattr(client, "logs", lambda *_: pytest.fail("a log was asked for"))
+        found = await landing.landing_of(engine, client, chain.contracts, bet, 5.0, spent=True)
+        await engine.dispose()
+    assert found.absent
 
 
 async def test_a_wallet_whose_bets_come_back_whole_has_us_send_a_few_and_no_more(

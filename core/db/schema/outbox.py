@@ -170,12 +170,15 @@ outbox_claim = Table(
 )
 
 # Signed transactions that their wallets could not be told of as they were signed, because somebody else was adding
-# events of theirs; taken away as they are told.
+# events of theirs; taken away as they are told. What fails is tried again ever later, and then stays, with why.
 outbox_untold = Table(
     "outbox_untold",
     metadata,
     Column("intent_id", BigInteger, primary_key=True, autoincrement=False),
     Column("tx_hash", Hash32, nullable=False),
+    Column("tries", SmallInteger, nullable=False, server_default="0"),
+    Column("retry_at", UtcDateTime, nullable=False, server_default=func.now()),
+    Column("problem", Text),
 )
 
 # Every signed transaction, written before it is sent; rows are never changed, and only retention takes them away.
