@@ -610,7 +610,7 @@ CREATE TABLE outbox_lane (
 CREATE TABLE outbox_untold (
     intent_id BIGINT NOT NULL,
     tx_hash BYTEA NOT NULL,
-    tries SMALLINT DEFAULT 0 NOT NULL,
+    tries SMALLINT DEFAULT '0' NOT NULL,
     retry_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
     problem TEXT,
     CONSTRAINT pk_outbox_untold PRIMARY KEY (intent_id)
