@@ -78,6 +78,37 @@ class Rig:
     async def mine(self, blocks: int = 1) -> None:
         await self.ask("anvil_mine", hex(blocks))
 
+    async def fork(self, snapshot: object, blocks: int) -> None:
+        """So many other blocks than those made since the snapshot (`evm_snapshot`), with nothing in them."""
+        await self.ask("evm_revert", snapshot)
+        await self.ask("anvil_dropAllTransactions")
+        await self.ask("evm_increaseTime", 5)
+        await self.mine(blocks)
+
+    async def hash_at(self, number: int) -> str:
+        block = await self.client.block(number)
+        assert block is not None
+        return block.hash
+
+    async def in_pool(self, signer: LocalSigner) -> None:
+        """Waits until the node has the signer's first transaction, on a chain that mines when told to."""
+
+        async def is_there() -> bool:
+            return await self.nonce(signer, "pending") == 1
+
+        await until(is_there, what="the transaction in the pool")
+
+    async def mined_under(self, signer: LocalSigner, blocks: int) -> Intent:
+        """A transfer of the signer's first nonce, mined on a chain that mines when told to, under so many more blocks;
+        its relayer is gone."""
+        async with replace(self, poll_seconds=0.05).relayer(self.spec(signer)):
+            asked = await self.ask_for(self.transfer())
+            await self.in_pool(signer)
+            await self.mine()
+            await self.reaches(asked, IntentState.MINED)
+        await self.mine(blocks)
+        return asked
+
     async def nonce(self, signer: LocalSigner, tag: str = "latest") -> int:
         return await self.client.eth.get_transaction_count(checksum(signer.address), tag)
 

@@ -97,8 +97,8 @@ def error_body(raised: Problem, request_id: str, docs_url: str) -> dict[str, Any
     extra = dict(raised.extra)
     # Refused by a block that may be undone: the bet is signed, and whoever makes another may have two.
     waits = extra.get("final") is False and code not in RETRIABLE
-    hint = WAIT if waits else extra.pop("hint", CATALOGUE[code].hint)
-    extra.pop("hint", None)
+    own_hint = extra.pop("hint", CATALOGUE[code].hint)
+    hint = WAIT if waits else own_hint
     issues = extra.pop("details", None) if raised.status == 400 else None
     body: dict[str, Any] = {
         "error": code,

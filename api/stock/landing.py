@@ -213,9 +213,9 @@ async def _by_logs(client: ChainClient, contracts: StockContracts, bet: StockBet
         since = max(lowest, head - _SEARCH_STEP_BLOCKS + 1)
         logs = await client.logs(since, head, [contracts.token.address], topics)
         for log in logs:
-            found = await _in_transaction(client, contracts, bet, data_bytes(log.transaction_hash))
-            if not found.absent:
-                return found
+            landing = await _in_transaction(client, contracts, bet, data_bytes(log.transaction_hash))
+            if not landing.absent:
+                return landing
         if logs:
             return _ABSENT  # spent on something else, or cancelled
         head = since - 1

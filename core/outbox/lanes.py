@@ -30,6 +30,12 @@ class LaneStatus(StrEnum):
     STOPPED = "stopped"  # its relayer ended in an orderly way
 
 
+def is_gone(status: str, *, is_leased: bool, in_flight: int) -> bool:
+    """Of a lane that was given back, is held by nobody and empty: its row stays for ever, whether or not a relayer
+    still has its key."""
+    return status == LaneStatus.STOPPED and not is_leased and not in_flight
+
+
 @dataclass(frozen=True, slots=True)
 class LaneReport:
     """One lane as it stands. `leased` is True while some relayer's lease on it is valid. Balance in wei, None while
@@ -49,8 +55,7 @@ class LaneReport:
 
     @property
     def is_gone(self) -> bool:
-        """Given back, held by nobody and empty: its row stays for ever, whether or not a relayer still has its key."""
-        return self.status is LaneStatus.STOPPED and not self.leased and not self.in_flight
+        return is_gone(self.status, is_leased=self.leased, in_flight=self.in_flight)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 
+from core.outbox.lanes import is_gone
 from scripts._status.facts import StatusFacts
 
 DAEMONS = ("indexer", "relayer", "keeper", "api")
@@ -57,7 +58,7 @@ def _chains(facts: StatusFacts) -> Iterator[str]:
 def _lanes(facts: StatusFacts) -> Iterator[str]:
     for row in facts["lanes"]:
         of = f"lane {row['address'][:10]} on {row['chain_id']} ({'+'.join(row['groups'])})"
-        if row["status"] == "stopped" and not row["held"] and not row["in_flight"]:
+        if is_gone(row["status"], is_leased=row["held"], in_flight=row["in_flight"]):
             continue  # its key was taken away; where only the relayers are gone, that is said of them
         if row["status"] not in WELL:
             yield f"{of} signs nothing: {row['status']}{', ' + row['detail'] if row['detail'] else ''}"

@@ -13,7 +13,7 @@ from core.chain import ChainClient, RpcError, RpcErrorKind
 from core.outbox import IntentState
 from relayer.feed import ChainFeed
 from tests.conftest import Anvil, StartAnvil
-from tests.relayer_rig import Rig, rigged, until
+from tests.relayer_rig import Rig, rigged
 from tests.support.outbox_history import history
 from tests.waiting import PATIENCE
 
@@ -36,20 +36,6 @@ def feed_of(rig: Rig) -> ChainFeed:
     return ChainFeed(rig.client, "test", rig.chain_id, finality_blocks=64, poll_seconds=0.1)
 
 
-async def fork(rig: Rig, snapshot: object, blocks: int) -> None:
-    """So many other blocks than those made since the snapshot."""
-    await rig.ask("evm_revert", snapshot)
-    await rig.ask("anvil_dropAllTransactions")
-    await rig.ask("evm_increaseTime", 5)
-    await rig.mine(blocks)
-
-
-async def hash_at(rig: Rig, number: int) -> str:
-    block = await rig.client.block(number)
-    assert block is not None
-    return block.hash
-
-
 async def hash_of(feed: ChainFeed, number: int) -> str | None:
     return (await feed.hashes_of([number]))[number]
 
@@ -59,19 +45,10 @@ async def test_a_bet_under_the_first_head_seen_is_sent_again_when_a_fork_replace
 ) -> None:
     """A relayer starts, finds what it had mined five blocks ago standing, and then all of it is undone."""
     rig = replace(rig, finality_blocks=64, poll_seconds=3600.0)  # it looks when told to
-    signer, request = await rig.new_signer(), rig.transfer()
+    signer = await rig.new_signer()
     snapshot = await rig.ask("evm_snapshot")
-    async with replace(rig, poll_seconds=0.05).relayer(rig.spec(signer)):
-        asked = await rig.ask_for(request)
-
-        async def in_pool() -> bool:
-            return await rig.nonce(signer, "pending") == 1
-
-        await until(in_pool, what="the transaction in the pool")
-        await rig.mine()
-        await rig.reaches(asked, IntentState.MINED)
-    await rig.mine(5)
-    compared, hashes_of = asyncio.Event(), ChainFeed.hashes_of
+    asked = await rig.mined_under(signer, blocks=5)
+    compared, hash_of = asyncio.Event(), ChainFeed.hashes_of
 
     async def told(feed: ChainFeed, numbers: Any) -> dict[int, str | None]:
         answer = await hashes_of(feed, numbers)
@@ -82,12 +59,11 @@ async def test_a_bet_under_the_first_head_seen_is_sent_again_when_a_fork_replace
     monkeypatch.setattr(ChainFeed, "hashes_of", told)
     async with rig.relayer(rig.spec(signer)) as relayer:
         (chain,) = relayer.chains.values()
-
         await asyncio.wait_for(compared.wait(), PATIENCE)
-        await fork(rig, snapshot, 9)
+        await rig.fork(snapshot, 9)
         chain.feed.look_now()
         await rig.reaches(asked, IntentState.SENT, seconds=10.0)
-        await until(in_pool, what="the transaction in the pool again")
+        await rig.in_pool(signer)
     async with rig.pool.connection() as connection:
         steps = [step.to_state.value for step in await history(connection, asked.id)]
     assert steps == ["queued", "signed", "sent", "mined", "sent"]
@@ -98,11 +74,11 @@ async def test_a_block_under_a_gap_is_not_remembered_past_a_fork(rig: Rig) -> No
     await rig.mine(6)
     await feed.poll()
     low = feed.head.number - 5
-    assert await hash_of(feed, low) == await hash_at(rig, low)
-    await fork(rig, snapshot, 9)
+    assert await hash_of(feed, low) == await rig.hash_at(low)
+    await rig.fork(snapshot, 9)
     await feed.poll()
     assert feed.reorgs == 1
-    assert await hash_of(feed, low) == await hash_at(rig, low)
+    assert await hash_of(feed, low) == await rig.hash_at(low)
 
 
 async def test_a_fork_between_the_head_and_the_blocks_under_it_leaves_nothing_old(
@@ -118,7 +94,7 @@ async def test_a_fork_between_the_head_and_the_blocks_under_it_leaves_nothing_ol
 
     async def forked(client: ChainClient, numbers: Any) -> Any:
         monkeypatch.setattr(ChainClient, "blocks", blocks)
-        await fork(rig, snapshot, 9)
+        await rig.fork(snapshot, 9)
         return await blocks(client, numbers)
 
     monkeypatch.setattr(ChainClient, "blocks", forked)
@@ -128,7 +104,7 @@ async def test_a_fork_between_the_head_and_the_blocks_under_it_leaves_nothing_ol
         await feed.poll()
     assert feed.reorgs > 0
     for number in range(low, feed.head.number + 1):
-        assert await hash_of(feed, number) == await hash_at(rig, number), number
+        assert await hash_of(feed, number) == await rig.hash_at(number), number
 
 
 async def test_an_answer_that_a_fork_overtook_is_not_remembered(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,12 +124,12 @@ async def test_an_answer_that_a_fork_overtook_is_not_remembered(rig: Rig, monkey
     monkeypatch.setattr(ChainClient, "blocks", slow)
     asking = asyncio.create_task(hash_of(feed, low))
     await asked.wait()
-    await fork(rig, snapshot, 9)
+    await rig.fork(snapshot, 9)
     await feed.poll()
     forked.set()
     await asking
     assert feed.reorgs == 1
-    assert await hash_of(feed, low) == await hash_at(rig, low)
+    assert await hash_of(feed, low) == await rig.hash_at(low)
 
 
 async def test_fees_that_fail_once_are_no_reorg(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

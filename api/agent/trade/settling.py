@@ -285,7 +285,7 @@ class PaymentSettling:
                 connection.pipeline(),  # its statements share their ways to the database and back
                 connection.transaction(),
             ):
-                asked = await store.take_in(
+                return await store.take_in(
                     connection,
                     _brought(contracts, order, payment),
                     request,
@@ -305,7 +305,6 @@ class PaymentSettling:
         except UNREADABLE as error:
             log.warning("a trade could not be queued", action="agent.no_database", why=error)
             raise problem("internal_error", "The trade could not be recorded; send it again.", escapeKit=kit) from None
-        return asked
 
     async def _beaten(self, order: Order, kit: dict[str, Any] | None) -> web.StreamResponse:
         """Another call of this key was first: its answer is ours."""

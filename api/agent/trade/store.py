@@ -125,7 +125,7 @@ async def find_twin(connection: Connection, trade: Bet) -> bytes | None:
 
 
 class Overtaken(Exception):
-    """The refusal of an attempt when somebody, the keeper or another call, has made it meanwhile."""
+    """The refusal of an attempt that somebody else, another call or the keeper, has made already."""
 
 
 class TwinInFlight(Exception):
@@ -189,16 +189,15 @@ async def take_in(
     has_paid: bool,
     quote_id: str | None,
     callback_url: str | None,
-) -> Intent | None:
-    """Books the payment and queues its transaction, in the caller's database transaction; None when another call made
-    an attempt first, Overtaken when one was made meanwhile. `has_paid`: its money is in the contract, so neither a twin
-    nor its price lock holds it up."""
+) -> Intent:
+    """Books the payment and queues its transaction, in the caller's database transaction; Overtaken when somebody else
+    has made this attempt. `has_paid`: its money is in the contract, so no twin and no price lock holds it up."""
     trade, wallet = brought.bet, brought.wallet
     # One wallet's payments are taken in one after the other: the checks below and the booking belong together.
     await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 8453))", (trade.wallet,))
     booked = await find_trade(connection, wallet, trade.idem_hash)
     if (0 if booked is None else booked.attempt) != after_attempt:
-        return None
+        raise Overtaken
     await bring(connection, brought)
     twin = None if has_paid else await find_twin(connection, trade)
     if twin is not None:
