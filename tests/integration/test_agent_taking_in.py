@@ -27,13 +27,13 @@ async def pool(fresh_database_url: str) -> AsyncIterator[Pool]:
         yield made
 
 
-async def take_in(pool: Pool, number: int, bet: Bet, nonce: bytes) -> Intent:
+async def take_in(pool: Pool, number: int, bet: Bet, nonce: bytes, balance: int = 10**12) -> Intent:
     """As the API does it, and slow to commit: whoever comes meanwhile must wait, or sees nothing of it."""
     wanted = IntentRequest(f"test:{number}", 8453, RELAY, "settle", "0x" + "11" * 20)
     brought = store.SignedBet(bet, keccak(text=f"bet {bet.idem_hash.hex()}"), nonce, 0, b"")
     async with pool.connection() as connection, connection.transaction():
         asked = await store.take_in(
-            connection, brought, wanted, after_attempt=0, has_paid=False, quote_id=None, callback_url=None
+            connection, brought, wanted, after_attempt=0, balance=balance, quote_id=None, callback_url=None
         )
         await asyncio.sleep(0.2)
     return asked
@@ -81,6 +81,24 @@ async def test_one_key_is_attempted_once(pool: Pool) -> None:
     assert await counted(pool, "outbox_intent") == 1
 
 
+async def test_what_is_on_its_way_is_not_promised_twice(pool: Pool) -> None:
+    """With money for two and a half of them: the others would revert, and each would cost us its gas."""
+    bets = [replace(bet, amount=bet.amount + number) for number, bet in enumerate(other_keys())]
+    calls = [
+        take_in(pool, number, bet, keccak(text=f"nonce {number}"), balance=12_500_000)
+        for number, bet in enumerate(bets)
+    ]
+    told = await asyncio.gather(*calls, return_exceptions=True)
+    assert sum(isinstance(each, Intent) for each in told) == 2, told
+    assert sum(isinstance(each, store.MoneyOnItsWay) for each in told) == AT_ONCE - 2, told
+    assert await counted(pool, "outbox_intent") == 2
+    ended = b"UPDATE outbox_intent SET state = 'failed', reason = 'x' WHERE id = (SELECT min(id) FROM outbox_intent)"
+    async with pool.connection() as connection:
+        await connection.execute(ended)
+    left = replace(BET, idem_hash=keccak(text="one more"), amount=5_500_000)
+    await take_in(pool, AT_ONCE, left, keccak(text="one more nonce"), balance=12_500_000)
+
+
 async def test_an_attempt_that_the_keeper_made_meanwhile_stands(
     pool: Pool, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,7 +121,7 @@ async def test_an_attempt_that_the_keeper_made_meanwhile_stands(
             # As a call does it: what one statement says of another's failure is then read later.
             async with connection.pipeline(), connection.transaction():
                 await store.take_in(
-                    connection, brought, wanted, after_attempt=1, has_paid=True, quote_id=None, callback_url=None
+                    connection, brought, wanted, after_attempt=1, balance=None, quote_id=None, callback_url=None
                 )
     async with pool.connection() as connection:
         known = await store.find_trade(connection, brought.wallet, BET.idem_hash)

@@ -528,7 +528,7 @@ async def _callback(pool: Pool, name: str) -> bytes:
             trades.SignedBet(trade, trade_id, keccak(text=f"nonce of {name}"), 0, b""),
             wanted,
             after_attempt=0,
-            has_paid=False,
+            balance=trade.amount,
             quote_id=None,
             callback_url="https://example.org/hook",
         )

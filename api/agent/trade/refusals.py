@@ -79,6 +79,18 @@ def twin(first: bytes) -> Problem:
     )
 
 
+def promised(amount: int, kit: dict[str, Any] | None) -> Problem:
+    """`amount`: what the wallet's other trades will take."""
+    return problem(
+        "rate_limited",
+        f"Trades of this wallet for {decimal_text(amount)} USDC are on their way, and beside them it holds too little "
+        "for this one.",
+        hint="Send the same request again once they have settled; nothing of this one was sent.",
+        retry_after=2,
+        escapeKit=kit,
+    )
+
+
 def settling(kit: dict[str, Any] | None, tx_hash: str | None = None) -> Problem:
     """`tx_hash`: of the transaction that is on its way, once it is signed."""
     extra: dict[str, Any] = {} if tx_hash is None else {"txHash": tx_hash}

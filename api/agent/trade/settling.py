@@ -158,9 +158,12 @@ class PaymentSettling:
         payment: Payment,
         attempt: int,
         kit: dict[str, Any] | None,
+        *,
+        balance: int,
     ) -> web.StreamResponse:
-        """Takes a payment in and waits for its stake. `attempt`: how many of this key were made before."""
-        asked = await self._take_in("settle", contracts, order, payment, attempt, kit)
+        """Takes a payment in and waits for its stake. `attempt`: how many of this key were made before. `balance`: what
+        the wallet holds."""
+        asked = await self._take_in("settle", contracts, order, payment, attempt, kit, balance)
         if asked is None:
             return await self._beaten(order, kit)
         intent, placed = await self._first_news(order.request, asked, RESULT_WAIT_SECONDS)
@@ -263,8 +266,10 @@ class PaymentSettling:
         payment: Payment,
         attempt: int,
         kit: dict[str, Any] | None,
+        balance: int | None = None,
     ) -> Intent | None:
-        """Books the payment and queues its transaction; None when another call made this attempt first."""
+        """Books the payment and queues its transaction; None when another call made this attempt first. `balance`: of
+        the wallet, where the money is yet to be moved."""
         call = contracts.call(how, order.bet, payment)
         is_new = how == "settle"
         request = IntentRequest(
@@ -290,7 +295,7 @@ class PaymentSettling:
                     _brought(contracts, order, payment),
                     request,
                     after_attempt=attempt,
-                    has_paid=not is_new,
+                    balance=balance,
                     quote_id=order.request.quote_id if order.bet.amount > SIMPLE_MAX else None,
                     callback_url=order.request.callback_url,
                 )
@@ -298,6 +303,8 @@ class PaymentSettling:
             return None
         except store.TwinInFlight as twin:
             raise trade_refusals.twin(twin.args[0]) from None
+        except store.MoneyOnItsWay as promised:
+            raise trade_refusals.promised(promised.args[0], kit) from None
         except store.BroughtForAnother:
             raise trade_refusals.spoken_for() from None
         except store.LockTaken:

@@ -124,12 +124,32 @@ async def find_twin(connection: Connection, trade: Bet) -> bytes | None:
     return None if row is None else row[0]
 
 
+async def _promised(connection: Connection, wallet: bytes) -> int:
+    """What a wallet's trades on their way will take. Each was tried on a balance that the others had not used yet: of
+    ten over one dollar nine would revert, at our expense."""
+    cursor = await connection.execute(
+        "SELECT coalesce(sum(t.amount), 0) FROM agent_trade t JOIN outbox_intent i ON i.id = t.intent_id "
+        "WHERE t.wallet = %s AND t.created_at > now() - interval '10 minutes' AND i.kind = 'settle' "
+        "AND i.state IN ('queued', 'signed', 'sent') "
+        "AND NOT EXISTS (SELECT 1 FROM agent_stake s WHERE s.wallet = t.wallet AND s.idem_hash = t.idem_hash)",
+        (wallet,),
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    return int(row[0])
+
+
 class Overtaken(Exception):
     """The refusal of an attempt that somebody else, another call or the keeper, has made already."""
 
 
 class TwinInFlight(Exception):
     """The refusal of a trade while one like it is still on its way; `args[0]` is the hash of its bet."""
+
+
+class MoneyOnItsWay(Exception):
+    """The refusal of a trade for which the wallet holds too little beside its others that are on their way; `args[0]`
+    is what those take."""
 
 
 class LockTaken(Exception):
@@ -186,12 +206,13 @@ async def take_in(
     request: IntentRequest,
     *,
     after_attempt: int,
-    has_paid: bool,
+    balance: int | None,
     quote_id: str | None,
     callback_url: str | None,
 ) -> Intent:
     """Books the payment and queues its transaction, in the caller's database transaction; Overtaken when somebody else
-    has made this attempt. `has_paid`: its money is in the contract, so no twin and no price lock holds it up."""
+    has made this attempt. `balance`: what the wallet holds; None where the money is in the contract already, so that no
+    other trade and no price lock holds it up."""
     trade, wallet = brought.bet, brought.wallet
     # One wallet's payments are taken in one after the other: the checks below and the booking belong together.
     await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 8453))", (trade.wallet,))
@@ -199,10 +220,14 @@ async def take_in(
     if (0 if booked is None else booked.attempt) != after_attempt:
         raise Overtaken
     await bring(connection, brought)
-    twin = None if has_paid else await find_twin(connection, trade)
-    if twin is not None:
-        raise TwinInFlight(twin)
-    if quote_id is not None and not has_paid:
+    if balance is not None:
+        twin = await find_twin(connection, trade)
+        if twin is not None:
+            raise TwinInFlight(twin)
+        promised = await _promised(connection, wallet)
+        if promised + trade.amount > balance:
+            raise MoneyOnItsWay(promised)
+    if quote_id is not None and balance is not None:
         cursor = await connection.execute(
             "UPDATE agent_quote SET wallet = %s, idem_hash = %s WHERE quote_id = %s "
             "AND (wallet IS NULL OR (wallet = %s AND idem_hash = %s)) RETURNING quote_id",

@@ -222,7 +222,9 @@ class TradeDesk:
             kit = _escape_kit(order, payment, contracts)
             _check_lanes(await ours, kit)
             _check_balance(order, facts)
-            return await self._settling.settle(client, contracts, order, payment, past.attempt, kit)
+            return await self._settling.settle(
+                client, contracts, order, payment, past.attempt, kit, balance=facts.balance
+            )
 
     async def _why_forged(
         self, payment: Payment, order: Order, facts: PaymentFacts, client: ChainClient, contracts: AgentContracts
