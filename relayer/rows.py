@@ -142,20 +142,25 @@ WHERE t.intent_id = ANY(%s) ORDER BY t.intent_id, t.nonce, t.signed_at
 """
 # Of so many seconds: how each wallet fared, and each code (1); and whether that wallet ever settled. What we took
 # longer than a minute to bring is not held against anybody: its time was over, or the market had moved.
+# Nor is an authorization that was used before we came: a stranger may have, and whoever does so pays as much as we.
 PAYER_RECORDS = b"""
 SELECT 0, w.key, r.reverted, r.succeeded, EXISTS (
     SELECT FROM outbox_intent i WHERE i.payer = w.key AND i.chain_id = %(chain_id)s AND i.mined_at IS NOT NULL
         AND i.outcome = 'succeeded')
 FROM unnest(%(wallets)s::bytea[]) AS w (key) CROSS JOIN LATERAL (
     SELECT count(*) FILTER (WHERE i.outcome = 'succeeded') AS succeeded,
-        count(*) FILTER (WHERE i.outcome = 'reverted' AND i.mined_at < i.created_at + interval '1 minute') AS reverted
+        count(*) FILTER (WHERE i.outcome = 'reverted' AND i.mined_at < i.created_at + interval '1 minute'
+            AND coalesce(i.reason_code, '') NOT IN ('AuthorizationSpent', 'AuthorizationAlreadyUsed',
+                'AuthorizationUsedOrCanceled', 'AuthorizationAlreadyBooked')) AS reverted
     FROM outbox_intent i WHERE i.payer = w.key AND i.chain_id = %(chain_id)s AND i.mined_at IS NOT NULL
         AND i.mined_at > now() - make_interval(secs => %(seconds)s)) AS r
 UNION ALL
 SELECT 1, c.key, r.reverted, r.succeeded, false
 FROM unnest(%(codes)s::bytea[]) AS c (key) CROSS JOIN LATERAL (
     SELECT count(*) FILTER (WHERE i.outcome = 'succeeded') AS succeeded,
-        count(*) FILTER (WHERE i.outcome = 'reverted' AND i.mined_at < i.created_at + interval '1 minute') AS reverted
+        count(*) FILTER (WHERE i.outcome = 'reverted' AND i.mined_at < i.created_at + interval '1 minute'
+            AND coalesce(i.reason_code, '') NOT IN ('AuthorizationSpent', 'AuthorizationAlreadyUsed',
+                'AuthorizationUsedOrCanceled', 'AuthorizationAlreadyBooked')) AS reverted
     FROM outbox_intent i WHERE i.payer_code = c.key AND i.chain_id = %(chain_id)s AND i.mined_at IS NOT NULL
         AND i.mined_at > now() - make_interval(secs => %(seconds)s)) AS r
 """
