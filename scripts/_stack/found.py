@@ -13,7 +13,7 @@ from scripts._stack.options import DEFAULT_STATE
 from scripts._stack.state import State, running
 
 # Where a command finds the service; with one of them set, nobody means the local stack.
-_NAMES = ("DATABASE_URL", "VPM_BASE_RPC_URLS", "VPM_STOCK_RPC_URLS", "VPM_DEPLOYMENTS_DIR")
+NAMES = ("DATABASE_URL", "VPM_BASE_RPC_URLS", "VPM_STOCK_RPC_URLS", "VPM_DEPLOYMENTS_DIR")
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ def local_stack(variables: Mapping[str, str], root: Path = DEFAULT_STATE) -> Sta
         given = environment(variables).values
     except VpmError:
         return None  # the command itself says what is wrong with them
-    if any(name in given for name in _NAMES) or not running(root):
+    if any(name in given for name in NAMES) or not running(root):
         return None
     path = State(root).ready
     try:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import sys
 
-_HERE = "\n\nWith no such setting it is about the local stack, if one runs in this checkout."
+
+def _here(what: str = "it") -> str:
+    """Where a command looks that was given no settings (scripts/_stack/found.py)."""
+    return f"""
+
+Where none of DATABASE_URL, VPM_BASE_RPC_URLS, VPM_STOCK_RPC_URLS and VPM_DEPLOYMENTS_DIR is set,
+{what} is about the local stack that runs in this checkout with the usual state folder, and says so."""
+
 
 OVERVIEW = """\
 vpm - on-chain-first prediction markets, on one origin
@@ -12,8 +19,8 @@ vpm - on-chain-first prediction markets, on one origin
     ./vpm up          start the whole product on this machine
     ./vpm test        test every promise of the specifications; --thorough: everything, as CI does
 
-Needs Python 3.11 to 3.13, git and the package registries; no root. The first start makes its own environment inside
-the checkout (.vpm/env, node_modules); later starts take seconds. ./vpm COMMAND --help tells the rest.
+Needs Python 3.11 to 3.13 with venv, git and the package registries; no root. The first start makes its own environment
+inside the checkout (.vpm/env, node_modules); later starts take seconds. ./vpm COMMAND --help tells the rest.
 
 COMMANDS
 """
@@ -37,7 +44,7 @@ stops the rest and ends with a non-zero exit code.
                       metrics
   --no-demo           no demo traffic
   --fork-base URL     fork the live Base chain instead of the local genesis
-  --fork-stock URL      fork the live stock chain instead of the local genesis
+  --fork-stock URL    fork the live stock chain instead of the local genesis
 
 To start over, stop the stack and delete the state folder.""",
     ),
@@ -49,8 +56,8 @@ To start over, stop the stack and delete the state folder.""",
 
 Lint, types, import rules, Solidity format, contract tests (forge), Python tests on a real PostgreSQL and forked local
 chains, browser tests where Chromium is installed, and the requirements check; then one summary. Exit code 0 only if
-every stage passed. The tests run in one more process than twice the cores, those in browsers and the programs
-beside them; what each program says is shown when it has ended.
+every stage passed. The tests share twice as many processes as there are cores, and one more. Browser tests and programs
+such as mypy and forge run beside these; what each of them says is shown when it has ended.
 
   PATH                run just this: a Python or Solidity test file, a folder, or a test as file.py::name
   --quick             lint, types, import rules and unit tests: what needs no chain, database or compiler
@@ -62,7 +69,10 @@ beside them; what each program says is shown when it has ended.
 Environment: VPM_TEST_DATABASE_URL uses a running PostgreSQL; VPM_TEST_FORK_BASE and VPM_TEST_FORK_STOCK run the
 contract suites against forks of live chains; VPM_TEST_LONG=1 runs the long campaigns.""",
     ),
-    "migrate": ("bring the database in DATABASE_URL to the current schema", "./vpm migrate"),
+    "migrate": (
+        "bring the database in DATABASE_URL to the current schema",
+        "./vpm migrate [--check]\n\n--check: apply nothing, and fail where database and schema differ.",
+    ),
     "deploy": (
         "deploy the contracts of one network with ape",
         """\
@@ -76,23 +86,29 @@ over an existing deployment file. docs/operate.md has the whole procedure.""",
         """\
 ./vpm bench all|api|cup|events|gas|growth|index|pages|provider|relay|scale|start|trade [--json FILE] [--record] [--long]
 
-api     cached reads against a bare handler that returns the same bytes, p99 and memory (--long: a million requests)
-events  what 2,000 idle event streams cost in memory, and how soon an event has reached all of them
-gas     the execution gas of every call in the gas tables, beside the best known figure; fails when a row is over
-growth  pages, jobs and the index on ten years of history, against a tenth of it
-index   the indexer over 200,000 events against a bare fetch-decode-copy loop, and how soon readers see a block
-pages   what each page weighs and how soon it paints in a new Chromium; fails from 100 kB or one second on
-provider what the daemons ask of a node of a chain with a block each 250 ms, and what a month of it costs
-relay   one lane against a bare loop that sends presigned transactions one at a time
-scale   1, 2 and 4 API processes behind one port; one lane, four, and four that two relayers share
-start   from a fresh clone to the first screen, a second start, and the memory of all that runs
-trade   a paid trade from payment to receipt, against a bare send to the same chain
-cup     the leaderboard with 100,000 wallets, and signed trades
-all     each of them in turn, recorded
+api       cached reads against a bare handler that returns the same bytes, p99 and memory (--long: a million requests)
+cup       the leaderboard with 100,000 wallets, and signed trades
+events    what 2,000 idle event streams cost in memory, and how soon an event has reached all of them
+gas       the execution gas of every call in the gas tables, beside the best known figure; fails when a row is over
+growth    pages, jobs and the index on ten years of history, against a tenth of it
+index     the indexer over 200,000 events against a bare fetch-decode-copy loop, and how soon readers see a block
+pages     what each page weighs and how soon it paints in a new Chromium; fails from 100 kB or one second on
+provider  what the daemons ask of a node of a chain with a block each 250 ms, and what a month of it costs
+relay     one lane against a bare loop that sends presigned transactions one at a time
+scale     1, 2 and 4 API processes behind one port; one lane, four, and four that two relayers share
+start     from a fresh clone to the first screen, a second start, and the memory of all that runs
+trade     a paid trade from payment to receipt, against a bare send to the same chain
+all       each of them in turn, recorded
 
-Each prints a table and, with --json, writes the figures to a file. Compare ratios, never figures of two runs: --record
-keeps the ratios of the last ten in docs/performance.json, and writes the benchmark's section of docs/performance.md, in
-which they are lines that can be seen to move.""",
+Each prints a table.
+
+  --json FILE  also write the figures to a file
+  --record     also keep its ratios (those of the last ten runs are in docs/performance.json) and write its section of
+               docs/performance.md, with a line that shows how they move
+  --long       take many minutes more
+
+Compare ratios with those of other runs, never the figures themselves: machines differ, and one machine from hour to
+hour.""",
     ),
     "screenshots": (
         "take the pictures in docs/pages again",
@@ -105,29 +121,43 @@ which they are lines that can be seen to move.""",
     ),
     "keeper": (
         "list, resolve and deliver on schedule",
-        "./vpm keeper [run-once JOB [--dry-run]]\n\nA daemon; run-once does one job, or explains what it would do."
-        "\n\nWith no such setting run-once is about the local stack, if one runs in this checkout.",
+        """\
+./vpm keeper
+./vpm keeper run-once JOB [--dry-run] [--json]
+
+A daemon; settings: ./vpm config. 'run-once' does one job now and reports what it asked for, what it left alone, and
+why. docs/keeper.md lists the jobs.
+
+  --dry-run  ask for nothing: say what would be asked for
+  --json     print the report as JSON"""
+        + _here("'run-once'"),
     ),
     "api": ("serve the HTTP surfaces", "./vpm api [--workers N]\n\nA daemon; settings: ./vpm config."),
     "rebuild": (
         "refold every projection from the raw logs",
-        "./vpm rebuild\n\nThe database in DATABASE_URL; nothing is fetched again. ./vpm audit compares with the chain."
-        + _HERE,
+        """\
+./vpm rebuild [--chain base|stock]
+
+Empties the projections of each chain in the database of DATABASE_URL and folds them again from the raw logs that are
+there. Nothing is fetched. ./vpm audit compares the result with the chain.
+
+  --chain NAME  only this chain"""
+        + _here(),
     ),
     "audit": (
         "compare every market and position with the contracts",
         """\
 ./vpm audit [--chain base|stock] [--anew]
 
-Asks the contracts' views, a page of rows at a time, each page at the block the tables are at then; whatever differs is
-listed with its block. An audit that was stopped goes on after its last page when it is started again within a week, and
-remembers what it had found. ./vpm rebuild and ./vpm reindex begin it anew.
+Asks the contracts' views for a page of rows at a time, each page at the block that the tables have reached then.
+Whatever differs is listed with its block. An audit that was stopped goes on after its last page when it is started
+again within a week, and remembers what it had found. After ./vpm rebuild or ./vpm reindex it begins anew.
 
   --chain NAME  only this chain
   --anew        do not go on with one that was stopped
 
 Exit code 0: nothing differs; 1: something does."""
-        + _HERE,
+        + _here(),
     ),
     "status": (
         "one look at everything that runs",
@@ -135,34 +165,46 @@ Exit code 0: nothing differs; 1: something does."""
 ./vpm status [--ready FILE] [--database URL] [--metrics NAME=URL]... [--watch SECONDS] [--json]
 
 Daemons and who leads, heads and lags, lanes with balances, queues, jobs, last audits, switches; then, as sentences,
-what needs a look. From PostgreSQL (DATABASE_URL, --database, or the ready file of a local stack), and from the daemons'
-metrics ports where they are given. It changes nothing.
+what needs a look. It reads PostgreSQL, and the daemons' metrics ports where they are given. It changes nothing.
+
+  --ready FILE        the ready file of a local stack, which names its database and its metrics ports
+  --database URL      PostgreSQL, instead of DATABASE_URL
+  --metrics NAME=URL  a daemon's /metrics; repeatable
+  --watch SECONDS     again and again, until it is stopped
+  --json              everything as JSON
 
 Exit code 0: nothing needs a look; 1: something does; 2: the database cannot be read."""
-        + _HERE,
+        + _here("a look without --ready and --database"),
     ),
     "switch": (
         "turn an operator's switch on or off",
         """\
 ./vpm switch [NAME on|off] [--reason TEXT] [--by WHO]
 
-trading_paused refuses every trade of the agent API with 503, simulated ones too; cup_halted refuses real trades and
-bets in the tournament of every wallet that is not enrolled, and of the operator's own fleets in any case. Every process
-sees a change within two seconds. Without a name it lists them. In the database of DATABASE_URL."""
-        + _HERE,
+Lists the switches, or turns one in the database of DATABASE_URL. Every process sees a change within two seconds.
+
+  trading_paused  on: every trade of the agent API is refused with 503, simulated ones too
+  cup_halted      on: real trades and bets in the tournament are refused of every wallet that is not enrolled, and of
+                  the operator's own fleets in any case
+  --reason TEXT   for whoever reads ./vpm status
+  --by WHO        who turned it; your login name if left out"""
+        + _here(),
     ),
     "reindex": (
         "read one chain again from its first block",
         """\
 ./vpm reindex base|stock --yes
 
-For a chain that replaced blocks beyond finality: forgets what was read of it, cache tables only, so that the indexer
-reads it all again. Refuses while an indexer follows the chain. docs/operate.md, "The index is halted".""",
+For a chain that replaced blocks beyond finality. It empties the cache tables of that chain, and no others, so that the
+indexer reads the chain again when it is started. Refuses while an indexer follows the chain. docs/operate.md, "The
+index is halted", has the whole procedure."""
+        + _here(),
     ),
     "drill": (
         "break one thing at a time and see what holds",
         """\
-./vpm drill NAME...|--all|--quick|--list [--small] [--for SECONDS] [--pace SECONDS] [--state DIR] [--json FILE]
+./vpm drill NAME...|--all|--quick|--list [--small] [--for SECONDS] [--pace SECONDS] [--patience N]
+            [--ready FILE] [--state DIR] [--json FILE]
 
 Starts a local service of its own (three API processes, two each of indexer, keeper and relayer on one PostgreSQL, two
 chains behind proxies), bets on all three surfaces all the while, and does to it what the drill is about: kills, a
@@ -173,12 +215,16 @@ was never seen, or did not move though some drill should move it, is a fault.
 
 It touches nothing but what it started, and refuses anything that is not a local chain.
 
+  --all           every drill
+  --quick         a few of them, about a minute
+  --list          their names, what each breaks and what is expected
   --small         one API process, keeper and relayer, two indexers
   --for SECONDS   again and again for so long
   --pace SECONDS  between bets on each surface (default 2)
   --patience N    wait N times as long before something counts as not held, on a machine that is busy
   --ready FILE    refuse unless this ready file is of a local stack
   --state DIR     where the service lives (default .vpm/drill)
+  --json FILE     also write the results to a file
 
 Exit code 0: everything held; 1: something did not; 2: it cannot be run here.""",
     ),
@@ -257,14 +303,19 @@ a node of Base checks what it says of SettlementWallet, one of the stock chain t
 
 Nothing is asked but the node: books are folded again from the logs, the rounds in effect found again, outcomes, payouts
 and deliveries worked out, and signatures recovered. Each claim is listed with whether it holds and the call that shows
-it. Addresses come from the deployment files. With nothing else set, a local stack that runs in this checkout is asked.
+it. Addresses come from the deployment files. 'cup FILE' recomputes the tournament from an answer of
+/api/cup/v1/export.
 
   --rpc URL           a node of the chain it is about; else the first in VPM_BASE_RPC_URLS or VPM_STOCK_RPC_URLS
+  --deployments DIR   the folder of deployment files; else VPM_DEPLOYMENTS_DIR, else deployments/ of this checkout
+  --service URL       where a path such as /api/proof is fetched; else VPM_PUBLIC_URL
   --attester ADDRESS  who has to have signed offers and receipts, as the service publishes it
   --block N           read the chain at this block
+  --json              the claims as JSON
 
 Exit code 0: everything holds; 1: something does not; 2: it cannot be asked; 3: nothing fails, but something cannot be
-told from the chain. 'cup FILE' recomputes the tournament from an answer of /api/cup/v1/export.""",
+told from the chain."""
+        + _here("a check without --rpc"),
     ),
     "feed": (
         "what it costs to move a pool's price, and what may stand on it; record a feed's readings",
@@ -278,7 +329,7 @@ told from the chain. 'cup FILE' recomputes the tournament from an answer of /api
 what moving its mean price costs, while nobody arbitrages and where every block is arbitraged; what pushing its
 liquidity out of range costs; and the most that a market on it may hold. docs/pool-feeds.md explains each number.
 
-  --rpc URL            a node of the chain; else the first in VPM_BASE_RPC_URLS, else the local stack's
+  --rpc URL            a node of the chain; else the first in VPM_BASE_RPC_URLS
   --window SECONDS     of the feed (default 1800)
   --sigma PERCENT      volatility for a year, instead of what the pools' own past shows
   --own-share PERCENT  of the depth that may be one attacker's own (default 50)
@@ -295,7 +346,8 @@ a reading gets the same number. Everything comes from the node and the deploymen
                        Without it the key is in VPM_RECORDER_KEY
   --dry-run            say what is due and send nothing; needs no key
 
-Exit code 0: told, or recorded; 2: it cannot be.""",
+Exit code 0: told, or recorded; 2: it cannot be."""
+        + _here("'cost' or 'record' without --rpc"),
     ),
     "config": ("list every setting, or check them with --check", "./vpm config [--check]"),
 }

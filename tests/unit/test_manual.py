@@ -1,0 +1,49 @@
+"""The manual tells every option that a command's program takes, and where a command that was told nothing looks."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from core.paths import REPOSITORY
+from scripts._stack import found
+from scripts._vpm import manual
+
+PROGRAMS = {
+    "advisories": ("scripts/_vpm/advisories.py",),
+    "api": ("api/__main__.py",),
+    "audit": ("indexer/cli.py",),
+    "bench": ("scripts/_vpm/cli.py",),
+    "config": ("core/config/__main__.py",),
+    "drill": ("scripts/_drill/__main__.py",),
+    "feed": ("scripts/_feed/__main__.py", "scripts/_feed/record.py"),
+    "keeper": ("keeper/__main__.py",),
+    "migrate": ("core/db/migrate.py",),
+    "mutate": ("tests/guards/__main__.py",),
+    "prove": ("scripts/_prove/__main__.py",),
+    "reindex": ("scripts/_status/reindex.py",),
+    "sbom": ("scripts/_vpm/sbom.py",),
+    "status": ("scripts/_status/__main__.py",),
+    "study": ("scripts/_study/__main__.py",),
+    "switch": ("scripts/_status/switch.py",),
+    "test": ("scripts/_vpm/checks.py",),
+    "up": ("scripts/_stack/options.py",),
+    "verify": ("scripts/_verify/__main__.py",),
+}
+OPTION = re.compile(r'add_argument\(\s*"(--[a-z-]+)"(?![^\n]*SUPPRESS)')
+
+
+@pytest.mark.parametrize("command", PROGRAMS)
+def test_every_option_is_told(command: str) -> None:
+    taken = {name for path in PROGRAMS[command] for name in OPTION.findall((REPOSITORY / path).read_text())}
+    assert taken
+    text = manual.text(command)
+    assert not {name for name in taken if name not in text}
+
+
+@pytest.mark.parametrize("command", ["audit", "feed", "keeper", "rebuild", "reindex", "status", "switch", "verify"])
+def test_a_command_that_falls_back_on_the_local_stack_says_what_goes_before_it(command: str) -> None:
+    text = manual.text(command)
+    assert all(name in text for name in found.NAMES), text
+    assert "local stack" in text
