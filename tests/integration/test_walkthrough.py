@@ -1,4 +1,4 @@
-"""The walk-through of docs/CONTRIBUTING.md, walked: each change made in a copy of the project, then its last step."""
+"""docs/walkthrough.md, walked: each change made in a copy of the project, then its last step."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from tests.support.genesis import CACHE, Genesis
 
 pytestmark = pytest.mark.thorough
 
-GUIDE = (REPOSITORY / "docs" / "CONTRIBUTING.md").read_text()
-CHAPTER = GUIDE.split("## A field, from the contract's event to the page\n", 1)[1].split("\n## ", 1)[0]
+WALK = (REPOSITORY / "docs" / "walkthrough.md").read_text()
 BLOCK = re.compile(r"^```(diff|python)\n# ([\w./]+)( \(new\))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PROBE = "tests/integration/test_failed_amount.py"
 
@@ -44,7 +43,7 @@ class Change:
 
 
 def changes() -> Iterator[Change]:
-    for kind, path, new, body in BLOCK.findall(CHAPTER):
+    for kind, path, new, body in BLOCK.findall(WALK):
         if kind == "python":
             assert new, f"{path}: a block of Python is a new file"
             yield Change(path, None, body)
