@@ -763,7 +763,7 @@ POOL_FEEDS = (
     ),
     Guard(
         "an event for one endpoint takes a number of its wallet's sequence, and readers see a gap",
-        "api/agent/notices/bodies.py",
+        "api/agent/notices/render.py",
         '"seq": None,',
         '"seq": 0,',
         ("tests/integration/test_agent_webhooks.py",),

@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from api.agent.notices.models import AgentEvent
+from api.agent.notices.bodies import AgentEvent
 from core.db.engine import make_pool
 from core.outbox import KEEPER, IntentRequest, enqueue
 from scripts._stack import wallets

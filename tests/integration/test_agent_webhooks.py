@@ -15,7 +15,7 @@ from eth_account import Account
 from eth_account.messages import encode_defunct
 from eth_utils.crypto import keccak
 
-from api.agent.notices.models import AgentEvent, TestBody
+from api.agent.notices.bodies import AgentEvent, TestBody
 from api.agent.notices.ownership import registration_message
 from scripts._stack import wallets
 from tests.support.agent_chain import AgentChain

@@ -12,7 +12,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from annotated_types import BaseMetadata
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-import api.agent.notices.models
+import api.agent.notices.requests
 import api.agent.requests
 import api.cup.requests
 import api.stock.requests
@@ -62,7 +62,7 @@ def _of(metadata: Any) -> Iterator[str]:
 
 
 def test_every_pattern_of_a_request_has_its_words() -> None:
-    modules = (api.agent.requests, api.agent.notices.models, api.cup.requests, api.stock.requests)
+    modules = (api.agent.requests, api.agent.notices.requests, api.cup.requests, api.stock.requests)
     found = {pattern for module in modules for pattern in patterns(module)}
     assert len(found) >= 8
     assert found <= FORMS.keys()

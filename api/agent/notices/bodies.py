@@ -1,90 +1,76 @@
-"""Events as bodies: the same bytes on every channel."""
+"""Answers of the event channels, described as those in `api/agent/bodies.py` are; `render.py` makes the events."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
 
-import orjson
+from pydantic import Field
 
-from api.agent.render import Links
-from core.agent.notices.kinds import EventType, event_id, source_of
-from core.agent.notices.reading import Notice
-from core.iso import iso, iso_millis
-
-# What has a proof: a trade that is on the chain. A payment that came too late to be a stake names no side.
-PROVEN = frozenset(
-    {
-        EventType.BET_PLACED,
-        EventType.POSITION_WON,
-        EventType.POSITION_LOST,
-        EventType.PAYOUT_SUBMITTED,
-        EventType.PAYOUT_PAID,
-        EventType.PAYOUT_FAILED,
-    }
-)
-NO_SIDE = '"side":null'
+from api.agent.bodies import _Answer, _Body
+from core.agent.notices.kinds import EventType
 
 
-def event_body(event: Notice, links: Links) -> dict[str, Any]:
-    proven = event.trade_id is not None and event.type in PROVEN and NO_SIDE not in event.payload
-    return {
-        "eventId": event.id,
-        "seq": event.seq,
-        "type": event.type.value,
-        "createdAt": _created_at(event),
-        "wallet": "0x" + event.wallet.hex(),
-        "marketId": event.market_id,
-        "tradeId": None if event.trade_id is None else "0x" + event.trade_id.hex(),
-        "payload": orjson.Fragment(event.payload),
-        "proofUrl": links.proof(event.trade_id) if proven and event.trade_id is not None else None,
-    }
+class AgentEvent(_Body):
+    """One event of a wallet. `payload` has the keys documented for its type; a correction has `undone` and `corrects`
+    in it."""
+
+    event_id: str
+    seq: Annotated[int, Field(ge=0)] | None = Field(
+        description="Its number among the wallet's events; null for `webhook.verify` and `test`, which are addressed "
+        "to one endpoint."
+    )
+    type: EventType
+    created_at: str
+    wallet: str | None
+    market_id: str | None
+    trade_id: str | None
+    payload: dict[str, Any]
+    proof_url: str | None
 
 
-def event_json(event: Notice, links: Links) -> bytes:
-    return orjson.dumps(event_body(event, links))
+class ReplayBody(_Answer):
+    """A page of a wallet's events. `lastSeq`: the wallet's newest event, null before the first."""
+
+    events: list[AgentEvent]
+    next_seq: int | None
+    last_seq: int | None
 
 
-def _created_at(event: Notice) -> str:
-    """All but a failed delivery are dated by the chain, in whole seconds; what tells them apart within one is for their
-    order alone."""
-    if event.type is EventType.DELIVERY_FAILED:
-        return iso_millis(event.at_micros)
-    return iso(event.at_micros // 1_000_000)
+class ResolvedBody(_Answer):
+    events: list[AgentEvent]
+    next_since: str | None
 
 
-def stream_frame(event: Notice, links: Links) -> bytes:
-    """One message of a stream: no `event:` line, so that every reader's default handler gets it."""
-    return b"id: %d\ndata: %b\n\n" % (event.seq, event_json(event, links))
-
-
-@dataclass(frozen=True, slots=True)
-class Addressed:
-    """An event for one endpoint alone: it is not in the wallet's sequence and has no number."""
+class AgentWebhookRegistration(_Body):
+    """A registered webhook. `ref` names it in public events; its id, which allows to delete it, never is in one."""
 
     id: str
-    type: EventType
-    wallet: bytes
-    at_micros: int
-    payload: Mapping[str, Any]
-
-    def body(self) -> dict[str, Any]:
-        return {
-            "eventId": self.id,
-            "seq": None,
-            "type": self.type.value,
-            "createdAt": iso_millis(self.at_micros),
-            "wallet": "0x" + self.wallet.hex(),
-            "marketId": None,
-            "tradeId": None,
-            "payload": self.payload,
-            "proofUrl": None,
-        }
+    wallet: str
+    url: str
+    status: Literal["pending_verification", "active", "disabled"]
+    secret: str | None
+    created_at: str
+    ref: str
+    next_seq: int
+    failed_attempts: int
+    failing_since: str | None
+    last_error: str | None
 
 
-def addressed(
-    kind: EventType, webhook_id: str, wallet: bytes, token: str, at_micros: int, payload: Mapping[str, Any]
-) -> Addressed:
-    """`token` tells it from the endpoint's others of its kind."""
-    return Addressed(event_id(source_of(kind, webhook_id, token), 0), kind, wallet, at_micros, payload)
+class WebhookBody(_Answer):
+    webhook: AgentWebhookRegistration
+
+
+class DeletedBody(_Answer):
+    id: str
+    deleted: bool
+
+
+class TestBody(_Answer):
+    """A test on its way. `note` says what it waits for: null for an active webhook."""
+
+    __test__ = False
+
+    event: AgentEvent
+    webhook: AgentWebhookRegistration
+    note: str | None

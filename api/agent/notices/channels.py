@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 
 from api.agent.bodies import BAD, NO_WALLET, RATE, UNREADABLE, refusal
-from api.agent.notices import models
+from api.agent.notices import bodies, requests
 from api.agent.notices.dispatcher import Dispatcher
 from api.agent.notices.hub import EventHub
 from api.agent.notices.replay import Replay
@@ -83,8 +83,8 @@ class EventChannels:
                     429: RATE,
                 },
                 description=STREAM,
-                query=models.EventsQuery,
-                headers=models.EventsHeaders,
+                query=requests.EventsQuery,
+                headers=requests.EventsHeaders,
                 timed=False,
             ),
             Operation(
@@ -93,13 +93,13 @@ class EventChannels:
                 self._replay.replay,
                 "A wallet's events in order",
                 {
-                    200: DocumentedAnswer("A page of events.", models.ReplayBody),
+                    200: DocumentedAnswer("A page of events.", bodies.ReplayBody),
                     400: BAD,
                     422: NO_WALLET,
                     500: UNREADABLE,
                 },
                 description=REPLAY,
-                query=models.ReplayQuery,
+                query=requests.ReplayQuery,
             ),
             Operation(
                 "GET",
@@ -107,13 +107,13 @@ class EventChannels:
                 self._replay.resolved,
                 "How a wallet's markets ended",
                 {
-                    200: DocumentedAnswer("A page of events.", models.ResolvedBody),
+                    200: DocumentedAnswer("A page of events.", bodies.ResolvedBody),
                     400: BAD,
                     422: NO_WALLET,
                     500: UNREADABLE,
                 },
                 description=RESOLVED,
-                query=models.ResolvedQuery,
+                query=requests.ResolvedQuery,
             ),
             Operation(
                 "POST",
@@ -121,14 +121,14 @@ class EventChannels:
                 self._webhooks.register,
                 "Register a webhook",
                 {
-                    201: DocumentedAnswer("The registration, with its secret.", models.WebhookBody),
+                    201: DocumentedAnswer("The registration, with its secret.", bodies.WebhookBody),
                     400: BAD,
                     422: refusal("`invalid_wallet`: malformed, or it did not sign the message."),
                     429: RATE,
                     500: UNREADABLE,
                 },
                 description=REGISTER,
-                body=models.WebhookRequest,
+                body=requests.WebhookRequest,
             ),
             Operation(
                 "GET",
@@ -136,28 +136,28 @@ class EventChannels:
                 self._webhooks.look,
                 "How a webhook stands",
                 {
-                    200: DocumentedAnswer("The registration, without its secret.", models.WebhookBody),
+                    200: DocumentedAnswer("The registration, without its secret.", bodies.WebhookBody),
                     404: gone,
                     500: UNREADABLE,
                 },
-                path_parameters=models.WebhookPath,
+                path_parameters=requests.WebhookPath,
             ),
             Operation(
                 "DELETE",
                 f"{prefix}/webhooks/{{id}}",
                 self._webhooks.remove,
                 "Remove a webhook",
-                {200: DocumentedAnswer("It gets nothing any more.", models.DeletedBody), 404: gone, 500: UNREADABLE},
-                path_parameters=models.WebhookPath,
+                {200: DocumentedAnswer("It gets nothing any more.", bodies.DeletedBody), 404: gone, 500: UNREADABLE},
+                path_parameters=requests.WebhookPath,
             ),
             Operation(
                 "POST",
                 f"{prefix}/webhooks/{{id}}/test",
                 self._webhooks.test,
                 "Send a test event",
-                {200: DocumentedAnswer("The event.", models.TestBody), 404: gone, 429: RATE, 500: UNREADABLE},
+                {200: DocumentedAnswer("The event.", bodies.TestBody), 404: gone, 429: RATE, 500: UNREADABLE},
                 description=TEST,
-                path_parameters=models.WebhookPath,
+                path_parameters=requests.WebhookPath,
             ),
         )
 

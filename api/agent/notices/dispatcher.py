@@ -19,8 +19,8 @@ from datetime import UTC, datetime, timedelta
 import orjson
 
 from api.agent.notices import endpoints as store
-from api.agent.notices.bodies import Addressed, addressed, event_json
 from api.agent.notices.endpoints import Kind, WebhookEndpoint
+from api.agent.notices.render import Addressed, addressed, event_json
 from api.agent.notices.sending import LONGEST_SECONDS, Sent, TooManyThere, WebhookSender
 from api.agent.render import Links
 from api.unreadable import UNREADABLE

@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from api.agent.notices.bodies import Addressed, addressed
+from api.agent.notices.render import Addressed, addressed
 from core.agent.notices import log as event_log
 from core.agent.notices.kinds import EventType
 from core.db.engine import Connection

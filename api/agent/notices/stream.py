@@ -13,7 +13,7 @@ from aiohttp import web
 
 from api.agent.errors import problem
 from api.agent.notices.hub import ENDED, PAGE, EventHub
-from api.agent.notices.models import HIGHEST_SEQ, EventsQuery
+from api.agent.notices.requests import HIGHEST_SEQ, EventsQuery
 from api.agent.requests import checked_wallet
 from api.http import event_stream
 from api.http.caller import caller_ip

@@ -13,8 +13,8 @@ from limits import parse
 from api.agent.errors import problem
 from api.agent.notices import endpoints as store
 from api.agent.notices.endpoints import WebhookEndpoint
-from api.agent.notices.models import BODY_LIMIT, WebhookPath, WebhookRequest
 from api.agent.notices.ownership import Registration, digest_of
+from api.agent.notices.requests import BODY_LIMIT, WebhookPath, WebhookRequest
 from api.agent.notices.targets import TargetRefused, checked_url, resolve
 from api.agent.render import Links
 from api.agent.reply import reply

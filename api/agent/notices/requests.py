@@ -1,17 +1,15 @@
-"""Requests and answers of the event channels."""
+"""What is asked of the event channels."""
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from api.agent.bodies import _Answer, _Body
 from api.agent.requests import WITHOUT_NUL, Wallet, WalletQuery, line
 from api.http.openapi import required
-from core.agent.notices.kinds import EventType
 
 HIGHEST_SEQ = 2**53 - 1
 REPLAY_PAGE = 500
@@ -102,69 +100,3 @@ class WebhookPath(BaseModel):
     """The id in a webhook's path: any text, since what is no id is unknown."""
 
     id: str = Field(description="The id that the registration gave, `wh_` and 32 hexadecimal digits.")
-
-
-class AgentEvent(_Body):
-    """One event of a wallet. `payload` has the keys documented for its type; a correction has `undone` and `corrects`
-    in it."""
-
-    event_id: str
-    seq: Annotated[int, Field(ge=0)] | None = Field(
-        description="Its number among the wallet's events; null for `webhook.verify` and `test`, which are addressed "
-        "to one endpoint."
-    )
-    type: EventType
-    created_at: str
-    wallet: str | None
-    market_id: str | None
-    trade_id: str | None
-    payload: dict[str, Any]
-    proof_url: str | None
-
-
-class ReplayBody(_Answer):
-    """A page of a wallet's events. `lastSeq`: the wallet's newest event, null before the first."""
-
-    events: list[AgentEvent]
-    next_seq: int | None
-    last_seq: int | None
-
-
-class ResolvedBody(_Answer):
-    events: list[AgentEvent]
-    next_since: str | None
-
-
-class AgentWebhookRegistration(_Body):
-    """A registered webhook. `ref` names it in public events; its id, which allows to delete it, never is in one."""
-
-    id: str
-    wallet: str
-    url: str
-    status: Literal["pending_verification", "active", "disabled"]
-    secret: str | None
-    created_at: str
-    ref: str
-    next_seq: int
-    failed_attempts: int
-    failing_since: str | None
-    last_error: str | None
-
-
-class WebhookBody(_Answer):
-    webhook: AgentWebhookRegistration
-
-
-class DeletedBody(_Answer):
-    id: str
-    deleted: bool
-
-
-class TestBody(_Answer):
-    """A test on its way. `note` says what it waits for: null for an active webhook."""
-
-    __test__ = False
-
-    event: AgentEvent
-    webhook: AgentWebhookRegistration
-    note: str | None
