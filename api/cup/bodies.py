@@ -1,4 +1,9 @@
-"""What the tournament answers. The tests hold every answer to these models."""
+"""Answers of the tournament, as the documentation describes them.
+
+Nothing makes one of these: `render.py` builds each answer as a dictionary. Tests hold the two together: they read
+answers by these models (`tests/integration/test_cup_rest.py`, `test_cup_roulette.py`), and hold what generated calls
+are answered to the schema that is made of them (`test_cup_schema.py`). Decision 14 says why.
+"""
 
 from __future__ import annotations
 
