@@ -48,9 +48,7 @@ def journeys(text: str) -> Mapping[str, list[Stretch]]:
 
 def _stretches(body: str) -> Iterator[Stretch]:
     process = ""
-    for paragraph, listed in re.findall(
-        r"((?:^(?!\d+\. )[^\n]*\n)+)((?:^(?:\d+\. | {3})[^\n]*\n)+)", body, re.MULTILINE
-    ):
+    for paragraph, listed in PARAGRAPH.findall(body):
         named = re.findall(r"\*\*(\w+)\*\*", paragraph)
         contract = re.findall(r"[Cc]ontract `(\w+)`", paragraph)
         if contract:
