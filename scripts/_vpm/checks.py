@@ -31,6 +31,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import IO
 from xml.etree import ElementTree
 
 from core.local.packages import foundry_binary
@@ -53,7 +54,17 @@ CORES = os.cpu_count() or 1
 REPORTS = REPOSITORY / ".vpm" / "build" / "pytest"
 
 unsteady: list[str] = []  # tests of this run that failed beside others and passed alone
-_elsewhere = threading.local()  # where programs of this thread write, if not to the screen
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where programs write: to the screen, or to a file that is shown later. `before` begins each of their commands."""
+
+    file: IO[str] | None = None
+    before: tuple[str, ...] = ()
+
+
+SCREEN = Output()
 
 
 @dataclass(frozen=True)
@@ -66,7 +77,7 @@ class Stage:
 
     name: str
     what: str
-    run: Callable[[], int] | None = None
+    run: Callable[[Output], int] | None = None
     folders: tuple[str, ...] = ()
     steadied: bool = False
     apart: bool = False
@@ -155,7 +166,7 @@ def _run(chosen: Sequence[Stage], extra: Sequence[str]) -> list[StageResult]:
     beside = [threading.Thread(target=line) for line in (line_of_programs, line_of_browsers)]
     for line in beside:
         line.start()
-    own = [first_look(together, extra)] if together else [first_look([stage], extra) for stage in alone]
+    own = [first_look(each, extra, SCREEN) for each in ([together] if together else [[stage] for stage in alone])]
     for line in beside:
         line.join()
     results += [one for look in (*own, *looks) for one in second_look(look, extra)]
@@ -168,37 +179,35 @@ def _program(stage: Stage) -> StageResult:
     assert stage.run is not None
     print(f"\n=== {stage.name}: {stage.what}", flush=True)
     start = time.monotonic()
-    code = stage.run()
+    code = stage.run(SCREEN)
     return StageResult(stage, code, time.monotonic() - start)
 
 
-def _aside(stage: Stage, before: Sequence[str]) -> StageResult:
+def _aside(stage: Stage, before: tuple[str, ...]) -> StageResult:
     """Runs it while something else has the screen, and then shows what it said."""
     assert stage.run is not None
     start = time.monotonic()
-    with _elsewhere_for(stage, before):
-        code = stage.run()
+    with _shown_later(stage, before) as output:
+        code = stage.run(output)
     return StageResult(stage, code, time.monotonic() - start)
 
 
 def _look_aside(stage: Stage, extra: Sequence[str]) -> Look:
-    with _elsewhere_for(stage, ()):
-        return first_look([stage], extra)
+    with _shown_later(stage, ()) as output:
+        return first_look([stage], extra, output)
 
 
 @contextmanager
-def _elsewhere_for(stage: Stage, before: Sequence[str]) -> Iterator[None]:
-    """What programs of this thread say meanwhile is shown at the end; `before` begins each command."""
+def _shown_later(stage: Stage, before: tuple[str, ...]) -> Iterator[Output]:
+    """What is written there is shown at the end."""
     start = time.monotonic()
-    with TemporaryFile("w+") as output:
-        _elsewhere.output, _elsewhere.before = output, before
+    with TemporaryFile("w+") as file:
         try:
-            yield
+            yield Output(file, before)
         finally:
-            _elsewhere.output = None
-            output.seek(0)
+            file.seek(0)
             took = time.monotonic() - start
-            said = f"\n=== {stage.name}: {stage.what}\n{output.read()}=== {stage.name} took {took:.1f} s"
+            said = f"\n=== {stage.name}: {stage.what}\n{file.read()}=== {stage.name} took {took:.1f} s"
             print(said, flush=True)
 
 
@@ -206,16 +215,16 @@ def _just(paths: Sequence[Path], extra: Sequence[str]) -> int:
     """These and nothing else: Solidity tests by forge, all others by pytest."""
     solidity = [each for each in paths if each.name.endswith(".t.sol")]
     python = [each for each in paths if each not in solidity]
-    runs = [partial(_call, foundry_binary("forge"), "test", "--match-path", each, env=PROFILE) for each in solidity]
+    forge_test = (foundry_binary("forge"), "test", "--match-path")
+    runs = [partial(_call, SCREEN, *forge_test, each, env=PROFILE) for each in solidity]
     if python:
-        runs.append(partial(_call, sys.executable, "-m", "pytest", *python, *extra))
+        runs.append(partial(_call, SCREEN, sys.executable, "-m", "pytest", *python, *extra))
     return _both(*runs)
 
 
-def _call(*argv: str | Path, env: dict[str, str] | None = None) -> int:
-    output = getattr(_elsewhere, "output", None)
-    program = [*(_elsewhere.before if output else ()), *map(str, argv)]
-    return run(program, {**os.environ, **(env or {})}, output, cwd=REPOSITORY).returncode
+def _call(output: Output, *argv: str | Path, env: dict[str, str] | None = None) -> int:
+    program = [*output.before, *map(str, argv)]
+    return run(program, {**os.environ, **(env or {})}, output.file, cwd=REPOSITORY).returncode
 
 
 def _both(*calls: Callable[[], int]) -> int:
@@ -223,44 +232,46 @@ def _both(*calls: Callable[[], int]) -> int:
     return max([abs(call()) for call in calls], default=0)
 
 
-def _lint() -> int:
-    return _both(lambda: _call("ruff", "check", "."), lambda: _call("ruff", "format", "--check", "."))
+def _lint(output: Output) -> int:
+    return _both(lambda: _call(output, "ruff", "check", "."), lambda: _call(output, "ruff", "format", "--check", "."))
 
 
-def _types() -> int:
+def _types(output: Output) -> int:
     """Ours, and each client library by its own settings."""
     python, typescript = (REPOSITORY / "api" / "clients" / name for name in ("python", "typescript"))
     # What mypy remembers holds for the settings it had: in one memory each run would undo the other's.
     of_its_own, src = ("--cache-dir", REPOSITORY / ".mypy_cache" / "client"), {"MYPYPATH": str(python / "src")}
     return _both(
-        lambda: _call("mypy", "--num-workers", str(CORES)),
-        lambda: _call("mypy", *of_its_own, "--config-file", python / "pyproject.toml", env=src),
-        lambda: _call(REPOSITORY / "node_modules" / ".bin" / "tsc", "--noEmit", "-p", typescript),
+        lambda: _call(output, "mypy", "--num-workers", str(CORES)),
+        lambda: _call(output, "mypy", *of_its_own, "--config-file", python / "pyproject.toml", env=src),
+        lambda: _call(output, REPOSITORY / "node_modules" / ".bin" / "tsc", "--noEmit", "-p", typescript),
     )
 
 
-def _imports() -> int:
-    return _call("lint-imports", "--no-cache")
+def _imports(output: Output) -> int:
+    return _call(output, "lint-imports", "--no-cache")
 
 
-def _solidity_format() -> int:
+def _solidity_format(output: Output) -> int:
     ours = ("contracts", "tests/contracts/forge", "tests/contracts/proofs")
-    return _call(foundry_binary("forge"), "fmt", "--check", *ours)
+    return _call(output, foundry_binary("forge"), "fmt", "--check", *ours)
 
 
-def _forge() -> int:
+def _forge(output: Output) -> int:
     without_gas = ("--no-match-contract", "^Gas")  # a stage of its own, on the pipeline that is deployed
-    output = getattr(_elsewhere, "output", None)
     with compiling():  # tests of Python wait for it, and run on what it compiled
-        built = forge("build", output=output)
-    return built.returncode or forge("test", "--no-match-path", GENERATED_FIRST, *without_gas, output=output).returncode
+        built = forge("build", output=output.file)
+    return (
+        built.returncode
+        or forge("test", "--no-match-path", GENERATED_FIRST, *without_gas, output=output.file).returncode
+    )
 
 
-def _gas() -> int:
-    return _call(REPOSITORY / "vpm", "bench", "gas")
+def _gas(output: Output) -> int:
+    return _call(output, REPOSITORY / "vpm", "bench", "gas")
 
 
-def first_look(stages: Sequence[Stage], extra: Sequence[str]) -> Look:
+def first_look(stages: Sequence[Stage], extra: Sequence[str], output: Output) -> Look:
     """One run of all their tests."""
     can_run = [stage for stage in stages if _can_run(stage)]
     look = Look(can_run, [stage for stage in stages if stage not in can_run])
@@ -271,14 +282,14 @@ def first_look(stages: Sequence[Stage], extra: Sequence[str]) -> Look:
     shutil.rmtree(memory, ignore_errors=True)
     report.unlink(missing_ok=True)
     folders = [folder for stage in look.stages for folder in stage.folders]
-    if not getattr(_elsewhere, "output", None):
+    if output is SCREEN:
         print(f"\n=== {', '.join(stage.name for stage in look.stages)}", flush=True)
     count = workers(look.stages)
     if count > CORES and not (REPOSITORY / "tests" / "__pycache__").exists():
         compile_tests(folders)
     spread = ("-n", str(count), "--dist", "loadfile", "--no-loadscope-reorder", "--max-worker-restart", "0")
     kept = ("-o", f"cache_dir={memory}", f"--junitxml={report}", "-o", "junit_logging=no")
-    look.code = _call(sys.executable, "-m", "pytest", *spread, "--durations", "12", *kept, *folders, *extra)
+    look.code = _call(output, sys.executable, "-m", "pytest", *spread, "--durations", "12", *kept, *folders, *extra)
     look.seconds = seconds_of_files(report)
     if look.code == 1:  # tests failed; anything but 0 and 1 is no verdict on a test
         look.failed = sorted(json.loads((memory / "v" / "cache" / "lastfailed").read_text()))
@@ -305,7 +316,7 @@ def second_look(look: Look, extra: Sequence[str]) -> list[StageResult]:
         codes = dict.fromkeys(codes, 1)  # it failed, and no test says why
     if again:
         print(f"\n--- once more, alone: {', '.join(again)}", flush=True)
-        if _call(sys.executable, "-m", "pytest", *again, *extra) == 0:
+        if _call(SCREEN, sys.executable, "-m", "pytest", *again, *extra) == 0:
             unsteady.extend(again)
             for stage in look.stages:
                 if all(test in again for test in look.failed if _of(stage, test)):
@@ -346,8 +357,8 @@ def _can_run(stage: Stage) -> bool:
     return False
 
 
-def _requirements() -> int:
-    return _call(sys.executable, "-m", "tests.requirements", "check")
+def _requirements(output: Output) -> int:
+    return _call(output, sys.executable, "-m", "tests.requirements", "check")
 
 
 STAGES = [

@@ -43,7 +43,7 @@ from scripts._vpm import checks, cli
 SLEEPS = "import pathlib, sys, time; pathlib.Path(sys.argv[1]).touch(); time.sleep(600)"
 
 def goes_on(name):
-    return lambda *_: checks._call(sys.executable, "-c", SLEEPS, f"{sys.argv[1]}/{name}")
+    return lambda *_: checks._call(checks.SCREEN, sys.executable, "-c", SLEEPS, f"{sys.argv[1]}/{name}")
 
 ours = [checks.Stage(name, "", goes_on(name)) for name in ("one", "two")]
 checks.STAGES = [checks.Stage("unit", "", folders=("none",)), *ours]

@@ -43,7 +43,7 @@ def stage(folder: Path, **files: str) -> int:
 
 def both_looks(those: Sequence[checks.Stage]) -> list[checks.StageResult]:
     """One run of all their tests; then, alone, the few of a steadied stage that failed."""
-    return checks.second_look(checks.first_look(those, ()), ())
+    return checks.second_look(checks.first_look(those, (), checks.SCREEN), ())
 
 
 def stages(folder: Path, *, unsteadied: str = "", **those: dict[str, str]) -> dict[str, int]:

@@ -14,7 +14,7 @@ def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
     """The commands that would have been run, without the programs' own paths."""
     commands: list[list[str]] = []
 
-    def note(*argv: str | Path, env: dict[str, str] | None = None) -> int:
+    def note(_output: checks.Output, *argv: str | Path, env: dict[str, str] | None = None) -> int:
         commands.append([Path(argv[0]).name, *map(str, argv[1:])])
         return 0
 
@@ -32,7 +32,7 @@ def test_a_path_runs_alone(ran: list[list[str]]) -> None:
 
 
 def test_a_path_that_fails_is_red(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "_call", lambda *argv, env=None: 1 if "pytest" in argv else 0)
+    monkeypatch.setattr(checks, "_call", lambda _output, *argv, env=None: 1 if "pytest" in argv else 0)
     assert checks.main(["tests/unit", "tests/contracts/forge/X.t.sol"]) == 1
 
 
@@ -63,12 +63,12 @@ def test_only_an_ordinary_run_leaves_thorough_tests_out(
 def test_a_stage_that_never_ended_has_failed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """As where a program is not there to be called."""
 
-    def gone() -> int:
+    def gone(_output: checks.Output) -> int:
         raise FileNotFoundError("no such program")
 
     monkeypatch.setattr(checks, "STAGES", [checks.Stage("gone", "", gone), checks.Stage("unit", "", folders=("none",))])
     monkeypatch.setattr(checks, "REPORTS", tmp_path)
-    monkeypatch.setattr(checks, "_call", lambda *argv, env=None: 0)
+    monkeypatch.setattr(checks, "_call", lambda _output, *argv, env=None: 0)
     monkeypatch.setattr("threading.excepthook", lambda told: None)
     assert checks.main(["--thorough"]) == 1
 
