@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import aiohttp
-from sqlalchemy import Select
+from sqlalchemy import Executable
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from core.chain import Call, RpcError, RpcErrorKind
@@ -152,10 +152,10 @@ class JobRun:
             report = await lane_report(connection, self.chain.chain_id, group)
         return [lane for lane in report.lanes if not lane.is_gone]
 
-    async def rows(self, query: Select[Any]) -> list[Any]:
+    async def rows(self, query: Executable, values: Mapping[str, Any] | None = None) -> list[Any]:
         """What the index holds."""
         async with self.keeper.engine.connect() as connection:
-            return list((await connection.execute(query)).all())
+            return list((await connection.execute(query, values)).all())
 
     async def read(self, call: Call) -> object:
         """A view at this run's head."""

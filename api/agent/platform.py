@@ -78,7 +78,7 @@ _SAMPLES = text(
     "SELECT bet_hash FROM agent_stake WHERE outcome IS NOT NULL "
     "ORDER BY staked_at DESC, staked_block DESC, staked_log_index DESC LIMIT :most"
 )
-_RUNS = text("SELECT job, finished_at FROM keeper_run WHERE job IN ('agent-resolve', 'agent-snapshot', 'agent-canary')")
+_RUNS = b"SELECT job, finished_at FROM keeper_run WHERE job IN ('agent-resolve', 'agent-snapshot', 'agent-canary')"
 # Refunds owed at once, winners, and every stake of a void market or one without a winning stake.
 _QUEUE = text("SELECT coalesce(sum(unpaid), 0) FROM agent_market WHERE unpaid > 0")
 
@@ -158,8 +158,9 @@ class Platform:
         try:
             async with asyncio.timeout(3), self._pool.connection() as connection:
                 lanes = await report(connection, self._chain_id, RELAY)
+                runs = await (await connection.execute(_RUNS)).fetchall()
+                ticks = {job: iso_of(finished_at) for job, finished_at in runs}
             async with asyncio.timeout(3), self._engine.connect() as read:
-                ticks = {row.job: iso_of(row.finished_at) for row in await read.execute(_RUNS)}
                 queue = await read.scalar(_QUEUE)
         except UNREADABLE as error:
             log.warning("health cannot read the database", action="agent.no_database", why=error)

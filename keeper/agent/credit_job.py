@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from sqlalchemy import text
+
 from core.agent.bet import NONCE_MARK
 from core.chain import Call, checksum
 from core.chain.wire import data_bytes
@@ -42,14 +44,14 @@ MAX_ROWS = 1_000
 nobody explains."""
 
 # Marked nonces are of the receive form: the contract alone can use them, and books what they bring in the same call.
-_PAST_US = b"""
+_PAST_US = text("""
 SELECT a.authorizer, a.nonce, a.value, a.at, a.tx, b.arguments FROM token_authorization a
 LEFT JOIN agent_authorization b ON b.wallet = a.authorizer AND b.nonce = a.nonce
-WHERE a.chain_id = %(chain)s AND a.state = 'paid' AND a.token = %(token)s AND a.recipient = %(wallet)s
-AND a.block_number <= %(final)s AND a.at > %(since)s AND substring(a.nonce FROM 1 FOR %(marked)s) <> %(mark)s
+WHERE a.chain_id = :chain AND a.state = 'paid' AND a.token = :token AND a.recipient = :wallet
+AND a.block_number <= :final AND a.at > :since AND substring(a.nonce FROM 1 FOR :marked) <> :mark
 AND NOT EXISTS (SELECT FROM agent_stake s WHERE s.wallet = a.authorizer AND s.nonce = a.nonce)
-ORDER BY b.amount IS NULL, b.amount <> a.value, a.block_number DESC, a.log_index DESC LIMIT %(limit)s
-"""
+ORDER BY b.amount IS NULL, b.amount <> a.value, a.block_number DESC, a.log_index DESC LIMIT :limit
+""")
 _TRADES = b"""
 SELECT t.idem_hash, t.attempt, i.state NOT IN ('final', 'failed', 'replaced') AND i.outcome IS NULL
 FROM agent_trade t JOIN outbox_intent i ON i.id = t.intent_id WHERE t.wallet = %s AND t.nonce = %s
@@ -58,11 +60,11 @@ _FOLLOW = b"""
 UPDATE agent_trade SET attempt = attempt + 1, intent_id = %s WHERE wallet = %s AND idem_hash = %s AND attempt = %s
 """
 # A stake whose payment is no pair of that amount: the token has changed its ways, and nothing built on them holds.
-_STRANGE = b"""
+_STRANGE = text("""
 SELECT s.stake_id, a.state, a.value, s.amount FROM agent_stake s JOIN token_authorization a
-ON a.chain_id = %(chain)s AND a.authorizer = s.wallet AND a.nonce = s.nonce
-WHERE s.staked_at > %(since)s AND a.value IS DISTINCT FROM s.amount ORDER BY s.stake_id LIMIT 20
-"""
+ON a.chain_id = :chain AND a.authorizer = s.wallet AND a.nonce = s.nonce
+WHERE s.staked_at > :since AND a.value IS DISTINCT FROM s.amount ORDER BY s.stake_id LIMIT 20
+""")
 
 
 async def credit(run: JobRun) -> None:
@@ -138,14 +140,12 @@ async def _past_us(run: JobRun, settlement: bytes, token: bytes) -> list[tuple[A
         "marked": len(NONCE_MARK),
         "limit": MAX_ROWS,
     }
-    async with run.keeper.pool.connection() as connection:
-        rows = await (await connection.execute(_PAST_US, values)).fetchall()
     return [
         (
             ArrivedPayment(bytes(authorizer), bytes(nonce), int(value), at, bytes(tx)),
             None if arguments is None else brought_of(bytes(arguments)),
         )
-        for authorizer, nonce, value, at, tx, arguments in rows
+        for authorizer, nonce, value, at, tx, arguments in await run.rows(_PAST_US, values)
     ]
 
 
@@ -178,9 +178,7 @@ def _following(payment: ArrivedPayment, trade: Trade | None) -> Also:
 async def _look_at_our_own(run: JobRun) -> None:
     """Every stake was paid by a pair of its amount, ours too; one that was not is a fault of this run."""
     values: dict[str, Any] = {"chain": run.chain.chain_id, "since": run.now - LOOK_BACK_SECONDS}
-    async with run.keeper.pool.connection() as connection:
-        rows = await (await connection.execute(_STRANGE, values)).fetchall()
-    for stake_id, state, value, amount in rows:
+    for stake_id, state, value, amount in await run.rows(_STRANGE, values):
         arrival = f"{state}, {value} units" if value is not None else state
         run.report.errors.append(
             f"Stake {stake_id} is of {amount} units, and the token's logs say of its payment: {arrival}. Was the token "
