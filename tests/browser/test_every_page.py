@@ -33,6 +33,8 @@ PAGES = (
     "docs",
     "docs/stock",
 )
+# One of each layout: the others differ from these in what they show, not in how.
+LAYOUTS = ("home", "open", "positions", "binary", "proof", "cup", "docs")
 
 # `color-contrast` is one of the serious ones. What axe cannot decide by itself it reports as incomplete, not here.
 FIND_VIOLATIONS = """
@@ -80,7 +82,9 @@ def weigh(visit: Visit) -> list[int]:
     "shared.pages.decision.colour_schemes", "shared.pages.decision.phone_width", "shared.pages.decision.docs"
 )
 @pytest.mark.parametrize("size", ["phone", pytest.param("desktop", marks=pytest.mark.thorough)])
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(
+    "name", [*LAYOUTS, *(pytest.param(name, marks=pytest.mark.thorough) for name in PAGES if name not in LAYOUTS)]
+)
 def test_a_page(site: Site, visitor: Visitor, axe: str, name: str, size: Size, record_property: Any) -> None:
     """How soon it paints is recorded here and judged by `vpm bench pages`: a busy machine would fail a good page."""
     visit = visitor.visit(size, "light")
