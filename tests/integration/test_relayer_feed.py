@@ -187,7 +187,7 @@ async def test_a_node_that_lacks_a_block_under_the_head_undoes_nothing(
         return await blocks(client, numbers)
 
     monkeypatch.setattr(ChainClient, "blocks", counted)
-    assert (await feed.hashes_of([low]))[low] == await hash_at(rig, low)
+    assert (await feed.hashes_of([low]))[low] == await rig.hash_at(low)
     assert asked == []
     await feed.poll()
     assert (feed.reorgs, feed.head.number) == (0, known.number + 4)
@@ -226,5 +226,5 @@ async def test_all_mined_blocks_are_compared_by_one_question(rig: Rig, monkeypat
     numbers = range(feed.head.number - 39, feed.head.number + 2)
     said = await feed.hashes_of(numbers)
     assert batches == 1
-    assert [said[each] for each in numbers[:-1]] == [await hash_at(rig, each) for each in numbers[:-1]]
+    assert [said[each] for each in numbers[:-1]] == [await rig.hash_at(each) for each in numbers[:-1]]
     assert said[numbers[-1]] is None
