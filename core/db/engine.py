@@ -1,4 +1,4 @@
-"""Connections: SQLAlchemy engines to read the index by, psycopg pools for all else (decision 21), and clear start-up
+"""Connections: SQLAlchemy engines to read the index by, psycopg pools for all else (decision 22), and clear start-up
 errors.
 
 A connection is asked whether it lives before it is handed out, unless it was in use a moment ago and nothing has come

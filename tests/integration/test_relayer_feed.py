@@ -48,7 +48,7 @@ async def test_a_bet_under_the_first_head_seen_is_sent_again_when_a_fork_replace
     signer = await rig.new_signer()
     snapshot = await rig.ask("evm_snapshot")
     asked = await rig.mined_under(signer, blocks=5)
-    compared, hash_of = asyncio.Event(), ChainFeed.hashes_of
+    compared, hashes_of = asyncio.Event(), ChainFeed.hashes_of
 
     async def told(feed: ChainFeed, numbers: Any) -> dict[int, str | None]:
         answer = await hashes_of(feed, numbers)

@@ -52,9 +52,8 @@ async def test_a_list_that_ends_early_says_where_it_goes_on(is_away: bool, monke
     venue = SimpleNamespace(markets={number: listed(number) for number in range(301, 501)})
     context = SimpleNamespace(settings=None, engine=None, limits=None)
     index = SimpleNamespace(page=page)
-    shown = StockReads(
-        cast(Context, context), cast(StockSources, SimpleNamespace(deployment=None, index=index, oracle=None))
-    )
+    sources = cast(StockSources, SimpleNamespace(deployment=None, index=index, oracle=None))
+    shown = StockReads(cast(Context, context), sources, cast(Asked, None))
     monkeypatch.setattr(shown, "_venue", lambda: venue)
     monkeypatch.setattr(shown, "_listed_body", lambda market, _: market.id)
     monkeypatch.setattr(shown, "_listing", lambda markets, next_before: (markets, next_before))

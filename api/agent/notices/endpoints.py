@@ -262,7 +262,8 @@ async def verified(connection: Connection, endpoint: WebhookEndpoint, *, slow: b
     return await _mine(
         connection,
         endpoint,
-        f"status = %s, challenge = NULL, verify_until = NULL, attempts = 0, failing_since = NULL, last_error = NULL, {_SLOW}",
+        "status = %s, challenge = NULL, verify_until = NULL, attempts = 0, failing_since = NULL, last_error = NULL,"
+        f" {_SLOW}",
         (ACTIVE, slow, SLOW_FOR_SECONDS),
     )
 
