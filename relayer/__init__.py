@@ -3,11 +3,11 @@
 It alone holds keys that move money. One key on one chain is a lane, held by one process at a time:
 
     keys, signing      the key and the bytes (pure)
-    fees, nonces, standing, flight   decisions: what to pay, which nonces are whose, may it sign, what to do next (pure)
+    fees, nonces, standing, transaction   decisions: what to pay, whose nonces are, may it sign, what to do next (pure)
     payers             may a stranger's transaction be carried, by what those of its wallet have cost us (pure)
     store              every database statement, each fenced by the lane's epoch
     lease, leases      the right to write for a lane, and which process has which
-    flights            everything of a lane that is on its way, in memory
+    lane_transactions  everything of a lane that is on its way, in memory
     feed               the head, the fee market and reorgs of one chain
     preflight          would it revert, and how much gas
     lane, sending, following   one lane at work: sign and store, send, watch until final

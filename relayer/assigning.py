@@ -14,7 +14,7 @@ from core.outbox.lanes import LaneStatus
 from relayer import measures
 from relayer.feed import ChainFeed
 from relayer.fees import expected_price
-from relayer.flights import Flights
+from relayer.lane_transactions import LaneTransactions
 from relayer.payers import CONTRACTS_SHARE
 from relayer.policy import LanePolicy
 from relayer.preflight import Checked, CheckTerms, check, refused_unasked
@@ -42,7 +42,7 @@ class Assigner:
         self,
         feed: ChainFeed,
         store: LaneStore,
-        flights: Flights,
+        transactions: LaneTransactions,
         sender: LaneSender,
         *,
         policy: LanePolicy,
@@ -54,7 +54,7 @@ class Assigner:
         self.wake = asyncio.Event()
         self._feed = feed
         self._store = store
-        self._flights = flights
+        self._transactions = transactions
         self._sender = sender
         self._policy = policy
         self._claims = claims
@@ -64,7 +64,7 @@ class Assigner:
     async def run(self) -> None:
         while True:
             self.wake.clear()
-            self._flights.landed.clear()
+            self._transactions.landed.clear()
             self.status, self.detail = self.standing()
             if self.status is LaneStatus.READY:
                 if not await self.assign():
@@ -72,7 +72,7 @@ class Assigner:
                 continue
             await self._refuse_late()
             if self.status is LaneStatus.FULL:
-                await _wait(self._flights.landed, BLOCKED_SECONDS)
+                await _wait(self._transactions.landed, BLOCKED_SECONDS)
             else:
                 await asyncio.sleep(BLOCKED_SECONDS)
 
@@ -84,11 +84,11 @@ class Assigner:
                 base_fee_wei=market.base_fee_wei,
                 fee_cap_wei=self._policy.fees.cap_wei,
                 balance_wei=self.balance_wei,
-                worst_cost_wei=self._flights.worst_cost_wei(),
-                spent_wei=self._flights.spent_wei,
-                expected_wei=self._flights.expected_gas_wei(market),
+                worst_cost_wei=self._transactions.worst_cost_wei(),
+                spent_wei=self._transactions.spent_wei,
+                expected_wei=self._transactions.expected_gas_wei(market),
                 hourly_limit_wei=self._policy.gas_per_hour_wei,
-                in_flight=len(self._flights.unmined),
+                in_flight=len(self._transactions.unmined),
                 max_in_flight=self._policy.max_in_flight,
                 out_of_funds=self._sender.out_of_funds,
                 signer_trouble=self._store.lease.signer.trouble,
@@ -99,7 +99,7 @@ class Assigner:
         """One batch; False when there was nothing to do."""
         now = time.monotonic()
         self._deferred = {intent: until for intent, until in self._deferred.items() if until > now}
-        room = min(self._policy.batch_size, self._policy.max_in_flight - len(self._flights.unmined))
+        room = min(self._policy.batch_size, self._policy.max_in_flight - len(self._transactions.unmined))
         # A key service gets as many as it takes at a time: then the batch waits for one answer, not for a line of them.
         room = min(room, self._store.lease.signer.at_once or room)
         with self._claimed(await self._store.queued(room, [*self._deferred, *self._claims])) as candidates:
@@ -148,7 +148,10 @@ class Assigner:
         by_id = {each.intent_id: each for each in candidates}
         if checked.out_of_funds is not None:
             log.warning(
-                checked.out_of_funds, action="relayer.lane_short", lane=self._flights.lane, chain=self._flights.chain
+                checked.out_of_funds,
+                action="relayer.lane_short",
+                lane=self._transactions.lane,
+                chain=self._transactions.chain,
             )
         await self._admit(checked, terms)
         if checked.doubted:
@@ -156,7 +159,7 @@ class Assigner:
         until = time.monotonic() + self._policy.defer_seconds
         for intent_id, why in checked.deferred.items():
             self._deferred[intent_id] = until
-            log.info(why, action="relayer.deferred", intent=intent_id, chain=self._flights.chain)
+            log.info(why, action="relayer.deferred", intent=intent_id, chain=self._transactions.chain)
         await self._refuse(checked.refused, by_id)
         if checked.ready:
             await self._sign(checked.ready, by_id)
@@ -171,7 +174,7 @@ class Assigner:
             {each.payer_code for each in signed if each.payer_code is not None},
         )
         allowance = self._policy.gas_per_hour_wei // CONTRACTS_SHARE
-        book = self._flights.payer_book(*records, terms.market, allowance)
+        book = self._transactions.payer_book(*records, terms.market, allowance)
         asked, checked.ready = checked.ready, []
         for each in asked:
             payer = each.candidate.payer
@@ -183,17 +186,17 @@ class Assigner:
                 checked.deferred[each.candidate.intent_id] = "Others of its payer are to be mined first."
             else:
                 checked.refuse(each.candidate, verdict.code, verdict.reason)
-                measures.PAYERS_REFUSED.labels(self._flights.chain, self._flights.lane, verdict.code).inc()
+                measures.PAYERS_REFUSED.labels(self._transactions.chain, self._transactions.lane, verdict.code).inc()
 
     async def _refuse(self, refusals: list[IntentRefusal], by_id: dict[int, Candidate]) -> None:
         if not refusals:
             return
-        async with self._flights.writing:
+        async with self._transactions.writing:
             ended = set(await self._store.refuse(refusals))
         for refusal in refusals:
             if refusal.intent_id in ended:
                 candidate = by_id[refusal.intent_id]
-                self._flights.refused(candidate.kind, candidate.age_seconds)
+                self._transactions.refused(candidate.kind, candidate.age_seconds)
                 log.info(refusal.reason, action="relayer.refused", intent=refusal.intent_id, code=refusal.code)
 
     async def _sign(self, prepared: Sequence[Prepared], by_id: dict[int, Candidate]) -> None:
@@ -206,21 +209,23 @@ class Assigner:
             if not ready:
                 await self._store.unclaim(prepared)
                 return
-        async with self._flights.writing:
-            flights = await self._store.sign(prepared, ready)
-            self._flights.signed(flights, [by_id[each.intent_id].age_seconds for each in flights])
-        self._sender.push(flights)
-        if ready and not flights:
+        async with self._transactions.writing:
+            transactions = await self._store.sign(prepared, ready)
+            self._transactions.signed(transactions, [by_id[each.intent_id].age_seconds for each in transactions])
+        self._sender.push(transactions)
+        if ready and not transactions:
             await asyncio.sleep(BLOCKED_SECONDS)  # every nonce moved on meanwhile: not to ask, and pay, without pause
 
     async def _ask_for_signatures(self, prepared: Sequence[Prepared]) -> dict[Unsigned, Signed]:
         """For the next nonces in order, as far as the key service came; empty when it signs nothing."""
-        lease, first = self._store.lease, self._flights.next_nonce
+        lease, first = self._store.lease, self._transactions.next_nonce
         unsigned = [unsigned_of(each, lease.chain_id, first + number) for number, each in enumerate(prepared)]
         try:
             signed = await lease.signer.sign_all(unsigned)
         except SignerUnavailable as error:
-            log.warning(error.message, action="relayer.not_signed", lane=self._flights.lane, chain=self._flights.chain)
+            log.warning(
+                error.message, action="relayer.not_signed", lane=self._transactions.lane, chain=self._transactions.chain
+            )
             return {}
         return dict(zip(unsigned, signed, strict=False))
 
@@ -239,10 +244,10 @@ class Assigner:
                 continue
             checked.deferred[refusal.intent_id] = f"It may have landed under an earlier nonce. {refusal.reason}"
             if landed is not None and landed.lane_id == self._store.lease.lane_id:
-                async with self._flights.writing:
-                    flight = await self._store.take_back(refusal.intent_id, landed)
-                    if flight is not None:
-                        self._flights.signed([flight], [by_id[refusal.intent_id].age_seconds])
+                async with self._transactions.writing:
+                    transaction = await self._store.take_back(refusal.intent_id, landed)
+                    if transaction is not None:
+                        self._transactions.signed([transaction], [by_id[refusal.intent_id].age_seconds])
 
     async def _landed(self, signed: list[Former]) -> Former | None:
         """The one of these that is in a block, asked of every node."""
@@ -264,15 +269,15 @@ class Assigner:
 
     async def look_after(self) -> None:
         """Reads the balance and the hour's spending, and publishes the lane's status, for ever."""
-        lane, chain = self._flights.lane, self._flights.chain
+        lane, chain = self._transactions.lane, self._transactions.chain
         published: tuple[LaneStatus, str] | None = None
         while True:
-            async with self._flights.writing:
-                self._flights.spent_wei = await self._store.spent_wei(3600)
-                self._flights.burnt_wei = await self._store.burnt_wei(3600)
-            for kind, wei in self._flights.burnt_wei.items():
+            async with self._transactions.writing:
+                self._transactions.spent_wei = await self._store.spent_wei(3600)
+                self._transactions.burnt_wei = await self._store.burnt_wei(3600)
+            for kind, wei in self._transactions.burnt_wei.items():
                 measures.BURNT.labels(chain, lane, kind.value).set(wei / 1e18)
-            measures.SPENT.labels(chain, lane).set(self._flights.spent_wei / 1e18)
+            measures.SPENT.labels(chain, lane).set(self._transactions.spent_wei / 1e18)
             with contextlib.suppress(RpcError):
                 await self._read_balance()
             now = self.status, self.detail = self.standing()
@@ -280,13 +285,13 @@ class Assigner:
                 measures.STATUS.labels(chain, lane, status.value).set(1 if status is self.status else 0)
             if published is None or now[0] is not published[0]:
                 log.info(now[1], action="relayer.lane_status", chain=chain, lane=lane, status=now[0].value)
-            async with self._flights.writing:
+            async with self._transactions.writing:
                 await self._store.report(*now, self.balance_wei)
             published = now
             await asyncio.sleep(self._policy.watch_seconds if now[0] is LaneStatus.READY else 1.0)
 
     async def _read_balance(self) -> None:
-        lane, chain = self._flights.lane, self._flights.chain
+        lane, chain = self._transactions.lane, self._transactions.chain
         balance = await self._feed.client.eth.get_balance(checksum(self._store.lease.signer.address))
         measures.BALANCE.labels(chain, lane).set(balance / 1e18)
         if balance < self._policy.low_balance_wei:
@@ -294,7 +299,7 @@ class Assigner:
                 "the lane's key is low on gas", action="relayer.low_balance", chain=chain, lane=lane,
                 ether=balance / 1e18,
             )  # fmt: skip
-        if balance >= self._flights.worst_cost_wei():
+        if balance >= self._transactions.worst_cost_wei():
             self._sender.out_of_funds = None  # the node's refusal of the next resend brings it back if need be
         self.balance_wei = balance
 

@@ -14,8 +14,7 @@ from core.outbox.states import EXPIRED, OVERTAKEN, MinedOutcome, settled_state
 from relayer import measures
 from relayer.feed import ChainFeed
 from relayer.fees import bump, expected_price, quote
-from relayer.flight import Attempt, Flight, FlightStep, LaneQueue, next_step, nonce_was_taken
-from relayer.flights import Flights
+from relayer.lane_transactions import LaneTransactions
 from relayer.nonces import Reconciled, drift, reconcile
 from relayer.policy import LanePolicy
 from relayer.rows import Mined, attempt_of
@@ -23,6 +22,7 @@ from relayer.sending import LaneSender
 from relayer.signing import Fees, Signed, SignerUnavailable, Unsigned
 from relayer.store import LaneStore
 from relayer.takers import find_taker
+from relayer.transaction import Attempt, LaneQueue, LaneTransaction, NextStep, next_step, nonce_was_taken
 
 log = get_logger(__name__)
 
@@ -47,7 +47,7 @@ class Follower:
         self,
         feed: ChainFeed,
         store: LaneStore,
-        flights: Flights,
+        transactions: LaneTransactions,
         sender: LaneSender,
         *,
         policy: LanePolicy,
@@ -56,7 +56,7 @@ class Follower:
         self._feed = feed
         self._client: ChainClient = feed.client
         self._store = store
-        self._flights = flights
+        self._transactions = transactions
         self._sender = sender
         self._policy = policy
         self._noop_gas = noop_gas
@@ -77,7 +77,10 @@ class Follower:
                     await self.look()
                 except RpcError as error:
                     log.warning(
-                        error.message, action="relayer.look_failed", chain=self._flights.chain, kind=error.kind.value
+                        error.message,
+                        action="relayer.look_failed",
+                        chain=self._transactions.chain,
+                        kind=error.kind.value,
                     )
 
     async def look(self) -> None:
@@ -101,7 +104,7 @@ class Follower:
         """Nothing of the lane's waits for a block, no block was undone, and the node's counts, asked not long ago, left
         nothing to repair that can be now. What they could tell is that somebody else has used the key, which has time:
         whatever is signed next is looked after, and a node may bill each question."""
-        if self._flights.unmined or self._in_order_at is None:
+        if self._transactions.unmined or self._in_order_at is None:
             return False
         return asyncio.get_running_loop().time() - self._in_order_at < AT_REST_SECONDS
 
@@ -116,43 +119,43 @@ class Follower:
     # What the chain has
 
     async def _undo_reorged(self) -> None:
-        """Compares the blocks of mined flights with those that stand: each once, and again after every reorg."""
+        """Compares the blocks of mined transactions with those that stand: each once, and again after every reorg."""
         missed = self._feed.reorgs != self._reorgs
         if missed:
-            self._flights.verified.clear()
+            self._transactions.verified.clear()
             self._reorgs, self._in_order_at = self._feed.reorgs, None
         # What is above the head has a receipt that came before it.
         compared = [
             key
-            for key in self._flights.mined
-            if key not in self._flights.verified and (missed or key[0] <= self._feed.head.number)
+            for key in self._transactions.mined
+            if key not in self._transactions.verified and (missed or key[0] <= self._feed.head.number)
         ]
         hashes = await self._feed.hashes_of({number for number, _ in compared})
         for key in compared:
             number, block_hash = key
             standing = hashes[number]
             if standing == "0x" + block_hash.hex():
-                self._flights.verified.add(key)
+                self._transactions.verified.add(key)
                 continue
             if standing is None and number <= self._feed.head.number:
                 continue  # this node is behind: a block it does not have yet was not undone
-            async with self._flights.writing:
-                await self._store.mark_dropped(self._flights.mined[key])
-                flights = self._flights.dropped(key)
-            measures.DROPPED.labels(self._flights.chain, self._flights.lane).inc(len(flights))
+            async with self._transactions.writing:
+                await self._store.mark_dropped(self._transactions.mined[key])
+                transactions = self._transactions.dropped(key)
+            measures.DROPPED.labels(self._transactions.chain, self._transactions.lane).inc(len(transactions))
             log.warning(
                 "a reorg undid mined transactions; they are sent again",
                 action="relayer.dropped",
-                chain=self._flights.chain,
-                lane=self._flights.lane,
+                chain=self._transactions.chain,
+                lane=self._transactions.lane,
                 block=number,
-                transactions=len(flights),
+                transactions=len(transactions),
             )
-            self._sender.push(flights)
+            self._sender.push(transactions)
 
     async def _take_receipts(self, latest: int) -> None:
         """Finds what became of nonces the chain has used."""
-        used = [flight for nonce, flight in self._flights.unmined.items() if nonce < latest]
+        used = [transaction for nonce, transaction in self._transactions.unmined.items() if nonce < latest]
         of_blocks = await self._receipts_of_blocks(used)
         for part in _parts(used, ROWS):
             receipts = _chosen(part, of_blocks)
@@ -161,21 +164,25 @@ class Follower:
                 late = [each for each in part if each.nonce not in receipts and each.used_since is not None]
                 if late:
                     receipts |= await self._receipts(late, node)
-            mined = [await self._mined(flight, *receipts[flight.nonce]) for flight in part if flight.nonce in receipts]
+            mined = [
+                await self._mined(transaction, *receipts[transaction.nonce])
+                for transaction in part
+                if transaction.nonce in receipts
+            ]
             if mined:
-                async with self._flights.writing:
+                async with self._transactions.writing:
                     moved = await self._store.mark_mined(mined)
                     if len(moved) != len(mined):
                         raise RuntimeError("the rows in flight are not those in memory")
                     for each in mined:
                         self._land(each)
-            await self._give_up_taken([flight for flight in part if flight.nonce not in receipts])
+            await self._give_up_taken([transaction for transaction in part if transaction.nonce not in receipts])
         unproven = [each for each in used if each.state.in_flight and each.asked_at is not None]
-        measures.UNPROVEN.labels(self._flights.chain, self._flights.lane).set(
+        measures.UNPROVEN.labels(self._transactions.chain, self._transactions.lane).set(
             sum(1 for each in unproven if each.taker is None and not each.landed)
         )
 
-    async def _receipts_of_blocks(self, used: Sequence[Flight]) -> dict[bytes, Receipt]:
+    async def _receipts_of_blocks(self, used: Sequence[LaneTransaction]) -> dict[bytes, Receipt]:
         """By hash, the receipts of the blocks that hold very many of these, which are in the order of their nonces."""
         if len(used) < MANY_IN_A_BLOCK:
             return {}
@@ -189,29 +196,29 @@ class Follower:
         return {bytes.fromhex(each.transaction_hash[2:]): each for each in receipts}
 
     async def _receipts(
-        self, flights: Sequence[Flight], client: ChainClient | None = None
+        self, transactions: Sequence[LaneTransaction], client: ChainClient | None = None
     ) -> dict[int, tuple[Attempt, Receipt]]:
         """By nonce, the attempt that was mined."""
-        asked = [(flight, attempt) for flight in flights for attempt in flight.attempts]
+        asked = [(transaction, attempt) for transaction in transactions for attempt in transaction.attempts]
         if not asked:
             return {}
         receipts = await (client or self._client).receipts(["0x" + attempt.hash.hex() for _, attempt in asked])
         return {
-            flight.nonce: (attempt, receipt)
-            for (flight, attempt), receipt in zip(asked, receipts, strict=True)
+            transaction.nonce: (attempt, receipt)
+            for (transaction, attempt), receipt in zip(asked, receipts, strict=True)
             if receipt is not None
         }
 
-    async def _mined(self, flight: Flight, attempt: Attempt, receipt: Receipt) -> Mined:
+    async def _mined(self, transaction: LaneTransaction, attempt: Attempt, receipt: Receipt) -> Mined:
         outcome, code, reason = MinedOutcome.SUCCEEDED, None, None
         if attempt.is_cancel:
             outcome = MinedOutcome.CANCELLED
-            code, reason = flight.doomed or (EXPIRED, "It was not mined in time; a no-op took its nonce.")
+            code, reason = transaction.doomed or (EXPIRED, "It was not mined in time; a no-op took its nonce.")
         elif not receipt.succeeded:
             outcome = MinedOutcome.REVERTED
-            code, reason = await self._why(flight, attempt, receipt)
+            code, reason = await self._why(transaction, attempt, receipt)
         return Mined(
-            flight=flight,
+            transaction=transaction,
             tx_hash=attempt.hash,
             outcome=outcome,
             code=code,
@@ -222,12 +229,12 @@ class Follower:
             fee_wei=receipt.fee_wei,
         )
 
-    async def _why(self, flight: Flight, attempt: Attempt, receipt: Receipt) -> tuple[str, str]:
+    async def _why(self, transaction: LaneTransaction, attempt: Attempt, receipt: Receipt) -> tuple[str, str]:
         """(code, sentence) for a transaction mined reverted: the same call made on the block before it, then on its."""
         if receipt.gas_used >= attempt.gas_limit:
             return "out_of_gas", f"It ran out of the {attempt.gas_limit} gas it was given."
-        call = {"from": self._address, "to": "0x" + flight.to.hex(), "data": "0x" + flight.data.hex()}
-        call |= {"value": hex(flight.value_wei), "gas": hex(attempt.gas_limit)}
+        call = {"from": self._address, "to": "0x" + transaction.to.hex(), "data": "0x" + transaction.data.hex()}
+        call |= {"value": hex(transaction.value_wei), "gas": hex(attempt.gas_limit)}
         for number in (receipt.block_number - 1, receipt.block_number):
             try:
                 await self._client.provider.call("eth_call", [call, hex(number)], Data)
@@ -238,34 +245,38 @@ class Follower:
         return OVERTAKEN, "It reverted when it was mined; the same call alone would not have."
 
     def _land(self, mined: Mined) -> None:
-        flight = mined.flight
-        flight.outcome, flight.block_number, flight.block_hash = mined.outcome, mined.block_number, mined.block_hash
-        flight.used_since = flight.asked_at = flight.taker = None
-        self._flights.landed_in(flight, mined.fee_wei)
+        transaction = mined.transaction
+        transaction.outcome, transaction.block_number, transaction.block_hash = (
+            mined.outcome,
+            mined.block_number,
+            mined.block_hash,
+        )
+        transaction.used_since = transaction.asked_at = transaction.taker = None
+        self._transactions.landed_in(transaction, mined.fee_wei)
         if mined.outcome is not MinedOutcome.SUCCEEDED:
             log.warning(
                 mined.reason or "",
                 action=f"relayer.{mined.outcome.value}",
-                chain=self._flights.chain,
-                intent=flight.intent_id,
-                kind=flight.kind,
+                chain=self._transactions.chain,
+                intent=transaction.intent_id,
+                kind=transaction.kind,
                 code=mined.code,
                 tx=mined.tx_hash,
             )
 
-    async def _give_up_taken(self, flights: Sequence[Flight]) -> None:
+    async def _give_up_taken(self, transactions: Sequence[LaneTransaction]) -> None:
         """Nonces used without a receipt of ours: once a foreign transaction is known to have one, and stands deep
         enough, its intent goes back to the queue. A receipt that is only late proves nothing."""
         now, patience = asyncio.get_running_loop().time(), self._policy.patience
-        for flight in flights:
-            if flight.used_since is None:
-                flight.used_since = now
+        for transaction in transactions:
+            if transaction.used_since is None:
+                transaction.used_since = now
         await self._name_takers(
-            [each for each in flights if now - (each.used_since or now) >= patience.doubt_after_seconds]
+            [each for each in transactions if now - (each.used_since or now) >= patience.doubt_after_seconds]
         )
         taken = [
             each
-            for each in flights
+            for each in transactions
             if nonce_was_taken(
                 each,
                 head=self._feed.head.number,
@@ -276,50 +287,58 @@ class Follower:
         ]
         if not taken:
             return
-        async with self._flights.writing:
+        async with self._transactions.writing:
             await self._store.requeue(taken)
-            for flight in taken:
-                self._flights.requeued(flight)
-        measures.FOREIGN.labels(self._flights.chain, self._flights.lane).inc(len(taken))
+            for transaction in taken:
+                self._transactions.requeued(transaction)
+        measures.FOREIGN.labels(self._transactions.chain, self._transactions.lane).inc(len(taken))
         log.warning(
             "somebody else used our key's nonces; their intents get new ones",
             action="relayer.nonce_taken",
-            chain=self._flights.chain,
-            lane=self._flights.lane,
-            nonces={flight.nonce: "0x" + flight.taker.tx_hash.hex() for flight in taken[:20] if flight.taker},
+            chain=self._transactions.chain,
+            lane=self._transactions.lane,
+            nonces={
+                transaction.nonce: "0x" + transaction.taker.tx_hash.hex()
+                for transaction in taken[:20]
+                if transaction.taker
+            },
         )
 
-    async def _name_takers(self, flights: Sequence[Flight]) -> None:
+    async def _name_takers(self, transactions: Sequence[LaneTransaction]) -> None:
         """Finds the foreign transactions that have these nonces, and forgets those whose blocks no longer stand."""
         now = asyncio.get_running_loop().time()
-        hashes = await self._feed.hashes_of({each.taker.block_number for each in flights if each.taker is not None})
-        for flight in flights:
-            if flight.taker is not None:
-                standing = hashes.get(flight.taker.block_number)
-                if standing is not None and standing != "0x" + flight.taker.block_hash.hex():
-                    flight.taker = flight.asked_at = flight.used_since = None
+        hashes = await self._feed.hashes_of(
+            {each.taker.block_number for each in transactions if each.taker is not None}
+        )
+        for transaction in transactions:
+            if transaction.taker is not None:
+                standing = hashes.get(transaction.taker.block_number)
+                if standing is not None and standing != "0x" + transaction.taker.block_hash.hex():
+                    transaction.taker = transaction.asked_at = transaction.used_since = None
         again = self._policy.patience.resend_after_seconds
         due = [
-            each for each in flights if each.taker is None and (each.asked_at is None or now - each.asked_at >= again)
+            each
+            for each in transactions
+            if each.taker is None and (each.asked_at is None or now - each.asked_at >= again)
         ]
-        for flight in due[:SEARCHES]:
-            flight.asked_at = now
-            taker = await find_taker(self._client, self._address, flight.nonce, self._feed.head.number)
-            flight.landed = taker is not None and taker.tx_hash in {each.hash for each in flight.attempts}
-            flight.taker = None if flight.landed else taker
+        for transaction in due[:SEARCHES]:
+            transaction.asked_at = now
+            taker = await find_taker(self._client, self._address, transaction.nonce, self._feed.head.number)
+            transaction.landed = taker is not None and taker.tx_hash in {each.hash for each in transaction.attempts}
+            transaction.taker = None if transaction.landed else taker
 
     async def _end_final(self) -> None:
         """Ends what is in blocks too deep to be undone."""
         deep = self._feed.head.number - self._feed.finality_blocks
-        keys = [key for key in self._flights.mined if key[0] <= deep and key in self._flights.verified]
+        keys = [key for key in self._transactions.mined if key[0] <= deep and key in self._transactions.verified]
         for key in keys:
             ends = []
-            for flight in self._flights.mined[key]:
-                assert flight.outcome is not None
-                ends.append((flight, settled_state(flight.outcome)))
-            async with self._flights.writing:
+            for transaction in self._transactions.mined[key]:
+                assert transaction.outcome is not None
+                ends.append((transaction, settled_state(transaction.outcome)))
+            async with self._transactions.writing:
                 await self._store.mark_ended(ends)
-                self._flights.ended(key, ends)
+                self._transactions.ended(key, ends)
 
     # What the lane must repair
 
@@ -328,7 +347,7 @@ class Follower:
         when something seems to be wrong and is not yet certain: a count of one node at one moment moves nothing.
 
         `begins`: the lane is compared for the first time, so what its key was used for before is nobody else's."""
-        async with self._flights.writing:
+        async with self._transactions.writing:
             if self._in_order(latest):
                 self._repair_wanted_since = None
                 return True
@@ -342,16 +361,18 @@ class Follower:
 
     def _in_order(self, latest: int) -> bool:
         """Every nonce the chain has not used is an intent's."""
-        waiting = sum(1 for nonce in self._flights.unmined if nonce >= latest)
-        if latest <= self._flights.next_nonce and waiting == self._flights.next_nonce - latest:
+        waiting = sum(1 for nonce in self._transactions.unmined if nonce >= latest)
+        if latest <= self._transactions.next_nonce and waiting == self._transactions.next_nonce - latest:
             return True
         # Or the node's count lags behind receipts it gave.
-        return latest <= self._flights.next_nonce and self._held().issuperset(range(latest, self._flights.next_nonce))
+        return latest <= self._transactions.next_nonce and self._held().issuperset(
+            range(latest, self._transactions.next_nonce)
+        )
 
     def _held(self) -> set[int]:
         return {
-            *self._flights.unmined,
-            *(flight.nonce for flights in self._flights.mined.values() for flight in flights),
+            *self._transactions.unmined,
+            *(transaction.nonce for transactions in self._transactions.mined.values() for transaction in transactions),
         }
 
     async def _agreed_count(self) -> int | None:
@@ -374,7 +395,7 @@ class Follower:
             self._repair_wanted_since = now
         if now - self._repair_wanted_since >= self._policy.patience.believe_after_seconds:
             return True
-        if latest <= self._flights.next_nonce:
+        if latest <= self._transactions.next_nonce:
             return False
         return await find_taker(self._client, self._address, latest - 1, self._feed.head.number) is not None
 
@@ -389,29 +410,33 @@ class Follower:
                 return False  # the node's count lags behind its own receipts
         reconciled = reconcile(
             latest=latest,
-            next_nonce=self._flights.next_nonce,
-            highest_row=self._flights.next_nonce - 1 if self._flights.next_nonce else None,
+            next_nonce=self._transactions.next_nonce,
+            highest_row=self._transactions.next_nonce - 1 if self._transactions.next_nonce else None,
             live=self._held(),
-            ended=[flight.nonce for flight in ended],
+            ended=[transaction.nonce for transaction in ended],
         )
         fillers = await self._noops(reconciled)
-        if not fillers and not ended and reconciled.next_nonce == self._flights.next_nonce:
+        if not fillers and not ended and reconciled.next_nonce == self._transactions.next_nonce:
             return True
-        said = drift(None if begins else self._flights.next_nonce, reconciled)
+        said = drift(None if begins else self._transactions.next_nonce, reconciled)
         if said is not None:
-            log.warning(said, action="relayer.nonces_repaired", chain=self._flights.chain, lane=self._flights.lane)
-        if latest > self._flights.next_nonce and not begins:
-            measures.FOREIGN.labels(self._flights.chain, self._flights.lane).inc(latest - self._flights.next_nonce)
+            log.warning(
+                said, action="relayer.nonces_repaired", chain=self._transactions.chain, lane=self._transactions.lane
+            )
+        if latest > self._transactions.next_nonce and not begins:
+            measures.FOREIGN.labels(self._transactions.chain, self._transactions.lane).inc(
+                latest - self._transactions.next_nonce
+            )
         if ended:
             await self._store.mark_dropped(ended)
-            for flight in ended:
-                self._flights.reopened(flight)
+            for transaction in ended:
+                self._transactions.reopened(transaction)
             self._sender.push(ended)
-        flights = await self._store.fill_holes(fillers, reconciled.next_nonce)
-        self._flights.next_nonce = reconciled.next_nonce
-        self._flights.load(flights)
-        measures.HOLES.labels(self._flights.chain, self._flights.lane).inc(len(flights))
-        self._sender.push(flights)
+        transactions = await self._store.fill_holes(fillers, reconciled.next_nonce)
+        self._transactions.next_nonce = reconciled.next_nonce
+        self._transactions.load(transactions)
+        measures.HOLES.labels(self._transactions.chain, self._transactions.lane).inc(len(transactions))
+        self._sender.push(transactions)
         return True
 
     async def _noops(self, reconciled: Reconciled) -> list[Signed]:
@@ -420,14 +445,16 @@ class Follower:
         fees = quote(self._policy.fees, market)
         if fees is None or not reconciled.holes:
             return []
-        left = self._policy.gas_per_hour_wei - self._flights.spent_wei - self._flights.expected_gas_wei(market)
+        left = (
+            self._policy.gas_per_hour_wei - self._transactions.spent_wei - self._transactions.expected_gas_wei(market)
+        )
         paid = max(0, left) // max(1, self._noop_gas * expected_price(fees, market))
         if paid < len(reconciled.holes):
             log.warning(
                 "the hour's gas does not pay for every nonce to be filled",
                 action="relayer.noops_over_allowance",
-                chain=self._flights.chain,
-                lane=self._flights.lane,
+                chain=self._transactions.chain,
+                lane=self._transactions.lane,
                 holes=len(reconciled.holes),
                 paid=paid,
             )
@@ -443,36 +470,38 @@ class Follower:
         try:
             return await signer.sign_all(unsigned[: min(REPLACEMENTS, signer.at_once or REPLACEMENTS)])
         except SignerUnavailable as error:
-            log.warning(error.message, action="relayer.not_signed", chain=self._flights.chain, lane=self._flights.lane)
+            log.warning(
+                error.message, action="relayer.not_signed", chain=self._transactions.chain, lane=self._transactions.lane
+            )
             return []
 
     async def _unstick(self, latest: int, pending: int) -> None:
         line = self._line(latest, pending)
-        again: list[Flight] = []
-        replaced: list[tuple[Flight, Unsigned, bool]] = []
-        for nonce in sorted(self._flights.unmined):
-            flight = self._flights.unmined[nonce]
-            if nonce < latest or self._sender.waits(flight):
+        again: list[LaneTransaction] = []
+        replaced: list[tuple[LaneTransaction, Unsigned, bool]] = []
+        for nonce in sorted(self._transactions.unmined):
+            transaction = self._transactions.unmined[nonce]
+            if nonce < latest or self._sender.waits(transaction):
                 continue
-            step = next_step(flight, line, self._policy.patience)
-            if step is FlightStep.RESEND:
-                again.append(flight)
-            elif step in (FlightStep.BUMP, FlightStep.CANCEL) and len(replaced) < REPLACEMENTS:
-                cancel = step is FlightStep.CANCEL or flight.cancelling
-                replacement = self._replacement(flight, cancel=cancel)
+            step = next_step(transaction, line, self._policy.patience)
+            if step is NextStep.RESEND:
+                again.append(transaction)
+            elif step in (NextStep.BUMP, NextStep.CANCEL) and len(replaced) < REPLACEMENTS:
+                cancel = step is NextStep.CANCEL or transaction.cancelling
+                replacement = self._replacement(transaction, cancel=cancel)
                 if replacement is not None:
-                    replaced.append((flight, replacement, cancel))
-                elif step is FlightStep.BUMP and line.stuck_seconds >= self._policy.patience.bump_after_seconds:
-                    self._doom_if_only_its_own_cap_holds_it(flight)
+                    replaced.append((transaction, replacement, cancel))
+                elif step is NextStep.BUMP and line.stuck_seconds >= self._policy.patience.bump_after_seconds:
+                    self._doom_if_only_its_own_cap_holds_it(transaction)
         if replaced:
             await self._replace(replaced, line.now)
         if again:
-            measures.RESENDS.labels(self._flights.chain, self._flights.lane).inc(len(again))
+            measures.RESENDS.labels(self._transactions.chain, self._transactions.lane).inc(len(again))
             self._sender.push(again)
 
     def _line(self, latest: int, pending: int) -> LaneQueue:
         now, head = asyncio.get_running_loop().time(), self._feed.head
-        if latest != self._latest or not self._flights.unmined or self._moved_at is None:
+        if latest != self._latest or not self._transactions.unmined or self._moved_at is None:
             self._moved_at = (now, head.number)
         self._latest = latest
         since, height = self._moved_at
@@ -486,70 +515,76 @@ class Follower:
             market=self._feed.market,
         )
 
-    def _replacement(self, flight: Flight, *, cancel: bool) -> Unsigned | None:
+    def _replacement(self, transaction: LaneTransaction, *, cancel: bool) -> Unsigned | None:
         """The same nonce at higher fees; None when they would exceed the cap, and only waiting is left."""
         fees = bump(
-            self._policy.fees, self._feed.market, flight.newest.fees, None if cancel else flight.max_fee_cap_wei
+            self._policy.fees,
+            self._feed.market,
+            transaction.newest.fees,
+            None if cancel else transaction.max_fee_cap_wei,
         )
         if fees is None:
             return None
         if cancel:
-            return self._noop(flight.nonce, fees)
+            return self._noop(transaction.nonce, fees)
         return Unsigned(
             self._store.lease.chain_id,
-            flight.nonce,
+            transaction.nonce,
             fees,
-            flight.newest.gas_limit,
-            flight.to,
-            flight.value_wei,
-            flight.data,
+            transaction.newest.gas_limit,
+            transaction.to,
+            transaction.value_wei,
+            transaction.data,
         )
 
-    def _doom_if_only_its_own_cap_holds_it(self, flight: Flight) -> None:
+    def _doom_if_only_its_own_cap_holds_it(self, transaction: LaneTransaction) -> None:
         """An intent that may pay less than the chain's cap must not hold up everything behind it."""
-        if flight.max_fee_cap_wei is None or flight.doomed is not None:
+        if transaction.max_fee_cap_wei is None or transaction.doomed is not None:
             return
-        if bump(self._policy.fees, self._feed.market, flight.newest.fees) is not None:
-            cap = flight.max_fee_cap_wei / 1e9
-            flight.doomed = ("fee_cap", f"The base fee rose above the {cap:g} gwei it may pay; a no-op took its nonce.")
+        if bump(self._policy.fees, self._feed.market, transaction.newest.fees) is not None:
+            cap = transaction.max_fee_cap_wei / 1e9
+            reason = f"The base fee rose above the {cap:g} gwei it may pay; a no-op took its nonce."
+            transaction.doomed = ("fee_cap", reason)
 
-    async def _replace(self, replacements: Sequence[tuple[Flight, Unsigned, bool]], now: float) -> None:
+    async def _replace(self, replacements: Sequence[tuple[LaneTransaction, Unsigned, bool]], now: float) -> None:
         signed = await self._signed([unsigned for _, unsigned, _ in replacements])
-        async with self._flights.writing:
+        async with self._transactions.writing:
             # Signing may have taken its time: what is no longer on its way, or no longer on this nonce, is left alone.
             replaced = [
-                (flight, attempt_of(each, is_cancel=cancel))
-                for (flight, _, cancel), each in zip(replacements, signed, strict=False)
-                if flight.state.in_flight and self._flights.unmined.get(each.nonce) is flight
+                (transaction, attempt_of(each, is_cancel=cancel))
+                for (transaction, _, cancel), each in zip(replacements, signed, strict=False)
+                if transaction.state.in_flight and self._transactions.unmined.get(each.nonce) is transaction
             ]
             if not replaced:
                 return
             await self._store.add_attempts(replaced)
-            for flight, attempt in replaced:
-                flight.attempts.append(attempt)
-                flight.replaced_at = now
-        for flight, attempt in replaced:
+            for transaction, attempt in replaced:
+                transaction.attempts.append(attempt)
+                transaction.replaced_at = now
+        for transaction, attempt in replaced:
             (measures.CANCELS if attempt.is_cancel else measures.BUMPS).labels(
-                self._flights.chain, self._flights.lane
+                self._transactions.chain, self._transactions.lane
             ).inc()
             log.info(
                 "cancelling" if attempt.is_cancel else "raising the fees",
                 action="relayer.replaced",
-                chain=self._flights.chain,
-                intent=flight.intent_id,
-                nonce=flight.nonce,
+                chain=self._transactions.chain,
+                intent=transaction.intent_id,
+                nonce=transaction.nonce,
                 max_fee_wei=attempt.fees.max_fee_wei,
-                attempt=len(flight.attempts),
+                attempt=len(transaction.attempts),
             )
-        self._sender.push([flight for flight, _ in replaced])
+        self._sender.push([transaction for transaction, _ in replaced])
 
 
-def _chosen(flights: Sequence[Flight], receipts: Mapping[bytes, Receipt]) -> dict[int, tuple[Attempt, Receipt]]:
+def _chosen(
+    transactions: Sequence[LaneTransaction], receipts: Mapping[bytes, Receipt]
+) -> dict[int, tuple[Attempt, Receipt]]:
     """By nonce, the attempt that one of these receipts is of."""
     return {
-        flight.nonce: (attempt, receipts[attempt.hash])
-        for flight in flights
-        for attempt in flight.attempts
+        transaction.nonce: (attempt, receipts[attempt.hash])
+        for transaction in transactions
+        for attempt in transaction.attempts
         if attempt.hash in receipts
     }
 

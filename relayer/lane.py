@@ -19,8 +19,8 @@ from core.service.cancelling import end
 from relayer import measures
 from relayer.assigning import Assigner
 from relayer.feed import ChainFeed
-from relayer.flights import Flights
 from relayer.following import Follower
+from relayer.lane_transactions import LaneTransactions
 from relayer.lease import Lease, LeaseLost
 from relayer.policy import LanePolicy
 from relayer.sending import LaneSender
@@ -55,7 +55,7 @@ class Lane:
         self._policy = policy
         self._claims = claims
         self._assigner: Assigner | None = None
-        self._flights: Flights | None = None
+        self._transactions: LaneTransactions | None = None
         self._idle_since = time.monotonic()
         self._last_failure = ""
 
@@ -80,7 +80,7 @@ class Lane:
     @property
     def in_flight(self) -> bool:
         """True while something signed waits for its block."""
-        return self._flights is not None and bool(self._flights.unmined)
+        return self._transactions is not None and bool(self._transactions.unmined)
 
     def wake(self, group: str | None) -> None:
         """New intents were queued for this group, or (None) perhaps for any."""
@@ -115,7 +115,7 @@ class Lane:
             finally:
                 if self._assigner is not None:
                     self._idle_since = time.monotonic()
-                self._assigner = self._flights = None
+                self._assigner = self._transactions = None
                 measures.IN_FLIGHT.labels(self._feed.name, self.name).set(0)
             if asyncio.get_running_loop().time() - started > 4 * MAX_PAUSE_SECONDS:
                 pause = FIRST_PAUSE_SECONDS
@@ -126,20 +126,20 @@ class Lane:
         while not self._feed.has_head:
             self.lease.check()
             await self._feed.wait(0, 1.0)
-        flights, follower, sender, assigner = await self._recover()
-        self._assigner, self._flights, self._last_failure = assigner, flights, ""
+        transactions, follower, sender, assigner = await self._recover()
+        self._assigner, self._transactions, self._last_failure = assigner, transactions, ""
         log.info(
             "the lane works", action="relayer.lane_started", chain=self._feed.name, lane=self.name,
-            next_nonce=flights.next_nonce, in_flight=len(flights.unmined), epoch=self.lease.epoch,
+            next_nonce=transactions.next_nonce, in_flight=len(transactions.unmined), epoch=self.lease.epoch,
         )  # fmt: skip
         await _first_failure(sender.run(), sender.mark(), follower.run(), assigner.look_after(), assigner.run())
 
-    async def _recover(self) -> tuple[Flights, Follower, LaneSender, Assigner]:
+    async def _recover(self) -> tuple[LaneTransactions, Follower, LaneSender, Assigner]:
         """Everything as the rows and the chain have it; what is in flight is offered again first."""
         client, policy = self._feed.client, self._policy
         noop_gas = await self._noop_gas()
         latest = await client.eth.get_transaction_count(checksum(self.name))
-        stored, next_nonce, highest = await self._store.flights()
+        stored, next_nonce, highest = await self._store.transactions()
         owned = 0 if highest is None else highest + 1
         if next_nonce is not None and next_nonce > max(owned, latest):
             log.warning(
@@ -148,23 +148,23 @@ class Lane:
                 now=max(owned, latest),
             )  # fmt: skip
         begins = next_nonce is None
-        flights = Flights(self._feed.name, self.name, owned)
-        flights.load(stored)
-        sender = LaneSender(self.lease, client, self._store, flights, policy)
-        follower = Follower(self._feed, self._store, flights, sender, policy=policy, noop_gas=noop_gas)
+        transactions = LaneTransactions(self._feed.name, self.name, owned)
+        transactions.load(stored)
+        sender = LaneSender(self.lease, client, self._store, transactions, policy)
+        follower = Follower(self._feed, self._store, transactions, sender, policy=policy, noop_gas=noop_gas)
         if not begins:
             await self._store.set_next_nonce(owned)
-        flights.spent_wei = await self._store.spent_wei(3600)
-        flights.burnt_wei = await self._store.burnt_wei(3600)
+        transactions.spent_wei = await self._store.spent_wei(3600)
+        transactions.burnt_wei = await self._store.burnt_wei(3600)
         while not await follower.repair(latest, begins=begins):
             self.lease.check()
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
             latest = await client.eth.get_transaction_count(checksum(self.name))
         if begins:
-            await self._store.set_next_nonce(flights.next_nonce)
-        sender.push(flight for nonce, flight in flights.unmined.items() if nonce >= latest)
-        assigner = Assigner(self._feed, self._store, flights, sender, policy=policy, claims=self._claims)
-        return flights, follower, sender, assigner
+            await self._store.set_next_nonce(transactions.next_nonce)
+        sender.push(transaction for nonce, transaction in transactions.unmined.items() if nonce >= latest)
+        assigner = Assigner(self._feed, self._store, transactions, sender, policy=policy, claims=self._claims)
+        return transactions, follower, sender, assigner
 
     async def _noop_gas(self) -> int:
         """21000 on most chains; more where data on another chain is charged as gas."""

@@ -66,12 +66,12 @@ class PayerRefusal:
 @dataclass(slots=True)
 class PayerBook:
     """The records that decide about one batch. burnt_wei: what reverts of wallets with code have cost this lane within
-    the hour, of which `allowance_wei` is allowed; flying_wei: what those on their way may cost."""
+    the hour, of which `allowance_wei` is allowed; unmined_wei: what those on their way may cost."""
 
     wallets: dict[bytes, PayerRecord]
     codes: dict[bytes, PayerRecord]
     burnt_wei: int
-    flying_wei: int
+    unmined_wei: int
     allowance_wei: int
 
     def judge(self, payer: bytes, code: bytes | None, worst_wei: int) -> PayerRefusal | bool:
@@ -88,10 +88,10 @@ class PayerBook:
         if alike is not None:
             if not _is_proven(wallet) and alike.excess + alike.in_flight >= CODE_REVERTS_ALLOWED:
                 return False
-            if self.burnt_wei + self.flying_wei + worst_wei > self.allowance_wei:
+            if self.burnt_wei + self.unmined_wei + worst_wei > self.allowance_wei:
                 return False
             alike.in_flight += 1
-            self.flying_wei += worst_wei
+            self.unmined_wei += worst_wei
         wallet.in_flight += 1
         return True
 

@@ -10,7 +10,7 @@ from core.chain.contract import CustomError
 from core.config import ChainName, RelayerSettings
 from core.outbox.lanes import RELAY
 from relayer.fees import FeePolicy
-from relayer.flight import Patience
+from relayer.transaction import Patience
 
 
 @dataclass(frozen=True, slots=True)

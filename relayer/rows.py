@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.outbox.states import IntentState, MinedOutcome
-from relayer.flight import Attempt, Flight
 from relayer.signing import Fees, Signed, Unsigned
+from relayer.transaction import Attempt, LaneTransaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +64,9 @@ class Former:
 
 @dataclass(frozen=True, slots=True)
 class Mined:
-    """What the chain did with a flight."""
+    """What the chain did with a transaction."""
 
-    flight: Flight
+    transaction: LaneTransaction
     tx_hash: bytes
     outcome: MinedOutcome
     code: str | None
@@ -95,10 +95,10 @@ def unsigned_of(prepared: Prepared, chain_id: int, nonce: int) -> Unsigned:
     )
 
 
-def flight_of(prepared: Prepared, signed: Signed, now: float) -> Flight:
+def transaction_of(prepared: Prepared, signed: Signed, now: float) -> LaneTransaction:
     """An intent just signed."""
     candidate = prepared.candidate
-    return Flight(
+    return LaneTransaction(
         intent_id=candidate.intent_id,
         nonce=signed.nonce,
         kind=candidate.kind,
@@ -116,19 +116,19 @@ def flight_of(prepared: Prepared, signed: Signed, now: float) -> Flight:
     )
 
 
-_FLIGHT_COLUMNS = (
+_TRANSACTION_COLUMNS = (
     b"id, nonce, kind, to_address, data, value_wei, state, max_fee_cap_wei, not_after, replay_safe, outcome, "
     b"block_number, block_hash, extract(epoch FROM clock_timestamp() - state_at)::float8, payer, payer_code"
 )
-FLIGHTS = (
-    b"SELECT " + _FLIGHT_COLUMNS + b" FROM outbox_intent WHERE lane_id = %s "
+TRANSACTIONS = (
+    b"SELECT " + _TRANSACTION_COLUMNS + b" FROM outbox_intent WHERE lane_id = %s "
     b"AND state IN ('signed', 'sent', 'mined') ORDER BY nonce"
 )
-ENDED = (
-    b"SELECT " + _FLIGHT_COLUMNS + b" FROM outbox_intent WHERE lane_id = %s AND nonce >= %s "
+ENDED_FROM = (
+    b"SELECT " + _TRANSACTION_COLUMNS + b" FROM outbox_intent WHERE lane_id = %s AND nonce >= %s "
     b"AND state IN ('final', 'failed', 'replaced') AND NOT is_thinned ORDER BY nonce"
 )
-# A nonce once given up leaves its bytes behind: they belong to no flight, and can never be mined.
+# A nonce once given up leaves its bytes behind: they belong to no transaction, and can never be mined.
 ATTEMPTS = b"""
 SELECT t.intent_id, t.hash, t.raw, t.max_fee_wei, t.max_priority_fee_wei, t.gas_limit, t.is_cancel
 FROM outbox_transaction t JOIN outbox_intent i ON i.id = t.intent_id
@@ -164,7 +164,7 @@ FROM unnest(%(codes)s::bytea[]) AS c (key) CROSS JOIN LATERAL (
     FROM outbox_intent i WHERE i.payer_code = c.key AND i.chain_id = %(chain_id)s AND i.mined_at IS NOT NULL
         AND i.mined_at > now() - make_interval(secs => %(seconds)s)) AS r
 """
-TAKEN_BACK = b"SELECT " + _FLIGHT_COLUMNS + b" FROM outbox_intent WHERE id = %s"
+TAKEN_BACK = b"SELECT " + _TRANSACTION_COLUMNS + b" FROM outbox_intent WHERE id = %s"
 # Claims left by the dead are replaced by whoever wants their intents; those of ended intents go with the next claim.
 CLAIM = b"""
 WITH over AS (DELETE FROM outbox_claim WHERE until < clock_timestamp() - interval '10 minutes')
@@ -201,8 +201,8 @@ def attempt_of_row(row: tuple[Any, ...]) -> Attempt:
     return Attempt(row[0], row[1], Fees(int(row[2]), int(row[3])), row[4], row[5])
 
 
-def flight_of_row(row: tuple[Any, ...], attempts: list[Attempt]) -> Flight:
-    return Flight(
+def transaction_of_row(row: tuple[Any, ...], attempts: list[Attempt]) -> LaneTransaction:
+    return LaneTransaction(
         intent_id=row[0],
         nonce=row[1],
         kind=row[2],

@@ -9,11 +9,11 @@ from core.chain import ChainClient, RpcError, RpcErrorKind
 from core.log import get_logger
 from core.outbox.states import IntentState
 from relayer import measures
-from relayer.flight import Attempt, Flight
-from relayer.flights import Flights
+from relayer.lane_transactions import LaneTransactions
 from relayer.lease import Lease
 from relayer.policy import LanePolicy
 from relayer.store import LaneStore
+from relayer.transaction import Attempt, LaneTransaction
 
 log = get_logger(__name__)
 
@@ -25,27 +25,27 @@ class LaneSender:
     """One lane's line to the node. `push` what is stored; `run` sends it. Offering the same bytes twice is harmless."""
 
     def __init__(
-        self, lease: Lease, client: ChainClient, store: LaneStore, flights: Flights, policy: LanePolicy
+        self, lease: Lease, client: ChainClient, store: LaneStore, transactions: LaneTransactions, policy: LanePolicy
     ) -> None:
         self.out_of_funds: str | None = None
         self._lease = lease
         self._client = client
         self._store = store
-        self._flights = flights
+        self._transactions = transactions
         self._policy = policy
-        self._waiting: dict[int, Flight] = {}
+        self._waiting: dict[int, LaneTransaction] = {}
         self._pushed = asyncio.Event()
-        self._offered: list[Flight] = []
+        self._offered: list[LaneTransaction] = []
         self._marking = asyncio.Event()
 
-    def push(self, flights: Iterable[Flight]) -> None:
-        for flight in flights:
-            self._waiting[flight.nonce] = flight
+    def push(self, transactions: Iterable[LaneTransaction]) -> None:
+        for transaction in transactions:
+            self._waiting[transaction.nonce] = transaction
         self._pushed.set()
 
-    def waits(self, flight: Flight) -> bool:
-        """True while this flight is still to be offered."""
-        return flight.nonce in self._waiting
+    def waits(self, transaction: LaneTransaction) -> bool:
+        """True while this transaction is still to be offered."""
+        return transaction.nonce in self._waiting
 
     async def run(self) -> None:
         while True:
@@ -53,39 +53,39 @@ class LaneSender:
                 self._pushed.clear()
                 await self._pushed.wait()
             nonces = sorted(self._waiting)[: self._policy.rpc_batch_size]
-            flights = [self._waiting.pop(nonce) for nonce in nonces]
-            await self._send([each for each in flights if each.state.in_flight])
+            transactions = [self._waiting.pop(nonce) for nonce in nonces]
+            await self._send([each for each in transactions if each.state.in_flight])
 
     async def mark(self) -> None:
         """Writes down what was offered, as much as there is at a time."""
         while True:
             await self._marking.wait()
             self._marking.clear()
-            flights, self._offered = self._offered, []
-            flights = [each for each in flights if each.state is IntentState.SIGNED]
-            if not flights:
+            transactions, self._offered = self._offered, []
+            transactions = [each for each in transactions if each.state is IntentState.SIGNED]
+            if not transactions:
                 continue
-            async with self._flights.writing:
-                moved = await self._store.mark_sent([each for each in flights if each.state is IntentState.SIGNED])
-                for flight in flights:
-                    if flight.intent_id in moved and flight.state is IntentState.SIGNED:
-                        self._flights.sent(flight)
+            async with self._transactions.writing:
+                moved = await self._store.mark_sent([each for each in transactions if each.state is IntentState.SIGNED])
+                for transaction in transactions:
+                    if transaction.intent_id in moved and transaction.state is IntentState.SIGNED:
+                        self._transactions.sent(transaction)
 
-    async def _send(self, flights: list[Flight]) -> None:
-        if not flights:
+    async def _send(self, transactions: list[LaneTransaction]) -> None:
+        if not transactions:
             return
         self._lease.check()
-        attempts = [each.newest for each in flights]
+        attempts = [each.newest for each in transactions]
         now = asyncio.get_running_loop().time()
-        for flight in flights:
-            flight.last_sent_at = now
+        for transaction in transactions:
+            transaction.last_sent_at = now
         answers = await self._offer(attempts)
         failed = 0
-        for flight, attempt, answer in zip(flights, attempts, answers, strict=True):
-            failed += self._judge(flight, attempt, answer)
+        for transaction, attempt, answer in zip(transactions, attempts, answers, strict=True):
+            failed += self._judge(transaction, attempt, answer)
         if self._offered:
             self._marking.set()
-        if failed == len(flights):
+        if failed == len(transactions):
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def _offer(self, attempts: list[Attempt]) -> list[str | RpcError]:
@@ -96,18 +96,18 @@ class LaneSender:
         except RpcError as error:
             return [error]
 
-    def _judge(self, flight: Flight, attempt: Attempt, answer: str | RpcError) -> bool:
+    def _judge(self, transaction: LaneTransaction, attempt: Attempt, answer: str | RpcError) -> bool:
         """Notes what the node's answer means; True when it did not get as far as the node's pool or chain."""
         if isinstance(answer, str):
-            measures.SENDS.labels(self._flights.chain, "accepted").inc()
+            measures.SENDS.labels(self._transactions.chain, "accepted").inc()
             self.out_of_funds = None
-            self._offered.append(flight)
+            self._offered.append(transaction)
             return False
-        measures.SENDS.labels(self._flights.chain, answer.kind.value).inc()
+        measures.SENDS.labels(self._transactions.chain, answer.kind.value).inc()
         match answer.kind:
             case RpcErrorKind.ALREADY_KNOWN | RpcErrorKind.REPLACEMENT_UNDERPRICED:
                 # The pool has these bytes, or others with this nonce: what lands is seen by its receipt.
-                self._offered.append(flight)
+                self._offered.append(transaction)
                 return False
             case RpcErrorKind.NONCE_TOO_LOW:
                 return False  # used: the receipts say by whom
@@ -116,17 +116,17 @@ class LaneSender:
             case RpcErrorKind.TX_INVALID | RpcErrorKind.GAS_LIMIT | RpcErrorKind.REVERTED:
                 # This node will never take it. Another may have: so the nonce is taken by a no-op, and whichever of the
                 # two is mined decides.
-                if not attempt.is_cancel and flight.doomed is None:
-                    flight.doomed = (answer.kind.value, answer.message)
+                if not attempt.is_cancel and transaction.doomed is None:
+                    transaction.doomed = (answer.kind.value, answer.message)
             case _:
                 if answer.maybe_delivered:
-                    self._offered.append(flight)
+                    self._offered.append(transaction)
         log.warning(
             answer.message,
             action="relayer.not_accepted",
-            chain=self._flights.chain,
-            nonce=flight.nonce,
-            intent=flight.intent_id,
+            chain=self._transactions.chain,
+            nonce=transaction.nonce,
+            intent=transaction.intent_id,
             kind=answer.kind.value,
         )
         return True

@@ -18,19 +18,18 @@ from core.db.engine import Connection, Pool
 from core.log import get_logger
 from core.outbox.lanes import LaneStatus
 from core.outbox.states import IntentState
-from relayer.flight import Attempt, Flight
 from relayer.lease import Lease, LeaseLost
 from relayer.payers import WINDOW_SECONDS, PayerKind, PayerRecord
 from relayer.rows import (
     ATTEMPTS,
     CLAIM,
-    ENDED,
-    FLIGHTS,
+    ENDED_FROM,
     FORMER,
     PAYER_RECORDS,
     QUEUED,
     TAKEN_BACK,
     TOO_LATE,
+    TRANSACTIONS,
     Candidate,
     Former,
     IntentRefusal,
@@ -39,11 +38,12 @@ from relayer.rows import (
     attempt_of,
     attempt_of_row,
     candidate_of_row,
-    flight_of,
-    flight_of_row,
+    transaction_of,
+    transaction_of_row,
     unsigned_of,
 )
 from relayer.signing import LocalSigner, Signed, Unsigned
+from relayer.transaction import Attempt, LaneTransaction
 
 log = get_logger(__name__)
 
@@ -76,29 +76,29 @@ class LaneStore:
 
     # Reading
 
-    async def flights(self) -> tuple[list[Flight], int | None, int | None]:
+    async def transactions(self) -> tuple[list[LaneTransaction], int | None, int | None]:
         """(everything on its way by nonce, the lane's next nonce, the highest nonce any row of it has)."""
         async with self._fenced() as (connection, next_nonce):
-            rows = await (await connection.execute(FLIGHTS, (self.lease.lane_id,))).fetchall()
-            flights = await self._with_attempts(connection, rows)
+            rows = await (await connection.execute(TRANSACTIONS, (self.lease.lane_id,))).fetchall()
+            transactions = await self._with_attempts(connection, rows)
             cursor = await connection.execute(
                 "SELECT max(nonce) FROM outbox_intent WHERE lane_id = %s", (self.lease.lane_id,)
             )
             highest = await cursor.fetchone()
-        return flights, next_nonce, highest[0] if highest else None
+        return transactions, next_nonce, highest[0] if highest else None
 
-    async def ended_from(self, nonce: int) -> list[Flight]:
+    async def ended_from(self, nonce: int) -> list[LaneTransaction]:
         """Ended intents with this nonce or a later one, as if they were on its way again."""
         async with self._fenced() as (connection, _):
-            rows = await (await connection.execute(ENDED, (self.lease.lane_id, nonce))).fetchall()
+            rows = await (await connection.execute(ENDED_FROM, (self.lease.lane_id, nonce))).fetchall()
             return await self._with_attempts(connection, rows)
 
-    async def _with_attempts(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> list[Flight]:
-        """The flights of these rows, each with what was signed for the nonce it has."""
+    async def _with_attempts(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> list[LaneTransaction]:
+        """The transactions of these rows, each with what was signed for the nonce it has."""
         by_intent: dict[int, list[Attempt]] = {}
         for row in await (await connection.execute(ATTEMPTS, ([row[0] for row in rows],))).fetchall():
             by_intent.setdefault(row[0], []).append(attempt_of_row(row[1:]))
-        return [flight_of_row(row, by_intent[row[0]]) for row in rows]
+        return [transaction_of_row(row, by_intent[row[0]]) for row in rows]
 
     async def queued(self, limit: int, excluded: Sequence[int]) -> list[Candidate]:
         """The next intents for this lane's groups whose dependency, if any, has spoken; not locked."""
@@ -179,7 +179,7 @@ class LaneStore:
             former.setdefault(intent_id, []).append(Former(lane_id, bytes(address), nonce, bytes(digest)))
         return former
 
-    async def take_back(self, intent_id: int, former: Former) -> Flight | None:
+    async def take_back(self, intent_id: int, former: Former) -> LaneTransaction | None:
         """A queued intent has its old nonce again, whose transaction landed; None when it is no longer queued."""
         async with self._fenced() as (connection, _):
             done = await connection.execute(
@@ -192,8 +192,8 @@ class LaneStore:
             if done.rowcount != 1:
                 return None
             rows = await (await connection.execute(TAKEN_BACK, (intent_id,))).fetchall()
-            (flight,) = await self._with_attempts(connection, rows)
-        return flight
+            (transaction,) = await self._with_attempts(connection, rows)
+        return transaction
 
     # Before the chain
 
@@ -233,7 +233,9 @@ class LaneStore:
             (self.lease.lane_id, list(intent_ids)),
         )
 
-    async def sign(self, prepared: Sequence[Prepared], ready: Mapping[Unsigned, Signed] | None = None) -> list[Flight]:
+    async def sign(
+        self, prepared: Sequence[Prepared], ready: Mapping[Unsigned, Signed] | None = None
+    ) -> list[LaneTransaction]:
         """Gives nonces in the order given, signs, and stores the bytes: all or nothing, before anything is sent.
 
         Intents another lane took meanwhile are left out. A key in memory signs here. Of one that lies elsewhere the
@@ -249,31 +251,31 @@ class LaneStore:
                 prepare=True,
             )
             ours = {row[0] for row in await cursor.fetchall()}
-            flights: list[Flight] = []
+            transactions: list[LaneTransaction] = []
             now = time.monotonic()
             for each in prepared:
                 if each.candidate.intent_id in ours:
-                    unsigned = unsigned_of(each, self.lease.chain_id, next_nonce + len(flights))
+                    unsigned = unsigned_of(each, self.lease.chain_id, next_nonce + len(transactions))
                     signed = self._signed_here(unsigned) if ready is None else ready.get(unsigned)
                     if signed is None:
                         break
-                    flights.append(flight_of(each, signed, now))
+                    transactions.append(transaction_of(each, signed, now))
             if ready is not None:
                 await self._end_claims(connection, [each.candidate.intent_id for each in prepared])
-            if flights:
+            if transactions:
                 async with connection.pipeline():
-                    await self._store_signed(connection, flights)
-                    await self._store_attempts(connection, [(each, each.newest) for each in flights])
-                    await self._set_next(connection, next_nonce + len(flights))
-                await self._tell(connection, flights)
-        return flights
+                    await self._store_signed(connection, transactions)
+                    await self._store_attempts(connection, [(each, each.newest) for each in transactions])
+                    await self._set_next(connection, next_nonce + len(transactions))
+                await self._tell(connection, transactions)
+        return transactions
 
-    async def _tell(self, connection: Connection, flights: Sequence[Flight]) -> None:
+    async def _tell(self, connection: Connection, transactions: Sequence[LaneTransaction]) -> None:
         """What wallets are told of their transactions. A fault in the telling must not stop the money: what could not
         be told is written down, and told by `Untold`."""
         notices = [
             submitted.Submitted(each.intent_id, each.kind, each.data, each.newest.hash)
-            for each in flights
+            for each in transactions
             if each.kind in submitted.KINDS
         ]
         if notices:
@@ -293,7 +295,7 @@ class LaneStore:
         assert isinstance(self.lease.signer, LocalSigner), "a key that lies elsewhere signs before its rows are locked"
         return self.lease.signer.sign(unsigned)
 
-    async def _store_signed(self, connection: Connection, flights: Sequence[Flight]) -> None:
+    async def _store_signed(self, connection: Connection, transactions: Sequence[LaneTransaction]) -> None:
         await connection.execute(
             "UPDATE outbox_intent i SET state = 'signed', lane_id = %s, nonce = u.nonce, tx_hash = u.hash, "
             "payer_code = u.code, reason = NULL, state_at = clock_timestamp() "
@@ -301,15 +303,15 @@ class LaneStore:
             "WHERE i.id = u.id AND i.state = 'queued'",
             (
                 self.lease.lane_id,
-                [each.intent_id for each in flights],
-                [each.nonce for each in flights],
-                [each.newest.hash for each in flights],
-                [each.payer_code for each in flights],
+                [each.intent_id for each in transactions],
+                [each.nonce for each in transactions],
+                [each.newest.hash for each in transactions],
+                [each.payer_code for each in transactions],
             ),
             prepare=True,
         )
 
-    async def _store_attempts(self, connection: Connection, pairs: Sequence[tuple[Flight, Attempt]]) -> None:
+    async def _store_attempts(self, connection: Connection, pairs: Sequence[tuple[LaneTransaction, Attempt]]) -> None:
         newest = [attempt for _, attempt in pairs]
         await connection.execute(
             "INSERT INTO outbox_transaction (hash, intent_id, lane_id, nonce, is_cancel, raw, gas_limit, max_fee_wei, "
@@ -319,8 +321,8 @@ class LaneStore:
             (
                 self.lease.lane_id,
                 [each.hash for each in newest],
-                [flight.intent_id for flight, _ in pairs],
-                [flight.nonce for flight, _ in pairs],
+                [transaction.intent_id for transaction, _ in pairs],
+                [transaction.nonce for transaction, _ in pairs],
                 [each.is_cancel for each in newest],
                 [each.raw for each in newest],
                 [each.gas_limit for each in newest],
@@ -332,18 +334,18 @@ class LaneStore:
 
     # On the chain
 
-    async def mark_sent(self, flights: Sequence[Flight]) -> set[int]:
+    async def mark_sent(self, transactions: Sequence[LaneTransaction]) -> set[int]:
         """Signed bytes were offered to a node; the ids that were still `signed`."""
         async with self._fenced() as (connection, _):
             cursor = await connection.execute(
                 "UPDATE outbox_intent SET state = 'sent', state_at = clock_timestamp() "
                 "WHERE id = ANY(%s) AND lane_id = %s AND state = 'signed' RETURNING id",
-                ([each.intent_id for each in flights], self.lease.lane_id),
+                ([each.intent_id for each in transactions], self.lease.lane_id),
                 prepare=True,
             )
             return {row[0] for row in await cursor.fetchall()}
 
-    async def add_attempts(self, pairs: Sequence[tuple[Flight, Attempt]]) -> None:
+    async def add_attempts(self, pairs: Sequence[tuple[LaneTransaction, Attempt]]) -> None:
         """Stores replacements before they are sent."""
         async with self._fenced() as (connection, _):
             await self._store_attempts(connection, pairs)
@@ -351,7 +353,7 @@ class LaneStore:
                 "UPDATE outbox_intent i SET tx_hash = u.hash FROM unnest(%s::bigint[], %s::bytea[]) AS u (id, hash) "
                 "WHERE i.id = u.id AND i.lane_id = %s AND i.state IN ('signed', 'sent')",
                 (
-                    [flight.intent_id for flight, _ in pairs],
+                    [transaction.intent_id for transaction, _ in pairs],
                     [attempt.hash for _, attempt in pairs],
                     self.lease.lane_id,
                 ),
@@ -362,7 +364,7 @@ class LaneStore:
             cursor = await connection.execute(
                 _MINED,
                 (
-                    [each.flight.intent_id for each in mined],
+                    [each.transaction.intent_id for each in mined],
                     [each.tx_hash for each in mined],
                     [each.outcome.value for each in mined],
                     [each.code for each in mined],
@@ -377,7 +379,7 @@ class LaneStore:
             )
             return {row[0] for row in await cursor.fetchall()}
 
-    async def mark_dropped(self, flights: Sequence[Flight]) -> None:
+    async def mark_dropped(self, transactions: Sequence[LaneTransaction]) -> None:
         """A reorg undid them (or an end was undone): on its way again, with the bytes they had."""
         async with self._fenced() as (connection, _):
             await connection.execute(
@@ -385,21 +387,25 @@ class LaneStore:
                 "block_number = NULL, block_hash = NULL, gas_used = NULL, fee_wei = NULL, mined_at = NULL, "
                 "state_at = clock_timestamp() WHERE id = ANY(%s) AND lane_id = %s "
                 "AND state IN ('mined', 'final', 'failed', 'replaced')",
-                ([each.intent_id for each in flights], self.lease.lane_id),
+                ([each.intent_id for each in transactions], self.lease.lane_id),
             )
 
-    async def mark_ended(self, ends: Sequence[tuple[Flight, IntentState]]) -> None:
+    async def mark_ended(self, ends: Sequence[tuple[LaneTransaction, IntentState]]) -> None:
         """Their blocks are final."""
         async with self._fenced() as (connection, _):
             await connection.execute(
                 "UPDATE outbox_intent i SET state = u.state, state_at = clock_timestamp() "
                 "FROM unnest(%s::bigint[], %s::text[]) AS u (id, state) WHERE i.id = u.id AND i.lane_id = %s "
                 "AND i.state = 'mined'",
-                ([flight.intent_id for flight, _ in ends], [state.value for _, state in ends], self.lease.lane_id),
+                (
+                    [transaction.intent_id for transaction, _ in ends],
+                    [state.value for _, state in ends],
+                    self.lease.lane_id,
+                ),
                 prepare=True,
             )
 
-    async def requeue(self, flights: Sequence[Flight]) -> None:
+    async def requeue(self, transactions: Sequence[LaneTransaction]) -> None:
         """Their nonces went to foreign transactions, named in the history: queued again, to get new ones."""
         async with self._fenced() as (connection, _):
             await connection.execute(
@@ -408,20 +414,20 @@ class LaneStore:
                 "FROM unnest(%s::bigint[], %s::text[]) AS u (id, reason)"
                 " WHERE i.id = u.id AND i.lane_id = %s AND i.state IN ('signed', 'sent')",
                 (
-                    [each.intent_id for each in flights],
+                    [each.intent_id for each in transactions],
                     [
                         f"Nonce {each.nonce} went to another transaction of its key, 0x{each.taker.tx_hash.hex()}."
-                        for each in flights
+                        for each in transactions
                         if each.taker is not None
                     ],
                     self.lease.lane_id,
                 ),
             )
 
-    async def fill_holes(self, signed: Sequence[Signed], next_nonce: int) -> list[Flight]:
+    async def fill_holes(self, signed: Sequence[Signed], next_nonce: int) -> list[LaneTransaction]:
         """Stores no-ops for nonces nobody owns, as intents of their own, and sets the lane's next nonce."""
         own = self.lease.signer.address
-        flights: list[Flight] = []
+        transactions: list[LaneTransaction] = []
         async with self._fenced() as (connection, _):
             for each in signed:
                 cursor = await connection.execute(
@@ -441,8 +447,8 @@ class LaneStore:
                 )
                 row = await cursor.fetchone()
                 assert row is not None
-                flights.append(
-                    Flight(
+                transactions.append(
+                    LaneTransaction(
                         intent_id=row[0],
                         nonce=each.nonce,
                         kind="noop",
@@ -455,10 +461,10 @@ class LaneStore:
                         replay_safe=True,
                     )
                 )
-            if flights:
-                await self._store_attempts(connection, [(each, each.newest) for each in flights])
+            if transactions:
+                await self._store_attempts(connection, [(each, each.newest) for each in transactions])
             await self._set_next(connection, next_nonce)
-        return flights
+        return transactions
 
     # The lane itself
 

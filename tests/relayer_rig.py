@@ -22,13 +22,13 @@ from core.db.engine import Pool, make_pool
 from core.outbox import Intent, IntentRequest, IntentState, IntentWatch, enqueue, enqueue_many, read
 from core.service.cancelling import end
 from relayer.fees import FeePolicy
-from relayer.flight import Patience
 from relayer.lease import Lease
 from relayer.leases import LaneSpec
 from relayer.policy import LanePolicy
 from relayer.service import ChainPlan, Relayer, relaying
 from relayer.signing import Fees, LocalSigner, Signer, Unsigned
 from relayer.store import LaneStore
+from relayer.transaction import Patience
 from tests.support.nursery import Process, popen
 from tests.waiting import PATIENCE
 

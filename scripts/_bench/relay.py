@@ -28,11 +28,11 @@ from core.local.anvil import AnvilOptions, start_anvil
 from core.local.ports import free_port
 from core.outbox import IntentRequest, enqueue_many
 from relayer.fees import FeePolicy
-from relayer.flight import Patience
 from relayer.leases import LaneSpec
 from relayer.policy import LanePolicy
 from relayer.service import ChainPlan, relaying
 from relayer.signing import Fees, LocalSigner, Signer, Unsigned
+from relayer.transaction import Patience
 from scripts._bench.ground import ground, keep, postgres
 
 TRANSACTIONS = 20_000

@@ -195,8 +195,9 @@ RELAYER = (
     ),
     Guard(
         "a transaction past its time stays in the queue and may land late",
-        "relayer/flight.py",
-        "    if (late or flight.doomed is not None) and not flight.cancelling:\n        return FlightStep.CANCEL\n",
+        "relayer/transaction.py",
+        "    if (late or transaction.doomed is not None) and not transaction.cancelling:\n"
+        "        return NextStep.CANCEL\n",
         "",
         (f"{DECISIONS}::test_next_step",),
     ),
@@ -246,15 +247,15 @@ RELAYER_ON_CHAIN = (
     Guard(
         "a transaction counts as final although its block was never seen standing",
         "relayer/following.py",
-        "keys = [key for key in self._flights.mined if key[0] <= deep and key in self._flights.verified]",
-        "keys = [key for key in self._flights.mined if key[0] <= deep]",
+        "keys = [key for key in self._transactions.mined if key[0] <= deep and key in self._transactions.verified]",
+        "keys = [key for key in self._transactions.mined if key[0] <= deep]",
         (f"{VIEWS}::test_nothing_is_final_whose_block_was_not_seen_standing",),
     ),
     Guard(
         "only the newest signature's receipt is asked for, and an older one that was mined is never found",
         "relayer/following.py",
-        "asked = [(flight, attempt) for flight in flights for attempt in flight.attempts]",
-        "asked = [(flight, flight.attempts[-1]) for flight in flights]",
+        "asked = [(transaction, attempt) for transaction in transactions for attempt in transaction.attempts]",
+        "asked = [(transaction, transaction.attempts[-1]) for transaction in transactions]",
         (f"{REPAIR}::test_the_first_of_two_signatures_is_found_when_it_is_the_one_mined",),
     ),
 )

@@ -389,8 +389,8 @@ async def test_a_signature_for_a_nonce_that_went_elsewhere_is_forgotten(kms: Kms
     await store.unclaim(prepared[1:2])
     assert [each.candidate.intent_id for each in await _prepared(thief)] == [asked[1].id]
     await thief.sign(await _prepared(thief))
-    flights = await store.sign(prepared, dict(zip(wanted, signed, strict=True)))
-    assert [(each.intent_id, each.nonce) for each in flights] == [(asked[0].id, 0)]
+    transactions = await store.sign(prepared, dict(zip(wanted, signed, strict=True)))
+    assert [(each.intent_id, each.nonce) for each in transactions] == [(asked[0].id, 0)]
     assert [(await rig.read(each)).state for each in asked] == [
         IntentState.SIGNED,
         IntentState.SIGNED,

@@ -12,8 +12,8 @@ import psycopg
 import pytest
 
 from core.outbox import Intent, IntentState, MinedOutcome
-from relayer.flights import Flights
 from relayer.following import AT_REST_SECONDS, LOOK_AGAIN_SECONDS, Follower
+from relayer.lane_transactions import LaneTransactions
 from relayer.lease import LeaseLost
 from relayer.rows import Prepared
 from relayer.sending import LaneSender
@@ -368,15 +368,17 @@ async def test_signed_but_never_sent_rows_are_sent_after_a_restart(rig: Rig) -> 
     requests = [rig.transfer() for _ in range(4)]
     asked = await rig.ask_for_many(requests)
     store = await rig.dead_holder(signer, next_nonce=0)
-    flights = await store.sign([Prepared(each, 21_000, Fees(50 * GWEI, GWEI)) for each in await store.queued(10, [])])
+    transactions = await store.sign(
+        [Prepared(each, 21_000, Fees(50 * GWEI, GWEI)) for each in await store.queued(10, [])]
+    )
     # One of them was sent, and mined, before the process died without writing it down.
-    await rig.ask("eth_sendRawTransaction", "0x" + flights[0].newest.raw.hex())
+    await rig.ask("eth_sendRawTransaction", "0x" + transactions[0].newest.raw.hex())
     await rig.mine()
     async with rig.pool.connection() as connection:
         await connection.execute("UPDATE outbox_lane SET holder = NULL, lease_until = NULL")
     async with rig.relayer(rig.spec(signer)):
         done = await mined(rig, *asked)
-    assert [each.tx_hash for each in done] == [flight.newest.hash for flight in flights]
+    assert [each.tx_hash for each in done] == [transaction.newest.hash for transaction in transactions]
     assert await rig.balances([each.to for each in requests]) == [1] * 4
     async with rig.pool.connection() as connection:
         steps = [step.to_state.value for step in await history(connection, asked[0].id)]
@@ -531,16 +533,18 @@ async def test_what_is_signed_is_not_offered_once_the_lease_ran_out(rig: Rig) ->
     signer = await rig.new_signer()
     await rig.ask_for(rig.transfer())
     store = await rig.dead_holder(signer, next_nonce=0)
-    flights = await store.sign([Prepared(each, 21_000, Fees(50 * GWEI, GWEI)) for each in await store.queued(10, [])])
+    transactions = await store.sign(
+        [Prepared(each, 21_000, Fees(50 * GWEI, GWEI)) for each in await store.queued(10, [])]
+    )
     late = replace(store.lease, valid_until=0.0)
-    on_their_way = Flights("test", "0x" + signer.address.hex(), 1)
+    on_their_way = LaneTransactions("test", "0x" + signer.address.hex(), 1)
     sender = LaneSender(late, rig.client, store, on_their_way, QUICK)
-    sender.push(flights)
+    sender.push(transactions)
     with pytest.raises(LeaseLost, match="ran out"):
         await asyncio.wait_for(sender.run(), 5)
     await in_pool(rig, signer, 0)
     sender = LaneSender(store.lease, rig.client, store, on_their_way, QUICK)
-    sender.push(flights)
+    sender.push(transactions)
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(sender.run(), 2)
     await in_pool(rig, signer, 1)

@@ -84,9 +84,9 @@ SABOTAGE: dict[str, Sabotage] = {
         "relayer/store.py",
         ("relayer",),
         "on the chain",
-        "from relayer.store import LaneStore\nfirst = LaneStore.flights\n"
+        "from relayer.store import LaneStore\nfirst = LaneStore.transactions\n"
         "async def forgotten(self):\n    _, next_nonce, highest = await first(self)\n"
-        "    return [], next_nonce, highest\nLaneStore.flights = forgotten\n",
+        "    return [], next_nonce, highest\nLaneStore.transactions = forgotten\n",
         at_once=False,
     ),
     "kill-api": Sabotage(
@@ -170,11 +170,11 @@ SABOTAGE: dict[str, Sabotage] = {
     ),
     "stand-still": Sabotage(
         "what the node does not have is offered again, and what does not move at a higher fee",
-        "relayer/flight.py",
+        "relayer/transaction.py",
         ("relayer",),
         "them offered again",
-        "import relayer.following as there\nfrom relayer.flight import FlightStep\n"
-        "there.next_step = lambda *_, **__: FlightStep.KEEP\n",
+        "import relayer.following as there\nfrom relayer.transaction import NextStep\n"
+        "there.next_step = lambda *_, **__: NextStep.KEEP\n",
     ),
     "jam-nonce": Sabotage(
         "a nonce that somebody else took is given up, and its intent gets another",

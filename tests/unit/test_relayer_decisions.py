@@ -1,4 +1,4 @@
-"""The relayer's decisions, as tables: fees, nonces, what to do about a flight, whether a lane may sign."""
+"""The relayer's decisions, as tables: fees, nonces, what to do about a transaction, whether a lane may sign."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from core.outbox.states import (
     settled_state,
 )
 from relayer.fees import FeeMarket, FeePolicy, bump, expected_price, quote
-from relayer.flight import Attempt, Flight, FlightStep, LaneQueue, Patience, next_step, nonce_was_taken
 from relayer.nonces import Reconciled, drift, reconcile
 from relayer.payers import PayerBook, PayerRecord
 from relayer.preflight import fate, refused_unasked, with_margin
@@ -28,6 +27,7 @@ from relayer.rows import Candidate
 from relayer.signing import Fees
 from relayer.standing import LaneStanding, lane_status
 from relayer.takers import Taker
+from relayer.transaction import Attempt, LaneQueue, LaneTransaction, NextStep, Patience, next_step, nonce_was_taken
 
 POLICY = FeePolicy(cap_wei=1000, min_priority_wei=2, max_priority_wei=50)
 
@@ -123,9 +123,9 @@ PATIENCE = Patience(resend_after_seconds=4, bump_after_seconds=15, bump_after_bl
 MARKET = FeeMarket(base_fee_wei=100, priority_wei=1)
 
 
-def flight(**changes: object) -> Flight:
+def transaction(**changes: object) -> LaneTransaction:
     attempt = Attempt(b"h" * 32, b"raw", Fees(210, 10), 21_000)
-    made = Flight(
+    made = LaneTransaction(
         intent_id=1,
         nonce=7,
         kind="enter",
@@ -150,77 +150,77 @@ CANCEL = Attempt(b"c" * 32, b"raw", Fees(240, 12), 21_000, is_cancel=True)
 
 
 @pytest.mark.parametrize(
-    ("given_flight", "given_line", "expected"),
+    ("given_transaction", "given_line", "expected"),
     [
-        pytest.param(flight(), line(), FlightStep.KEEP, id="just sent and in the pool"),
-        pytest.param(flight(nonce=9), line(now=200.0, pending=10), FlightStep.KEEP, id="in the pool behind others"),
-        pytest.param(flight(nonce=9), line(now=104.0, pending=9), FlightStep.RESEND, id="not in the pool"),
+        pytest.param(transaction(), line(), NextStep.KEEP, id="just sent and in the pool"),
+        pytest.param(transaction(nonce=9), line(now=200.0, pending=10), NextStep.KEEP, id="in the pool behind others"),
+        pytest.param(transaction(nonce=9), line(now=104.0, pending=9), NextStep.RESEND, id="not in the pool"),
         pytest.param(
-            flight(nonce=9), line(now=103.9, pending=9), FlightStep.KEEP, id="not in the pool, but only just sent"
+            transaction(nonce=9), line(now=103.9, pending=9), NextStep.KEEP, id="not in the pool, but only just sent"
         ),
-        pytest.param(flight(last_sent_at=None), line(), FlightStep.RESEND, id="never sent"),
-        pytest.param(flight(), line(now=105.0), FlightStep.RESEND, id="first of the line: sent again in case"),
+        pytest.param(transaction(last_sent_at=None), line(), NextStep.RESEND, id="never sent"),
+        pytest.param(transaction(), line(now=105.0), NextStep.RESEND, id="first of the line: sent again in case"),
         pytest.param(
-            flight(),
+            transaction(),
             line(now=103.0, stuck_seconds=15, stuck_blocks=2),
-            FlightStep.BUMP,
+            NextStep.BUMP,
             id="blocks come and pass it by",
         ),
         pytest.param(
-            flight(),
+            transaction(),
             line(now=103.0, stuck_seconds=60, stuck_blocks=1),
-            FlightStep.KEEP,
+            NextStep.KEEP,
             id="no blocks come: not its fault",
         ),
         pytest.param(
-            flight(nonce=9),
+            transaction(nonce=9),
             line(now=103.0, pending=10, stuck_seconds=60, stuck_blocks=9),
-            FlightStep.KEEP,
+            NextStep.KEEP,
             id="behind the first: waits for it",
         ),
         pytest.param(
-            flight(nonce=9),
+            transaction(nonce=9),
             line(now=105.0, pending=10, stuck_blocks=2, market=FeeMarket(211, 1)),
-            FlightStep.BUMP,
+            NextStep.BUMP,
             id="below the base fee: no block can hold it, wherever it stands",
         ),
         pytest.param(
-            flight(),
+            transaction(),
             line(now=102.0, stuck_blocks=1, market=FeeMarket(211, 1)),
-            FlightStep.KEEP,
+            NextStep.KEEP,
             id="below the base fee for one block only",
         ),
         pytest.param(
-            flight(replaced_at=99.0),
+            transaction(replaced_at=99.0),
             line(now=102.0, stuck_blocks=5, market=FeeMarket(211, 1)),
-            FlightStep.KEEP,
+            NextStep.KEEP,
             id="below the base fee, and replaced a moment ago",
         ),
         pytest.param(
-            flight(replaced_at=99.0),
+            transaction(replaced_at=99.0),
             line(now=103.0, stuck_seconds=60, stuck_blocks=9),
-            FlightStep.KEEP,
+            NextStep.KEEP,
             id="stuck, and replaced a moment ago",
         ),
-        pytest.param(flight(not_after=999), line(), FlightStep.CANCEL, id="past its time on the chain's clock"),
-        pytest.param(flight(not_after=1_000), line(), FlightStep.KEEP, id="just in time"),
-        pytest.param(flight(doomed=("gas_limit", "too much")), line(), FlightStep.CANCEL, id="no node can take it"),
+        pytest.param(transaction(not_after=999), line(), NextStep.CANCEL, id="past its time on the chain's clock"),
+        pytest.param(transaction(not_after=1_000), line(), NextStep.KEEP, id="just in time"),
+        pytest.param(transaction(doomed=("gas_limit", "too much")), line(), NextStep.CANCEL, id="no node can take it"),
         pytest.param(
-            flight(not_after=999, attempts=[*flight().attempts, CANCEL]),
+            transaction(not_after=999, attempts=[*transaction().attempts, CANCEL]),
             line(),
-            FlightStep.KEEP,
+            NextStep.KEEP,
             id="cancelling already",
         ),
         pytest.param(
-            flight(not_after=999, attempts=[*flight().attempts, CANCEL], replaced_at=80.0),
+            transaction(not_after=999, attempts=[*transaction().attempts, CANCEL], replaced_at=80.0),
             line(stuck_seconds=20, stuck_blocks=9),
-            FlightStep.BUMP,
+            NextStep.BUMP,
             id="the cancel itself is stuck",
         ),
     ],
 )
-def test_next_step(given_flight: Flight, given_line: LaneQueue, expected: FlightStep) -> None:
-    assert next_step(given_flight, given_line, PATIENCE) is expected
+def test_next_step(given_transaction: LaneTransaction, given_line: LaneQueue, expected: NextStep) -> None:
+    assert next_step(given_transaction, given_line, PATIENCE) is expected
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_next_step(given_flight: Flight, given_line: LaneQueue, expected: Flight
 def test_a_nonce_is_given_up_only_to_a_known_transaction_that_stands(
     taker: Taker | None, head: int, replay_safe: bool, used_since: float | None, expected: bool
 ) -> None:
-    taken = flight(taker=taker, used_since=used_since, replay_safe=replay_safe)
+    taken = transaction(taker=taker, used_since=used_since, replay_safe=replay_safe)
     found = nonce_was_taken(taken, head=head, finality_blocks=64, now=100.0, patience=PATIENCE)
     assert found is expected
 
@@ -396,7 +396,7 @@ def test_what_reverts_is_remembered_by_wallet_and_by_code(
 
 
 def test_wallets_with_code_have_an_allowance_of_their_own() -> None:
-    book = PayerBook({}, {}, burnt_wei=60, flying_wei=10, allowance_wei=100)
+    book = PayerBook({}, {}, burnt_wei=60, unmined_wei=10, allowance_wei=100)
     wallets = [bytes([number]) * 20 for number in range(6)]
     assert book.judge(wallets[0], b"a" * 32, 30) is True
     assert book.judge(wallets[1], b"b" * 32, 1) is False  # what is on its way may yet succeed

@@ -1,4 +1,4 @@
-"""One intent on its way to the chain, and what to do about it next. Pure: clocks, nonces and heights are passed in."""
+"""A lane's transaction on its way, and what to do about it next. Pure: clocks, nonces and heights are passed in."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from relayer.takers import Taker
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One signed transaction for a nonce. Several of one flight replace each other: at most one is ever mined."""
+    """Signed bytes for a nonce. Those of one `LaneTransaction` replace each other: at most one is ever mined."""
 
     hash: bytes
     raw: bytes = field(repr=False)
@@ -24,8 +24,8 @@ class Attempt:
 
 
 @dataclass(slots=True)
-class Flight:
-    """An intent with a nonce, from its signature until its block is final. Held by the lane's holder, mirrored in rows.
+class LaneTransaction:
+    """An intent with a nonce of its lane, from its first signature until its block is final. Rows keep the same.
 
     attempts: oldest first. state_since, last_sent_at: monotonic seconds. doomed: why the call must not or cannot be
     mined any more, as (code, sentence); then its nonce is taken by a no-op. used_since: when the nonce was first seen
@@ -72,8 +72,8 @@ class Flight:
         return self.newest.is_cancel
 
 
-class FlightStep(StrEnum):
-    """What to do next about a flight."""
+class NextStep(StrEnum):
+    """What to do next about a transaction."""
 
     KEEP = "keep"
     RESEND = "resend"  # offer the newest bytes again: the node does not have them
@@ -83,7 +83,7 @@ class FlightStep(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long to wait before doing something about a flight.
+    """How long to wait before doing something about a transaction.
 
     resend_after_seconds: before bytes are offered again. bump_after_seconds: before fees rise for a line that does
     not move although blocks come. bump_after_blocks: at least so many blocks must have passed it by.
@@ -116,39 +116,45 @@ class LaneQueue:
     market: FeeMarket
 
 
-def next_step(flight: Flight, line: LaneQueue, patience: Patience) -> FlightStep:
-    """What to do about one flight that the chain has not mined.
+def next_step(transaction: LaneTransaction, line: LaneQueue, patience: Patience) -> NextStep:
+    """What to do about one transaction that the chain has not mined.
 
     - Doomed, or past its time on the chain's clock: its nonce is taken by a no-op, so that it can never land late.
     - Its offer is below the base fee, so no block can hold it: bumped once two blocks have passed over the line.
     - First of a line that stands still while blocks come: bumped.
     - Not in the node's pool, or first of a line that stands still: offered again.
     """
-    late = flight.not_after is not None and line.chain_time > flight.not_after
-    if (late or flight.doomed is not None) and not flight.cancelling:
-        return FlightStep.CANCEL
-    waited = line.now - (flight.last_sent_at if flight.last_sent_at is not None else float("-inf"))
-    first = flight.nonce == line.latest
-    underpriced = flight.newest.fees.max_fee_wei < line.market.base_fee_wei
-    since_bump = line.now - (flight.replaced_at if flight.replaced_at is not None else float("-inf"))
+    late = transaction.not_after is not None and line.chain_time > transaction.not_after
+    if (late or transaction.doomed is not None) and not transaction.cancelling:
+        return NextStep.CANCEL
+    waited = line.now - (transaction.last_sent_at if transaction.last_sent_at is not None else float("-inf"))
+    first = transaction.nonce == line.latest
+    underpriced = transaction.newest.fees.max_fee_wei < line.market.base_fee_wei
+    since_bump = line.now - (transaction.replaced_at if transaction.replaced_at is not None else float("-inf"))
     if line.stuck_blocks >= patience.bump_after_blocks:
         if underpriced and since_bump >= patience.resend_after_seconds:
-            return FlightStep.BUMP
+            return NextStep.BUMP
         stands = line.stuck_seconds >= patience.bump_after_seconds and since_bump >= patience.bump_after_seconds
         if first and stands:
-            return FlightStep.BUMP
-    if waited >= patience.resend_after_seconds and (flight.nonce >= line.pending or first):
-        return FlightStep.RESEND
-    return FlightStep.KEEP
+            return NextStep.BUMP
+    if waited >= patience.resend_after_seconds and (transaction.nonce >= line.pending or first):
+        return NextStep.RESEND
+    return NextStep.KEEP
 
 
-def nonce_was_taken(flight: Flight, *, head: int, finality_blocks: int, now: float, patience: Patience) -> bool:
+def nonce_was_taken(
+    transaction: LaneTransaction, *, head: int, finality_blocks: int, now: float, patience: Patience
+) -> bool:
     """True once the nonce may be given up: the foreign transaction that has it is known, and stands deep enough.
 
     Before finality a reorg could bring our bytes back to life, and the intent would land twice; unless the contract
     itself refuses that, in which case two blocks will do.
     """
-    if flight.taker is None or flight.used_since is None or now - flight.used_since < patience.believe_after_seconds:
+    if (
+        transaction.taker is None
+        or transaction.used_since is None
+        or now - transaction.used_since < patience.believe_after_seconds
+    ):
         return False
-    depth = head - flight.taker.block_number
-    return depth >= (min(2, finality_blocks) if flight.replay_safe else finality_blocks)
+    depth = head - transaction.taker.block_number
+    return depth >= (min(2, finality_blocks) if transaction.replay_safe else finality_blocks)
