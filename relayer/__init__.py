@@ -10,7 +10,9 @@ It alone holds keys that move money. One key on one chain is a lane, held by one
     lane_transactions  everything of a lane that is on its way, in memory
     feed               the head, the fee market and reorgs of one chain
     preflight          would it revert, and how much gas
-    lane, sending, following   one lane at work: sign and store, send, watch until final
+    lane, assigning, sending   one lane at work: take from the queue, check, sign and store, send
+    following, receipts        watch what was sent until it is final
+    repairing, replacing       mend the lane's nonces, and replace what stands still (both sign by lane_signer)
     queues, untold, economy   what waits, what is yet to be told, and what a day of gas costs
     service            all of it as one daemon
 """

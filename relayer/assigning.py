@@ -251,8 +251,8 @@ class Assigner:
 
     async def _landed(self, signed: list[Former]) -> Former | None:
         """The one of these that is in a block, asked of every node."""
-        for position in range(len(self._feed.client.provider.labels)):
-            receipts = await self._feed.client.pinned(position).receipts(["0x" + each.hash.hex() for each in signed])
+        for node in self._feed.nodes:
+            receipts = await node.receipts(["0x" + each.hash.hex() for each in signed])
             for each, receipt in zip(signed, receipts, strict=True):
                 if receipt is not None:
                     return each

@@ -73,6 +73,11 @@ class ChainFeed:
     def has_head(self) -> bool:
         return self._head is not None and self._market is not None
 
+    @property
+    def nodes(self) -> list[ChainClient]:
+        """The chain through each of its URLs alone."""
+        return [self.client.pinned(position) for position in range(len(self.client.provider.labels))]
+
     def look_now(self) -> None:
         """Somebody has a reason to believe the chain moved."""
         self._hurry.set()
@@ -90,7 +95,7 @@ class ChainFeed:
         """By height, the hash of the block that stands there; None when the chain is shorter. Outside of the line it is
         what a node says now, all of it in one batch, and not remembered: nothing would tell when it is no longer so."""
         hashes: dict[int, str | None] = {number: self._line.get(number) for number in numbers}
-        asked = [number for number, known in hashes.items() if known is None]
+        asked = [number for number, block_hash in hashes.items() if block_hash is None]
         if asked:
             blocks = await self.client.blocks(asked)
             hashes |= {
@@ -121,14 +126,14 @@ class ChainFeed:
             return
         if self._head is not None and head.number < self._head.number and await self._lags(head, self._head):
             return
-        found = await self._line_to(head)
-        if found is None:
+        line_and_fork = await self._line_to(head)
+        if line_and_fork is None:
             # A node that stands behind the one which named the head may have been asked, or the chain moved meanwhile.
             now = time.monotonic()
             self._apart_since = self._apart_since or now
             if now - self._apart_since < self._behind_seconds:
                 return
-        line, kept_to = found or ({head.number: head.hash}, -1)
+        line, kept_to = line_and_fork or ({head.number: head.hash}, -1)
         market = await self._fees(head)
         # All of it at once, without a wait between: whoever looks sees one fork or the other.
         undone = [number for number in self._line if number > kept_to]
@@ -157,21 +162,13 @@ class ChainFeed:
         if own_hash is not None:
             self._behind_since = None
             return own_hash == lower.hash
-        standing = [await self._standing(position, ours.number) for position in range(len(self.client.provider.labels))]
+        standing = [await _standing(node, ours.number) for node in self.nodes]
         if any(each is not None for each in standing):
             self._behind_since = None
             return ours.hash in standing
         if self._behind_since is None:
             self._behind_since = time.monotonic()
         return time.monotonic() - self._behind_since < self._behind_seconds
-
-    async def _standing(self, position: int, number: int) -> str | None:
-        """The hash of a block as one node has it; None when it has none, or does not answer."""
-        try:
-            block = await self.client.pinned(position).block(number)
-        except RpcError:
-            return None
-        return None if block is None else block.hash
 
     async def _line_to(self, head: Block) -> tuple[dict[int, str], int] | None:
         """The line that ends in this head, and up to where it is ours: each block's parent is the one below it. Of ours
@@ -205,3 +202,12 @@ class ChainFeed:
         paid = [reward[0] for reward in history.get("reward", ()) if reward and reward[0] > 0]
         base = max(history["baseFeePerGas"][-1:], default=head.base_fee_wei or 0)
         return FeeMarket(base, median_low(paid) if paid else 0)
+
+
+async def _standing(node: ChainClient, number: int) -> str | None:
+    """The hash of a block as one node has it; None when it has none, or does not answer."""
+    try:
+        block = await node.block(number)
+    except RpcError:
+        return None
+    return None if block is None else block.hash

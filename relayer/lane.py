@@ -20,9 +20,12 @@ from relayer import measures
 from relayer.assigning import Assigner
 from relayer.feed import ChainFeed
 from relayer.following import Follower
+from relayer.lane_signer import LaneSigner
 from relayer.lane_transactions import LaneTransactions
 from relayer.lease import Lease, LeaseLost
 from relayer.policy import LanePolicy
+from relayer.repairing import NonceRepair
+from relayer.replacing import Replacer
 from relayer.sending import LaneSender
 from relayer.store import LaneStore
 
@@ -151,12 +154,15 @@ class Lane:
         transactions = LaneTransactions(self._feed.name, self.name, owned)
         transactions.load(stored)
         sender = LaneSender(self.lease, client, self._store, transactions, policy)
-        follower = Follower(self._feed, self._store, transactions, sender, policy=policy, noop_gas=noop_gas)
+        signer = LaneSigner(self.lease, transactions, noop_gas)
+        nonces = NonceRepair(self._feed, self._store, transactions, sender, signer, policy)
+        replacer = Replacer(self._feed, self._store, transactions, sender, signer, policy)
+        follower = Follower(self._feed, self._store, transactions, sender, nonces, replacer, policy)
         if not begins:
             await self._store.set_next_nonce(owned)
         transactions.spent_wei = await self._store.spent_wei(3600)
         transactions.burnt_wei = await self._store.burnt_wei(3600)
-        while not await follower.repair(latest, begins=begins):
+        while not await nonces.repair(latest, begins=begins):
             self.lease.check()
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
             latest = await client.eth.get_transaction_count(checksum(self.name))

@@ -253,7 +253,7 @@ RELAYER_ON_CHAIN = (
     ),
     Guard(
         "only the newest signature's receipt is asked for, and an older one that was mined is never found",
-        "relayer/following.py",
+        "relayer/receipts.py",
         "asked = [(transaction, attempt) for transaction in transactions for attempt in transaction.attempts]",
         "asked = [(transaction, transaction.attempts[-1]) for transaction in transactions]",
         (f"{REPAIR}::test_the_first_of_two_signatures_is_found_when_it_is_the_one_mined",),
@@ -888,7 +888,7 @@ RELAYER_KEYS = (
     ),
     Guard(
         "a key service that is down ends a lane that needs a no-op, and nothing on its way is followed",
-        "relayer/following.py",
+        "relayer/lane_signer.py",
         "        except SignerUnavailable as error:\n",
         "        except ZeroDivisionError as error:\n",
         (f"{KMS_RELAYER}::test_a_hole_is_filled_and_a_call_cancelled_through_the_service_once_it_signs",),

@@ -173,7 +173,7 @@ SABOTAGE: dict[str, Sabotage] = {
         "relayer/transaction.py",
         ("relayer",),
         "them offered again",
-        "import relayer.following as there\nfrom relayer.transaction import NextStep\n"
+        "import relayer.replacing as there\nfrom relayer.transaction import NextStep\n"
         "there.next_step = lambda *_, **__: NextStep.KEEP\n",
     ),
     "jam-nonce": Sabotage(
@@ -181,7 +181,7 @@ SABOTAGE: dict[str, Sabotage] = {
         "relayer/following.py",
         ("relayer",),
         "not within",
-        _nothing("relayer.following", "Follower.repair", "Follower._give_up_taken", returns="True"),
+        _nothing("relayer.following", "NonceRepair.repair", "Follower._give_up_taken", returns="True"),
     ),
     "out-of-gas": Sabotage(
         "a lane that cannot pay says so and signs nothing",

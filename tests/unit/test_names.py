@@ -48,7 +48,6 @@ STILL_TO_RENAME = {
     "api/web/pulse.py": {"tell"},
     "api/web/sharing.py": {"held"},
     "api/web/templating.py": {"held"},
-    "relayer/following.py": {"held"},
     "relayer/store.py": {"tell"},
     "relayer/untold.py": {"tell"},
 }

@@ -1,0 +1,160 @@
+"""Makes a lane's nonces agree with the chain's, by what all nodes say of its key."""
+
+from __future__ import annotations
+
+import asyncio
+
+from core.chain import RpcError, checksum
+from core.log import get_logger
+from relayer import measures
+from relayer.feed import ChainFeed
+from relayer.fees import expected_price, quote
+from relayer.lane_signer import REPLACEMENTS, LaneSigner
+from relayer.lane_transactions import LaneTransactions
+from relayer.nonces import Reconciled, drift, reconcile
+from relayer.policy import LanePolicy
+from relayer.receipts import receipts_of
+from relayer.sending import LaneSender
+from relayer.signing import Signed
+from relayer.store import LaneStore
+from relayer.takers import find_taker
+
+log = get_logger(__name__)
+
+
+class NonceRepair:
+    """The repair of one lane's nonces: what others used is passed over, and what nobody owns is filled with no-ops."""
+
+    def __init__(
+        self,
+        feed: ChainFeed,
+        store: LaneStore,
+        transactions: LaneTransactions,
+        sender: LaneSender,
+        signer: LaneSigner,
+        policy: LanePolicy,
+    ) -> None:
+        self._feed = feed
+        self._store = store
+        self._transactions = transactions
+        self._sender = sender
+        self._signer = signer
+        self._policy = policy
+        self._address = store.lease.signer.label
+        self._wanted_since: float | None = None
+
+    async def repair(self, latest: int, *, begins: bool = False) -> bool:
+        """Makes the lane's nonces agree with the chain's: goes on after foreign ones, fills what nobody owns. False
+        when something seems to be wrong and is not yet certain: a count of one node at one moment moves nothing.
+
+        `begins`: the lane is compared for the first time, so what its key was used for before is nobody else's."""
+        async with self._transactions.writing:
+            if self._in_order(latest):
+                self._wanted_since = None
+                return True
+            agreed = await self._agreed_count()
+            if agreed is None or not await self._believed(agreed):
+                return agreed is not None and self._in_order(agreed)
+            is_repaired = await self._repair(agreed, begins)
+            if is_repaired:
+                self._wanted_since = None
+            return is_repaired
+
+    def _in_order(self, latest: int) -> bool:
+        """Every nonce the chain has not used is an intent's."""
+        waiting = sum(1 for nonce in self._transactions.unmined if nonce >= latest)
+        if latest <= self._transactions.next_nonce and waiting == self._transactions.next_nonce - latest:
+            return True
+        # Or the node's count lags behind receipts it gave.
+        return latest <= self._transactions.next_nonce and self._nonces_of_rows().issuperset(
+            range(latest, self._transactions.next_nonce)
+        )
+
+    def _nonces_of_rows(self) -> set[int]:
+        return {
+            *self._transactions.unmined,
+            *(transaction.nonce for transactions in self._transactions.mined.values() for transaction in transactions),
+        }
+
+    async def _agreed_count(self) -> int | None:
+        """The key's count at our head, when every node that can say says the same."""
+        head, said = self._feed.head.number, set()
+        for client in self._feed.nodes:
+            try:
+                said.add(await client.eth.get_transaction_count(checksum(self._address), head))
+            except RpcError:
+                continue  # it is down, or has not seen this block
+        return said.pop() if len(said) == 1 else None
+
+    async def _believed(self, latest: int) -> bool:
+        """The count asks for a repair. It is believed when the transaction before it is found, or after a while."""
+        if self._in_order(latest):
+            self._wanted_since = None
+            return False
+        now = asyncio.get_running_loop().time()
+        if self._wanted_since is None:
+            self._wanted_since = now
+        if now - self._wanted_since >= self._policy.patience.believe_after_seconds:
+            return True
+        if latest <= self._transactions.next_nonce:
+            return False
+        return await find_taker(self._feed.client, self._address, latest - 1, self._feed.head.number) is not None
+
+    async def _repair(self, latest: int, begins: bool) -> bool:
+        ended = await self._store.ended_from(latest)
+        for node in self._feed.nodes:
+            if ended and await receipts_of(node, ended):
+                return False  # the node's count lags behind its own receipts
+        reconciled = reconcile(
+            latest=latest,
+            next_nonce=self._transactions.next_nonce,
+            highest_row=self._transactions.next_nonce - 1 if self._transactions.next_nonce else None,
+            live=self._nonces_of_rows(),
+            ended=[transaction.nonce for transaction in ended],
+        )
+        fillers = await self._noops(reconciled)
+        if not fillers and not ended and reconciled.next_nonce == self._transactions.next_nonce:
+            return True
+        said = drift(None if begins else self._transactions.next_nonce, reconciled)
+        if said is not None:
+            log.warning(
+                said, action="relayer.nonces_repaired", chain=self._transactions.chain, lane=self._transactions.lane
+            )
+        if latest > self._transactions.next_nonce and not begins:
+            measures.FOREIGN.labels(self._transactions.chain, self._transactions.lane).inc(
+                latest - self._transactions.next_nonce
+            )
+        if ended:
+            await self._store.mark_dropped(ended)
+            for transaction in ended:
+                self._transactions.reopened(transaction)
+            self._sender.push(ended)
+        transactions = await self._store.fill_holes(fillers, reconciled.next_nonce)
+        self._transactions.next_nonce = reconciled.next_nonce
+        self._transactions.load(transactions)
+        measures.HOLES.labels(self._transactions.chain, self._transactions.lane).inc(len(transactions))
+        self._sender.push(transactions)
+        return True
+
+    async def _noops(self, reconciled: Reconciled) -> list[Signed]:
+        """For the holes, as many as the hour's gas still pays for and the signer signs now; the rest comes later."""
+        market = self._feed.market
+        fees = quote(self._policy.fees, market)
+        if fees is None or not reconciled.holes:
+            return []
+        left = (
+            self._policy.gas_per_hour_wei - self._transactions.spent_wei - self._transactions.expected_gas_wei(market)
+        )
+        paid = max(0, left) // max(1, self._signer.noop_gas * expected_price(fees, market))
+        if paid < len(reconciled.holes):
+            log.warning(
+                "the hour's gas does not pay for every nonce to be filled",
+                action="relayer.noops_over_allowance",
+                chain=self._transactions.chain,
+                lane=self._transactions.lane,
+                holes=len(reconciled.holes),
+                paid=paid,
+            )
+        return await self._signer.sign(
+            [self._signer.noop(nonce, fees) for nonce in reconciled.holes[: min(paid, REPLACEMENTS)]]
+        )

@@ -1,0 +1,149 @@
+"""What is sent and not mined: offered again, replaced at higher fees, or its nonce taken by a no-op."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from core.log import get_logger
+from relayer import measures
+from relayer.feed import ChainFeed
+from relayer.fees import bump
+from relayer.lane_signer import REPLACEMENTS, LaneSigner
+from relayer.lane_transactions import LaneTransactions
+from relayer.policy import LanePolicy
+from relayer.rows import attempt_of
+from relayer.sending import LaneSender
+from relayer.signing import Unsigned
+from relayer.store import LaneStore
+from relayer.transaction import LaneQueue, LaneTransaction, NextStep, next_step
+
+log = get_logger(__name__)
+
+
+class Replacer:
+    """One lane's care for what stands still. It remembers since when the key's count of mined ones has not moved."""
+
+    def __init__(
+        self,
+        feed: ChainFeed,
+        store: LaneStore,
+        transactions: LaneTransactions,
+        sender: LaneSender,
+        signer: LaneSigner,
+        policy: LanePolicy,
+    ) -> None:
+        self._feed = feed
+        self._store = store
+        self._transactions = transactions
+        self._sender = sender
+        self._signer = signer
+        self._policy = policy
+        self._moved_at: tuple[float, int] | None = None
+        self._latest = -1
+
+    def rest(self) -> None:
+        """Nothing is in flight: what is sent next stands still from then on at the earliest."""
+        self._moved_at = None
+
+    async def unstick(self, latest: int, pending: int) -> None:
+        """Offers again, raises or cancels each transaction that the chain has not mined, as `next_step` says."""
+        line = self._line(latest, pending)
+        again: list[LaneTransaction] = []
+        replaced: list[tuple[LaneTransaction, Unsigned, bool]] = []
+        for nonce in sorted(self._transactions.unmined):
+            transaction = self._transactions.unmined[nonce]
+            if nonce < latest or self._sender.waits(transaction):
+                continue
+            step = next_step(transaction, line, self._policy.patience)
+            if step is NextStep.RESEND:
+                again.append(transaction)
+            elif step in (NextStep.BUMP, NextStep.CANCEL) and len(replaced) < REPLACEMENTS:
+                cancel = step is NextStep.CANCEL or transaction.cancelling
+                replacement = self._replacement(transaction, cancel=cancel)
+                if replacement is not None:
+                    replaced.append((transaction, replacement, cancel))
+                elif step is NextStep.BUMP and line.stuck_seconds >= self._policy.patience.bump_after_seconds:
+                    self._doom_if_only_its_own_cap_holds_it(transaction)
+        if replaced:
+            await self._replace(replaced, line.now)
+        if again:
+            measures.RESENDS.labels(self._transactions.chain, self._transactions.lane).inc(len(again))
+            self._sender.push(again)
+
+    def _line(self, latest: int, pending: int) -> LaneQueue:
+        now, head = asyncio.get_running_loop().time(), self._feed.head
+        if latest != self._latest or not self._transactions.unmined or self._moved_at is None:
+            self._moved_at = (now, head.number)
+        self._latest = latest
+        since, height = self._moved_at
+        return LaneQueue(
+            latest=latest,
+            pending=pending,
+            now=now,
+            chain_time=head.timestamp,
+            stuck_seconds=now - since,
+            stuck_blocks=head.number - height,
+            market=self._feed.market,
+        )
+
+    def _replacement(self, transaction: LaneTransaction, *, cancel: bool) -> Unsigned | None:
+        """The same nonce at higher fees; None when they would exceed the cap, and only waiting is left."""
+        fees = bump(
+            self._policy.fees,
+            self._feed.market,
+            transaction.newest.fees,
+            None if cancel else transaction.max_fee_cap_wei,
+        )
+        if fees is None:
+            return None
+        if cancel:
+            return self._signer.noop(transaction.nonce, fees)
+        return Unsigned(
+            self._store.lease.chain_id,
+            transaction.nonce,
+            fees,
+            transaction.newest.gas_limit,
+            transaction.to,
+            transaction.value_wei,
+            transaction.data,
+        )
+
+    def _doom_if_only_its_own_cap_holds_it(self, transaction: LaneTransaction) -> None:
+        """An intent that may pay less than the chain's cap must not hold up everything behind it."""
+        if transaction.max_fee_cap_wei is None or transaction.doomed is not None:
+            return
+        if bump(self._policy.fees, self._feed.market, transaction.newest.fees) is not None:
+            cap = transaction.max_fee_cap_wei / 1e9
+            reason = f"The base fee rose above the {cap:g} gwei it may pay; a no-op took its nonce."
+            transaction.doomed = ("fee_cap", reason)
+
+    async def _replace(self, replacements: Sequence[tuple[LaneTransaction, Unsigned, bool]], now: float) -> None:
+        signed = await self._signer.sign([unsigned for _, unsigned, _ in replacements])
+        async with self._transactions.writing:
+            # Signing may have taken its time: what is no longer on its way, or no longer on this nonce, is left alone.
+            replaced = [
+                (transaction, attempt_of(each, is_cancel=cancel))
+                for (transaction, _, cancel), each in zip(replacements, signed, strict=False)
+                if transaction.state.in_flight and self._transactions.unmined.get(each.nonce) is transaction
+            ]
+            if not replaced:
+                return
+            await self._store.add_attempts(replaced)
+            for transaction, attempt in replaced:
+                transaction.attempts.append(attempt)
+                transaction.replaced_at = now
+        for transaction, attempt in replaced:
+            (measures.CANCELS if attempt.is_cancel else measures.BUMPS).labels(
+                self._transactions.chain, self._transactions.lane
+            ).inc()
+            log.info(
+                "cancelling" if attempt.is_cancel else "raising the fees",
+                action="relayer.replaced",
+                chain=self._transactions.chain,
+                intent=transaction.intent_id,
+                nonce=transaction.nonce,
+                max_fee_wei=attempt.fees.max_fee_wei,
+                attempt=len(transaction.attempts),
+            )
+        self._sender.push([transaction for transaction, _ in replaced])
