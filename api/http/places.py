@@ -22,21 +22,21 @@ class Places:
 
     def __init__(self, most: int, most_each: int) -> None:
         self._most, self._most_each = most, most_each
-        self._held: Counter[str] = Counter()
+        self._taken_by: Counter[str] = Counter()
         self._taken = 0
 
     @contextmanager
     def taken(self, caller: str) -> Iterator[None]:
-        if self._held[caller] >= self._most_each and not is_local(caller):
+        if self._taken_by[caller] >= self._most_each and not is_local(caller):
             raise NoPlace(own=True)
         if self._taken >= self._most:
             raise NoPlace(own=False)
         self._taken += 1
-        self._held[caller] += 1
+        self._taken_by[caller] += 1
         try:
             yield
         finally:
             self._taken -= 1
-            self._held[caller] -= 1
-            if not self._held[caller]:
-                del self._held[caller]
+            self._taken_by[caller] -= 1
+            if not self._taken_by[caller]:
+                del self._taken_by[caller]

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+LATER_SECONDS = 10
+"""When to ask again after a 429 that does not know better: every one has Retry-After."""
+
 
 class Problem(Exception):
     """An answer that is an error. `message` is a sentence a person can act on; `extra` joins the body."""
@@ -23,6 +26,8 @@ class Problem(Exception):
         self.code = code
         self.message = message
         self.headers = dict(headers or {})
+        if status == 429:
+            self.headers.setdefault("Retry-After", str(LATER_SECONDS))
         self.extra = dict(extra or {})
 
     @property

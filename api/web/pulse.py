@@ -73,17 +73,19 @@ class Pulse:
             with self._places.taken(self._caller(request)):
                 await response.prepare(request)
                 if request.method == "GET":
-                    await self._tell(request, response, kind)
+                    await self._write_beats(request, response, kind)
         except ConnectionError:
             pass  # the page was closed
         except NoPlace as none:
+            later = {"Retry-After": "10"}
             if none.own:
                 message = f"At most {self._most_each} pages of one address listen at once."
-                raise Problem(429, "rate_limited", message) from None
-            raise Problem(503, "busy", "Too many pages listen already; ask again in a while.") from None
+                raise Problem(429, "rate_limited", message, headers=later) from None
+            message = "Too many pages listen already; ask again in a while."
+            raise Problem(503, "busy", message, headers=later) from None
         return response
 
-    async def _tell(self, request: web.Request, response: web.StreamResponse, kind: str) -> None:
+    async def _write_beats(self, request: web.Request, response: web.StreamResponse, kind: str) -> None:
         clock = asyncio.get_running_loop().time
         ends = clock() + self._window_seconds
         beat = self._beats[kind]

@@ -45,7 +45,6 @@ STILL_TO_RENAME = {
     "api/stock/rows.py": {"held"},
     "api/web/history.py": {"held"},
     "api/web/lately.py": {"found"},
-    "api/web/pulse.py": {"tell"},
     "api/web/sharing.py": {"held"},
     "api/web/templating.py": {"held"},
     "relayer/store.py": {"tell"},

@@ -64,6 +64,7 @@ async def test_one_address_does_not_take_every_place() -> None:
         with pytest.raises(Problem) as refused:
             await pulse.stream(request)
         assert (refused.value.status, refused.value.code) == (429, "rate_limited")
+        assert int(refused.value.headers["Retry-After"]) > 0
         other = await open_as("203.0.113.3")
         assert other.status == 200
         first.close()
@@ -77,12 +78,24 @@ async def test_one_address_does_not_take_every_place() -> None:
             each.close()
 
 
+async def test_the_machine_itself_has_every_place_that_is_left() -> None:
+    """Behind a proxy that nobody trusts every page of the world seems to be the machine's own."""
+    pulse = Pulse({"stock": lambda: 1}, lambda _: "127.0.0.1", most_each=1)
+    async with (
+        served(pulse) as (session, url, _),
+        session.get(url, params={"of": "stock"}),
+        session.get(url, params={"of": "stock"}) as second,
+    ):
+        assert second.status == 200
+
+
 async def test_only_so_many_listen_at_once() -> None:
     pulse = Pulse({"stock": lambda: 1}, caller, most=0)
     request = type("Request", (), {"query": {"of": "stock"}, "headers": {"Who": "203.0.113.2"}})()
     with pytest.raises(Problem) as refused:
         await pulse.stream(request)
     assert refused.value.status == 503
+    assert int(refused.value.headers["Retry-After"]) > 0
     request.query["of"] = "nothing"
     with pytest.raises(Problem) as refused:
         await pulse.stream(request)
