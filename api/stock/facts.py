@@ -61,7 +61,7 @@ class ListedMarket:
     opened_tx: str
     market: VestedMarket
     positions: int
-    settlement: MarketResult | None
+    result: MarketResult | None
     version: tuple[int, int]
 
     @property

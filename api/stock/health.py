@@ -149,8 +149,8 @@ class Health:
         over = [
             market
             for market in venue.markets.values()
-            if market.settlement is not None
-            and venue.head.timestamp > market.settlement.at + DELIVERED_WITHIN_SECONDS
+            if market.result is not None
+            and venue.head.timestamp > market.result.at + DELIVERED_WITHIN_SECONDS
             and self._delivered.get(market.id) != (generation, market.version)
         ]
         late: list[ListedMarket] = []

@@ -127,7 +127,7 @@ def is_stale_here(listed: MarketBody, oracle: Oracle) -> bool:
 
 def prices_of(market: ListedMarket, oracle: Oracle, phase: Phase) -> Prices:
     latest, is_unread = oracle.latest.get(market.feed), market.feed in oracle.unread
-    settled = market.settlement
+    settled = market.result
     reading = oracle.readings.get(market.id)
     strike: Round | None = None
     final: Round | None = None
@@ -235,7 +235,7 @@ def head_body(head: Head) -> HeadBody:
 
 
 def _resolution(market: ListedMarket) -> ResolutionBody | None:
-    settled = market.settlement
+    settled = market.result
     if settled is None:
         return None
     if settled.reason is None:
@@ -281,7 +281,7 @@ def _finder(market: ListedMarket, prices: Prices) -> FinderBody:
 
 def _preview(market: ListedMarket, reading: MarketReadings | None) -> PreviewBody:
     """As the resolver answered, or would have when the market was settled by rounds."""
-    settled = market.settlement
+    settled = market.result
     if settled is not None and settled.strike is not None and settled.final is not None:
         preview = ResolverPreview(
             _settled_status(settled.outcome, settled.reason),

@@ -152,10 +152,10 @@ class OracleWatch:
         asked = self._asked.get(market.id)
         if asked is None:
             return True
-        if market.settlement is not None and asked.past_final and asked.version == market.version:
+        if market.result is not None and asked.past_final and asked.version == market.version:
             return False
         fresh = _asked(market, latest, now, asked.at)
-        return fresh != asked or (market.settlement is None and time.time() - asked.at > REREAD_SECONDS)
+        return fresh != asked or (market.result is None and time.time() - asked.at > REREAD_SECONDS)
 
     async def _readings(self, markets: list[ListedMarket], block: int, now: int) -> dict[int, MarketReadings]:
         contracts = self._contracts
@@ -212,15 +212,15 @@ def _round(answer: Any) -> Round:
 
 def _settled_by_rounds(market: ListedMarket) -> bool:
     """The rounds are in its settlement then, and it is not asked about any more."""
-    return market.settlement is not None and market.settlement.strike is not None
+    return market.result is not None and market.result.strike is not None
 
 
 def _asked(market: ListedMarket, latest: Round | None, now: int, at: float) -> _Asked:
     return _Asked(
         # After the bell a settled market's rounds are known; a later price changes nothing about it.
-        latest=latest if market.settlement is None else None,
+        latest=latest if market.result is None else None,
         past_strike=now >= market.strike_time,
         past_final=now > market.final_time,
-        version=market.version if market.settlement is not None else (0, 0),
+        version=market.version if market.result is not None else (0, 0),
         at=at,
     )

@@ -327,7 +327,7 @@ class Proof:
 
     def _refund_drill(self, market: ListedMarket, gathered: Gathered) -> RefundDrillProof:
         done = market.market.voided and not gathered.drill_owes
-        voided = market.settlement if market.market.voided else None
+        voided = market.result if market.market.voided else None
         return RefundDrillProof(
             id=str(market.id),
             status="refunded" if done else "listed",
@@ -360,15 +360,15 @@ def _settled(newest: Sequence[ListedMarket]) -> list[SettledProof]:
         SettledProof(
             id=str(market.id),
             question=words.question(market),
-            outcome=outcome_name(market, market.settlement),
-            strike=round_body(market.settlement.strike),
-            final=round_body(market.settlement.final),
-            resolve_tx=market.settlement.tx,
+            outcome=outcome_name(market, market.result),
+            strike=round_body(market.result.strike),
+            final=round_body(market.result.final),
+            resolve_tx=market.result.tx,
             positions=market.positions,
             total_paid=str(market.market.paid),
         )
         for market in newest
-        if market.settlement is not None
+        if market.result is not None
     ]
 
 

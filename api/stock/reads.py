@@ -310,7 +310,7 @@ class StockReads:
 
     def _listed_body(self, market: ListedMarket, venue: Venue) -> MarketBody:
         """Made once for a market settled by its rounds, which only deliveries change from then on."""
-        if market.settlement is None or market.settlement.strike is None:
+        if market.result is None or market.result.strike is None:
             return market_view.listed_body(market, venue, self._read)
         listed = self._listed.get(market.id)
         version = (self.generation, market.version)

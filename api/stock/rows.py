@@ -77,11 +77,11 @@ async def _read_present(connection: AsyncConnection, reorgs: int) -> dict[int, L
 
 def _present(markets: Mapping[int, ListedMarket]) -> dict[int, ListedMarket]:
     """The unsettled of them, the settled that were listed or settled last, and the last of which winners are unpaid."""
-    settled = [(each.settlement.at, number) for number, each in markets.items() if each.settlement is not None]
+    settled = [(each.result.at, number) for number, each in markets.items() if each.result is not None]
     kept = {number for _, number in heapq.nlargest(MAX_SETTLED, settled)}
     kept.update(heapq.nlargest(MAX_SETTLED, (number for _, number in settled)))
     kept.update(heapq.nlargest(MAX_UNPAID, (n for n, each in markets.items() if each.market.unpaid_principal > 0)))
-    return {number: each for number, each in markets.items() if each.settlement is None or number in kept}
+    return {number: each for number, each in markets.items() if each.result is None or number in kept}
 
 
 async def read_settled(chain_id: int, connection: AsyncConnection, numbers: Sequence[int]) -> dict[int, ListedMarket]:
@@ -263,9 +263,9 @@ async def read_allowed_feeds(connection: AsyncConnection) -> list[tuple[str, str
 
 
 def _listed(row: Any, reorgs: int) -> ListedMarket:
-    settlement = None
+    result = None
     if row.closed_tx is not None:
-        settlement = MarketResult(
+        result = MarketResult(
             outcome=row.outcome,
             reason=row.reason,
             strike=_round(row.strike_round, row.strike_answer, row.strike_round_at),
@@ -289,7 +289,7 @@ def _listed(row: Any, reorgs: int) -> ListedMarket:
         opened_tx=hex_of(row.created_tx),
         market=market_of(row),
         positions=row.positions,
-        settlement=settlement,
+        result=result,
         version=(reorgs, row.updated_block),
     )
 

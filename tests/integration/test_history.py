@@ -433,7 +433,7 @@ async def test_a_process_holds_what_is_open_and_the_newest_settled(filled: Fille
         assert len(stock.venue.markets) == SIZE.open_each - 1 + MAX_SETTLED
         old = await stock.market(5)
         assert old is not None
-        assert old.settlement is not None
+        assert old.result is not None
         assert 5 not in stock.venue.markets
         # One settled long ago is paid out still: what was kept of it is forgotten.
         with psycopg.connect(conninfo(database_url), autocommit=True) as connection:

@@ -41,7 +41,7 @@ def market_of(*, voided: bool) -> VestedMarket:
     return VestedMarket(terms, (Book(10 * USDG, 0), Book(10 * USDG, 0)), voided=voided)
 
 
-def listed(market: VestedMarket, settlement: MarketResult | None = None) -> ListedMarket:
+def listed(market: VestedMarket, result: MarketResult | None = None) -> ListedMarket:
     return ListedMarket(
         id=1,
         ticker="NVDA",
@@ -58,7 +58,7 @@ def listed(market: VestedMarket, settlement: MarketResult | None = None) -> List
         opened_tx="0x" + "55" * 32,
         market=market,
         positions=2,
-        settlement=settlement,
+        result=result,
         version=(0, 1),
     )
 
