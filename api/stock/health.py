@@ -17,6 +17,7 @@ from api.stock.rows import read_allowed_feeds, read_owing
 from api.stock.sources import StockSources
 from api.unreadable import UNREADABLE
 from core.chain import RpcError
+from core.contracts.statuses import Family
 from core.db.heartbeat import silence_of
 from core.log import redact_text
 from core.money import decimal_text
@@ -47,7 +48,7 @@ class Health:
     def __init__(self, context: Context, sources: StockSources) -> None:
         self._engine = context.engine
         self._pool = context.pool
-        self._of = sources
+        self._sources = sources
         self._asking: asyncio.Task[list[CheckBody]] | None = None
         self._asked_at = 0.0
         self._delivered: dict[int, tuple[int, tuple[int, int]]] = {}
@@ -58,7 +59,7 @@ class Health:
             self._asking, self._asked_at = asyncio.create_task(self._ask()), now
         checks = await asyncio.shield(self._asking)
         ok = all(each.ok for each in checks)
-        body = HealthBody(ok=ok, deployed=self._of.index is not None, now_sec=int(time.time()), checks=checks)
+        body = HealthBody(ok=ok, deployed=self._sources.index is not None, now_sec=int(time.time()), checks=checks)
         return json_response(body, 200 if ok else 503)
 
     async def _ask(self) -> list[CheckBody]:
@@ -78,7 +79,7 @@ class Health:
         return list(await asyncio.gather(*(self._run(name, check) for name, check in checks.items())))
 
     async def _run(self, name: str, check: Callable[[], Awaitable[Finding]]) -> CheckBody:
-        if self._of.contracts is None and name != "rpc-head":
+        if self._sources.contracts is None and name != "rpc-head":
             return CheckBody(name=name, ok=True, detail="not deployed yet")
         try:
             async with asyncio.timeout(CHECK_SECONDS):
@@ -93,23 +94,23 @@ class Health:
     # ------------------------------------------------------------ the chain and the index
 
     async def _rpc_head(self) -> Finding:
-        if self._of.client is None:
+        if self._sources.client is None:
             return NO_RPC
-        head = await self._of.client.head(timeout_seconds=CHECK_SECONDS)
+        head = await self._sources.client.head(timeout_seconds=CHECK_SECONDS)
         age = int(time.time()) - head.timestamp
-        if self._of.deployment.kind == "local":
+        if self._sources.deployment.kind == "local":
             return True, f"block {head.number} of a local chain"
         return age < HEAD_OLD_SECONDS, f"block {head.number} is {age} s old"
 
     async def _market_reads(self) -> Finding:
-        contracts, client = self._of.contracts, self._of.client
+        contracts, client = self._sources.contracts, self._sources.client
         if contracts is None or client is None:
             return NO_RPC
         count = await client.read(contracts.settler.call("marketCount"), timeout_seconds=CHECK_SECONDS)
         return True, f"{count} markets by view calls"
 
     async def _market_logs(self) -> Finding:
-        index = self._of.index
+        index = self._sources.index
         if index is None or index.venue is None:
             return False, "nothing has been indexed yet"
         head = index.venue.head
@@ -144,7 +145,7 @@ class Health:
 
     async def _delivery(self) -> Finding:
         """Positions the token itself refused are their owners' affair and are passed over."""
-        index, venue = self._of.index, self._venue()
+        index, venue = self._sources.index, self._venue()
         generation = 0 if index is None else index.generation
         over = [
             market
@@ -180,9 +181,13 @@ class Health:
         async with self._engine.connect() as connection:
             allowed = await read_allowed_feeds(connection)
         listed = {(market.feed, market.family, market.final_time) for market in venue.markets.values()}
-        missing = [f"{ticker} daily" for ticker, feed in allowed if (feed, 0, session.closes) not in listed]
+        missing = [f"{ticker} daily" for ticker, feed in allowed if (feed, Family.DAILY, session.closes) not in listed]
         if session.opens_week:
-            missing += [f"{ticker} weekly" for ticker, feed in allowed if (feed, 1, session.week_closes) not in listed]
+            missing += [
+                f"{ticker} weekly"
+                for ticker, feed in allowed
+                if (feed, Family.WEEKLY, session.week_closes) not in listed
+            ]
         return not missing, f"not listed: {', '.join(missing)}" if missing else f"{len(allowed)} tickers are listed"
 
     async def _keeper_eth(self) -> Finding:
@@ -194,27 +199,29 @@ class Health:
         return bool(funded), f"{len(funded)} of {len(group.lanes)} lanes can pay for gas"
 
     async def _keeper_token(self) -> Finding:
-        contracts, client = self._of.contracts, self._of.client
+        contracts, client = self._sources.contracts, self._sources.client
         if contracts is None or client is None:
             return NO_RPC
         group = await self._lanes(OPENER)
         openers = ["0x" + lane.address.hex() for lane in group.lanes]
-        openers = openers or [each for name, each in self._of.deployment.operator_wallets.items() if name == "opener"]
+        declared = self._sources.deployment.operator_wallets.get("opener")
+        if not openers and declared is not None:
+            openers = [declared]
         if not openers:
             return False, "no wallet lists markets"
         calls = [contracts.token.call("balanceOf", each) for each in openers]
         balances = [await client.read(call, timeout_seconds=CHECK_SECONDS) for call in calls]
         # The seed of a day's markets: both legs, for each stock.
-        needed = 2 * self._of.deployment.param("seedPerLeg") * max(1, len(self._of.deployment.price_feeds))
+        needed = 2 * self._sources.deployment.param("seedPerLeg") * max(1, len(self._sources.deployment.price_feeds))
         most = max(balances)
         return most >= needed, f"{decimal_text(most)} USDG for seeds, a day needs {decimal_text(needed)}"
 
     async def _feeds(self) -> Finding:
-        oracle = self._of.oracle
+        oracle = self._sources.oracle
         if oracle is None or not oracle.oracle.latest:
             return False, "no feed could be read"
         latest = oracle.oracle.latest
-        feeds, unread = self._of.deployment.price_feeds, oracle.oracle.unread
+        feeds, unread = self._sources.deployment.price_feeds, oracle.oracle.unread
         missing = [feed.ticker for feed in feeds if feed.proxy in unread or feed.proxy not in latest]
         if missing:
             return False, f"no round of {', '.join(missing)}"
@@ -224,7 +231,7 @@ class Health:
             return True, f"{len(latest)} feeds, no session now"
         silent = [
             feed.ticker
-            for feed in self._of.deployment.price_feeds
+            for feed in self._sources.deployment.price_feeds
             if now - latest[feed.proxy].updated_at > feed.heartbeat_seconds + FEED_SLACK_SECONDS
         ]
         return not silent, f"silent: {', '.join(silent)}" if silent else f"{len(latest)} feeds are fresh"
@@ -238,10 +245,10 @@ class Health:
 
     async def _lanes(self, group: str) -> GroupReport:
         async with self._pool.connection() as connection:
-            return await report(connection, self._of.deployment.chain_id, group)
+            return await report(connection, self._sources.deployment.chain_id, group)
 
     def _venue(self) -> Venue:
-        index = self._of.index
+        index = self._sources.index
         if index is None or index.venue is None:
             raise OSError("nothing has been indexed yet")
         return index.venue
