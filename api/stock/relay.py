@@ -40,7 +40,7 @@ from core.hexadecimal import bytes_of
 from core.log import get_logger
 from core.metrics import counter
 from core.money import decimal_text
-from core.outbox import HAS_RESULT, OF_ITS_PAYER, RELAY, Intent, IntentRequest, report
+from core.outbox import HAS_RESULT, OF_ITS_PAYER, RELAY, Intent, IntentRequest, MinedOutcome, report
 from core.signatures import signer_of, with_usual_v
 
 log = get_logger(__name__)
@@ -107,7 +107,7 @@ class Relay:
         # Only who was really told may later be answered that the signature is used: an answer that reached nobody
         # leaves the bet as it was, and the same body is answered with its first transaction again.
         if visit.booked is not None and await _written(request, response):
-            await self._tell(visit.booked)
+            await self._mark_told(visit.booked)
         return response
 
     # ------------------------------------------------------------ the checks, in order
@@ -130,7 +130,7 @@ class Relay:
         body = validated_body(RelayRequest, content)
         bet, signature, matches, kit = self._signed(body, contracts)
         check_amount(bet.amount, MIN_BET, MAX_BET)
-        past = await self._known(bet, kit, visit)
+        past = await self._taken_in_before(bet, kit, visit)
         # A body we took in before is answered from its transaction, whatever has closed or expired since.
         if past is not None and past.may_land and past.body_hash == _body_hash(kit):
             return await self._follow_up(bet, past, kit, visit)
@@ -213,7 +213,7 @@ class Relay:
         except Problem:
             raise closed from None
         bet, _, _, kit = self._signed(body, self._contracts)
-        past = await self._known(bet, kit, visit)
+        past = await self._taken_in_before(bet, kit, visit)
         if past is None or not past.may_land or past.body_hash != _body_hash(kit):
             raise closed
         return await self._follow_up(bet, past, kit, visit)
@@ -247,7 +247,7 @@ class Relay:
 
     # ------------------------------------------------------------ bodies seen before
 
-    async def _known(self, bet: StockBet, kit: EscapeKit, visit: _Visit) -> KnownBet | None:
+    async def _taken_in_before(self, bet: StockBet, kit: EscapeKit, visit: _Visit) -> KnownBet | None:
         visit.room.enter_context(self._checking(kit))
         try:
             async with asyncio.timeout(3), self._pool.connection() as connection:
@@ -431,7 +431,7 @@ class Relay:
             )
             if booked is not None:
                 return booked
-        if intent.outcome is not None and intent.outcome.value == "reverted":
+        if intent.outcome is MinedOutcome.REVERTED:
             assert intent.tx_hash_hex is not None
             final = not await self._may_land(visit)
             return _answer(bet, intent.tx_hash_hex, "reverted", kit, block=intent.block_number, final=final)
@@ -483,7 +483,7 @@ class Relay:
         visit.booked = _key(bet)
         return _answer(bet, tx_hash, "confirmed", kit, block=block, position=position)
 
-    async def _tell(self, key: BetKey) -> None:
+    async def _mark_told(self, key: BetKey) -> None:
         try:
             async with asyncio.timeout(3), self._pool.connection() as connection:
                 await bets.mark_told(connection, key)

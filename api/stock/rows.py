@@ -167,7 +167,7 @@ async def read_positions(
     )
     rows = (await connection.execute(query)).all()
     version = (rows[0].last_reorg or 0, rows[0].updated_block) if rows else (-1, -1)
-    return version, tuple(_held(row) for row in rows)
+    return version, tuple(_held_position(row) for row in rows)
 
 
 async def read_owing(
@@ -206,7 +206,7 @@ async def read_owner(connection: AsyncConnection, chain_id: int, owner: bytes) -
     query = _HELD.where(stock_position.c.owner == owner).order_by(
         stock_position.c.entered_block.desc(), stock_position.c.position_id.desc()
     )
-    return number or 0, tuple(_held(row) for row in await connection.execute(query))
+    return number or 0, tuple(_held_position(row) for row in await connection.execute(query))
 
 
 async def read_receipt(
@@ -235,7 +235,7 @@ async def read_receipt(
         stock_position.c.entry_tx == row.tx,
         stock_position.c.offered == row.value,
     )
-    positions = [_held(each) for each in await connection.execute(made)]
+    positions = [_held_position(each) for each in await connection.execute(made)]
     position = positions[0] if len(positions) == 1 else None
     return EntryReceipt(head_of(row), final, row.block_number, hex_of(row.tx), position)
 
@@ -294,7 +294,7 @@ def _listed(row: Any, reorgs: int) -> ListedMarket:
     )
 
 
-def _held(row: Any) -> HeldPosition:
+def _held_position(row: Any) -> HeldPosition:
     return HeldPosition(
         position_of(row),
         vintage_of(row),

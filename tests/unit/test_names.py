@@ -41,8 +41,6 @@ STILL_TO_RENAME = {
     "api/cup/boards.py": {"held"},
     "api/cup/intake.py": {"known"},
     "api/http/rendered.py": {"held"},
-    "api/stock/relay.py": {"known", "tell"},
-    "api/stock/rows.py": {"held"},
     "api/web/history.py": {"held"},
     "api/web/lately.py": {"found"},
     "api/web/sharing.py": {"held"},
