@@ -12,7 +12,7 @@ from contextlib import aclosing
 from aiohttp import web
 from limits import RateLimitItemPerMinute
 
-from api.cup.desk import Desk
+from api.cup.service import CupService
 from api.http.application import unavailable
 from api.http.caching import NO_STORE
 from api.http.caller import caller_ip
@@ -37,15 +37,15 @@ class Download:
     """The download of the cup's ledger. Each has a connection of its own: it may take long, and must not hold up
     trades."""
 
-    def __init__(self, settings: Settings, desk: Desk, limits: RateLimits, url: str) -> None:
+    def __init__(self, settings: Settings, service: CupService, limits: RateLimits, url: str) -> None:
         self._settings = settings
-        self._desk = desk
+        self._service = service
         self._limits = limits
         self._url = url
         self._places = Places(AT_ONCE, 1)
 
     async def get(self, request: web.Request) -> web.StreamResponse:
-        self._desk.require_open()
+        self._service.require_open()
         caller = caller_ip(request, self._settings)
         await self._limits.take(EACH_CALLER, "cup_export", caller, "Too many exports from this address.")
         if request.method == "HEAD":  # the whole ledger would be read for nobody

@@ -27,7 +27,7 @@ class SignedTrade:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was found of a claim: `market` None for an unknown slug, `earlier` what was made under its trade id."""
+    """What was seen of a trade: `market` None for an unknown slug, `earlier` what was made under its trade id."""
 
     signed: bool
     market: PaperMarket | None
@@ -41,21 +41,21 @@ class Intake:
         self._pool = pool
         self._batches: Batches[None, SignedTrade, Seen] = Batches(self._look)
 
-    async def look(self, claim: SignedTrade) -> Seen:
-        return await self._batches.ask(None, claim)
+    async def look(self, trade: SignedTrade) -> Seen:
+        return await self._batches.ask(None, trade)
 
-    async def _look(self, _key: None, claims: Sequence[SignedTrade]) -> list[Seen | Exception]:
-        signed, (markets, earlier) = await asyncio.gather(asyncio.to_thread(_signed, claims), self._known(claims))
+    async def _look(self, _key: None, trades: Sequence[SignedTrade]) -> list[Seen | Exception]:
+        signed, (markets, earlier) = await asyncio.gather(asyncio.to_thread(_signed, trades), self._read(trades))
         return [
-            Seen(right, markets.get(claim.order.slug), earlier.get(claim.order.trade_id))
-            for claim, right in zip(claims, signed, strict=True)
+            Seen(right, markets.get(trade.order.slug), earlier.get(trade.order.trade_id))
+            for trade, right in zip(trades, signed, strict=True)
         ]
 
-    async def _known(self, claims: Sequence[SignedTrade]) -> tuple[dict[str, PaperMarket], dict[str, PlacedTrade]]:
+    async def _read(self, trades: Sequence[SignedTrade]) -> tuple[dict[str, PaperMarket], dict[str, PlacedTrade]]:
         async with self._pool.connection() as connection:
-            markets = await books.find_all(connection, list({claim.order.slug for claim in claims}))
-            return markets, await trading.placed(connection, [claim.order.trade_id for claim in claims])
+            markets = await books.find_all(connection, list({trade.order.slug for trade in trades}))
+            return markets, await trading.placed(connection, [trade.order.trade_id for trade in trades])
 
 
-def _signed(claims: Sequence[SignedTrade]) -> list[bool]:
-    return [messages.signer_of(claim.message, claim.order.signature) == claim.order.wallet for claim in claims]
+def _signed(trades: Sequence[SignedTrade]) -> list[bool]:
+    return [messages.signer_of(trade.message, trade.order.signature) == trade.order.wallet for trade in trades]

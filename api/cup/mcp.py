@@ -7,7 +7,7 @@ from typing import Final
 import mcp_types as types
 from aiohttp import web
 
-from api.cup.desk import Desk
+from api.cup.service import CupService
 from api.cup.tools import INSTRUCTIONS, TOOLS
 from api.http.mcp_door import Described, McpDoor, refusal
 from api.http.operation import ErrorBody, Operation
@@ -19,14 +19,16 @@ NAME: Final = "service-cup"
 PATH: Final = "/api/cup/mcp"
 
 
-def cup_mcp(settings: Settings, desk: Desk, operations: tuple[Operation, ...], error_body: ErrorBody) -> McpDoor:
+def cup_mcp(
+    settings: Settings, service: CupService, operations: tuple[Operation, ...], error_body: ErrorBody
+) -> McpDoor:
     tools = RestTools(TOOLS, operations, error_body)
 
     async def call(request: web.Request, params: types.CallToolRequestParams) -> types.CallToolResult:
         try:
-            desk.require_open()  # before anything is said of the arguments, too
+            service.require_open()  # before anything is said of the arguments, too
         except Problem as problem:
-            return refusal({**desk.error(problem), "status": problem.status})
+            return refusal({**service.error(problem), "status": problem.status})
         return await tools.call(request, params)
 
     origin = settings.public_url

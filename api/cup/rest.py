@@ -1,4 +1,4 @@
-"""The REST door: reads a request into its model, asks the desk, and answers with JSON."""
+"""The REST door: reads a request into its model, asks the service, and answers with JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeVar
 from aiohttp import web
 
 from api.cup import requests
-from api.cup.desk import Answering, Desk
+from api.cup.service import Answering, CupService
 from api.http.application import json_response
 from api.http.caching import NO_STORE
 from api.http.caller import caller_ip
@@ -26,19 +26,19 @@ NOBODY = ""
 
 
 class RestDoor:
-    """The cup's REST endpoints: a handler for each method of the desk. That the tournament is open comes before
+    """The cup's REST endpoints: a handler for each method of the service. That the tournament is open comes before
     whatever is wrong with a request."""
 
-    def __init__(self, settings: Settings, desk: Desk) -> None:
+    def __init__(self, settings: Settings, service: CupService) -> None:
         self._settings = settings
-        self._desk = desk
+        self._service = service
 
     def get(self, answering: Answering[R], read: Callable[[web.Request], R], cache: str = FOR_READS) -> Handler:
         """`read`: what a request asks for."""
 
         async def handle(request: web.Request) -> web.StreamResponse:
-            self._desk.require_open()
-            return json_response(await self._desk.answer(answering, read(request), NOBODY), cache_control=cache)
+            self._service.require_open()
+            return json_response(await self._service.answer(answering, read(request), NOBODY), cache_control=cache)
 
         return handle
 
@@ -47,9 +47,9 @@ class RestDoor:
 
     def post(self, answering: Answering[M], model: type[M]) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
-            self._desk.require_open()
+            self._service.require_open()
             asked = validated_body(model, await read_exact_json(request, limit=BODY_LIMIT))
-            body = await self._desk.answer(answering, asked, caller_ip(request, self._settings))
+            body = await self._service.answer(answering, asked, caller_ip(request, self._settings))
             return json_response(body, cache_control=NO_STORE)
 
         return handle

@@ -8,10 +8,10 @@ from typing import Any
 
 from api.context import Context
 from api.cup import bodies, requests
-from api.cup.desk import Desk
 from api.cup.download import Download
 from api.cup.mcp import cup_mcp
 from api.cup.rest import RestDoor, read_quote, read_wallet
+from api.cup.service import CupService
 from api.http.asked import Asked
 from api.http.mcp_door import CORS
 from api.http.operation import DocumentedAnswer, Handler, Operation, Surface
@@ -31,15 +31,15 @@ async def cup_surface(context: Context) -> AsyncIterator[Surface]:
     settings = context.settings
     # Of its own: a crowd that plays for paper, all waiting for one row, must not take what bets for money wait for.
     pool = context.writing("vpm-api-cup")
-    desk = Desk(settings, pool, context.limits)
+    service = CupService(settings, pool, context.limits)
 
     def error_body(problem: Problem, _request_id: str) -> Mapping[str, Any]:
-        return desk.error(problem)
+        return service.error(problem)
 
-    download = Download(settings, desk, context.limits, context.read_url)
+    download = Download(settings, service, context.limits, context.read_url)
     asked = Asked(context.limits, settings, _RATE)
-    operations = asked.counted(_operations(RestDoor(settings, desk), desk, download))
-    mcp = cup_mcp(settings, desk, operations, error_body)
+    operations = asked.counted(_operations(RestDoor(settings, service), service, download))
+    mcp = cup_mcp(settings, service, operations, error_body)
     async with pool, mcp.running():
         yield Surface(
             name="cup",
@@ -47,7 +47,7 @@ async def cup_surface(context: Context) -> AsyncIterator[Surface]:
             description=DESCRIPTION,
             prefixes=("/api/cup/",),
             error_body=error_body,
-            reads=(desk,),
+            reads=(service,),
             cors=CORS,
             operations=(*operations, *asked.counted(mcp.operations())),
         )
@@ -103,7 +103,7 @@ def _post(
     )
 
 
-def _operations(rest: RestDoor, desk: Desk, download: Download) -> tuple[Operation, ...]:
+def _operations(rest: RestDoor, service: CupService, download: Download) -> tuple[Operation, ...]:
     signed = {
         401: _error("`invalid_signature`, with `reason`."),
         402: _error("`insufficient_funds`, with `balance` and `needed`."),
@@ -113,7 +113,7 @@ def _operations(rest: RestDoor, desk: Desk, download: Download) -> tuple[Operati
     return (
         _post(
             "/wallet",
-            rest.post(desk.claim, requests.WalletRequest),
+            rest.post(service.claim, requests.WalletRequest),
             "Claim 10,000 pUSDC, once",
             requests.WalletRequest,
             bodies.ClaimBody,
@@ -123,7 +123,7 @@ def _operations(rest: RestDoor, desk: Desk, download: Download) -> tuple[Operati
         ),
         _get(
             "/wallet/{address}",
-            rest.get(desk.wallet, read_wallet),
+            rest.get(service.wallet, read_wallet),
             "A wallet's balance and positions",
             bodies.WalletBody,
             {400: _BAD},
@@ -132,7 +132,7 @@ def _operations(rest: RestDoor, desk: Desk, download: Download) -> tuple[Operati
         ),
         _get(
             "/markets",
-            rest.query(desk.markets, requests.MarketsQuery),
+            rest.query(service.markets, requests.MarketsQuery),
             "Open paper markets",
             bodies.MarketsBody,
             {400: _BAD},
@@ -141,7 +141,7 @@ def _operations(rest: RestDoor, desk: Desk, download: Download) -> tuple[Operati
         ),
         _get(
             "/markets/{slug}/quote",
-            rest.get(desk.quote, read_quote),
+            rest.get(service.quote, read_quote),
             "What a stake would get",
             bodies.QuoteBody,
             {
@@ -155,7 +155,7 @@ def _operations(rest: RestDoor, desk: Desk, download: Download) -> tuple[Operati
         ),
         _post(
             "/trade",
-            rest.post(desk.trade, requests.TradeRequest),
+            rest.post(service.trade, requests.TradeRequest),
             "Place or simulate a paper trade",
             requests.TradeRequest,
             bodies.TradeBody,
@@ -169,17 +169,19 @@ def _operations(rest: RestDoor, desk: Desk, download: Download) -> tuple[Operati
         ),
         _get(
             "/leaderboard",
-            rest.query(desk.board, requests.BoardQuery),
+            rest.query(service.board, requests.BoardQuery),
             "Realized profit, ranked",
             bodies.BoardBody,
             {400: _BAD},
             query=requests.BoardQuery,
             description="All time, or one ISO week (UTC) by when it was realized; ties go to the earlier.",
         ),
-        _get("/getting-started", rest.get(desk.getting_started, lambda _: None), "Onboarding guide", bodies.GuideBody),
+        _get(
+            "/getting-started", rest.get(service.getting_started, lambda _: None), "Onboarding guide", bodies.GuideBody
+        ),
         _get(
             "/roulette",
-            rest.query(desk.round, requests.RoundQuery, "public, max-age=1"),
+            rest.query(service.round, requests.RoundQuery, "public, max-age=1"),
             "The live roulette round",
             bodies.RouletteRoundBody,
             {400: _BAD, 503: _error("`no_round`: the first round has not opened; or `unavailable`.")},
@@ -188,7 +190,7 @@ def _operations(rest: RestDoor, desk: Desk, download: Download) -> tuple[Operati
         ),
         _post(
             "/roulette/bet",
-            rest.post(desk.bet, requests.BetRequest),
+            rest.post(service.bet, requests.BetRequest),
             "Place or simulate a roulette bet",
             requests.BetRequest,
             bodies.BetBody,
@@ -201,7 +203,7 @@ def _operations(rest: RestDoor, desk: Desk, download: Download) -> tuple[Operati
         ),
         _post(
             "/agent/enroll",
-            rest.post(desk.enrol, requests.EnrolRequest),
+            rest.post(service.enrol, requests.EnrolRequest),
             "Enroll an agent's wallet",
             requests.EnrolRequest,
             bodies.EnrolBody,

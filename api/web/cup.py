@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from aiohttp import web
 
 from api.cup import requests
-from api.cup.desk import Answering, Desk
+from api.cup.service import Answering, CupService
 from api.http.problem import Problem
 from api.web.answers import PRIVATE, REVALIDATE, exact
 from api.web.owner import owner_of
@@ -42,9 +42,9 @@ class Pocket:
 class CupPages:
     """The pages of the cup."""
 
-    def __init__(self, pages: Pages, desk: Desk) -> None:
+    def __init__(self, pages: Pages, service: CupService) -> None:
         self._pages = pages
-        self._desk = desk
+        self._service = service
 
     async def board(self, request: web.Request) -> web.StreamResponse:
         given = request.query.get("week", "")
@@ -54,8 +54,8 @@ class CupPages:
         async def values() -> dict[str, Any]:
             asked = requests.BoardQuery(week=week, limit=BOARD_SHOWN, wallet=owner)
             return {
-                "board": await read(self._desk, self._desk.board, asked),
-                "markets": await read(self._desk, self._desk.markets, requests.MarketsQuery(limit=100)),
+                "board": await read(self._service, self._service.board, asked),
+                "markets": await read(self._service, self._service.markets, requests.MarketsQuery(limit=100)),
                 "week": week,
                 "this_week": time.strftime("%G-W%V", time.gmtime()),
             }
@@ -66,7 +66,7 @@ class CupPages:
         owner = owner_of(request)
 
         async def values() -> dict[str, Any]:
-            live = await read(self._desk, self._desk.round, requests.RoundQuery(wallet=owner))
+            live = await read(self._service, self._service.round, requests.RoundQuery(wallet=owner))
             markets = {each["id"]: each for each in live["markets"]}
             return {
                 "live": live,
@@ -94,7 +94,9 @@ class CupPages:
             try:
                 shown = await values()
                 if owner is not None:
-                    wallet = await read(self._desk, self._desk.wallet, requests.WalletRequest(walletAddress=owner))
+                    wallet = await read(
+                        self._service, self._service.wallet, requests.WalletRequest(walletAddress=owner)
+                    )
             except Problem as problem:
                 return self._pages.render("cup_closed.html", path=f"/{name}", problem=problem, title=title)
             return self._pages.render(
@@ -104,9 +106,9 @@ class CupPages:
         return await self._pages.answer(request, page, stamp, render, REVALIDATE if owner is None else PRIVATE)
 
 
-async def read(desk: Desk, answering: Answering[R], asked: R) -> Mapping[str, Any]:
+async def read(service: CupService, answering: Answering[R], asked: R) -> Mapping[str, Any]:
     """As the API answers it, with its exact numbers."""
-    body: Mapping[str, Any] = exact(await desk.answer(answering, asked, "pages"))
+    body: Mapping[str, Any] = exact(await service.answer(answering, asked, "pages"))
     return body
 
 

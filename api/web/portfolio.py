@@ -12,7 +12,7 @@ from limits import parse
 
 from api.agent.reads import Reads
 from api.cup import requests
-from api.cup.desk import Desk
+from api.cup.service import CupService
 from api.http.body import encode
 from api.http.caller import caller_ip
 from api.http.limits import RateLimits
@@ -40,12 +40,12 @@ class PortfolioPage:
     def __init__(
         self,
         pages: Pages,
-        surfaces: tuple[StockReads | None, Reads | None, Desk | None],
+        surfaces: tuple[StockReads | None, Reads | None, CupService | None],
         limits: RateLimits,
         settings: Settings,
     ) -> None:
         self._pages = pages
-        self._stock, self._agent, self._desk = surfaces
+        self._stock, self._agent, self._cup = surfaces
         self._limits = limits
         self._settings = settings
 
@@ -95,4 +95,4 @@ class PortfolioPage:
 
     async def _paper(self, owner: str) -> Json | None:
         asked = requests.WalletRequest(walletAddress=owner)
-        return None if self._desk is None else await awaited_or_none(cup.read(self._desk, self._desk.wallet, asked))
+        return None if self._cup is None else await awaited_or_none(cup.read(self._cup, self._cup.wallet, asked))

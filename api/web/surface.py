@@ -17,7 +17,7 @@ from pydantic import SecretStr
 from api.agent.chain import TOKEN_SYMBOL
 from api.agent.reads import Reads
 from api.context import Context
-from api.cup.desk import Desk
+from api.cup.service import CupService
 from api.http.application import json_response
 from api.http.asked import Asked
 from api.http.caching import NO_STORE
@@ -96,12 +96,12 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
         operations.append(_page("/proof", ProofPage(pages, proof, base).get, "Proof of what was done"))
     if agent is not None:
         operations.append(_page("/markets/{id}", AgentPages(pages, agent).market, "An agent market"))
-    desk = _part(made, Desk)
-    if desk is not None:
-        cup = CupPages(pages, desk)
+    cup_service = _part(made, CupService)
+    if cup_service is not None:
+        cup = CupPages(pages, cup_service)
         operations.append(_page("/cup", cup.board, "The tournament's board"))
         operations.append(_page("/roulette", cup.roulette, "The wheel"))
-    portfolio = PortfolioPage(pages, (reads, agent, desk), context.limits, settings)
+    portfolio = PortfolioPage(pages, (reads, agent, cup_service), context.limits, settings)
     operations.append(_page("/positions", portfolio.get, "An address's positions"))
     pulse = Pulse(_stamps(reads, agent), lambda request: caller_ip(request, settings))
     context.spawn("pages pulse", pulse.run())

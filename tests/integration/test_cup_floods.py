@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from limits import RateLimitItemPerHour, RateLimitItemPerMinute
 
-from api.cup import desk
+from api.cup import service as cup_service
 from tests.cup_rig import BASE, Answer, Cup, Signer, cup_door
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -55,7 +55,7 @@ async def test_an_address_opens_only_so_many_wallets_a_day(cup: Cup) -> None:
 
 
 async def test_a_key_made_for_one_enrolment_is_no_way_round(cup: Cup, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(desk, "ENROLMENTS_EACH_CALLER", RateLimitItemPerHour(2))
+    monkeypatch.setattr(cup_service, "ENROLMENTS_EACH_CALLER", RateLimitItemPerHour(2))
     address, signers = "203.0.113.11", [Signer() for _ in range(3)]
     answers = [await post(cup, "/agent/enroll", each.enrolment(), address) for each in signers]
     assert [each.status for each in answers] == [200, 200, 429]
@@ -63,7 +63,7 @@ async def test_a_key_made_for_one_enrolment_is_no_way_round(cup: Cup, monkeypatc
 
 
 async def test_all_addresses_together_open_only_so_many_wallets(cup: Cup, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(desk, "CLAIMS_OF_ALL", RateLimitItemPerHour(3, 2))  # a window of its own
+    monkeypatch.setattr(cup_service, "CLAIMS_OF_ALL", RateLimitItemPerHour(3, 2))  # a window of its own
     answers = [await post(cup, "/wallet", fresh(), f"203.0.113.{number}") for number in range(20, 25)]
     assert [each.status for each in answers] == [200, 200, 200, 429, 429]
     assert "all together" in answers[-1].body["message"]
@@ -73,7 +73,7 @@ async def test_an_address_writes_only_so_much_with_however_many_wallets(
     cup: Cup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each wallet has its thirty in ten seconds, and its paper comes from nothing."""
-    monkeypatch.setattr(desk, "WRITES_EACH_CALLER", RateLimitItemPerMinute(4))
+    monkeypatch.setattr(cup_service, "WRITES_EACH_CALLER", RateLimitItemPerMinute(4))
     address, slug, live = "203.0.113.12", await cup.market(), await cup.open_round()
     signers = [await cup.claimed() for _ in range(3)]
     told = []

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from api.agent import reply
 from api.agent.errors import problem
 from api.agent.trade import refusals
-from api.cup.desk import Desk, now_utc
+from api.cup.service import CupService, now_utc
 from api.stock import market_view, relay
 from core.cup import books, ledger, settling
 from core.cup.ledger import wallet_account
@@ -107,10 +107,10 @@ def _a_delivery_fee_too_high() -> None:
 
 
 def _acknowledge_before_it_is_stored() -> None:
-    whole = Desk._placed
+    whole = CupService._placed
     storing: set[asyncio.Task[Any]] = set()
 
-    async def placed(self: Desk, order: Order) -> PaperReceipt:
+    async def placed(self: CupService, order: Order) -> PaperReceipt:
         task = asyncio.create_task(whole(self, order))
         storing.add(task)
         async with self._pool.connection() as connection:
@@ -118,7 +118,7 @@ def _acknowledge_before_it_is_stored() -> None:
             left = (await ledger.balance(connection, wallet_account(order.wallet)) or 0) - order.size_cents
         return replace(simulate(market, order.side, order.size_cents, left, now_utc()), trade_id=order.trade_id)
 
-    Desk._placed = placed  # type: ignore[method-assign]
+    CupService._placed = placed  # type: ignore[method-assign]
 
 
 def _skip_a_paper_market() -> None:

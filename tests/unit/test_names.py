@@ -39,7 +39,6 @@ STILL_TO_RENAME = {
     "api/agent/chain.py": {"held"},
     "api/agent/reads.py": {"found"},
     "api/cup/boards.py": {"held"},
-    "api/cup/intake.py": {"known"},
     "api/http/rendered.py": {"held"},
     "api/web/history.py": {"held"},
     "api/web/lately.py": {"found"},

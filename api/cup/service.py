@@ -59,7 +59,7 @@ def now_utc() -> datetime:
     return datetime.now(UTC)
 
 
-class Desk:
+class CupService:
     """Everything the cup can be asked, for REST and MCP alike. Paper deadlines and rounds run on our own clock."""
 
     def __init__(self, settings: Settings, pool: Pool, limits: RateLimits) -> None:
@@ -174,16 +174,16 @@ class Desk:
         }
 
     async def trade(self, request: requests.TradeRequest, caller: str) -> Json:
-        claim = _claim_of(request)
-        if request.simulate or claim is None:
+        signed = _signed_trade(request)
+        if request.simulate or signed is None:
             return await self._unsigned_trade(request)
-        order = claim.order
-        seen = await self._intake.look(claim)
+        order = signed.order
+        seen = await self._intake.look(signed)
         if seen.market is None:
             raise books.no_market()
         seen.market.outcome(order.side)
         if not seen.signed:
-            raise _mismatch(claim.message)
+            raise _mismatch(signed.message)
         if seen.earlier is not None:
             receipt = seen.earlier.receipt(order, seen.market)
             await self._take_replay(caller)
@@ -326,8 +326,8 @@ def _problem(refusal: Refusal) -> Problem:
     return Problem(refusal.status, refusal.code, refusal.message, extra=refusal.extra)
 
 
-def _claim_of(request: requests.TradeRequest) -> SignedTrade | None:
-    """What a real trade claims, or None when it lacks something."""
+def _signed_trade(request: requests.TradeRequest) -> SignedTrade | None:
+    """A real trade with its signature, or None when it lacks something."""
     wallet, trade_id, issued_at, signature = (
         request.wallet_address,
         request.trade_id,
