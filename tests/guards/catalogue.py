@@ -90,7 +90,7 @@ RELAYER = (
     ),
     Guard(
         "a payment is taken in without saying whose it is, so that nothing it burns is remembered",
-        "api/agent/trade/settling.py",
+        "api/agent/trade/taking_in.py",
         "            payer=payment.payer,\n        )\n        try:\n",
         "        )\n        try:\n",
         (f"{PAYMENTS}::test_a_payer_with_code_burns_our_gas_a_few_times_and_no_more",),
@@ -448,7 +448,7 @@ RELAY_VIEWS = "tests/faults/test_relay_views.py"
 API = (
     Guard(
         "a payer whose stake somebody else brought first is told that no money moved",
-        "api/agent/trade/settling.py",
+        "api/agent/trade/taking_in.py",
         "            if facts.settled_stake:  # somebody was faster with this very bet\n"
         "                return await self.settled_soon(order.request, facts.block)\n"
         "            # Somebody was faster with the same authorization: what it brought is the payer's.\n"
@@ -473,7 +473,7 @@ API = (
     ),
     Guard(
         "a payment is sent after its authorization has ended, and gas goes to what can only fail",
-        "api/agent/trade/settling.py",
+        "api/agent/trade/taking_in.py",
         "not_after=payment.valid_before if is_new else None,",
         "not_after=None,",
         ("tests/integration/test_agent_payments.py::test_a_payment_whose_window_passed_in_the_queue_is_never_sent",),

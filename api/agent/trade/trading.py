@@ -28,7 +28,7 @@ from api.agent.trade.orders import Order, OrderDesk
 from api.agent.trade.payment import Payment, PaymentRejected
 from api.agent.trade.rates import TradeRates
 from api.agent.trade.receipts import Receipts
-from api.agent.trade.settling import PastTrade, PaymentSettling
+from api.agent.trade.taking_in import PastTrade, PaymentIntake
 from api.context import Context
 from api.head import chain_now
 from api.http.application import json_response
@@ -80,7 +80,7 @@ class TradeDesk:
         self._index = index
         self._orders = OrderDesk(context.pool, switch)
         self._receipts = Receipts(links, attester)
-        self._settling = PaymentSettling(context, index, self._receipts)
+        self._intake = PaymentIntake(context, index, self._receipts)
         self._attester = attester
         self._links = links
         # The longest a call to the node may take within a request.
@@ -111,9 +111,9 @@ class TradeDesk:
         market, key_hash = await self._index.market(trade.market_id), idem_hash(trade.idem_key)
         if market is None:
             if not trade.simulate:
-                await self._settling.undone(self._client, contracts, trade, key_hash)
+                await self._intake.undone(self._client, contracts, trade, key_hash)
             raise await self._no_market(trade, payment)
-        past = await self._settling.before(trade, market, key_hash)
+        past = await self._intake.before(trade, market, key_hash)
         if isinstance(past, web.Response):
             return past
         try:
@@ -121,7 +121,7 @@ class TradeDesk:
         except Problem as refusal:
             if trade.simulate or (past.trade is None and payment is None):  # nothing of it was sent
                 raise
-            raise await self._settling.standing(refusal, contracts, trade, key_hash) from None
+            raise await self._intake.standing(refusal, contracts, trade, key_hash) from None
 
     async def _no_market(self, trade: TradeRequest, payment: Payment | None) -> Problem:
         """Of a payment it is only said that it was not sent where it was brought for no bet, under whichever key."""
@@ -146,7 +146,7 @@ class TradeDesk:
         `past`: what was paid under this key, of which nothing is booked."""
         if past.trade is not None and not past.trade.is_over:
             self._rates.is_settling(trade)
-            return await self._settling.repeated(trade, past.trade.intent)
+            return await self._intake.repeated(trade, past.trade.intent)
         order = self._orders.order(trade, market, key_hash, contracts)
         refusal: Problem | None = None
         try:
@@ -195,15 +195,13 @@ class TradeDesk:
                 log.warning("a trade has no chain", action="agent.no_chain", why=error)
                 raise trade_refusals.unavailable("Base cannot be reached") from None
             if facts.settled_stake:  # settled, and the index has not shown it yet
-                return await self._settling.settled_soon(order.request, facts.block)
+                return await self._intake.settled_soon(order.request, facts.block)
             # Whatever else is wrong: who has paid is told what became of it, and not asked for more.
             if payment is not None and payment.nonce in facts.used:
-                return await self._settling.astray(
-                    contracts, order, payment, facts, past.attempt, fault=fault or forged
-                )
+                return await self._intake.astray(contracts, order, payment, facts, past.attempt, fault=fault or forged)
             for nonce in past.nonces:
                 if facts.is_astray(nonce):
-                    await self._settling.account_for(contracts, order.wallet, order.bet.amount, nonce, facts.block)
+                    await self._intake.account_for(contracts, order.wallet, order.bet.amount, nonce, facts.block)
             if refusal is not None:
                 raise refusal
             now = chain_now(venue.now)
@@ -222,7 +220,7 @@ class TradeDesk:
             kit = _escape_kit(order, payment, contracts)
             _check_lanes(await ours, kit)
             _check_balance(order, facts)
-            return await self._settling.settle(
+            return await self._intake.settle(
                 client, contracts, order, payment, past.attempt, kit, balance=facts.balance
             )
 

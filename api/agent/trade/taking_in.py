@@ -70,7 +70,7 @@ class LandedBet:
     totals: BookTotals | None
 
 
-class PaymentSettling:
+class PaymentIntake:
     """The way of a payment from the request to the chain."""
 
     def __init__(self, context: Context, index: AgentIndex, receipts: Receipts) -> None:
