@@ -26,7 +26,7 @@ from api.agent.sentiment import Sentiment
 from api.agent.switch import Trading
 from api.agent.trade import x402
 from api.agent.trade.attest import Attester
-from api.agent.trade.trading import TradeDesk
+from api.agent.trade.trading import TradeDesk, UndeployedDesk
 from api.context import Context
 from api.http.application import json_response
 from api.http.asked import Asked
@@ -110,13 +110,18 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
         client=client,
         attester=attester.address,
     )
+    desk = (
+        UndeployedDesk(context, index)
+        if contracts is None
+        else TradeDesk(context, contracts, client, balances, index, switch, attester, links)
+    )
     asked = Asked(context.limits, settings, RATE)
     operations = asked.counted(
         _operations(
             channels=channels,
             reads=reads,
             platform=platform,
-            desk=TradeDesk(context, contracts, client, balances, index, switch, attester, links),
+            desk=desk,
             discovery=Discovery(index, links),
             sentiment=Sentiment(context.engine, index, links),
         )
@@ -166,7 +171,7 @@ def _operations(
     channels: EventChannels,
     reads: Reads,
     platform: Platform,
-    desk: TradeDesk,
+    desk: TradeDesk | UndeployedDesk,
     discovery: Discovery,
     sentiment: Sentiment,
 ) -> tuple[Operation, ...]:

@@ -45,13 +45,12 @@ class Order:
 class OrderDesk:
     """What turns a request into the order its payer signs."""
 
-    def __init__(self, pool: Pool, switch: Trading) -> None:
+    def __init__(self, pool: Pool, contracts: AgentContracts, switch: Trading) -> None:
         self._pool = pool
+        self._contracts = contracts
         self._switch = switch
 
-    def order(
-        self, trade: TradeRequest, market: ListedMarket, key_hash: bytes, contracts: AgentContracts
-    ) -> Order | None:
+    def order(self, trade: TradeRequest, market: ListedMarket, key_hash: bytes) -> Order | None:
         """The bet that the request's payer signs, whether it can be taken or not; None when there is no such side."""
         outcome = market.outcome(trade.side)
         if outcome is None:
@@ -67,7 +66,8 @@ class OrderDesk:
             builder=trade.builder or ZERO_ADDRESS,
             ref=(trade.ref or "").encode().ljust(32, b"\0"),
         )
-        return Order(trade, market, outcome, got, bet, bet_hash(bet, contracts.chain_id, contracts.settlement.address))
+        hashed = bet_hash(bet, self._contracts.chain_id, self._contracts.settlement.address)
+        return Order(trade, market, outcome, got, bet, hashed)
 
     async def check(self, trade: TradeRequest, market: ListedMarket, order: Order | None, venue: Venue) -> Order:
         """The order, or why it is refused, in the order the documentation gives the checks."""

@@ -73,7 +73,8 @@ class LandedBet:
 class PaymentIntake:
     """The way of a payment from the request to the chain."""
 
-    def __init__(self, context: Context, index: AgentIndex, receipts: Receipts) -> None:
+    def __init__(self, context: Context, contracts: AgentContracts, index: AgentIndex, receipts: Receipts) -> None:
+        self._contracts = contracts
         self._engine = context.primary  # what is said of money must not be behind what was just written
         self._pool = context.pool
         self._watch = context.watch
@@ -107,9 +108,7 @@ class PaymentIntake:
             booked = await store.find_trade(connection, wallet, key_hash)
             return PastTrade(booked, await store.nonces_of(connection, wallet, key_hash))
 
-    async def undone(
-        self, client: ChainClient | None, contracts: AgentContracts, trade: TradeRequest, key_hash: bytes
-    ) -> None:
+    async def undone(self, client: ChainClient | None, trade: TradeRequest, key_hash: bytes) -> None:
         """Raises what became of a trade whose market the chain has no more, since a fork undid its listing; nothing
         when no payment for it was taken in.
 
@@ -126,15 +125,15 @@ class PaymentIntake:
         try:
             if client is None:
                 raise trade_refusals.unavailable("Base cannot be reached")
-            facts = await read_facts(client, contracts, trade.wallet, key_hash, nonces, self._request_seconds)
+            facts = await read_facts(client, self._contracts, trade.wallet, key_hash, nonces, self._request_seconds)
         except RpcError as error:
             log.warning("an undone trade has no chain", action="agent.no_chain", why=error)
             raise trade_refusals.unavailable("Base cannot be reached") from None
         for nonce in nonces:
             if facts.is_astray(nonce):
-                await self.account_for(contracts, trade.wallet, trade.size, nonce, facts.block)
+                await self.account_for(trade.wallet, trade.size, nonce, facts.block)
         async with storage("The trade records"), self._engine.connect() as reading:
-            may_settle = await self._may_settle(reading, contracts, trade, key_hash, or_is_on_its_way=True)
+            may_settle = await self._may_settle(reading, trade, key_hash, or_is_on_its_way=True)
         if facts.settled_stake or may_settle:
             raise trade_refusals.undone_for_now(booked.intent)
         raise trade_refusals.undone(booked.intent)
@@ -153,7 +152,6 @@ class PaymentIntake:
     async def settle(
         self,
         client: ChainClient,
-        contracts: AgentContracts,
         order: Order,
         payment: Payment,
         attempt: int,
@@ -163,26 +161,25 @@ class PaymentIntake:
     ) -> web.StreamResponse:
         """Takes a payment in and waits for its stake. `attempt`: how many of this key were made before. `balance`: what
         the wallet holds."""
-        asked = await self._take_in("settle", contracts, order, payment, attempt, kit, balance)
+        asked = await self._take_in("settle", order, payment, attempt, kit, balance)
         if asked is None:
             return await self._beaten(order, kit)
         intent, placed = await self._first_news(order.request, asked, RESULT_WAIT_SECONDS)
         if placed is not None:
             return await self._shown(order.request, placed, replay=False, kit=kit)
         if intent.refused or intent.outcome is MinedOutcome.REVERTED:
-            facts = await self._facts_after(client, contracts, order, payment)
+            facts = await self._facts_after(client, order, payment)
             if facts is None:  # perhaps it was refused because it is settled
                 raise trade_refusals.settling(kit)
             if facts.settled_stake:  # somebody was faster with this very bet
                 return await self.settled_soon(order.request, facts.block)
             # Somebody was faster with the same authorization: what it brought is the payer's.
             if facts.is_astray(payment.nonce):
-                return await self.astray(contracts, order, payment, facts, attempt + 1, fault=None)
+                return await self.astray(order, payment, facts, attempt + 1, fault=None)
         return await self._outcome(order.request, intent, kit, replay=False, seconds=0)
 
     async def astray(
         self,
-        contracts: AgentContracts,
         order: Order,
         payment: Payment,
         facts: PaymentFacts,
@@ -198,26 +195,26 @@ class PaymentIntake:
         if payment.nonce in facts.booked:
             return await self._booked(order, payment, facts.block)
         if fault is None:
-            await self._bring(contracts, order, payment)
-        arrival, is_final = await self._arrival(contracts, payment.payer, payment.nonce, facts.block)
+            await self._bring(order, payment)
+        arrival, is_final = await self._arrival(payment.payer, payment.nonce, facts.block)
         if arrival is not None and arrival.value is not None and payment.form is Form.RECEIVE:
             # Only the contract takes it in this form, and books it in the same call: in a block after the one read.
             return await self._booked(order, payment, arrival.block)
-        arrived = _arrived(contracts, arrival, is_final)
+        arrived = _arrived(arrival, is_final, self._contracts.settlement.address.lower())
         if fault is not None:
             raise trade_refusals.other_use(fault, arrived.tx)
         if arrived.value != order.bet.amount:
             raise trade_refusals.other_amount(arrived.value, order.bet.amount, arrived.tx)
         log.info("crediting a payment sent past us", action="agent.credit", trade=order.resource_hash)
-        asked = await self._take_in("credit", contracts, order, payment, attempt, None)
+        asked = await self._take_in("credit", order, payment, attempt, None)
         if asked is None:
             return await self._beaten(order, None)
         return await self._outcome(order.request, asked, None, replay=False, seconds=RESULT_WAIT_SECONDS)
 
-    async def account_for(self, contracts: AgentContracts, wallet: str, amount: int, nonce: bytes, block: int) -> None:
+    async def account_for(self, wallet: str, amount: int, nonce: bytes, block: int) -> None:
         """Raises what became of a payment that was brought under this key before and used since; nothing when it was
         cancelled, so that another may be asked for."""
-        arrival, is_final = await self._arrival(contracts, wallet, nonce, block)
+        arrival, is_final = await self._arrival(wallet, nonce, block)
         if arrival is None:
             raise trade_refusals.unseen()
         if arrival.state is ArrivalState.CANCELED:
@@ -228,14 +225,14 @@ class PaymentIntake:
             raise trade_refusals.other_amount(arrival.value, amount, arrival.tx)
         raise trade_refusals.arriving(arrival.value, arrival.tx)
 
-    async def _arrival(
-        self, contracts: AgentContracts, payer: str, nonce: bytes, block: int
-    ) -> tuple[Arrival | None, bool]:
+    async def _arrival(self, payer: str, nonce: bytes, block: int) -> tuple[Arrival | None, bool]:
         """What the index holds of it once it holds this block, and whether that is final."""
         await self._index.reached(block, INDEX_WAIT_SECONDS)
         async with storage("The payment records"), self._engine.connect() as connection:
-            arrival = await read_arrival(connection, contracts.chain_id, contracts.token.address, payer, nonce)
-            final = await read_final_block(connection, contracts.chain_id, self._finality_blocks)
+            arrival = await read_arrival(
+                connection, self._contracts.chain_id, self._contracts.token.address, payer, nonce
+            )
+            final = await read_final_block(connection, self._contracts.chain_id, self._finality_blocks)
         return arrival, arrival is not None and arrival.block <= final
 
     async def _booked(self, order: Order, payment: Payment, block: int) -> web.StreamResponse:
@@ -250,18 +247,17 @@ class PaymentIntake:
             return await self.settled_soon(order.request, stake.block)
         raise trade_refusals.has_paid(stake)
 
-    async def _bring(self, contracts: AgentContracts, order: Order, payment: Payment) -> None:
+    async def _bring(self, order: Order, payment: Payment) -> None:
         """Keeps what a payment is for, so that it is booked even if its payer never comes back."""
         try:
             async with storage("The payment records"), self._pool.connection() as connection:
-                await store.bring(connection, _brought(contracts, order, payment))
+                await store.bring(connection, _brought(self._contracts, order, payment))
         except store.BroughtForAnother:
             raise trade_refusals.spoken_for() from None
 
     async def _take_in(
         self,
         how: str,
-        contracts: AgentContracts,
         order: Order,
         payment: Payment,
         attempt: int,
@@ -270,11 +266,11 @@ class PaymentIntake:
     ) -> Intent | None:
         """Books the payment and queues its transaction; None when another call made this attempt first. `balance`: of
         the wallet, where the money is yet to be moved."""
-        call = contracts.call(how, order.bet, payment)
+        call = self._contracts.call(how, order.bet, payment)
         is_new = how == "settle"
         request = IntentRequest(
-            key=_intent_key(contracts, order.wallet, order.bet.idem_hash, attempt + 1),
-            chain_id=contracts.chain_id,
+            key=_intent_key(self._contracts.chain_id, order.wallet, order.bet.idem_hash, attempt + 1),
+            chain_id=self._contracts.chain_id,
             group=RELAY if is_new else CREDIT,
             kind=how,
             to=call.to,
@@ -292,7 +288,7 @@ class PaymentIntake:
             ):
                 return await store.take_in(
                     connection,
-                    _brought(contracts, order, payment),
+                    _brought(self._contracts, order, payment),
                     request,
                     after_attempt=attempt,
                     balance=balance,
@@ -322,13 +318,11 @@ class PaymentIntake:
             raise trade_refusals.settling(kit)
         return await self._outcome(order.request, past.trade.intent, kit, replay=True, seconds=SAME_KEY_WAIT_SECONDS)
 
-    async def _facts_after(
-        self, client: ChainClient, contracts: AgentContracts, order: Order, payment: Payment
-    ) -> PaymentFacts | None:
+    async def _facts_after(self, client: ChainClient, order: Order, payment: Payment) -> PaymentFacts | None:
         """What the chain says after it refused; None when it cannot be asked."""
         try:
             return await read_facts(
-                client, contracts, order.wallet, order.bet.idem_hash, (payment.nonce,), self._request_seconds
+                client, self._contracts, order.wallet, order.bet.idem_hash, (payment.nonce,), self._request_seconds
             )
         except RpcError as error:
             log.warning("a refusal has no chain", action="agent.no_chain", why=error)
@@ -388,16 +382,14 @@ class PaymentIntake:
             raise _unknown(intent.tx_hash_hex, kit)
         raise trade_refusals.settling(kit, intent.tx_hash_hex)
 
-    async def standing(
-        self, refusal: Problem, contracts: AgentContracts, trade: TradeRequest, key_hash: bytes
-    ) -> Problem:
+    async def standing(self, refusal: Problem, trade: TradeRequest, key_hash: bytes) -> Problem:
         """A refusal under a key, and that it is not for good while an attempt to settle the bet may still do so."""
         if refusal.code == "idem_conflict" or refusal.extra.get("moneyMoved"):
             return refusal  # of another bet than was sent; of what the payment did
         try:
             async with asyncio.timeout(INDEX_WAIT_SECONDS), self._engine.connect() as connection:
                 may_settle = await self._may_settle(
-                    connection, contracts, trade, key_hash, or_is_on_its_way=refusal.code not in RETRIABLE
+                    connection, trade, key_hash, or_is_on_its_way=refusal.code not in RETRIABLE
                 )
         except UNREADABLE as error:
             log.warning("whether a refusal is final cannot be read", action="agent.no_database", why=error)
@@ -407,14 +399,13 @@ class PaymentIntake:
     async def _may_settle(
         self,
         connection: AsyncConnection,
-        contracts: AgentContracts,
         trade: TradeRequest,
         key_hash: bytes,
         *,
         or_is_on_its_way: bool,
     ) -> bool:
         made, latest = await read_attempts(connection, trade.wallet, key_hash)
-        keys = [_intent_key(contracts, trade.wallet, key_hash, each) for each in range(1, made + 1)]
+        keys = [_intent_key(self._contracts.chain_id, trade.wallet, key_hash, each) for each in range(1, made + 1)]
         # The keeper's attempts have keys of its own; the latest of a trade is the one it names.
         return await may_land(connection, [*keys, *latest], self._finality_blocks, or_is_on_its_way=or_is_on_its_way)
 
@@ -464,8 +455,8 @@ async def _placed(connection: AsyncConnection, wallet: str, key_hash: bytes) -> 
     return None if stake is None else LandedBet(stake, await read_totals(connection, stake))
 
 
-def _intent_key(contracts: AgentContracts, wallet: str, key_hash: bytes, attempt: int) -> str:
-    return f"agent:{contracts.chain_id}:{wallet}:{key_hash.hex()}:{attempt}"
+def _intent_key(chain_id: int, wallet: str, key_hash: bytes, attempt: int) -> str:
+    return f"agent:{chain_id}:{wallet}:{key_hash.hex()}:{attempt}"
 
 
 def _brought(contracts: AgentContracts, order: Order, payment: Payment) -> store.SignedBet:
@@ -482,15 +473,16 @@ class Arrived:
     tx: bytes
 
 
-def _arrived(contracts: AgentContracts, arrival: Arrival | None, is_final: bool) -> Arrived:
-    """What a payment has brought for good; raises as long as that is not known, and when it brought us nothing."""
+def _arrived(arrival: Arrival | None, is_final: bool, to_us: str) -> Arrived:
+    """What a payment has brought for good; raises as long as that is not known, and when it brought us nothing.
+    `to_us`: the settlement wallet's address, in small letters."""
     if arrival is None:
         raise trade_refusals.unseen()
     if arrival.state is ArrivalState.CANCELED:
         raise trade_refusals.cancelled(arrival.tx)
     if arrival.value is None:
         raise trade_refusals.unpaired(arrival.tx)
-    if arrival.recipient != contracts.settlement.address.lower():
+    if arrival.recipient != to_us:
         raise trade_refusals.elsewhere(arrival.tx)
     if not is_final:
         raise trade_refusals.arriving(arrival.value, arrival.tx)

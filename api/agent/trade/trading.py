@@ -7,6 +7,7 @@ and an authorization once. While a payment may still be taken no answer asks for
 from __future__ import annotations
 
 import time
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,14 +58,46 @@ class OurFacts:
     brought_for: bytes | None
 
 
+@dataclass(frozen=True, slots=True)
+class TradeVisit:
+    """One call for a trade of a known market, as it goes down the steps.
+
+    `rejected`: why there is no payment although one was sent. `past`: what was paid under this key, of which nothing is
+    booked.
+    """
+
+    trade: TradeRequest
+    market: ListedMarket
+    key_hash: bytes
+    payment: Payment | None
+    rejected: str | None
+    past: PastTrade
+    venue: Venue
+
+
+class UndeployedDesk:
+    """The place where trades will be made once the settlement wallet is deployed."""
+
+    def __init__(self, context: Context, index: AgentIndex) -> None:
+        self._index = index
+        self._allow_private_callbacks = context.settings.allow_private_webhooks
+
+    async def trade(self, request: web.Request) -> web.StreamResponse:
+        return await _counted(self._trade(request))
+
+    async def _trade(self, request: web.Request) -> web.StreamResponse:
+        await TradeRequest.read(request, allow_private=self._allow_private_callbacks)
+        self._index.required()
+        raise problem("platform_paused", "The settlement wallet is not deployed yet.")
+
+
 class TradeDesk:
-    """The place where trades are made. `contracts` is None before deployment, `client` and `balances` without an RPC
-    URL."""
+    """The place where trades are made. `client` and `balances` are None without an RPC URL."""
 
     def __init__(
         self,
         context: Context,
-        contracts: AgentContracts | None,
+        contracts: AgentContracts,
         client: ChainClient | None,
         balances: Balances | None,
         index: AgentIndex,
@@ -78,9 +111,9 @@ class TradeDesk:
         self._pool = context.pool
         self._rates = TradeRates(context.limits, context.settings)
         self._index = index
-        self._orders = OrderDesk(context.pool, switch)
+        self._orders = OrderDesk(context.pool, contracts, switch)
         self._receipts = Receipts(links, attester)
-        self._intake = PaymentIntake(context, index, self._receipts)
+        self._intake = PaymentIntake(context, contracts, index, self._receipts)
         self._attester = attester
         self._links = links
         # The longest a call to the node may take within a request.
@@ -88,21 +121,12 @@ class TradeDesk:
         self._allow_private_callbacks = context.settings.allow_private_webhooks
 
     async def trade(self, request: web.Request) -> web.StreamResponse:
-        try:
-            response = await self._trade(request)
-        except Problem as refusal:
-            ANSWERS.labels(refusal.code).inc()
-            raise
-        ANSWERS.labels("payment_required" if response.status == 402 else "ok").inc()
-        return response
+        return await _counted(self._trade(request))
 
     async def _trade(self, request: web.Request) -> web.StreamResponse:
         trade = await TradeRequest.read(request, allow_private=self._allow_private_callbacks)
         venue = self._index.required()
-        contracts = self._contracts
-        if contracts is None:
-            raise problem("platform_paused", "The settlement wallet is not deployed yet.")
-        payment, rejected = _offered(request, trade, contracts)
+        payment, rejected = _offered(request, trade, self._contracts)
         # Before anything is asked of the database or a node, and whatever is wrong with the bet.
         if payment is None:
             await self._rates.unpaid(request, trade)
@@ -111,17 +135,17 @@ class TradeDesk:
         market, key_hash = await self._index.market(trade.market_id), idem_hash(trade.idem_key)
         if market is None:
             if not trade.simulate:
-                await self._intake.undone(self._client, contracts, trade, key_hash)
+                await self._intake.undone(self._client, trade, key_hash)
             raise await self._no_market(trade, payment)
         past = await self._intake.before(trade, market, key_hash)
         if isinstance(past, web.Response):
             return past
         try:
-            return await self._unsettled(trade, market, key_hash, payment, rejected, past, contracts, venue)
+            return await self._unsettled(TradeVisit(trade, market, key_hash, payment, rejected, past, venue))
         except Problem as refusal:
             if trade.simulate or (past.trade is None and payment is None):  # nothing of it was sent
                 raise
-            raise await self._intake.standing(refusal, contracts, trade, key_hash) from None
+            raise await self._intake.standing(refusal, trade, key_hash) from None
 
     async def _no_market(self, trade: TradeRequest, payment: Payment | None) -> Problem:
         """Of a payment it is only said that it was not sent where it was brought for no bet, under whichever key."""
@@ -131,66 +155,54 @@ class TradeDesk:
             first = await store.brought_for(connection, bytes.fromhex(trade.wallet[2:]), payment.nonce)
         return trade_refusals.no_market(trade.market_id, paid=True) if first is None else trade_refusals.spoken_for()
 
-    async def _unsettled(
-        self,
-        trade: TradeRequest,
-        market: ListedMarket,
-        key_hash: bytes,
-        payment: Payment | None,
-        rejected: str | None,
-        past: PastTrade,
-        contracts: AgentContracts,
-        venue: Venue,
-    ) -> web.StreamResponse:
-        """What is said of a bet that has not settled. `rejected`: why there is no payment although one was sent.
-        `past`: what was paid under this key, of which nothing is booked."""
+    async def _unsettled(self, visit: TradeVisit) -> web.StreamResponse:
+        """What is said of a bet that has not settled."""
+        trade, past = visit.trade, visit.past
         if past.trade is not None and not past.trade.is_over:
             self._rates.is_settling(trade)
             return await self._intake.repeated(trade, past.trade.intent)
-        order = self._orders.order(trade, market, key_hash, contracts)
+        order = self._orders.order(trade, visit.market, visit.key_hash)
         refusal: Problem | None = None
         try:
-            order = await self._orders.check(trade, market, order, venue)
+            order = await self._orders.check(trade, visit.market, order, visit.venue)
         except Problem as why:
             # What was paid is accounted for before a bet is refused for good: its payer must not be sent to pay again.
-            if order is None or trade.simulate or why.code in RETRIABLE or not (payment or past.nonces):
+            if order is None or trade.simulate or why.code in RETRIABLE or not (visit.payment or past.nonces):
                 raise
             refusal = why
         if trade.simulate:
             return self._receipts.simulated(
-                order, now=chain_now(venue.now), balance=await balance_of(self._balances, order.wallet)
+                order, now=chain_now(visit.venue.now), balance=await balance_of(self._balances, order.wallet)
             )
         if self._client is None:
             raise trade_refusals.unavailable("Base cannot be reached")
-        return await self._real(order, refusal, payment, rejected, past, contracts, self._client, venue)
+        return await self._real(visit, order, refusal, self._client)
 
     # ------------------------------------------------------------ payment
 
     async def _real(
-        self,
-        order: Order,
-        refusal: Problem | None,
-        payment: Payment | None,
-        rejected: str | None,
-        past: PastTrade,
-        contracts: AgentContracts,
-        client: ChainClient,
-        venue: Venue,
+        self, visit: TradeVisit, order: Order, refusal: Problem | None, client: ChainClient
     ) -> web.StreamResponse:
-        """`refusal`: why the bet is not taken. `rejected`: why there is no payment although one was sent. `past`: what
-        was paid under this key, of which nothing is booked."""
+        """`refusal`: why the bet is not taken."""
+        payment, past, venue = visit.payment, visit.past, visit.venue
         offered = () if payment is None else (payment.nonce,)
         nonces = tuple(dict.fromkeys((*offered, *past.nonces)))
         # Read while the chain is asked, and looked at only once its facts are known.
-        async with beside(self._our_facts(payment, order, contracts)) as ours:
+        async with beside(self._our_facts(payment, order)) as ours:
             fault = None if payment is None else paying.not_for(payment, order.bet.amount, order.hash)
             forged = None
             try:
                 facts = await read_facts(
-                    client, contracts, order.wallet, order.bet.idem_hash, nonces, self._request_seconds, venue.head.hash
+                    client,
+                    self._contracts,
+                    order.wallet,
+                    order.bet.idem_hash,
+                    nonces,
+                    self._request_seconds,
+                    venue.head.hash,
                 )
                 if payment is not None:
-                    forged = await self._why_forged(payment, order, facts, client, contracts)
+                    forged = await self._why_forged(payment, order, facts, client)
             except RpcError as error:
                 log.warning("a trade has no chain", action="agent.no_chain", why=error)
                 raise trade_refusals.unavailable("Base cannot be reached") from None
@@ -198,10 +210,10 @@ class TradeDesk:
                 return await self._intake.settled_soon(order.request, facts.block)
             # Whatever else is wrong: who has paid is told what became of it, and not asked for more.
             if payment is not None and payment.nonce in facts.used:
-                return await self._intake.astray(contracts, order, payment, facts, past.attempt, fault=fault or forged)
+                return await self._intake.astray(order, payment, facts, past.attempt, fault=fault or forged)
             for nonce in past.nonces:
                 if facts.is_astray(nonce):
-                    await self._intake.account_for(contracts, order.wallet, order.bet.amount, nonce, facts.block)
+                    await self._intake.account_for(order.wallet, order.bet.amount, nonce, facts.block)
             if refusal is not None:
                 raise refusal
             now = chain_now(venue.now)
@@ -212,25 +224,21 @@ class TradeDesk:
             if payment is None or fault is not None:
                 await self._check_twin(order)
                 _check_lanes(await ours, None)  # nobody is asked to sign what cannot be settled
-                return self._challenge(order, fault or rejected, contracts, now)
+                return self._challenge(order, fault or visit.rejected, now)
             # Anybody may have read such a payment off the chain: it is counted with its caller and not with the wallet.
             if (await ours).brought_for not in (None, order.hash):
                 raise trade_refusals.spoken_for()
             await self._rates.paid(order.request)
-            kit = _escape_kit(order, payment, contracts)
+            kit = _escape_kit(order, payment, self._contracts)
             _check_lanes(await ours, kit)
             _check_balance(order, facts)
-            return await self._intake.settle(
-                client, contracts, order, payment, past.attempt, kit, balance=facts.balance
-            )
+            return await self._intake.settle(client, order, payment, past.attempt, kit, balance=facts.balance)
 
-    async def _why_forged(
-        self, payment: Payment, order: Order, facts: PaymentFacts, client: ChainClient, contracts: AgentContracts
-    ) -> str | None:
+    async def _why_forged(self, payment: Payment, order: Order, facts: PaymentFacts, client: ChainClient) -> str | None:
         """Why the wallet has not signed a payment in the form that its nonce says, or None."""
 
         async def is_signed(form: Form) -> bool:
-            digest = paying.digest(payment, contracts.token_facts, contracts.chain_id, form)
+            digest = paying.digest(payment, self._contracts.token_facts, self._contracts.chain_id, form)
             if not facts.wallet_has_code:
                 return signer_of(digest, payment.signature) == checksum(order.wallet)
             return await accepts_signature(client, order.wallet, digest, payment.signature, self._request_seconds)
@@ -241,10 +249,10 @@ class TradeDesk:
             return paying.wrong_form(payment.form)
         return "The signature is not walletAddress's over this authorization."
 
-    async def _our_facts(self, payment: Payment | None, order: Order, contracts: AgentContracts) -> OurFacts:
+    async def _our_facts(self, payment: Payment | None, order: Order) -> OurFacts:
         """What the database says; which trade a payment was brought for is asked again when it is taken in."""
         async with storage("The state of the relayer"), self._pool.connection() as connection:
-            lanes = await report(connection, contracts.chain_id, RELAY)
+            lanes = await report(connection, self._contracts.chain_id, RELAY)
             first = None
             if payment is not None:
                 first = await store.brought_for(connection, bytes.fromhex(order.wallet[2:]), payment.nonce)
@@ -257,10 +265,10 @@ class TradeDesk:
         if twin is not None:
             raise trade_refusals.twin(twin)
 
-    def _challenge(self, order: Order, error: str | None, contracts: AgentContracts, now: int) -> web.Response:
+    def _challenge(self, order: Order, error: str | None, now: int) -> web.Response:
         """`now`: the chain's clock; nothing that is signed is good for longer than stakes are taken."""
         log.info("asked for payment", action="agent.challenge", code="payment_required", trade=order.resource_hash)
-        seller = contracts.seller
+        seller = self._contracts.seller
         side = order.market.outcomes[order.outcome].key
         offer = x402.Offer(
             seller,
@@ -280,6 +288,17 @@ class TradeDesk:
         )
         headers = {x402.REQUIRED_HEADER: offer.required(error, signed)}
         return json_response(offer.challenge(error, signed), 402, headers=headers)
+
+
+async def _counted(answer: Awaitable[web.StreamResponse]) -> web.StreamResponse:
+    """The answer, counted by what it says."""
+    try:
+        response = await answer
+    except Problem as refusal:
+        ANSWERS.labels(refusal.code).inc()
+        raise
+    ANSWERS.labels("payment_required" if response.status == 402 else "ok").inc()
+    return response
 
 
 def _offered(request: web.Request, trade: TradeRequest, contracts: AgentContracts) -> tuple[Payment | None, str | None]:
