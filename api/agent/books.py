@@ -12,7 +12,7 @@ from api.agent import render
 from api.agent.cursors import StakePlace, stake_cursor
 from api.agent.facts import ListedMarket, Stake, Venue
 from api.agent.index import AgentIndex
-from api.agent.render import Links
+from api.agent.links import Links
 from api.agent.reply import meta
 from api.http.rendered import Slot
 from api.kept import Kept

@@ -14,8 +14,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from api.agent import render
 from api.agent.held import SHARED
 from api.agent.index import AgentIndex
+from api.agent.links import Links
 from api.agent.reach import Reach
-from api.agent.render import Links
 from api.agent.reply import VERSION, body_bytes, reply
 from api.agent.rows import MAX_SETTLED
 from api.agent.storage import storage

@@ -19,7 +19,7 @@ from api.agent.errors import problem
 from api.agent.facts import ListedMarket, Venue, deciding_times, key_of
 from api.agent.held import OWN, SHARED, HeldBodies
 from api.agent.index import AgentIndex
-from api.agent.render import Links
+from api.agent.links import Links
 from api.agent.reply import body_bytes, freshness, reply
 from api.agent.requests import (
     EXAMPLE_WALLET,

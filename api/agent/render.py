@@ -6,13 +6,14 @@ Cents have at most 4 decimals, shares and dollars 6, percentages 4.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import orjson
 
 from api.agent import outlook
 from api.agent.facts import BookTotals, Ending, FeedRound, ListedMarket, Stake, Venue, deciding_times
+from api.agent.links import Links
 from api.agent.outlook import Outlook
 from core.agent.book import Book, Quote
 from core.agent.fixed import WAD
@@ -30,39 +31,6 @@ DEFAULT_TICKET = 5 * USD
 FEE_RECIPIENT = "Service treasury"
 NETWORK = "base"
 WON, LOST, REFUNDED, LIVE = "resolved-won", "resolved-lost", "resolved-refunded", "open"
-
-
-@dataclass(frozen=True, slots=True)
-class Links:
-    """Where things are: the public origin, the explorer (None on a local chain), the settlement contract."""
-
-    origin: str
-    explorer: str | None
-    settlement: str
-
-    @property
-    def api(self) -> str:
-        return f"{self.origin}/api/agent/v1"
-
-    @property
-    def docs(self) -> str:
-        return f"{self.origin}/agents.txt"
-
-    @property
-    def errors(self) -> str:
-        return f"{self.origin}/errors.txt"
-
-    def app(self, market: ListedMarket) -> str:
-        return f"{self.origin}/markets/{market.slug}"
-
-    def proof(self, trade_id: bytes) -> str:
-        return f"{self.api}/proof/0x{trade_id.hex()}"
-
-    def tx(self, tx: bytes) -> str | None:
-        return None if self.explorer is None else f"{self.explorer}/tx/0x{tx.hex()}"
-
-    def address(self, address: str) -> str | None:
-        return None if self.explorer is None else f"{self.explorer}/address/{address}"
 
 
 def pct(numerator: int, denominator: int) -> Number:

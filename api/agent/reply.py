@@ -8,7 +8,7 @@ import orjson
 from aiohttp import web
 
 from api.agent.facts import Venue
-from api.agent.render import Links
+from api.agent.links import Links
 from api.http.application import json_response
 from core.iso import iso, now_iso
 

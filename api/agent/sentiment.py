@@ -18,7 +18,7 @@ from api.agent.bodies import UNREADABLE, _Body, _ChainAnswer, refusal
 from api.agent.errors import problem
 from api.agent.facts import Venue
 from api.agent.index import AgentIndex
-from api.agent.render import Links
+from api.agent.links import Links
 from api.agent.reply import reply
 from api.agent.sentiment_score import (
     NEUTRAL,

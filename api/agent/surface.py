@@ -17,11 +17,11 @@ from api.agent.describe import DESCRIPTION, QUOTE, TRADE
 from api.agent.discover.search import Discovery
 from api.agent.errors import error_body, problem
 from api.agent.index import AgentIndex
+from api.agent.links import Links
 from api.agent.mcp import AgentMcp
 from api.agent.notices.channels import EventChannels
 from api.agent.platform import Platform
 from api.agent.reads import Reads
-from api.agent.render import Links
 from api.agent.sentiment import Sentiment
 from api.agent.switch import Trading
 from api.agent.trade import x402

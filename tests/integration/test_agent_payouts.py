@@ -12,8 +12,8 @@ import aiohttp
 import pytest
 
 from api.agent.index import AgentIndex
+from api.agent.links import Links
 from api.agent.platform import Platform
-from api.agent.render import Links
 from api.agent.switch import Trading
 from core.db.engine import make_engine, make_pool
 from core.db.switches import SwitchWatcher

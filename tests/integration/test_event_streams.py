@@ -12,10 +12,10 @@ import aiohttp
 import pytest
 
 from api.agent.errors import error_body
+from api.agent.links import Links
 from api.agent.notices import hub as event_hub
 from api.agent.notices.channels import EventChannels
 from api.agent.notices.hub import EventHub
-from api.agent.render import Links
 from api.app import serve
 from api.context import open_context
 from api.http import event_stream

@@ -15,12 +15,12 @@ import psycopg
 import pytest
 from eth_utils.crypto import keccak
 
+from api.agent.links import Links
 from api.agent.notices import dispatcher as webhook_dispatcher
 from api.agent.notices import endpoints as webhook_store
 from api.agent.notices import sending as webhook_sending
 from api.agent.notices.dispatcher import Dispatcher
 from api.agent.notices.sending import AT_ONCE_PER_ADDRESS, DeliverySigner, TooManyThere, WebhookSender
-from api.agent.render import Links
 from api.agent.trade import store as trades
 from core.agent.bet import Bet
 from core.agent.notices import log as event_log

@@ -13,7 +13,7 @@ import pytest
 from api.agent import render
 from api.agent.books import Book, Books
 from api.agent.facts import ListedMarket, Stake
-from api.agent.render import Links
+from api.agent.links import Links
 from core.money import USD
 from tests.support import agent_markets as agent
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from api.agent import cursors as pages
 from api.agent import outlook, render
 from api.agent.facts import Ending, FeedRound, ListedMarket, Stake
-from api.agent.render import Links
+from api.agent.links import Links
 from api.agent.requests import MIN_SIZE
 from api.agent.trade.orders import MAX_POINTS, check_impact, check_open, largest_size, max_unmoving
 from api.http.problem import Problem

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.agent.facts import FeedRound, ListedMarket
-from api.agent.render import Links
+from api.agent.links import Links
 from api.agent.sentiment import intel, symbol_of
 from api.agent.sentiment_score import Crowd, quality_of, readings, score_of, suggestion
 from api.http.problem import Problem

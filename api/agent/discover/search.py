@@ -13,7 +13,7 @@ from api.agent.discover.gate import silence
 from api.agent.discover.rank import Match, browsed, ranked
 from api.agent.discover.words import words_of
 from api.agent.index import AgentIndex
-from api.agent.render import Links
+from api.agent.links import Links
 from api.agent.reply import reply
 from api.http.operation import DocumentedAnswer, Operation
 from api.http.requests import read_query

@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 
 from api.agent.bodies import BAD, NO_WALLET, RATE, UNREADABLE, refusal
+from api.agent.links import Links
 from api.agent.notices import bodies, requests
 from api.agent.notices.dispatcher import Dispatcher
 from api.agent.notices.hub import EventHub
@@ -12,7 +13,6 @@ from api.agent.notices.replay import Replay
 from api.agent.notices.sending import DeliverySigner, WebhookSender
 from api.agent.notices.stream import Events
 from api.agent.notices.webhooks import Webhooks
-from api.agent.render import Links
 from api.context import Context
 from api.http.operation import DocumentedAnswer, Operation
 from core.chain import ChainClient

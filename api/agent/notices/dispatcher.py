@@ -18,11 +18,11 @@ from datetime import UTC, datetime, timedelta
 
 import orjson
 
+from api.agent.links import Links
 from api.agent.notices import endpoints as store
 from api.agent.notices.endpoints import Kind, WebhookEndpoint
 from api.agent.notices.render import Addressed, addressed, event_json
 from api.agent.notices.sending import LONGEST_SECONDS, Sent, TooManyThere, WebhookSender
-from api.agent.render import Links
 from api.unreadable import UNREADABLE
 from core.agent.notices import log as event_log
 from core.agent.notices.kinds import EventType, source_of

@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from api.agent.errors import problem
+from api.agent.links import Links
 from api.agent.notices.render import stream_frame
-from api.agent.render import Links
 from api.http.places import NoPlace, Places
 from core.agent.notices.reading import events_from
 from core.db.channels import Channel, listen

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from api.agent.render import Links
+from api.agent.links import Links
 from core.agent.notices.kinds import EventType, event_id, source_of
 from core.agent.notices.reading import Notice
 from core.iso import iso, iso_millis

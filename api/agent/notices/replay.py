@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from aiohttp import web
 
+from api.agent.links import Links
 from api.agent.notices.render import event_body
 from api.agent.notices.requests import ReplayQuery, ResolvedQuery
-from api.agent.render import Links
 from api.agent.reply import reply
 from api.agent.requests import checked_wallet
 from api.agent.storage import storage

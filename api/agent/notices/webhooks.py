@@ -11,12 +11,12 @@ from aiohttp import web
 from limits import parse
 
 from api.agent.errors import problem
+from api.agent.links import Links
 from api.agent.notices import endpoints as store
 from api.agent.notices.endpoints import WebhookEndpoint
 from api.agent.notices.ownership import Registration, digest_of
 from api.agent.notices.requests import BODY_LIMIT, WebhookPath, WebhookRequest
 from api.agent.notices.targets import TargetRefused, checked_url, resolve
-from api.agent.render import Links
 from api.agent.reply import reply
 from api.agent.requests import checked_wallet
 from api.agent.storage import storage

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from api.agent import outlook, render
 from api.agent.facts import BookTotals, ListedMarket, Stake
-from api.agent.render import Links
+from api.agent.links import Links
 from api.agent.reply import reply
 from api.agent.trade import refusals as trade_refusals
 from api.agent.trade import x402

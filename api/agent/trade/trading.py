@@ -17,7 +17,7 @@ from api.agent.chain import AgentContracts, Balances, PaymentFacts, accepts_sign
 from api.agent.errors import RETRIABLE, problem
 from api.agent.facts import ListedMarket, Venue
 from api.agent.index import AgentIndex
-from api.agent.render import Links
+from api.agent.links import Links
 from api.agent.requests import TradeRequest
 from api.agent.storage import storage
 from api.agent.switch import Trading

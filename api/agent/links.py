@@ -1,0 +1,40 @@
+"""Where everything that an answer names is found: on the site, in the API, on the explorer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from api.agent.facts import ListedMarket
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Where things are: the public origin, the explorer (None on a local chain), the settlement contract."""
+
+    origin: str
+    explorer: str | None
+    settlement: str
+
+    @property
+    def api(self) -> str:
+        return f"{self.origin}/api/agent/v1"
+
+    @property
+    def docs(self) -> str:
+        return f"{self.origin}/agents.txt"
+
+    @property
+    def errors(self) -> str:
+        return f"{self.origin}/errors.txt"
+
+    def app(self, market: ListedMarket) -> str:
+        return f"{self.origin}/markets/{market.slug}"
+
+    def proof(self, trade_id: bytes) -> str:
+        return f"{self.api}/proof/0x{trade_id.hex()}"
+
+    def tx(self, tx: bytes) -> str | None:
+        return None if self.explorer is None else f"{self.explorer}/tx/0x{tx.hex()}"
+
+    def address(self, address: str) -> str | None:
+        return None if self.explorer is None else f"{self.explorer}/address/{address}"
