@@ -110,6 +110,10 @@ def test_keys_of_key_services_stand_where_keystores_stand() -> None:
     assert str(key[2]) == GCP
 
 
+def test_a_keys_address_may_be_written_without_0x() -> None:
+    assert _named(f"{GCP}#{SOMEBODY[2:].lower()}") == _named(f"{GCP}#{SOMEBODY}")
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
