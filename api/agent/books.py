@@ -14,7 +14,7 @@ from api.agent.facts import ListedMarket, Stake, Venue
 from api.agent.index import AgentIndex
 from api.agent.links import Links
 from api.agent.reply import meta
-from api.http.rendered import Slot
+from api.http.rendered import Renewed
 from api.kept import Kept
 
 # Rendered between two breaths of the event loop: about ten milliseconds.
@@ -88,13 +88,13 @@ class Books:
     def __init__(self, index: AgentIndex, read: ReadBook) -> None:
         self._index = index
         self._read = read
-        self._slots: Kept[str, Slot[Book]] = Kept(_BOOKS, _BOOKS_BYTES)
-        self._first: dict[str, Slot[Book]] = {}
+        self._slots: Kept[str, Renewed[Book]] = Kept(_BOOKS, _BOOKS_BYTES)
+        self._first: dict[str, Renewed[Book]] = {}
 
     async def of(self, wallet: str) -> Book:
         slot = self._slots.get(wallet) or self._first.get(wallet)
         if slot is None:
-            made: Slot[Book] = Slot(lambda: self._index.tick, lambda: self._read(wallet, made.held))
+            made: Renewed[Book] = Renewed(lambda: self._index.tick, lambda: self._read(wallet, made.value))
             slot = self._first[wallet] = made
         try:
             book = await slot.get()

@@ -156,7 +156,7 @@ class _Ready(web.StreamResponse):
         """Nothing is left to write."""
 
 
-class Slot(Generic[T]):
+class Renewed(Generic[T]):
     """One thing, made again when `stamp()` differs from the one it was made at.
 
     `make` must read nothing newer than its stamp says and should not fail: what it reads is in memory. Callers that
@@ -164,7 +164,7 @@ class Slot(Generic[T]):
     """
 
     def __init__(self, stamp: Callable[[], Hashable], make: Callable[[], Awaitable[T]]) -> None:
-        self.held: T | None = None
+        self.value: T | None = None
         self._stamp = stamp
         self._make = make
         self._held_stamp: Hashable = None
@@ -174,8 +174,8 @@ class Slot(Generic[T]):
     async def get(self) -> T:
         while True:
             stamp = self._stamp()
-            if self.held is not None and self._held_stamp == stamp:
-                return self.held
+            if self.value is not None and self._held_stamp == stamp:
+                return self.value
             if self._making is None:
                 self._making_stamp = stamp
                 self._making = asyncio.create_task(self._made(stamp))
@@ -187,7 +187,7 @@ class Slot(Generic[T]):
 
     async def _made(self, stamp: Hashable) -> T:
         made = await self._make()
-        self.held, self._held_stamp = made, stamp
+        self.value, self._held_stamp = made, stamp
         return made
 
     def _done(self, task: asyncio.Task[T]) -> None:
@@ -196,7 +196,7 @@ class Slot(Generic[T]):
             task.exception()  # whoever waited has it
 
 
-class BodySlot(Slot[Rendered]):
+class BodySlot(Renewed[Rendered]):
     """One body of a surface, rendered again when the stamp has changed."""
 
     def __init__(
