@@ -241,8 +241,8 @@ def _stock(connection: psycopg.Connection[tuple[object, ...]], size: HistorySize
         asked,
     )
     connection.execute(
-        "INSERT INTO stock_vintage SELECT market_id, v, 20000000, 20000000, 20000000, 20000000, 0, 0, created_block,"
-        " created_at, created_tx FROM stock_market, LATERAL unnest(ARRAY[0, created_block + 1]) v"
+        "INSERT INTO stock_vintage SELECT market_id, v, 20000000, 20000000, 20000000, 20000000, 0, 0"
+        " FROM stock_market, LATERAL unnest(ARRAY[0, created_block + 1]) v"
     )
     connection.execute(
         "INSERT INTO stock_position (position_id, market_id, ordinal, owner, entered_by, outcome, offered, vintage,"

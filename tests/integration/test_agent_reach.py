@@ -7,6 +7,7 @@ import asyncio
 from api.agent.reach import SHARED_SECONDS, Reach
 from core.chain import ChainClient, ChainProvider
 from tests.integration.hostile_node import hostile_node, status
+from tests.waiting import PATIENCE
 
 HEAD = {
     "number": "0x10",
@@ -44,12 +45,17 @@ async def test_all_who_look_within_two_seconds_ask_once() -> None:
 
 
 async def test_a_node_that_never_answers_is_not_waited_for() -> None:
+    over = asyncio.Event()
+
     async def never(_body: object) -> None:
-        await asyncio.sleep(60)
+        await over.wait()
 
     async with hostile_node(never) as node, ChainProvider((node.url,), chain_id=31337) as rpc:
-        async with asyncio.timeout(5):
-            assert not await Reach(ChainClient(rpc)).answers()
+        try:
+            async with asyncio.timeout(PATIENCE):
+                assert not await Reach(ChainClient(rpc)).answers()
+        finally:
+            over.set()
 
 
 async def test_without_a_url_there_is_no_way_there() -> None:

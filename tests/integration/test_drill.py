@@ -68,6 +68,10 @@ async def test_drills_hold_and_nothing_is_lost_or_doubled(
         async def nothing(_fleet: Fleet, _load: Load) -> DrillHeld:
             raise DidNotHappen("it did not come")
 
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(60):  # that a reader has gone is noticed when next he is written to
+                while AUDIENCE & set(judge(declared(), seen).still):
+                    await asyncio.sleep(0.5)
         verdict = judge(declared(), seen)
         assert verdict.missing == (), "every daemon exposes what docs/metrics.md says it does"
         assert not AUDIENCE & set(verdict.still), verdict.still
