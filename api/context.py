@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from api.chains import Chains
 from api.http.limits import RateLimits
 from core.config import ApiSecrets, Settings
-from core.db.engine import Pool, make_engine, make_pool
+from core.db.engine import ConnectionPool, make_engine, make_pool
 from core.outbox import IntentWatch
 
 # Runs a task for as long as the service lives; its ending is a fault.
@@ -32,7 +32,7 @@ class Context:
     secrets: ApiSecrets
     engine: AsyncEngine
     primary: AsyncEngine
-    pool: Pool
+    pool: ConnectionPool
     watch: IntentWatch
     chains: Chains
     limits: RateLimits
@@ -48,7 +48,7 @@ class Context:
         key = self.secrets.attestation_key
         return None if key is None else str(Account.from_key(key.get_secret_value()).address)
 
-    def writing(self, name: str) -> Pool:
+    def writing(self, name: str) -> ConnectionPool:
         """A pool of its own, to open: of what waits for locks that must not hold up what bets for money."""
         return writing_pool(self.settings, name)
 
@@ -61,7 +61,7 @@ class Context:
         return self.settings.database_url.get_secret_value()
 
 
-def writing_pool(settings: Settings, name: str) -> Pool:
+def writing_pool(settings: Settings, name: str) -> ConnectionPool:
     """Connections (autocommit) to the primary, to open, that bear this name."""
     return make_pool(
         settings.database_url.get_secret_value(),

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.chain.errors import RpcError
-from core.db.engine import Connection, Pool
+from core.db.engine import Connection, ConnectionPool
 from core.hexadecimal import bytes_of, hex_of
 from core.log import get_logger
 from indexer import metrics
@@ -126,7 +126,7 @@ class _Unread:
 class ChainFollower:
     """One chain's way into the database. `catch_up` brings the tables to the node's present head."""
 
-    def __init__(self, node: ChainNode, sources: Sources, pool: Pool, *, finality_blocks: int) -> None:
+    def __init__(self, node: ChainNode, sources: Sources, pool: ConnectionPool, *, finality_blocks: int) -> None:
         self.node = node
         self.sources = sources
         self.cursor: Cursor | None = None

@@ -14,7 +14,7 @@ from core.chain.provider import ChainProvider
 from core.config import ChainSettings, Settings, load
 from core.config.settings import CHAIN_NAMES
 from core.contracts.deployments import load_deployment
-from core.db.engine import Pool, check_database, make_pool
+from core.db.engine import ConnectionPool, check_database, make_pool
 from core.errors import ConfigError, VpmError
 from indexer import main as daemon
 from indexer.audit.run import Progress, audit
@@ -23,7 +23,7 @@ from indexer.sources import Sources, sources_of
 
 DESCRIPTION = "Follow the configured chains into the database, or check and renew what is there."
 
-ChainWork = Callable[[Pool, Settings, ChainSettings, Sources], Awaitable[bool]]
+ChainWork = Callable[[ConnectionPool, Settings, ChainSettings, Sources], Awaitable[bool]]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -75,7 +75,7 @@ async def _each_chain(settings: Settings, only: str | None, work: ChainWork) -> 
     return well
 
 
-async def _rebuild(pool: Pool, _settings: Settings, chain: ChainSettings, sources: Sources) -> bool:
+async def _rebuild(pool: ConnectionPool, _settings: Settings, chain: ChainSettings, sources: Sources) -> bool:
     def progress(logs: int) -> None:
         print(f"\r{chain.name}: {logs:,} logs folded", end="", flush=True)
 
@@ -84,7 +84,9 @@ async def _rebuild(pool: Pool, _settings: Settings, chain: ChainSettings, source
     return True
 
 
-async def _audit(pool: Pool, settings: Settings, chain: ChainSettings, sources: Sources, *, anew: bool) -> bool:
+async def _audit(
+    pool: ConnectionPool, settings: Settings, chain: ChainSettings, sources: Sources, *, anew: bool
+) -> bool:
     def going_on(begun: Progress) -> None:
         print(f"{chain.name}: going on with the audit that began {begun.began_at:%Y-%m-%d %H:%M} UTC, {_far(begun)}")
 

@@ -16,7 +16,7 @@ from psycopg.types.json import Jsonb
 from core.chain.errors import RpcError, RpcErrorKind
 from core.chain.provider import ChainProvider
 from core.db.channels import Channel, notify
-from core.db.engine import Connection, Pool
+from core.db.engine import Connection, ConnectionPool
 from core.db.schema.index_shared import oracle_measure, oracle_round
 from core.hexadecimal import bytes_of, hex_of
 from core.log import get_logger
@@ -71,7 +71,7 @@ async def _view(rpc: ChainProvider, to: bytes, data: str) -> bytes | None:
     return word if len(word) == 32 else None
 
 
-async def read_past(pool: Pool, node: ChainNode, sources: Sources, cursor: Cursor) -> None:
+async def read_past(pool: ConnectionPool, node: ChainNode, sources: Sources, cursor: Cursor) -> None:
     """Indexes the rounds up to the cursor of emitters that the tables have not followed from the start, a transaction a
     page: none is open, and nothing locked, while a node is asked.
 

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import psycopg
 
 from core.config.settings import CHAIN_NAMES
-from core.db.engine import Pool, check_database, make_pool
+from core.db.engine import ConnectionPool, check_database, make_pool
 from core.db.heartbeat import beat_forever
 from core.db.migrate import check_schema_at
 from core.log import get_logger
@@ -55,7 +55,7 @@ async def setup(daemon: Daemon) -> AsyncIterator[None]:
         yield
 
 
-async def _measure_tables(pool: Pool) -> None:
+async def _measure_tables(pool: ConnectionPool) -> None:
     """Rows per table, as the database estimates them: counting would read them all. And each chain's last audit."""
     while True:
         with contextlib.suppress(psycopg.Error, TimeoutError):

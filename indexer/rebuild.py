@@ -19,7 +19,7 @@ from core.contracts.events.agent import AGENT_VENUE
 from core.contracts.events.pauser import PAUSER
 from core.contracts.events.stock import STOCK_VENUE
 from core.db.channels import Channel, notify
-from core.db.engine import Pool
+from core.db.engine import ConnectionPool
 from core.service.cancelling import end
 from indexer import notices
 from indexer.errors import CursorMoved
@@ -46,7 +46,9 @@ class Rebuilt:
     seconds: float
 
 
-async def rebuild(pool: Pool, sources: Sources, progress: Callable[[int], None] = lambda _logs: None) -> Rebuilt:
+async def rebuild(
+    pool: ConnectionPool, sources: Sources, progress: Callable[[int], None] = lambda _logs: None
+) -> Rebuilt:
     """`progress` is told how many logs are folded so far. Takes two of the pool's connections."""
     started = time.monotonic()
     folded = 0

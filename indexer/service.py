@@ -14,7 +14,7 @@ from core.chain.provider import ChainProvider
 from core.config import ChainSettings, Settings
 from core.contracts.deployments import Deployment, load_deployment
 from core.contracts.events import UndecodableLog
-from core.db.engine import Pool
+from core.db.engine import ConnectionPool
 from core.db.leader import Leadership
 from core.errors import ConfigError, DatabaseError, VpmError
 from core.log import get_logger
@@ -41,7 +41,7 @@ class ChainService:
     """One configured chain and all that follows it. `run` returns only when cancelled, or raises what starting again
     cannot help."""
 
-    def __init__(self, chain: ChainSettings, settings: Settings, pool: Pool) -> None:
+    def __init__(self, chain: ChainSettings, settings: Settings, pool: ConnectionPool) -> None:
         self.chain = chain
         self.leadership = Leadership(settings.database_url.get_secret_value(), f"indexer:{chain.name}")
         self.follower: ChainFollower | None = None

@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from core.chain import Call, RpcError, RpcErrorKind
 from core.chain.finality import final_block
 from core.config import ChainName, KeeperSettings, Settings
-from core.db.engine import Pool
+from core.db.engine import ConnectionPool
 from core.log import get_logger
 from core.outbox import LaneReport
 from core.outbox import report as lane_report
@@ -41,7 +41,7 @@ class Keeper:
 
     settings: Settings
     how: KeeperSettings
-    pool: Pool
+    pool: ConnectionPool
     engine: AsyncEngine
     http: aiohttp.ClientSession
     chains: Mapping[ChainName, KeeperChain]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import psycopg
 
-from core.db.engine import Pool
+from core.db.engine import ConnectionPool
 from core.log import get_logger
 from core.money import USD
 from relayer import measures
@@ -31,7 +31,7 @@ WHERE refund_reason IS NULL AND staked_at > extract(epoch FROM now() - interval 
 class Economy:
     """The endless comparison of gas and fees on some chains (name by id). Every relayer process tells the same."""
 
-    def __init__(self, pool: Pool, names: Mapping[int, str]) -> None:
+    def __init__(self, pool: ConnectionPool, names: Mapping[int, str]) -> None:
         self._pool = pool
         self._names = names
 

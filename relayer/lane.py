@@ -11,7 +11,7 @@ import psycopg
 from web3.types import Wei
 
 from core.chain import RpcError, checksum
-from core.db.engine import Pool
+from core.db.engine import ConnectionPool
 from core.errors import DatabaseError
 from core.log import get_logger
 from core.outbox.lanes import LaneStatus
@@ -50,7 +50,9 @@ class Lane:
     nothing in memory may be believed.
     """
 
-    def __init__(self, lease: Lease, feed: ChainFeed, pool: Pool, *, policy: LanePolicy, claims: set[int]) -> None:
+    def __init__(
+        self, lease: Lease, feed: ChainFeed, pool: ConnectionPool, *, policy: LanePolicy, claims: set[int]
+    ) -> None:
         self.lease = lease
         self.name = lease.signer.label
         self._feed = feed

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import psycopg
 
-from core.db.engine import Pool
+from core.db.engine import ConnectionPool
 from core.log import get_logger
 from relayer import measures
 
@@ -24,7 +24,7 @@ FROM outbox_intent WHERE state = 'queued' GROUP BY chain_id, lane_group
 class Queues:
     """The endless measurement of some chains' queues (name by id). Every relayer process tells the same."""
 
-    def __init__(self, pool: Pool, names: Mapping[int, str]) -> None:
+    def __init__(self, pool: ConnectionPool, names: Mapping[int, str]) -> None:
         self._pool = pool
         self._names = names
         self._seen: set[tuple[str, str]] = set()

@@ -16,7 +16,7 @@ from core.config.settings import CHAIN_NAMES
 from core.contracts.abi import all_errors
 from core.contracts.deployments import Deployment, load_deployment
 from core.db.channels import Channel, listen
-from core.db.engine import Pool, check_database, make_pool
+from core.db.engine import ConnectionPool, check_database, make_pool
 from core.db.heartbeat import beat_forever
 from core.db.migrate import check_schema_at
 from core.errors import ConfigError
@@ -69,7 +69,7 @@ class Relayer:
     def __init__(
         self,
         url: str,
-        pool: Pool,
+        pool: ConnectionPool,
         chains: dict[str, Followed],
         specs: Sequence[LaneSpec],
         *,

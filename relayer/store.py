@@ -14,7 +14,7 @@ from typing import Any
 from psycopg.errors import LockNotAvailable
 
 from core.agent.notices import submitted
-from core.db.engine import Connection, Pool
+from core.db.engine import Connection, ConnectionPool
 from core.log import get_logger
 from core.outbox.lanes import LaneStatus
 from core.outbox.states import IntentState
@@ -54,7 +54,7 @@ IDLE_IN_TRANSACTION_MS = 5_000
 class LaneStore:
     """The statements of one lane under one lease. `pool` is in autocommit: what is not fenced is one statement."""
 
-    def __init__(self, pool: Pool, lease: Lease) -> None:
+    def __init__(self, pool: ConnectionPool, lease: Lease) -> None:
         self._pool = pool
         self.lease = lease
 

@@ -12,7 +12,7 @@ import psycopg
 from psycopg.errors import LockNotAvailable
 
 from core.agent.notices import submitted
-from core.db.engine import Pool
+from core.db.engine import ConnectionPool
 from core.log import get_logger
 from relayer import measures
 
@@ -46,7 +46,7 @@ RETURNING i.chain_id, i.kind, i.data, u.tx_hash
 class Untold:
     """The endless telling of what `outbox_untold` holds of some chains. Of several relayers each takes what is free."""
 
-    def __init__(self, pool: Pool, chain_ids: Collection[int]) -> None:
+    def __init__(self, pool: ConnectionPool, chain_ids: Collection[int]) -> None:
         self._pool = pool
         self._chain_ids = list(chain_ids)
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from core.chain import ChainClient, ChainProvider, checksum
 from core.chain.wire import quantity
 from core.contracts.deployments import Deployment, write_deployment
-from core.db.engine import Pool, make_pool
+from core.db.engine import ConnectionPool, make_pool
 from core.outbox import Intent, IntentRequest, IntentState, IntentWatch, enqueue, enqueue_many, read
 from core.service.cancelling import end
 from relayer.fees import FeePolicy
@@ -57,7 +57,7 @@ class Rig:
     database_url: str
     rpc_url: str
     chain_id: int
-    pool: Pool
+    pool: ConnectionPool
     client: ChainClient
     watch: IntentWatch
     finality_blocks: int = 3

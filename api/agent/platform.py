@@ -24,7 +24,7 @@ from api.http.rendered import Rendered
 from api.unreadable import UNREADABLE
 from core.chain import ChainClient
 from core.contracts.statuses import AgentMarketStatus
-from core.db.engine import Pool
+from core.db.engine import ConnectionPool
 from core.iso import iso_of, now_iso
 from core.log import get_logger
 from core.outbox import RELAY, report
@@ -89,7 +89,7 @@ class Platform:
     def __init__(
         self,
         engine: AsyncEngine,
-        pool: Pool,
+        pool: ConnectionPool,
         index: AgentIndex,
         switch: Trading,
         links: Links,

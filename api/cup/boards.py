@@ -11,7 +11,7 @@ import orjson
 from api.cup import render
 from core.cup import board
 from core.cup.board import Board
-from core.db.engine import Pool
+from core.db.engine import ConnectionPool
 
 MAX_ENTRIES = 200
 BOARD_SECONDS = 1.0
@@ -39,7 +39,7 @@ class Boards:
     """Boards as last read, by period. An old one is still given while it is read again, so that nobody waits for it;
     periods that nobody asks for are forgotten first."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
         self._held: dict[str, ShownBoard] = {}
         self._reading: dict[str, asyncio.Task[ShownBoard]] = {}

@@ -14,7 +14,7 @@ from core.batches import Batches
 from core.cup import books, messages, trading
 from core.cup.books import PaperMarket
 from core.cup.trading import Order, PlacedTrade
-from core.db.engine import Pool
+from core.db.engine import ConnectionPool
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Seen:
 class Intake:
     """The look at signed trades, several at a time."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
         self._batches: Batches[None, SignedTrade, Seen] = Batches(self._look)
 

@@ -29,7 +29,7 @@ from core.cup.amounts import MAX_CENTS, number_of
 from core.cup.ledger import one_moment, wallet_account
 from core.cup.refusal import Refusal
 from core.cup.trading import Order, PaperReceipt
-from core.db.engine import Connection, Pool
+from core.db.engine import Connection, ConnectionPool
 from core.iso import iso_of
 from core.log import get_logger
 
@@ -62,7 +62,7 @@ def now_utc() -> datetime:
 class CupService:
     """Everything the cup can be asked, for REST and MCP alike. Paper deadlines and rounds run on our own clock."""
 
-    def __init__(self, settings: Settings, pool: Pool, limits: RateLimits) -> None:
+    def __init__(self, settings: Settings, pool: ConnectionPool, limits: RateLimits) -> None:
         self._settings = settings
         self._pool = pool
         self._limits = limits

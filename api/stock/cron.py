@@ -22,7 +22,7 @@ from api.http.application import json_response
 from api.http.problem import Problem, not_found
 from api.stock.bodies.cron import CronReport, Job
 from core.db.channels import Channel, listen
-from core.db.engine import Pool
+from core.db.engine import ConnectionPool
 from core.errors import DatabaseError
 from core.log import get_logger
 from core.service import jobs
@@ -38,7 +38,7 @@ class Cron:
     """The keeper's jobs on demand. `secret` None refuses everybody. Run `listen` beside it; without it reports are
     found by asking again."""
 
-    def __init__(self, secret: SecretStr | None, url: str, pool: Pool) -> None:
+    def __init__(self, secret: SecretStr | None, url: str, pool: ConnectionPool) -> None:
         self._secret = secret
         self._url = url
         self._pool = pool

@@ -73,8 +73,6 @@ class ConnectionPool(AsyncConnectionPool[Connection]):
         return connection
 
 
-Pool = ConnectionPool
-
 # A query of ours that takes longer than this is a fault, not patience.
 STATEMENT_TIMEOUT_MS = 30_000
 # No transaction of ours does nothing for so long, unless its process hangs; what it locked, others want.
@@ -181,7 +179,7 @@ def make_pool(
     autocommit: bool = False,
     connect_timeout_seconds: float = 5.0,
     application_name: str = "vpm",
-) -> Pool:
+) -> ConnectionPool:
     """A psycopg pool, not yet open: use it as `async with make_pool(...) as pool`."""
     return ConnectionPool(
         conninfo(url),

@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 from psycopg.types.json import Jsonb
 
-from core.db.engine import Pool
+from core.db.engine import ConnectionPool
 from core.db.silent import end_silent_sessions
 from core.log import get_logger
 
@@ -27,7 +27,7 @@ INSTANCE = f"{socket.gethostname()}:{os.getpid()}"
 
 
 async def beat_forever(
-    pool: Pool,
+    pool: ConnectionPool,
     daemon: str,
     *,
     is_leader: Callable[[], bool] = lambda: False,

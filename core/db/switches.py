@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import psycopg
 
 from core.db.channels import Channel, News
-from core.db.engine import Connection, Pool
+from core.db.engine import Connection, ConnectionPool
 from core.log import get_logger
 
 log = get_logger(__name__)
@@ -36,7 +36,7 @@ async def read_switches(connection: Connection) -> Mapping[str, bool]:
 class SwitchWatcher:
     """The switches as last read, kept fresh while `run` runs. While the database is away the last state stands."""
 
-    def __init__(self, url: str, pool: Pool) -> None:
+    def __init__(self, url: str, pool: ConnectionPool) -> None:
         self._url = url
         self._pool = pool
         self._state: Mapping[str, bool] = {}

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from core.db.channels import Channel, listen
-from core.db.engine import Pool
+from core.db.engine import ConnectionPool
 from core.outbox.intents import Intent, read
 from core.outbox.states import IntentState
 from core.service.cancelling import end
@@ -26,7 +26,7 @@ class IntentWatch:
     """The waits for intents to end: `async with IntentWatch(database_url, pool) as watch`; safe for any number at
     once."""
 
-    def __init__(self, url: str, pool: Pool) -> None:
+    def __init__(self, url: str, pool: ConnectionPool) -> None:
         self._url = url
         self._pool = pool
         # In the order in which they came, which a set would forget.

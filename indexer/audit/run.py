@@ -18,7 +18,7 @@ from core.chain import ChainClient, Contract
 from core.chain.errors import RpcError, RpcErrorKind
 from core.contracts.abi import abi
 from core.contracts.events import Role
-from core.db.engine import Connection, Pool
+from core.db.engine import Connection, ConnectionPool
 from core.db.leader import lock_key
 from core.hexadecimal import hex_of
 from core.stock.vested import Moment
@@ -94,7 +94,7 @@ def stages_of(sources: Sources) -> list[AuditStage]:
 
 
 async def audit(
-    pool: Pool,
+    pool: ConnectionPool,
     client: ChainClient,
     sources: Sources,
     *,

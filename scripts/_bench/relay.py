@@ -21,7 +21,7 @@ from pathlib import Path
 import aiohttp
 
 from core.chain import ChainClient, ChainProvider, checksum
-from core.db.engine import Pool, make_pool
+from core.db.engine import ConnectionPool, make_pool
 from core.db.migrate import migrate
 from core.hexadecimal import hex_of
 from core.local.anvil import AnvilOptions, start_anvil
@@ -61,7 +61,7 @@ class RelayBench:
     rpc_url: str
     database_url: str
     client: ChainClient
-    pool: Pool
+    pool: ConnectionPool
     pids: Mapping[str, int]
 
     async def funded(self, secret: bytes | None = None) -> LocalSigner:

@@ -16,7 +16,7 @@ from core.agent.notices.kinds import EventType, source_of
 from core.agent.notices.log import MICROS, Draft, append
 from core.agent.notices.submitted import Submitted
 from core.contracts.statuses import StakeStatus
-from core.db.engine import Pool, conninfo, make_pool
+from core.db.engine import ConnectionPool, conninfo, make_pool
 from core.money import USD, loads
 from indexer.errors import CursorMoved
 from indexer.rebuild import rebuild
@@ -53,7 +53,7 @@ class Row:
         return (self.source, self.type, self.market_id, self.trade_id, self.block, self.payload)
 
 
-async def _rows(pool: Pool) -> dict[bytes, list[Row]]:
+async def _rows(pool: ConnectionPool) -> dict[bytes, list[Row]]:
     async with pool.connection() as connection:
         found = await connection.execute(f"SELECT {COLUMNS} FROM agent_event ORDER BY wallet, seq".encode())
         by_wallet: dict[bytes, list[Row]] = {}
@@ -68,7 +68,7 @@ def _standing(rows: list[Row]) -> list[tuple[Any, ...]]:
     return [row.told for row in rows if row.corrects is None and (row.source, row.occurrence) not in undone]
 
 
-async def _forget(pool: Pool) -> None:
+async def _forget(pool: ConnectionPool) -> None:
     async with pool.connection() as connection:
         await wipe(connection)
         await connection.execute("TRUNCATE agent_event, agent_event_wallet")

@@ -13,7 +13,7 @@ from eth_utils.crypto import keccak
 from api.agent.rows import read_attempts
 from api.agent.trade import store
 from core.agent.bet import Bet
-from core.db.engine import Connection, Pool, make_engine, make_pool
+from core.db.engine import Connection, ConnectionPool, make_engine, make_pool
 from core.outbox import RELAY, Intent, IntentRequest, enqueue
 
 AT_ONCE = 6
@@ -22,12 +22,12 @@ BET = Bet(bytes(32), 0, 5_000_000, 0, WALLET, keccak(text="a key"))
 
 
 @pytest.fixture
-async def pool(fresh_database_url: str) -> AsyncIterator[Pool]:
+async def pool(fresh_database_url: str) -> AsyncIterator[ConnectionPool]:
     async with make_pool(fresh_database_url, size=AT_ONCE + 1, autocommit=True) as made:
         yield made
 
 
-async def take_in(pool: Pool, number: int, bet: Bet, nonce: bytes, balance: int = 10**12) -> Intent:
+async def take_in(pool: ConnectionPool, number: int, bet: Bet, nonce: bytes, balance: int = 10**12) -> Intent:
     """As the API does it, and slow to commit: whoever comes meanwhile must wait, or sees nothing of it."""
     wanted = IntentRequest(f"test:{number}", 8453, RELAY, "settle", "0x" + "11" * 20)
     brought = store.SignedBet(bet, keccak(text=f"bet {bet.idem_hash.hex()}"), nonce, 0, b"")
@@ -39,12 +39,12 @@ async def take_in(pool: Pool, number: int, bet: Bet, nonce: bytes, balance: int 
     return asked
 
 
-async def all_at_once(pool: Pool, bets: list[Bet], nonces: list[bytes]) -> list[Any]:
+async def all_at_once(pool: ConnectionPool, bets: list[Bet], nonces: list[bytes]) -> list[Any]:
     calls = [take_in(pool, number, bet, nonce) for number, (bet, nonce) in enumerate(zip(bets, nonces, strict=True))]
     return await asyncio.gather(*calls, return_exceptions=True)
 
 
-async def counted(pool: Pool, table: str) -> int:
+async def counted(pool: ConnectionPool, table: str) -> int:
     async with pool.connection() as connection:
         row = await (await connection.execute(f"SELECT count(*) FROM {table}".encode())).fetchone()
     assert row is not None
@@ -55,7 +55,7 @@ def other_keys() -> list[Bet]:
     return [replace(BET, idem_hash=keccak(text=f"key {number}")) for number in range(AT_ONCE)]
 
 
-async def test_one_authorization_pays_for_one_of_many_trades(pool: Pool) -> None:
+async def test_one_authorization_pays_for_one_of_many_trades(pool: ConnectionPool) -> None:
     """Different amounts, so that none is another's twin: the authorization alone is what they share."""
     bets = [replace(bet, amount=bet.amount + number) for number, bet in enumerate(other_keys())]
     told = await all_at_once(pool, bets, [keccak(text="one nonce")] * AT_ONCE)
@@ -65,7 +65,7 @@ async def test_one_authorization_pays_for_one_of_many_trades(pool: Pool) -> None
         assert await counted(pool, table) == 1, table
 
 
-async def test_of_many_twins_one_is_on_its_way(pool: Pool) -> None:
+async def test_of_many_twins_one_is_on_its_way(pool: ConnectionPool) -> None:
     """The same bet under many keys, each with an authorization of its own."""
     told = await all_at_once(pool, other_keys(), [keccak(text=f"nonce {number}") for number in range(AT_ONCE)])
     assert sum(isinstance(each, Intent) for each in told) == 1, told
@@ -73,7 +73,7 @@ async def test_of_many_twins_one_is_on_its_way(pool: Pool) -> None:
     assert await counted(pool, "outbox_intent") == 1
 
 
-async def test_one_key_is_attempted_once(pool: Pool) -> None:
+async def test_one_key_is_attempted_once(pool: ConnectionPool) -> None:
     """The same call many times: one is made, the others know that another was first."""
     told = await all_at_once(pool, [BET] * AT_ONCE, [keccak(text="one nonce")] * AT_ONCE)
     assert sum(isinstance(each, Intent) for each in told) == 1, told
@@ -81,7 +81,7 @@ async def test_one_key_is_attempted_once(pool: Pool) -> None:
     assert await counted(pool, "outbox_intent") == 1
 
 
-async def test_what_is_on_its_way_is_not_promised_twice(pool: Pool) -> None:
+async def test_what_is_on_its_way_is_not_promised_twice(pool: ConnectionPool) -> None:
     """With money for two and a half of them: the others would revert, and each would cost us its gas."""
     bets = [replace(bet, amount=bet.amount + number) for number, bet in enumerate(other_keys())]
     calls = [
@@ -100,7 +100,7 @@ async def test_what_is_on_its_way_is_not_promised_twice(pool: Pool) -> None:
 
 
 async def test_an_attempt_that_the_keeper_made_meanwhile_stands(
-    pool: Pool, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch
+    pool: ConnectionPool, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The keeper takes no lock of the wallet's: it makes its attempt between our look and our booking."""
     nonce = keccak(text="one nonce")

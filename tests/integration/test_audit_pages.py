@@ -18,7 +18,7 @@ import pytest
 
 from core.chain import ChainClient
 from core.chain.provider import ChainProvider
-from core.db.engine import Pool, conninfo, make_pool
+from core.db.engine import ConnectionPool, conninfo, make_pool
 from core.paths import REPOSITORY
 from indexer.audit import run
 from indexer.audit.run import AuditReport, Progress, audit, stages_of
@@ -49,7 +49,7 @@ class History:
     known: Genesis
     running: RunningChain
     rpc: ChainProvider
-    pool: Pool
+    pool: ConnectionPool
     sources: Sources
     follower: ChainFollower
 

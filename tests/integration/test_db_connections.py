@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from core.db import heartbeat
 from core.db.channels import Notification, listen, notify
-from core.db.engine import Pool, check_database, connect, make_engine, make_pool, sqlalchemy_url
+from core.db.engine import ConnectionPool, check_database, connect, make_engine, make_pool, sqlalchemy_url
 from core.db.switches import TRADING_PAUSED, SwitchWatcher, read_switches, set_switch
 from core.db.types import Address, Hash32, Int256, Uint256, UtcDateTime
 from core.errors import EXIT_CONFIG, EXIT_UNAVAILABLE, DatabaseError
@@ -30,7 +30,7 @@ from tests.waiting import PATIENCE, until
 
 
 @pytest.fixture
-async def pool(database_url: str) -> AsyncIterator[Pool]:
+async def pool(database_url: str) -> AsyncIterator[ConnectionPool]:
     async with make_pool(database_url, size=4, autocommit=True) as opened:
         yield opened
 
@@ -85,7 +85,7 @@ async def test_a_good_url_passes(database_url: str) -> None:
 # Pools and engines
 
 
-async def test_a_pool_survives_the_loss_of_its_connections(database_url: str, pool: Pool) -> None:
+async def test_a_pool_survives_the_loss_of_its_connections(database_url: str, pool: ConnectionPool) -> None:
     async with pool.connection() as connection:
         pid = connection.info.backend_pid
     with psycopg.connect(database_url, autocommit=True) as other:
@@ -113,7 +113,7 @@ async def test_only_a_connection_that_was_idle_is_asked_whether_it_lives(
 ) -> None:
     engine = make_engine(database_url, pool_size=1)
 
-    async def last_statements(pool: Pool) -> list[str]:
+    async def last_statements(pool: ConnectionPool) -> list[str]:
         """What the server saw last of each connection, when both had nothing to do but to be handed out."""
         async with pool.connection() as connection, engine.connect() as other:
             raw = await other.get_raw_connection()
@@ -125,7 +125,7 @@ async def test_only_a_connection_that_was_idle_is_asked_whether_it_lives(
             )
             return [each for (each,) in reader.execute(f"{query} ORDER BY at".encode(), (pids,))]
 
-    async def one_and_two(pool: Pool) -> None:
+    async def one_and_two(pool: ConnectionPool) -> None:
         async with pool.connection() as connection, engine.connect() as other:
             await connection.execute("SELECT 1")
             await other.execute(sa.text("SELECT 2"))
@@ -161,7 +161,7 @@ async def test_statements_of_an_engine_stand_alone_unless_they_must_see_the_same
         await engine.dispose()
 
 
-async def test_a_statement_that_takes_too_long_is_stopped(pool: Pool) -> None:
+async def test_a_statement_that_takes_too_long_is_stopped(pool: ConnectionPool) -> None:
     async with pool.connection() as connection:
         cursor = await connection.execute("SHOW statement_timeout")
         assert await cursor.fetchone() == ("30s",)
@@ -173,7 +173,7 @@ async def test_a_statement_that_takes_too_long_is_stopped(pool: Pool) -> None:
 
 
 async def test_a_transaction_that_does_nothing_is_ended(
-    database_url: str, pool: Pool, monkeypatch: pytest.MonkeyPatch
+    database_url: str, pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its process hangs, and what it locked is wanted."""
     monkeypatch.setattr("core.db.engine.IDLE_IN_TRANSACTION_MS", 300)
@@ -188,7 +188,7 @@ async def test_a_transaction_that_does_nothing_is_ended(
         await hangs()
 
 
-async def test_notices_and_the_gap_after_a_lost_connection(database_url: str, pool: Pool) -> None:
+async def test_notices_and_the_gap_after_a_lost_connection(database_url: str, pool: ConnectionPool) -> None:
     async with contextlib.aclosing(listen(database_url, ["books", "Odd name"])) as notices, asyncio.timeout(PATIENCE):
         assert (await anext(notices)).missed
         async with pool.connection() as connection:
@@ -208,7 +208,7 @@ async def test_notices_and_the_gap_after_a_lost_connection(database_url: str, po
         assert await anext(notices) == Notification("books", "9")
 
 
-async def test_a_notification_goes_out_with_its_transaction(database_url: str, pool: Pool) -> None:
+async def test_a_notification_goes_out_with_its_transaction(database_url: str, pool: ConnectionPool) -> None:
     async with contextlib.aclosing(listen(database_url, ["books"])) as notices, asyncio.timeout(PATIENCE):
         await anext(notices)
         async with pool.connection() as connection:
@@ -226,7 +226,7 @@ def _all_say(watchers: list[SwitchWatcher], wanted: bool) -> bool:
     return all(watcher.is_on(TRADING_PAUSED) is wanted for watcher in watchers)
 
 
-async def test_every_process_sees_a_switch_within_two_seconds(database_url: str, pool: Pool) -> None:
+async def test_every_process_sees_a_switch_within_two_seconds(database_url: str, pool: ConnectionPool) -> None:
     watchers = [SwitchWatcher(database_url, pool) for _ in range(2)]
     tasks = [asyncio.create_task(watcher.run()) for watcher in watchers]
     try:
@@ -242,7 +242,7 @@ async def test_every_process_sees_a_switch_within_two_seconds(database_url: str,
 
 
 async def test_a_switch_is_seen_by_polling_when_notifications_are_lost(
-    database_url: str, pool: Pool, monkeypatch: pytest.MonkeyPatch
+    database_url: str, pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("core.db.switches.Channel", SimpleNamespace(OPERATOR_SWITCH="another_channel"))
     watcher = SwitchWatcher(database_url, pool)
@@ -256,13 +256,15 @@ async def test_a_switch_is_seen_by_polling_when_notifications_are_lost(
         await end(task)
 
 
-async def test_a_switch_s_name_is_a_word(pool: Pool) -> None:
+async def test_a_switch_s_name_is_a_word(pool: ConnectionPool) -> None:
     async with pool.connection() as connection:
         with pytest.raises(psycopg.errors.CheckViolation):
             await set_switch(connection, "Not A Word", True, reason="", changed_by="test")
 
 
-async def test_a_heartbeat_tells_who_runs_and_forgets_the_dead(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_heartbeat_tells_who_runs_and_forgets_the_dead(
+    pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(heartbeat, "BEAT_SECONDS", 0.05)
     async with pool.connection() as connection:
         await connection.execute(
@@ -283,7 +285,7 @@ async def test_a_heartbeat_tells_who_runs_and_forgets_the_dead(pool: Pool, monke
         assert await cursor.fetchall() == [(heartbeat.INSTANCE, True, {"blocks": 4}, True)]
 
 
-async def test_a_transaction_whose_connection_was_lost_is_never_taken_for_stored(pool: Pool) -> None:
+async def test_a_transaction_whose_connection_was_lost_is_never_taken_for_stored(pool: ConnectionPool) -> None:
     """Also where somebody within caught the error of the statement that found out."""
 
     async def lose_it_inside() -> None:
@@ -377,7 +379,7 @@ async def test_a_pool_survives_callers_that_run_out_of_time_anywhere(database_ur
     """Cut off while waiting, while asking and while giving back: no connection is ever lost to the pool."""
     chance = random.Random(7)
 
-    async def impatient(pool: Pool) -> None:
+    async def impatient(pool: ConnectionPool) -> None:
         with contextlib.suppress(TimeoutError, psycopg.Error):
             async with (
                 asyncio.timeout(chance.uniform(0, 0.2)),

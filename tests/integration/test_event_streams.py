@@ -26,7 +26,7 @@ from core.agent.notices import log as event_log
 from core.agent.notices.kinds import EventType, source_of
 from core.agent.notices.log import Draft
 from core.config import ApiSecrets, Settings
-from core.db.engine import Pool, make_pool
+from core.db.engine import ConnectionPool, make_pool
 from core.service.cancelling import end
 from tests.support.event_reader import Message, messages
 from tests.waiting import PATIENCE
@@ -73,14 +73,14 @@ async def service(database_url: str, monkeypatch: pytest.MonkeyPatch, **how: Any
 
 
 @pytest.fixture
-async def pool(database_url: str) -> AsyncIterator[Pool]:
+async def pool(database_url: str) -> AsyncIterator[ConnectionPool]:
     async with make_pool(database_url, size=2, autocommit=True) as made:
         async with made.connection() as connection:
             await connection.execute("TRUNCATE agent_event, agent_event_wallet")
         yield made
 
 
-async def tell(pool: Pool, *names: str, trade_id: bytes | None = None, payload: str = "{}") -> None:
+async def tell(pool: ConnectionPool, *names: str, trade_id: bytes | None = None, payload: str = "{}") -> None:
     drafts = [Draft(WALLET, EventType.TEST, source_of(EventType.TEST, name), payload, "m", trade_id) for name in names]
     async with pool.connection() as connection, connection.transaction():
         await event_log.append(connection, drafts)
@@ -114,7 +114,7 @@ async def read(url: str, count: int, *, seconds: float = PATIENCE, headers: Any 
     "agent.events.behaviour.sse_id_is_seq",
     "agent.events.behaviour.seq_per_wallet",
 )
-async def test_where_a_stream_starts(database_url: str, pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_where_a_stream_starts(database_url: str, pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch) -> None:
     trade = b"\x77" * 32
     await tell(pool, *(f"a{n}" for n in range(5)))
     await tell(pool, "b", trade_id=trade)
@@ -158,7 +158,7 @@ async def test_what_is_no_stream(database_url: str, monkeypatch: pytest.MonkeyPa
     "agent.events.decision.heartbeat", "agent.events.decision.closes_at_300", "agent.events.limit.sse_window"
 )
 async def test_a_quiet_stream_shows_that_it_lives_and_ends_with_its_window(
-    database_url: str, pool: Pool, monkeypatch: pytest.MonkeyPatch
+    database_url: str, pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usual = Settings.model_validate({"DATABASE_URL": database_url})
     assert (event_stream.HEARTBEAT_SECONDS, usual.agent_stream_seconds) == (15.0, 300.0)
@@ -175,7 +175,7 @@ async def test_a_quiet_stream_shows_that_it_lives_and_ends_with_its_window(
 
 
 async def test_a_reader_that_does_not_read_is_cut_off(
-    database_url: str, pool: Pool, monkeypatch: pytest.MonkeyPatch
+    database_url: str, pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = _ended("slow")
     async with service(database_url, monkeypatch, slow_seconds=0.5) as url:
@@ -216,7 +216,7 @@ async def test_streams_end_when_the_service_does(database_url: str, monkeypatch:
         assert b"comes next" in await response.content.read()
 
 
-async def test_one_read_serves_all_who_wait(database_url: str, pool: Pool) -> None:
+async def test_one_read_serves_all_who_wait(database_url: str, pool: ConnectionPool) -> None:
     hub = EventHub(database_url, pool, LINKS)
     await tell(pool, "one")
     first, second = await asyncio.gather(hub.read(WALLET, 0, None), hub.read(WALLET, 0, None))
@@ -229,7 +229,7 @@ def _ended(why: str) -> float:
 
 
 async def test_who_opens_a_stream_after_an_event_joins_no_read_begun_before_it(
-    database_url: str, pool: Pool, monkeypatch: pytest.MonkeyPatch
+    database_url: str, pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also when everybody else has left meanwhile: the read begun before would be all that the new stream gets until
     the next look."""
@@ -255,7 +255,7 @@ async def test_who_opens_a_stream_after_an_event_joins_no_read_begun_before_it(
 
 
 async def test_news_of_a_wallet_without_streams_are_news_to_the_next_one(
-    database_url: str, pool: Pool, monkeypatch: pytest.MonkeyPatch
+    database_url: str, pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stream has left while it was read for, the event comes, and then another stream of the wallet opens."""
     hub, gate, reads = EventHub(database_url, pool, LINKS), asyncio.Event(), []

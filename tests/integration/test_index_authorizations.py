@@ -11,7 +11,7 @@ import pytest
 from eth_utils.crypto import keccak
 
 from core.contracts.events import Role
-from core.db.engine import Pool
+from core.db.engine import ConnectionPool
 from indexer.chain import ChainFollower
 from indexer.rebuild import rebuild
 from indexer.sources import Sources
@@ -39,7 +39,7 @@ class Indexed:
     node: SimNode
     sources: Sources
     follower: ChainFollower
-    pool: Pool
+    pool: ConnectionPool
 
     async def mine(self, what: str, *args: Any) -> None:
         """One transaction in a block of its own, indexed."""

@@ -15,7 +15,7 @@ from core.chain.client import BlockId
 from core.chain.contract import Call
 from core.chain.provider import ChainProvider
 from core.contracts.statuses import StakeStatus
-from core.db.engine import Pool, make_pool
+from core.db.engine import ConnectionPool, make_pool
 from indexer.audit.compare import Comparison
 from indexer.audit.run import audit
 from indexer.chain import ChainFollower
@@ -48,7 +48,9 @@ CHAINS = {"stock": "stock", "base": "base"}
 
 
 @asynccontextmanager
-async def indexed(url: str, running: RunningChain) -> AsyncIterator[tuple[ChainProvider, ChainFollower, Pool, Sources]]:
+async def indexed(
+    url: str, running: RunningChain
+) -> AsyncIterator[tuple[ChainProvider, ChainFollower, ConnectionPool, Sources]]:
     sources = sources_of(running.deployment, running.name)
     async with (
         ChainProvider((running.url,), chain_id=sources.chain_id) as rpc,
@@ -78,7 +80,7 @@ class RememberingClient(ChainClient):
         return [self._answers[key] for key in keys]
 
 
-async def check(pool: Pool, rpc: ChainProvider, sources: Sources) -> Comparison:
+async def check(pool: ConnectionPool, rpc: ChainProvider, sources: Sources) -> Comparison:
     found = (await audit(pool, ChainClient(rpc), sources)).comparison
     assert found.mismatches == 0, found.detail
     return found

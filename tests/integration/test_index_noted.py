@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from core.chain import RpcError, RpcErrorKind
-from core.db.engine import Pool
+from core.db.engine import ConnectionPool
 from indexer.chain import FINALIZED_SECONDS, GONE_SECONDS, NOTED_AGAIN_SECONDS
 from indexer.errors import NodeFault
 from tests.support.index_chain import SimChain, SimNode, world_sources
@@ -19,7 +19,7 @@ from tests.support.index_tables import following, wipe
 from tests.support.index_world import Crowd
 
 
-async def _written(pool: Pool) -> tuple[object, ...]:
+async def _written(pool: ConnectionPool) -> tuple[object, ...]:
     async with pool.connection() as connection:
         cursor = await connection.execute("SELECT xmin::text, head_seen_at, state FROM chain_cursor")
         row = await cursor.fetchone()
@@ -69,7 +69,7 @@ async def test_a_head_that_is_asked_for_often_is_written_once_a_second(database_
             assert await cursor.fetchone() == (0,)
 
 
-async def _cursor(pool: Pool) -> tuple[int, int, int, object]:
+async def _cursor(pool: ConnectionPool) -> tuple[int, int, int, object]:
     """The block the tables have, the head that is written down, what is final, and when that was heard."""
     async with pool.connection() as connection:
         cursor = await connection.execute(

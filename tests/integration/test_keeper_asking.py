@@ -14,7 +14,7 @@ import pytest
 
 from core.chain import Call
 from core.contracts.abi import abi
-from core.db.engine import Pool, make_pool
+from core.db.engine import ConnectionPool, make_pool
 from core.service import jobs
 from keeper import errands, sightings
 from keeper.errands import Want
@@ -27,7 +27,7 @@ TO = "0x" + "11" * 20
 
 
 @pytest.fixture
-async def pool(fresh_database_url: str) -> AsyncIterator[Pool]:
+async def pool(fresh_database_url: str) -> AsyncIterator[ConnectionPool]:
     async with make_pool(fresh_database_url, size=8, autocommit=True) as opened:
         yield opened
 
@@ -36,12 +36,12 @@ def want(*subjects: str, data: bytes = b"\x01") -> Want:
     return Want("deliver", subjects, "t", "d", Call(TO, data, abi("VestedMarkets").function("deliver")))
 
 
-async def rows(pool: Pool, query: str) -> list[tuple[Any, ...]]:
+async def rows(pool: ConnectionPool, query: str) -> list[tuple[Any, ...]]:
     async with pool.connection() as connection:
         return await (await connection.execute(query.encode())).fetchall()
 
 
-async def attempt(pool: Pool, asked: Want, barrier: asyncio.Barrier | None = None) -> bool:
+async def attempt(pool: ConnectionPool, asked: Want, barrier: asyncio.Barrier | None = None) -> bool:
     """One keeper's read and request; with a barrier, everybody has read before anybody asks."""
     async with pool.connection() as connection:
         known = await errands.recall(connection, CHAIN, asked.subjects)
@@ -50,7 +50,7 @@ async def attempt(pool: Pool, asked: Want, barrier: asyncio.Barrier | None = Non
         return await errands.ask(connection, CHAIN, asked, known) is not None
 
 
-async def test_of_many_who_read_the_same_one_asks(pool: Pool) -> None:
+async def test_of_many_who_read_the_same_one_asks(pool: ConnectionPool) -> None:
     """Whatever the data they would send: the same price read a moment later differs, and must not be sent as well."""
     barrier = asyncio.Barrier(6)
     asking = (attempt(pool, want("price:X", data=bytes([n])), barrier) for n in range(6))
@@ -59,7 +59,7 @@ async def test_of_many_who_read_the_same_one_asks(pool: Pool) -> None:
     assert await rows(pool, "SELECT subject, attempts, failures FROM keeper_errand") == [("price:X", 1, 0)]
 
 
-async def test_overlapping_batches_never_both_go(pool: Pool) -> None:
+async def test_overlapping_batches_never_both_go(pool: ConnectionPool) -> None:
     """Two keepers cut their batches differently; a position that one asked for stops the other's whole batch."""
     barrier = asyncio.Barrier(6)
     cuts = [want(*(f"p:{n}" for n in range(start, start + 5))) for start in (0, 2, 4, 0, 2, 4)]
@@ -72,7 +72,7 @@ async def test_overlapping_batches_never_both_go(pool: Pool) -> None:
     assert await rows(pool, "SELECT count(*) FROM outbox_intent") == [(sum(everybody),)]
 
 
-async def test_failures_in_a_row_are_counted_and_forgotten(pool: Pool) -> None:
+async def test_failures_in_a_row_are_counted_and_forgotten(pool: ConnectionPool) -> None:
     async def ends(state: str, extra: str = "") -> None:
         async with pool.connection() as connection:
             await connection.execute(f"UPDATE outbox_intent SET state = '{state}'{extra}".encode())
@@ -85,7 +85,7 @@ async def test_failures_in_a_row_are_counted_and_forgotten(pool: Pool) -> None:
     assert await rows(pool, "SELECT attempts FROM keeper_errand") == [(3,)]
 
 
-async def test_a_sighting_keeps_its_start_until_it_changes(pool: Pool) -> None:
+async def test_a_sighting_keeps_its_start_until_it_changes(pool: ConnectionPool) -> None:
     async with pool.connection() as connection:
 
         async def note(what: str, now: int) -> int:

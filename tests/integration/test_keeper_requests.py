@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from core.config import KeeperSettings, load
-from core.db.engine import Pool, make_engine, make_pool
+from core.db.engine import ConnectionPool, make_engine, make_pool
 from core.outbox import IntentRequest, enqueue, waiting
 from core.service import jobs
 from keeper import service
@@ -32,7 +32,7 @@ async def keeper(fresh_database_url: str) -> AsyncIterator[Keeper]:
     await engine.dispose()
 
 
-async def report_of(pool: Pool, keeping: Keeping, asked: int) -> str:
+async def report_of(pool: ConnectionPool, keeping: Keeping, asked: int) -> str:
     """Of a keeper that is told of requests as they are made, but not again."""
     async with running(keeping._serve_requests()), asyncio.timeout(PATIENCE), pool.connection() as connection:
         while (found := await jobs.read(connection, asked)) is None or found.report is None:

@@ -10,7 +10,7 @@ import pytest
 from core.chain import ChainClient
 from core.chain.provider import ChainProvider
 from core.contracts.statuses import MarketKind
-from core.db.engine import Pool, make_pool
+from core.db.engine import ConnectionPool, make_pool
 from core.feeds.grid import grid_time
 from indexer.audit.run import audit
 from indexer.chain import ChainFollower
@@ -54,7 +54,7 @@ def played(local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory) -> 
         yield with_pool_feed(AgentChain.on(running.url, running.deployment), folder)
 
 
-async def audited(pool: Pool, rpc: ChainProvider, sources: Sources) -> list[dict[str, str]]:
+async def audited(pool: ConnectionPool, rpc: ChainProvider, sources: Sources) -> list[dict[str, str]]:
     found = (await audit(pool, ChainClient(rpc), sources)).comparison
     return found.detail
 
@@ -116,7 +116,7 @@ async def test_readings_audit_clean_are_rebuilt_and_undone_and_tampering_is_seen
             assert not differences(after, await contents(connection))
 
 
-async def _tampered(pool: Pool, rpc: ChainProvider, sources: Sources) -> None:
+async def _tampered(pool: ConnectionPool, rpc: ChainProvider, sources: Sources) -> None:
     statements = [*TAMPERING, *(LOST_WITH_ITS_LOGS.format(reading=each) for each in (A_READING, NEWEST))]
     async with pool.connection() as connection:
         for statement in statements:

@@ -27,7 +27,7 @@ from core.agent.notices import log as event_log
 from core.agent.notices.kinds import EventType, source_of
 from core.agent.notices.log import Draft
 from core.agent.notices.reading import Notice, events_from
-from core.db.engine import Pool, make_pool
+from core.db.engine import ConnectionPool, make_pool
 from core.outbox import RELAY, IntentRequest
 from core.service.cancelling import end
 from tests.support import hostile_endpoint as hostile
@@ -115,7 +115,7 @@ async def test_one_address_gets_few_at_once() -> None:
 
 
 @pytest.fixture
-async def pool(fresh_database_url: str) -> AsyncIterator[Pool]:
+async def pool(fresh_database_url: str) -> AsyncIterator[ConnectionPool]:
     async with make_pool(fresh_database_url, size=6, autocommit=True) as made:
         yield made
 
@@ -137,7 +137,7 @@ async def dispatching(url: str, *, processes: int = 1, **how: Any) -> AsyncItera
                 assert isinstance(ended, asyncio.CancelledError), ended
 
 
-async def _tell(pool: Pool, wallet: bytes, *names: str) -> None:
+async def _tell(pool: ConnectionPool, wallet: bytes, *names: str) -> None:
     drafts = [
         Draft(wallet, EventType.TEST, source_of(EventType.TEST, wallet, name), orjson.dumps({"name": name}).decode())
         for name in names
@@ -146,19 +146,19 @@ async def _tell(pool: Pool, wallet: bytes, *names: str) -> None:
         await event_log.append(connection, drafts)
 
 
-async def _hook(pool: Pool, wallet: bytes, url: str, *, status: str = "active") -> str:
+async def _hook(pool: ConnectionPool, wallet: bytes, url: str, *, status: str = "active") -> str:
     async with pool.connection() as connection, connection.transaction():
         made = await webhook_store.register(connection, wallet, url)
         await connection.execute("UPDATE agent_webhook SET status = %s WHERE id = %s", (status, made.id))
     return made.id
 
 
-async def _log(pool: Pool, wallet: bytes) -> list[Notice]:
+async def _log(pool: ConnectionPool, wallet: bytes) -> list[Notice]:
     async with pool.connection() as connection:
         return await events_from(connection, wallet, 0, 1_000)
 
 
-async def _row(pool: Pool, webhook_id: str) -> webhook_store.WebhookEndpoint:
+async def _row(pool: ConnectionPool, webhook_id: str) -> webhook_store.WebhookEndpoint:
     async with pool.connection() as connection:
         found = await webhook_store.find(connection, webhook_id)
     assert found is not None
@@ -170,7 +170,7 @@ def _names(there: Receiver) -> list[str]:
 
 
 async def test_several_processes_share_the_work_and_keep_each_wallets_order(
-    pool: Pool, fresh_database_url: str
+    pool: ConnectionPool, fresh_database_url: str
 ) -> None:
     names = [f"event {n}" for n in range(12)]
     wallets = [bytes([n + 1]) * 20 for n in range(12)]
@@ -194,7 +194,7 @@ async def test_several_processes_share_the_work_and_keep_each_wallets_order(
     "agent.events.event.webhook.delivery_failed",
 )
 async def test_an_event_is_given_up_after_its_retries_and_told_on_the_other_channels(
-    pool: Pool, fresh_database_url: str
+    pool: ConnectionPool, fresh_database_url: str
 ) -> None:
     assert len(webhook_dispatcher.RETRIES) >= 8
     assert sum(webhook_dispatcher.RETRIES) >= 24 * 3600
@@ -229,7 +229,7 @@ async def test_an_event_is_given_up_after_its_retries_and_told_on_the_other_chan
     assert hook not in told.payload
 
 
-async def test_what_was_tried_again_comes_before_what_follows(pool: Pool, fresh_database_url: str) -> None:
+async def test_what_was_tried_again_comes_before_what_follows(pool: ConnectionPool, fresh_database_url: str) -> None:
     wallet = b"\x22" * 20
     async with receiver() as there:
         there.answers = [500, 302, 500]
@@ -243,7 +243,7 @@ async def test_what_was_tried_again_comes_before_what_follows(pool: Pool, fresh_
 
 @pytest.mark.proves("agent.webhooks.decision.disabled_after", "agent.webhooks.state.disabled")
 async def test_a_webhook_that_only_fails_is_switched_off_and_comes_back_by_the_handshake(
-    pool: Pool, fresh_database_url: str
+    pool: ConnectionPool, fresh_database_url: str
 ) -> None:
     assert webhook_store.DISABLE_AFTER_SECONDS == 3 * 86_400
     wallet = b"\x23" * 20
@@ -277,7 +277,9 @@ async def test_a_webhook_that_only_fails_is_switched_off_and_comes_back_by_the_h
         assert there.deliveries[sent].event["type"] == "webhook.verify"
 
 
-async def test_one_failure_long_after_a_former_outage_switches_nothing_off(pool: Pool, fresh_database_url: str) -> None:
+async def test_one_failure_long_after_a_former_outage_switches_nothing_off(
+    pool: ConnectionPool, fresh_database_url: str
+) -> None:
     wallet = b"\x2b" * 20
     async with receiver() as there:
         hook = await _hook(pool, wallet, there.url)
@@ -297,7 +299,7 @@ async def test_one_failure_long_after_a_former_outage_switches_nothing_off(pool:
         assert len(await _log(pool, wallet)) == 1
 
 
-async def _test(pool: Pool, hook: str) -> str:
+async def _test(pool: ConnectionPool, hook: str) -> str:
     """Asks for a test, as `POST /webhooks/{id}/test` does; its event's id."""
     async with pool.connection() as connection, connection.transaction():
         found = await webhook_store.find(connection, hook, lock=True)
@@ -308,7 +310,7 @@ async def _test(pool: Pool, hook: str) -> str:
 
 
 async def test_a_test_goes_to_its_endpoint_alone_and_is_tried_again_as_any_event(
-    pool: Pool, fresh_database_url: str
+    pool: ConnectionPool, fresh_database_url: str
 ) -> None:
     wallet = b"\x26" * 20
     async with receiver() as there, receiver() as other:
@@ -338,7 +340,7 @@ async def test_a_test_goes_to_its_endpoint_alone_and_is_tried_again_as_any_event
         assert [each.type for each in await _log(pool, wallet)][1:] == [EventType.DELIVERY_FAILED]
 
 
-async def test_tests_that_nobody_takes_do_not_pile_up(pool: Pool) -> None:
+async def test_tests_that_nobody_takes_do_not_pile_up(pool: ConnectionPool) -> None:
     hook = await _hook(pool, b"\x28" * 20, "https://example.org/hook")
     for _ in range(webhook_store.MAX_TESTS_WAITING):
         await _test(pool, hook)
@@ -347,7 +349,7 @@ async def test_tests_that_nobody_takes_do_not_pile_up(pool: Pool) -> None:
 
 
 async def test_endpoints_that_hang_hold_up_nobody_else(
-    pool: Pool, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch
+    pool: ConnectionPool, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More hanging endpoints than a process has places, and one that works."""
     monkeypatch.setattr(webhook_sending, "TOTAL_SECONDS", 3.0)
@@ -370,7 +372,7 @@ async def test_endpoints_that_hang_hold_up_nobody_else(
 
 
 async def test_endpoints_that_take_their_time_hold_up_nobody_else(
-    pool: Pool, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch
+    pool: ConnectionPool, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They take everything, each time just before it is given up: more of them than a process has places."""
     monkeypatch.setattr(webhook_sending, "AT_ONCE_PER_ADDRESS", 1_000)  # all of ours are on one address
@@ -399,7 +401,7 @@ async def test_endpoints_that_take_their_time_hold_up_nobody_else(
             assert (await _row(pool, hook)).status == "active"
 
 
-async def test_webhooks_with_nothing_to_send_are_not_looked_at(pool: Pool, fresh_database_url: str) -> None:
+async def test_webhooks_with_nothing_to_send_are_not_looked_at(pool: ConnectionPool, fresh_database_url: str) -> None:
     """However many were ever registered. What is added to a wallet's events makes its webhooks due again."""
     looked_at = "SELECT count(*) FROM agent_webhook WHERE status <> 'disabled' AND attempt_at <= now()"
     wallets = [bytes([0x50, number]) * 10 for number in range(40)]
@@ -420,7 +422,7 @@ async def test_webhooks_with_nothing_to_send_are_not_looked_at(pool: Pool, fresh
         await there.until(lambda: len(there.events()) == 40 * 4)
 
 
-async def test_no_event_is_missed_by_a_webhook_that_just_came_to_rest(pool: Pool) -> None:
+async def test_no_event_is_missed_by_a_webhook_that_just_came_to_rest(pool: ConnectionPool) -> None:
     """The event is being written as the webhook is put to rest: one of the two sees the other."""
     for number, first in ((1, False), (2, True)):
         wallet = bytes([0x60, number]) * 10
@@ -451,7 +453,7 @@ async def test_no_event_is_missed_by_a_webhook_that_just_came_to_rest(pool: Pool
             assert len(await webhook_store.claim(resting, 1, webhook_store.Kind.WORKING)) == 1
 
 
-async def test_the_lease_of_a_process_that_died_ends(pool: Pool, fresh_database_url: str) -> None:
+async def test_the_lease_of_a_process_that_died_ends(pool: ConnectionPool, fresh_database_url: str) -> None:
     wallet = b"\x25" * 20
     async with receiver() as there:
         await _hook(pool, wallet, there.url)
@@ -471,7 +473,7 @@ async def test_the_lease_of_a_process_that_died_ends(pool: Pool, fresh_database_
 class PoolThatStops:
     """A pool that hands out no connection while it is stopped, as under too much load."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
         self.runs = asyncio.Event()
         self.runs.set()
@@ -487,7 +489,7 @@ class PoolThatStops:
 
 
 async def test_a_process_that_was_held_up_sends_nothing_after_another_went_on(
-    pool: Pool, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch
+    pool: ConnectionPool, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its pool stops right after it took the endpoint, and comes back when its lease is long over."""
     wallet, slow, claim = b"\x27" * 20, PoolThatStops(pool), webhook_store.claim
@@ -517,7 +519,7 @@ async def test_a_process_that_was_held_up_sends_nothing_after_another_went_on(
         assert (await _row(pool, hook)).next_seq == 2
 
 
-async def _callback(pool: Pool, name: str) -> bytes:
+async def _callback(pool: ConnectionPool, name: str) -> bytes:
     """A trade taken in with a callback, two days ago; its id."""
     trade_id, wallet = keccak(text=name), keccak(text=name)[:20]
     trade = Bet(bytes(32), 0, 5_000_000, 0, "0x" + wallet.hex(), keccak(text=f"key of {name}"))
@@ -538,7 +540,7 @@ async def _callback(pool: Pool, name: str) -> bytes:
     return trade_id
 
 
-async def test_a_callback_whose_trade_never_settles_ends_a_day_later(pool: Pool) -> None:
+async def test_a_callback_whose_trade_never_settles_ends_a_day_later(pool: ConnectionPool) -> None:
     on_its_way, _refused, tried_again, placed = [
         await _callback(pool, name) for name in ("on its way", "refused", "tried again", "placed")
     ]
@@ -563,7 +565,7 @@ async def test_a_callback_whose_trade_never_settles_ends_a_day_later(pool: Pool)
     assert [bytes(row[0]) for row in left] == [placed]
 
 
-async def test_a_row_of_the_log_is_never_changed(pool: Pool) -> None:
+async def test_a_row_of_the_log_is_never_changed(pool: ConnectionPool) -> None:
     await _tell(pool, b"\x26" * 20, "kept")
     for statement in ("UPDATE agent_event SET payload = '{}'", "DELETE FROM agent_event"):
         async with pool.connection() as connection:
@@ -571,7 +573,7 @@ async def test_a_row_of_the_log_is_never_changed(pool: Pool) -> None:
                 await connection.execute(statement.encode())
 
 
-async def test_writers_of_the_same_wallets_leave_no_gap(pool: Pool) -> None:
+async def test_writers_of_the_same_wallets_leave_no_gap(pool: ConnectionPool) -> None:
     wallets = [bytes([0x60 + n]) * 20 for n in range(4)]
 
     async def write(number: int) -> None:

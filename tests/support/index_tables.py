@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from core.db.engine import Connection, Pool, make_pool
+from core.db.engine import Connection, ConnectionPool, make_pool
 from core.db.schema import index_agent, index_shared, index_stock
 from core.db.schema.index import chain_log
 from core.stock.projection import market_of, position_of, vintage_of
@@ -129,7 +129,7 @@ async def check_counts(connection: Connection) -> int:
 @asynccontextmanager
 async def following(
     url: str, node: ChainNode, sources: Sources, *, finality_blocks: int = 64
-) -> AsyncIterator[tuple[ChainFollower, Pool]]:
+) -> AsyncIterator[tuple[ChainFollower, ConnectionPool]]:
     """A follower with a pool of its own, its cursor read."""
     async with make_pool(url, size=2) as pool:
         follower = ChainFollower(node, sources, pool, finality_blocks=finality_blocks)

@@ -29,7 +29,7 @@ from core.agent.notices.kinds import EventType, source_of
 from core.agent.notices.log import Draft
 from core.agent.notices.reading import Notice, events_from
 from core.db.channels import Channel, News
-from core.db.engine import Connection, Pool
+from core.db.engine import Connection, ConnectionPool
 from core.log import get_logger
 from core.metrics import counter, gauge, histogram
 from core.service.cancelling import end, heed_cancellation
@@ -73,7 +73,7 @@ class Dispatcher:
     def __init__(
         self,
         url: str,
-        pool: Pool,
+        pool: ConnectionPool,
         sender: WebhookSender,
         links: Links,
         *,

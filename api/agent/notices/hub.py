@@ -13,7 +13,7 @@ from api.agent.notices.render import stream_frame
 from api.http.places import NoPlace, Places
 from core.agent.notices.reading import events_from
 from core.db.channels import Channel, listen
-from core.db.engine import Pool
+from core.db.engine import ConnectionPool
 from core.metrics import counter, gauge
 
 STREAMS = gauge("vpm_agent_event_streams", "Event streams open in this process")
@@ -34,7 +34,7 @@ class EventHub:
     """What the streams of this process share: the news, and each page of events read once. `run` must run beside the
     streams; when it ends, they end."""
 
-    def __init__(self, url: str, pool: Pool, links: Links) -> None:
+    def __init__(self, url: str, pool: ConnectionPool, links: Links) -> None:
         self.stopping = False
         self._url = url
         self._pool = pool

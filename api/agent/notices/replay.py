@@ -12,7 +12,7 @@ from api.agent.requests import checked_wallet
 from api.agent.storage import storage
 from api.http.requests import read_query
 from core.agent.notices.reading import events_from, next_seq, resolutions_after
-from core.db.engine import Pool
+from core.db.engine import ConnectionPool
 from core.iso import iso_exact
 
 SECONDS = 5.0
@@ -21,7 +21,7 @@ SECONDS = 5.0
 class Replay:
     """The pages of a wallet's past events, read from the primary: what a stream has shown is there, too."""
 
-    def __init__(self, pool: Pool, links: Links) -> None:
+    def __init__(self, pool: ConnectionPool, links: Links) -> None:
         self._pool = pool
         self._links = links
 

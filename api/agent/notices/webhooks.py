@@ -27,7 +27,7 @@ from core.agent.notices.reading import next_seq
 from core.chain import ChainClient
 from core.config import Settings
 from core.db.channels import Channel, notify
-from core.db.engine import Pool
+from core.db.engine import ConnectionPool
 from core.iso import iso_of
 
 REGISTRATIONS = parse("10/minute")
@@ -46,7 +46,7 @@ class Webhooks:
     URL: then only key holders, no contract wallets, can register."""
 
     def __init__(
-        self, settings: Settings, pool: Pool, limits: RateLimits, client: ChainClient | None, links: Links
+        self, settings: Settings, pool: ConnectionPool, limits: RateLimits, client: ChainClient | None, links: Links
     ) -> None:
         self._settings = settings
         self._pool = pool

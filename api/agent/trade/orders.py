@@ -15,7 +15,7 @@ from api.head import chain_now
 from api.http.problem import Problem
 from core.agent.bet import ZERO_ADDRESS, Bet, bet_hash
 from core.agent.book import MAX_STAKE, Book, Quote
-from core.db.engine import Pool
+from core.db.engine import ConnectionPool
 from core.money import USD, decimal_text, json_number
 
 SIMPLE_MAX = 10 * USD
@@ -45,7 +45,7 @@ class Order:
 class OrderDesk:
     """What turns a request into the order its payer signs."""
 
-    def __init__(self, pool: Pool, contracts: AgentContracts, switch: Trading) -> None:
+    def __init__(self, pool: ConnectionPool, contracts: AgentContracts, switch: Trading) -> None:
         self._pool = pool
         self._contracts = contracts
         self._switch = switch
