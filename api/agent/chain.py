@@ -6,15 +6,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from x402.mechanisms.evm.constants import EIP1271_MAGIC_VALUE, IS_VALID_SIGNATURE_ABI
-
-from api.agent.trade.counterfactual import counterfactual
-from api.agent.trade.payment import Payment
-from api.agent.trade.x402 import Seller
 from api.kept import Kept
-from core.agent.bet import ZERO_ADDRESS, Bet
-from core.chain import Abi, Call, ChainClient, Contract, RpcError, checksum, values
-from core.chain.wire import Data, data_bytes
+from core.chain import ChainClient, Contract, RpcError, checksum, values
 from core.contracts.abi import abi
 from core.contracts.deployments import Deployment, Token
 from core.log import get_logger
@@ -24,10 +17,6 @@ log = get_logger(__name__)
 TOKEN_SYMBOL = "USDC"  # noqa: S105 - a currency
 BALANCE_CACHE_SECONDS = 3.0
 MAX_CACHED = 10_000
-SIGNATURE_GAS = 5_000_000
-"""What foreign contracts may use to judge a signature, one that is made for it included: several times what is sent for
-one, and a small part of what a node would let them."""
-_ERC1271 = Abi(IS_VALID_SIGNATURE_ABI)  # type: ignore[arg-type]  # an ABI, whose type x402 does not say
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,35 +45,6 @@ class AgentContracts:
             Contract(deployment.contract("AgentLister").address, abi("AgentLister")),
             token,
             facts,
-        )
-
-    @property
-    def seller(self) -> Seller:
-        """As offers name it."""
-        return Seller(self.settlement.address, self.token_facts, self.chain_id)
-
-    def call(self, name: str, bet: Bet, payment: Payment) -> Call:
-        """`settle` or `credit` of a payment; what follows the selector is the same for both."""
-        return self.settlement.call(
-            name,
-            (
-                bet.market_id,
-                bet.outcome,
-                bet.amount,
-                bet.min_shares,
-                checksum(bet.wallet),
-                bet.idem_hash,
-                checksum(bet.builder) if bet.builder != ZERO_ADDRESS else ZERO_ADDRESS,
-                bet.ref,
-            ),
-            (
-                int(payment.form),
-                payment.value,
-                payment.valid_after,
-                payment.valid_before,
-                payment.nonce,
-                payment.signature,
-            ),
         )
 
 
@@ -135,28 +95,6 @@ async def read_facts(
         used=frozenset(nonce for nonce, is_so in zip(nonces, used, strict=True) if is_so),
         booked=frozenset(nonce for nonce, is_so in zip(nonces, booked, strict=True) if is_so),
     )
-
-
-async def accepts_signature(
-    client: ChainClient, wallet: str, digest: bytes, signature: bytes, timeout_seconds: float
-) -> bool:
-    """Whether the contract at `wallet` takes the signature (ERC-1271), also one that its factory has yet to make
-    (ERC-6492). RpcError when the chain cannot be asked."""
-    made_by = counterfactual(signature)
-    inner = signature if made_by is None else made_by.signature
-    call = Contract(checksum(wallet), _ERC1271).call("isValidSignature", digest, inner)
-    try:
-        if made_by is not None:
-            trial = made_by.trial(wallet, call.data)
-            params = [{"data": "0x" + trial.hex(), "gas": hex(SIGNATURE_GAS)}, "latest"]
-            answer = await client.provider.call("eth_call", params, Data, timeout_seconds=timeout_seconds)
-            return data_bytes(answer)[:4] == EIP1271_MAGIC_VALUE
-        raw = await client.simulate(call, gas=SIGNATURE_GAS, timeout_seconds=timeout_seconds)
-    except RpcError as error:
-        if error.retriable:
-            raise
-        return False
-    return raw[:4] == EIP1271_MAGIC_VALUE and len(raw) == 32
 
 
 class Balances:

@@ -17,6 +17,7 @@ import pytest
 
 from api.agent import bodies as answers
 from api.agent.trade import x402
+from api.agent.trade.calls import payment_call
 from core.agent.bet import Bet, bet_hash, idem_hash
 from core.chain import checksum
 from core.db.engine import conninfo
@@ -341,8 +342,8 @@ async def test_a_wallet_has_one_book_whoever_brought_its_stakes(buyer: Buyer, se
     bound = bet_hash(brought, contracts.chain_id, contracts.settlement.address)
     _, challenge = await buyer.post(bet("main", who, "no", 4))
     envelope = sign(challenge["accepts"][0], who, now=chain.now, nonce=bound)
-    payment = x402.decode(header(envelope)["X-PAYMENT"], contracts.seller)
-    chain.send(contracts.call("settle", brought, payment), partner.address)
+    payment = x402.decode(header(envelope)["X-PAYMENT"], x402.Seller.of(contracts))
+    chain.send(payment_call(contracts, "settle", brought, payment), partner.address)
     async with asyncio.timeout(PATIENCE):
         while True:
             _, body = await buyer.get("/positions", wallet=who.address)

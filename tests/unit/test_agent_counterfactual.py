@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from eth_abi.abi import encode
 
-from api.agent.trade.counterfactual import Counterfactual, counterfactual
+from api.agent.wallet_signatures import Counterfactual, counterfactual
 
 MARK = bytes.fromhex("6492" * 16)
 FACTORY = bytes.fromhex("fa" * 20)

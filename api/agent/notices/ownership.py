@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 
 from eth_account.messages import encode_defunct
 
-from api.agent.chain import accepts_signature
 from api.agent.errors import problem
+from api.agent.wallet_signatures import accepts_signature
 from core.chain import ChainClient, RpcError
 from core.log import get_logger
 from core.signatures import message_hash, signer_of, with_usual_v

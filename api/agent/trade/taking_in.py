@@ -22,6 +22,7 @@ from api.agent.rows import read_arrival, read_attempts, read_by_key, read_by_non
 from api.agent.storage import storage
 from api.agent.trade import refusals as trade_refusals
 from api.agent.trade import store
+from api.agent.trade.calls import payment_call
 from api.agent.trade.orders import SIMPLE_MAX, Order
 from api.agent.trade.payment import Payment
 from api.agent.trade.receipts import Receipts
@@ -266,7 +267,7 @@ class PaymentIntake:
     ) -> Intent | None:
         """Books the payment and queues its transaction; None when another call made this attempt first. `balance`: of
         the wallet, where the money is yet to be moved."""
-        call = self._contracts.call(how, order.bet, payment)
+        call = payment_call(self._contracts, how, order.bet, payment)
         is_new = how == "settle"
         request = IntentRequest(
             key=_intent_key(self._contracts.chain_id, order.wallet, order.bet.idem_hash, attempt + 1),
@@ -461,7 +462,7 @@ def _intent_key(chain_id: int, wallet: str, key_hash: bytes, attempt: int) -> st
 
 def _brought(contracts: AgentContracts, order: Order, payment: Payment) -> store.SignedBet:
     # What follows the selector, which is the same for `settle` and `credit`.
-    arguments = contracts.call("credit", order.bet, payment).data[4:]
+    arguments = payment_call(contracts, "credit", order.bet, payment).data[4:]
     return store.SignedBet(order.bet, order.hash, payment.nonce, payment.valid_before, arguments)
 
 

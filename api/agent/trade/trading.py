@@ -13,7 +13,7 @@ from typing import Any
 
 from aiohttp import web
 
-from api.agent.chain import AgentContracts, Balances, PaymentFacts, accepts_signature, balance_of, read_facts
+from api.agent.chain import AgentContracts, Balances, PaymentFacts, balance_of, read_facts
 from api.agent.errors import RETRIABLE, problem
 from api.agent.facts import ListedMarket, Venue
 from api.agent.index import AgentIndex
@@ -25,11 +25,13 @@ from api.agent.trade import payment as paying
 from api.agent.trade import refusals as trade_refusals
 from api.agent.trade import store, x402
 from api.agent.trade.attest import Attester
+from api.agent.trade.calls import payment_call
 from api.agent.trade.orders import Order, OrderDesk
 from api.agent.trade.payment import Payment, PaymentRejected
 from api.agent.trade.rates import TradeRates
 from api.agent.trade.receipts import Receipts
 from api.agent.trade.taking_in import PastTrade, PaymentIntake
+from api.agent.wallet_signatures import accepts_signature
 from api.context import Context
 from api.head import chain_now
 from api.http.application import json_response
@@ -268,7 +270,7 @@ class TradeDesk:
     def _challenge(self, order: Order, error: str | None, now: int) -> web.Response:
         """`now`: the chain's clock; nothing that is signed is good for longer than stakes are taken."""
         log.info("asked for payment", action="agent.challenge", code="payment_required", trade=order.resource_hash)
-        seller = self._contracts.seller
+        seller = x402.Seller.of(self._contracts)
         side = order.market.outcomes[order.outcome].key
         offer = x402.Offer(
             seller,
@@ -307,7 +309,7 @@ def _offered(request: web.Request, trade: TradeRequest, contracts: AgentContract
     if trade.simulate:
         return None, None
     try:
-        payment = x402.offered(headers, contracts.seller)
+        payment = x402.offered(headers, x402.Seller.of(contracts))
         if payment is not None:
             paying.check_parties(payment, wallet=trade.wallet, pay_to=contracts.settlement.address)
     except PaymentRejected as why:
@@ -338,7 +340,7 @@ def _escape_kit(order: Order, payment: Payment, contracts: AgentContracts) -> di
     """The call anybody may send instead of us; only an authorization bound to this bet has one."""
     if not payment.is_bound_to(order.hash):
         return None
-    call = contracts.call("settle", order.bet, payment)
+    call = payment_call(contracts, "settle", order.bet, payment)
     return {
         "to": call.to,
         "data": "0x" + call.data.hex(),

@@ -27,6 +27,7 @@ from x402.mechanisms.evm.constants import SCHEME_EXACT
 from x402.schemas import PaymentPayload, PaymentRequired, PaymentRequirements, ResourceInfo, SettleResponse
 from x402.schemas.v1 import PaymentPayloadV1, PaymentRequiredV1, PaymentRequirementsV1
 
+from api.agent.chain import AgentContracts
 from api.agent.trade.payment import PRIMARY_TYPES, Payment, PaymentRejected
 from api.http.problem import Problem
 from api.http.requests import check_named_once
@@ -67,6 +68,10 @@ class Seller:
     pay_to: str
     token: Token
     chain_id: int
+
+    @classmethod
+    def of(cls, contracts: AgentContracts) -> Seller:
+        return cls(contracts.settlement.address, contracts.token_facts, contracts.chain_id)
 
     @property
     def network(self) -> str:

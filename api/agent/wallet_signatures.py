@@ -1,11 +1,19 @@
-"""Signatures of contract wallets that are not deployed yet (ERC-6492): factory, its call, and the signature itself."""
+"""Signatures of contract wallets: whether the wallet accepts one (ERC-1271), be it deployed or not yet (ERC-6492)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from x402.mechanisms.evm.constants import EIP1271_MAGIC_VALUE, IS_VALID_SIGNATURE_ABI
 from x402.mechanisms.evm.erc6492 import is_erc6492_signature, parse_erc6492_signature
 
+from core.chain import Abi, ChainClient, Contract, RpcError, checksum
+from core.chain.wire import Data, data_bytes
+
+SIGNATURE_GAS = 5_000_000
+"""What foreign contracts may use to judge a signature, one that is made for it included: several times what is sent for
+one, and a small part of what a node would let them."""
+_ERC1271 = Abi(IS_VALID_SIGNATURE_ABI)  # type: ignore[arg-type]  # an ABI, whose type x402 does not say
 # Where the wallet's answer goes in memory: behind everything that is copied there.
 _ANSWER_AT = 0x8000
 _MAX_CALL_BYTES = 0x7000
@@ -53,6 +61,28 @@ def counterfactual(signature: bytes) -> Counterfactual | None:
     if len(wrapped.factory_calldata) + len(wrapped.inner_signature) > _MAX_CALL_BYTES:
         return None
     return Counterfactual(wrapped.factory, wrapped.factory_calldata, wrapped.inner_signature)
+
+
+async def accepts_signature(
+    client: ChainClient, wallet: str, digest: bytes, signature: bytes, timeout_seconds: float
+) -> bool:
+    """Whether the contract at `wallet` takes the signature (ERC-1271), also one that its factory has yet to make
+    (ERC-6492). RpcError when the chain cannot be asked."""
+    made_by = counterfactual(signature)
+    inner = signature if made_by is None else made_by.signature
+    call = Contract(checksum(wallet), _ERC1271).call("isValidSignature", digest, inner)
+    try:
+        if made_by is not None:
+            trial = made_by.trial(wallet, call.data)
+            params = [{"data": "0x" + trial.hex(), "gas": hex(SIGNATURE_GAS)}, "latest"]
+            answer = await client.provider.call("eth_call", params, Data, timeout_seconds=timeout_seconds)
+            return data_bytes(answer)[:4] == EIP1271_MAGIC_VALUE
+        raw = await client.simulate(call, gas=SIGNATURE_GAS, timeout_seconds=timeout_seconds)
+    except RpcError as error:
+        if error.retriable:
+            raise
+        return False
+    return raw[:4] == EIP1271_MAGIC_VALUE and len(raw) == 32
 
 
 def _copy(length: bytes, at: int) -> bytes:
