@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
+from api.http.shared import Shared
 from core.chain import ChainClient, RpcError
 
 ANSWERS_WITHIN_SECONDS = 3.0
@@ -17,14 +17,10 @@ class Reach:
 
     def __init__(self, client: ChainClient | None) -> None:
         self._client = client
-        self._asking: asyncio.Task[bool] | None = None
-        self._asked_at = 0.0
+        self._shared = Shared(self._ask, SHARED_SECONDS)
 
     async def answers(self) -> bool:
-        now = time.monotonic()
-        if self._asking is None or (self._asking.done() and now - self._asked_at >= SHARED_SECONDS):
-            self._asking, self._asked_at = asyncio.create_task(self._ask()), now
-        return await asyncio.shield(self._asking)
+        return await self._shared.get()
 
     async def _ask(self) -> bool:
         if self._client is None:

@@ -11,6 +11,7 @@ from aiohttp import web
 
 from api.context import Context
 from api.http.application import json_response
+from api.http.shared import Shared
 from api.stock.bodies.health import CheckBody, HealthBody
 from api.stock.facts import ListedMarket, Venue
 from api.stock.rows import read_allowed_feeds, read_owing
@@ -49,15 +50,11 @@ class Health:
         self._engine = context.engine
         self._pool = context.pool
         self._sources = sources
-        self._asking: asyncio.Task[list[CheckBody]] | None = None
-        self._asked_at = 0.0
+        self._shared = Shared(self._ask, SHARED_SECONDS)
         self._delivered: dict[int, tuple[int, tuple[int, int]]] = {}
 
     async def get(self, request: web.Request) -> web.StreamResponse:
-        now = time.monotonic()
-        if self._asking is None or (self._asking.done() and now - self._asked_at > SHARED_SECONDS):
-            self._asking, self._asked_at = asyncio.create_task(self._ask()), now
-        checks = await asyncio.shield(self._asking)
+        checks = await self._shared.get()
         ok = all(each.ok for each in checks)
         body = HealthBody(ok=ok, deployed=self._sources.index is not None, now_sec=int(time.time()), checks=checks)
         return json_response(body, 200 if ok else 503)

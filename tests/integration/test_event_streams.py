@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -228,13 +229,14 @@ def _ended(why: str) -> float:
     return float(event_hub.ENDED.labels(why)._value.get())
 
 
+@pytest.mark.parametrize("somebody_listens", [True, False])
 async def test_who_opens_a_stream_after_an_event_joins_no_read_begun_before_it(
-    database_url: str, pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch
+    database_url: str, pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch, somebody_listens: bool
 ) -> None:
-    """Also when everybody else has left meanwhile: the read begun before would be all that the new stream gets until
-    the next look."""
+    """Also when everybody else has left meanwhile, before the event or after it: the read begun before would be all
+    that the new stream gets until the next look."""
     hub, gate, reads = EventHub(database_url, pool, LINKS), asyncio.Event(), []
-    wallet = b"\x77" * 20
+    wallet = secrets.token_bytes(20)
 
     async def slowly(*asked: object) -> list[tuple[int, bytes]]:
         reads.append(asked)
@@ -245,32 +247,10 @@ async def test_who_opens_a_stream_after_an_event_joins_no_read_begun_before_it(
     with hub.seat(wallet, "one"):
         before = asyncio.create_task(hub.read(wallet, 0, None))
         await asyncio.sleep(0)
+        if somebody_listens:
+            hub._wake([wallet])
+    if not somebody_listens:
         hub._wake([wallet])
-    with hub.seat(wallet, "another"):
-        after = asyncio.create_task(hub.read(wallet, 0, None))
-        await asyncio.sleep(0)
-        gate.set()
-        await asyncio.gather(before, after)
-    assert len(reads) == 2
-
-
-async def test_news_of_a_wallet_without_streams_are_news_to_the_next_one(
-    database_url: str, pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A stream has left while it was read for, the event comes, and then another stream of the wallet opens."""
-    hub, gate, reads = EventHub(database_url, pool, LINKS), asyncio.Event(), []
-    wallet = b"\x78" * 20
-
-    async def slowly(*asked: object) -> list[tuple[int, bytes]]:
-        reads.append(asked)
-        await gate.wait()
-        return []
-
-    monkeypatch.setattr(hub, "_read", slowly)
-    with hub.seat(wallet, "one"):
-        before = asyncio.create_task(hub.read(wallet, 0, None))
-        await asyncio.sleep(0)
-    hub._wake([wallet])
     with hub.seat(wallet, "another"):
         after = asyncio.create_task(hub.read(wallet, 0, None))
         await asyncio.sleep(0)
