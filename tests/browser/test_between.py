@@ -182,6 +182,7 @@ def test_a_stock_bet_is_not_given_up_for_the_line_it_is_asked_over(site: Site, v
 
 
 @pytest.mark.parametrize("way", ["/cup", "/roulette"])
+@pytest.mark.thorough
 def test_paper_money_is_played_whatever_the_devices_clock_says(site: Site, visitor: Visitor, way: str) -> None:
     wallet = wallets.wallet(f"a player ten minutes ahead on {way}")
     visit, _ = visitor.with_wallet(wallet)

@@ -25,9 +25,8 @@ def _begin(site: Site, visit: Visit, market: int) -> Page:
 
 
 @pytest.mark.proves("shared.pages.decision.progress", "shared.pages.decision.reload")
-@pytest.mark.parametrize(
-    ("size", "scheme"), [("desktop", "light"), pytest.param("phone", "dark", marks=pytest.mark.thorough)]
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize(("size", "scheme"), [("desktop", "light"), ("phone", "dark")])
 def test_a_bet_waits_for_its_block_across_a_reload(site: Site, visitor: Visitor, size: Size, scheme: Scheme) -> None:
     market = site.open_market(ticker="NVDA")
     before = len(site.stock.positions(market))

@@ -75,6 +75,7 @@ def test_the_feed_answers_for_a_moment_as_the_mirror_does(cases: list[Case]) -> 
 
 
 @pytest.mark.timeout(1200)
+@pytest.mark.thorough
 def test_the_feed_is_within_a_basis_point_of_the_mean_log_price(cases: list[Case]) -> None:
     worst = 0.0
     for case in cases:

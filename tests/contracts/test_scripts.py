@@ -152,6 +152,7 @@ def test_check_wiring_compares_the_code_with_the_sources(
     assert "1 wrong" in done.stdout
 
 
+@pytest.mark.thorough
 def test_a_live_network_sees_a_dry_run(stock_chain: RunningChain, tmp_path: Path, ape_folder: Path) -> None:
     """Behind a node that is no development node, nothing is sent and nothing is written without --send."""
     out = tmp_path / "stock.json"
@@ -193,6 +194,7 @@ def test_deploying_over_a_deployment_is_refused(stock_chain: RunningChain, facts
     assert (facts / "stock.json").read_bytes() == before
 
 
+@pytest.mark.thorough
 def test_deploying_on_another_chain_is_refused(base_chain: RunningChain, tmp_path: Path, ape_folder: Path) -> None:
     options = [
         "--network",
@@ -279,6 +281,7 @@ def test_the_same_command_pauses_base(base_chain: RunningChain, facts: Path, ape
     assert not _view(base_chain, "SettlementWallet", view)
 
 
+@pytest.mark.thorough
 def test_a_power_that_somebody_kept_is_found(base_chain: RunningChain, facts: Path, ape_folder: Path) -> None:
     """A deployer who gave itself RELAYER, a second lister, a feed nobody recorded: the wiring says each."""
     deployer, safe = wallets.DEPLOYER.address, base_chain.deployment.safe
@@ -365,6 +368,7 @@ def _read_anew(chain: RunningChain, feed: str) -> None:
     send_all(LocalNode(chain.url), [call], wallets.PUBLISHER.address)
 
 
+@pytest.mark.thorough
 def test_hand_over_finds_nothing_left(base_chain: RunningChain, facts: Path, ape_folder: Path) -> None:
     options = ["--network", base_chain.url, "--facts", str(facts / "base.json"), "--account", ape.ACCOUNT]
     done = _ape(ape_folder, "hand_over", *options, owners=2)

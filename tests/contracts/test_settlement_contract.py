@@ -25,7 +25,7 @@ from tests.contracts.forge_runs import forge_test
 
 TRADES = int(os.environ.get("VPM_TEST_TRADES", "20000"))
 SEED = os.environ.get("VPM_TEST_SEED", "settlement")
-FEW = min(3_000, TRADES)
+FEW = min(1_000, TRADES)
 TRADES_PER_FILE = 1000
 
 pytestmark = pytest.mark.timeout(1_200)  # the first to need the contracts compiles them, and the others wait for it

@@ -196,6 +196,7 @@ async def test_missing_logs_of_history_contradict_what_follows_and_stop_the_page
 
 
 @pytest.mark.parametrize("kind", [RpcErrorKind.RANGE_TOO_WIDE, RpcErrorKind.TIMEOUT])
+@pytest.mark.thorough
 async def test_a_range_too_wide_is_asked_for_in_halves(kind: RpcErrorKind, wiped: str, postgres: TestPostgres) -> None:
     chain, _ = busy_chain("wide", 150)
     node = SimNode(chain)
@@ -378,6 +379,7 @@ async def test_a_reorganization_beyond_finality_stops_serves_stale_and_heals(
 
 
 @pytest.mark.parametrize("case", ["cut short", "cut short, then longer", "another chain"])
+@pytest.mark.thorough
 async def test_a_development_chain_may_come_back_from_any_earlier_state(
     case: str, wiped: str, postgres: TestPostgres
 ) -> None:
@@ -527,6 +529,7 @@ async def test_receipts_with_a_gap_prove_nothing() -> None:
 
 
 @pytest.mark.parametrize("whole_receipts", [True, False])
+@pytest.mark.thorough
 async def test_history_of_two_nodes_is_compared(wiped: str, postgres: TestPostgres, whole_receipts: bool) -> None:
     chain, _ = busy_chain("compared", 120)
     node = SimNode(chain, others=(SimNode(chain),))
@@ -560,6 +563,7 @@ async def test_history_of_one_node_is_sampled_and_then_read_block_by_block(wiped
 
 
 @pytest.mark.parametrize("finality_blocks", [FINALITY, 10_000], ids=["history", "head"])
+@pytest.mark.thorough
 async def test_a_wrong_block_that_was_committed_heals(wiped: str, postgres: TestPostgres, finality_blocks: int) -> None:
     """A single node without receipts lacked logs when the blocks were new; some time later it has them."""
     mended, unproved = measured("vpm_index_mended_logs_total"), measured("vpm_index_unproved_blocks_total")

@@ -132,6 +132,7 @@ async def test_a_send_whose_answer_is_lost_is_pending_and_found_by_its_receipt(r
     assert await rig.nonce(signer) == 2
 
 
+@pytest.mark.thorough
 async def test_a_dead_node_stops_nothing_but_time(rig: Rig, node: BadNode) -> None:
     signer = await rig.new_signer()
     requests = [rig.transfer() for _ in range(20)]

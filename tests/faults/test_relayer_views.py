@@ -83,6 +83,7 @@ async def test_late_receipts_are_waited_for(rig: Rig, node: HazyNode, delay: tup
         assert "queued" not in (await steps_of(rig, each))[1:]
 
 
+@pytest.mark.thorough
 async def test_three_nodes_up_to_five_blocks_apart(rig: Rig, node: HazyNode) -> None:
     node.receipt_delay, node.views = (0.0, 2.0), (0, 2, 5)
     signers = [await rig.new_signer() for _ in range(2)]
@@ -134,6 +135,7 @@ async def test_a_lie_at_the_start_moves_nothing(rig: Rig, node: HazyNode) -> Non
     assert await noops(rig) == 0
 
 
+@pytest.mark.thorough
 async def test_a_foreign_transaction_is_named_before_its_nonce_is_given_up(rig: Rig, node: HazyNode) -> None:
     """Another transaction of the same key takes the nonce of one that may land twice: its hash is written down."""
     signer = await rig.new_signer()
@@ -157,6 +159,7 @@ async def test_a_foreign_transaction_is_named_before_its_nonce_is_given_up(rig: 
     assert str(foreign) in reasons[1]
 
 
+@pytest.mark.thorough
 async def test_without_proof_a_nonce_is_not_given_up(rig: Rig, node: HazyNode) -> None:
     """The node keeps no state of old blocks, so nobody can say who took the nonce: unknown, not requeued."""
     node.pruned = True

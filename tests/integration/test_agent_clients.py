@@ -173,7 +173,8 @@ def settlement_of(body: Any, who: Wallet, network: str) -> dict[str, Any]:
 
 
 @pytest.mark.proves("agent.trade.payment.decision.official_clients")
-@pytest.mark.parametrize("client", ["fetch", pytest.param("axios", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("client", ["fetch", "axios"])
 async def test_the_typescript_client_buys_unchanged(buyer: Buyer, service: AgentService, client: str) -> None:
     """`@x402/fetch` and `@x402/axios` with `@x402/evm`, run by the environment's Node, in version 2."""
     who = DEV[2] if client == "fetch" else DEV[4]
@@ -233,6 +234,7 @@ async def test_the_clients_of_the_first_version_buy_unchanged(buyer: Buyer, serv
         assert unasked[client] in (await pay(body=await wanted(buyer, who, "yes", 1), by="session"))["stopped"]
 
 
+@pytest.mark.thorough
 async def test_directories_find_the_trade_and_what_it_costs(service: AgentService, buyer: Buyer) -> None:
     """`@agentcash/discovery`, as directories of paid interfaces use it: what it reads, and what it gets by asking."""
     done = await asyncio.to_thread(_run_node, TYPESCRIPT_DIRECTORY, "", service.url)
@@ -284,6 +286,7 @@ async def test_two_payments_of_one_request_must_be_the_same(buyer: Buyer, servic
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of a library the package loads
 @pytest.mark.parametrize("kind", ["OfficialTrader", "BoundTrader"])
+@pytest.mark.thorough
 async def test_the_demo_of_the_local_stack_trades(
     buyer: Buyer, service: AgentService, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:

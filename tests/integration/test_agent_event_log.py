@@ -278,6 +278,7 @@ async def test_a_rebuild_that_adds_events_holds_no_wallet_while_it_folds(databas
         }
 
 
+@pytest.mark.thorough
 async def test_a_rebuild_keeps_no_events_in_memory_until_its_end(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,6 +71,7 @@ def test_the_first_prices_are_those_of_the_other_local_feeds(chain: tuple[LocalN
     assert walk.value(pools.weth) == pytest.approx(ETH_DOLLARS * ONE, rel=0.05)
 
 
+@pytest.mark.thorough
 def test_the_trader_moves_each_pool_and_a_moment_later_again(chain: tuple[LocalNode, AgentPools, int]) -> None:
     node, pools, _ = chain
     walk = Walk(agent_pools.trader(node), pools)

@@ -161,6 +161,7 @@ def _manager(folder: Path, receiver: Receiver) -> Iterator[int]:
         yield port
 
 
+@pytest.mark.thorough
 def test_a_daemon_that_is_down_wakes_somebody_and_lets_them_sleep_again(tmp_path: Path) -> None:
     assert not MISSING, f"{MISSING} must be installed in CI"
     with _receiver() as receiver, ExitStack() as stack:

@@ -358,6 +358,7 @@ class Digests:
         return bytes(self._key.sign_msg_hash(digest).to_bytes())
 
 
+@pytest.mark.thorough
 async def test_a_wallet_may_be_a_key_service(service: AgentService, market: str) -> None:
     async with async_strangers() as http:
         placed = await AsyncClient(service.url, Digests(DEV[4]), http=http).bet(market, "yes", 1, final=False)
@@ -465,6 +466,13 @@ async def test_a_challenge_for_anything_else_is_not_signed(service: AgentService
     assert named in str(error)
     assert error.payment is Payment.NONE
     assert not any("x-payment" in request.headers for request in transport.sent)
+
+
+@pytest.mark.parametrize(
+    "lie", [pytest.param(each, marks=() if each == "another payee" else pytest.mark.thorough) for each in OFFERS]
+)
+async def test_nor_is_it_in_typescript(service: AgentService, market: str, lie: str) -> None:
+    named, _ = OFFERS[lie]
     said = await TypeScript(service).ask(
         DEV[5], "bet", wish={"market": market, "side": "yes", "sizeUsd": 1}, lie={"status": 402, "named": lie}
     )
@@ -515,6 +523,12 @@ async def test_a_receipt_that_is_not_of_this_bet_is_not_believed(service: AgentS
     # It was one: without the liar, the same ticket has its receipt.
     placed = await Sync(service).place(who, json.loads(error.ticket.to_json()))
     assert placed["replay"]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("lie", RECEIPTS)
+async def test_nor_is_it_believed_in_typescript(service: AgentService, market: str, lie: str) -> None:
+    who = DEV[list(RECEIPTS).index(lie)]  # each has a rate of its own
     said = await TypeScript(service).ask(
         who, "bet", wish={"market": market, "side": "yes", "sizeUsd": 1}, lie={"status": 200, "named": lie}
     )
@@ -723,28 +737,44 @@ async def test_what_is_said_of_a_payment_is_true_whatever_stands_before_the_serv
     service: AgentService, market: str, told: str
 ) -> None:
     story = STORIES[told]
-    wish = {"market": market, "side": "yes", "sizeUsd": 1}
-    who = wallets.wallet(f"behind a gateway: {told}")
-    service.chain.send(service.chain.contracts.token.call("transfer", who.address, 5 * USD), DEV[7].address)
+    who = with_five_dollars(service, f"behind a gateway: {told}")
     async with gateway(service.url, story.rule()) as before:
         with strangers() as http:
             account = Account.from_key(who.private_key)
             client = Client(before.url, account, http=http, patience_seconds=3, final_seconds=20)
             ours = await asyncio.to_thread(outcome, lambda: client.bet(market, "yes", 1, final=story.final))
-    expected = (story.payment and story.payment.value, story.error)
-    assert (ours["payment"], ours["error"]) == expected, ours
+    assert (ours["payment"], ours["error"]) == (story.payment and story.payment.value, story.error), ours
     assert 5 * USD - balance(service, who.address) == story.stakes * USD
     if story.stakes and ours["ticket"] is not None:
         placed = await Sync(service).place(who, ours["ticket"])  # whatever was said: it is one bet
         assert placed["replay"]
+        assert 5 * USD - balance(service, who.address) == story.stakes * USD
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("told", STORIES)
+async def test_what_typescript_says_of_a_payment_is_true(service: AgentService, market: str, told: str) -> None:
+    story = STORIES[told]
+    who = with_five_dollars(service, f"behind a gateway, in TypeScript: {told}")
     async with gateway(service.url, story.rule()) as before:
-        options = {"patienceSeconds": 3, "finalSeconds": 20}
-        order = {"wish": wish, "final": story.final, "options": options, "baseUrl": before.url}
+        order = {
+            "wish": {"market": market, "side": "yes", "sizeUsd": 1},
+            "final": story.final,
+            "options": {"patienceSeconds": 3, "finalSeconds": 20},
+            "baseUrl": before.url,
+        }
         said = await TypeScript(service).ask(who, "bet", **order)
     error = said.get("error", {})
     name = {"ApiError": error.get("code")}.get(error.get("name"), error.get("name", ""))
-    assert (error.get("payment"), name.replace("_", "").lower()) == (expected[0], expected[1].lower()), said
-    assert 5 * USD - balance(service, who.address) == 2 * story.stakes * USD
+    expected = (story.payment and story.payment.value, story.error.lower())
+    assert (error.get("payment"), name.replace("_", "").lower()) == expected, said
+    assert 5 * USD - balance(service, who.address) == story.stakes * USD
+
+
+def with_five_dollars(service: AgentService, name: str) -> Wallet:
+    who = wallets.wallet(name)
+    service.chain.send(service.chain.contracts.token.call("transfer", who.address, 5 * USD), DEV[7].address)
+    return who
 
 
 def outcome(act: Callable[[], Placed]) -> dict[str, Any]:
@@ -800,6 +830,7 @@ async def hook() -> AsyncIterator[Any]:
         yield made
 
 
+@pytest.mark.thorough
 async def test_a_webhook_is_registered_and_its_deliveries_are_the_services(
     service: AgentService, market: str, hook: Any
 ) -> None:

@@ -78,6 +78,7 @@ async def test_readers_who_do_not_read_keep_no_connection(cup: Cup) -> None:
     assert exported.count(b'"type":"score"') == SCORES
 
 
+@pytest.mark.thorough
 async def test_one_address_does_not_keep_the_others_from_the_file(cup: Cup) -> None:
     """Each of its downloads may take five minutes."""
     async with silent(cup):

@@ -38,6 +38,7 @@ async def rows(cup: Cup) -> int:
     return int(await cup.value(count))
 
 
+@pytest.mark.thorough
 async def test_an_address_opens_only_so_many_wallets_a_day(cup: Cup) -> None:
     """No claim is signed, so a wallet costs nothing, and its rows are kept for good."""
     before, first = await rows(cup), fresh()

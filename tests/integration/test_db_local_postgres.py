@@ -158,6 +158,7 @@ def test_a_second_server_on_the_same_data_is_refused_by_name(state: Path) -> Non
         running.stop()
 
 
+@pytest.mark.thorough
 def test_after_a_crash_it_starts_again(state: Path) -> None:
     server = _prepare(state)
     running = start_postgres(server, state / "log")

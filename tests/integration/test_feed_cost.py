@@ -90,6 +90,7 @@ async def test_what_it_reads_is_the_pool(played: Played) -> None:
 
 
 @pytest.mark.parametrize("move", [0.005, -0.05, 0.2])
+@pytest.mark.thorough
 def test_what_a_push_costs_is_what_it_costs_on_the_chain(played: Played, move: float) -> None:
     world = played.world
     before, saved = world.mirror.copy(), world.node.ask("evm_snapshot")

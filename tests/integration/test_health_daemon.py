@@ -126,6 +126,7 @@ def test_a_signal_stops_it_in_order(daemon: StartDaemon, number: signal.Signals)
     assert probe.until("daemon.stopped")["because"] == number.name
 
 
+@pytest.mark.thorough
 def test_a_task_that_does_not_finish_is_cancelled_after_the_grace(daemon: StartDaemon) -> None:
     probe = daemon(STUBBORN)
     probe.until("daemon.ready")
@@ -137,6 +138,7 @@ def test_a_task_that_does_not_finish_is_cancelled_after_the_grace(daemon: StartD
     assert probe.out.index("deaf cancelled") < probe.out.index("resources closed")
 
 
+@pytest.mark.thorough
 def test_a_second_signal_does_not_wait(daemon: StartDaemon) -> None:
     probe = daemon(STUBBORN, VPM_STOP_GRACE_SECONDS="60")
     probe.until("daemon.ready")
@@ -149,6 +151,7 @@ def test_a_second_signal_does_not_wait(daemon: StartDaemon) -> None:
     assert time.monotonic() - started < 5
 
 
+@pytest.mark.thorough
 def test_a_crashed_task_ends_the_daemon_and_is_named(daemon: StartDaemon) -> None:
     probe = daemon(f'{WORKER}; daemon.spawn("the tail of base", fail())')
     assert probe.end() == EXIT_CRASH
@@ -200,6 +203,7 @@ def test_a_start_that_hangs_can_be_stopped(daemon: StartDaemon) -> None:
     assert probe.line("daemon.ready") is None
 
 
+@pytest.mark.thorough
 def test_a_task_that_crashes_while_starting_ends_the_start(daemon: StartDaemon) -> None:
     probe = daemon('daemon.spawn("tail", fail()); await asyncio.sleep(60)')
     assert probe.end() == EXIT_CRASH
@@ -234,6 +238,7 @@ def test_ready_is_told_by_file_and_over_http(daemon: StartDaemon, tmp_path: Path
     assert [path.name for path in file.parent.iterdir()] == ["ready.json"]
 
 
+@pytest.mark.thorough
 def test_it_stops_when_the_process_that_started_it_is_killed(tmp_path: Path) -> None:
     """The parent names itself, starts the daemon and is killed; nobody tells the daemon."""
     script, log = tmp_path / "probe.py", tmp_path / "log"
@@ -255,6 +260,7 @@ def test_it_stops_when_the_process_that_started_it_is_killed(tmp_path: Path) -> 
     assert "worker finished" in log.read_text()
 
 
+@pytest.mark.thorough
 def test_a_parent_that_is_no_number_is_refused(daemon: StartDaemon) -> None:
     probe = daemon("pass", VPM_PARENT_PID="me")
     assert probe.end() == EXIT_CONFIG

@@ -174,6 +174,7 @@ async def _engine(url: str, folder: Path) -> AsyncIterator[Context]:
         yield context
 
 
+@pytest.mark.thorough
 async def test_every_read_leaves_history_alone(rig: Rig) -> None:
     """The start, each read of both surfaces and the pages, of new and of old markets, and what a block brings."""
     old, new, open_one = rig.names[3], rig.names[SIZE.agent - 1], rig.names[-1]
@@ -243,6 +244,7 @@ async def test_the_first_page_has_the_newest_bets_of_both_kinds_and_what_each_op
 
 
 @pytest.mark.proves("stock.markets.decision.paging", "agent.markets.behaviour.last_page_null_cursor")
+@pytest.mark.thorough
 async def test_pages_reach_every_market_once(rig: Rig) -> None:
     seen: list[str] = []
     path = f"{AGENT}/markets?status=all&limit=200"

@@ -87,7 +87,8 @@ async def check(pool: ConnectionPool, rpc: ChainProvider, sources: Sources) -> C
 
 
 @pytest.mark.proves("shared.operation.decision.rebuild_audit")
-@pytest.mark.parametrize("side", ["stock", pytest.param("base", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("side", ["stock", "base"])
 async def test_a_busy_history_audits_clean_rebuilds_the_same_and_catches_tampering(
     side: str, database_url: str, known: Genesis, tmp_path: Path
 ) -> None:

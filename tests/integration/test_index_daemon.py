@@ -154,6 +154,7 @@ def command(env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess
     return nursery.run([sys.executable, "-m", "indexer", *arguments], env)
 
 
+@pytest.mark.thorough
 def test_two_at_once_one_leads_and_the_other_takes_over(
     stock: RunningChain, known: Genesis, fresh_database_url: str, postgres: TestPostgres, tmp_path: Path
 ) -> None:
@@ -219,6 +220,7 @@ async def _same_as_fresh(stock: RunningChain, postgres: TestPostgres, url: str) 
     assert not different
 
 
+@pytest.mark.thorough
 def test_the_commands_check_and_renew_what_the_daemon_writes(
     stock: RunningChain, known: Genesis, fresh_database_url: str, tmp_path: Path
 ) -> None:

@@ -175,6 +175,7 @@ async def test_a_stranger_finishes_both_when_no_keeper_runs(rig: Rig) -> None:
     )
 
 
+@pytest.mark.thorough
 async def test_two_keepers_at_the_same_moment_ask_once(rig: Rig) -> None:
     """Without the election, whatever the interleaving: what one asks for, the other does not."""
     rig.start("indexer", "relayer")
@@ -254,6 +255,7 @@ async def test_however_many_rest_those_behind_them_are_paid(rig: Rig, monkeypatc
     assert rig.rows(attempts) == [(1,)], "nobody is tried twice for it"
 
 
+@pytest.mark.thorough
 async def test_a_node_that_disagrees_stops_a_void(
     rig: Rig, local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

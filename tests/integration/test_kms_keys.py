@@ -270,6 +270,7 @@ async def test_a_service_that_is_away_at_start_stops_only_who_needs_its_answer(s
         await until(told, what="the wrong key's being noticed")
 
 
+@pytest.mark.thorough
 async def test_a_key_busy_at_start_is_no_wrong_key(service: Opened) -> None:
     name, _ = service.add()
     service.cloud.faults.extend(["throttled"] * 60)

@@ -101,6 +101,7 @@ def _value(metrics: str, name: str, **labels: str) -> float:
     return total
 
 
+@pytest.mark.thorough
 async def test_intents_go_through_keys_of_both_clouds(kms: Kms) -> None:
     """And what cannot be sent through one of them because it is throttled is only late."""
     # A group for each key: of two lanes that serve one, the first to be awake may send everything.
@@ -213,6 +214,7 @@ async def test_wrong_signatures_are_never_sent(kms: Kms) -> None:
     assert await kms.rig.client.eth.get_transaction_count(checksum(stranger.address)) == 0
 
 
+@pytest.mark.thorough
 async def test_a_slow_service_slows_its_own_lane_only(kms: Kms) -> None:
     """It does not answer for one lane. The other goes on, and so does the process's loop."""
     kms.use(f"base:relay={kms.names[0]}", f"base:keeper={kms.names[1]}")

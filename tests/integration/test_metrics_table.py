@@ -167,6 +167,7 @@ def test_a_daemon_without_any_target_is_alarmed_about(gone: str, tmp_path: Path)
         ("VpmPoolQuiet", "vpm_pool_quiet", 0.7, 0.71, {"feed": "BNKR/market_cap", "pool": "BNKR/WETH"}),
     ],
 )
+@pytest.mark.thorough
 def test_a_feed_that_falls_behind_and_a_pool_that_runs_dry_are_alarmed_about(
     alert: str, series: str, quiet: float, loud: float, labels: dict[str, str], tmp_path: Path
 ) -> None:

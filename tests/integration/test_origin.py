@@ -338,6 +338,7 @@ async def test_an_address_is_taken_in_any_case(door: Door) -> None:
     "shared.origin.decision.silence_documented",
     "stock.relay.decision.typed_data_docs",
 )
+@pytest.mark.thorough
 async def test_the_documents_and_the_page_are_whole(door: Door) -> None:
     _, whole = await door.get("/openapi.json")
     response, page = await door.get("/docs")

@@ -8,10 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from core.paths import REPOSITORY
 from tests.waiting import wait
 
 
+@pytest.mark.thorough
 def test_workers_are_added_up(tmp_path: Path) -> None:
     """Two processes of one daemon, a third rendering what both counted."""
     env = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path), "PYTHONPATH": str(REPOSITORY)}

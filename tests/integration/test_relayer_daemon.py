@@ -22,6 +22,7 @@ async def relayers(fresh_database_url: str, anvil: StartAnvil, tmp_path: Path) -
         yield made
 
 
+@pytest.mark.thorough
 async def test_a_relayer_process_from_start_to_an_orderly_end(relayers: Relayers) -> None:
     rig = relayers.rig
     asked = await rig.ask_for(rig.transfer())

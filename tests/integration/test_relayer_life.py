@@ -154,6 +154,7 @@ async def test_many_at_once_are_mined_once_each_in_the_order_of_their_priority(r
 
 
 @pytest.mark.parametrize("given", ["all", "every third left out", "none"])
+@pytest.mark.thorough
 async def test_receipts_of_a_full_block_are_asked_for_together_and_the_missing_ones_alone(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, given: str
 ) -> None:
@@ -359,6 +360,7 @@ async def test_a_lane_whose_key_cannot_pay_says_so_and_works_once_it_can(rig: Ri
 
 
 @pytest.mark.parametrize("held_by", [LaneStatus.OUT_OF_GAS, LaneStatus.STOP_LOSS, LaneStatus.FULL])
+@pytest.mark.thorough
 async def test_what_is_too_late_is_refused_also_while_its_lane_cannot_work(rig: Rig, held_by: LaneStatus) -> None:
     """Who asked for it need not wait for an operator to be told; what had a nonce, or has time, waits."""
     signer = LocalSigner(secrets.token_bytes(32)) if held_by is LaneStatus.OUT_OF_GAS else await rig.new_signer()
@@ -409,6 +411,7 @@ async def test_what_had_a_nonce_is_not_refused_by_a_lane_that_cannot_ask_whether
         assert (await rig.read(asked)).state is IntentState.QUEUED
 
 
+@pytest.mark.thorough
 async def test_a_lane_whose_lease_ran_out_unnoticed_goes_on(rig: Rig) -> None:
     """A process that stood still for longer than its lease, or whose renewal waited as long in the database: the lane
     sees that its time is over, and then the lease goes on after all, since nobody took it meanwhile."""

@@ -85,6 +85,7 @@ async def test_a_stuck_transaction_is_replaced_by_one_that_pays_enough(rig: Rig)
     assert await rig.balances([each.to for each in requests]) == [1, 1, 1]
 
 
+@pytest.mark.thorough
 async def test_a_rest_before_it_is_no_time_that_a_transaction_stands_still(rig: Rig) -> None:
     """A chain that makes no blocks says nothing of what nobody had sent: a new transaction has its whole patience."""
     signer, seconds = await rig.new_signer(), 4.0
@@ -249,6 +250,7 @@ async def test_a_reorg_deeper_than_finality_brings_back_what_had_ended(rig: Rig)
     assert await rig.balance(request.to) == 1
 
 
+@pytest.mark.thorough
 async def test_a_foreign_transaction_before_ours_is_seen_and_gone_around(rig: Rig) -> None:
     signer = await rig.new_signer()
     async with rig.relayer(rig.spec(signer)):

@@ -68,6 +68,7 @@ def test_a_chain_of_the_same_id_on_its_port_is_not_taken_for_its_own(anvil: Star
     assert int(block["timestamp"], 16) == 1_900_000_000  # the other one was left alone
 
 
+@pytest.mark.thorough
 def test_an_occupied_port_shows_the_last_words(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -313,6 +313,7 @@ def _refused(stack: Stack, *parts: str) -> None:
     assert not stack.ready_file.exists()
 
 
+@pytest.mark.thorough
 def test_an_occupied_port_is_one_sentence(new_stack: Callable[..., Stack]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -321,11 +322,12 @@ def test_an_occupied_port_is_one_sentence(new_stack: Callable[..., Stack]) -> No
         _refused(new_stack(port=port), f"port {port} is taken", "--port")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("url", "part"),
     [
         ("postgresql://nobody:wrong@127.0.0.1:1/none", "Connection refused"),
-        pytest.param("mysql://root@127.0.0.1/vpm", "not a PostgreSQL URL", marks=pytest.mark.thorough),
+        ("mysql://root@127.0.0.1/vpm", "not a PostgreSQL URL"),
     ],
 )
 def test_a_wrong_database_url_is_one_sentence(new_stack: Callable[..., Stack], url: str, part: str) -> None:

@@ -122,6 +122,7 @@ async def test_without_a_node_the_reads_go_on_stale_and_recover(wired: Wired, do
     await every_read(door, stale=False)
 
 
+@pytest.mark.thorough
 async def test_without_a_database_the_reads_go_on_stale_and_recover(wired: Wired, door: Door) -> None:
     chain = wired.service.chain
     wired.database.cut()

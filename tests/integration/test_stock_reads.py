@@ -114,6 +114,7 @@ async def test_prices_are_the_feeds_latest_rounds(door: Door, chain: StockChain)
 
 
 @pytest.mark.proves("stock.prices.state.stale-cache", "stock.prices.behaviour.failure_is_200")
+@pytest.mark.thorough
 async def test_a_feed_that_cannot_be_read_keeps_its_last_good_reading(door: Door, chain: StockChain) -> None:
     before = await door.until("/api/prices", lambda b: b["status"] == "live")
     feed = chain.feed("AAPL").proxy

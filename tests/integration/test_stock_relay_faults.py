@@ -270,6 +270,7 @@ async def failing_checks(door: Door, wanted: str) -> set[str]:
     "stock.health.decision.relayer",
     "stock.health.error.unhealthy",
 )
+@pytest.mark.thorough
 async def test_lanes_without_gas_leave_the_escape_kit(service: StockService, door: Door, market: int) -> None:
     chain, wallet = service.chain, bettor(service, "sends it on her own")
     for lane in LANES:

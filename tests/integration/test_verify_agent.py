@@ -325,6 +325,7 @@ RECEIPT = (
 
 
 @pytest.mark.parametrize("path", RECEIPT)
+@pytest.mark.thorough
 def test_a_changed_receipt_does_not_hold(path: str, traded: Traded, verify: Verify) -> None:
     code, report = verify(changed(traded.early, path))
     assert code == 1, report
@@ -356,6 +357,7 @@ PROOF = (
 
 
 @pytest.mark.parametrize("path", PROOF)
+@pytest.mark.thorough
 def test_a_changed_proof_does_not_hold(path: str, traded: Traded, verify: Verify) -> None:
     code, report = verify(changed(traded.proof, path))
     assert code == 1, report
@@ -364,6 +366,7 @@ def test_a_changed_proof_does_not_hold(path: str, traded: Traded, verify: Verify
 @pytest.mark.parametrize(
     "field", ["stakedUsd", "shares", "pnlUsd", "payoutUsd", "side", "status", "question", "endsAt"]
 )
+@pytest.mark.thorough
 def test_a_changed_position_does_not_hold(field: str, traded: Traded, verify: Verify) -> None:
     code, report = verify(changed(traded.positions, f"positions.0.{field}"))
     assert code == 1, report

@@ -250,6 +250,7 @@ PROOF = {
 
 
 @pytest.mark.parametrize("path", PROOF)
+@pytest.mark.thorough
 def test_a_changed_proof_page_does_not_hold(path: str, settled: Settled, verify: Verify) -> None:
     code, report = verify(changed(settled.proof, path, PROOF[path]))
     assert code == 1, report

@@ -143,12 +143,14 @@ def collect(folder: Path, mark: str, *words: str) -> tuple[int, str]:
         ("proves()", 4, "proves() takes one or more ids and no keywords"),
     ],
 )
+@pytest.mark.thorough
 def test_the_plugin_checks_ids_at_collection(tmp_path: Path, mark: str, code: int, said: str) -> None:
     returned, printed = collect(tmp_path, mark)
     assert returned == code, printed
     assert said in printed
 
 
+@pytest.mark.thorough
 def test_in_parallel_a_test_with_an_unknown_id_fails(tmp_path: Path) -> None:
     returned, printed = collect(tmp_path, 'proves("agent.quote.limit.lok")', "-p", "xdist", "-n", "1")
     assert returned == 1, printed

@@ -125,6 +125,7 @@ def test_no_stakes_over_all_outcomes_earn_for_sure(fee_bps: int, most_back: floa
     assert best > 0.95  # the search gets near the bound, or it searches nothing
 
 
+@pytest.mark.thorough
 def test_one_random_set_of_stakes_after_another() -> None:
     """Without a climb: random books of every size, the last bettor's stakes random or along the prices."""
     rng = random.Random(f"{SEED} random")

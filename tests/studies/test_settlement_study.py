@@ -127,6 +127,7 @@ def best_attack(random: Random, fee_bps: int, steps: int) -> float:
 
 @pytest.mark.timeout(3_000 if LONG else 300)
 @pytest.mark.parametrize(("fee_bps", "most"), [(0, 1.017), (MIN_FEE_BPS, 1.0), (FEE_BPS, 1.0)])
+@pytest.mark.thorough
 def test_no_book_offers_a_sure_profit_after_the_fee(fee_bps: int, most: float) -> None:
     """Before the fee there are books that offer a sure dollar for 98.4 cents, where prices and payouts differ most. The
     least fee that the lister takes is more than that."""
