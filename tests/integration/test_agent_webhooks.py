@@ -150,7 +150,7 @@ async def test_the_life_of_a_webhook(buyer: Buyer) -> None:
 @pytest.mark.proves("agent.webhooks.behaviour.test_delivered")
 async def test_a_test_that_waits_for_the_handshake_says_so(buyer: Buyer) -> None:
     async with receiver() as there:
-        there.always = 500
+        there.echo = False
         _, made = await _register(buyer, registration(DEV[6], there.url, service=buyer.service.url))
         hook = made["webhook"]["id"]
         async with buyer.session.post(f"{buyer.service.api}/webhooks/{hook}/test") as response:
@@ -160,7 +160,7 @@ async def test_a_test_that_waits_for_the_handshake_says_so(buyer: Buyer) -> None
         assert (tested["webhook"]["id"], tested["webhook"]["status"]) == (hook, "pending_verification")
         assert "webhook.verify" in tested["note"]
         assert not there.events()
-        there.always = None
+        there.echo = True
         await active(buyer, hook)
         await there.until(lambda: there.events() == [tested["event"]])
 
