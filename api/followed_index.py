@@ -1,8 +1,8 @@
-"""What a surface shows of the index, kept in memory: it wakes on the indexer's notifications, reads what changed, and
+"""What a surface shows of the index, kept in memory: it wakes on the indexer's signals, reads what changed, and
 publishes it.
 
-While the database is away the last state stands. Notifications come from the primary, what they tell of may be read
-from a replica, which is a little behind: a notified block is looked for until it is there.
+While the database is away the last state stands. Signals come from the primary, what they tell of may be read
+from a replica, which is a little behind: a signalled block is looked for until it is there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import orjson
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from api.unreadable import UNREADABLE
-from core.db.channels import Channel, News, Notification
+from core.db.channels import Channel, News, Signal
 from core.log import get_logger
 from core.pace import Pace
 
@@ -43,14 +43,14 @@ def _never(_venue: object) -> bool:
 
 
 class FollowedIndex(Generic[V]):
-    """A surface's markets as last read, read again at each notice of news.
+    """A surface's markets as last read, read again at each signal that is news.
 
     `venue` is None until the index was read once. `tick` grows with every publication, `generation` whenever all of
     it was read anew: a rebuild changes rows and leaves their blocks, so whatever is kept by an earlier generation is to
-    be read again, even if the venue is the same. `stirred` is set at the next notice of news or publication, and
+    be read again, even if the venue is the same. `stirred` is set at the next signal that is news, or publication, and
     is another one then: to be taken before reading.
 
-    name: whose it is, for the log. chain_id: whose notices are news. url: of the primary, which notifies. engine: where
+    name: whose it is, for the log. chain_id: whose signals are news. url: of the primary, which notifies. engine: where
     it is read. read: called within one snapshot. pause_seconds: so often is it read for long, however fast blocks come.
     is_stale: whether this state is too old to be called the present one; that is published too when it changes.
     replica_block: where the engine leads to a replica, up to which block a state goes.
@@ -164,15 +164,15 @@ class FollowedIndex(Generic[V]):
         self.stirred.set()
         self.stirred = asyncio.Event()
 
-    def _hear(self, notice: Notification) -> bool:
-        news = orjson.loads(notice.payload) if notice.payload else {}
-        if not notice.missed and news.get("chainId") != self._chain_id:
+    def _hear(self, signal: Signal) -> bool:
+        news = orjson.loads(signal.payload) if signal.payload else {}
+        if not signal.missed and news.get("chainId") != self._chain_id:
             return False
         self._stir()
-        # Without a list of what changed (a rebuild, or very much at once), and when such a notice may have been missed,
+        # Without a list of what changed (a rebuild, or very much at once), and when such a signal may have been missed,
         # every market is read again.
-        if notice.missed or news.get("all"):
+        if signal.missed or news.get("all"):
             self._all_again, self._all_again_until = True, time.monotonic() + self._lag_seconds
-        if not notice.missed:
+        if not signal.missed:
             self._told_block, self._told_at = news["block"], time.monotonic()
         return True

@@ -121,11 +121,11 @@ class Relayer:
                 chain.feed.look_now()
 
     async def _listen(self) -> None:
-        async with contextlib.aclosing(listen(self._url, [Channel.OUTBOX_QUEUED])) as notices:
-            async for notice in notices:
-                chain_id, _, group = notice.payload.partition(":")
+        async with contextlib.aclosing(listen(self._url, [Channel.OUTBOX_QUEUED])) as signals:
+            async for signal in signals:
+                chain_id, _, group = signal.payload.partition(":")
                 for lane, _task in list(self._lanes.values()):
-                    if notice.missed:
+                    if signal.missed:
                         lane.wake(None)
                     elif int(chain_id) == lane.lease.chain_id:
                         lane.wake(group)

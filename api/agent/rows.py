@@ -69,7 +69,7 @@ async def read_venue(
     head = head_of(row)
     reorgs = row.last_reorg or 0
     if previous is not None and (previous.head.hash, previous.reorgs) == (head.hash, reorgs):
-        # A block's rows are mended only with a notice that all is to be read again.
+        # A block's rows are mended only with a signal that all is to be read again.
         return replace(previous, head=head, stakes_paused=bool(row.stakes_paused))
     # A reorganization may have lowered any market's last block, so after one everything is read again.
     if previous is None or previous.reorgs != reorgs or previous.head.number > head.number:

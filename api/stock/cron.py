@@ -57,9 +57,9 @@ class Cron:
         return json_response(_in_seconds(report))
 
     async def listen(self) -> None:
-        async with contextlib.aclosing(listen(self._url, [Channel.KEEPER_JOB_DONE])) as notices:
-            async for notice in notices:
-                job_ids = list(self._waiting) if notice.missed else [int(notice.payload)]
+        async with contextlib.aclosing(listen(self._url, [Channel.KEEPER_JOB_DONE])) as signals:
+            async for signal in signals:
+                job_ids = list(self._waiting) if signal.missed else [int(signal.payload)]
                 for job_id in job_ids:
                     for event in self._waiting.get(job_id, ()):
                         event.set()

@@ -43,7 +43,7 @@ async def read_venue(
     head = head_of(row)
     reorgs = row.last_reorg or 0
     if previous is not None and (previous.head.hash, previous.reorgs) == (head.hash, reorgs):
-        # A block's rows are mended only with a notice that all is to be read again.
+        # A block's rows are mended only with a signal that all is to be read again.
         paused, swept = bool(row.entries_paused), row.fees_swept or 0
         return replace(previous, head=head, entries_paused=paused, fees_swept=swept)
     # A reorganization may have lowered any market's last block, so after one everything is read again.

@@ -1,4 +1,4 @@
-"""PostgreSQL: the declared schema and its migrations, engines and pools, leadership, notifications.
+"""PostgreSQL: the declared schema and its migrations, engines and pools, leadership, signals.
 
 Adding tables (areas never share a file, so they never conflict):
 

@@ -1,7 +1,7 @@
 """LISTEN / NOTIFY that survives a lost connection.
 
-PostgreSQL keeps no notifications for a listener who is away. So after every (re)connection the first thing delivered is
-a notice with `missed=True`: whoever listens must then read the present state again.
+PostgreSQL keeps no signals for a listener who is away. So after every (re)connection the first thing delivered is a
+signal with `missed=True`: whoever listens must then read the present state again.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ class Channel(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Notification:
-    """One notification, or (`missed`) the news that some may have been lost."""
+class Signal:
+    """What one NOTIFY carries, or (`missed`) the news that some may have been lost."""
 
     channel: str
     payload: str
     missed: bool = False
 
 
-async def listen(url: str, channels: Sequence[str]) -> AsyncGenerator[Notification, None]:
-    """Notices for ever, reconnecting as needed. Close it (`contextlib.aclosing`) to let go of the connection."""
+async def listen(url: str, channels: Sequence[str]) -> AsyncGenerator[Signal, None]:
+    """Signals for ever, reconnecting as needed. Close it (`contextlib.aclosing`) to let go of the connection."""
     pause = 0.1
     while True:
         heed_cancellation()
@@ -75,16 +75,16 @@ async def listen(url: str, channels: Sequence[str]) -> AsyncGenerator[Notificati
                 await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
             pause = 0.1
             heed_cancellation()
-            yield Notification("", "", missed=True)
+            yield Signal("", "", missed=True)
             while True:
-                async for note in connection.notifies(timeout=IDLE_SECONDS):
-                    yield Notification(note.channel, note.payload)
+                async for message in connection.notifies(timeout=IDLE_SECONDS):
+                    yield Signal(message.channel, message.payload)
                     heed_cancellation()
                 heed_cancellation()
                 async with asyncio.timeout(IDLE_SECONDS):
                     await connection.execute("SELECT 1")
         except (psycopg.Error, TimeoutError, OSError) as error:
-            log.warning("the notification connection was lost", action="notify.lost", why=error)
+            log.warning("the LISTEN connection was lost", action="notify.lost", why=error)
         finally:
             with contextlib.suppress(psycopg.Error, OSError):
                 await connection.close()
@@ -116,22 +116,22 @@ class News:
 
     @contextlib.asynccontextmanager
     async def of(
-        self, url: str, channel: str, hear: Callable[[Notification], bool] = lambda _notice: True
+        self, url: str, channel: str, hear: Callable[[Signal], bool] = lambda _signal: True
     ) -> AsyncIterator[None]:
-        """Listens meanwhile; `hear` says of each notice whether it is told, or somebody else's news."""
+        """Listens meanwhile; `hear` says of each signal whether it is told, or somebody else's news."""
         self._listening = asyncio.create_task(self._listen(url, channel, hear), name=f"news of {channel}")
         try:
             yield
         finally:
             await end(self._listening)
 
-    async def _listen(self, url: str, channel: str, hear: Callable[[Notification], bool]) -> None:
-        async with contextlib.aclosing(listen(url, [channel])) as notices:
-            async for notice in notices:
-                if hear(notice):
+    async def _listen(self, url: str, channel: str, hear: Callable[[Signal], bool]) -> None:
+        async with contextlib.aclosing(listen(url, [channel])) as signals:
+            async for signal in signals:
+                if hear(signal):
                     self.announce()
 
 
 async def notify(connection: Connection, channel: str, payload: str = "") -> None:
-    """Sends a notification; inside a transaction it goes out with the commit, or not at all."""
+    """Sends a signal; inside a transaction it goes out with the commit, or not at all."""
     await connection.execute("SELECT pg_notify(%s, %s)", (channel, payload))

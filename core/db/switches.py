@@ -1,4 +1,4 @@
-"""Operator switches: rows every process sees within two seconds, by notification and, should that fail, by polling."""
+"""Operator switches: rows every process sees within two seconds, by signal and, should that fail, by polling."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from core.service.cancelling import end
 HAS_RESULT = frozenset({IntentState.MINED, IntentState.FINAL, IntentState.FAILED, IntentState.REPLACED})
 HAS_HASH = HAS_RESULT | {IntentState.SENT}
 
-# A notification may be lost with its connection; so look again this often, whatever happens.
+# A signal may be lost with its connection; so look again this often, whatever happens.
 _LOOK_AGAIN_SECONDS = 2.0
 
 
@@ -67,12 +67,12 @@ class IntentWatch:
                 del self._waiting[intent_id]
 
     async def _listen(self) -> None:
-        async with contextlib.aclosing(listen(self._url, [Channel.OUTBOX_STATE])) as notices:
-            async for notice in notices:
-                if notice.missed:
+        async with contextlib.aclosing(listen(self._url, [Channel.OUTBOX_STATE])) as signals:
+            async for signal in signals:
+                if signal.missed:
                     intent_ids = list(self._waiting)
                 else:
-                    intent_ids = [int(part.partition(":")[0]) for part in notice.payload.split(",")]
+                    intent_ids = [int(part.partition(":")[0]) for part in signal.payload.split(",")]
                 for intent_id in intent_ids:
                     for event in self._waiting.get(intent_id, ()):
                         event.set()

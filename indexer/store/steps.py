@@ -186,7 +186,7 @@ async def stored_logs(
 def payload(
     sources: Sources, end: BlockInfo, changed: Changed, *, reorg: bool = False, everything: bool = False
 ) -> str:
-    """What a step's notification says, as JSON:
+    """What a step's signal says, as JSON:
 
     chain, chainId; block (the cursor now); at (its time, where the step read it); reorg (blocks were taken back);
     stock (ids of stock markets that changed), agent (ids of agent markets, hex), feeds (proxies, hex),

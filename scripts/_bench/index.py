@@ -10,7 +10,7 @@ Sparse: ten million blocks with 20,000 events behind a node that answers after 1
 Beside it: the logs of each range asked for one after the other, and nothing kept. Target: indexed within five minutes.
 
 Head: the daemon itself, as production runs it, while 50 events a second arrive. Measured from the moment the node
-announces a block until a reader's query, made at the notification, finds it. Target: 300 ms at the 99th percentile.
+announces a block until a reader's query, made at the signal, finds it. Target: 300 ms at the 99th percentile.
 """
 
 from __future__ import annotations
@@ -218,9 +218,9 @@ async def _announcements(ws_url: str, announced: dict[int, float]) -> None:
         await socket.send_json({"jsonrpc": "2.0", "id": 1, "method": "eth_subscribe", "params": ["newHeads"]})
         async for message in socket:
             now = time.perf_counter()
-            notice = orjson.loads(message.data)
-            if notice.get("method") == "eth_subscription":
-                announced[int(notice["params"]["result"]["number"], 16)] = now
+            news = orjson.loads(message.data)
+            if news.get("method") == "eth_subscription":
+                announced[int(news["params"]["result"]["number"], 16)] = now
 
 
 async def _reader(url: str, seen: dict[int, float]) -> None:
@@ -228,8 +228,8 @@ async def _reader(url: str, seen: dict[int, float]) -> None:
     reader = await connect(url)
     await listener.execute("LISTEN chain_indexed")
     highest = 0
-    async for note in listener.notifies():
-        block = orjson.loads(note.payload)["block"]
+    async for signal in listener.notifies():
+        block = orjson.loads(signal.payload)["block"]
         row = await (
             await reader.execute("SELECT number, (SELECT max(entered_block) FROM stock_position) FROM chain_cursor")
         ).fetchone()

@@ -1,4 +1,4 @@
-"""Connections, notifications, switches, heartbeats and column types on a real PostgreSQL."""
+"""Connections, signals, switches, heartbeats and column types on a real PostgreSQL."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.db import heartbeat
-from core.db.channels import Notification, listen, notify
+from core.db.channels import Signal, listen, notify
 from core.db.engine import ConnectionPool, check_database, connect, make_engine, make_pool, sqlalchemy_url
 from core.db.switches import TRADING_PAUSED, SwitchWatcher, read_switches, set_switch
 from core.db.types import Address, Hash32, Int256, Uint256, UtcDateTime
@@ -169,7 +169,7 @@ async def test_a_statement_that_takes_too_long_is_stopped(pool: ConnectionPool) 
         assert await cursor.fetchone() == ("UTC",)
 
 
-# Notifications
+# Signals
 
 
 async def test_a_transaction_that_does_nothing_is_ended(
@@ -189,34 +189,34 @@ async def test_a_transaction_that_does_nothing_is_ended(
 
 
 async def test_notices_and_the_gap_after_a_lost_connection(database_url: str, pool: ConnectionPool) -> None:
-    async with contextlib.aclosing(listen(database_url, ["books", "Odd name"])) as notices, asyncio.timeout(PATIENCE):
-        assert (await anext(notices)).missed
+    async with contextlib.aclosing(listen(database_url, ["books", "Odd name"])) as signals, asyncio.timeout(PATIENCE):
+        assert (await anext(signals)).missed
         async with pool.connection() as connection:
             await notify(connection, "books", "7")
             await notify(connection, "Odd name", "8")
-        assert await anext(notices) == Notification("books", "7")
-        assert await anext(notices) == Notification("Odd name", "8")
+        assert await anext(signals) == Signal("books", "7")
+        assert await anext(signals) == Signal("Odd name", "8")
         with psycopg.connect(database_url, autocommit=True) as other:
             killed = other.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'vpm-listen'"
                 " AND datname = current_database()"
             ).fetchall()
         assert len(killed) == 1
-        assert (await anext(notices)).missed, "whoever listens is told to look again"
+        assert (await anext(signals)).missed, "whoever listens is told to look again"
         async with pool.connection() as connection:
             await notify(connection, "books", "9")
-        assert await anext(notices) == Notification("books", "9")
+        assert await anext(signals) == Signal("books", "9")
 
 
-async def test_a_notification_goes_out_with_its_transaction(database_url: str, pool: ConnectionPool) -> None:
-    async with contextlib.aclosing(listen(database_url, ["books"])) as notices, asyncio.timeout(PATIENCE):
-        await anext(notices)
+async def test_a_signal_goes_out_with_its_transaction(database_url: str, pool: ConnectionPool) -> None:
+    async with contextlib.aclosing(listen(database_url, ["books"])) as signals, asyncio.timeout(PATIENCE):
+        await anext(signals)
         async with pool.connection() as connection:
             async with connection.transaction(force_rollback=True):
                 await notify(connection, "books", "undone")
             async with connection.transaction():
                 await notify(connection, "books", "done")
-        assert await anext(notices) == Notification("books", "done")
+        assert await anext(signals) == Signal("books", "done")
 
 
 # Switches and heartbeats
@@ -241,7 +241,7 @@ async def test_every_process_sees_a_switch_within_two_seconds(database_url: str,
         await end(*tasks)
 
 
-async def test_a_switch_is_seen_by_polling_when_notifications_are_lost(
+async def test_a_switch_is_seen_by_polling_when_signals_are_lost(
     database_url: str, pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("core.db.switches.Channel", SimpleNamespace(OPERATOR_SWITCH="another_channel"))

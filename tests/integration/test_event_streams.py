@@ -14,9 +14,9 @@ import pytest
 
 from api.agent.errors import error_body
 from api.agent.links import Links
-from api.agent.notices import hub as event_hub
+from api.agent.notices import hub as notice_hub
 from api.agent.notices.channels import EventChannels
-from api.agent.notices.hub import EventHub
+from api.agent.notices.hub import NoticeHub
 from api.app import serve
 from api.context import open_context
 from api.http import event_stream
@@ -193,7 +193,7 @@ async def test_a_reader_that_does_not_read_is_cut_off(
 
 
 async def test_there_is_room_for_so_many(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_hub, "MAX_PER_CALLER", 2)
+    monkeypatch.setattr(notice_hub, "MAX_PER_CALLER", 2)
     async with service(database_url, monkeypatch) as url, aiohttp.ClientSession() as session:
         asked: dict[str, Any] = {"params": {"wallet": NAME}, "headers": {"X-Forwarded-For": "203.0.113.9"}}
         async with session.get(url + PATH, **asked) as one, session.get(url + PATH, **asked) as two:
@@ -204,7 +204,7 @@ async def test_there_is_room_for_so_many(database_url: str, monkeypatch: pytest.
 
 def test_an_address_has_no_more_streams_than_pages() -> None:
     """A hundred wallets behind one address; at 2,500 four addresses held all there are."""
-    assert event_hub.MAX_PER_CALLER == MAX_PER_CALLER == event_hub.MAX_STREAMS // 100
+    assert notice_hub.MAX_PER_CALLER == MAX_PER_CALLER == notice_hub.MAX_STREAMS // 100
 
 
 async def test_streams_end_when_the_service_does(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,7 +218,7 @@ async def test_streams_end_when_the_service_does(database_url: str, monkeypatch:
 
 
 async def test_one_read_serves_all_who_wait(database_url: str, pool: ConnectionPool) -> None:
-    hub = EventHub(database_url, pool, LINKS)
+    hub = NoticeHub(database_url, pool, LINKS)
     await tell(pool, "one")
     first, second = await asyncio.gather(hub.read(WALLET, 0, None), hub.read(WALLET, 0, None))
     assert first is second
@@ -226,7 +226,7 @@ async def test_one_read_serves_all_who_wait(database_url: str, pool: ConnectionP
 
 
 def _ended(why: str) -> float:
-    return float(event_hub.ENDED.labels(why)._value.get())
+    return float(notice_hub.ENDED.labels(why)._value.get())
 
 
 @pytest.mark.parametrize("somebody_listens", [True, False])
@@ -235,7 +235,7 @@ async def test_who_opens_a_stream_after_an_event_joins_no_read_begun_before_it(
 ) -> None:
     """Also when everybody else has left meanwhile, before the event or after it: the read begun before would be all
     that the new stream gets until the next look."""
-    hub, gate, reads = EventHub(database_url, pool, LINKS), asyncio.Event(), []
+    hub, gate, reads = NoticeHub(database_url, pool, LINKS), asyncio.Event(), []
     wallet = secrets.token_bytes(20)
 
     async def slowly(*asked: object) -> list[tuple[int, bytes]]:

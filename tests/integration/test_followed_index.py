@@ -108,7 +108,7 @@ async def test_a_state_and_its_tick_are_seen_together(shown: Shown) -> None:
 async def test_a_notice_is_read_at_once_and_a_silent_change_at_the_next_look(shown: Shown) -> None:
     async with followed(shown) as index, running(index):
         await index.changed(0, 10)
-        await asyncio.sleep(0.1)  # the listener is there, and its first notice is behind us
+        await asyncio.sleep(0.1)  # the listener is there, and its first signal is behind us
         seen = index.tick
         waiting = asyncio.create_task(index.changed(seen, 10))
         shown.do("UPDATE shown SET value = 2", f"NOTIFY {Channel.CHAIN_INDEXED}")

@@ -91,12 +91,12 @@ async def test_a_feed_that_is_added_later_is_indexed_from_the_start(
         async with make_pool(fresh_database_url, size=2) as pool:
             await rebuild(pool, some)  # should nobody want the feed any more
     async with following(fresh_database_url, node, every) as (follower, pool):
-        async with contextlib.aclosing(listen(fresh_database_url, [Channel.CHAIN_INDEXED])) as notices:
-            assert (await anext(notices)).missed
+        async with contextlib.aclosing(listen(fresh_database_url, [Channel.CHAIN_INDEXED])) as signals:
+            assert (await anext(signals)).missed
             await follower.catch_up()
-            told = [orjson.loads((await asyncio.wait_for(anext(notices), 10)).payload)]
+            told = [orjson.loads((await asyncio.wait_for(anext(signals), 10)).payload)]
             while not told[-1].get("all"):  # rows came in blocks that readers have passed
-                told.append(orjson.loads((await asyncio.wait_for(anext(notices), 10)).payload))
+                told.append(orjson.loads((await asyncio.wait_for(anext(signals), 10)).payload))
         async with pool.connection() as connection:
             ours = await contents(connection)
     other = postgres.create()

@@ -26,7 +26,7 @@ from core.agent.bet import Bet
 from core.agent.notices import log as event_log
 from core.agent.notices.kinds import EventType, source_of
 from core.agent.notices.log import Draft
-from core.agent.notices.reading import Notice, events_from
+from core.agent.notices.reading import Notice, notices_from
 from core.db.engine import ConnectionPool, make_pool
 from core.outbox import RELAY, IntentRequest
 from core.service.cancelling import end
@@ -155,7 +155,7 @@ async def _hook(pool: ConnectionPool, wallet: bytes, url: str, *, status: str = 
 
 async def _log(pool: ConnectionPool, wallet: bytes) -> list[Notice]:
     async with pool.connection() as connection:
-        return await events_from(connection, wallet, 0, 1_000)
+        return await notices_from(connection, wallet, 0, 1_000)
 
 
 async def _row(pool: ConnectionPool, webhook_id: str) -> webhook_store.WebhookEndpoint:

@@ -4,7 +4,7 @@ A statement is sent and answered while the loop stands still, so that only one r
 races anything; the time it takes before is drawn, and where it ended a transaction also the time until that is known.
 (Within one nothing has happened yet: whoever dies then might as well have died before.) One that waits for another's
 lock is parked; when a transaction has ended, those that it let go are waited for before anything else goes on.
-Notifications are collected from every listener at one point, between two moments, behind a last one of ours.
+Signals are collected from every listener at one point, between two moments, behind a last one of ours.
 
 PostgreSQL ends nothing by the machine's clock, which is no clock of a world: how long a statement or a lock is waited
 for is counted here.
@@ -272,17 +272,17 @@ class SimulatedDatabase:
         for link in listening:
             pgconn = link.connection.pgconn
             while True:
-                note = pgconn.notifies()
-                if note is None:
+                signal = pgconn.notifies()
+                if signal is None:
                     if not _poll(pgconn.socket, WAIT_R, 5.0):
                         raise RuntimeError("a listener was told nothing")
                     try:
                         pgconn.consume_input()
                     except psycopg.Error:
                         break
-                elif note.relname != _BARRIER:
-                    link.inbox.append(note)
-                elif note.extra == mark:
+                elif signal.relname != _BARRIER:
+                    link.inbox.append(signal)
+                elif signal.extra == mark:
                     break
             if link.inbox:
                 link.news.set()  # type: ignore[union-attr]

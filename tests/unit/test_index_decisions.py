@@ -203,7 +203,7 @@ def test_a_bloom_denies_other_peoples_logs() -> None:
     assert not test.allows_payment(foreign_transfer)
 
 
-# ---------------------------------------------------------------- tables and notifications
+# ---------------------------------------------------------------- tables and signals
 
 
 def test_every_column_has_a_type_copy_knows() -> None:
@@ -235,7 +235,7 @@ def test_an_entry_has_the_columns_of_a_position_in_their_order() -> None:
     assert (row.entered_block, row.entered_at, row.entry_tx) == (2, chain.head.header.timestamp, chain.head.txs[0].hash)
 
 
-def test_a_notification_that_would_be_too_long_says_all() -> None:
+def test_a_signal_that_would_be_too_long_says_all() -> None:
     sources, end = world_sources(), block(7)
     short = payload(sources, end, Changed(stock_markets={3, 1}, agent_markets={b"\xaa" * 32}, venues={b"v"}))
     assert short == (

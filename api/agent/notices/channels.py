@@ -8,7 +8,7 @@ from api.agent.bodies import BAD, NO_WALLET, RATE, UNREADABLE, refusal
 from api.agent.links import Links
 from api.agent.notices import bodies, requests
 from api.agent.notices.dispatcher import Dispatcher
-from api.agent.notices.hub import EventHub
+from api.agent.notices.hub import NoticeHub
 from api.agent.notices.replay import Replay
 from api.agent.notices.sending import DeliverySigner, WebhookSender
 from api.agent.notices.stream import Events
@@ -56,7 +56,7 @@ class EventChannels:
     def __init__(self, context: Context, links: Links, client: ChainClient | None) -> None:
         _raise_file_limit()
         settings, key = context.settings, context.secrets.attestation_key
-        self._hub = EventHub(context.write_url, context.pool, links)
+        self._hub = NoticeHub(context.write_url, context.pool, links)
         self._events = Events(settings, self._hub, window_seconds=settings.agent_stream_seconds)
         self._replay = Replay(context.pool, links)
         self._webhooks = Webhooks(settings, context.pool, context.limits, client, links)

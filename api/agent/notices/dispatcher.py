@@ -27,7 +27,7 @@ from api.unreadable import UNREADABLE
 from core.agent.notices import log as event_log
 from core.agent.notices.kinds import EventType, source_of
 from core.agent.notices.log import Draft
-from core.agent.notices.reading import Notice, events_from
+from core.agent.notices.reading import Notice, notices_from
 from core.db.channels import Channel, News
 from core.db.engine import Connection, ConnectionPool
 from core.log import get_logger
@@ -169,7 +169,7 @@ class Dispatcher:
             seq = endpoint.next_seq
             for _ in range(IN_A_ROW // PAGE):
                 async with self._pool.connection() as connection:
-                    events = await events_from(connection, endpoint.wallet, seq, PAGE, trade_id=endpoint.trade_id)
+                    events = await notices_from(connection, endpoint.wallet, seq, PAGE, trade_id=endpoint.trade_id)
                 for event in events:
                     heed_cancellation()
                     if not await self._deliver(endpoint, event):

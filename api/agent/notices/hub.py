@@ -11,7 +11,7 @@ from api.agent.errors import problem
 from api.agent.links import Links
 from api.agent.notices.render import stream_frame
 from api.http.places import NoPlace, Places
-from core.agent.notices.reading import events_from
+from core.agent.notices.reading import notices_from
 from core.db.channels import Channel, listen
 from core.db.engine import ConnectionPool
 from core.metrics import counter, gauge
@@ -30,8 +30,8 @@ Frames = list[tuple[int, bytes]]
 _Key = tuple[bytes, int, bytes | None, int]
 
 
-class EventHub:
-    """What the streams of this process share: the news, and each page of events read once. `run` must run beside the
+class NoticeHub:
+    """What the streams of this process share: the news, and each page of notices read once. `run` must run beside the
     streams; when it ends, they end."""
 
     def __init__(self, url: str, pool: ConnectionPool, links: Links) -> None:
@@ -48,12 +48,12 @@ class EventHub:
 
     async def run(self) -> None:
         try:
-            async with contextlib.aclosing(listen(self._url, [Channel.AGENT_EVENT])) as notices:
-                async for notice in notices:
-                    if notice.missed or notice.payload == "*":
+            async with contextlib.aclosing(listen(self._url, [Channel.AGENT_EVENT])) as signals:
+                async for signal in signals:
+                    if signal.missed or signal.payload == "*":
                         self._wake(list(self._seats))
                     else:
-                        self._wake([bytes.fromhex(each) for each in notice.payload.split(",")])
+                        self._wake([bytes.fromhex(each) for each in signal.payload.split(",")])
         finally:
             self.stopping = True
             self._wake(list(self._seats))
@@ -99,5 +99,5 @@ class EventHub:
 
     async def _read(self, wallet: bytes, seq: int, trade_id: bytes | None) -> Frames:
         async with asyncio.timeout(5), self._pool.connection() as connection:
-            events = await events_from(connection, wallet, seq, PAGE, trade_id=trade_id)
-        return [(each.seq, stream_frame(each, self._links)) for each in events]
+            notices = await notices_from(connection, wallet, seq, PAGE, trade_id=trade_id)
+        return [(each.seq, stream_frame(each, self._links)) for each in notices]

@@ -11,7 +11,7 @@ from api.agent.reply import reply
 from api.agent.requests import checked_wallet
 from api.agent.storage import storage
 from api.http.requests import read_query
-from core.agent.notices.reading import events_from, next_seq, resolutions_after
+from core.agent.notices.reading import next_seq, notices_from, resolutions_after
 from core.db.engine import ConnectionPool
 from core.iso import iso_exact
 
@@ -31,7 +31,7 @@ class Replay:
         async with storage("The events", seconds=SECONDS), self._pool.connection() as connection:
             # The end first: what comes in between is on the page as well, and then there is a next one.
             end = await next_seq(connection, wallet)
-            events = await events_from(connection, wallet, query.from_seq, query.limit)
+            events = await notices_from(connection, wallet, query.from_seq, query.limit)
         last = max(end - 1, events[-1].seq if events else -1)
         more = bool(events) and events[-1].seq < last
         return reply(

@@ -12,7 +12,7 @@ import contextlib
 from aiohttp import web
 
 from api.agent.errors import problem
-from api.agent.notices.hub import ENDED, PAGE, EventHub
+from api.agent.notices.hub import ENDED, PAGE, NoticeHub
 from api.agent.notices.requests import HIGHEST_SEQ, EventsQuery
 from api.agent.requests import checked_wallet
 from api.http import event_stream
@@ -33,7 +33,7 @@ class Events:
     def __init__(
         self,
         settings: Settings,
-        hub: EventHub,
+        hub: NoticeHub,
         *,
         window_seconds: float,
     ) -> None:

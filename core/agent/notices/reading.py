@@ -33,7 +33,7 @@ async def next_seq(connection: Connection, wallet: bytes) -> int:
     return 0 if row is None else int(row[0])
 
 
-async def events_from(
+async def notices_from(
     connection: Connection, wallet: bytes, seq: int, limit: int, *, trade_id: bytes | None = None
 ) -> list[Notice]:
     """In order, `seq` included; of one trade alone when it is named."""
@@ -43,7 +43,7 @@ async def events_from(
         " ORDER BY seq LIMIT %(limit)s"
     )
     values = {"wallet": wallet, "seq": seq, "limit": limit, "trade": trade_id}
-    return _events(await (await connection.execute(query.encode(), values, prepare=True)).fetchall())
+    return _notices(await (await connection.execute(query.encode(), values, prepare=True)).fetchall())
 
 
 async def resolutions_after(connection: Connection, wallet: bytes, micros: int, limit: int) -> list[Notice]:
@@ -53,10 +53,10 @@ async def resolutions_after(connection: Connection, wallet: bytes, micros: int, 
         " ORDER BY at_micros, seq LIMIT %s"
     )
     kinds = [each.value for each in RESOLUTIONS]
-    return _events(await (await connection.execute(query.encode(), (wallet, micros, kinds, limit))).fetchall())
+    return _notices(await (await connection.execute(query.encode(), (wallet, micros, kinds, limit))).fetchall())
 
 
-def _events(rows: Sequence[tuple[Any, ...]]) -> list[Notice]:
+def _notices(rows: Sequence[tuple[Any, ...]]) -> list[Notice]:
     return [
         Notice(
             event_id(source, occurrence), bytes(wallet), seq, EventType(kind), market_id, trade_id, at_micros, payload
