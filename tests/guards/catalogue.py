@@ -314,6 +314,16 @@ INDEXER = (
         ),
     ),
     Guard(
+        "what one node called final is believed of the chain of another, whose head was followed instead",
+        "indexer/chain.py",
+        "        self._said_final = None\n",
+        "",
+        (
+            "tests/integration/test_index_noted.py::"
+            "test_what_a_node_calls_final_whose_logs_it_refuses_is_not_believed_of_another_nodes_chain",
+        ),
+    ),
+    Guard(
         "a page that a node refused is asked for again, as wide, for ever",
         "indexer/backfill.py",
         "self.ceiling = max(1, min(self.ceiling, blocks - 1, blocks // 2))",

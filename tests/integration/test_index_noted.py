@@ -109,6 +109,39 @@ async def test_what_a_node_calls_final_without_its_chain_being_followed_is_not_b
         assert (await _cursor(pool))[2] <= number - 9
 
 
+async def test_what_a_node_calls_final_whose_logs_it_refuses_is_not_believed_of_another_nodes_chain(
+    database_url: str, now: list[float]
+) -> None:
+    """A node on a fork of its own names a head, calls it final and fails; the next step follows another node."""
+    chain, crowd = SimChain(), Crowd("forked")
+    chain.mine([crowd.tx("list", b"k" * 32, 10_000, 2, "{}")])
+    for _ in range(12):
+        chain.mine([])
+    node = SimNode(chain)
+    node.finalized_depth = 10
+    async with following(database_url, node, world_sources()) as (follower, pool):
+        async with pool.connection() as connection:
+            await wipe(connection)
+        await follower.open()
+        await follower.catch_up()
+
+        forked = replace(chain.mine([]).header, hash="0x" + "bb" * 32)
+
+        def fails(method: str, answer: Any) -> Any:
+            if method == "head":
+                return forked
+            raise RpcError(RpcErrorKind.UNAVAILABLE, "it is going down")
+
+        node.fault, node.finalized_depth = fails, 0
+        now[0] += FINALIZED_SECONDS
+        with suppress(RpcError, NodeFault):
+            await follower.catch_up()
+        node.fault, node.finalized_depth = lambda _method, answer: answer, 10
+        await follower.open()
+        await follower.catch_up()
+        assert (await _cursor(pool))[2] <= chain.head.header.number - 10
+
+
 async def test_an_older_head_does_not_hide_one_that_was_named_and_not_read(database_url: str, now: list[float]) -> None:
     """Of two nodes behind one address one names a head whose logs it refuses; the other one is where the tables are."""
     chain, crowd = SimChain(), Crowd("hidden")
