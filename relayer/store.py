@@ -481,8 +481,7 @@ class LaneStore:
         """What others read about this lane."""
         async with self._fenced() as (connection, _):
             await connection.execute(
-                "UPDATE outbox_lane SET status = %s, status_detail = %s, balance_wei = %s, status_at = now() "
-                "WHERE id = %s",
+                "UPDATE outbox_lane SET status = %s, status_detail = %s, balance_wei = %s WHERE id = %s",
                 (status.value, detail, balance_wei, self.lease.lane_id),
             )
 

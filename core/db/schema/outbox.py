@@ -46,7 +46,6 @@ outbox_lane = Table(
     Column("status", Text, nullable=False, server_default="starting"),
     Column("status_detail", Text, nullable=False, server_default=""),
     Column("balance_wei", Uint256),
-    Column("status_at", UtcDateTime, nullable=False, server_default=func.now()),
     UniqueConstraint("chain_id", "address"),
     CheckConstraint("next_nonce >= 0", name="nonce_is_a_count"),
     CheckConstraint("(holder IS NULL) = (lease_until IS NULL)", name="holder_has_a_lease"),

@@ -600,7 +600,6 @@ CREATE TABLE outbox_lane (
     status TEXT DEFAULT 'starting' NOT NULL,
     status_detail TEXT DEFAULT '' NOT NULL,
     balance_wei NUMERIC(78, 0),
-    status_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
     CONSTRAINT pk_outbox_lane PRIMARY KEY (id),
     CONSTRAINT uq_outbox_lane_chain_id_address UNIQUE (chain_id, address),
     CONSTRAINT ck_outbox_lane_nonce_is_a_count CHECK (next_nonce >= 0),
