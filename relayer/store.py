@@ -267,10 +267,10 @@ class LaneStore:
                     await self._store_signed(connection, transactions)
                     await self._store_attempts(connection, [(each, each.newest) for each in transactions])
                     await self._set_next(connection, next_nonce + len(transactions))
-                await self._tell(connection, transactions)
+                await self._announce(connection, transactions)
         return transactions
 
-    async def _tell(self, connection: Connection, transactions: Sequence[LaneTransaction]) -> None:
+    async def _announce(self, connection: Connection, transactions: Sequence[LaneTransaction]) -> None:
         """What wallets are told of their transactions. A fault in the telling must not stop the money: what could not
         be told is written down, and told by `Untold`."""
         notices = [

@@ -63,7 +63,7 @@ class Untold:
             rows = await (await connection.execute(_UNTOLD, (self._chain_ids, TRIES, _TOGETHER))).fetchall()
         for (intent_id,) in rows:
             try:
-                await self._tell(intent_id)
+                await self._announce(intent_id)
             except LockNotAvailable:
                 continue  # somebody still adds events of the wallet
             except psycopg.OperationalError:
@@ -88,7 +88,7 @@ class Untold:
             for name, count in zip(("waiting", "given_up"), standing.get(chain_id, (0, 0)), strict=True):
                 measures.UNTOLD.labels(str(chain_id), name).set(count)
 
-    async def _tell(self, intent_id: int) -> None:
+    async def _announce(self, intent_id: int) -> None:
         """Tells of one and forgets it, both or neither."""
         async with self._pool.connection() as connection, connection.transaction():
             for chain_id, kind, data, tx_hash in await (await connection.execute(_TAKE, (intent_id,))).fetchall():
