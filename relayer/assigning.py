@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from core.chain import RpcError, checksum
+from core.hexadecimal import hex_of
 from core.log import get_logger
 from core.outbox.lanes import LaneStatus
 from relayer import measures
@@ -252,7 +253,7 @@ class Assigner:
     async def _landed(self, signed: list[Former]) -> Former | None:
         """The one of these that is in a block, asked of every node."""
         for node in self._feed.nodes:
-            receipts = await node.receipts(["0x" + each.hash.hex() for each in signed])
+            receipts = await node.receipts([hex_of(each.hash) for each in signed])
             for each, receipt in zip(signed, receipts, strict=True):
                 if receipt is not None:
                     return each
@@ -262,7 +263,7 @@ class Assigner:
         """True when foreign transactions, too deep to be undone, have the nonces of all of these."""
         head, own = self._feed.head.number, {each.hash for each in signed}
         for address, nonce in sorted({(each.address, each.nonce) for each in signed}):
-            taker = await find_taker(self._feed.client, "0x" + address.hex(), nonce, head)
+            taker = await find_taker(self._feed.client, hex_of(address), nonce, head)
             if taker is None or taker.tx_hash in own or head - taker.block_number < self._feed.finality_blocks:
                 return False
         return True

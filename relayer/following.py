@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from core.chain import ChainClient, Receipt, RpcError, RpcErrorKind, values
 from core.chain.reverts import explain
 from core.chain.wire import Data, quantity
+from core.hexadecimal import bytes_of, hex_of
 from core.log import get_logger
 from core.outbox.states import EXPIRED, OVERTAKEN, MinedOutcome, settled_state
 from relayer import measures
@@ -126,7 +127,7 @@ class Follower:
         for key in compared:
             number, block_hash = key
             standing = hashes[number]
-            if standing == "0x" + block_hash.hex():
+            if standing == hex_of(block_hash):
                 self._transactions.verified.add(key)
                 continue
             if standing is None and number <= self._feed.head.number:
@@ -189,7 +190,7 @@ class Follower:
             code=code,
             reason=reason,
             block_number=receipt.block_number,
-            block_hash=bytes.fromhex(receipt.block_hash[2:]),
+            block_hash=bytes_of(receipt.block_hash),
             gas_used=receipt.gas_used,
             fee_wei=receipt.fee_wei,
         )
@@ -198,7 +199,7 @@ class Follower:
         """(code, sentence) for a transaction mined reverted: the same call made on the block before it, then on its."""
         if receipt.gas_used >= attempt.gas_limit:
             return "out_of_gas", f"It ran out of the {attempt.gas_limit} gas it was given."
-        call = {"from": self._address, "to": "0x" + transaction.to.hex(), "data": "0x" + transaction.data.hex()}
+        call = {"from": self._address, "to": hex_of(transaction.to), "data": hex_of(transaction.data)}
         call |= {"value": hex(transaction.value_wei), "gas": hex(attempt.gas_limit)}
         for number in (receipt.block_number - 1, receipt.block_number):
             try:
@@ -263,9 +264,7 @@ class Follower:
             chain=self._transactions.chain,
             lane=self._transactions.lane,
             nonces={
-                transaction.nonce: "0x" + transaction.taker.tx_hash.hex()
-                for transaction in taken[:20]
-                if transaction.taker
+                transaction.nonce: hex_of(transaction.taker.tx_hash) for transaction in taken[:20] if transaction.taker
             },
         )
 
@@ -278,7 +277,7 @@ class Follower:
         for transaction in transactions:
             if transaction.taker is not None:
                 standing = hashes.get(transaction.taker.block_number)
-                if standing is not None and standing != "0x" + transaction.taker.block_hash.hex():
+                if standing is not None and standing != hex_of(transaction.taker.block_hash):
                     transaction.taker = transaction.asked_at = transaction.used_since = None
         again = self._policy.patience.resend_after_seconds
         due = [

@@ -13,6 +13,7 @@ from eth_account import Account
 
 from core.config import RelayerSecrets
 from core.errors import ConfigError
+from core.hexadecimal import bytes_of, hex_of
 from core.outbox.lanes import RELAY
 from relayer.leases import LaneSpec
 from relayer.signing import LocalSigner, Signer
@@ -30,7 +31,7 @@ class NamedKey:
 def read_keys(secrets: RelayerSecrets) -> list[NamedKey]:
     """Every key that lies here. Blocking: unlocking a keystore takes about a second each. ConfigError with the file."""
     keys = [
-        NamedKey(each.chain, each.groups, LocalSigner(bytes.fromhex(each.secret.get_secret_value()[2:])))
+        NamedKey(each.chain, each.groups, LocalSigner(bytes_of(each.secret.get_secret_value())))
         for each in secrets.lane_keys
     ]
     files = [(each, each.place) for each in secrets.keystore_files if isinstance(each.place, Path)]
@@ -84,7 +85,7 @@ def check_apart(specs: Sequence[LaneSpec], live: Collection[str]) -> None:
         if spec.chain in live and RELAY in spec.groups and len(spec.groups) > 1:
             others = " and ".join([RELAY, *(group for group in spec.groups if group != RELAY)])
             raise ConfigError(
-                f"The key 0x{spec.signer.address.hex()} serves {others} on {spec.chain}: whoever makes bets burn gas "
+                f"The key {hex_of(spec.signer.address)} serves {others} on {spec.chain}: whoever makes bets burn gas "
                 "would stop the rest with them.",
                 hint=f"Give `{RELAY}` keys of its own, as in deployments/compose/.env.example.",
             )

@@ -11,6 +11,7 @@ from eth_utils.crypto import keccak as keccak256
 from core.chain import ChainClient, RpcError, RpcErrorKind
 from core.chain.contract import CustomError
 from core.chain.reverts import explain
+from core.hexadecimal import bytes_of, hex_of
 from core.outbox.states import EXPIRED, IntentState, MinedOutcome
 from relayer.fees import FeeMarket, FeePolicy, quote
 from relayer.rows import Candidate, IntentRefusal, Prepared
@@ -67,7 +68,7 @@ async def check(client: ChainClient, sender: bytes, candidates: Sequence[Candida
     requests = [_request(each, sender, terms.max_gas) for each in asked]
     payers = list({each.payer for each in asked if each.payer is not None})
     calls = [request for request in requests if request is not None]
-    calls += [("eth_getCode", ["0x" + payer.hex(), "latest"]) for payer in payers]
+    calls += [("eth_getCode", [hex_of(payer), "latest"]) for payer in payers]
     said = await client.provider.batch(calls) if calls else []
     answers, codes = iter(said), dict(zip(payers, said[len(said) - len(payers) :], strict=True))
     for each, request in zip(asked, requests, strict=True):
@@ -98,7 +99,7 @@ def _ceiling(candidate: Candidate, max_gas: int) -> int:
 def _request(candidate: Candidate, sender: bytes, max_gas: int) -> tuple[str, list[Any]] | None:
     if candidate.gas_limit is not None and not candidate.simulate:
         return None
-    call = {"from": "0x" + sender.hex(), "to": "0x" + candidate.to.hex(), "data": "0x" + candidate.data.hex()}
+    call = {"from": hex_of(sender), "to": hex_of(candidate.to), "data": hex_of(candidate.data)}
     if candidate.value_wei:
         call["value"] = hex(candidate.value_wei)
     if candidate.gas_limit is None:
@@ -143,7 +144,7 @@ def _judge(
 
 
 def _hash_of(code: str) -> bytes | None:
-    raw = bytes.fromhex(code.removeprefix("0x"))
+    raw = bytes_of(code)
     return keccak256(raw) if raw else None
 
 

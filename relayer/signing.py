@@ -15,6 +15,7 @@ from coincurve import PrivateKey
 from eth_utils.crypto import keccak as keccak256
 
 from core.errors import VpmError
+from core.hexadecimal import hex_of
 
 _TYPE = b"\x02"
 _NO_ACCESS_LIST = b"\xc0"
@@ -110,7 +111,7 @@ class Signer(ABC):
     @property
     def label(self) -> str:
         """Its address as text, as metrics, logs and nodes name its lanes."""
-        return "0x" + self.address.hex()
+        return hex_of(self.address)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.label})"

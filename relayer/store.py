@@ -15,6 +15,7 @@ from psycopg.errors import LockNotAvailable
 
 from core.agent.notices import submitted
 from core.db.engine import Connection, ConnectionPool
+from core.hexadecimal import hex_of
 from core.log import get_logger
 from core.outbox.lanes import LaneStatus
 from core.outbox.states import IntentState
@@ -416,7 +417,7 @@ class LaneStore:
                 (
                     [each.intent_id for each in transactions],
                     [
-                        f"Nonce {each.nonce} went to another transaction of its key, 0x{each.taker.tx_hash.hex()}."
+                        f"Nonce {each.nonce} went to another transaction of its key, {hex_of(each.taker.tx_hash)}."
                         for each in transactions
                         if each.taker is not None
                     ],
@@ -435,7 +436,7 @@ class LaneStore:
                     "value_wei, gas_limit, simulate, replay_safe, priority, state, lane_id, nonce, tx_hash) VALUES "
                     "(%s, %s, %s, 'noop', 'noop', %s, '', 0, %s, false, true, 0, 'signed', %s, %s, %s) RETURNING id",
                     (
-                        f"noop:{self.lease.chain_id}:0x{own.hex()}:{each.nonce}:{each.hash.hex()[:16]}",
+                        f"noop:{self.lease.chain_id}:{hex_of(own)}:{each.nonce}:{each.hash.hex()[:16]}",
                         each.hash,
                         self.lease.chain_id,
                         own,

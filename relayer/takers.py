@@ -12,6 +12,7 @@ import msgspec
 
 from core.chain import ChainClient, RpcError, checksum
 from core.chain.wire import BlockTransaction, quantity
+from core.hexadecimal import bytes_of
 
 # The first step back from the head; it grows fourfold until the count is that of before.
 FIRST_STEP_BLOCKS = 8
@@ -44,7 +45,7 @@ async def find_taker(client: ChainClient, address: str, nonce: int, head: int) -
     for each in () if block is None else block.transactions:
         if each.sender.lower() == address.lower() and quantity(each.nonce) == nonce:
             assert block is not None
-            return Taker(bytes.fromhex(each.hash[2:]), number, bytes.fromhex(block.hash[2:]))
+            return Taker(bytes_of(each.hash), number, bytes_of(block.hash))
     return None
 
 

@@ -11,6 +11,7 @@ from core.config.key_names import KeyName
 from core.config.lanes import LaneKeystore
 from core.contracts.deployments import Deployment
 from core.errors import ConfigError
+from core.hexadecimal import bytes_of, hex_of
 from core.outbox.lanes import CREDIT, LISTER, OPENER, PUBLISHER, RELAY
 from relayer.keys import NamedKey
 from relayer.kms.aws import AwsKey, aws_client
@@ -83,7 +84,7 @@ async def _open(name: KeyName, key: KmsKey, holders: Sequence[Holder], patience:
         address, trouble = expected, unavailable(key.name, error).message
     if name.address not in (None, address):
         raise ConfigError(
-            f"The key at {name} is 0x{address.hex()}, VPM_RELAYER_KEYSTORES says 0x{(name.address or b'').hex()}.",
+            f"The key at {name} is {hex_of(address)}, VPM_RELAYER_KEYSTORES says {hex_of(name.address or b'')}.",
             hint="Correct the name, or the address behind #.",
         )
     _compare(name, address, holders)
@@ -105,7 +106,7 @@ def _holders(used: Iterable[LaneKeystore], deployments: Mapping[str, Deployment]
             if keystore.chain in (None, chain):
                 for wallet, address in deployment.operator_wallets.items():
                     if (word := wallet.split(" ")[0]) in words:
-                        yield Holder(chain, word, wallet, bytes.fromhex(address[2:]))
+                        yield Holder(chain, word, wallet, bytes_of(address))
 
 
 def _compare(name: KeyName, address: bytes, holders: Sequence[Holder]) -> None:
@@ -113,9 +114,9 @@ def _compare(name: KeyName, address: bytes, holders: Sequence[Holder]) -> None:
     for chain, word in {(each.chain, each.word): None for each in holders}:
         named = [each for each in holders if (each.chain, each.word) == (chain, word)]
         if all(each.address != address for each in named):
-            says = " and ".join(f"{each.wallet} is 0x{each.address.hex()}" for each in named)
+            says = " and ".join(f"{each.wallet} is {hex_of(each.address)}" for each in named)
             raise ConfigError(
-                f"The key at {name} is 0x{address.hex()}, the deployment file {chain}.json says {says}.",
+                f"The key at {name} is {hex_of(address)}, the deployment file {chain}.json says {says}.",
                 hint=f"Correct VPM_RELAYER_KEYSTORES; or, once the key holds the role on the chain, add it there as "
                 f"another {word}.",
             )

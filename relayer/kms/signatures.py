@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_der_public_key
 from eth_utils.crypto import keccak
 
+from core.hexadecimal import hex_of
 from relayer.signing import Signature
 
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
@@ -45,7 +46,7 @@ def signature_of(der: bytes, digest: bytes, address: bytes) -> Signature:
             continue  # no point has this x
         if address_of_point(public_key.format(compressed=False)) == address:
             return Signature(both[:32], both[32:], parity)
-    raise BadSignature(f"the signature does not recover to 0x{address.hex()}")
+    raise BadSignature(f"the signature does not recover to {hex_of(address)}")
 
 
 def address_of(public_key: bytes) -> bytes:

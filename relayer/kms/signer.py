@@ -12,6 +12,7 @@ from typing import TypeVar
 from eth_utils.crypto import keccak
 
 from core.errors import EXIT_UNAVAILABLE, ConfigError, VpmError
+from core.hexadecimal import hex_of
 from core.log import get_logger
 from relayer import measures
 from relayer.kms.key import KmsDenied, KmsFault, KmsKey, KmsThrottled
@@ -116,7 +117,7 @@ class KmsSigner(Signer):
     def _compare(self, address: bytes) -> None:
         if address != self.address:
             raise ConfigError(
-                f"The key at {self._key.name} is 0x{address.hex()}, and 0x{self.address.hex()} was expected.",
+                f"The key at {self._key.name} is {hex_of(address)}, and {hex_of(self.address)} was expected.",
                 hint=f"Correct VPM_RELAYER_KEYSTORES, or let {self._key.name} name the right key again.",
             )
 

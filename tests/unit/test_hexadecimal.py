@@ -14,7 +14,7 @@ from core.hexadecimal import bytes_of, hex_of
 from core.paths import REPOSITORY
 
 HOME = "core/hexadecimal.py"
-ROOMS = ("core", "indexer", "keeper", "scripts")
+ROOMS = ("core", "indexer", "keeper", "relayer", "scripts")
 LOOPS = {"indexer/decode.py"}
 """Where a call less for each field of every log counts."""
 
