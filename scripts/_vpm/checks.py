@@ -53,8 +53,6 @@ FEW = 3  # more failures of a stage than this are not a matter of luck
 CORES = os.cpu_count() or 1
 REPORTS = REPOSITORY / ".vpm" / "build" / "pytest"
 
-unsteady: list[str] = []  # tests of this run that failed beside others and passed alone
-
 
 @dataclass(frozen=True)
 class Output:
@@ -85,11 +83,16 @@ class Stage:
 
 @dataclass(frozen=True)
 class StageResult:
-    """How a stage ended. `seconds` of tests are those of each test together, whoever ran beside it."""
+    """How a stage ended.
+
+    seconds: of tests, those of each together, whoever ran beside it. unsteady: those that failed beside others and
+    passed alone.
+    """
 
     stage: Stage
     code: int
     seconds: float
+    unsteady: tuple[str, ...] = ()
 
 
 @dataclass
@@ -134,7 +137,7 @@ def main(argv: list[str]) -> int:
     print("\n=== summary")
     for one in results:
         print(f"{'ok    ' if one.code == 0 else 'FAILED'} {one.stage.name:<12} {one.seconds:7.1f} s  {one.stage.what}")
-    for test in unsteady:
+    for test in (test for one in results for test in one.unsteady):
         print(f"unsteady: {test} failed beside the others and passed alone")
     failed = sum(one.code != 0 for one in results)
     took = time.monotonic() - start
@@ -314,10 +317,11 @@ def second_look(look: Look, extra: Sequence[str]) -> list[StageResult]:
             again += of_it
     if look.code == 1 and not any(codes.values()):
         codes = dict.fromkeys(codes, 1)  # it failed, and no test says why
+    unsteady: list[str] = []
     if again:
         print(f"\n--- once more, alone: {', '.join(again)}", flush=True)
         if _call(SCREEN, sys.executable, "-m", "pytest", *again, *extra) == 0:
-            unsteady.extend(again)
+            unsteady = again
             for stage in look.stages:
                 if all(test in again for test in look.failed if _of(stage, test)):
                     codes[stage.name] = 0
@@ -325,7 +329,12 @@ def second_look(look: Look, extra: Sequence[str]) -> list[StageResult]:
     without = 1 if os.environ.get("CI") else 0
     return [
         *(StageResult(stage, without, 0.0) for stage in look.left_out),
-        *(StageResult(stage, codes[stage.name], took[stage.name]) for stage in look.stages),
+        *(
+            StageResult(
+                stage, codes[stage.name], took[stage.name], tuple(test for test in unsteady if _of(stage, test))
+            )
+            for stage in look.stages
+        ),
     ]
 
 

@@ -30,7 +30,6 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(checks, "REPOSITORY", tmp_path)
     monkeypatch.setattr(checks, "REPORTS", tmp_path / "report")
     monkeypatch.setattr(checks, "workers", lambda stages: 0)
-    monkeypatch.setattr(checks, "unsteady", [])
     # Only the plugin the stages ask for: the others take seconds to load.
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p xdist.plugin\n")
@@ -41,6 +40,10 @@ def stage(folder: Path, **files: str) -> int:
     return stages(folder, **{"a stage": files})["a stage"]
 
 
+def unsteady(results: Sequence[checks.StageResult]) -> list[str]:
+    return sorted(test for one in results for test in one.unsteady)
+
+
 def both_looks(those: Sequence[checks.Stage]) -> list[checks.StageResult]:
     """One run of all their tests; then, alone, the few of a steadied stage that failed."""
     return checks.second_look(checks.first_look(those, (), checks.SCREEN), ())
@@ -48,6 +51,10 @@ def both_looks(those: Sequence[checks.Stage]) -> list[checks.StageResult]:
 
 def stages(folder: Path, *, unsteadied: str = "", **those: dict[str, str]) -> dict[str, int]:
     """How each stage ended, by its name; its tests are files by their names."""
+    return {one.stage.name: one.code for one in ended(folder, unsteadied=unsteadied, **those)}
+
+
+def ended(folder: Path, *, unsteadied: str = "", **those: dict[str, str]) -> list[checks.StageResult]:
     made = []
     for stage, files in those.items():
         for name, text in files.items():
@@ -55,17 +62,19 @@ def stages(folder: Path, *, unsteadied: str = "", **those: dict[str, str]) -> di
         made.append(
             checks.Stage(stage, "", folders=tuple(f"{name}.py" for name in files), steadied=stage != unsteadied)
         )
-    return {one.stage.name: one.code for one in both_looks(made)}
+    return both_looks(made)
 
 
 def test_a_test_that_passes_alone_is_named_and_the_stage_passes(elsewhere: Path) -> None:
-    assert stage(elsewhere, test_crowded=CROWDED) == 0
-    assert checks.unsteady == ["test_crowded.py::test_passes_the_second_time"]
+    results = ended(elsewhere, a_stage={"test_crowded": CROWDED})
+    assert [one.code for one in results] == [0]
+    assert unsteady(results) == ["test_crowded.py::test_passes_the_second_time"]
 
 
 def test_a_defect_fails_the_stage(elsewhere: Path) -> None:
-    assert stage(elsewhere, test_broken=BROKEN, test_crowded=CROWDED) == 1
-    assert checks.unsteady == []
+    results = ended(elsewhere, a_stage={"test_broken": BROKEN, "test_crowded": CROWDED})
+    assert [one.code for one in results] == [1]
+    assert unsteady(results) == []
 
 
 def test_many_failures_are_not_looked_at_twice(elsewhere: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -83,8 +92,9 @@ def test_a_stage_without_processes_has_no_second_look(elsewhere: Path) -> None:
     assert stages(elsewhere, unsteadied="units", units={"test_crowded": CROWDED}) == {"units": 1}
     (elsewhere / "seen").unlink()
     both = {"units": {"test_crowded": CROWDED}, "others": {"test_fine": "def test_fine(): pass\n"}}
-    assert stages(elsewhere, unsteadied="units", **both) == {"units": 1, "others": 0}
-    assert checks.unsteady == []
+    results = ended(elsewhere, unsteadied="units", **both)
+    assert {one.stage.name: one.code for one in results} == {"units": 1, "others": 0}
+    assert unsteady(results) == []
 
 
 def test_a_file_that_cannot_be_read_fails_the_stage(elsewhere: Path) -> None:
@@ -102,8 +112,9 @@ def test_what_the_workers_import_is_compiled_before_and_what_cannot_be_stops_not
 
 
 def test_no_failure_is_no_news(elsewhere: Path) -> None:
-    assert stage(elsewhere, test_fine="def test_fine():\n    pass\n") == 0
-    assert checks.unsteady == []
+    results = ended(elsewhere, a_stage={"test_fine": "def test_fine():\n    pass\n"})
+    assert [one.code for one in results] == [0]
+    assert unsteady(results) == []
 
 
 def test_without_a_browser_nothing_else_is_run_in_its_place(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,8 +140,9 @@ def test_browsers_beside_the_others_and_each_failure_once_more_when_all_have_end
         checks.Stage(name, "", folders=(name,), steadied=True, apart=name == "test_browser")
         for name in ("test_other", "test_browser")
     ]
-    assert [(one.stage.name, one.code) for one in checks._run(made, ())] == [("test_other", 0), ("test_browser", 0)]
-    assert sorted(checks.unsteady) == [
+    results = checks._run(made, ())
+    assert [(one.stage.name, one.code) for one in results] == [("test_other", 0), ("test_browser", 0)]
+    assert unsteady(results) == [
         "test_browser/test_browser.py::test_passes_the_second_time",
         "test_other/test_other.py::test_passes_the_second_time",
     ]
