@@ -9,7 +9,7 @@ from api.app import make_app, serve
 from api.context import open_context
 from api.cup.surface import cup_surface
 from core.config import ApiSecrets
-from tests.cup_rig import settings_for
+from tests.support.cup_rig import settings_for
 
 
 async def _serve(database_url: str, port: int) -> None:

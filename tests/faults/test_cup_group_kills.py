@@ -25,8 +25,8 @@ from core.cup.export import lines
 from core.cup.verify import verify
 from core.db.engine import connect
 from core.local.ports import free_port
-from tests.cup_rig import BASE, Cup, Signer, cup_door
 from tests.support import nursery
+from tests.support.cup_rig import BASE, Cup, Signer, cup_door
 
 CLIENTS = 60
 KILLS = 2

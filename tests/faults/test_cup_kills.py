@@ -30,10 +30,10 @@ import pytest
 from core.cup import wheel
 from core.local.ports import free_port
 from core.paths import REPOSITORY
-from tests.cup_rig import BASE, UNACCOUNTED, Signer, iso
 from tests.support import questions
 from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
+from tests.support.cup_rig import BASE, UNACCOUNTED, Signer, iso
 from tests.support.genesis import Genesis, chain
 from tests.support.played_chain import Reverted
 from tests.waiting import PATIENCE

@@ -19,7 +19,7 @@ import pytest
 
 from core.outbox import Intent, IntentRequest, IntentState
 from tests.conftest import StartAnvil
-from tests.relayer_rig import ETHER, Relayers, Rig, relayer_processes, rigged, until
+from tests.support.relayer_rig import ETHER, Relayers, Rig, relayer_processes, rigged, until
 
 LONG = os.environ.get("VPM_TEST_LONG") == "1"
 SECONDS = float(os.environ.get("VPM_TEST_SECONDS", "600" if LONG else "25"))

@@ -19,7 +19,7 @@ from aiohttp import web
 from core.outbox import Intent, IntentRequest, IntentState, MinedOutcome
 from relayer.feed import ChainFeed
 from tests.conftest import StartAnvil
-from tests.relayer_rig import QUICK, Rig, rigged
+from tests.support.relayer_rig import QUICK, Rig, rigged
 from tests.support.serving import serving
 
 SEED = int(os.environ.get("VPM_TEST_SEED", random.randrange(2**32)))

@@ -21,10 +21,10 @@ from relayer.fees import FeePolicy
 from relayer.rows import Prepared
 from relayer.signing import Fees
 from tests.conftest import Anvil, StartAnvil
-from tests.relayer_rig import GWEI, QUICK, Rig, rigged, until
 from tests.support.hazy_node import HazyNode
 from tests.support.measured import measured
 from tests.support.outbox_history import history
+from tests.support.relayer_rig import GWEI, QUICK, Rig, rigged, until
 
 SEED = int(os.environ.get("VPM_TEST_SEED", random.randrange(2**32)))
 # Reverts when slot 0 is set, and sets it: as a token does with an authorization.

@@ -19,7 +19,7 @@ from keeper.schedule import JOBS
 from relayer.leases import LaneSpec, Leases
 from relayer.signing import LocalSigner
 from scripts._status.concerns import HOURLY_JOB_SECONDS, HOURLY_JOBS, JOB_SECONDS
-from tests.cup_rig import cup_door
+from tests.support.cup_rig import cup_door
 from tests.support.promtool import firing
 
 NOBODY: Sequence[str] = ()

@@ -19,7 +19,7 @@ from core.cup import rounds, settling, wheel
 from core.cup.export import lines
 from core.cup.verify import verify
 from core.db.engine import connect
-from tests.cup_rig import UNACCOUNTED, Cup, Signer, cup_door, now
+from tests.support.cup_rig import UNACCOUNTED, Cup, Signer, cup_door, now
 
 CLIENTS = 200
 PLAYS = 60 if os.environ.get("VPM_TEST_LONG") == "1" else 4

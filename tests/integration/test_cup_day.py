@@ -25,7 +25,7 @@ from core.cup.refusal import Refusal
 from core.cup.rounds import BETTING, SPIN
 from core.cup.verify import main as verify_main
 from core.db.engine import Connection, connect
-from tests.cup_rig import CHAIN_ID, LIST_AGENT_MARKET, Signer, agent_market_row, listing_named, specification
+from tests.support.cup_rig import CHAIN_ID, LIST_AGENT_MARKET, Signer, agent_market_row, listing_named, specification
 from tests.support.cup_tampering import TAMPERINGS, tampered
 
 LONG = os.environ.get("VPM_TEST_LONG") == "1"

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from api.cup import download
-from tests.cup_rig import BASE, Cup, cup_door
+from tests.support.cup_rig import BASE, Cup, cup_door
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

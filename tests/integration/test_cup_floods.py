@@ -10,7 +10,7 @@ import pytest_asyncio
 from limits import RateLimitItemPerHour, RateLimitItemPerMinute
 
 from api.cup import service as cup_service
-from tests.cup_rig import BASE, Answer, Cup, Signer, cup_door
+from tests.support.cup_rig import BASE, Answer, Cup, Signer, cup_door
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -17,7 +17,7 @@ from core.cup.messages import signature_bytes
 from core.cup.refusal import Refusal
 from core.cup.verify import verify
 from core.db.engine import Connection, connect
-from tests.cup_rig import Cup, Signer, cup_door, now
+from tests.support.cup_rig import Cup, Signer, cup_door, now
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

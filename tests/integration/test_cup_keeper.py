@@ -28,7 +28,7 @@ from keeper.cup.roulette_job import spin
 from keeper.report import RunReport
 from keeper.run import JobRun, Keeper
 from tests.conftest import StartAnvil
-from tests.cup_rig import (
+from tests.support.cup_rig import (
     CHAIN_ID,
     LIST_AGENT_MARKET,
     WEIGHT,

@@ -17,7 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from api.cup import bodies
 from api.cup.tools import TOOLS
-from tests.cup_rig import Cup, Signer, cup_door
+from tests.support.cup_rig import Cup, Signer, cup_door
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -16,7 +16,7 @@ from api.cup import bodies
 from core.contracts.statuses import MarketKind
 from core.cup import settling
 from core.db.engine import connect
-from tests.cup_rig import BASE, UNACCOUNTED, Cup, Signer, cup_door, iso, now
+from tests.support.cup_rig import BASE, UNACCOUNTED, Cup, Signer, cup_door, iso, now
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

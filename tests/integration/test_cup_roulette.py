@@ -23,7 +23,7 @@ from core.cup.verify import verify
 from core.db.engine import Connection, connect
 from keeper.cup.roulette_job import find_beacon
 from tests.conftest import StartAnvil
-from tests.cup_rig import BASE, Cup, Signer, cup_door, now
+from tests.support.cup_rig import BASE, Cup, Signer, cup_door, now
 from tests.support.cup_tampering import TAMPERINGS, tampered
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

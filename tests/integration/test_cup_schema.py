@@ -13,7 +13,7 @@ import pytest
 from core.contracts.statuses import MarketKind
 from core.cup import settling
 from core.db.engine import connect
-from tests.cup_rig import BASE, Signer, cup_door, now
+from tests.support.cup_rig import BASE, Signer, cup_door, now
 from tests.support.generated import generated_requests
 
 

@@ -16,7 +16,7 @@ from indexer.service import ChainService
 from keeper import metrics as keeper_metrics
 from keeper.run import Keeper
 from keeper.service import Keeping
-from tests.cup_rig import settings_for
+from tests.support.cup_rig import settings_for
 from tests.support.genesis import Genesis, chain
 from tests.waiting import PATIENCE, running, until
 

@@ -20,7 +20,7 @@ from keeper.report import Action
 from keeper.run import Keeper
 from keeper.runner import Runner
 from keeper.service import Keeping
-from tests.cup_rig import settings_for
+from tests.support.cup_rig import settings_for
 from tests.waiting import PATIENCE, running
 
 

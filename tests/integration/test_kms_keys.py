@@ -22,8 +22,8 @@ from relayer.keys import NamedKey
 from relayer.kms.opening import opened_keys
 from relayer.kms.signer import PROBE, KeyServiceAway, KmsPatience, KmsSigner
 from relayer.signing import Fees, SignerUnavailable, Unsigned, digest_of
-from tests.relayer_rig import until
 from tests.support.kms_clouds import GCP_KEY, REGION, Aws, Gcp, Key, served
+from tests.support.relayer_rig import until
 
 PATIENCE = KmsPatience(at_once=4, seconds=3.0)
 

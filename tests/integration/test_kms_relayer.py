@@ -26,9 +26,9 @@ from relayer.signing import Fees
 from relayer.store import LaneStore
 from scripts._status.rules import ALERTS
 from tests.conftest import StartAnvil
-from tests.relayer_rig import ETHER, GWEI, QUICK, Relayers, Rig, relayer_processes, rigged, until
 from tests.support.hazy_node import HazyNode
 from tests.support.kms_clouds import GCP_KEY, REGION, Aws, Gcp, Key, served
+from tests.support.relayer_rig import ETHER, GWEI, QUICK, Relayers, Rig, relayer_processes, rigged, until
 
 
 @dataclass

@@ -12,7 +12,7 @@ import pytest
 
 from core.outbox import IntentState, LaneStatus, report
 from tests.conftest import StartAnvil
-from tests.relayer_rig import Relayers, relayer_processes, rigged, until
+from tests.support.relayer_rig import Relayers, relayer_processes, rigged, until
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from core.chain import ChainClient, RpcError, RpcErrorKind
 from core.outbox import IntentState
 from relayer.feed import ChainFeed
 from tests.conftest import Anvil, StartAnvil
-from tests.relayer_rig import Rig, rigged
 from tests.support.outbox_history import history
+from tests.support.relayer_rig import Rig, rigged
 from tests.waiting import PATIENCE
 
 

@@ -40,9 +40,9 @@ from scripts._status.facts import StatusFacts
 from scripts._status.facts import read as read_facts
 from tests import waiting
 from tests.conftest import Anvil, StartAnvil
-from tests.cup_rig import LIST_AGENT_MARKET, agent_market_row, specification
-from tests.relayer_rig import QUICK, Rig, rigged, until
+from tests.support.cup_rig import LIST_AGENT_MARKET, agent_market_row, specification
 from tests.support.outbox_history import history
+from tests.support.relayer_rig import QUICK, Rig, rigged, until
 
 TOO_SMALL = Abi([{"type": "error", "name": "EntryTooSmall", "inputs": [{"name": "amount", "type": "uint256"}]}]).errors
 

@@ -19,9 +19,9 @@ from relayer.rows import Prepared
 from relayer.sending import LaneSender
 from relayer.signing import Fees, LocalSigner
 from tests.conftest import Anvil, StartAnvil
-from tests.relayer_rig import GWEI, QUICK, Rig, rigged, until
 from tests.support.measured import measured
 from tests.support.outbox_history import history
+from tests.support.relayer_rig import GWEI, QUICK, Rig, rigged, until
 from tests.waiting import PATIENCE
 
 

@@ -21,9 +21,9 @@ from eth_account.messages import encode_typed_data
 from core.paths import REPOSITORY
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet
-from tests.cup_rig import Signer
 from tests.integration.test_cup_mcp import NAMES
 from tests.support.buyer import sign
+from tests.support.cup_rig import Signer
 from tests.support.genesis import Genesis
 from tests.support.mcp_clients import (
     Asked,

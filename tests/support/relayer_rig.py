@@ -14,6 +14,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from core.chain import ChainClient, ChainProvider, checksum
 from core.chain.wire import quantity
@@ -109,7 +110,7 @@ class Rig:
         await self.mine(blocks)
         return asked
 
-    async def nonce(self, signer: LocalSigner, tag: str = "latest") -> int:
+    async def nonce(self, signer: LocalSigner, tag: Literal["latest", "pending"] = "latest") -> int:
         return await self.client.eth.get_transaction_count(checksum(signer.address), tag)
 
     async def dead_holder(self, signer: Signer, *, next_nonce: int, lease_seconds: float = 60.0) -> LaneStore:

@@ -28,7 +28,7 @@ from core.cup.amounts import cents_of, percent, text_of
 from core.cup.board import is_week, week_of
 from core.cup.books import FEE_BPS, paper_book
 from core.cup.listing import is_slug, listing_of
-from tests.cup_rig import specification
+from tests.support.cup_rig import specification
 
 SIGNER = Account.create()
 WALLET = "0xAbCdEf0123456789aBcDeF0123456789AbCdEf01"
