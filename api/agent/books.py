@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -40,6 +41,7 @@ class Book:
         self._links = links
         self._meta = meta(links, venue)
         self._markets = markets
+        self._newest_first = stakes
         self._stakes = {each.id: each for each in stakes}
         self._rendered = {} if before is None else dict(before._unchanged(self))
         summary = render.PositionSums()
@@ -56,8 +58,9 @@ class Book:
 
     async def page(self, limit: int, before: StakePlace | None) -> bytes:
         """The positions from a place on, and the summary of all."""
-        after = [each for each in self._stakes.values() if before is None or (each.block, each.log_index) < before]
-        shown = after[:limit]
+        start = 0 if before is None else bisect_right(self._newest_first, (-before[0], -before[1]), key=_from_newest)
+        shown = self._newest_first[start : start + limit]
+        more = start + limit < len(self._newest_first)
         fresh = 0
         for each in shown:
             if each.id in self._rendered or each.market_key not in self._markets:
@@ -74,9 +77,13 @@ class Book:
             "count": len(bodies),
             "summary": self._summary,
             "positions": bodies,
-            "nextCursor": stake_cursor(shown[-1].block, shown[-1].log_index) if len(after) > limit else None,
+            "nextCursor": stake_cursor(shown[-1].block, shown[-1].log_index) if more else None,
         }
         return orjson.dumps(content)
+
+
+def _from_newest(stake: Stake) -> StakePlace:
+    return -stake.block, -stake.log_index
 
 
 ReadBook = Callable[[str, Book | None], Awaitable[Book]]

@@ -12,6 +12,7 @@ import pytest
 
 from api.agent import render
 from api.agent.books import Book, Books
+from api.agent.cursors import stake_before, stake_cursor
 from api.agent.facts import ListedMarket, Stake
 from api.agent.links import Links
 from core.money import USD
@@ -63,6 +64,28 @@ async def test_every_limit_is_cut_from_one_book_that_all_wait_for(monkeypatch: p
     assert pages[-2]["nextCursor"] is not None
     assert shelf.read == 1
     assert shelf.rendered == 40
+
+
+@pytest.mark.parametrize("limit", [1, 7, 39, 40, 41])
+async def test_the_pages_are_the_whole_book_once(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+    shelf = Shelf(monkeypatch)
+    pages: list[Any] = []
+    whole, before = await shelf.page(40), None
+    book = await shelf.books.of(WALLET)
+    while not pages or pages[-1]["nextCursor"] is not None:
+        pages.append(orjson.loads(await book.page(limit, before)))
+        before = stake_before(pages[-1]["nextCursor"]) if pages[-1]["nextCursor"] else None
+    assert [each for page in pages for each in page["positions"]] == whole["positions"]
+    assert len(pages) == -(-40 // limit)
+
+
+async def test_a_page_goes_on_behind_a_stake_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    shelf = Shelf(monkeypatch)
+    whole = await shelf.page(40)
+    del shelf.stakes[9]
+    shelf.index.tick += 1
+    after = orjson.loads(await (await shelf.books.of(WALLET)).page(40, stake_before(stake_cursor(31, 0))))
+    assert after["positions"] == whole["positions"][10:]
 
 
 async def test_what_is_not_shown_is_not_rendered(monkeypatch: pytest.MonkeyPatch) -> None:
