@@ -231,6 +231,10 @@ class Venue:
         return market if market is not None and is_called(market, name) else None
 
 
+BEFORE_DEPLOYMENT = Venue(Head(0, 0, seen_at=0), stakes_paused=False, reorgs=0, markets={}, latest={}, volume_24h={})
+"""What there is to be read while no contract is deployed, and nothing will be indexed."""
+
+
 @lru_cache(maxsize=4_096)
 def key_of(name: str) -> bytes | None:
     """The contract's key of the market that may have this name: an id is what the key is the hash of."""

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.agent.cursors import Order
 from api.agent.errors import problem
-from api.agent.facts import ListedMarket, Venue, is_called, key_of
+from api.agent.facts import BEFORE_DEPLOYMENT, ListedMarket, Venue, is_called, key_of
 from api.agent.rows import read_settled, read_settled_page, read_venue
 from api.agent.storage import storage
 from api.archive import Archive
@@ -22,10 +22,17 @@ PAUSE_SECONDS = 0.025
 
 
 class AgentIndex(FollowedIndex[Venue]):
-    """The agent markets as last read, and the archive of the settled."""
+    """The agent markets as last read, and the archive of the settled. deployed: whether there is anything to index."""
 
     def __init__(
-        self, url: str, engine: AsyncEngine, chain_id: int, feeds: Mapping[bytes, FeedWords], *, replica: bool = False
+        self,
+        url: str,
+        engine: AsyncEngine,
+        chain_id: int,
+        feeds: Mapping[bytes, FeedWords],
+        *,
+        deployed: bool = True,
+        replica: bool = False,
     ) -> None:
         self._feeds = feeds
         self._archive: Archive[bytes, ListedMarket] = Archive(engine, partial(read_settled, feeds))
@@ -39,6 +46,8 @@ class AgentIndex(FollowedIndex[Venue]):
             pause_seconds=PAUSE_SECONDS,
             replica_block=_block_of if replica else None,
         )
+        if not deployed:
+            self.venue = BEFORE_DEPLOYMENT
 
     @property
     def feeds(self) -> Iterable[bytes]:

@@ -192,6 +192,8 @@ class Platform:
 
 def custody(contract: str) -> str:
     """What the contract can do with stakes, what it cannot, and what is trusted, in words that are exactly true."""
+    if not contract:
+        return "No settlement contract is deployed yet: nothing is staked, and nothing is held."
     return (
         f"Stakes are held by the contract {contract} on Base. It pays each market's winners by the readings of its "
         "feed, gives stakes back to the wallets that made them, and sends the fees of settled markets to the treasury. "

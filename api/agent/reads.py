@@ -332,9 +332,9 @@ class Reads:
     async def _proof(self, trade_id: bytes) -> bytes:
         async with _reading("The proofs", status=503), self._engine.connect() as connection:
             stake = await read_by_bet(connection, trade_id)
+            if stake is None:
+                raise _no_proof()
             final_block = await read_final_block(connection, self._chain_id, self._finality_blocks)
-        if stake is None:
-            raise _no_proof()
         venue = self._index.required()
         market = (await self._index.markets((stake.market_key,), status=503)).get(stake.market_key)
         if market is None:

@@ -26,7 +26,7 @@ from api.agent.sentiment import Sentiment
 from api.agent.switch import Trading
 from api.agent.trade import x402
 from api.agent.trade.attest import Attester
-from api.agent.trade.trading import TradeDesk, UndeployedDesk
+from api.agent.trade.trading import PrelaunchDesk, TradeDesk
 from api.context import Context
 from api.http.application import json_response
 from api.http.asked import Asked
@@ -87,12 +87,24 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
     elif contracts is not None:
         balances = Balances(client, contracts, settings.rpc_request_path_timeout_seconds)
     feeds = told_by(deployment.agent_feeds)
-    index = AgentIndex(context.write_url, context.engine, deployment.chain_id, feeds, replica=context.has_replica)
+    index = AgentIndex(
+        context.write_url,
+        context.engine,
+        deployment.chain_id,
+        feeds,
+        deployed=deployment.is_deployed,
+        replica=context.has_replica,
+    )
     await index.refresh()
     context.spawn("agent index", index.run())
     switches = SwitchWatcher(context.write_url, context.pool)
     context.spawn("operator switches", switches.run())
-    switch = Trading(settings.trading_paused, switches, blocks_are_regular=deployment.blocks_are_regular)
+    switch = Trading(
+        settings.trading_paused,
+        switches,
+        deployed=contracts is not None,
+        blocks_are_regular=deployment.blocks_are_regular,
+    )
     secret = context.secrets.attestation_key
     attester = Attester(None if secret is None else secret.get_secret_value(), deployment.chain_id)
     if attester.address is None:
@@ -111,7 +123,7 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
         attester=attester.address,
     )
     desk = (
-        UndeployedDesk(context, index)
+        PrelaunchDesk(context)
         if contracts is None
         else TradeDesk(context, contracts, client, balances, index, switch, attester, links)
     )
@@ -171,7 +183,7 @@ def _operations(
     channels: EventChannels,
     reads: Reads,
     platform: Platform,
-    desk: TradeDesk | UndeployedDesk,
+    desk: TradeDesk | PrelaunchDesk,
     discovery: Discovery,
     sentiment: Sentiment,
 ) -> tuple[Operation, ...]:

@@ -1,4 +1,5 @@
-"""Whether trading is on: the setting, the operator's switch, the contract's own pause, and how fresh the index is."""
+"""Whether trading is on: whether there is a contract, the setting, the operator's switch, the contract's own pause, and
+how fresh the index is."""
 
 from __future__ import annotations
 
@@ -7,17 +8,25 @@ import time
 from api.agent.facts import Venue
 from core.db.switches import TRADING_PAUSED, SwitchWatcher
 
+NOT_DEPLOYED = "The settlement wallet is not deployed yet."
+
 
 class Trading:
-    """The switch of the agent markets: whether bets are taken now, and why not. blocks_are_regular: of the chain."""
+    """The switch of the agent markets: whether bets are taken now, and why not. deployed: the settlement wallet.
+    blocks_are_regular: of the chain."""
 
-    def __init__(self, paused_by_setting: bool, watcher: SwitchWatcher, *, blocks_are_regular: bool) -> None:
+    def __init__(
+        self, paused_by_setting: bool, watcher: SwitchWatcher, *, deployed: bool, blocks_are_regular: bool
+    ) -> None:
+        self._deployed = deployed
         self._paused_by_setting = paused_by_setting
         self._watcher = watcher
         self._blocks_are_regular = blocks_are_regular
 
     def why_off(self, venue: Venue | None) -> str | None:
         """A sentence when bets are refused, None while trading is on."""
+        if not self._deployed:
+            return NOT_DEPLOYED
         if self._paused_by_setting or self._watcher.is_on(TRADING_PAUSED):
             return "Trading is paused by the operator; payouts go on."
         if venue is None:

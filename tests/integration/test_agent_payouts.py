@@ -231,7 +231,7 @@ async def test_stats_are_counted_once_a_minute(buyer: Buyer, service: AgentServi
         async with asyncio.timeout(PATIENCE):
             while index.venue is None or index.venue.markets[played.key("alone")].ending is None:
                 await index.refresh()
-        switch = Trading(False, SwitchWatcher(database_url, pool), blocks_are_regular=False)
+        switch = Trading(False, SwitchWatcher(database_url, pool), deployed=True, blocks_are_regular=False)
         platform = Platform(engine, pool, index, switch, links, 8453, client=None, monotonic=lambda: clock[0])
 
         async def stats() -> Any:

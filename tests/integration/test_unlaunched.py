@@ -1,4 +1,4 @@
-"""Before the contracts are deployed: empty lists, `deployed: false`, and a relay that refuses."""
+"""Before the contracts are deployed, on either side: empty lists, and what says that no bets are taken yet."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def service(
 ) -> Iterator[StockService]:
     """With the deployment files as they are in the repository, which no contract is deployed by."""
     chain = StockChain.on(stock_chain.url, local_genesis.deployment("stock"))
-    folder = tmp_path_factory.mktemp("stock-unlaunched")
+    folder = tmp_path_factory.mktemp("unlaunched")
     with stock_service(chain, database_url, REPOSITORY / "deployments", folder) as service:
         service.start("api")
         yield service
@@ -72,3 +72,35 @@ async def test_the_relay_refuses(service: StockService, door: Door) -> None:
         assert (response.status, answer["error"]) == (503, "not_deployed")
     response, answer = await door.get("/api/relay/typed-data?marketId=1&outcome=0&amount=5000000")
     assert (response.status, answer["error"]) == (503, "not_deployed")
+
+
+AGENT = "/api/agent/v1"
+NOT_DEPLOYED = "The settlement wallet is not deployed yet."
+WALLET = wallets.DEV[1].address.lower()
+
+
+async def test_agents_read_that_there_is_nothing_yet(door: Door) -> None:
+    """None of it says that the same question might be answered otherwise in a moment."""
+    for path in (f"{AGENT}/markets", f"{AGENT}/positions?wallet={WALLET}", f"{AGENT}/discover?q=bnkr"):
+        response, body = await door.get(path)
+        assert (response.status, body.get("count")) == (200, 0), path
+    for path in (f"{AGENT}/stats", f"{AGENT}/sentiment?token=BNKR", f"{AGENT}/getting-started", "/", "/agents.txt"):
+        response, body = await door.get(path)
+        assert response.status == 200, f"{path}: {body}"
+    _, body = await door.get(f"{AGENT}/stats")
+    assert body["stats"]["custody"] == "No settlement contract is deployed yet: nothing is staked, and nothing is held."
+    for path in (f"{AGENT}/markets/bnkr-100m", f"{AGENT}/result?marketId=bnkr-100m", f"{AGENT}/proof/0x{'11' * 32}"):
+        response, body = await door.get(path)
+        assert response.status == 404, f"{path}: {body}"
+    response, body = await door.get(f"{AGENT}/health")
+    health = body["health"]
+    assert (response.status, health["ok"], health["marketsOpen"], health["reason"]) == (200, False, 0, NOT_DEPLOYED)
+
+
+async def test_an_agents_trade_is_refused_because_nothing_is_deployed(door: Door) -> None:
+    trade = {"marketId": "bnkr-100m", "side": "yes", "sizeUsd": 5, "walletAddress": WALLET, "idemKey": "first-of-all"}
+    for simulate in (True, False):
+        response, body = await door.post(f"{AGENT}/trade", {**trade, "simulate": simulate})
+        assert (response.status, body["error"], body["message"]) == (503, "platform_paused", NOT_DEPLOYED)
+    response, body = await door.post(f"{AGENT}/trade", {**trade, "sizeUsd": 0})
+    assert (response.status, body["error"]) == (400, "invalid_request")

@@ -42,7 +42,7 @@ class Order:
         return "0x" + self.hash.hex()
 
 
-class OrderDesk:
+class OrderEntry:
     """What turns a request into the order its payer signs."""
 
     def __init__(self, pool: ConnectionPool, contracts: AgentContracts, switch: Trading) -> None:

@@ -20,13 +20,13 @@ from api.agent.index import AgentIndex
 from api.agent.links import Links
 from api.agent.requests import TradeRequest
 from api.agent.storage import storage
-from api.agent.switch import Trading
+from api.agent.switch import NOT_DEPLOYED, Trading
 from api.agent.trade import payment as paying
 from api.agent.trade import refusals as trade_refusals
 from api.agent.trade import store, x402
 from api.agent.trade.attest import Attester
 from api.agent.trade.calls import payment_call
-from api.agent.trade.orders import Order, OrderDesk
+from api.agent.trade.orders import Order, OrderEntry
 from api.agent.trade.payment import Payment, PaymentRejected
 from api.agent.trade.rates import TradeRates
 from api.agent.trade.receipts import Receipts
@@ -77,11 +77,10 @@ class TradeVisit:
     venue: Venue
 
 
-class UndeployedDesk:
-    """The place where trades will be made once the settlement wallet is deployed."""
+class PrelaunchDesk:
+    """The place where trades will be made once the settlement wallet is deployed: until then it refuses each."""
 
-    def __init__(self, context: Context, index: AgentIndex) -> None:
-        self._index = index
+    def __init__(self, context: Context) -> None:
         self._allow_private_callbacks = context.settings.allow_private_webhooks
 
     async def trade(self, request: web.Request) -> web.StreamResponse:
@@ -89,8 +88,7 @@ class UndeployedDesk:
 
     async def _trade(self, request: web.Request) -> web.StreamResponse:
         await TradeRequest.read(request, allow_private=self._allow_private_callbacks)
-        self._index.required()
-        raise problem("platform_paused", "The settlement wallet is not deployed yet.")
+        raise problem("platform_paused", NOT_DEPLOYED)
 
 
 class TradeDesk:
@@ -113,7 +111,7 @@ class TradeDesk:
         self._pool = context.pool
         self._rates = TradeRates(context.limits, context.settings)
         self._index = index
-        self._orders = OrderDesk(context.pool, contracts, switch)
+        self._orders = OrderEntry(context.pool, contracts, switch)
         self._receipts = Receipts(links, attester)
         self._intake = PaymentIntake(context, contracts, index, self._receipts)
         self._attester = attester
