@@ -13,17 +13,13 @@ from core.hexadecimal import hex_of
 from core.log import get_logger
 from core.outbox.lanes import LaneStatus
 from relayer import measures
-from relayer.feed import ChainFeed
 from relayer.fees import expected_price
-from relayer.lane_transactions import LaneTransactions
+from relayer.lane_parts import LaneParts
 from relayer.payers import CONTRACTS_SHARE
-from relayer.policy import LanePolicy
 from relayer.preflight import Checked, CheckTerms, check, refused_unasked
 from relayer.rows import Candidate, Former, IntentRefusal, Prepared, unsigned_of
-from relayer.sending import LaneSender
 from relayer.signing import Signed, SignerUnavailable, Unsigned
 from relayer.standing import LaneStanding, lane_status
-from relayer.store import LaneStore
 from relayer.takers import find_taker
 
 log = get_logger(__name__)
@@ -39,25 +35,12 @@ class Assigner:
     """One lane's intake: it takes queued intents, checks them and signs them. `claims` is shared by the lanes of one
     chain in this process, so none checks for another."""
 
-    def __init__(
-        self,
-        feed: ChainFeed,
-        store: LaneStore,
-        transactions: LaneTransactions,
-        sender: LaneSender,
-        *,
-        policy: LanePolicy,
-        claims: set[int],
-    ) -> None:
+    def __init__(self, parts: LaneParts, claims: set[int]) -> None:
         self.status = LaneStatus.STARTING
         self.detail = ""
         self.balance_wei: int | None = None
         self.wake = asyncio.Event()
-        self._feed = feed
-        self._store = store
-        self._transactions = transactions
-        self._sender = sender
-        self._policy = policy
+        self._feed, self._store, self._transactions, self._sender, _, self._policy = parts
         self._claims = claims
         self._deferred: dict[int, float] = {}
         self._late_looked_at = -math.inf

@@ -13,15 +13,11 @@ from core.hexadecimal import bytes_of, hex_of
 from core.log import get_logger
 from core.outbox.states import EXPIRED, OVERTAKEN, MinedOutcome, settled_state
 from relayer import measures
-from relayer.feed import ChainFeed
-from relayer.lane_transactions import LaneTransactions
-from relayer.policy import LanePolicy
+from relayer.lane_parts import LaneParts
 from relayer.receipts import chosen, receipts_of, receipts_of_blocks
 from relayer.repairing import NonceRepair
 from relayer.replacing import Replacer
 from relayer.rows import Mined
-from relayer.sending import LaneSender
-from relayer.store import LaneStore
 from relayer.takers import find_taker
 from relayer.transaction import Attempt, LaneTransaction, nonce_was_taken
 
@@ -40,26 +36,13 @@ T = TypeVar("T")
 class Follower:
     """One lane's watch over what it sent: it looks at every new head, and has the lane mended by what it sees."""
 
-    def __init__(
-        self,
-        feed: ChainFeed,
-        store: LaneStore,
-        transactions: LaneTransactions,
-        sender: LaneSender,
-        nonces: NonceRepair,
-        replacer: Replacer,
-        policy: LanePolicy,
-    ) -> None:
-        self._feed = feed
-        self._client: ChainClient = feed.client
-        self._store = store
-        self._transactions = transactions
-        self._sender = sender
+    def __init__(self, parts: LaneParts, nonces: NonceRepair, replacer: Replacer) -> None:
+        self._feed, self._store, self._transactions, self._sender, _, self._policy = parts
+        self._client: ChainClient = parts.feed.client
         self._nonces = nonces
         self._replacer = replacer
-        self._policy = policy
-        self._address = store.lease.signer.label
-        self._reorgs = feed.reorgs
+        self._address = parts.store.lease.signer.label
+        self._reorgs = parts.feed.reorgs
         self._in_order_at: float | None = None
 
     async def run(self) -> None:

@@ -20,6 +20,7 @@ from relayer import measures
 from relayer.assigning import Assigner
 from relayer.feed import ChainFeed
 from relayer.following import Follower
+from relayer.lane_parts import LaneParts
 from relayer.lane_signer import LaneSigner
 from relayer.lane_transactions import LaneTransactions
 from relayer.lease import Lease, LeaseLost
@@ -157,9 +158,9 @@ class Lane:
         transactions.load(stored)
         sender = LaneSender(self.lease, client, self._store, transactions, policy)
         signer = LaneSigner(self.lease, transactions, noop_gas)
-        nonces = NonceRepair(self._feed, self._store, transactions, sender, signer, policy)
-        replacer = Replacer(self._feed, self._store, transactions, sender, signer, policy)
-        follower = Follower(self._feed, self._store, transactions, sender, nonces, replacer, policy)
+        parts = LaneParts(self._feed, self._store, transactions, sender, signer, policy)
+        nonces = NonceRepair(parts)
+        follower = Follower(parts, nonces, Replacer(parts))
         if not begins:
             await self._store.set_next_nonce(owned)
         transactions.spent_wei = await self._store.spent_wei(3600)
@@ -171,8 +172,7 @@ class Lane:
         if begins:
             await self._store.set_next_nonce(transactions.next_nonce)
         sender.push(transaction for nonce, transaction in transactions.unmined.items() if nonce >= latest)
-        assigner = Assigner(self._feed, self._store, transactions, sender, policy=policy, claims=self._claims)
-        return transactions, follower, sender, assigner
+        return transactions, follower, sender, Assigner(parts, self._claims)
 
     async def _noop_gas(self) -> int:
         """21000 on most chains; more where data on another chain is charged as gas."""

@@ -7,16 +7,12 @@ import asyncio
 from core.chain import RpcError, checksum
 from core.log import get_logger
 from relayer import measures
-from relayer.feed import ChainFeed
 from relayer.fees import expected_price, quote
-from relayer.lane_signer import REPLACEMENTS, LaneSigner
-from relayer.lane_transactions import LaneTransactions
+from relayer.lane_parts import LaneParts
+from relayer.lane_signer import REPLACEMENTS
 from relayer.nonces import Reconciled, drift, reconcile
-from relayer.policy import LanePolicy
 from relayer.receipts import receipts_of
-from relayer.sending import LaneSender
 from relayer.signing import Signed
-from relayer.store import LaneStore
 from relayer.takers import find_taker
 
 log = get_logger(__name__)
@@ -25,22 +21,9 @@ log = get_logger(__name__)
 class NonceRepair:
     """The repair of one lane's nonces: what others used is passed over, and what nobody owns is filled with no-ops."""
 
-    def __init__(
-        self,
-        feed: ChainFeed,
-        store: LaneStore,
-        transactions: LaneTransactions,
-        sender: LaneSender,
-        signer: LaneSigner,
-        policy: LanePolicy,
-    ) -> None:
-        self._feed = feed
-        self._store = store
-        self._transactions = transactions
-        self._sender = sender
-        self._signer = signer
-        self._policy = policy
-        self._address = store.lease.signer.label
+    def __init__(self, parts: LaneParts) -> None:
+        self._feed, self._store, self._transactions, self._sender, self._signer, self._policy = parts
+        self._address = parts.store.lease.signer.label
         self._wanted_since: float | None = None
 
     async def repair(self, latest: int, *, begins: bool = False) -> bool:

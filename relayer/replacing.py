@@ -7,15 +7,11 @@ from collections.abc import Sequence
 
 from core.log import get_logger
 from relayer import measures
-from relayer.feed import ChainFeed
 from relayer.fees import bump
-from relayer.lane_signer import REPLACEMENTS, LaneSigner
-from relayer.lane_transactions import LaneTransactions
-from relayer.policy import LanePolicy
+from relayer.lane_parts import LaneParts
+from relayer.lane_signer import REPLACEMENTS
 from relayer.rows import attempt_of
-from relayer.sending import LaneSender
 from relayer.signing import Unsigned
-from relayer.store import LaneStore
 from relayer.transaction import LaneQueue, LaneTransaction, NextStep, next_step
 
 log = get_logger(__name__)
@@ -24,21 +20,8 @@ log = get_logger(__name__)
 class Replacer:
     """One lane's care for what stands still. It remembers since when the key's count of mined ones has not moved."""
 
-    def __init__(
-        self,
-        feed: ChainFeed,
-        store: LaneStore,
-        transactions: LaneTransactions,
-        sender: LaneSender,
-        signer: LaneSigner,
-        policy: LanePolicy,
-    ) -> None:
-        self._feed = feed
-        self._store = store
-        self._transactions = transactions
-        self._sender = sender
-        self._signer = signer
-        self._policy = policy
+    def __init__(self, parts: LaneParts) -> None:
+        self._feed, self._store, self._transactions, self._sender, self._signer, self._policy = parts
         self._moved_at: tuple[float, int] | None = None
         self._latest = -1
 
