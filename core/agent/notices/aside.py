@@ -10,24 +10,18 @@ from collections.abc import AsyncGenerator, Sequence
 
 from core.agent.notices import log
 from core.agent.notices.kinds import EventType
-from core.agent.notices.log import Draft
+from core.agent.notices.log import DRAFT_COLUMNS, Draft
 from core.db.engine import Connection
 
-_TABLE = b"""
+_NAMES = ", ".join(DRAFT_COLUMNS)
+_TABLE = f"""
 CREATE TEMPORARY TABLE event_aside (
-    place bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, wallet bytea NOT NULL, type text NOT NULL,
-    source bytea NOT NULL, payload text NOT NULL, market_id text, trade_id bytea, chain_at bigint, block bigint
+    place bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, {", ".join(map(" ".join, DRAFT_COLUMNS.items()))}
 ) ON COMMIT DROP
-"""
-_PUT = """
-INSERT INTO event_aside (wallet, type, source, payload, market_id, trade_id, chain_at, block)
-SELECT * FROM unnest(%b::bytea[], %b::text[], %b::bytea[], %b::text[], %b::text[], %b::bytea[], %b::bigint[],
-    %b::bigint[])
-"""
-_NEXT = """
-SELECT place, wallet, type, source, payload, market_id, trade_id, chain_at, block FROM event_aside
-WHERE place > %s ORDER BY place LIMIT %s
-"""
+""".encode()
+_ARRAYS = ", ".join(f"%b::{kind}[]" for kind in DRAFT_COLUMNS.values())
+_PUT = f"INSERT INTO event_aside ({_NAMES}) SELECT * FROM unnest({_ARRAYS})".encode()  # noqa: S608
+_NEXT = f"SELECT place, {_NAMES} FROM event_aside WHERE place > %s ORDER BY place LIMIT %s".encode()  # noqa: S608
 
 
 class Aside:
@@ -43,19 +37,7 @@ class Aside:
         """Those of them that are not told yet."""
         drafts = await log.untold(self._connection, drafts)
         if drafts:
-            await self._connection.execute(
-                _PUT,
-                (
-                    [each.wallet for each in drafts],
-                    [each.type.value for each in drafts],
-                    [each.source for each in drafts],
-                    [each.payload for each in drafts],
-                    [each.market_id for each in drafts],
-                    [each.trade_id for each in drafts],
-                    [each.chain_at for each in drafts],
-                    [each.block for each in drafts],
-                ),
-            )
+            await self._connection.execute(_PUT, [[getattr(each, name) for each in drafts] for name in DRAFT_COLUMNS])
 
     async def append(self) -> None:
         """Adds all of them to the log."""
@@ -67,7 +49,4 @@ class Aside:
         place = 0
         while rows := await (await self._connection.execute(_NEXT, (place, log.ROWS_AT_ONCE))).fetchall():
             place = rows[-1][0]
-            yield [
-                Draft(wallet, EventType(kind), source, payload, market_id, trade_id, chain_at, block)
-                for _, wallet, kind, source, payload, market_id, trade_id, chain_at, block in rows
-            ]
+            yield [Draft(wallet, EventType(kind), *rest) for _, wallet, kind, *rest in rows]

@@ -38,6 +38,19 @@ class Draft:
     block: int | None = None
 
 
+DRAFT_COLUMNS = {
+    "wallet": "bytea",
+    "type": "text",
+    "source": "bytea",
+    "payload": "text",
+    "market_id": "text",
+    "trade_id": "bytea",
+    "chain_at": "bigint",
+    "block": "bigint",
+}
+"""A draft's fields, in their order, with PostgreSQL's type of each."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Row:
     draft: Draft
