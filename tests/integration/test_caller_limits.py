@@ -39,13 +39,12 @@ async def url() -> AsyncIterator[str]:
 
     async def trade(request: web.Request) -> web.Response:
         asked = await TradeRequest.read(request, allow_private=False)
-        count = rates.offered if "PAYMENT-SIGNATURE" in request.headers else rates.unpaid
+        paid = "PAYMENT-SIGNATURE" in request.headers
         try:
-            await count(request, asked)
+            if await rates.arrived(request, asked, paid=paid):
+                await rates.asked(request, asked, paid=paid, settled=False)
         except Problem as problem:
             return web.json_response({"error": problem.code}, status=problem.status, headers=problem.headers)
-        if request.query.get("settling"):
-            rates.is_settling(asked)
         return web.json_response({})
 
     app = web.Application()
@@ -121,18 +120,6 @@ async def test_a_challenge_and_its_payment_count_once(url: str) -> None:
                     statuses.append(response.status)
     assert statuses[:600] == [200] * 600
     assert 429 in statuses[600:]
-
-
-async def test_who_asks_for_the_receipt_of_a_bet_that_settles_may_bet_on(url: str) -> None:
-    """It is told to send the same request again shortly."""
-    body, headers = a_bet(0), {"X-Forwarded-For": "203.0.113.13", "PAYMENT-SIGNATURE": "paid"}
-    async with aiohttp.ClientSession() as session:
-        for _ in range(30):
-            async with session.post(f"{url}/trade?settling=1", json=body, headers=headers) as response:
-                assert response.status == 200
-        other = a_bet(1) | {"walletAddress": body["walletAddress"]}
-        async with session.post(f"{url}/trade", json=other, headers=headers) as response:
-            assert response.status == 200
 
 
 async def test_what_is_made_for_one_request_alone_is_made_so_often_for_an_address() -> None:

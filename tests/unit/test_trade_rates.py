@@ -26,20 +26,45 @@ def trade(wallet: int, key: int) -> Any:
     return SimpleNamespace(wallet=f"0x{wallet:040x}", idem_key=f"key-{wallet}-{key}")
 
 
+async def called(desk: TradeRates, asked: Any, *, paid: bool = False, settled: bool = False) -> None:
+    """Counts a call for what is not on its way, as the trade endpoint does."""
+    if await desk.arrived(REQUEST, asked, paid=paid):
+        await desk.asked(REQUEST, asked, paid=paid, settled=settled)
+
+
 async def test_wallets_behind_one_address_have_their_ten_bets_a_minute_each(desk: TradeRates) -> None:
     for key in range(BETS):
         for wallet in range(WALLETS):
-            await desk.unpaid(REQUEST, trade(wallet, key))
-            await desk.offered(REQUEST, trade(wallet, key))
+            await called(desk, trade(wallet, key))
+            await called(desk, trade(wallet, key), paid=True)
     with pytest.raises(Problem, match="A wallet may trade 10 times a minute"):
-        await desk.unpaid(REQUEST, trade(0, BETS))
+        await called(desk, trade(0, BETS))
 
 
 async def test_an_address_that_names_ever_other_wallets_comes_to_an_end(desk: TradeRates) -> None:
     """Each call may cost a node two questions, whatever is in it."""
     for wallet in range(300):
-        await desk.offered(REQUEST, trade(wallet, 0))
+        await called(desk, trade(wallet, 0), paid=True)
     with pytest.raises(Problem, match="One address"):
-        await desk.offered(REQUEST, trade(300, 0))
+        await called(desk, trade(300, 0), paid=True)
     with pytest.raises(Problem, match="One address"):
-        await desk.unpaid(REQUEST, trade(1_000, 0))
+        await called(desk, trade(1_000, 0))
+
+
+async def test_the_first_receipt_counts_with_its_bet_and_every_other_by_itself(desk: TradeRates) -> None:
+    """However long ten bets took: whoever was told to come back for their receipts gets them."""
+    for key in range(BETS):
+        await called(desk, trade(0, key))
+        await called(desk, trade(0, key), paid=True)
+    for key in range(BETS):
+        await called(desk, trade(0, key), settled=True)
+    with pytest.raises(Problem, match="A wallet may trade 10 times a minute"):
+        await called(desk, trade(0, 0), settled=True)
+
+
+async def test_a_challenge_that_was_refused_makes_no_payment_free(desk: TradeRates) -> None:
+    for key in range(BETS):
+        await called(desk, trade(0, key))
+    for paid in (False, True):
+        with pytest.raises(Problem, match="A wallet may trade 10 times a minute"):
+            await called(desk, trade(0, BETS), paid=paid)

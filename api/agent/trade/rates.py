@@ -1,4 +1,4 @@
-"""How often a wallet may trade. A challenge and the paid retry of the same idempotency key count once."""
+"""How often a wallet may trade. A challenge, the paid retry of the same idempotency key and its receipt count once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from api.agent.requests import TradeRequest
 from api.http.caller import caller_ip
 from api.http.limits import RateLimits
 from api.http.problem import Problem
-from api.kept import Kept
 from core.config import Settings
 
 TRADE_RATE = parse("10/minute")
@@ -17,50 +16,43 @@ TRADE_RATE = parse("10/minute")
 # of their ten bets; the paid retry of a challenge counts with it, as for the wallet.
 EACH_ADDRESS = parse("300/minute")
 ONCE_A_PAIR = parse("1/2 minutes")
-SETTLING_KEPT = 10_000
 _TOO_MANY = "A wallet may trade 10 times a minute."
 
 
 class TradeRates:
-    """The limits on how often trades are asked for, by address, wallet and caller."""
+    """The limits on how often trades are asked for, by address, wallet and caller. What they go by is in the database
+    and in what counts for all processes: none of them remembers a trade."""
 
     def __init__(self, limits: RateLimits, settings: Settings) -> None:
         self._limits = limits
         self._settings = settings
-        self._settling: Kept[str, bool] = Kept(SETTLING_KEPT)
 
-    async def unpaid(self, request: web.Request, trade: TradeRequest) -> None:
-        """Counts a call that pays nothing, by wallet and caller: a stranger cannot use up somebody else's minute."""
-        await self._by_address(request)
-        await self._by_caller(request, trade)
-        await self._fits(ONCE_A_PAIR, "agent-challenge", _pair(trade))
-
-    async def offered(self, request: web.Request, trade: TradeRequest) -> None:
-        """Counts a call with a payment that has not been looked at closely yet, by wallet and caller, too; the first
-        one after a challenge of the same key is counted with it."""
-        challenged = not await self._has_room(ONCE_A_PAIR, "agent-challenge", _pair(trade))
-        if not challenged or not await self._fits(ONCE_A_PAIR, "agent-paid", _pair(trade)):
-            await self._by_address(request)
-            await self._by_caller(request, trade)
-
-    async def paid(self, trade: TradeRequest) -> None:
-        """Counts a call whose payment is the wallet's own and has served no trade, by wallet alone."""
-        await self._limits.take(TRADE_RATE, "agent-trade-paid", trade.wallet, _TOO_MANY)
-
-    def is_settling(self, trade: TradeRequest) -> None:
-        """From now on repeats of this key are counted by their address alone: they ask for a receipt, as they were told
-        to, and bet nothing."""
-        self._settling.put(_pair(trade), True)
-
-    async def _by_address(self, request: web.Request) -> None:
+    async def arrived(self, request: web.Request, trade: TradeRequest, *, paid: bool) -> bool:
+        """Counts a call by its address, before anything is asked of the database. `paid`: it brings a payment, which
+        has not been looked at closely yet. Returns whether the call counts for its wallet, too: the first payment after
+        a challenge of the same key was counted with that."""
+        challenged = paid and not await self._has_room(ONCE_A_PAIR, "agent-challenge", _pair(trade))
+        if challenged and await self._fits(ONCE_A_PAIR, "agent-paid", _pair(trade)):
+            return False
         who, message = caller_ip(request, self._settings), "One address may trade 300 times a minute."
         await self._limits.take_from_outside(EACH_ADDRESS, "agent-address", who, message)
+        return True
 
-    async def _by_caller(self, request: web.Request, trade: TradeRequest) -> None:
-        if self._settling.get(_pair(trade)):
+    async def asked(self, request: web.Request, trade: TradeRequest, *, paid: bool, settled: bool) -> None:
+        """Counts a call by wallet and caller: a stranger cannot use up somebody else's minute. `settled`: it asks for
+        a receipt, of which the first is counted with its bet.
+
+        Not for what is on its way: who asks for its receipt was told to, and bets nothing."""
+        if settled and await self._fits(ONCE_A_PAIR, "agent-receipt", _pair(trade)):
             return
         who = f"{trade.wallet}|{caller_ip(request, self._settings)}"
         await self._limits.take(TRADE_RATE, "agent-trade", who, _TOO_MANY)
+        if not paid:
+            await self._fits(ONCE_A_PAIR, "agent-challenge", _pair(trade))
+
+    async def taken(self, trade: TradeRequest) -> None:
+        """Counts a call whose payment is the wallet's own and has served no trade, by wallet alone."""
+        await self._limits.take(TRADE_RATE, "agent-trade-paid", trade.wallet, _TOO_MANY)
 
     async def _has_room(self, item: RateLimitItem, rule: str, who: str) -> bool:
         """Whether one would still fit, without counting it."""

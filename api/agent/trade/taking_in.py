@@ -52,23 +52,37 @@ TAKE_IN_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class PastTrade:
-    """What a key did before: the payment taken in last, and the nonces of all that were brought under it."""
-
-    trade: store.KnownTrade | None
-    nonces: tuple[bytes, ...]
-
-    @property
-    def attempt(self) -> int:
-        return 0 if self.trade is None else self.trade.attempt
-
-
-@dataclass(frozen=True, slots=True)
 class LandedBet:
     """What settled under a key, and what stood on each outcome right after it; None for a payment owed back."""
 
     stake: Stake
     totals: BookTotals | None
+
+
+@dataclass(frozen=True, slots=True)
+class PastTrade:
+    """What a key did before: what settled under it, or else the payment taken in last, and the nonces of all that were
+    brought under it."""
+
+    landed: LandedBet | None
+    trade: store.KnownTrade | None = None
+    nonces: tuple[bytes, ...] = ()
+
+    @property
+    def attempt(self) -> int:
+        return 0 if self.trade is None else self.trade.attempt
+
+    @property
+    def is_on_its_way(self) -> bool:
+        return self.trade is not None and not self.trade.is_over
+
+    def check_same(self, asked: TradeRequest, market: ListedMarket) -> None:
+        """409 when the payment taken in last was for another trade than the one asked for."""
+        if (booked := self.trade) is None:
+            return
+        same = (market.key, market.outcome(asked.side), asked.size, asked.builder or ZERO_ADDRESS)
+        if same != (booked.market_key, booked.outcome, booked.amount, booked.builder):
+            raise trade_refusals.conflict(asked.idem_key)
 
 
 class PaymentIntake:
@@ -88,26 +102,22 @@ class PaymentIntake:
 
     # ------------------------------------------------------------ what a key did before
 
-    async def before(self, trade: TradeRequest, market: ListedMarket, key_hash: bytes) -> web.Response | PastTrade:
-        """What the idempotency key did before: the answer when it settled, else what was paid under it."""
+    async def before(self, trade: TradeRequest, key_hash: bytes) -> PastTrade:
+        """What the idempotency key did before, whatever it is asked for now."""
         async with beside(self._paid_under(trade, key_hash)) as paid:  # most keys are new: both are read
             async with storage("The trade records"), self._engine.connect() as connection:
                 placed = await _placed(connection, trade.wallet, key_hash)
-            if placed is not None:
-                return await self._shown(trade, placed, replay=True, kit=None, named=market)
-            past = await paid
-        if past.trade is not None:
-            booked = past.trade
-            same = (market.key, market.outcome(trade.side), trade.size, trade.builder or ZERO_ADDRESS)
-            if same != (booked.market_key, booked.outcome, booked.amount, booked.builder):
-                raise trade_refusals.conflict(trade.idem_key)
-        return past
+            return await paid if placed is None else PastTrade(placed)
+
+    async def replayed(self, trade: TradeRequest, market: ListedMarket, landed: LandedBet) -> web.StreamResponse:
+        """The receipt of what settled under the key before."""
+        return await self._shown(trade, landed, replay=True, kit=None, named=market)
 
     async def _paid_under(self, trade: TradeRequest, key_hash: bytes) -> PastTrade:
         wallet = bytes.fromhex(trade.wallet[2:])
         async with storage("The trade records"), self._pool.connection() as connection:
             booked = await store.find_trade(connection, wallet, key_hash)
-            return PastTrade(booked, await store.nonces_of(connection, wallet, key_hash))
+            return PastTrade(None, booked, await store.nonces_of(connection, wallet, key_hash))
 
     async def undone(self, client: ChainClient | None, trade: TradeRequest, key_hash: bytes) -> None:
         """Raises what became of a trade whose market the chain has no more, since a fork undid its listing; nothing
@@ -312,10 +322,11 @@ class PaymentIntake:
 
     async def _beaten(self, order: Order, kit: dict[str, Any] | None) -> web.StreamResponse:
         """Another call of this key was first: its answer is ours."""
-        past = await self.before(order.request, order.market, order.bet.idem_hash)
-        if isinstance(past, web.Response):
-            return past
-        if past.trade is None or past.trade.is_over:
+        past = await self.before(order.request, order.bet.idem_hash)
+        if past.landed is not None:
+            return await self.replayed(order.request, order.market, past.landed)
+        past.check_same(order.request, order.market)
+        if past.trade is None or not past.is_on_its_way:
             raise trade_refusals.settling(kit)
         return await self._outcome(order.request, past.trade.intent, kit, replay=True, seconds=SAME_KEY_WAIT_SECONDS)
 

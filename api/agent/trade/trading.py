@@ -127,19 +127,20 @@ class TradeDesk:
         trade = await TradeRequest.read(request, allow_private=self._allow_private_callbacks)
         venue = self._index.required()
         payment, rejected = _offered(request, trade, self._contracts)
-        # Before anything is asked of the database or a node, and whatever is wrong with the bet.
-        if payment is None:
-            await self._rates.unpaid(request, trade)
-        else:
-            await self._rates.offered(request, trade)
-        market, key_hash = await self._index.market(trade.market_id), idem_hash(trade.idem_key)
+        paid = payment is not None
+        counts = await self._rates.arrived(request, trade, paid=paid)
+        key_hash = idem_hash(trade.idem_key)
+        past = await self._intake.before(trade, key_hash)
+        if counts and not past.is_on_its_way:  # whatever is wrong with the bet
+            await self._rates.asked(request, trade, paid=paid, settled=past.landed is not None)
+        market = await self._index.market(trade.market_id)
         if market is None:
             if not trade.simulate:
                 await self._intake.undone(self._client, trade, key_hash)
             raise await self._no_market(trade, payment)
-        past = await self._intake.before(trade, market, key_hash)
-        if isinstance(past, web.Response):
-            return past
+        if past.landed is not None:
+            return await self._intake.replayed(trade, market, past.landed)
+        past.check_same(trade, market)
         try:
             return await self._unsettled(TradeVisit(trade, market, key_hash, payment, rejected, past, venue))
         except Problem as refusal:
@@ -158,8 +159,7 @@ class TradeDesk:
     async def _unsettled(self, visit: TradeVisit) -> web.StreamResponse:
         """What is said of a bet that has not settled."""
         trade, past = visit.trade, visit.past
-        if past.trade is not None and not past.trade.is_over:
-            self._rates.is_settling(trade)
+        if past.trade is not None and past.is_on_its_way:
             return await self._intake.repeated(trade, past.trade.intent)
         order = self._orders.order(trade, visit.market, visit.key_hash)
         refusal: Problem | None = None
@@ -228,7 +228,7 @@ class TradeDesk:
             # Anybody may have read such a payment off the chain: it is counted with its caller and not with the wallet.
             if (await ours).brought_for not in (None, order.hash):
                 raise trade_refusals.spoken_for()
-            await self._rates.paid(order.request)
+            await self._rates.taken(order.request)
             kit = _escape_kit(order, payment, self._contracts)
             _check_lanes(await ours, kit)
             _check_balance(order, facts)
