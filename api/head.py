@@ -10,6 +10,7 @@ from sqlalchemy import Column, ScalarSelect, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from core.db.schema.index import chain_cursor, chain_reorg
+from core.hexadecimal import hex_of
 from core.stock.vested import Moment
 
 MAX_LAG_SECONDS = 60
@@ -88,6 +89,6 @@ def head_of(row: Any) -> Head:
         lag=max(0, (row.head_number or row.number) - row.number),
         lag_seconds=max(0, (row.head_time or row.block_time) - row.block_time),
         l1_number=row.number if row.l1_block_number is None else row.l1_block_number,
-        hash=None if row.hash is None else "0x" + row.hash.hex(),
+        hash=None if row.hash is None else hex_of(row.hash),
         newest_at=max(row.head_time or row.block_time, row.block_time),
     )

@@ -104,17 +104,17 @@ class Balances:
         self._client = client
         self._contracts = contracts
         self._timeout_seconds = timeout_seconds
-        self._held: Kept[str, tuple[float, int]] = Kept(MAX_CACHED)
+        self._balances: Kept[str, tuple[float, int]] = Kept(MAX_CACHED)
 
     async def of(self, wallet: str) -> int:
         """Token units. RpcError when the chain cannot be asked."""
         now = time.monotonic()
-        kept = self._held.get(wallet)
+        kept = self._balances.get(wallet)
         if kept is not None and now - kept[0] < BALANCE_CACHE_SECONDS:
             return kept[1]
         call = self._contracts.token.call("balanceOf", checksum(wallet))
         balance = int(await self._client.read(call, timeout_seconds=self._timeout_seconds))
-        self._held.put(wallet, (now, balance))
+        self._balances.put(wallet, (now, balance))
         return balance
 
 

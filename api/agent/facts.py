@@ -19,6 +19,7 @@ from core.agent.document import CATEGORIES, ID_PATTERN, MAX_ID, MarketDocument, 
 from core.agent.words import OutcomeWords
 from core.contracts.statuses import MarketKind, RefundReason
 from core.feeds.grid import grid_time
+from core.hexadecimal import bytes_of, hex_of
 
 _KEY = re.compile(r"0x[0-9a-f]{64}")
 _ID = re.compile(rf"(?=.{{1,{MAX_ID}}}\Z){ID_PATTERN}")
@@ -239,10 +240,10 @@ BEFORE_DEPLOYMENT = Venue(Head(0, 0, seen_at=0), stakes_paused=False, reorgs=0, 
 def key_of(name: str) -> bytes | None:
     """The contract's key of the market that may have this name: an id is what the key is the hash of."""
     if _KEY.fullmatch(name):
-        return bytes.fromhex(name[2:])
+        return bytes_of(name)
     return market_key(name) if _ID.fullmatch(name) else None
 
 
 def is_called(market: ListedMarket, name: str) -> bool:
     """Whether it is shown under this name: its id, which is the slug, too, or the hex of its key."""
-    return name in (market.id, "0x" + market.key.hex())
+    return name in (market.id, hex_of(market.key))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from api.agent.facts import ListedMarket
+from core.hexadecimal import hex_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +32,10 @@ class Links:
         return f"{self.origin}/markets/{market.slug}"
 
     def proof(self, trade_id: bytes) -> str:
-        return f"{self.api}/proof/0x{trade_id.hex()}"
+        return f"{self.api}/proof/{hex_of(trade_id)}"
 
     def tx(self, tx: bytes) -> str | None:
-        return None if self.explorer is None else f"{self.explorer}/tx/0x{tx.hex()}"
+        return None if self.explorer is None else f"{self.explorer}/tx/{hex_of(tx)}"
 
     def address(self, address: str) -> str | None:
         return None if self.explorer is None else f"{self.explorer}/address/{address}"

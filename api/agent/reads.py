@@ -43,6 +43,7 @@ from api.http.caller import caller_ip
 from api.http.requests import read_query
 from core.agent.document import CATEGORIES
 from core.contracts.statuses import MarketKind
+from core.hexadecimal import bytes_of, hex_of
 from core.iso import iso, iso_of
 from core.money import USD_DECIMALS, decimal_text, json_number
 
@@ -107,9 +108,7 @@ class Reads:
         if query.ids is not None:
             names = {name.strip() for name in query.ids.split(",")}
             named = await self._index.markets(key for name in names if (key := key_of(name)) is not None)
-            fitting = _fitting(
-                (each for each in named.values() if names & {each.id, "0x" + each.key.hex()}), venue, query
-            )
+            fitting = _fitting((each for each in named.values() if names & {each.id, hex_of(each.key)}), venue, query)
         else:
             fitting = _fitting(venue.markets.values(), venue, query)
         if after is not None:
@@ -149,17 +148,17 @@ class Reads:
         return sorted(markets.values(), key=order_of)
 
     async def market(self, request: web.Request) -> web.StreamResponse:
-        _, listed = await self._found(request.match_info["id"])
+        _, listed = await self._listed(request.match_info["id"])
 
         async def render_market() -> bytes:
-            venue, market = await self._found(listed.id)
+            venue, market = await self._listed(listed.id)
             body = {**render.market_ref(market, venue, self._links), "stats": render.stats(market)}
             return body_bytes(self._links, {"market": body}, venue)
 
         return await self._details.answer(request, listed.key, render_market)
 
     async def research(self, request: web.Request) -> web.StreamResponse:
-        _, market = await self._found(request.match_info["id"])
+        _, market = await self._listed(request.match_info["id"])
 
         async def render_research() -> bytes:
             return body_bytes(self._links, {"research": await self.bundle(market.id)}, self._index.required())
@@ -168,7 +167,7 @@ class Reads:
 
     async def bundle(self, name: str) -> dict[str, Any]:
         """Everything known of a market, by id or slug; 404 when there is none."""
-        venue, market = await self._found(name)
+        venue, market = await self._listed(name)
         async with _reading("The market's history"), self._engine.connect() as connection:
             stakes = await read_history(connection, market.key, HISTORY_POINTS)
             rounds = await read_observations(connection, self._chain_id, market.spec.feed, OBSERVATION_POINTS)
@@ -246,11 +245,11 @@ class Reads:
 
     async def outcome(self, name: str) -> dict[str, Any]:
         """How a market resolved, or that it is pending."""
-        return render.result((await self._found(name))[1], self._links)
+        return render.result((await self._listed(name))[1], self._links)
 
     async def settles(self, name: str) -> bool:
         """Whether this service can settle the market, and so takes bets on it while it is open."""
-        return (await self._found(name))[1].supported
+        return (await self._listed(name))[1].supported
 
     async def _take(self, request: web.Request, rate: RateLimitItem, rule: str, message: str) -> None:
         await self._limits.take_from_outside(rate, rule, caller_ip(request, self._settings), message)
@@ -263,7 +262,7 @@ class Reads:
         query = read_query(request, QuoteQuery)
         size = size_from_query(query.size_usd)
         wallet = None if query.wallet is None else checked_wallet(query.wallet)
-        venue, market = await self._found(query.market_id)
+        venue, market = await self._listed(query.market_id)
         now = chain_now(venue.now)
         check_open(market, now)
         outcome = side_of(market, query.side)
@@ -315,7 +314,7 @@ class Reads:
         return Book(wallet, stakes, markets, venue, self._links, before)
 
     async def result(self, request: web.Request) -> web.StreamResponse:
-        _, market = await self._found(read_query(request, ResultQuery).market_id)
+        _, market = await self._listed(read_query(request, ResultQuery).market_id)
 
         async def render_result() -> bytes:
             return body_bytes(self._links, {"result": await self.outcome(market.id)}, self._index.required())
@@ -326,7 +325,7 @@ class Reads:
         text = request.match_info["tradeId"].lower()
         if not _HASH.fullmatch(text):
             raise _no_proof()
-        trade_id = bytes.fromhex(text[2:])
+        trade_id = bytes_of(text)
         return await self._proofs.answer(request, trade_id, lambda: self._proof(trade_id))
 
     async def _proof(self, trade_id: bytes) -> bytes:
@@ -377,7 +376,7 @@ class Reads:
             },
         )
 
-    async def _found(self, name: str) -> tuple[Venue, ListedMarket]:
+    async def _listed(self, name: str) -> tuple[Venue, ListedMarket]:
         venue = self._index.required()
         market = venue.market(name) or await self._index.market(name)
         if market is None:

@@ -19,6 +19,7 @@ from core.agent.book import Book, Quote
 from core.agent.fixed import WAD
 from core.agent.words import FEED_DECIMALS, usd_label
 from core.contracts.statuses import MarketKind
+from core.hexadecimal import hex_of
 from core.iso import iso
 from core.money import USD, json_number, json_ratio_down, parts_of
 
@@ -130,7 +131,7 @@ def market_facts(market: ListedMarket, links: Links, now: int) -> Json:
         },
         "series": market.metadata.series or None if market.supported and market.metadata is not None else None,
         "references": dict(market.metadata.links) if market.supported and market.metadata is not None else {},
-        "settlement": {"contract": links.settlement, "marketKey": "0x" + market.key.hex()},
+        "settlement": {"contract": links.settlement, "marketKey": hex_of(market.key)},
     }
 
 
@@ -342,7 +343,7 @@ def decided_by(market: ListedMarket, now: int, readings: Mapping[int, FeedRound]
                 "readAt": iso(at),
                 "value": feed_usd(reading.value) if reading is not None and reading.value > 0 else None,
                 "recorded": reading is not None,
-                "txHash": None if reading is None else "0x" + reading.tx.hex(),
+                "txHash": None if reading is None else hex_of(reading.tx),
                 "txUrl": None if reading is None else links.tx(reading.tx),
             }
         )
@@ -386,7 +387,7 @@ def observations(market: ListedMarket, rounds: list[FeedRound], links: Links) ->
             "value": feed_usd(each.value) if each.value > 0 else None,
             "label": usd_label(each.value) if each.value > 0 else None,
             "sourceUrl": url,
-            "txHash": "0x" + each.tx.hex(),
+            "txHash": hex_of(each.tx),
             "txUrl": links.tx(each.tx),
         }
         for each in rounds
@@ -436,8 +437,8 @@ def position(market: ListedMarket, stake: Stake, links: Links) -> tuple[Json, st
         "appUrl": links.app(market),
         "proofUrl": None if side is None else links.proof(stake.bet_hash),
         "filledAt": iso(stake.at),
-        "payoutTx": None if stake.paid_tx is None else "0x" + stake.paid_tx.hex(),
-        "tradeId": "0x" + stake.bet_hash.hex(),
+        "payoutTx": None if stake.paid_tx is None else hex_of(stake.paid_tx),
+        "tradeId": hex_of(stake.bet_hash),
     }
     return body, status, pnl
 
@@ -504,7 +505,7 @@ def result(market: ListedMarket, links: Links) -> Json:
         "winningShares": usd(winners),
         "proofUrl": None if ending is None else links.tx(ending.tx),
         "refunded": market.refunded(),
-        "txHash": None if ending is None else "0x" + ending.tx.hex(),
+        "txHash": None if ending is None else hex_of(ending.tx),
     }
 
 
@@ -519,14 +520,14 @@ def receipt(market: ListedMarket, stake: Stake, totals: BookTotals, links: Links
     """
     assert stake.outcome is not None
     return {
-        "tradeId": "0x" + stake.bet_hash.hex(),
+        "tradeId": hex_of(stake.bet_hash),
         "marketId": market.id,
         "side": market.outcomes[stake.outcome].key,
         "sizeUsd": usd(stake.amount),
         "simulated": False,
-        "txHash": "0x" + stake.tx.hex(),
+        "txHash": hex_of(stake.tx),
         "explorerUrl": links.tx(stake.tx),
-        "intentHash": "0x" + stake.bet_hash.hex(),
+        "intentHash": hex_of(stake.bet_hash),
         "builderCode": stake.builder,
         "position": {"shares": usd(stake.shares), "avgPriceCents": average_cents(stake.net, stake.shares)},
         **times(market),
@@ -540,7 +541,7 @@ def proof(market: ListedMarket, stake: Stake, links: Links, now: int, status: st
     assert stake.outcome is not None
     ref = stake.ref_text
     return {
-        "tradeId": "0x" + stake.bet_hash.hex(),
+        "tradeId": hex_of(stake.bet_hash),
         "market": market_facts(market, links, now),
         "position": {
             "userId": f"agent:{stake.wallet}",
@@ -552,7 +553,7 @@ def proof(market: ListedMarket, stake: Stake, links: Links, now: int, status: st
             "feeUsd": usd(stake.fee),
         },
         "settlement": {
-            "txHash": "0x" + stake.tx.hex(),
+            "txHash": hex_of(stake.tx),
             "explorerUrl": links.tx(stake.tx) or "",
             "status": status,
             "network": NETWORK,

@@ -39,6 +39,7 @@ from core.db.schema.index_shared import oracle_round, token_authorization
 from core.db.schema.outbox import outbox_intent
 from core.db.types import Address
 from core.feeds.words import FeedWords
+from core.hexadecimal import bytes_of, hex_of
 
 DAY_SECONDS = 86_400
 MAX_SETTLED = 200
@@ -265,7 +266,7 @@ async def read_attempts(connection: AsyncConnection, wallet: str, idem_hash: byt
     query = (
         select(trade.attempt, intent.key)
         .join_from(agent_trade, outbox_intent, trade.intent_id == intent.id)
-        .where(trade.wallet == bytes.fromhex(wallet[2:]), trade.idem_hash == idem_hash)
+        .where(trade.wallet == bytes_of(wallet), trade.idem_hash == idem_hash)
     )
     row = (await connection.execute(query)).one_or_none()
     return (0, ()) if row is None else (row.attempt, (row.key,))
@@ -275,7 +276,7 @@ _IN_BOOK = select(agent_stake).where(agent_stake.c.outcome.is_not(None))
 
 
 def _of_wallet(wallet: str) -> Select[Any]:
-    return select(agent_stake).where(agent_stake.c.wallet == bytes.fromhex(wallet[2:]))
+    return select(agent_stake).where(agent_stake.c.wallet == bytes_of(wallet))
 
 
 async def _stakes(connection: AsyncConnection, query: Select[Any]) -> list[Stake]:
@@ -317,14 +318,14 @@ async def read_arrival(
     """What the index holds of an authorization; None: nothing yet."""
     query = select(token_authorization).where(
         token_authorization.c.chain_id == chain_id,
-        token_authorization.c.authorizer == bytes.fromhex(payer[2:]),
+        token_authorization.c.authorizer == bytes_of(payer),
         token_authorization.c.nonce == nonce,
-        token_authorization.c.token == bytes.fromhex(token[2:]),
+        token_authorization.c.token == bytes_of(token),
     )
     row = (await connection.execute(query)).one_or_none()
     if row is None:
         return None
-    recipient = None if row.recipient is None else "0x" + row.recipient.hex()
+    recipient = None if row.recipient is None else hex_of(row.recipient)
     return Arrival(ArrivalState(row.state), recipient, row.value, row.block_number, row.tx)
 
 
@@ -333,7 +334,7 @@ def stake_of(row: Any) -> Stake:
         id=row.stake_id,
         market_key=row.market_id,
         ordinal=row.ordinal,
-        wallet="0x" + row.wallet.hex(),
+        wallet=hex_of(row.wallet),
         outcome=row.outcome,
         amount=row.amount,
         fee=row.fee,
@@ -341,7 +342,7 @@ def stake_of(row: Any) -> Stake:
         price_after=row.price_after,
         bet_hash=row.bet_hash,
         idem_hash=row.idem_hash,
-        builder=None if row.builder is None else "0x" + row.builder.hex(),
+        builder=None if row.builder is None else hex_of(row.builder),
         ref=row.ref,
         refund_reason=None if row.refund_reason is None else RefundReason(row.refund_reason),
         block=row.staked_block,

@@ -9,6 +9,7 @@ from x402.mechanisms.evm.erc6492 import is_erc6492_signature, parse_erc6492_sign
 
 from core.chain import Abi, ChainClient, Contract, RpcError, checksum
 from core.chain.wire import Data, data_bytes
+from core.hexadecimal import bytes_of, hex_of
 
 SIGNATURE_GAS = 5_000_000
 """What foreign contracts may use to judge a signature, one that is made for it included: several times what is sent for
@@ -41,7 +42,7 @@ class Counterfactual:
                     b"\x73" + self.factory + bytes.fromhex("5af150"),  # CALL, whatever becomes of it
                     _copy(second, at + len(self.factory_call)),  # the question
                     bytes.fromhex("602061") + answer + b"\x61" + second + bytes.fromhex("6000"),
-                    b"\x73" + bytes.fromhex(wallet[2:]) + bytes.fromhex("5afa"),  # STATICCALL
+                    b"\x73" + bytes_of(wallet) + bytes.fromhex("5afa"),  # STATICCALL
                     b"\x61" + answer + bytes.fromhex("5102"),  # its answer, times its success
                     bytes.fromhex("60005260206000f3"),
                 )
@@ -74,7 +75,7 @@ async def accepts_signature(
     try:
         if made_by is not None:
             trial = made_by.trial(wallet, call.data)
-            params = [{"data": "0x" + trial.hex(), "gas": hex(SIGNATURE_GAS)}, "latest"]
+            params = [{"data": hex_of(trial), "gas": hex(SIGNATURE_GAS)}, "latest"]
             answer = await client.provider.call("eth_call", params, Data, timeout_seconds=timeout_seconds)
             return data_bytes(answer)[:4] == EIP1271_MAGIC_VALUE
         raw = await client.simulate(call, gas=SIGNATURE_GAS, timeout_seconds=timeout_seconds)

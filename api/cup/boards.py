@@ -41,11 +41,11 @@ class Boards:
 
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
-        self._held: dict[str, ShownBoard] = {}
+        self._boards: dict[str, ShownBoard] = {}
         self._reading: dict[str, asyncio.Task[ShownBoard]] = {}
 
     async def get(self, period: str) -> ShownBoard:
-        shown = self._held.get(period)
+        shown = self._boards.get(period)
         age = float("inf") if shown is None else time.monotonic() - shown.read_at
         if shown is not None and age < BOARD_SECONDS:
             return shown
@@ -59,13 +59,13 @@ class Boards:
         return await asyncio.shield(reading)
 
     async def _read(self, period: str) -> ShownBoard:
-        shown = self._held.get(period)
+        shown = self._boards.get(period)
         async with self._pool.connection() as connection:
             read = await board.top(connection, period, MAX_ENTRIES, shown.board if shown else None)
-        self._held.pop(period, None)
-        while len(self._held) >= MAX_PERIODS:
-            del self._held[next(iter(self._held))]
-        shown = self._held[period] = ShownBoard(time.monotonic(), read)
+        self._boards.pop(period, None)
+        while len(self._boards) >= MAX_PERIODS:
+            del self._boards[next(iter(self._boards))]
+        shown = self._boards[period] = ShownBoard(time.monotonic(), read)
         return shown
 
     def _done(self, period: str, task: asyncio.Task[ShownBoard]) -> None:

@@ -15,6 +15,7 @@ from core import eip3009
 from core.chain import Call, Contract
 from core.contracts.deployments import Token
 from core.eip3009 import FIELDS, RECEIVE
+from core.hexadecimal import hex_of
 
 ENTER_TYPEHASH = keccak(text="Enter(uint256 marketId,uint8 outcome,uint256 amount,bytes32 salt)")
 
@@ -83,7 +84,7 @@ class StockBet:
                 "value": str(self.amount),
                 "validAfter": str(self.valid_after),
                 "validBefore": str(self.valid_before),
-                "nonce": "0x" + self.nonce.hex(),
+                "nonce": hex_of(self.nonce),
             },
         }
 

@@ -20,6 +20,7 @@ from api.unreadable import UNREADABLE
 from core.chain import RpcError
 from core.contracts.statuses import Family
 from core.db.heartbeat import silence_of
+from core.hexadecimal import hex_of
 from core.log import redact_text
 from core.money import decimal_text
 from core.outbox import KEEPER, OPENER, RELAY, GroupReport, LaneStatus, report
@@ -200,7 +201,7 @@ class Health:
         if contracts is None or client is None:
             return NO_RPC
         group = await self._lanes(OPENER)
-        openers = ["0x" + lane.address.hex() for lane in group.lanes]
+        openers = [hex_of(lane.address) for lane in group.lanes]
         declared = self._sources.deployment.operator_wallets.get("opener")
         if not openers and declared is not None:
             openers = [declared]

@@ -25,10 +25,11 @@ from core.contracts.events.stock import ENTERED
 from core.contracts.statuses import StockMarketStatus
 from core.db.schema.index import chain_cursor
 from core.db.schema.index_shared import token_authorization
+from core.hexadecimal import bytes_of, hex_of
 
 _SPENT_BY = ("AuthorizationUsed", "AuthorizationCanceled")
 SPENT_TOPICS = tuple(
-    "0x" + topic_of(f"{each}(address indexed authorizer, bytes32 indexed nonce)").hex() for each in _SPENT_BY
+    hex_of(topic_of(f"{each}(address indexed authorizer, bytes32 indexed nonce)")) for each in _SPENT_BY
 )
 
 # A bet is valid for an hour at most, so its landing lies no further back. Ranges are kept to what nodes answer.
@@ -160,7 +161,7 @@ async def _indexed(engine: AsyncEngine, bet: StockBet, timeout_seconds: float) -
             and_(
                 spent.c.chain_id == chain_cursor.c.chain_id,
                 spent.c.nonce == bet.nonce,
-                spent.c.authorizer == bytes.fromhex(bet.signer[2:]),
+                spent.c.authorizer == bytes_of(bet.signer),
             ),
         )
         .where(chain_cursor.c.chain_id == bet.chain_id)
@@ -173,7 +174,7 @@ async def _indexed(engine: AsyncEngine, bet: StockBet, timeout_seconds: float) -
     if row is None:
         return _Indexed()
     number, block_hash, state, recipient, tx = row
-    is_ours = recipient == bytes.fromhex(bet.settler[2:])
+    is_ours = recipient == bytes_of(bet.settler)
     return _Indexed(max(0, number), block_hash, tx if is_ours else None, tx if state == "unpaired" else None)
 
 
@@ -188,10 +189,10 @@ async def _spent_on(
     since = 0
     if index.hash is not None:
         state = contracts.token.call("authorizationState", bet.signer, bet.nonce)
-        (by_then,) = await client.read_many([state], "0x" + index.hash.hex(), timeout_seconds=timeout_seconds)
+        (by_then,) = await client.read_many([state], hex_of(index.hash), timeout_seconds=timeout_seconds)
         if by_then is True:
             standing = await client.block(index.number)
-            if standing is not None and standing.hash == "0x" + index.hash.hex():
+            if standing is not None and standing.hash == hex_of(index.hash):
                 return _ABSENT
         if by_then is False:
             since = index.number + 1
@@ -199,7 +200,7 @@ async def _spent_on(
 
 
 async def _in_transaction(client: ChainClient, contracts: StockContracts, bet: StockBet, tx: bytes) -> Landing:
-    receipt = await client.receipt("0x" + tx.hex())
+    receipt = await client.receipt(hex_of(tx))
     if receipt is None:
         return _UNKNOWN  # it is late
     return Landing(tx) if position_in(receipt, contracts, bet) is not None else _ABSENT
@@ -207,7 +208,7 @@ async def _in_transaction(client: ChainClient, contracts: StockContracts, bet: S
 
 async def _by_logs(client: ChainClient, contracts: StockContracts, bet: StockBet, since: int, head: int) -> Landing:
     """What spent the bet's authorization, found by logs of the chain from the block `since` on."""
-    topics = (SPENT_TOPICS, _topic(bet.signer), "0x" + bet.nonce.hex())
+    topics = (SPENT_TOPICS, _topic(bet.signer), hex_of(bet.nonce))
     lowest = max(since, head - _MAX_SEARCH_BLOCKS)
     while head >= lowest:
         since = max(lowest, head - _SEARCH_STEP_BLOCKS + 1)
@@ -230,7 +231,7 @@ def position_in(receipt: Receipt, contracts: StockContracts, bet: StockBet) -> i
             continue
         entered = ENTERED.read(topics, data)
         if (entered.owner, entered.market_id, entered.outcome, entered.offered) == (
-            bytes.fromhex(bet.signer[2:]),
+            bytes_of(bet.signer),
             bet.market_id,
             bet.outcome,
             bet.amount,

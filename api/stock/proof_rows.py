@@ -13,7 +13,7 @@ from core.chain import checksum
 from core.db.schema.index import chain_audit
 from core.db.schema.index_stock import stock_fee_sweep, stock_market, stock_opener, stock_position
 from core.db.schema.totals import stock_betting, stock_bettor, stock_total
-from core.hexadecimal import hex_of
+from core.hexadecimal import bytes_of, hex_of
 from core.stock.projection import market_of
 from core.stock.vested import Moment, as_of
 
@@ -53,7 +53,7 @@ async def read_betting(connection: AsyncConnection, operators: Sequence[str]) ->
     everybody = (await connection.execute(select(stock_betting))).one_or_none()
     if everybody is None:
         return Betting()
-    owners = [bytes.fromhex(each[2:]) for each in operators]
+    owners = [bytes_of(each) for each in operators]
     ours = (await connection.execute(select(stock_bettor).where(stock_bettor.c.entered_by.in_(owners)))).all()
     bets = sum(each.bets for each in ours)
     return Betting(

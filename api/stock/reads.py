@@ -38,6 +38,7 @@ from api.stock.rows import MAX_SETTLED, read_owner, read_positions
 from api.stock.sources import StockSources
 from api.unreadable import UNREADABLE
 from core.chain import checksum
+from core.hexadecimal import bytes_of
 from core.stock.vested import finished
 from core.stock.vested_views import OwnerTotals, owner_totals, position_view
 
@@ -380,7 +381,7 @@ class StockReads:
     # ------------------------------------------------------------ one owner
 
     async def _owner_body(self, owner: str, limit: int, before: int | None) -> OwnerBody:
-        venue, positions = await self._owned(bytes.fromhex(owner[2:]))
+        venue, positions = await self._owned(bytes_of(owner))
         start_at = 0 if before is None else _behind(positions, before)
         now, totals = venue.head.moment, OwnerTotals()
         for start in range(0, len(positions), READ_AT_ONCE):

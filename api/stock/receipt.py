@@ -42,7 +42,7 @@ class BetReceipts:
         query = read_query(request, ReceiptQuery)
         if self._contracts is None or self._index is None:
             raise Problem(503, "not_deployed", "The stock markets are not deployed yet; there are no bets.")
-        signer, nonce = bytes.fromhex(query.from_[2:]), bytes_of(query.nonce, 32)
+        signer, nonce = bytes_of(query.from_), bytes_of(query.nonce, 32)
         settler = self._contracts.settler.address
         try:
             async with asyncio.timeout(5), self._engine.connect() as connection:

@@ -20,7 +20,7 @@ from core.db.schema.index import chain_cursor
 from core.db.schema.index_shared import oracle_round, token_authorization
 from core.db.schema.index_stock import UNPAID, stock_feed, stock_market, stock_position, stock_venue, stock_vintage
 from core.feeds.rounds import Round
-from core.hexadecimal import hex_of
+from core.hexadecimal import bytes_of, hex_of
 from core.stock.drills import REFUND_DRILL_AGE_SECONDS
 from core.stock.projection import market_of, may_be_owed, position_of, vintage_of
 from core.stock.vested import Moment, settlement
@@ -218,7 +218,7 @@ async def read_receipt(
         spent.chain_id == chain_cursor.c.chain_id,
         spent.authorizer == signer,
         spent.nonce == nonce,
-        spent.recipient == bytes.fromhex(settler[2:]),
+        spent.recipient == bytes_of(settler),
     )
     row = (
         await connection.execute(
@@ -246,7 +246,7 @@ async def read_latest_rounds(connection: AsyncConnection, chain_id: int, feeds: 
     for feed in feeds:  # a handful, each one index lookup
         query = (
             select(oracle_round)
-            .where(oracle_round.c.chain_id == chain_id, oracle_round.c.feed == bytes.fromhex(feed[2:]))
+            .where(oracle_round.c.chain_id == chain_id, oracle_round.c.feed == bytes_of(feed))
             .order_by(oracle_round.c.updated_at.desc(), oracle_round.c.round_id.desc())
             .limit(1)
         )

@@ -19,7 +19,7 @@ from api.stock.facts import Phase
 from api.stock.requests import TypedDataQuery
 from api.stock.sources import StockSources
 from core.chain import checksum
-from core.hexadecimal import bytes_of
+from core.hexadecimal import bytes_of, hex_of
 
 NOBODY = "0x" + "00" * 20
 
@@ -59,7 +59,7 @@ class TypedData:
         )
         body = {
             **bet.typed_data(self._deployment.token(STOCK_TOKEN_SYMBOL)),
-            "nonce": "0x" + bet.nonce.hex(),
+            "nonce": hex_of(bet.nonce),
             "nonceFormula": NONCE_FORMULA,
             "request": {
                 "from": bet.signer,
@@ -68,7 +68,7 @@ class TypedData:
                 "amount": str(bet.amount),
                 "validAfter": str(bet.valid_after),
                 "validBefore": str(bet.valid_before),
-                "salt": "0x" + bet.salt.hex(),
+                "salt": hex_of(bet.salt),
                 "chainId": bet.chain_id,
                 "serviceVpm": bet.settler,
             },

@@ -16,6 +16,7 @@ from api.kept import Kept
 from api.unreadable import UNREADABLE
 from core.db.schema.index_shared import oracle_round
 from core.db.schema.index_stock import stock_position, stock_vintage
+from core.hexadecimal import bytes_of
 from core.log import get_logger
 
 log = get_logger(__name__)
@@ -49,19 +50,19 @@ class ChartHistory:
     def __init__(self, engine: AsyncEngine, chain_id: int) -> None:
         self._engine = engine
         self._chain_id = chain_id
-        self._held: Kept[str, tuple[Hashable, MarketPast]] = Kept(HELD, POINTS_HELD)
+        self._pasts: Kept[str, tuple[Hashable, MarketPast]] = Kept(HELD, POINTS_HELD)
 
     async def of(self, market_id: str, feed: str, start: int, end: int, stamp: Hashable) -> MarketPast:
         """A market's past from `start` on; read again when `stamp` is not the one it was read at."""
-        kept = self._held.get(market_id)
+        kept = self._pasts.get(market_id)
         if kept is not None and kept[0] == stamp:
             return kept[1]
         try:
-            past = await self._read(int(market_id), bytes.fromhex(feed[2:]), start, end)
+            past = await self._read(int(market_id), bytes_of(feed), start, end)
         except UNREADABLE as error:
             log.warning("a market's past cannot be read", action="pages.index_unreadable", why=error)
             return MarketPast() if kept is None else kept[1]
-        self._held.put(market_id, (stamp, past), len(past.readings) + len(past.batches))
+        self._pasts.put(market_id, (stamp, past), len(past.readings) + len(past.batches))
         return past
 
     async def _read(self, market_id: int, feed: bytes, start: int, end: int) -> MarketPast:

@@ -30,6 +30,7 @@ from core.db.given import given
 from core.db.schema.index_agent import agent_stake
 from core.db.schema.index_stock import stock_position, stock_vintage
 from core.db.types import Hash32
+from core.hexadecimal import bytes_of, hex_of
 from core.log import get_logger
 
 log = get_logger(__name__)
@@ -92,7 +93,7 @@ class LatelyReads:
         self._agent = agent
         self._lock = asyncio.Lock()
         self._stamp: Hashable = object()
-        self._found = Lately()
+        self._lately = Lately()
         self._failed_at = -AGAIN_SECONDS
         self._stock_held: dict[int, tuple[Hashable, MarketLately]] = {}
         self._agent_held: dict[bytes, tuple[Hashable, MarketLately]] = {}
@@ -104,8 +105,8 @@ class LatelyReads:
                 try:
                     async with asyncio.timeout(READ_SECONDS), self._engine.connect() as connection:
                         numbers = [int(each) for each in stock_ids]
-                        keys = [bytes.fromhex(each.removeprefix("0x")) for each in agent_keys]
-                        self._found = Lately(
+                        keys = [bytes_of(each) for each in agent_keys]
+                        self._lately = Lately(
                             await self._bets(connection),
                             await self._of_stock(connection, numbers),
                             await self._of_agent(connection, keys),
@@ -114,7 +115,7 @@ class LatelyReads:
                 except (*UNREADABLE, Problem) as error:
                     self._failed_at = time.monotonic()
                     log.warning("the latest bets cannot be read", action="pages.index_unreadable", why=error)
-            return self._found
+            return self._lately
 
     # ------------------------------------------------------------ the feed
 
@@ -176,7 +177,7 @@ class LatelyReads:
                     MarketLately(agent_odds(market, last[:POINTS]), people, market.bets > len(last)),
                 )
         self._agent_held = stamped
-        return {"0x" + key.hex(): each for key, (_, each) in stamped.items()}
+        return {hex_of(key): each for key, (_, each) in stamped.items()}
 
 
 # ---------------------------------------------------------------- odds

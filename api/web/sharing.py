@@ -42,7 +42,7 @@ class SharePictures:
     def __init__(self, stock: StockReads | None, agent: Reads | None) -> None:
         self._stock = stock
         self._agent = agent
-        self._held: Kept[str, tuple[float, Rendered]] = Kept(HELD, HELD_BYTES)
+        self._pictures: Kept[str, tuple[float, Rendered]] = Kept(HELD, HELD_BYTES)
         self._drawing = asyncio.Lock()
         self._waiting = 0
 
@@ -89,13 +89,13 @@ class SharePictures:
                     return kept
                 drawn = await asyncio.to_thread(draw_card, await card())
                 picture = Rendered(drawn, CACHE, content_type=PNG)
-                self._held.put(name, (time.monotonic(), picture), picture.size)
+                self._pictures.put(name, (time.monotonic(), picture), picture.size)
                 return picture
         finally:
             self._waiting -= 1
 
     def _fresh(self, name: str) -> Rendered | None:
-        kept = self._held.get(name)
+        kept = self._pictures.get(name)
         return kept[1] if kept is not None and time.monotonic() - kept[0] < FRESH_SECONDS else None
 
 

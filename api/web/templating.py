@@ -42,7 +42,7 @@ class Pages:
         self, assets: Assets, origin: str, wallets: Mapping[str, Any], explorers: Mapping[str, str | None]
     ) -> None:
         self._explorers = explorers
-        self._held: Kept[Hashable, tuple[Hashable, Rendered]] = Kept(HELD, HELD_BYTES)
+        self._pages: Kept[Hashable, tuple[Hashable, Rendered]] = Kept(HELD, HELD_BYTES)
         self._environment = Environment(
             loader=FileSystemLoader(TEMPLATES),
             # The one template that is not a page is plain text, and served as that.
@@ -90,11 +90,11 @@ class Pages:
         content_type: str = HTML,
     ) -> Rendered:
         """The last rendering of a page; rendered again when its stamp differs."""
-        kept = self._held.get(page)
+        kept = self._pages.get(page)
         if kept is not None and kept[0] == stamp:
             return kept[1]
         rendered = await Rendered.make(await render(), cache, content_type=content_type)
-        self._held.put(page, (stamp, rendered), rendered.size)
+        self._pages.put(page, (stamp, rendered), rendered.size)
         return rendered
 
     async def answer(

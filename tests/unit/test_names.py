@@ -35,18 +35,6 @@ SAME_IDEA = {
     "Warning": "a reason to think again before a bet, in the codes that each surface has",
 }  # fmt: skip
 
-STILL_TO_RENAME = {
-    "api/agent/chain.py": {"held"},
-    "api/agent/reads.py": {"found"},
-    "api/cup/boards.py": {"held"},
-    "api/http/rendered.py": {"held"},
-    "api/web/history.py": {"held"},
-    "api/web/lately.py": {"found"},
-    "api/web/sharing.py": {"held"},
-    "api/web/templating.py": {"held"},
-}
-"""Private names that say nothing. Whoever renames one takes it from here; none is added."""
-
 
 def public_classes(sources: Iterable[tuple[str, str]]) -> Mapping[str, list[str]]:
     """The public classes of the modules given by path and text: by name, where each stands."""
@@ -104,7 +92,7 @@ def test_a_shared_name_is_seen() -> None:
 
 def test_a_name_says_what_was_found() -> None:
     sources = (*of_the_product(), *of_the_client())
-    said = {path: given_names(text) & SAYS_NOTHING - STILL_TO_RENAME.get(path, set()) for path, text in sources}
+    said = {path: given_names(text) & SAYS_NOTHING for path, text in sources}
     assert {path: names for path, names in said.items() if names} == {}
 
 

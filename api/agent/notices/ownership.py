@@ -12,6 +12,7 @@ from eth_account.messages import encode_defunct
 from api.agent.errors import problem
 from api.agent.wallet_signatures import accepts_signature
 from core.chain import ChainClient, RpcError
+from core.hexadecimal import bytes_of
 from core.log import get_logger
 from core.signatures import message_hash, signer_of, with_usual_v
 
@@ -68,7 +69,7 @@ class Registration:
         """422 unless the wallet signed: its key (EIP-191), or its contract says so (ERC-1271), also one that is not
         deployed yet (ERC-6492)."""
         try:
-            raw = bytes.fromhex(signature.removeprefix("0x"))
+            raw = bytes_of(signature)
         except ValueError:
             raise self.unproven("The signature is not hexadecimal.") from None
         digest = digest_of(message)

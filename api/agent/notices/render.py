@@ -11,6 +11,7 @@ import orjson
 from api.agent.links import Links
 from core.agent.notices.kinds import EventType, event_id, source_of
 from core.agent.notices.reading import Notice
+from core.hexadecimal import hex_of
 from core.iso import iso, iso_millis
 
 # What has a proof: a trade that is on the chain. A payment that came too late to be a stake names no side.
@@ -34,9 +35,9 @@ def event_body(event: Notice, links: Links) -> dict[str, Any]:
         "seq": event.seq,
         "type": event.type.value,
         "createdAt": _created_at(event),
-        "wallet": "0x" + event.wallet.hex(),
+        "wallet": hex_of(event.wallet),
         "marketId": event.market_id,
-        "tradeId": None if event.trade_id is None else "0x" + event.trade_id.hex(),
+        "tradeId": None if event.trade_id is None else hex_of(event.trade_id),
         "payload": orjson.Fragment(event.payload),
         "proofUrl": links.proof(event.trade_id) if proven and event.trade_id is not None else None,
     }
@@ -75,7 +76,7 @@ class Addressed:
             "seq": None,
             "type": self.type.value,
             "createdAt": iso_millis(self.at_micros),
-            "wallet": "0x" + self.wallet.hex(),
+            "wallet": hex_of(self.wallet),
             "marketId": None,
             "tradeId": None,
             "payload": self.payload,

@@ -13,6 +13,7 @@ from api.agent.storage import storage
 from api.http.requests import read_query
 from core.agent.notices.reading import next_seq, notices_from, resolutions_after
 from core.db.engine import ConnectionPool
+from core.hexadecimal import bytes_of
 from core.iso import iso_exact
 
 SECONDS = 5.0
@@ -27,7 +28,7 @@ class Replay:
 
     async def replay(self, request: web.Request) -> web.StreamResponse:
         query = read_query(request, ReplayQuery)
-        wallet = bytes.fromhex(checked_wallet(query.wallet)[2:])
+        wallet = bytes_of(checked_wallet(query.wallet))
         async with storage("The events", seconds=SECONDS), self._pool.connection() as connection:
             # The end first: what comes in between is on the page as well, and then there is a next one.
             end = await next_seq(connection, wallet)
@@ -45,7 +46,7 @@ class Replay:
 
     async def resolved(self, request: web.Request) -> web.StreamResponse:
         query = read_query(request, ResolvedQuery)
-        wallet = bytes.fromhex(checked_wallet(query.wallet)[2:])
+        wallet = bytes_of(checked_wallet(query.wallet))
         async with storage("The events", seconds=SECONDS), self._pool.connection() as connection:
             resolutions = await resolutions_after(connection, wallet, query.since, query.limit + 1)
         events = resolutions[: query.limit]

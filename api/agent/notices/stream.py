@@ -20,6 +20,7 @@ from api.http.caller import caller_ip
 from api.http.requests import read_query
 from api.unreadable import UNREADABLE
 from core.config import Settings
+from core.hexadecimal import bytes_of
 from core.log import get_logger
 
 log = get_logger(__name__)
@@ -43,8 +44,8 @@ class Events:
 
     async def stream(self, request: web.Request) -> web.StreamResponse:
         query = read_query(request, EventsQuery)
-        wallet = bytes.fromhex(checked_wallet(query.wallet)[2:])
-        trade_id = None if query.trade_id is None else bytes.fromhex(query.trade_id[2:])
+        wallet = bytes_of(checked_wallet(query.wallet))
+        trade_id = None if query.trade_id is None else bytes_of(query.trade_id)
         last = request.headers.get("Last-Event-ID", "").strip()
         seq = query.from_seq if not last else _after(last)
         response = web.StreamResponse(headers=event_stream.HEADERS)

@@ -28,6 +28,7 @@ from core.chain import ChainClient
 from core.config import Settings
 from core.db.channels import Channel, notify
 from core.db.engine import ConnectionPool
+from core.hexadecimal import bytes_of, hex_of
 from core.iso import iso_of
 
 REGISTRATIONS = parse("10/minute")
@@ -73,7 +74,7 @@ class Webhooks:
             raise _refused(str(why)) from None
         try:
             async with _webhooks(), self._pool.connection() as connection, connection.transaction():
-                owner = bytes.fromhex(wallet[2:])
+                owner = bytes_of(wallet)
                 if not await store.use_message(connection, owner, digest_of(asked.message)):
                     raise proposed.unproven("The message was used before: a registration is signed anew each time.")
                 made = await store.register(connection, owner, asked.url)
@@ -131,7 +132,7 @@ def registration(endpoint: WebhookEndpoint, secret: str | None) -> dict[str, Any
     """The secret only when it was just made."""
     return {
         "id": endpoint.id,
-        "wallet": "0x" + endpoint.wallet.hex(),
+        "wallet": hex_of(endpoint.wallet),
         "url": endpoint.url,
         "status": endpoint.status,
         "secret": secret,

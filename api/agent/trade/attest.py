@@ -11,6 +11,7 @@ from eth_account import Account
 from eth_account.signers.local import LocalAccount
 
 from core.agent.attestation import EXTENSION, OFFER, PAYLOAD_VERSION, RECEIPT, TYPES, domain_of
+from core.hexadecimal import hex_of
 
 
 class Attester:
@@ -65,4 +66,4 @@ class Attester:
         signed = self._account.sign_typed_data(
             domain_data=domain_of(primary), message_types={primary: TYPES[primary]}, message_data=payload
         )
-        return {"format": "eip712", "payload": payload, "signature": "0x" + bytes(signed.signature).hex()}
+        return {"format": "eip712", "payload": payload, "signature": hex_of(bytes(signed.signature))}

@@ -16,6 +16,7 @@ from api.http.problem import Problem
 from core.agent.bet import ZERO_ADDRESS, Bet, bet_hash
 from core.agent.book import MAX_STAKE, Book, Quote
 from core.db.engine import ConnectionPool
+from core.hexadecimal import bytes_of, hex_of
 from core.money import USD, decimal_text, json_number
 
 SIMPLE_MAX = 10 * USD
@@ -39,7 +40,7 @@ class Order:
 
     @property
     def resource_hash(self) -> str:
-        return "0x" + self.hash.hex()
+        return hex_of(self.hash)
 
 
 class OrderEntry:
@@ -104,7 +105,7 @@ class OrderEntry:
             raise problem("quote_mismatch", "There is no such quote.")
         if (lock.market_key, lock.outcome, lock.amount) != (order.market.key, order.outcome, trade.size):
             raise problem("quote_mismatch", "The quote is for another market, side or size.")
-        mine = (bytes.fromhex(trade.wallet[2:]), order.bet.idem_hash)
+        mine = (bytes_of(trade.wallet), order.bet.idem_hash)
         if lock.wallet is not None and (lock.wallet, lock.idem_hash) != mine:
             raise problem("quote_mismatch", "The quote has served another trade.")
         if lock.expired:

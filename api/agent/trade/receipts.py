@@ -14,6 +14,7 @@ from api.agent.trade import refusals as trade_refusals
 from api.agent.trade import x402
 from api.agent.trade.attest import Attester
 from api.agent.trade.orders import Order
+from core.hexadecimal import hex_of
 from core.iso import now_iso
 
 
@@ -28,12 +29,12 @@ class Receipts:
         self, market: ListedMarket, stake: Stake, totals: BookTotals | None, *, replay: bool, kit: dict[str, Any] | None
     ) -> web.Response:
         """`totals`: what stood on each outcome right after the stake; None for a payment owed back."""
-        tx_hash = "0x" + stake.tx.hex()
+        tx_hash = hex_of(stake.tx)
         if totals is None:
             raise trade_refusals.refunded(stake)
         body: dict[str, Any] = {"replay": replay, "receipt": render.receipt(market, stake, totals, self._links)}
         extensions = self._attester.receipt(
-            resource=f"{self._links.api}/trade#0x{stake.bet_hash.hex()}",
+            resource=f"{self._links.api}/trade#{hex_of(stake.bet_hash)}",
             payer=stake.wallet,
             issued_at=stake.at,
             transaction=tx_hash,

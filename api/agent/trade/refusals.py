@@ -12,6 +12,7 @@ from api.agent.errors import problem
 from api.agent.facts import Stake
 from api.http.problem import Problem
 from core.contracts.statuses import RefundReason
+from core.hexadecimal import hex_of
 from core.money import decimal_text
 from core.outbox import EXPIRED, OF_ITS_PAYER, OVERTAKEN, Intent
 
@@ -69,7 +70,7 @@ def spoken_for() -> Problem:
 
 def twin(first: bytes) -> Problem:
     """`first`: the hash of the bet that is on its way."""
-    trade = "0x" + first.hex()
+    trade = hex_of(first)
     return problem(
         "rate_limited",
         "The same bet by this wallet is still settling under another idemKey.",
@@ -158,7 +159,7 @@ def unpaired(tx: bytes) -> Problem:
         "This authorization was used, and the token's log does not show what it brought; the operator looks at it.",
         hint=_YOURS,
         retry_after=FINALITY_SECONDS,
-        txHash="0x" + tx.hex(),
+        txHash=hex_of(tx),
     )
 
 
@@ -167,7 +168,7 @@ def elsewhere(tx: bytes) -> Problem:
         "payment_invalid",
         "This authorization was used, and what it brought went to another account than the settlement contract.",
         hint="Look at the transaction: whoever holds this wallet's key signed it.",
-        txHash="0x" + tx.hex(),
+        txHash=hex_of(tx),
         moneyMoved=True,
     )
 
@@ -178,7 +179,7 @@ def arriving(value: int, tx: bytes) -> Problem:
         f"The payment of {decimal_text(value)} USDC arrived by itself and is booked once its block is final.",
         hint=_YOURS,
         retry_after=FINALITY_SECONDS,
-        txHash="0x" + tx.hex(),
+        txHash=hex_of(tx),
     )
 
 
@@ -188,7 +189,7 @@ def other_amount(value: int, amount: int, tx: bytes) -> Problem:
         f"This authorization brought {decimal_text(value)} USDC, and the bet is {decimal_text(amount)}; what it "
         "brought goes back to the wallet.",
         hint="Nothing to do: the refund is sent to your wallet. Another bet needs a fresh idemKey.",
-        txHash="0x" + tx.hex(),
+        txHash=hex_of(tx),
         moneyMoved=True,
     )
 
@@ -199,7 +200,7 @@ def other_use(why: str, tx: bytes) -> Problem:
         "payment_invalid",
         f"This authorization was used already, and it does not pay for this bet: {why}",
         hint="Send the request that it was signed for.",
-        txHash="0x" + tx.hex(),
+        txHash=hex_of(tx),
         moneyMoved=True,
     )
 
@@ -211,7 +212,7 @@ def has_paid(stake: Stake) -> Problem:
         "This authorization has already paid for another trade.",
         hint="Nothing to do: GET /positions shows what it was booked as.",
         moneyMoved=True,
-        tradeId="0x" + stake.bet_hash.hex(),
+        tradeId=hex_of(stake.bet_hash),
     )
 
 
@@ -221,7 +222,7 @@ def cancelled(tx: bytes) -> Problem:
         "payment_invalid",
         "This authorization was cancelled by its signer; it brought nothing and never will.",
         hint="Sign a new authorization with a fresh nonce and send the trade again.",
-        txHash="0x" + tx.hex(),
+        txHash=hex_of(tx),
         moneyMoved=False,
     )
 
@@ -232,7 +233,7 @@ def refunded(stake: Stake) -> Problem:
         "payment_invalid",
         f"The payment of {decimal_text(stake.amount)} USDC reached the contract when {why}; it is given back whole.",
         hint="Nothing to do: the refund is sent to your wallet. Another bet needs a fresh idemKey.",
-        txHash="0x" + stake.tx.hex(),
+        txHash=hex_of(stake.tx),
         moneyMoved=True,
     )
 

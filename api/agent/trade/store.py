@@ -9,6 +9,7 @@ from datetime import datetime
 from api.agent.notices.endpoints import add_callback
 from core.agent.bet import ZERO_ADDRESS, Bet
 from core.db.engine import Connection
+from core.hexadecimal import bytes_of, hex_of
 from core.outbox import Intent, IntentRequest, IntentState, MinedOutcome, enqueue, read
 
 LOCK_SECONDS = 60
@@ -90,7 +91,7 @@ async def find_trade(connection: Connection, wallet: bytes, idem_hash: bytes) ->
         return None
     intent = await read(connection, row[5])
     assert intent is not None  # intents are never deleted
-    builder = ZERO_ADDRESS if row[3] is None else "0x" + row[3].hex()
+    builder = ZERO_ADDRESS if row[3] is None else hex_of(row[3])
     return KnownTrade(row[0], row[1], int(row[2]), builder, row[4], intent)
 
 
@@ -112,7 +113,7 @@ async def find_twin(connection: Connection, trade: Bet) -> bytes | None:
         "AND t.created_at > now() - make_interval(secs => %s) AND i.state IN ('queued', 'signed', 'sent') "
         "AND NOT EXISTS (SELECT 1 FROM agent_stake s WHERE s.wallet = t.wallet AND s.idem_hash = t.idem_hash) LIMIT 1",
         (
-            bytes.fromhex(trade.wallet[2:]),
+            bytes_of(trade.wallet),
             trade.market_id,
             trade.outcome,
             trade.amount,
@@ -181,7 +182,7 @@ class SignedBet:
 
     @property
     def wallet(self) -> bytes:
-        return bytes.fromhex(self.bet.wallet[2:])
+        return bytes_of(self.bet.wallet)
 
 
 async def bring(connection: Connection, brought: SignedBet) -> None:
@@ -236,7 +237,7 @@ async def take_in(
         if await cursor.fetchone() is None:
             raise LockTaken
     intent = await enqueue(connection, request)
-    builder = None if trade.builder == ZERO_ADDRESS else bytes.fromhex(trade.builder[2:])
+    builder = None if trade.builder == ZERO_ADDRESS else bytes_of(trade.builder)
     # The keeper books payments, too, and takes no lock of a wallet's.
     cursor = await connection.execute(
         "INSERT INTO agent_trade (wallet, idem_hash, market_id, outcome, amount, builder, bet_hash, nonce, "

@@ -34,6 +34,7 @@ from core.agent.bet import ZERO_ADDRESS, idem_hash
 from core.beside import beside
 from core.chain import ChainClient, RpcError
 from core.contracts.statuses import Form, RefundReason
+from core.hexadecimal import bytes_of
 from core.log import get_logger
 from core.metrics import counter
 from core.outbox import CREDIT, HAS_RESULT, RELAY, Intent, IntentRequest, MinedOutcome
@@ -114,7 +115,7 @@ class PaymentIntake:
         return await self._shown(trade, landed, replay=True, kit=None, named=market)
 
     async def _paid_under(self, trade: TradeRequest, key_hash: bytes) -> PastTrade:
-        wallet = bytes.fromhex(trade.wallet[2:])
+        wallet = bytes_of(trade.wallet)
         async with storage("The trade records"), self._pool.connection() as connection:
             booked = await store.find_trade(connection, wallet, key_hash)
             return PastTrade(None, booked, await store.nonces_of(connection, wallet, key_hash))

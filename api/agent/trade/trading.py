@@ -40,6 +40,7 @@ from core.agent.bet import idem_hash
 from core.beside import beside
 from core.chain import ChainClient, RpcError, checksum
 from core.contracts.statuses import Form
+from core.hexadecimal import bytes_of, hex_of
 from core.log import get_logger
 from core.metrics import counter
 from core.money import decimal_text
@@ -153,7 +154,7 @@ class TradeDesk:
         if payment is None:
             return trade_refusals.no_market(trade.market_id, paid=False)
         async with storage("The trade records"), self._pool.connection() as connection:
-            first = await store.brought_for(connection, bytes.fromhex(trade.wallet[2:]), payment.nonce)
+            first = await store.brought_for(connection, bytes_of(trade.wallet), payment.nonce)
         return trade_refusals.no_market(trade.market_id, paid=True) if first is None else trade_refusals.spoken_for()
 
     async def _unsettled(self, visit: TradeVisit) -> web.StreamResponse:
@@ -255,7 +256,7 @@ class TradeDesk:
             lanes = await report(connection, self._contracts.chain_id, RELAY)
             first = None
             if payment is not None:
-                first = await store.brought_for(connection, bytes.fromhex(order.wallet[2:]), payment.nonce)
+                first = await store.brought_for(connection, bytes_of(order.wallet), payment.nonce)
         return OurFacts(lanes, first)
 
     async def _check_twin(self, order: Order) -> None:
@@ -341,7 +342,7 @@ def _escape_kit(order: Order, payment: Payment, contracts: AgentContracts) -> di
     call = payment_call(contracts, "settle", order.bet, payment)
     return {
         "to": call.to,
-        "data": "0x" + call.data.hex(),
+        "data": hex_of(call.data),
         "chainId": contracts.chain_id,
         "expiresAt": payment.valid_before,
     }

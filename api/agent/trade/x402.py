@@ -34,6 +34,7 @@ from api.http.requests import check_named_once
 from core.agent.bet import BOUND_ONLY, bound_nonce
 from core.contracts.deployments import Token
 from core.contracts.statuses import Form
+from core.hexadecimal import bytes_of, hex_of
 from core.signatures import with_usual_v
 
 PAYMENT_HEADERS: Final = (PAYMENT_SIGNATURE_HEADER, X_PAYMENT_HEADER)
@@ -148,9 +149,9 @@ class Offer:
         return {
             "name": token.domain_name,
             "version": token.domain_version,
-            "intentNonce": "0x" + self.bet_hash.hex(),
+            "intentNonce": hex_of(self.bet_hash),
             "intentValidAfter": str(BOUND_ONLY),
-            "receiveNonce": "0x" + bound_nonce(self.bet_hash).hex(),
+            "receiveNonce": hex_of(bound_nonce(self.bet_hash)),
             "receivePrimaryType": PRIMARY_TYPES[Form.RECEIVE],
         }
 
@@ -197,8 +198,8 @@ def decode(header: str, seller: Seller) -> Payment:
         value=_number(authorization, "value"),
         valid_after=_number(authorization, "validAfter"),
         valid_before=_number(authorization, "validBefore"),
-        nonce=bytes.fromhex(_text(authorization, "nonce", _HASH)[2:]),
-        signature=with_usual_v(bytes.fromhex(_text(payload, "signature", _HEX)[2:])),
+        nonce=bytes_of(_text(authorization, "nonce", _HASH)),
+        signature=with_usual_v(bytes_of(_text(payload, "signature", _HEX))),
     )
     if amount is not None and str(payment.value) != amount:
         raise PaymentRejected("authorization.value is not accepted.amount.")
