@@ -45,8 +45,8 @@ async def may_land(
 
 
 def for_now(refusal: Problem, then: str) -> Problem:
-    """The refusal of a bet that may be taken after all. `then`: what tells."""
-    return Problem(
+    """The refusal of a bet that may be taken after all, of its own kind. `then`: what tells."""
+    return type(refusal)(
         refusal.status,
         refusal.code,
         f"{refusal.message} {FOR_NOW} {then}",

@@ -4,22 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from api.stock.brought import BetKey, BroughtBet
 from core.db.engine import Connection
-from core.outbox import Intent, IntentRequest, enqueue, read
-
-
-@dataclass(frozen=True, slots=True)
-class BetKey:
-    """A bet's identity: its chain, its signer and the nonce of its authorization."""
-
-    chain_id: int
-    signer: bytes
-    nonce: bytes
-
-    def intent_keys(self, attempts: int) -> list[str]:
-        """Of so many attempts to bring it to the chain, in order."""
-        bet = f"relay:{self.chain_id}:{self.signer.hex()}:{self.nonce.hex()}"
-        return [f"{bet}:{attempt}" for attempt in range(1, attempts + 1)]
+from core.outbox import Intent, enqueue, read
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,34 +56,36 @@ async def find(connection: Connection, key: BetKey) -> KnownBet | None:
     return KnownBet(row[0], row[1], intent, row[3], row[4])
 
 
-async def ask(
-    connection: Connection, key: BetKey, market_id: int, body_hash: bytes, request: IntentRequest, attempt: int
-) -> Intent | None:
-    """Asks for attempt number `attempt` in the caller's transaction; None when somebody else did so first.
+async def ask(connection: Connection, brought: BroughtBet, attempt: int) -> KnownBet:
+    """Asks for attempt number `attempt` in the caller's transaction; the bet as it stands then, which may be another
+    body's where somebody else asked first.
 
     The row is written before the intent: of two askers one waits here for the other's commit, then finds it. Another
     attempt is made only of what is not booked, or no longer: what was told of it is over.
     """
+    key = brought.key
     if attempt == 1:
         cursor = await connection.execute(
             "INSERT INTO relay_bet (chain_id, signer, nonce, market_id, body_hash, intent_id) "
             "VALUES (%s, %s, %s, %s, %s, 0) ON CONFLICT DO NOTHING",
-            (key.chain_id, key.signer, key.nonce, market_id, body_hash),
+            (key.chain_id, key.signer, key.nonce, brought.bet.market_id, brought.body_hash),
         )
     else:
         cursor = await connection.execute(
             "UPDATE relay_bet SET attempt = %s, body_hash = %s, intent_id = 0, tx_hash = NULL, confirmed_told_at = NULL"
             " WHERE chain_id = %s AND signer = %s AND nonce = %s AND attempt = %s",
-            (attempt, body_hash, key.chain_id, key.signer, key.nonce, attempt - 1),
+            (attempt, brought.body_hash, key.chain_id, key.signer, key.nonce, attempt - 1),
         )
     if cursor.rowcount != 1:
-        return None
-    intent = await enqueue(connection, request)
+        known = await find(connection, key)
+        assert known is not None  # rows are never deleted
+        return known
+    intent = await enqueue(connection, brought.intent(attempt))
     await connection.execute(
         "UPDATE relay_bet SET intent_id = %s WHERE chain_id = %s AND signer = %s AND nonce = %s",
         (intent.id, key.chain_id, key.signer, key.nonce),
     )
-    return intent
+    return KnownBet(brought.body_hash, attempt, intent, landed=None, was_told=False)
 
 
 _RETURNED = b"""
@@ -116,15 +105,14 @@ async def returned_lately(connection: Connection, key: BetKey) -> int:
     return int(row[0])
 
 
-async def remember_landed(
-    connection: Connection, key: BetKey, market_id: int, body_hash: bytes, tx_hash: bytes
-) -> None:
+async def remember_landed(connection: Connection, brought: BroughtBet, tx_hash: bytes) -> None:
     """A bet found on the chain that our transactions did not bring there. Its intent stays: a fork may undo it."""
+    key = brought.key
     await connection.execute(
         "INSERT INTO relay_bet (chain_id, signer, nonce, market_id, body_hash, tx_hash) "
         "VALUES (%s, %s, %s, %s, %s, %s) "
         "ON CONFLICT (chain_id, signer, nonce) DO UPDATE SET tx_hash = excluded.tx_hash",
-        (key.chain_id, key.signer, key.nonce, market_id, body_hash, tx_hash),
+        (key.chain_id, key.signer, key.nonce, brought.bet.market_id, brought.body_hash, tx_hash),
     )
 
 

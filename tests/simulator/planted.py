@@ -11,7 +11,7 @@ from api.agent import reply
 from api.agent.errors import problem
 from api.agent.trade import refusals
 from api.cup.service import CupService, now_utc
-from api.stock import market_view, relay
+from api.stock import market_view, outcomes
 from core.cup import books, ledger, settling
 from core.cup.ledger import wallet_account
 from core.cup.trading import Order, PaperReceipt, simulate
@@ -81,14 +81,12 @@ def _skip_a_delivery() -> None:
 
 
 def _call_what_is_pending_reverted() -> None:
-    whole = relay._answer
+    whole = outcomes.relay_body
 
-    def answer(
-        bet: Any, tx_hash: str, receipt: Literal["confirmed", "pending", "reverted"], kit: Any, **more: Any
-    ) -> Any:
-        return whole(bet, tx_hash, "reverted" if receipt == "pending" else receipt, kit, **more)
+    def body(brought: Any, tx: bytes, receipt: Literal["confirmed", "pending", "reverted"], **more: Any) -> Any:
+        return whole(brought, tx, "reverted" if receipt == "pending" else receipt, **more)
 
-    vars(relay)["_answer"] = answer
+    vars(outcomes)["relay_body"] = body
 
 
 def _name_the_head_of_a_stock_market() -> None:

@@ -1,0 +1,206 @@
+"""What became of a bet: whether the chain has it, what its transaction came to, and whether a refusal is for good."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Literal
+
+from api.context import Context
+from api.finality import for_now, may_land
+from api.http.problem import Problem
+from api.stock import bets, refusals
+from api.stock.bets import KnownBet
+from api.stock.bodies.relay import RelayBody
+from api.stock.brought import BroughtBet
+from api.stock.landing import landing_of, position_in
+from api.stock.sources import StockSources
+from api.unreadable import UNREADABLE
+from core.chain import RpcError
+from core.hexadecimal import hex_of
+from core.log import get_logger
+from core.outbox import HAS_RESULT, OF_ITS_PAYER, RELAY, Intent, MinedOutcome, report
+
+log = get_logger(__name__)
+
+SPENT = "AuthorizationSpent"
+"""A reason: the token says that the bet's authorization is used."""
+# Why the relayer may refuse a bet that no node refused.
+_UNSIMULATED = OF_ITS_PAYER | {"too_much_gas", "gas_limit", "tx_invalid"}
+
+
+class BetOutcomes:
+    """The outcomes of bets, told by the relayer, the index and the chain itself."""
+
+    def __init__(self, context: Context, sources: StockSources) -> None:
+        self._contracts = sources.contracts
+        self._client = sources.client
+        self._engine = context.primary
+        self._pool = context.pool
+        self._watch = context.watch
+        self._request_seconds = context.settings.rpc_request_path_timeout_seconds
+        self._finality_blocks = context.settings.chain("stock").finality_blocks
+
+    async def of(self, brought: BroughtBet, known: KnownBet, until: float) -> RelayBody:
+        """Of one that the relay has taken in, now or before: waited for as long as there is time (by the loop's clock),
+        and told by what is known then."""
+        if known.body_hash != brought.body_hash:  # another body with this nonce was faster
+            raise refusals.already_used("This signature's nonce is already used by another body; sign a new bet.")
+        # A fork may have undone the block that its bettor was told of: then it is on its way again, and not used up.
+        if known.was_told and known.is_booked:
+            raise await self.used(brought, known)
+        if known.landed is not None and not known.is_ours:
+            return await self.confirmed(brought, known.landed)
+        assert known.intent is not None  # a row has the one or the other
+        left = until - asyncio.get_running_loop().time()
+        intent = known.intent
+        with contextlib.suppress(*UNREADABLE):  # what was known before stands
+            intent = await self._watch.wait(intent.id, HAS_RESULT, timeout_seconds=max(0.0, left))
+        return await self._ended(brought, known, intent)
+
+    async def _ended(self, brought: BroughtBet, known: KnownBet, intent: Intent) -> RelayBody:
+        if intent.succeeded:
+            assert intent.tx_hash is not None
+            return await self.confirmed(brought, intent.tx_hash, intent.block_number)
+        if intent.refused or intent.outcome is not None:
+            is_of_a_node = intent.refused and intent.reason_code not in _UNSIMULATED
+            spent, seen = intent.reason_code == SPENT, intent.block_number or 0
+            tx = await self.booked(brought, seen=seen, spent=spent, refused=is_of_a_node)
+            if tx is not None:
+                return await self.confirmed(brought, tx)
+        if intent.outcome is MinedOutcome.REVERTED:
+            assert intent.tx_hash is not None
+            final = not await self._may_land(brought, known.attempt)
+            return relay_body(brought, intent.tx_hash, "reverted", block=intent.block_number, final=final)
+        if intent.refused:
+            is_for_its_payer = intent.reason_code in OF_ITS_PAYER
+            raise refusals.of_its_payer(intent, brought) if is_for_its_payer else refusals.not_sent(intent)
+        if intent.tx_hash is None or intent.state.ended or intent.outcome is not None:
+            raise refusals.failed(brought) if await self._lanes_work(brought) else refusals.off(brought)
+        return relay_body(brought, intent.tx_hash, "pending")
+
+    async def confirmed(self, brought: BroughtBet, tx: bytes, block: int | None = None) -> RelayBody:
+        return relay_body(brought, tx, "confirmed", block=block, position=await self._position(brought, tx))
+
+    async def used(self, brought: BroughtBet, known: KnownBet) -> Problem:
+        """The refusal of a signature that the relay took in before."""
+        tx = known.tx_hash
+        return refusals.used_before(brought, known, None if tx is None else await self._position(brought, tx))
+
+    # ------------------------------------------------------------ on the chain
+
+    async def booked(
+        self, brought: BroughtBet, *, seen: int = 0, spent: bool = False, refused: bool = False
+    ) -> bytes | None:
+        """Asked before a bet is said to be refused or not sent: the transaction that the chain has it in; None when it
+        certainly has it in none. When it may, nobody is told that it does not."""
+        tx = await self._landed(brought, seen=seen, spent=spent, refused=refused)
+        if tx is None:
+            return None
+        try:
+            async with asyncio.timeout(3), self._pool.connection() as connection:
+                await bets.remember_landed(connection, brought, tx)
+        except UNREADABLE as error:
+            log.warning("a landed bet could not be written down", action="relay.no_database", why=error)
+        return tx
+
+    async def still_booked(self, brought: BroughtBet, known: KnownBet) -> KnownBet:
+        """Nobody follows a transaction that is not ours: the chain itself must still have it."""
+        if known.landed is None or known.is_ours:
+            return known
+        return replace(known, landed=await self._landed(brought, newest=True))
+
+    async def _landed(
+        self,
+        brought: BroughtBet,
+        *,
+        seen: int = 0,
+        newest: bool = False,
+        spent: bool = False,
+        refused: bool = False,
+    ) -> bytes | None:
+        """See `landing_of`; refused: by a node. A 502 when nobody knows."""
+        if self._client is None or self._contracts is None:
+            raise refusals.failed(brought)
+        landing = await landing_of(
+            self._engine,
+            self._client,
+            self._contracts,
+            brought.bet,
+            self._request_seconds,
+            seen=seen,
+            newest=newest,
+            spent=spent,
+            refused=brought.call if refused else None,
+        )
+        if landing.tx is None and not landing.absent:
+            raise refusals.failed(brought) if landing.unreachable else refusals.unproven(brought)
+        return landing.tx
+
+    async def _position(self, brought: BroughtBet, tx: bytes) -> str | None:
+        """The position's id, if the receipt can be had quickly."""
+        if self._client is None or self._contracts is None:
+            return None
+        try:
+            async with asyncio.timeout(self._request_seconds):
+                receipt = await self._client.receipt(hex_of(tx))
+        except (RpcError, TimeoutError):
+            return None
+        position_id = None if receipt is None else position_in(receipt, self._contracts, brought.bet)
+        return None if position_id is None else str(position_id)
+
+    # ------------------------------------------------------------ for good?
+
+    @contextlib.asynccontextmanager
+    async def judging(self, brought: BroughtBet, attempts: int) -> AsyncIterator[None]:
+        """Says of a refusal inside that it is not for good while one of so many attempts to bring the bet to the chain
+        may still do so."""
+        try:
+            yield
+        except Problem as refusal:
+            if not attempts or refusal.extra.get("receipt") == "confirmed":
+                raise
+            asks_again = refusal.status >= 500 or refusal.status == 429
+            if not await self._may_land(brought, attempts, or_is_on_its_way=not asks_again):
+                raise
+            raise for_now(refusal, "GET /api/relay/receipt tells.") from None
+
+    async def _may_land(self, brought: BroughtBet, attempts: int, *, or_is_on_its_way: bool = True) -> bool:
+        """Whether the bet may still be booked although it is being refused; what cannot be read may be."""
+        keys = brought.key.intent_keys(attempts)
+        try:
+            async with asyncio.timeout(3), self._engine.connect() as connection:
+                return await may_land(connection, keys, self._finality_blocks, or_is_on_its_way=or_is_on_its_way)
+        except UNREADABLE as error:
+            log.warning("whether a refusal is final cannot be read", action="relay.no_database", why=error)
+            return True
+
+    async def _lanes_work(self, brought: BroughtBet) -> bool:
+        """Unknown counts as working: then the bettor is told to try again rather than to give up on us."""
+        with contextlib.suppress(*UNREADABLE):
+            async with asyncio.timeout(3), self._pool.connection() as connection:
+                return (await report(connection, brought.bet.chain_id, RELAY)).works
+        return True
+
+
+def relay_body(
+    brought: BroughtBet,
+    tx: bytes,
+    receipt: Literal["confirmed", "pending", "reverted"],
+    *,
+    block: int | None = None,
+    position: str | None = None,
+    final: bool | None = None,
+) -> RelayBody:
+    return RelayBody(
+        ok=receipt != "reverted",
+        tx_hash=hex_of(tx),
+        nonce=brought.nonce_hex,
+        receipt=receipt,
+        position_id=position,
+        block_number=None if block is None else str(block),
+        final=final,
+        escape_kit=brought.escape_kit,
+    )

@@ -1,0 +1,172 @@
+"""What a bet is refused with, worded in one place. Whatever its bettor may do without us comes with the call for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import to_builtins
+
+from api.http.problem import Problem
+from api.stock.bets import KnownBet
+from api.stock.brought import BroughtBet
+from core.chain import ContractReverted
+from core.hexadecimal import hex_of
+from core.money import decimal_text
+from core.outbox import Intent
+
+TOO_MANY = "The relay takes 10 requests a minute."
+_FAILED = (
+    "The send could not be confirmed; it may have landed. Send the same body again: a signature is accepted once, so "
+    "this never bets twice."
+)
+
+
+class UnprovenBet(Problem):
+    """The 502 of a bet of which the nodes say one thing and then another, as of one whose payer moves its money back
+    and forth: that wakes nobody. Nodes that do not answer do."""
+
+
+def closed_region(region: str) -> Problem:
+    return Problem(403, "region_blocked", f"Stock-price markets are not offered in {region}.")
+
+
+def not_deployed() -> Problem:
+    return Problem(503, "not_deployed", "The stock markets are not deployed yet; there is nothing to bet on.")
+
+
+def expired(message: str) -> Problem:
+    return Problem(400, "expired", message)
+
+
+def market_not_found(market_id: int) -> Problem:
+    return Problem(404, "market_not_found", f"No market {market_id} was ever listed.")
+
+
+def market_closed(why: str) -> Problem:
+    return Problem(409, "market_closed", f"{why} It takes no bets.")
+
+
+def side_is_full(outcome: int, room: int, least: int) -> Problem:
+    side, other = ("UP", "DOWN") if outcome == 0 else ("DOWN", "UP")
+    return Problem(
+        400,
+        "amount_out_of_bounds",
+        f"{side} is full: it takes {decimal_text(room)} USDG more, and a bet is at least "
+        f"{decimal_text(least)}. There is room again as {other} grows.",
+        extra={"headroom": str(room)},
+    )
+
+
+def contract_signer(brought: BroughtBet) -> Problem:
+    return Problem(
+        400,
+        "contract_signer",
+        "The signing wallet is a smart contract; gasless bets need a regular wallet's signature. Send the call "
+        "in escapeKit yourself: the token asks your wallet to confirm the signature (ERC-1271).",
+        extra=_with(brought),
+    )
+
+
+def bad_signature(message: str) -> Problem:
+    return Problem(400, "bad_signature", message)
+
+
+def already_used(message: str, **extra: Any) -> Problem:
+    return Problem(409, "already_used", message, extra=extra)
+
+
+def used_before(brought: BroughtBet, known: KnownBet, position: str | None) -> Problem:
+    """The relay took the signature in before. position: that its transaction made."""
+    nonce, tx = brought.nonce_hex, known.tx_hash
+    if tx is None:
+        return already_used("This signature was already used; sign a new bet.", nonce=nonce)
+    used = {"nonce": nonce, "txHash": hex_of(tx), "positionId": position}
+    if known.body_hash != brought.body_hash or not known.is_booked:
+        return already_used(f"This signature was already used in transaction {hex_of(tx)}; sign a new bet.", **used)
+    # Who asks after a bet must not take this for a refusal, and bet again.
+    as_position = "" if position is None else f" as position {position}"
+    return already_used(
+        f"This very bet is booked{as_position} in transaction {hex_of(tx)}; nothing more is to be sent. "
+        "Its signature is used up: only for another bet, sign a new bet.",
+        **used,
+        receipt="confirmed",
+    )
+
+
+def insufficient_balance(balance: int, amount: int) -> Problem:
+    return Problem(
+        422,
+        "insufficient_balance",
+        f"The wallet holds {decimal_text(balance)} USDG on this chain, and the bet is {decimal_text(amount)}. Add "
+        "USDG and send the body again.",
+    )
+
+
+def would_revert(reverted: ContractReverted) -> Problem:
+    return Problem(
+        422,
+        "simulation_failed",
+        f"The bet would be refused by the contract. {reverted.message}",
+        extra={"reason": reverted.name},
+    )
+
+
+def not_sent(intent: Intent) -> Problem:
+    """The relayer refused it before it had a nonce."""
+    return Problem(
+        422,
+        "simulation_failed",
+        f"The bet was not sent: {intent.reason or 'it would be refused by the contract'}",
+        extra={"reason": intent.reason_code},
+    )
+
+
+def of_its_payer(intent: Intent, brought: BroughtBet) -> Problem:
+    """What its wallet's bets have cost us forbids it for now."""
+    message = f"The bet was not sent. {intent.reason} Or send the call in escapeKit yourself."
+    return Problem(429, "rate_limited", message, headers={"Retry-After": "300"}, extra=_with(brought))
+
+
+def returned(bets: int, brought: BroughtBet) -> Problem:
+    return Problem(
+        429,
+        "rate_limited",
+        f"{bets} bets of this wallet within an hour came back nearly whole: their sides were full. Bet later, "
+        "where there is headroom, or send the call in escapeKit yourself.",
+        headers={"Retry-After": "600"},
+        extra=_with(brought),
+    )
+
+
+def busy(waiting: int, brought: BroughtBet) -> Problem:
+    # About a second for every fifty bets ahead, and never longer than a few Ethereum blocks.
+    seconds = min(30, 2 + waiting // 50)
+    return Problem(
+        503,
+        "busy",
+        f"Many bets are on their way. Send the same body again in {seconds} s.",
+        headers={"Retry-After": str(seconds)},
+        extra={"retryAfter": seconds, **_with(brought)},
+    )
+
+
+def off(brought: BroughtBet) -> Problem:
+    return Problem(
+        503,
+        "relay_unavailable",
+        "The relayer is off or out of gas. Send the call in escapeKit yourself, or try again later.",
+        headers={"Retry-After": "30"},
+        extra=_with(brought),
+    )
+
+
+def failed(brought: BroughtBet) -> Problem:
+    return Problem(502, "relay_failed", _FAILED, extra=_with(brought))
+
+
+def unproven(brought: BroughtBet) -> UnprovenBet:
+    return UnprovenBet(502, "relay_failed", _FAILED, extra=_with(brought))
+
+
+def _with(brought: BroughtBet) -> dict[str, Any]:
+    return {"escapeKit": to_builtins(brought.escape_kit)}
