@@ -56,30 +56,57 @@ async def find(connection: Connection, key: BetKey) -> KnownBet | None:
     return KnownBet(row[0], row[1], intent, row[3], row[4])
 
 
-async def ask(connection: Connection, brought: BroughtBet, attempt: int) -> KnownBet:
-    """Asks for attempt number `attempt` in the caller's transaction; the bet as it stands then, which may be another
-    body's where somebody else asked first.
+class MoneyOnItsWay(Exception):
+    """The refusal of a bet for which the wallet holds too little beside its others that are on their way; `args[0]` is
+    what those take."""
 
-    The row is written before the intent: of two askers one waits here for the other's commit, then finds it. Another
-    attempt is made only of what is not booked, or no longer: what was told of it is over.
+
+async def _promised(connection: Connection, key: BetKey) -> int:
+    """What the signer's other bets on their way will take, as far as the index does not show it taken. Each was tried
+    on a balance that the others had not used yet: of ten over one dollar nine would revert, at our expense."""
+    cursor = await connection.execute(
+        "SELECT coalesce(sum(b.amount), 0) FROM relay_bet b JOIN outbox_intent i ON i.id = b.intent_id "
+        "WHERE b.chain_id = %s AND b.signer = %s AND b.nonce <> %s AND i.state IN ('queued', 'signed', 'sent') "
+        # A bet is valid for an hour at most.
+        "AND b.asked_at > now() - interval '2 hours' AND NOT EXISTS (SELECT FROM token_authorization t "
+        "WHERE t.chain_id = b.chain_id AND t.authorizer = b.signer AND t.nonce = b.nonce)",
+        (key.chain_id, key.signer, key.nonce),
+        prepare=True,
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+async def ask(connection: Connection, brought: BroughtBet, attempt: int, balance: int) -> KnownBet:
+    """Asks for attempt number `attempt` in the caller's transaction; the bet as it stands then, which may be another
+    body's where somebody else asked first. `balance`: what its wallet holds; MoneyOnItsWay when that is promised.
+
+    One wallet's bets are asked for one after the other: of two askers one waits for the other's commit, then finds it.
+    Another attempt is made only of what is not booked, or no longer: what was told of it is over.
     """
-    key = brought.key
+    key, bet = brought.key, brought.bet
+    lock = "SELECT pg_advisory_xact_lock(hashtextextended(%s, %s))"
+    await connection.execute(lock, (bet.signer, key.chain_id))
     if attempt == 1:
         cursor = await connection.execute(
-            "INSERT INTO relay_bet (chain_id, signer, nonce, market_id, body_hash, intent_id) "
-            "VALUES (%s, %s, %s, %s, %s, 0) ON CONFLICT DO NOTHING",
-            (key.chain_id, key.signer, key.nonce, brought.bet.market_id, brought.body_hash),
+            "INSERT INTO relay_bet (chain_id, signer, nonce, market_id, amount, body_hash, intent_id) "
+            "VALUES (%s, %s, %s, %s, %s, %s, 0) ON CONFLICT DO NOTHING",
+            (key.chain_id, key.signer, key.nonce, bet.market_id, bet.amount, brought.body_hash),
         )
     else:
         cursor = await connection.execute(
-            "UPDATE relay_bet SET attempt = %s, body_hash = %s, intent_id = 0, tx_hash = NULL, confirmed_told_at = NULL"
-            " WHERE chain_id = %s AND signer = %s AND nonce = %s AND attempt = %s",
+            "UPDATE relay_bet SET attempt = %s, body_hash = %s, intent_id = 0, tx_hash = NULL, asked_at = now(), "
+            "confirmed_told_at = NULL WHERE chain_id = %s AND signer = %s AND nonce = %s AND attempt = %s",
             (attempt, brought.body_hash, key.chain_id, key.signer, key.nonce, attempt - 1),
         )
     if cursor.rowcount != 1:
         known = await find(connection, key)
         assert known is not None  # rows are never deleted
         return known
+    promised = await _promised(connection, key)
+    if promised + bet.amount > balance:
+        raise MoneyOnItsWay(promised)
     intent = await enqueue(connection, brought.intent(attempt))
     await connection.execute(
         "UPDATE relay_bet SET intent_id = %s WHERE chain_id = %s AND signer = %s AND nonce = %s",
@@ -107,12 +134,12 @@ async def returned_lately(connection: Connection, key: BetKey) -> int:
 
 async def remember_landed(connection: Connection, brought: BroughtBet, tx_hash: bytes) -> None:
     """A bet found on the chain that our transactions did not bring there. Its intent stays: a fork may undo it."""
-    key = brought.key
+    key, bet = brought.key, brought.bet
     await connection.execute(
-        "INSERT INTO relay_bet (chain_id, signer, nonce, market_id, body_hash, tx_hash) "
-        "VALUES (%s, %s, %s, %s, %s, %s) "
+        "INSERT INTO relay_bet (chain_id, signer, nonce, market_id, amount, body_hash, tx_hash) "
+        "VALUES (%s, %s, %s, %s, %s, %s, %s) "
         "ON CONFLICT (chain_id, signer, nonce) DO UPDATE SET tx_hash = excluded.tx_hash",
-        (key.chain_id, key.signer, key.nonce, brought.bet.market_id, brought.body_hash, tx_hash),
+        (key.chain_id, key.signer, key.nonce, bet.market_id, bet.amount, brought.body_hash, tx_hash),
     )
 
 

@@ -127,6 +127,17 @@ def of_its_payer(intent: Intent, brought: BroughtBet) -> Problem:
     return Problem(429, "rate_limited", message, headers={"Retry-After": "300"}, extra=_with(brought))
 
 
+def money_on_its_way(promised: int, balance: int, brought: BroughtBet) -> Problem:
+    return Problem(
+        429,
+        "rate_limited",
+        f"The wallet holds {decimal_text(balance)} USDG, and its bets on their way take {decimal_text(promised)} of "
+        "it: too little is left for this one. Send the same body again once those are booked.",
+        headers={"Retry-After": "5"},
+        extra=_with(brought),
+    )
+
+
 def returned(bets: int, brought: BroughtBet) -> Problem:
     return Problem(
         429,

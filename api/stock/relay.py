@@ -190,7 +190,7 @@ class Relay:
                 if tx is not None:
                     return tx
             raise
-        return await self._ask(brought, known)
+        return await self._ask(brought, known, facts.balance)
 
     async def _facts(self, brought: BroughtBet) -> ChainFacts:
         if self._client is None or self._contracts is None:
@@ -214,8 +214,8 @@ class Relay:
             log.warning("a bet could not be simulated", action="relay.no_chain", why=error)
             raise refusals.off(brought) from None
 
-    async def _ask(self, brought: BroughtBet, known: KnownBet | None) -> KnownBet:
-        """Has the relayer send it, unless somebody else asked first."""
+    async def _ask(self, brought: BroughtBet, known: KnownBet | None, balance: int) -> KnownBet:
+        """Has the relayer send it, unless somebody else asked first. `balance`: what its wallet holds."""
         attempt = 1 if known is None else known.attempt + 1
         try:
             async with asyncio.timeout(5), self._pool.connection() as connection:
@@ -228,7 +228,9 @@ class Relay:
                 if waiting >= max(1, self._settings.relay_busy_above):
                     raise refusals.busy(waiting, brought)
                 async with connection.transaction():
-                    return await bets.ask(connection, brought, attempt)
+                    return await bets.ask(connection, brought, attempt, balance)
+        except bets.MoneyOnItsWay as held:
+            raise refusals.money_on_its_way(held.args[0], balance, brought) from None
         except UNREADABLE as error:
             log.warning("a bet could not be queued", action="relay.no_database", why=error)
             raise refusals.failed(brought) from None

@@ -124,7 +124,21 @@ RELAYER = (
         ),
     ),
     Guard(
-        "ten bets are sent over one dollar, and we pay for the nine that revert",
+        "ten stock bets are sent over one dollar, and we pay for the nine that revert",
+        "api/stock/bets.py",
+        "    if promised + bet.amount > balance:\n",
+        "    if False:\n",
+        ("tests/integration/test_stock_bets.py::test_what_is_on_its_way_is_not_promised_twice",),
+    ),
+    Guard(
+        "a wallet's stock bets are asked for at once, and none sees what the others are promised",
+        "api/stock/bets.py",
+        "    await connection.execute(lock, (bet.signer, key.chain_id))\n",
+        "",
+        ("tests/integration/test_stock_bets.py::test_what_is_on_its_way_is_not_promised_twice",),
+    ),
+    Guard(
+        "ten trades are sent over one dollar, and we pay for the nine that revert",
         "api/agent/trade/store.py",
         "        if promised + trade.amount > balance:\n",
         "        if False:\n",

@@ -194,6 +194,40 @@ async def test_a_wallet_whose_bets_come_back_whole_has_us_send_a_few_and_no_more
     assert answer["escapeKit"]["data"].startswith("0x")
 
 
+async def test_what_is_on_its_way_is_not_promised_twice(service: StockService, door: Door) -> None:
+    """A wallet whose bets were true so far has one dollar left, and signs eight bets over it within one block's time:
+    seven would be mined and revert, at our expense."""
+    chain, wallet = service.chain, wallets.wallet("eight bets over one dollar")
+    mint = chain.contracts.token.call("mint", wallet.address, USDG)
+    chain.send(mint, wallets.DEPLOYER.address)
+    market = chain.open_market()
+    bodies = [chain.signed(wallet, chain.bet(wallet, market, amount=USDG)) for _ in range(9)]
+    response, body = await door.post("/api/relay/enter", bodies.pop())
+    assert (response.status, body["receipt"]) == (200, "confirmed"), body
+    chain.send(mint, wallets.DEPLOYER.address)
+    payer = bytes.fromhex(wallet.address[2:])
+    counted = "SELECT count(*) FROM outbox_intent WHERE payer = %s AND (state = %s OR outcome = %s)"
+    with chain.held():
+        posted = [asyncio.create_task(door.post("/api/relay/enter", each)) for each in bodies]
+        await until(
+            lambda: rows(service, counted, payer, "sent", "") == [(len(posted) - sum(each.done() for each in posted),)]
+        )
+        chain.mine()
+        answers = await asyncio.gather(*posted)
+    assert rows(service, counted, payer, "", "reverted") == [(0,)]
+    refused_ones = [each for each, (response, _) in zip(bodies, answers, strict=True) if response.status != 200]
+    assert len(refused_ones) == len(bodies) - 1
+    for response, answer in answers:
+        if response.status != 200:
+            assert (response.status, answer["error"]) == (429, "rate_limited"), answer
+            assert "on their way" in answer["message"]
+            assert int(response.headers["Retry-After"]) <= 10
+            assert answer["escapeKit"]["data"].startswith("0x")
+    chain.send(mint, wallets.DEPLOYER.address)
+    response, body = await door.post("/api/relay/enter", refused_ones[0])
+    assert (response.status, body["receipt"]) == (200, "confirmed"), body
+
+
 @pytest.mark.proves("stock.relay.error.invalid_request", "stock.relay.field.error", "stock.relay.field.message")
 @pytest.mark.parametrize(
     ("change", "field"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, CheckConstraint, Column, Integer, Table, func
 
 from core.db.schema import metadata
-from core.db.types import Address, Hash32, UtcDateTime
+from core.db.types import Address, Hash32, Uint256, UtcDateTime
 
 # The contract books an authorization at most once, whatever is sent; this table only tells askers which transaction
 # it was. `attempt` counts the transactions asked for, each after the one before it could no longer land.
@@ -16,11 +16,12 @@ relay_bet = Table(
     Column("signer", Address, primary_key=True),
     Column("nonce", Hash32, primary_key=True),
     Column("market_id", BigInteger, nullable=False),
+    Column("amount", Uint256, nullable=False),
     Column("body_hash", Hash32, nullable=False),  # of the call data: another window or signature is another body
     Column("attempt", Integer, nullable=False, server_default="1"),
     Column("intent_id", BigInteger),  # of the last attempt; NULL where nothing was asked for
     Column("tx_hash", Hash32),  # in which it was last found to have landed without us; a fork may undo it
-    Column("created_at", UtcDateTime, nullable=False, server_default=func.now()),
+    Column("asked_at", UtcDateTime, nullable=False, server_default=func.now()),  # for its last attempt
     Column("confirmed_told_at", UtcDateTime),  # when an asker was first told that it is booked
     CheckConstraint("intent_id IS NOT NULL OR tx_hash IS NOT NULL", name="points_at_a_transaction"),
     CheckConstraint("attempt >= 1", name="attempts_count_from_one"),
