@@ -113,7 +113,7 @@ class Reads:
             fitting = _fitting(venue.markets.values(), venue, query)
         if after is not None:
             fitting = [each for each in fitting if order_of(each) > after]
-        if query.ids is None and not query.only_open:
+        if query.ids is None and query.status == "all":
             fitting = await self._with_settled(fitting, venue, query, after)
         page = fitting[: query.limit]
         more = len(fitting) > len(page)
@@ -392,7 +392,7 @@ def _fitting(markets: Iterable[ListedMarket], venue: Venue, query: MarketsQuery)
             each
             for each in markets
             if each.supported
-            and (not query.only_open or each.status(venue.now) == "open")
+            and (query.status == "all" or each.status(venue.now) == "open")
             and (query.type is None or each.metric == query.type)
             and (symbol is None or each.token_symbol == symbol)
         ),

@@ -223,9 +223,7 @@ def size_from_query(text: str) -> int:
 
 
 class MarketsQuery(BaseModel):
-    status: Literal["open", "all"] | None = Field(
-        default=None, description="`all` includes markets that have ended. `open` unless `ids` names markets."
-    )
+    status: Literal["open", "all"] = Field(default="open", description="`all` includes markets that have ended.")
     type: str | None = Field(
         default=None,
         description="`market_cap` (yes or no), `market_cap_range` (one of several ranges) or `price_direction` (up or "
@@ -233,15 +231,11 @@ class MarketsQuery(BaseModel):
     )
     token: str | None = Field(default=None, description="A symbol, in any case.")
     ids: Annotated[str, AfterValidator(_names), Field(json_schema_extra={"pattern": "[^,\\s]"})] | None = Field(
-        default=None, description="Ids or slugs, separated by commas; one at least."
+        default=None,
+        description="Ids or slugs, separated by commas; one at least. Those that have ended only with `status=all`.",
     )
     limit: Annotated[int, Field(ge=1, le=200, description="How many, 1 to 200.")] = 50
     cursor: Cursor | None = Field(default=None, description=CURSOR_WORDS)
-
-    @property
-    def only_open(self) -> bool:
-        """Who names markets means those, however they stand, unless told otherwise."""
-        return self.status == "open" or (self.status is None and self.ids is None)
 
 
 class MarketPath(BaseModel):

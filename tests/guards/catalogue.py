@@ -1098,13 +1098,6 @@ ANSWERS = (
         ("tests/unit/test_agent_trade_amounts.py::test_an_amount_that_no_contract_can_hold_is_refused_with_its_field",),
     ),
     Guard(
-        "markets that are named by their ids are left out once they are settled",
-        "api/agent/requests.py",
-        'return self.status == "open" or (self.status is None and self.ids is None)',
-        'return self.status != "all"',
-        (f"{REQUESTS}::test_whoever_names_markets_gets_them_however_they_stand",),
-    ),
-    Guard(
         "an object that names a field twice is read by one of the two",
         "api/http/requests.py",
         "        if name in values:\n            raise _NamedTwice(name)\n",

@@ -114,6 +114,9 @@ async def test_open_markets_unless_all_are_asked_for(buyer: Buyer, service: Agen
     assert unasked == open_now
     assert {each["status"] for each in open_now} == {"open"}
     names = service.chain.names
+    named = "usual,settled"
+    assert {names[each["id"]] for each in await listed(buyer, ids=named)} == {"usual"}
+    assert {names[each["id"]] for each in await listed(buyer, ids=named, status="all")} == {"usual", "settled"}
     statuses = {names[each["id"]]: each["status"] for each in every}
     assert statuses.keys() - {names[each["id"]] for each in open_now} == {"settled", "closed", "later"}
     assert (statuses["settled"], statuses["closed"]) == ("resolved", "closed")

@@ -131,7 +131,7 @@ async def test_market_filters_and_pages(buyer: Buyer, service: AgentService) -> 
     assert await ids(type="price_direction") == ["updown"]
     assert await ids(token="AiXbT") == ["buckets"]
     assert await ids(ids="target,updown,none") == ["target", "updown"]
-    assert await ids(ids="target,updown,none", status="open") == ["target", "updown"]
+    assert await ids(ids="target,updown,none", status="all") == ["target", "updown"]
     for nobody in ("", ",", " , "):  # an empty list to one reader, no filter to another
         response, refused = await buyer.get("/markets", ids=nobody)
         assert (response.status, refused["error"], refused["issues"][0]["field"]) == (400, "invalid_request", "ids")

@@ -16,7 +16,6 @@ import api.agent.notices.requests
 import api.agent.requests
 import api.cup.requests
 import api.stock.requests
-from api.agent.requests import MarketsQuery
 from api.http.application import application
 from api.http.operation import Operation, Surface
 from api.http.problem import Problem, invalid_part
@@ -83,14 +82,6 @@ def test_a_field_named_twice_is_refused_by_name(body: bytes) -> None:
 
 def test_the_same_name_in_two_objects_is_fine() -> None:
     check_named_once(b'{"a": {"a": 1e400}, "b": [{"a": 2}, {"a": ' + b"9" * 6000 + b"}]}")
-
-
-@pytest.mark.parametrize(
-    ("query", "only_open"),
-    [({}, True), ({"ids": "a"}, False), ({"ids": "a", "status": "open"}, True), ({"status": "all"}, False)],
-)
-def test_whoever_names_markets_gets_them_however_they_stand(query: dict[str, str], only_open: bool) -> None:
-    assert MarketsQuery.model_validate(query).only_open is only_open
 
 
 @pytest.mark.parametrize(
