@@ -18,7 +18,6 @@ from api.http.caching import NO_STORE
 from api.http.caller import caller_ip
 from api.http.limits import RateLimits
 from api.http.places import NoPlace, Places
-from api.http.problem import Problem
 from core.config import Settings
 from core.cup.export import lines
 from core.db.engine import connect
@@ -56,11 +55,10 @@ class Download:
             with self._places.taken(caller):
                 return await self._stream(request)
         except NoPlace as none:
-            later = {"Retry-After": "10"}
-            if none.own:
-                message = "An export of this address is under way; ask again in a while."
-                raise Problem(429, "rate_limited", message, headers=later) from None
-            raise Problem(503, "busy", "Other exports are under way; ask again in a while.", headers=later) from None
+            raise none.refusal(
+                "An export of this address is under way; ask again in a while.",
+                "Other exports are under way; ask again in a while.",
+            ) from None
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         try:

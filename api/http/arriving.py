@@ -31,11 +31,12 @@ class Arriving:
             with self._places.taken(self._caller(request)):
                 return await _in_time(request)
         except NoPlace as none:
-            later = {"Retry-After": str(round(SECONDS))}
-            if none.own:
-                message = f"At most {MOST_EACH} bodies of one address are waited for at once."
-                raise Problem(429, "rate_limited", message, headers=later) from None
-            raise Problem(503, "unavailable", "Too many bodies are on their way.", headers=later) from None
+            raise none.refusal(
+                f"At most {MOST_EACH} bodies of one address are waited for at once.",
+                "Too many bodies are on their way.",
+                code="unavailable",
+                seconds=round(SECONDS),
+            ) from None
 
 
 ARRIVING = web.AppKey("arriving", Arriving)

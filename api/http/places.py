@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from api.http.caller import is_local
+from api.http.problem import Problem
 
 
 class NoPlace(Exception):
@@ -15,6 +16,11 @@ class NoPlace(Exception):
     def __init__(self, *, own: bool) -> None:
         super().__init__(own)
         self.own = own
+
+    def refusal(self, own: str, full: str, *, code: str = "busy", seconds: int = 10) -> Problem:
+        """In the words for the one case or the other. `code`: of the answer when there is no place left for anybody."""
+        later = {"Retry-After": str(seconds)}
+        return Problem(429, "rate_limited", own, headers=later) if self.own else Problem(503, code, full, headers=later)
 
 
 class Places:

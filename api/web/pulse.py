@@ -13,7 +13,7 @@ from aiohttp import web
 
 from api.http.event_stream import HEADERS, HEARTBEAT, HEARTBEAT_SECONDS, written
 from api.http.places import NoPlace, Places
-from api.http.problem import Problem, invalid
+from api.http.problem import invalid
 
 LOOK_SECONDS = 0.25
 WINDOW_SECONDS = 300.0
@@ -77,12 +77,10 @@ class Pulse:
         except ConnectionError:
             pass  # the page was closed
         except NoPlace as none:
-            later = {"Retry-After": "10"}
-            if none.own:
-                message = f"At most {self._most_each} pages of one address listen at once."
-                raise Problem(429, "rate_limited", message, headers=later) from None
-            message = "Too many pages listen already; ask again in a while."
-            raise Problem(503, "busy", message, headers=later) from None
+            raise none.refusal(
+                f"At most {self._most_each} pages of one address listen at once.",
+                "Too many pages listen already; ask again in a while.",
+            ) from None
         return response
 
     async def _write_beats(self, request: web.Request, response: web.StreamResponse, kind: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from aiohttp import web
 
 from api.agent.reads import Reads
-from api.http.problem import Problem
+from api.http.places import NoPlace, Places
 from api.http.rendered import Rendered
 from api.kept import Kept
 from api.stock.bodies.markets import MarketDetailBody
@@ -28,8 +28,8 @@ CACHE = "public, max-age=300"
 ICON_CACHE = "public, max-age=86400"
 FRESH_SECONDS = 60.0
 HELD, HELD_BYTES = 256, 16_000_000
-# Who waits behind so many drawings is told to come back: a crawler does.
-MAX_WAITING = 16
+# Who finds so many drawings asked for, or so many by its own address, is told to come back: a crawler does.
+MAX_WAITING, MAX_WAITING_EACH = 16, 4
 SITE = ShareCard("Prediction markets whose record is the chain", foot="What you are promised only rises")
 STATES = {"closed": "Closed, being settled", "resolved": "Resolved", "void": "Void: every stake is given back"}
 
@@ -37,20 +37,22 @@ Json = Mapping[str, Any]
 
 
 class SharePictures:
-    """The cards of markets and of the site, and its icons."""
+    """The cards of markets and of the site, and its icons. `caller` tells who asks, so that one address does not have
+    all that wait be its own."""
 
-    def __init__(self, stock: StockReads | None, agent: Reads | None) -> None:
+    def __init__(self, stock: StockReads | None, agent: Reads | None, caller: Callable[[web.Request], str]) -> None:
         self._stock = stock
         self._agent = agent
+        self._caller = caller
         self._pictures: Kept[str, tuple[float, Rendered]] = Kept(HELD, HELD_BYTES)
         self._drawing = asyncio.Lock()
-        self._waiting = 0
+        self._places = Places(MAX_WAITING, MAX_WAITING_EACH)
 
     async def site(self, request: web.Request) -> web.StreamResponse:
         async def card() -> ShareCard:
             return SITE
 
-        return (await self._picture("", card)).response(request)
+        return (await self._picture(request, "", card)).response(request)
 
     async def stock_market(self, request: web.Request) -> web.StreamResponse:
         reads, name = self._stock, request.match_info["id"]
@@ -60,7 +62,7 @@ class SharePictures:
         async def card() -> ShareCard:
             return stock_card(detail)
 
-        return (await self._picture(f"/m/{name}", card)).response(request)
+        return (await self._picture(request, f"/m/{name}", card)).response(request)
 
     async def agent_market(self, request: web.Request) -> web.StreamResponse:
         reads, name = self._agent, request.match_info["id"]
@@ -71,28 +73,31 @@ class SharePictures:
             bundle = exact(await reads.bundle(name))
             return agent_card(bundle["market"], exact(await reads.outcome(name)))
 
-        return (await self._picture(f"/markets/{name}", card)).response(request)
+        return (await self._picture(request, f"/markets/{name}", card)).response(request)
 
     @staticmethod
     async def icon(request: web.Request) -> web.StreamResponse:
         return Rendered(draw_icon(int(request.match_info["size"])), ICON_CACHE, content_type=PNG).response(request)
 
-    async def _picture(self, name: str, card: Callable[[], Awaitable[ShareCard]]) -> Rendered:
+    async def _picture(self, request: web.Request, name: str, card: Callable[[], Awaitable[ShareCard]]) -> Rendered:
         if kept := self._fresh(name):
             return kept
-        if self._waiting >= MAX_WAITING:
-            raise Problem(503, "busy", "Too many pictures are asked for at once.", headers={"Retry-After": "5"})
-        self._waiting += 1
         try:
-            async with self._drawing:
-                if kept := self._fresh(name):
-                    return kept
-                drawn = await asyncio.to_thread(draw_card, await card())
-                picture = Rendered(drawn, CACHE, content_type=PNG)
-                self._pictures.put(name, (time.monotonic(), picture), picture.size)
-                return picture
-        finally:
-            self._waiting -= 1
+            with self._places.taken(self._caller(request)):
+                async with self._drawing:
+                    return self._fresh(name) or await self._drawn(name, card)
+        except NoPlace as none:
+            raise none.refusal(
+                f"At most {MAX_WAITING_EACH} pictures are drawn for one address at once.",
+                "Too many pictures are asked for at once.",
+                seconds=5,
+            ) from None
+
+    async def _drawn(self, name: str, card: Callable[[], Awaitable[ShareCard]]) -> Rendered:
+        drawn = await asyncio.to_thread(draw_card, await card())
+        picture = Rendered(drawn, CACHE, content_type=PNG)
+        self._pictures.put(name, (time.monotonic(), picture), picture.size)
+        return picture
 
     def _fresh(self, name: str) -> Rendered | None:
         kept = self._pictures.get(name)

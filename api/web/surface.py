@@ -76,7 +76,8 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
     reads = _part(made, StockReads)
     agent = _part(made, Reads)
     operations = [_page(f"{ASSETS}{{name}}", assets.serve, "A static file", "text/css")]
-    pictures = SharePictures(reads, agent)
+    caller = partial(caller_ip, settings=settings)
+    pictures = SharePictures(reads, agent, caller)
     operations.append(_page("/share.png", pictures.site, "The site's picture where it is shared", PNG))
     operations.append(_page("/icon-{size:180|192|512}.png", pictures.icon, "The site's icon", PNG))
     if reads is not None:
@@ -103,7 +104,7 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
         operations.append(_page("/roulette", cup.roulette, "The wheel"))
     portfolio = PortfolioPage(pages, (reads, agent, cup_service), context.limits, settings)
     operations.append(_page("/positions", portfolio.get, "An address's positions"))
-    pulse = Pulse(_stamps(reads, agent), lambda request: caller_ip(request, settings))
+    pulse = Pulse(_stamps(reads, agent), caller)
     context.spawn("pages pulse", pulse.run())
     operations.append(_page("/live", pulse.stream, "Beats of change", "text/event-stream", timed=False))
     operations.append(_page("/how", pages.lasting("how", partial(render_how, pages)), "How it works"))
