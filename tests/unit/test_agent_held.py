@@ -42,5 +42,19 @@ async def test_a_body_as_large_as_all_the_room_takes_nobody_elses() -> None:
     assert made == 20
 
 
+async def test_a_large_body_is_rendered_and_compressed_once_too() -> None:
+    held, made = HeldBodies(_index(), OWN), 0
+
+    def render() -> bytes:
+        nonlocal made
+        made += 1
+        return b" " * HELD_BYTES
+
+    request = make_mocked_request("GET", "/positions")
+    for _ in range(3):
+        await held.answer(request, "large", render)
+    assert made == 1
+
+
 def _index() -> Any:
     return SimpleNamespace(tick=1)
