@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 
 from api.agent.errors import problem
-from api.unreadable import UNREADABLE
-from core.log import get_logger
-
-log = get_logger(__name__)
+from api.unreadable import reading
 
 PATIENCE_SECONDS = 3.0
 
 
-@asynccontextmanager
-async def storage(
+def storage(
     what: str, *, seconds: float = PATIENCE_SECONDS, status: int = 500, retry_after: int | None = None
-) -> AsyncIterator[None]:
+) -> AbstractAsyncContextManager[None]:
     """`what` cannot be read now, says the refusal."""
-    try:
-        async with asyncio.timeout(seconds):
-            yield
-    except UNREADABLE as error:
-        log.warning("the database cannot be read", action="agent.no_database", what=what, why=error)
-        why = f"{what} cannot be read now."
-        raise problem("internal_error", why, status=status, retry_after=retry_after) from None
+    refusal = partial(problem, "internal_error", status=status, retry_after=retry_after)
+    return reading(what, seconds=seconds, refusal=refusal)

@@ -6,7 +6,6 @@ at a contradiction.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Iterable
 from functools import partial
@@ -15,10 +14,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.archive import Archive
 from api.followed_index import FollowedIndex
-from api.http.application import unavailable
 from api.stock.facts import ListedMarket, Venue
 from api.stock.rows import read_settled, read_settled_page, read_venue
-from api.unreadable import UNREADABLE
+from api.unreadable import reading
 
 PAUSE_SECONDS = 0.1
 MAX_ID = 2**63 - 1
@@ -59,20 +57,15 @@ class StockIndex(FollowedIndex[Venue]):
         present = {} if self.venue is None else self.venue.markets
         possible = {number for number in numbers if number <= MAX_ID}
         markets = {number: present[number] for number in possible if number in present}
-        try:
+        async with reading("This market"):
             return markets | await self._archive.of(possible - markets.keys())
-        except UNREADABLE as error:
-            raise unavailable("This market cannot be read now; try again shortly.") from error
 
     async def page(self, before: int | None, limit: int) -> list[ListedMarket]:
         """So many markets with a lower id than `before`, the highest first."""
         present = {} if self.venue is None else self.venue.markets
         top = MAX_ID if before is None else before
-        try:
-            async with asyncio.timeout(5), self._engine.connect() as connection:
-                settled = await read_settled_page(connection, top, limit)
-        except UNREADABLE as error:
-            raise unavailable("The settled markets cannot be read now; try again shortly.") from error
+        async with reading("The settled markets"), self._engine.connect() as connection:
+            settled = await read_settled_page(connection, top, limit)
         numbers = sorted({*(each for each in present if each < top), *settled}, reverse=True)[:limit]
         markets = await self.markets(numbers)
         return [markets[each] for each in numbers if each in markets]

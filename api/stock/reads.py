@@ -36,7 +36,7 @@ from api.stock.position_view import owned_bodies, position_body, totals_body
 from api.stock.requests import POSITIONS_LISTED, MarketsQuery, OwnerQuery
 from api.stock.rows import MAX_SETTLED, read_owner, read_positions
 from api.stock.sources import StockSources
-from api.unreadable import UNREADABLE
+from api.unreadable import reading
 from core.chain import checksum
 from core.hexadecimal import bytes_of
 from core.stock.vested import finished
@@ -355,11 +355,8 @@ class StockReads:
 
     async def _load(self, market_id: int) -> _Page:
         generation = self.generation  # before reading: what is read is this old at the most
-        try:
-            async with asyncio.timeout(5), self._engine.connect() as connection:
-                version, positions = await read_positions(connection, self._deployment.chain_id, market_id)
-        except UNREADABLE as error:
-            raise unavailable("This market's positions cannot be read now; try again shortly.") from error
+        async with reading("This market's positions"), self._engine.connect() as connection:
+            version, positions = await read_positions(connection, self._deployment.chain_id, market_id)
         page = _Page(version, generation, positions)
         self._pages.put(market_id, page, len(positions))
         return page
@@ -424,13 +421,13 @@ class StockReads:
             if owned is not None and owned[0] == block:
                 return venue, owned[1]
             try:
-                async with asyncio.timeout(5), self._engine.connect() as connection:
+                async with reading("Positions"), self._engine.connect() as connection:
                     await connection.execution_options(isolation_level="REPEATABLE READ")
                     number, positions = await read_owner(connection, self._deployment.chain_id, owner)
-            except UNREADABLE as error:
-                if owned is not None:
-                    return venue, owned[1]
-                raise unavailable("Positions cannot be read now; try again shortly.") from error
+            except Problem:
+                if owned is None:
+                    raise
+                return venue, owned[1]
             if number != venue.head.number and attempt < 4:
                 assert self._index is not None
                 await self._index.refresh()

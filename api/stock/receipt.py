@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from aiohttp import web
 from limits import parse
 
 from api.context import Context
-from api.http.application import json_response, unavailable
+from api.http.application import json_response
 from api.http.caller import caller_ip
 from api.http.problem import Problem
 from api.http.requests import read_query
@@ -18,7 +16,7 @@ from api.stock.position_view import position_body
 from api.stock.requests import ReceiptQuery
 from api.stock.rows import read_receipt
 from api.stock.sources import StockSources
-from api.unreadable import UNREADABLE
+from api.unreadable import reading
 from core.hexadecimal import bytes_of
 
 RECEIPTS_RATE = parse("60/minute")
@@ -44,12 +42,9 @@ class BetReceipts:
             raise Problem(503, "not_deployed", "The stock markets are not deployed yet; there are no bets.")
         signer, nonce = bytes_of(query.from_), bytes_of(query.nonce, 32)
         settler = self._contracts.settler.address
-        try:
-            async with asyncio.timeout(5), self._engine.connect() as connection:
-                await connection.execution_options(isolation_level="REPEATABLE READ")
-                receipt = await read_receipt(connection, self._chain_id, settler, signer, nonce, self._finality_blocks)
-        except UNREADABLE as error:
-            raise unavailable("This bet cannot be read now; try again shortly.") from error
+        async with reading("This bet"), self._engine.connect() as connection:
+            await connection.execution_options(isolation_level="REPEATABLE READ")
+            receipt = await read_receipt(connection, self._chain_id, settler, signer, nonce, self._finality_blocks)
         entry = receipt.position
         market = None if entry is None else await self._index.market(entry.position.market_id)
         return json_response(
