@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
 from api.agent.errors import CATALOGUE, RESERVED
-from api.agent.outlook import Code
+from api.agent.outlook import CautionCode
 from api.http.operation import DocumentedAnswer
 
 
@@ -73,7 +73,7 @@ class _Times(_Body):
 
 
 class BetWarning(_Body):
-    code: Code
+    code: CautionCode
     message: str
 
 

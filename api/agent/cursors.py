@@ -9,14 +9,14 @@ import hashlib
 from api.agent.facts import ListedMarket
 from api.http.problem import invalid_part
 
-Order = tuple[int, int, int]
+ListPlace = tuple[int, int, int]
 """A market's place in the list: soonest deadline first, then by listing."""
 
 _CHECK_BYTES = 6
 _MARKETS, _STAKES = b"agent markets", b"agent positions"
 
 
-def order_of(market: ListedMarket) -> Order:
+def list_place(market: ListedMarket) -> ListPlace:
     return (market.closes_at, *market.listed_order)
 
 
@@ -25,10 +25,10 @@ StakePlace = tuple[int, int]
 
 
 def cursor_of(market: ListedMarket) -> str:
-    return _cursor(_MARKETS, order_of(market))
+    return _cursor(_MARKETS, list_place(market))
 
 
-def place_of(cursor: str) -> Order:
+def place_of(cursor: str) -> ListPlace:
     """400 for anything `cursor_of` did not make."""
     closes_at, block, log_index = _numbers(_MARKETS, cursor, 3)
     return closes_at, block, log_index

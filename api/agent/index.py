@@ -7,7 +7,7 @@ from functools import partial
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from api.agent.cursors import Order
+from api.agent.cursors import ListPlace
 from api.agent.errors import problem
 from api.agent.facts import BEFORE_DEPLOYMENT, ListedMarket, Venue, is_called, key_of
 from api.agent.rows import read_settled, read_settled_page, read_venue
@@ -81,7 +81,7 @@ class AgentIndex(FollowedIndex[Venue]):
             return markets | await self._archive.of(distinct.keys() - markets.keys())
 
     async def settled_page(
-        self, symbol: str | None, kind: MarketKind | None, after: Order | None, limit: int
+        self, symbol: str | None, kind: MarketKind | None, after: ListPlace | None, limit: int
     ) -> dict[bytes, ListedMarket]:
         """The first so many settled markets behind `after`, in the order of the list, on feeds the service knows."""
         feeds = [

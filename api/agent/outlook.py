@@ -14,14 +14,14 @@ CLOSES_SOON_SECONDS = 120
 """As long as a payment may take from its challenge to its block."""
 SHARE_DECIMALS = 6
 
-Code = Literal["pays_less_than_stake", "first_on_its_side", "wallet_underfunded", "closes_soon"]
+CautionCode = Literal["pays_less_than_stake", "first_on_its_side", "wallet_underfunded", "closes_soon"]
 
 
 @dataclass(frozen=True, slots=True)
-class Warning:
+class Caution:
     """A reason to think again before a bet."""
 
-    code: Code
+    code: CautionCode
     message: str
 
 
@@ -31,7 +31,7 @@ class Outlook:
 
     payout: int
     shares: int
-    warnings: tuple[Warning, ...] = ()
+    warnings: tuple[Caution, ...] = ()
 
     def body(self) -> dict[str, Any]:
         """A share's part is rounded down."""
@@ -53,14 +53,14 @@ def of_quote(
     warnings = _warnings(market, outcome, got.amount, payout, alone=market.outcome_bets[outcome] == 0)
     if balance is not None and balance < got.amount:
         warnings.append(
-            Warning(
+            Caution(
                 "wallet_underfunded",
                 f"The wallet holds {decimal_text(balance)} USDC, less than the bet of {decimal_text(got.amount)}.",
             )
         )
     if now is not None and 0 < market.closes_at - now <= CLOSES_SOON_SECONDS:
         warnings.append(
-            Warning("closes_soon", f"Bets end at {moment(market.closes_at)}, in {market.closes_at - now} seconds.")
+            Caution("closes_soon", f"Bets end at {moment(market.closes_at)}, in {market.closes_at - now} seconds.")
         )
     return Outlook(payout, got.shares, tuple(warnings))
 
@@ -88,13 +88,13 @@ def share_payout(book: Book, winner: int | None) -> tuple[int, int] | None:
     return book.net_pool, book.shares[winner]
 
 
-def _warnings(market: ListedMarket, outcome: int, amount: int, payout: int, *, alone: bool) -> list[Warning]:
+def _warnings(market: ListedMarket, outcome: int, amount: int, payout: int, *, alone: bool) -> list[Caution]:
     """`alone`: nobody else has bet on the outcome."""
     label = market.outcomes[outcome].label
     warnings = []
     if payout < amount:
         warnings.append(
-            Warning(
+            Caution(
                 "pays_less_than_stake",
                 f"If {label} won with the book as it stands, this bet of {decimal_text(amount)} USDC would be paid "
                 f"{decimal_text(payout)}: nearly nobody has bet against it.",
@@ -102,7 +102,7 @@ def _warnings(market: ListedMarket, outcome: int, amount: int, payout: int, *, a
         )
     if alone:
         warnings.append(
-            Warning(
+            Caution(
                 "first_on_its_side",
                 f"Nobody else has bet on {label}; should nobody bet on anything else, every stake goes back whole.",
             )

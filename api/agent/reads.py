@@ -14,7 +14,7 @@ from limits import RateLimitItem, parse
 from api.agent import outlook, render
 from api.agent.books import Book, Books
 from api.agent.chain import AgentContracts, Balances, balance_of
-from api.agent.cursors import Order, StakePlace, cursor_of, order_of, place_of, stake_before
+from api.agent.cursors import ListPlace, StakePlace, cursor_of, list_place, place_of, stake_before
 from api.agent.errors import problem
 from api.agent.facts import ListedMarket, Venue, deciding_times, key_of
 from api.agent.held import OWN, SHARED, HeldBodies
@@ -112,7 +112,7 @@ class Reads:
         else:
             fitting = _fitting(venue.markets.values(), venue, query)
         if after is not None:
-            fitting = [each for each in fitting if order_of(each) > after]
+            fitting = [each for each in fitting if list_place(each) > after]
         if query.ids is None and query.status == "all":
             fitting = await self._with_settled(fitting, venue, query, after)
         page = fitting[: query.limit]
@@ -128,7 +128,7 @@ class Reads:
         )
 
     async def _with_settled(
-        self, present: Sequence[ListedMarket], venue: Venue, query: MarketsQuery, after: Order | None
+        self, present: Sequence[ListedMarket], venue: Venue, query: MarketsQuery, after: ListPlace | None
     ) -> list[ListedMarket]:
         """The present ones and as many of the settled as a page and the question whether another follows need."""
         kind = None if query.type is None else KINDS.get(query.type)
@@ -144,8 +144,8 @@ class Reads:
             markets |= {each.key: venue.markets.get(each.key, each) for each in shown}
             if len(read) <= query.limit:
                 break
-            after = max(order_of(each) for each in read.values())
-        return sorted(markets.values(), key=order_of)
+            after = max(list_place(each) for each in read.values())
+        return sorted(markets.values(), key=list_place)
 
     async def market(self, request: web.Request) -> web.StreamResponse:
         _, listed = await self._listed(request.match_info["id"])
@@ -209,10 +209,10 @@ class Reads:
         """Every open market, soonest deadline first, each with what a bet of `EXAMPLE_SIZE` would be paid; those that
         open later, soonest first; and the last `closed` of the others that are present."""
         venue = self._index.required()
-        open_now = sorted(venue.open_markets(), key=order_of)
+        open_now = sorted(venue.open_markets(), key=list_place)
         others = [each for each in venue.markets.values() if each.supported and each.status(venue.now) != "open"]
         later = sorted((each for each in others if each.opens_later(venue.now)), key=lambda each: each.spec.opens_at)
-        over = sorted((each for each in others if not each.opens_later(venue.now)), key=order_of, reverse=True)
+        over = sorted((each for each in others if not each.opens_later(venue.now)), key=list_place, reverse=True)
         return {
             "open": [
                 {**render.market_ref(each, venue, self._links), "examplePaid": _example_paid(each)} for each in open_now
@@ -232,7 +232,7 @@ class Reads:
     def example(self) -> dict[str, Any] | None:
         """A bet whose answer is the 402 challenge, on the market that is open for longest; None when none is open."""
         venue = self._index.venue
-        market = None if venue is None else max(venue.open_markets(), key=order_of, default=None)
+        market = None if venue is None else max(venue.open_markets(), key=list_place, default=None)
         if market is None:
             return None
         return {
@@ -396,7 +396,7 @@ def _fitting(markets: Iterable[ListedMarket], venue: Venue, query: MarketsQuery)
             and (query.type is None or each.metric == query.type)
             and (symbol is None or each.token_symbol == symbol)
         ),
-        key=order_of,
+        key=list_place,
     )
 
 
@@ -411,7 +411,7 @@ def _alike(market: ListedMarket, venue: Venue) -> list[ListedMarket]:
         for each in venue.open_markets()
         if each.key != market.key and (each.token_symbol == market.token_symbol or each.kind == market.kind)
     ]
-    alike.sort(key=lambda each: (each.token_symbol != market.token_symbol, each.kind != market.kind, order_of(each)))
+    alike.sort(key=lambda each: (each.token_symbol != market.token_symbol, each.kind != market.kind, list_place(each)))
     return alike[:RELATED_MARKETS]
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from core.batches import Batches
 from core.cup import books, messages, trading
 from core.cup.books import PaperMarket
-from core.cup.trading import Order, PlacedTrade
+from core.cup.trading import PaperOrder, PlacedTrade
 from core.db.engine import ConnectionPool
 
 
@@ -21,7 +21,7 @@ from core.db.engine import ConnectionPool
 class SignedTrade:
     """A trade as it came in: an order that says it is its wallet's, and the message that must have been signed."""
 
-    order: Order
+    order: PaperOrder
     message: str
 
 

@@ -12,7 +12,7 @@ from core.cup.amounts import number_of, percent
 from core.cup.betting import BetReceipt, PlacedBet, RoundTotals
 from core.cup.board import Board
 from core.cup.books import PaperMarket
-from core.cup.outlook import Warning
+from core.cup.outlook import PaperCaution
 from core.cup.rounds import RouletteRound
 from core.cup.trading import PaperReceipt
 from core.cup.wallets import PaperPosition, Summary
@@ -94,7 +94,7 @@ def market_body(market: PaperMarket) -> Json:
     }
 
 
-def quote_body(market: PaperMarket, receipt: PaperReceipt, warnings: Sequence[Warning]) -> Json:
+def quote_body(market: PaperMarket, receipt: PaperReceipt, warnings: Sequence[PaperCaution]) -> Json:
     """A share's part of the payout is rounded down."""
     return {
         "slug": market.slug,
@@ -111,7 +111,7 @@ def quote_body(market: PaperMarket, receipt: PaperReceipt, warnings: Sequence[Wa
     }
 
 
-def trade_receipt(receipt: PaperReceipt, warnings: Sequence[Warning] = ()) -> Json:
+def trade_receipt(receipt: PaperReceipt, warnings: Sequence[PaperCaution] = ()) -> Json:
     return {
         "simulated": receipt.trade_id is None,
         "tradeId": receipt.trade_id,
@@ -230,7 +230,7 @@ def simulated_bet(
     bet_key: str,
     stake_cents: int,
     balance_cents: int | None,
-    warnings: Sequence[Warning],
+    warnings: Sequence[PaperCaution],
 ) -> Json:
     """What the pool says of this stake. A win would pay the whole pool, this stake in it, by share of the key."""
     market, outcome = wheel.MARKET_OF_KEY[bet_key], wheel.OUTCOMES[bet_key]

@@ -28,7 +28,7 @@ from core.cup import betting, board, books, enrolment, ledger, messages, outlook
 from core.cup.amounts import MAX_CENTS, number_of
 from core.cup.ledger import one_moment, wallet_account
 from core.cup.refusal import Refusal
-from core.cup.trading import Order, PaperReceipt
+from core.cup.trading import PaperOrder, PaperReceipt
 from core.db.engine import Connection, ConnectionPool
 from core.iso import iso_of
 from core.log import get_logger
@@ -68,7 +68,7 @@ class CupService:
         self._limits = limits
         self._boards = Boards(pool)
         self._intake = Intake(pool)
-        self._trades: Batches[None, Order, PaperReceipt] = Batches(self._place_trades)
+        self._trades: Batches[None, PaperOrder, PaperReceipt] = Batches(self._place_trades)
 
     def meta(self) -> Json:
         return {
@@ -194,7 +194,7 @@ class CupService:
         seen.market.require_open(now_utc())
         return {"receipt": render.trade_receipt(await self._placed(order))}
 
-    async def _placed(self, order: Order) -> PaperReceipt:
+    async def _placed(self, order: PaperOrder) -> PaperReceipt:
         for pause in _BUSY_PAUSES:
             try:
                 return await self._trades.ask(None, order)
@@ -222,7 +222,7 @@ class CupService:
             raise invalid_part("field", "walletAddress", "a real trade names its wallet")
         raise _signature_required("trade", "tradeId, issuedAt and signature")
 
-    async def _place_trades(self, _key: None, orders: Sequence[Order]) -> list[PaperReceipt | Exception]:
+    async def _place_trades(self, _key: None, orders: Sequence[PaperOrder]) -> list[PaperReceipt | Exception]:
         async with self._pool.connection() as connection:
             return await trading.place(connection, orders, self.open_time)
 
@@ -337,7 +337,7 @@ def _signed_trade(request: requests.TradeRequest) -> SignedTrade | None:
     if wallet is None or trade_id is None or issued_at is None or signature is None:
         return None
     raw = messages.signature_bytes(signature) or b""
-    order = Order(trade_id, wallet, request.slug, request.side, request.size_paper, issued_at, raw)
+    order = PaperOrder(trade_id, wallet, request.slug, request.side, request.size_paper, issued_at, raw)
     message = messages.trade_message(wallet, request.slug, request.side, request.size_paper, trade_id, issued_at)
     return SignedTrade(order, message)
 

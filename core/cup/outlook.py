@@ -11,7 +11,7 @@ from core.cup.refusal import Refusal
 
 CLOSES_SOON: Final = timedelta(seconds=120)
 
-Code = Literal[
+PaperCautionCode = Literal[
     "first_on_its_side",
     "closes_soon",
     "insufficient_funds",
@@ -24,33 +24,33 @@ less than it cost. And what the wallet of a simulation would be refused for: the
 
 
 @dataclass(frozen=True, slots=True)
-class Warning:
+class PaperCaution:
     """A reason to think again before a bet."""
 
-    code: Code
+    code: PaperCautionCode
     message: str
 
     def body(self) -> dict[str, str]:
         return {"code": self.code, "message": self.message}
 
 
-def of_refusal(refusal: Refusal | None) -> list[Warning]:
+def of_refusal(refusal: Refusal | None) -> list[PaperCaution]:
     """Of what would not be done for real."""
-    return [] if refusal is None else [Warning(cast("Code", refusal.code), refusal.message)]
+    return [] if refusal is None else [PaperCaution(cast("PaperCautionCode", refusal.code), refusal.message)]
 
 
-def warnings(market: PaperMarket, outcome: int, now: datetime) -> list[Warning]:
+def warnings(market: PaperMarket, outcome: int, now: datetime) -> list[PaperCaution]:
     """Of a trade that might be made in this book."""
-    cautions: list[Warning] = []
+    cautions: list[PaperCaution] = []
     label = market.sides[outcome].label
     if market.book.net[outcome] == 0:
         cautions.append(
-            Warning(
+            PaperCaution(
                 "first_on_its_side",
                 f"Nobody holds {label} yet; if nobody holds anything else in the end, every trade is given back.",
             )
         )
     left = market.closes_at - now
     if timedelta() < left <= CLOSES_SOON:
-        cautions.append(Warning("closes_soon", f"Trades end in {int(left.total_seconds())} seconds."))
+        cautions.append(PaperCaution("closes_soon", f"Trades end in {int(left.total_seconds())} seconds."))
     return cautions

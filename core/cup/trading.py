@@ -19,7 +19,7 @@ from core.db.engine import Connection
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class PaperOrder:
     """A signed trade whose signature was found good. `issued_at` is the text that was signed."""
 
     trade_id: str
@@ -78,7 +78,7 @@ class PlacedTrade:
     projected_cents: int
     pool_cents: int
 
-    def receipt(self, order: Order, market: PaperMarket, *, replay: bool = True) -> PaperReceipt:
+    def receipt(self, order: PaperOrder, market: PaperMarket, *, replay: bool = True) -> PaperReceipt:
         """The receipt it had; a Refusal when `order`, on `market`, is another trade under the same id."""
         asked = (order.wallet, order.slug, order.size_cents)
         if (self.wallet, self.slug, self.size_cents) != asked or market.sides[self.outcome].key != order.side:
@@ -111,7 +111,7 @@ class WalletBusy(Exception):
 
 
 async def place(
-    connection: Connection, orders: Sequence[Order], clock: Callable[[], datetime]
+    connection: Connection, orders: Sequence[PaperOrder], clock: Callable[[], datetime]
 ) -> list[PaperReceipt | Exception]:
     """For each order its receipt, the one it had when it was first placed, or why there is none.
 
@@ -133,7 +133,7 @@ async def place(
     return [await _replayed(connection, orders[0])]
 
 
-async def _replayed(connection: Connection, order: Order) -> PaperReceipt | Exception:
+async def _replayed(connection: Connection, order: PaperOrder) -> PaperReceipt | Exception:
     try:
         market = await books.find(connection, order.slug)
         return (await placed(connection, [order.trade_id]))[order.trade_id].receipt(order, market)
@@ -142,7 +142,7 @@ async def _replayed(connection: Connection, order: Order) -> PaperReceipt | Exce
 
 
 async def _place(
-    connection: Connection, orders: Sequence[Order], clock: Callable[[], datetime]
+    connection: Connection, orders: Sequence[PaperOrder], clock: Callable[[], datetime]
 ) -> list[PaperReceipt | Exception]:
     markets = await books.lock_all(connection, {order.slug for order in orders})
     done = await placed(connection, [order.trade_id for order in orders])
@@ -188,15 +188,15 @@ class _Group:
     wallets: dict[str, _Wallet]
     now: datetime
     books: dict[str, Book] = field(default_factory=dict)
-    decided: list[tuple[Order, PlacedTrade]] = field(default_factory=list)
+    decided: list[tuple[PaperOrder, PlacedTrade]] = field(default_factory=list)
 
-    def answer(self, order: Order) -> PaperReceipt | Exception:
+    def answer(self, order: PaperOrder) -> PaperReceipt | Exception:
         try:
             return self._decide(order)
         except (Refusal, WalletBusy) as why:
             return why
 
-    def _decide(self, order: Order) -> PaperReceipt:
+    def _decide(self, order: PaperOrder) -> PaperReceipt:
         market = self.markets.get(order.slug)
         if market is None:
             raise books.no_market()

@@ -120,7 +120,9 @@ class Day:
         given = signer.trade(market.slug, side, cents, at=self.now)
         signature = signature_bytes(given["signature"])
         assert signature is not None
-        wanted = trading.Order(given["tradeId"], signer.address, market.slug, side, cents, given["issuedAt"], signature)
+        wanted = trading.PaperOrder(
+            given["tradeId"], signer.address, market.slug, side, cents, given["issuedAt"], signature
+        )
         (answer,) = await trading.place(self.connection, [wanted], lambda: self.now)
         if isinstance(answer, Refusal):
             await self.refused(answer)

@@ -35,11 +35,11 @@ async def connection(cup: Cup) -> AsyncIterator[Connection]:
         yield opened
 
 
-def order(signer: Signer, slug: str, cents: int, side: str = "yes", trade_id: str | None = None) -> trading.Order:
+def order(signer: Signer, slug: str, cents: int, side: str = "yes", trade_id: str | None = None) -> trading.PaperOrder:
     given: dict[str, Any] = signer.trade(slug, side, cents, trade_id)
     signature = signature_bytes(given["signature"])
     assert signature is not None
-    return trading.Order(given["tradeId"], signer.address, slug, side, cents, given["issuedAt"], signature)
+    return trading.PaperOrder(given["tradeId"], signer.address, slug, side, cents, given["issuedAt"], signature)
 
 
 async def claimed(connection: Connection) -> Signer:

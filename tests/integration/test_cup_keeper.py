@@ -170,7 +170,7 @@ async def test_a_listing_that_is_gone_for_good_gives_its_stakes_back(
             signer = Signer()
             await wallets.claim(connection, signer.address)
             for slug in (gone, running):
-                order = trading.Order(
+                order = trading.PaperOrder(
                     f"on {slug}", signer.address, slug, "yes", 500, "2026-11-21T12:00:00Z", b"\x01" * 65
                 )
                 (answer,) = await trading.place(connection, [order], now)

@@ -14,7 +14,7 @@ from api.cup.service import CupService, now_utc
 from api.stock import market_view, outcomes
 from core.cup import books, ledger, settling
 from core.cup.ledger import wallet_account
-from core.cup.trading import Order, PaperReceipt, simulate
+from core.cup.trading import PaperOrder, PaperReceipt, simulate
 from core.iso import iso
 from indexer.fold.agent import AgentFold
 from indexer.fold.stock import StockFold
@@ -108,7 +108,7 @@ def _acknowledge_before_it_is_stored() -> None:
     whole = CupService._placed
     storing: set[asyncio.Task[Any]] = set()
 
-    async def placed(self: CupService, order: Order) -> PaperReceipt:
+    async def placed(self: CupService, order: PaperOrder) -> PaperReceipt:
         task = asyncio.create_task(whole(self, order))
         storing.add(task)
         async with self._pool.connection() as connection:

@@ -30,9 +30,7 @@ SAME_IDEA = {
     **dict.fromkeys(("Facts", "Settle"), _KEEPERS),
     **dict.fromkeys(("MarketOpened", "MarketSpec", "MarketTerms", "Reading"), _DECLARED),
     "ListedMarket": "a market as its lister opened it, with its books, on each surface",
-    "Order": "a trade that was asked for and may be made, in dollars or on paper",
     "Venue": "all that a surface knows of its markets at one moment",
-    "Warning": "a reason to think again before a bet, in the codes that each surface has",
 }  # fmt: skip
 
 
