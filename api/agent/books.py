@@ -15,7 +15,7 @@ from api.agent.facts import ListedMarket, Stake, Venue
 from api.agent.index import AgentIndex
 from api.agent.links import Links
 from api.agent.reply import meta
-from api.http.rendered import Renewed
+from api.http.shared import Renewed
 from api.kept import Kept
 
 # Rendered between two breaths of the event loop: about ten milliseconds.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from dataclasses import dataclass, field
 
 import orjson
 
 from api.cup import render
+from api.http.shared import Shared
+from api.kept import Kept
 from core.cup import board
 from core.cup.board import Board
 from core.db.engine import ConnectionPool
@@ -23,9 +23,8 @@ MAX_PERIODS = 16
 
 @dataclass(frozen=True, slots=True)
 class ShownBoard:
-    """A board as it was read at a moment, and its entries as they were written for whoever asked for so many."""
+    """A board as it was read, and its entries as they were written for whoever asked for so many."""
 
-    read_at: float
     board: Board
     written: dict[int, orjson.Fragment] = field(default_factory=dict)
 
@@ -36,39 +35,23 @@ class ShownBoard:
 
 
 class Boards:
-    """Boards as last read, by period. An old one is still given while it is read again, so that nobody waits for it;
-    periods that nobody asks for are forgotten first."""
+    """Boards as last read, by period; the period asked for least lately is forgotten first."""
 
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
-        self._boards: dict[str, ShownBoard] = {}
-        self._reading: dict[str, asyncio.Task[ShownBoard]] = {}
+        self._boards: Kept[str, Shared[ShownBoard]] = Kept(MAX_PERIODS)
 
     async def get(self, period: str) -> ShownBoard:
-        shown = self._boards.get(period)
-        age = float("inf") if shown is None else time.monotonic() - shown.read_at
-        if shown is not None and age < BOARD_SECONDS:
-            return shown
-        reading = self._reading.get(period)
-        if reading is None:
-            reading = self._reading[period] = asyncio.create_task(self._read(period))
-            reading.add_done_callback(lambda task: self._done(period, task))
-        if shown is not None and age < BOARD_OLDEST_SECONDS:
-            return shown
-        # Shielded: one client that goes away must not cancel it for the others.
-        return await asyncio.shield(reading)
+        shared = self._boards.get(period)
+        if shared is None:
+            made: Shared[ShownBoard] = Shared(
+                lambda: self._read(period, made.value), BOARD_SECONDS, BOARD_OLDEST_SECONDS
+            )
+            self._boards.put(period, made)
+            shared = made
+        return await shared.get()
 
-    async def _read(self, period: str) -> ShownBoard:
-        shown = self._boards.get(period)
+    async def _read(self, period: str, before: ShownBoard | None) -> ShownBoard:
         async with self._pool.connection() as connection:
-            read = await board.top(connection, period, MAX_ENTRIES, shown.board if shown else None)
-        self._boards.pop(period, None)
-        while len(self._boards) >= MAX_PERIODS:
-            del self._boards[next(iter(self._boards))]
-        shown = self._boards[period] = ShownBoard(time.monotonic(), read)
-        return shown
-
-    def _done(self, period: str, task: asyncio.Task[ShownBoard]) -> None:
-        del self._reading[period]
-        if not task.cancelled():
-            task.exception()  # whoever waited has it
+            read = await board.top(connection, period, MAX_ENTRIES, None if before is None else before.board)
+        return ShownBoard(read)

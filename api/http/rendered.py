@@ -12,13 +12,13 @@ import hashlib
 import time
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from email.utils import formatdate
-from typing import Generic, TypeVar
 
 from aiohttp import HttpVersion11, web
 from aiohttp.abc import AbstractStreamWriter
 
 from api.http.operation import Cors
 from api.http.requests import fresh_request_id
+from api.http.shared import Renewed
 
 # Below this a body is not worth compressing; above the other, compressing it would hold up other requests.
 COMPRESS_FROM_BYTES = 512
@@ -29,8 +29,6 @@ JSON = "application/json; charset=utf-8"
 
 # Of the surfaces' own lists only what these bodies can carry.
 _CORS = Cors().headers
-
-T = TypeVar("T")
 
 _KEPT = ("ETag", "Cache-Control", "Vary", *_CORS)
 
@@ -154,46 +152,6 @@ class _Ready(web.StreamResponse):
 
     async def write_eof(self, data: bytes = b"") -> None:
         """Nothing is left to write."""
-
-
-class Renewed(Generic[T]):
-    """One thing, made again when `stamp()` differs from the one it was made at.
-
-    `make` must read nothing newer than its stamp says and should not fail: what it reads is in memory. Callers that
-    come while it is made wait for the same, and for the next one if the stamp has changed since it began.
-    """
-
-    def __init__(self, stamp: Callable[[], Hashable], make: Callable[[], Awaitable[T]]) -> None:
-        self.value: T | None = None
-        self._stamp = stamp
-        self._make = make
-        self._held_stamp: Hashable = None
-        self._making: asyncio.Task[T] | None = None
-        self._making_stamp: Hashable = None
-
-    async def get(self) -> T:
-        while True:
-            stamp = self._stamp()
-            if self.value is not None and self._held_stamp == stamp:
-                return self.value
-            if self._making is None:
-                self._making_stamp = stamp
-                self._making = asyncio.create_task(self._made(stamp))
-                self._making.add_done_callback(self._done)
-            if self._making_stamp == stamp:
-                # Shielded: one client that goes away must not cancel it for the others.
-                return await asyncio.shield(self._making)
-            await asyncio.wait((self._making,))
-
-    async def _made(self, stamp: Hashable) -> T:
-        made = await self._make()
-        self.value, self._held_stamp = made, stamp
-        return made
-
-    def _done(self, task: asyncio.Task[T]) -> None:
-        self._making = None
-        if not task.cancelled():
-            task.exception()  # whoever waited has it
 
 
 class BodySlot(Renewed[Rendered]):
