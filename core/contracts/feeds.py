@@ -137,7 +137,7 @@ class PoolFeed(_Decides):
 
     There is one for each multiple of `stepSeconds`. It is good unless a pool had no observation for `maxQuietSeconds`
     or was too thin. `supply` counts the token's smallest units; `quote` is what counts as one USD. `potCapEvidence`
-    says where it is shown that markets may hold more than `vpm feed cost` finds.
+    says where it is shown that markets may hold more than `./vpm feed cost` finds.
     """
 
     kind: Literal["pool"]

@@ -367,7 +367,7 @@ DRILLS = (
         "miss-bell",
         "no keeper runs over a market's bell",
         "it is settled within two minutes of a keeper's return, from the rounds of the bell",
-        "the contract has settled it, from rounds that `vpm verify` finds to be those of the bell, and balances rose",
+        "the contract has settled it, from rounds that `./vpm verify` finds to be those of the bell, and balances rose",
         "a-market-is-not-settled",
         miss_bell,
     ),

@@ -13,6 +13,7 @@ from scripts._vpm.manual import COMMANDS
 
 LINK = re.compile(r"(?<!`)\[[^\]]+\]\(([^)\s]+)\)")
 COMMAND = re.compile(r"\./vpm ([a-z]+)")
+NOT_AS_TYPED = re.compile(r"`vpm [a-z]+")
 
 
 def _pages() -> list[Path]:
@@ -48,8 +49,9 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", _pages(), ids=lambda path: str(path.relative_to(REPOSITORY)))
 def test_commands_exist(page: Path) -> None:
-    unknown = set(COMMAND.findall(page.read_text())) - COMMANDS.keys()
-    assert not unknown
+    text = page.read_text()
+    assert not set(COMMAND.findall(text)) - COMMANDS.keys()
+    assert not NOT_AS_TYPED.findall(text), "a reader types ./vpm"
 
 
 def test_every_decision_has_a_number_of_its_own() -> None:
