@@ -48,7 +48,8 @@ contract AgentLister is IAgentLister, Ownable2Step {
     mapping(address account => bool) public isLister;
 
     constructor(address settler_, address resolver_, address owner_, Bounds memory bounds_) Ownable(owner_) {
-        if (settler_ == address(0) || resolver_ == address(0)) revert ZeroAddress();
+        if (settler_ == address(0)) revert ZeroAddress("settler");
+        if (resolver_ == address(0)) revert ZeroAddress("resolver");
         settler = settler_;
         resolver = resolver_;
         _setBounds(bounds_);
@@ -249,7 +250,7 @@ contract AgentLister is IAgentLister, Ownable2Step {
 
     /// @inheritdoc IAgentLister
     function setLister(address account, bool allowed) external onlyOwner {
-        if (account == address(0)) revert ZeroAddress();
+        if (account == address(0)) revert ZeroAddress("account");
         isLister[account] = allowed;
         emit ListerSet(account, allowed);
     }

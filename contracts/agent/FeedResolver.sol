@@ -52,7 +52,8 @@ contract FeedResolver is IFeedResolver {
     /// @param settler_ the SettlementWallet whose markets this settles
     /// @param lister_ the only address that registers them, and the one that says whether a feed is condemned
     constructor(address settler_, address lister_) {
-        if (settler_ == address(0) || lister_ == address(0)) revert ZeroAddress();
+        if (settler_ == address(0)) revert ZeroAddress("settler");
+        if (lister_ == address(0)) revert ZeroAddress("lister");
         settler = settler_;
         lister = lister_;
     }
@@ -62,7 +63,7 @@ contract FeedResolver is IFeedResolver {
     /// @inheritdoc IFeedResolver
     function register(bytes32 marketId, Terms calldata t) external {
         if (msg.sender != lister) revert NotLister(msg.sender, lister);
-        if (t.feed == address(0)) revert ZeroAddress();
+        if (t.feed == address(0)) revert ZeroAddress("feed");
         StoredTerms storage s = _terms[marketId];
         if (s.feed != address(0)) revert AlreadyRegistered(marketId);
         (s.feed, s.endsAt, s.maxAge) = (t.feed, uint32(t.endsAt), t.maxAge);

@@ -90,7 +90,7 @@ interface IAgentLister {
 
     // ---------------------------------------------------------------- Errors
 
-    error ZeroAddress();
+    error ZeroAddress(string what);
     error OwnershipCannotBeRenounced();
     error NotLister(address caller);
     error FeedNotAllowed(address feed);

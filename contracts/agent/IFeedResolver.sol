@@ -56,7 +56,7 @@ interface IFeedResolver {
 
     // ---------------------------------------------------------------- Errors
 
-    error ZeroAddress();
+    error ZeroAddress(string what);
     error NotLister(address caller, address lister);
     error AlreadyRegistered(bytes32 marketId);
     error UnknownMarket(bytes32 marketId);

@@ -164,7 +164,7 @@ interface ISettlementWallet {
 
     // ---------------------------------------------------------------- Errors
 
-    error ZeroAddress();
+    error ZeroAddress(string what);
     error NotLister(address caller, address lister);
     error NotResolver(address caller, address resolver);
     error NotGuardian(address caller, address guardian);

@@ -22,7 +22,8 @@ abstract contract SettlementPayments is SettlementBooks, ReentrancyGuardTransien
     /// @param token_ what stakes are made in and paid in
     /// @param treasury_ gets fees and dust, nothing else
     constructor(address token_, address treasury_) {
-        if (token_ == address(0) || treasury_ == address(0)) revert ZeroAddress();
+        if (token_ == address(0)) revert ZeroAddress("token");
+        if (treasury_ == address(0)) revert ZeroAddress("treasury");
         token = token_;
         treasury = treasury_;
     }

@@ -68,9 +68,9 @@ contract SettlementWallet is SettlementPayments, Ownable2Step, EIP712 {
         address owner_,
         address treasury_
     ) SettlementPayments(token_, treasury_) Ownable(owner_) {
-        if (lister_ == address(0) || resolver_ == address(0) || guardian_ == address(0)) {
-            revert ZeroAddress();
-        }
+        if (lister_ == address(0)) revert ZeroAddress("lister");
+        if (resolver_ == address(0)) revert ZeroAddress("resolver");
+        if (guardian_ == address(0)) revert ZeroAddress("guardian");
         lister = lister_;
         resolver = resolver_;
         guardian = guardian_;
@@ -82,7 +82,7 @@ contract SettlementWallet is SettlementPayments, Ownable2Step, EIP712 {
     /// @inheritdoc ISettlementWallet
     function setRole(bytes32 role, address account, bool allowed) external onlyOwner {
         if (role != RELAYER && role != CREDITOR) revert UnknownRole(role);
-        if (account == address(0)) revert ZeroAddress();
+        if (account == address(0)) revert ZeroAddress("account");
         hasRole[role][account] = allowed;
         emit RoleSet(role, account, allowed);
     }

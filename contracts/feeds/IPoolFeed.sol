@@ -40,7 +40,7 @@ interface IPoolFeed is IAggregatorV3 {
         uint32 quiet; // seconds from the last observation at or before the grid time to it
     }
 
-    /// @dev The constructor's argument.
+    /// The constructor's argument.
     struct Config {
         string description; // in Chainlink's style: "BNKR / USD market cap"
         address token; // what is priced

@@ -14,7 +14,7 @@ interface IPauser {
     event PausedBy(address indexed account);
     event ResumedBy(address indexed account);
 
-    error ZeroAddress();
+    error ZeroAddress(string what);
     error NotGuardian(address caller);
     error OwnershipCannotBeRenounced();
 

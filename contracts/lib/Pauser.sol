@@ -14,7 +14,7 @@ contract Pauser is IPauser, Ownable2Step {
     /// @param target_ the settler whose guardian this is
     /// @param owner_ resumes and appoints; a Safe
     constructor(address target_, address owner_) Ownable(owner_) {
-        if (target_ == address(0)) revert ZeroAddress();
+        if (target_ == address(0)) revert ZeroAddress("target");
         target = target_;
     }
 
@@ -33,7 +33,7 @@ contract Pauser is IPauser, Ownable2Step {
 
     /// @inheritdoc IPauser
     function setGuardian(address account, bool allowed) external onlyOwner {
-        if (account == address(0)) revert ZeroAddress();
+        if (account == address(0)) revert ZeroAddress("account");
         isGuardian[account] = allowed;
         emit GuardianSet(account, allowed);
     }

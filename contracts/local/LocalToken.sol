@@ -245,7 +245,7 @@ abstract contract LocalToken is IERC3009 {
         }
     }
 
-    /// @dev What the token does when an authorization was used or cancelled before: reverts, or returns and pays nothing.
+    /// What the token does when an authorization was used or cancelled before: reverts, or returns and pays nothing.
     function _onSpentAuthorization(address authorizer, bytes32 nonce) internal virtual;
 
     function _requireSigned(address signer, bytes32 digest, bytes memory signature) private view {

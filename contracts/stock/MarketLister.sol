@@ -134,7 +134,7 @@ contract MarketLister is IMarketLister, Ownable2Step, ReentrancyGuardTransient {
         if (p.maxEntry < p.minEntry) revert MaxEntryBelowMin(p.maxEntry, p.minEntry);
     }
 
-    /// @dev Only ever from the caller: an allowance to this contract is spent by its owner alone.
+    /// Only ever from the caller: an allowance to this contract is spent by its owner alone.
     function _bringSeed(uint256 seed) private {
         uint256 before = IERC20(token).balanceOf(settler);
         SafeERC20.safeTransferFrom(IERC20(token), msg.sender, settler, seed);

@@ -73,14 +73,14 @@ abstract contract VestedBooks is IVestedMarkets {
 
     // ---------------------------------------------------------------- The mechanism
 
-    /// @dev No entry can join any more. Seconds pass without a new block.number on some chains, so the freeze ends a vintage
+    /// No entry can join any more. Seconds pass without a new block.number on some chains, so the freeze ends a vintage
     /// as well.
     function _finished(Terms t, Flow f) internal view returns (bool) {
         uint256 vintageBlock = f.vintageBlock();
         return vintageBlock != 0 && (vintageBlock != block.number || block.timestamp >= t.freezeTime());
     }
 
-    /// @dev The books as stored, or with the vintage in `f` matched against them.
+    /// The books as stored, or with the vintage in `f` matched against them.
     function _books(uint256 marketId, Terms t, Flow f, Pool p, bool matchOpen) internal view returns (Books memory b) {
         b.principalUp = p.principalUp();
         b.principalDown = p.principalDown();
@@ -108,13 +108,13 @@ abstract contract VestedBooks is IVestedMarkets {
         b.principalDown += b.acceptedDown;
     }
 
-    /// @dev What a stake would be paid if its side won with the books as they are.
+    /// What a stake would be paid if its side won with the books as they are.
     function _accrued(Snapshot memory snap, Stake memory s) internal pure returns (uint256) {
         uint256 acc = s.outcome == 0 ? snap.books.accUp : snap.books.accDown;
         return VestedMath.payoutDown(s.accepted, acc, s.entryAcc);
     }
 
-    /// @dev A settled position's payout before the fee, and the fee.
+    /// A settled position's payout before the fee, and the fee.
     function _payout(Snapshot memory snap, Stake memory s) internal pure returns (uint256 gross, uint256 fee) {
         if (snap.status == Status.Void) return (s.accepted, 0);
         if (snap.status != (s.outcome == 0 ? Status.Up : Status.Down)) return (0, 0);
@@ -122,7 +122,7 @@ abstract contract VestedBooks is IVestedMarkets {
         fee = VestedMath.feeDown(gross - s.accepted, snap.feeBps);
     }
 
-    /// @dev Accepted amounts of an outcome sum exactly to its principal, and a position with any accepted is paid at least
+    /// Accepted amounts of an outcome sum exactly to its principal, and a position with any accepted is paid at least
     /// that, in one go.
     function _unpaidPrincipal(Terms t, Pool p) internal pure returns (uint256) {
         Status status = Status(t.status());
@@ -284,7 +284,7 @@ abstract contract VestedBooks is IVestedMarkets {
         down -= Math.min(down, _openDemand(f, 1, finished));
     }
 
-    /// @dev What is offered on an outcome in the vintage that entries still join.
+    /// What is offered on an outcome in the vintage that entries still join.
     function _openDemand(Flow f, uint256 outcome, bool finished) private pure returns (uint256) {
         return finished || f.vintageBlock() == 0 ? 0 : f.demandOf(outcome);
     }
@@ -330,7 +330,7 @@ abstract contract VestedBooks is IVestedMarkets {
         }
     }
 
-    /// @dev How many of a market's first `from` positions, in the order of `positionsOf`, are UP: the smallest number for
+    /// How many of a market's first `from` positions, in the order of `positionsOf`, are UP: the smallest number for
     /// which the last DOWN among them comes before the next UP.
     function _upAmongFirst(uint256 marketId, Flow f, uint256 from) private view returns (uint256) {
         uint256 low = from > f.countOf(1) ? from - f.countOf(1) : 0;

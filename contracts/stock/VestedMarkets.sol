@@ -95,7 +95,7 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
         }
     }
 
-    /// @dev On its own, so that the compiler's older pipeline, which tests and coverage use, has the stack for it.
+    /// On its own, so that the compiler's older pipeline, which tests and coverage use, has the stack for it.
     function _announce(uint256 marketId, CreateParams calldata p) private {
         emit MarketCreated(
             marketId,
@@ -180,7 +180,7 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
         }
     }
 
-    /// @dev Numbers, stores and announces an entry whose money has arrived.
+    /// Numbers, stores and announces an entry whose money has arrived.
     function _book(uint256 marketId, uint256 outcome, uint256 amount, address owner)
         private
         returns (uint256 positionId)
@@ -213,7 +213,7 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
         m.flow = _finalize(marketId, m, f, true);
     }
 
-    /// @dev The flow with no vintage open and no ration parked, whose words the next vintage or the settlement needs. The caller
+    /// The flow with no vintage open and no ration parked, whose words the next vintage or the settlement needs. The caller
     /// stores it.
     function _clear(uint256 marketId, Market storage m, Flow f) private returns (Flow) {
         if (f.vintageBlock() != 0) return _finalize(marketId, m, f, false);
@@ -224,7 +224,7 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
         return f.finalized();
     }
 
-    /// @dev Writes the open vintage into the books; if it was rationed, its ration too, in a word of its own or, with `park`, in
+    /// Writes the open vintage into the books; if it was rationed, its ration too, in a word of its own or, with `park`, in
     /// the flow and the pool. Without a ration every entry was accepted whole.
     /// @return the flow without it, which the caller stores
     function _finalize(uint256 marketId, Market storage m, Flow f, bool park) private returns (Flow) {
@@ -326,7 +326,7 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
         }
     }
 
-    /// @dev Sends what is due of the refused part and, if `settle`, of the settlement. It is booked before the transfer and
+    /// Sends what is due of the refused part and, if `settle`, of the settlement. It is booked before the transfer and
     /// taken back when the token refuses, so that at no moment the same money is both sent and owed.
     /// @param held our balance before
     /// @param capped whether the transfer gets a fixed gas, as in a batch
@@ -363,7 +363,7 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
         }
     }
 
-    /// @dev What is due now and not paid yet: the fee and the refused part go into `s`.
+    /// What is due now and not paid yet: the fee and the refused part go into `s`.
     /// @return gross the payout before the fee
     function _reckon(Position p, Snapshot memory snap, Stake memory s, bool settle)
         private
@@ -376,7 +376,7 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
         if (flags & REFUNDED == 0 && s.matched && s.offered != s.accepted) s.refund = s.offered - s.accepted;
     }
 
-    /// @dev Our balance decides whether the money went, not what the token says: it may revert, or return anything, for an
+    /// Our balance decides whether the money went, not what the token says: it may revert, or return anything, for an
     /// owner it has frozen. A receiver that sends a part back within the call has been paid; one that sends back all of it,
     /// or more, is owed it still.
     /// @return left our balance after; nothing went unless that is less

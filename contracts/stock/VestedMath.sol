@@ -9,7 +9,7 @@ pragma solidity 0.8.37;
 library VestedMath {
     uint256 internal constant S = 1e18;
 
-    /// @dev Bounds that keep an accumulator below 2^96, whatever the entries. Let V be what has vested into an outcome and P
+    /// Bounds that keep an accumulator below 2^96, whatever the entries. Let V be what has vested into an outcome and P
     /// its principal. A vintage adds T / P, and the capacity rule gives V + T <= kappa * P, so it adds at most
     /// kappa * T / (V + T) <= kappa * (ln(V + T) - ln(V)). All vintages together add at most kappa * ln(MAX_PRINCIPAL), less
     /// than 1e9 * 44, and (1 + 44e9) * S < 2^96.

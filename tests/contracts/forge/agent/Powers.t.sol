@@ -58,11 +58,11 @@ contract PowersTest is OnUsdc {
             vm.expectRevert(abi.encodeWithSelector(ISettlementWallet.UnknownRole.selector, unknown[k]));
             wallet.setRole(unknown[k], STRANGER, true);
         }
-        vm.expectRevert(ISettlementWallet.ZeroAddress.selector);
+        vm.expectRevert(abi.encodeWithSelector(ISettlementWallet.ZeroAddress.selector, "account"));
         wallet.setRole(RELAYER_ROLE, address(0), true);
-        vm.expectRevert(IAgentLister.ZeroAddress.selector);
+        vm.expectRevert(abi.encodeWithSelector(IAgentLister.ZeroAddress.selector, "account"));
         lister.setLister(address(0), true);
-        vm.expectRevert(IPauser.ZeroAddress.selector);
+        vm.expectRevert(abi.encodeWithSelector(IPauser.ZeroAddress.selector, "account"));
         pauser.setGuardian(address(0), true);
         vm.expectEmit(true, true, true, true, address(lister));
         emit ListerSet(STRANGER, true);
@@ -95,10 +95,11 @@ contract PowersTest is OnUsdc {
     }
 
     function test_constructorsRefuseNothing() public {
+        string[5] memory names = ["token", "lister", "resolver", "guardian", "treasury"];
         for (uint256 k; k < 5; ++k) {
             address[5] memory a = [address(token), address(lister), address(resolver), address(pauser), TREASURY];
             a[k] = address(0);
-            vm.expectRevert(ISettlementWallet.ZeroAddress.selector);
+            vm.expectRevert(abi.encodeWithSelector(ISettlementWallet.ZeroAddress.selector, names[k]));
             new SettlementWallet(a[0], a[1], a[2], a[3], SAFE, a[4]);
         }
         bytes memory noOwner = abi.encodeWithSelector(Ownable.OwnableInvalidOwner.selector, address(0));
@@ -106,13 +107,13 @@ contract PowersTest is OnUsdc {
         new SettlementWallet(address(token), address(lister), address(resolver), address(pauser), address(0), TREASURY);
         vm.expectRevert();
         new SettlementWallet(address(feed), address(lister), address(resolver), address(pauser), SAFE, TREASURY); // not a token
-        vm.expectRevert(IFeedResolver.ZeroAddress.selector);
+        vm.expectRevert(abi.encodeWithSelector(IFeedResolver.ZeroAddress.selector, "settler"));
         new FeedResolver(address(0), address(lister));
-        vm.expectRevert(IFeedResolver.ZeroAddress.selector);
+        vm.expectRevert(abi.encodeWithSelector(IFeedResolver.ZeroAddress.selector, "lister"));
         new FeedResolver(address(wallet), address(0));
-        vm.expectRevert(IAgentLister.ZeroAddress.selector);
+        vm.expectRevert(abi.encodeWithSelector(IAgentLister.ZeroAddress.selector, "settler"));
         new AgentLister(address(0), address(resolver), SAFE, defaultBounds());
-        vm.expectRevert(IAgentLister.ZeroAddress.selector);
+        vm.expectRevert(abi.encodeWithSelector(IAgentLister.ZeroAddress.selector, "resolver"));
         new AgentLister(address(wallet), address(0), SAFE, defaultBounds());
         vm.expectRevert(noOwner);
         new AgentLister(address(wallet), address(resolver), address(0), defaultBounds());
@@ -122,7 +123,7 @@ contract PowersTest is OnUsdc {
             abi.encodeWithSelector(IAgentLister.OutOfBounds.selector, IAgentLister.Field.FeeBps, 1001, 175, 1000)
         );
         new AgentLister(address(wallet), address(resolver), SAFE, b);
-        vm.expectRevert(IPauser.ZeroAddress.selector);
+        vm.expectRevert(abi.encodeWithSelector(IPauser.ZeroAddress.selector, "target"));
         new Pauser(address(0), SAFE);
         vm.expectRevert(noOwner);
         new Pauser(address(wallet), address(0));
