@@ -80,6 +80,27 @@ def test_a_paper_trade_goes_on_after_a_reload_and_is_one(site: Site, visitor: Vi
     expect(page.locator("#paper-status")).to_have_text("")
 
 
+def test_a_trade_whose_answer_says_nothing_is_still_that_trade(site: Site, visitor: Visitor) -> None:
+    """Something in between answered in the service's place: whoever presses again sends the same, and does not trade
+    twice."""
+    site.until("/api/cup/v1/markets", lambda body: body["count"] >= 2)
+    visit = visitor.visit()
+    wallet = _player(visit, "/cup")
+    page = visit.page
+
+    def in_between(route: Route) -> None:
+        route.fetch()
+        route.fulfill(status=200, json={})
+
+    page.route("**/api/cup/v1/trade", in_between)
+    page.get_by_role("button", name="Sign and trade").click()
+    expect(page.locator("#paper-status")).to_have_text("That did not work. It is safe to ask again: it counts once.")
+    page.unroute("**/api/cup/v1/trade")
+    page.get_by_role("button", name="Sign and trade").click()
+    expect(page.locator("#paper-status")).to_have_text(re.compile(r"^Done: 25 pUSDC.*Balance 9975\.00 pUSDC"))
+    assert [each["costPaper"] for each in site.get(f"/api/cup/v1/wallet/{wallet}")["positions"]] == [25]
+
+
 @pytest.mark.proves("shared.pages.decision.progress", "shared.pages.decision.reload")
 @pytest.mark.thorough
 def test_a_paper_trade_that_its_market_did_not_wait_for_takes_nothing(site: Site, visitor: Visitor) -> None:

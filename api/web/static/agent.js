@@ -2,7 +2,7 @@
 // it. Its ticket is kept in the browser, so a page loaded again goes on with the same bet.
 import { hold, isHeld } from "./held.js";
 import { refresh } from "./live.js";
-import { dropPending, keepPending, pending } from "./pending.js";
+import { failed, pendingOf } from "./pending.js";
 import { reached } from "./progress.js";
 import { patience, pause } from "./resend.js";
 import { say, size } from "./signing.js";
@@ -20,7 +20,7 @@ const line = byId("a-progress");
 const status = byId("a-status");
 const form = byId("agent-bet");
 const market = document.body.dataset.market;
-const kept = `agent.${market}`;
+const kept = pendingOf(`agent.${market}`, (ticket) => ticket.idemKey);
 let shown = ""; // the key of the bet that the page tells of
 let priced = null; // what the panel shows: the price of one bet, and the least that it may bring
 let asked = 0;
@@ -123,7 +123,7 @@ async function bet() {
 
 /** A bet that was signed and of which nobody has said what became. */
 function signedAndOpen() {
-  const ticket = pending(kept);
+  const ticket = kept.get();
   return ticket?.payment && !ticket.isPlaced ? ticket : null;
 }
 
@@ -137,7 +137,7 @@ async function follow(library, ticket) {
   let known = ticket;
   const keep = (changed) => {
     known = changed;
-    keepPending(kept, changed);
+    kept.keep(changed);
     if (!changed.payment) return;
     reached(line, "signed");
     say(status, "Sending…");
@@ -145,7 +145,7 @@ async function follow(library, ticket) {
   for (let attempt = 0; ; attempt += 1) {
     try {
       const placed = await api.place(known, { final: false, keep });
-      keepPending(kept, { ...placed.ticket, isPlaced: true });
+      kept.keep({ ...placed.ticket, isPlaced: true });
       say(status, `In: ${usd(placed.receipt.sizeUsd)} USDC on ${placed.receipt.side}, ${placed.receipt.position.shares.toFixed(2)} shares.`, "good");
       receipt(placed.receipt);
       refresh();
@@ -207,7 +207,7 @@ async function untilFinal(api, { ticket, receipt: { tradeId } }) {
   } catch {
     return; // The stake is in its block, and the page asks again when it is loaded again.
   }
-  forget(ticket);
+  kept.forget(ticket);
   if (shown !== ticket.idemKey) return; // the page tells of another bet by now
   reached(line, "block", named(proof));
   reached(line, "final");
@@ -215,13 +215,8 @@ async function untilFinal(api, { ticket, receipt: { tradeId } }) {
 
 /** Nothing of it is or will be on the chain. */
 function over(ticket) {
-  forget(ticket);
+  kept.forget(ticket);
   reached(line, "");
-}
-
-/** Unless another bet has been begun meanwhile. */
-function forget(ticket) {
-  if (pending(kept)?.idemKey === ticket.idemKey) dropPending(kept);
 }
 
 async function guarded(act) {
@@ -231,11 +226,11 @@ async function guarded(act) {
     const library = await import("./betting.js");
     await act(library).catch((error) => {
       const isTold = error instanceof WalletError || error instanceof library.VpmError;
-      say(status, isTold ? error.message : signedAndOpen() ? "That did not work. It is safe to ask again: it counts once." : "That did not work; nothing was sent. Try again.", "bad");
+      say(status, isTold ? error.message : failed(Boolean(signedAndOpen())), "bad");
     });
   } catch {
     const open = signedAndOpen();
-    say(status, `The service could not be reached. ${open ? "It is safe to ask again: it counts once." : "Nothing was signed; try again."}`, "bad");
+    say(status, failed(Boolean(open), "The service could not be reached."), "bad");
     if (open) offerAgain(open);
   } finally {
     if (button) hold(button, false);
@@ -276,7 +271,7 @@ if (form) {
     });
   }
 }
-const before = pending(kept);
+const before = kept.get();
 if (before) {
   say(status, "A bet of yours is under way…");
   guarded((library) => follow(library, before));

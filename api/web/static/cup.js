@@ -1,8 +1,7 @@
 // The cup: claiming paper money once, and paper trades signed by the wallet.
 import { hold, isHeld } from "./held.js";
 import { refresh } from "./live.js";
-import { dropPending, keepPending, pending as keptPending } from "./pending.js";
-import { answered } from "./resend.js";
+import { once } from "./once.js";
 import { issuedAt, post, refused, say, size, tradeMessage } from "./signing.js";
 import { WalletError, connect, current, signText } from "./wallet.js";
 
@@ -10,8 +9,6 @@ const HALTED = "cup_agent_trades_halted"; // until the wallet is enrolled; the s
 const byId = (id) => document.getElementById(id);
 const market = byId("paper-market");
 let asked = 0;
-const KEPT = "cup.trade";
-let pending = keptPending(KEPT); // a signed trade of which nobody knows yet what became of it
 
 byId("claim").addEventListener("click", async () => {
   const status = byId("claim-status");
@@ -60,50 +57,32 @@ async function quote() {
   }
 }
 
-/** Signs what the form says, unless a trade is still pending: that one comes first, for a new one might be its double. */
+const trades = once("cup.trade", byId("paper-status"), {
+  sign: signed,
+  send: ({ amount, fields }) => post("/trade", fields, "sizePaper", amount), // its tradeId counts once
+  again: () => "No connection. The same trade is sent again…",
+  good: ({ amount, side }, { shares, balancePaper }) => `Done: ${amount} pUSDC on ${side}, ${shares} shares. Balance ${balancePaper.toFixed(2)} pUSDC.`,
+  bad: (_, said) => refused(said, "traded"),
+  rests: (held) => held?.error === HALTED,
+});
+
 async function trade() {
-  const status = byId("paper-status");
   const button = byId("paper-form").querySelector("button");
   if (isHeld(button)) return;
   hold(button, true);
-  try {
-    pending ??= await signed(status);
-    if (pending === null) return;
-    keepPending(KEPT, pending);
-    await settle(status);
-  } catch (error) {
-    say(status, error instanceof WalletError ? error.message : "That did not work; nothing was sent. Try again.", "bad");
-  } finally {
-    hold(button, false);
-  }
+  await trades.go();
+  hold(button, false);
 }
 
-async function signed(status) {
+async function signed() {
   const amount = size(byId("paper-size").value);
   if (amount === null || !market.value) return null;
   await connect();
   const wallet = current().toLowerCase();
   const [slug, side, id, issued] = [market.value, byId("paper-side").value, crypto.randomUUID(), issuedAt()];
-  say(status, `Confirm in your wallet: ${amount} pUSDC on ${side}…`);
+  say(byId("paper-status"), `Confirm in your wallet: ${amount} pUSDC on ${side}…`);
   const signature = await signText(tradeMessage(wallet, slug, side, amount, id, issued));
   return { amount, side, fields: { walletAddress: wallet, slug, side, tradeId: id, issuedAt: issued, signature } };
-}
-
-/** Sends the same body until it is known what became of it: its tradeId counts once, so it never trades twice. */
-async function settle(status) {
-  const { amount, side, fields } = pending;
-  say(status, "Sending…");
-  const said = await answered(() => post("/trade", fields, "sizePaper", amount), (held) => {
-    say(status, held ? held.message : "No connection. The same trade is sent again…", held ? "bad" : "");
-    return held?.error === HALTED;
-  });
-  if (said === null) return;
-  pending = null;
-  dropPending(KEPT);
-  if (said.ok) {
-    say(status, `Done: ${amount} pUSDC on ${side}, ${said.receipt.shares} shares. Balance ${said.receipt.balancePaper.toFixed(2)} pUSDC.`, "good");
-    await refresh();
-  } else say(status, refused(said, "traded"), "bad");
 }
 
 market.addEventListener("input", sides); // before the form hears of it, so that the quote asks for a side it has
@@ -114,4 +93,4 @@ byId("paper-form").addEventListener("submit", (event) => {
 });
 byId("paper-form").addEventListener("focusin", () => asked || quote()); // who only reads needs none
 sides();
-if (pending) trade();
+if (trades.isOpen()) trade();

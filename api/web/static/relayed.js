@@ -2,7 +2,7 @@
 // takes is kept in the browser until then, so a page loaded again goes on with it.
 import { refresh } from "./live.js";
 import { money, ordinal } from "./money.js";
-import { dropPending, keepPending, pending } from "./pending.js";
+import { pendingOf } from "./pending.js";
 import { reached } from "./progress.js";
 import { patience, pause, unsure } from "./resend.js";
 import { say } from "./signing.js";
@@ -16,7 +16,7 @@ const FOR_NOW = "That is not final yet: should the chain undo the block that ref
 const EARLIER_TRY = "What was sent of it before may still be taken, and this page tells.";
 /** Refusals of who asks: whether the chain has the bet, nobody has looked. */
 const LOOKED_FOR_NOTHING = new Set([undefined, "region_blocked"]);
-const kept = `stock.${document.body.dataset.market}`;
+const kept = pendingOf(`stock.${document.body.dataset.market}`, (bet) => bet.nonce);
 const byId = (id) => document.getElementById(id);
 const line = byId("bet-progress");
 const status = byId("bet-status");
@@ -27,7 +27,7 @@ let current = null; // the bet that the page tells of
 for (const each of byId("bet-receipt").querySelectorAll("[data-receipt]")) shown.set(each.dataset.receipt, each);
 
 /** The bet that a page before this one was at; null when there is none. */
-export const keptBet = () => pending(kept);
+export const keptBet = kept.get;
 
 /** Until it is known what became of it; its final block is waited for beside. `escape` is offered the relay's way around. */
 export async function follow(bet, escape) {
@@ -43,7 +43,7 @@ export async function follow(bet, escape) {
     return;
   }
   bet.unheard ||= keptBet()?.nonce === bet.nonce; // a page before this one may have sent it
-  keepPending(kept, bet);
+  kept.keep(bet);
   reached(line, "signed");
   say(status, "Sending…");
   for (let attempt = 0; ; attempt += 1) {
@@ -66,7 +66,7 @@ export async function follow(bet, escape) {
       return;
     } else {
       bet.unheard = true;
-      keepPending(kept, bet);
+      kept.keep(bet);
       say(status, unanswered(said));
       if (said?.error === "relay_unavailable") escape(said.escapeKit, () => untilFinal(bet));
       const receipt = await receiptOf(bet);
@@ -109,7 +109,7 @@ function refused(bet, text, final) {
     return;
   }
   bet.refused = text;
-  keepPending(kept, bet);
+  kept.keep(bet);
   reached(line, "");
   byId("bet-actions").replaceChildren();
   say(status, text, "bad");
@@ -118,16 +118,11 @@ function refused(bet, text, final) {
 
 /** Nothing of it is or will be on the chain. */
 function over(bet, text) {
-  forget(bet);
+  kept.forget(bet);
   reached(line, "");
   byId("bet-actions").replaceChildren();
   byId("bet-receipt").hidden = true;
   say(status, text, "bad");
-}
-
-/** Unless another bet has been begun meanwhile. */
-function forget(bet) {
-  if (keptBet()?.nonce === bet.nonce) dropPending(kept);
 }
 
 // ---------------------------------------------------------------- in its block
@@ -144,7 +139,7 @@ function landed(bet, { txHash, blockNumber, positionId }) {
 
 function keepLanded(bet, where) {
   bet.landed = where;
-  keepPending(kept, bet);
+  kept.keep(bet);
 }
 
 /** Asks for its receipt until nothing undoes its block. A block that is replaced by another takes the bet back for a while. */
@@ -166,7 +161,7 @@ async function untilFinal(bet) {
       show(bet, bet.landed, position);
       if (said.receipt === "final") {
         reached(line, "final");
-        forget(bet);
+        kept.forget(bet);
         return;
       }
     } else if (said && tooLate(bet, said)) {

@@ -1,8 +1,7 @@
 // The wheel: turns to the pocket when it is drawn, takes signed bets, and recomputes a spin from its seed and beacon.
 import { hold, isHeld } from "./held.js";
 import { refresh } from "./live.js";
-import { dropPending, keepPending, pending as keptPending } from "./pending.js";
-import { answered } from "./resend.js";
+import { once } from "./once.js";
 import { betMessage, issuedAt, post, refused, say, size } from "./signing.js";
 import { WalletError, connect, current, signText } from "./wallet.js";
 
@@ -59,8 +58,6 @@ function point(pocket, atOnce, word) {
 
 // ---------------------------------------------------------------- betting
 
-const KEPT = "cup.bet";
-let pending = keptPending(KEPT); // a signed bet of which nobody knows yet what became of it
 let asked = 0;
 let busy = false; // a bet is on its way
 
@@ -102,26 +99,25 @@ async function quote() {
   }
 }
 
-/** Signs what the table says, unless a bet is still pending: that one comes first, for a new one might be its double. */
+const named = ({ amount, fields }) => `${amount} pUSDC on ${fields.betKey} in round ${fields.roundNo}`;
+const bets = once("cup.bet", byId("play-status"), {
+  sign: signed,
+  send: ({ amount, fields }) => post("/roulette/bet", fields, "stakePaper", amount), // a wallet's bet on a key counts once in a round
+  again: (open) => `No connection. The same bet is sent again: ${named(open)}…`,
+  good: (open, { balancePaper }) => `In: ${named(open)}. Balance ${balancePaper.toFixed(2)}.`,
+  bad: (open, said) => (said.error === "round_closed" ? `It came too late, and nothing was staked: ${named(open)}.` : refused(said, "staked")),
+});
+
 async function bet() {
-  const status = byId("play-status");
   if (busy) return;
   busy = true;
   openTable();
-  try {
-    pending ??= await signed(status);
-    if (pending === null) return;
-    keepPending(KEPT, pending);
-    await settle(status);
-  } catch (error) {
-    say(status, error instanceof WalletError ? error.message : "The service could not be reached. Nothing was signed; try again.", "bad");
-  } finally {
-    busy = false;
-    openTable();
-  }
+  await bets.go();
+  busy = false;
+  openTable();
 }
 
-async function signed(status) {
+async function signed() {
   const amount = size(byId("stake").value);
   if (amount === null) return null;
   await connect();
@@ -133,26 +129,9 @@ async function signed(status) {
   if (phase !== "bet") throw new WalletError("Betting is over for this round. The next begins in a few seconds.");
   const key = betKey();
   const issued = issuedAt();
-  say(status, `Confirm in your wallet: ${amount} pUSDC on ${key} in round ${round}…`);
+  say(byId("play-status"), `Confirm in your wallet: ${amount} pUSDC on ${key} in round ${round}…`);
   const signature = await signText(betMessage(wallet, round, key, amount, issued));
   return { amount, fields: { walletAddress: wallet, betKey: key, roundNo: Number(round), issuedAt: issued, signature } };
-}
-
-/** Sends the same body until it is known what became of it: a wallet's bet on a key counts once in a round. */
-async function settle(status) {
-  const { amount, fields } = pending;
-  const named = `${amount} pUSDC on ${fields.betKey} in round ${fields.roundNo}`;
-  say(status, "Sending…");
-  const said = await answered(() => post("/roulette/bet", fields, "stakePaper", amount), (held) => {
-    say(status, held ? held.message : `No connection. The same bet is sent again: ${named}…`, held ? "bad" : "");
-  });
-  pending = null;
-  dropPending(KEPT);
-  if (said.ok) {
-    say(status, `In: ${named}. Balance ${said.receipt.balancePaper.toFixed(2)}.`, "good");
-    await refresh();
-  } else if (said.error === "round_closed") say(status, `It came too late, and nothing was staked: ${named}.`, "bad");
-  else say(status, refused(said, "staked"), "bad");
 }
 
 // ---------------------------------------------------------------- checking a spin
@@ -203,4 +182,4 @@ document.addEventListener("page:fresh", () => {
 byId("roulette-form").addEventListener("focusin", () => asked || quote()); // who only reads needs none
 turnWheel();
 openTable();
-if (pending) bet();
+if (bets.isOpen()) bet();
