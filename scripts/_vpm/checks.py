@@ -245,10 +245,16 @@ def _types(output: Output) -> int:
     # What mypy remembers holds for the settings it had: in one memory each run would undo the other's.
     of_its_own, src = ("--cache-dir", REPOSITORY / ".mypy_cache" / "client"), {"MYPYPATH": str(python / "src")}
     return _both(
-        lambda: _call(output, "mypy", "--num-workers", str(CORES)),
+        lambda: _types_of_ours(output),
         lambda: _call(output, "mypy", *of_its_own, "--config-file", python / "pyproject.toml", env=src),
         lambda: _call(output, REPOSITORY / "node_modules" / ".bin" / "tsc", "--noEmit", "-p", typescript),
     )
+
+
+def _types_of_ours(output: Output) -> int:
+    code = _call(output, "mypy", "--num-workers", str(CORES))
+    # A worker has three seconds to start, which it may miss beside tests: then mypy ends as where it cannot go on.
+    return _call(output, "mypy") if code == 2 else code
 
 
 def _imports(output: Output) -> int:

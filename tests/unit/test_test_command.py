@@ -44,6 +44,14 @@ def test_quick_starts_no_chain_and_compiles_nothing(ran: list[list[str]]) -> Non
     assert [word for word in tests if word.startswith("tests/")] == ["tests/unit", "tests/guards", "tests/requirements"]
 
 
+@pytest.mark.parametrize("alone", [0, 1, 2])
+def test_types_are_looked_at_without_workers_where_those_do_not_start(
+    monkeypatch: pytest.MonkeyPatch, alone: int
+) -> None:
+    monkeypatch.setattr(checks, "_call", lambda _output, *argv, env=None: 2 if "--num-workers" in argv else alone)
+    assert checks._types_of_ours(checks.SCREEN) == alone
+
+
 @pytest.mark.parametrize(
     ("words", "left_out"),
     [((), True), (("--thorough",), False), (("--only", "integration"), False), (("--only", "unit", "--quick"), False)],
