@@ -521,6 +521,26 @@ async def test_a_process_that_was_held_up_sends_nothing_after_another_went_on(
         assert (await _row(pool, hook)).next_seq == 2
 
 
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_dispatcher_that_is_stopped_as_its_connections_come_stops(database_url: str, turns: int) -> None:
+    """What is due is looked for, and old rows are, each by a task that waits for a connection."""
+    async with make_pool(database_url, size=1, autocommit=True) as pool:
+
+        async def stop() -> None:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            working.cancel()
+
+        held = await pool.getconn()
+        working = asyncio.create_task(Dispatcher(database_url, pool, _sender(), LINKS).run())
+        async with asyncio.timeout(PATIENCE):
+            while pool.get_stats()["requests_waiting"] < 2:
+                await asyncio.sleep(0.01)
+        await asyncio.gather(pool.putconn(held), stop())
+        await asyncio.wait((working,), timeout=2)
+        assert working.cancelled()
+
+
 async def _callback(pool: ConnectionPool, name: str) -> bytes:
     """A trade taken in with a callback, two days ago; its id."""
     trade_id, wallet = keccak(text=name), keccak(text=name)[:20]

@@ -32,7 +32,7 @@ from core.db.channels import Channel, News
 from core.db.engine import Connection, ConnectionPool
 from core.log import get_logger
 from core.metrics import counter, gauge, histogram
-from core.service.cancelling import end, heed_cancellation
+from core.service.cancelling import end
 
 log = get_logger(__name__)
 
@@ -95,7 +95,6 @@ class Dispatcher:
         try:
             async with self._news.of(self._url, Channel.AGENT_EVENT):
                 while True:
-                    heed_cancellation()
                     self._news.forget()
                     if not await self._claim():
                         await self._news.wait(POLL_SECONDS)
@@ -107,14 +106,12 @@ class Dispatcher:
     async def _tidy(self) -> None:
         since_tidied = TIDY_SECONDS
         while True:
-            heed_cancellation()
             with contextlib.suppress(*UNREADABLE):
                 async with self._pool.connection() as connection:
                     QUEUE_AGE.set(await store.oldest_due_seconds(connection))
                     if since_tidied >= TIDY_SECONDS:
                         since_tidied = 0.0
                         await store.tidy(connection)
-            heed_cancellation()  # the pool may have kept quiet about it; else a stop would wait for the whole pause
             await asyncio.sleep(MEASURE_SECONDS)
             since_tidied += MEASURE_SECONDS
 
@@ -171,7 +168,6 @@ class Dispatcher:
                 async with self._pool.connection() as connection:
                     events = await notices_from(connection, endpoint.wallet, seq, PAGE, trade_id=endpoint.trade_id)
                 for event in events:
-                    heed_cancellation()
                     if not await self._deliver(endpoint, event):
                         return
                     seq = event.seq + 1
@@ -194,7 +190,6 @@ class Dispatcher:
         async with self._pool.connection() as connection:
             waiting = await store.tests_of(connection, endpoint, IN_A_ROW)
         for asked in waiting:
-            heed_cancellation()
             event = asked.event(endpoint)
             sent = await self._send(endpoint, event.id, orjson.dumps(event.body()), "test")
             if not sent.ok:
