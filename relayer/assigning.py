@@ -14,10 +14,11 @@ from core.log import get_logger
 from core.outbox.lanes import LaneStatus
 from relayer import measures
 from relayer.fees import expected_price
+from relayer.intents import Candidate, Former, IntentRefusal, Prepared, unsigned_of
 from relayer.lane_parts import LaneParts
 from relayer.payers import CONTRACTS_SHARE
 from relayer.preflight import Checked, CheckTerms, check, refused_unasked
-from relayer.rows import Candidate, Former, IntentRefusal, Prepared, unsigned_of
+from relayer.queries import LaneQueries
 from relayer.signing import Signed, SignerUnavailable, Unsigned
 from relayer.standing import LaneStanding, lane_status
 from relayer.takers import find_taker
@@ -35,12 +36,13 @@ class Assigner:
     """One lane's intake: it takes queued intents, checks them and signs them. `claims` is shared by the lanes of one
     chain in this process, so none checks for another."""
 
-    def __init__(self, parts: LaneParts, claims: set[int]) -> None:
+    def __init__(self, parts: LaneParts, queries: LaneQueries, claims: set[int]) -> None:
         self.status = LaneStatus.STARTING
         self.detail = ""
         self.balance_wei: int | None = None
         self.wake = asyncio.Event()
         self._feed, self._store, self._transactions, self._sender, _, self._policy = parts
+        self._queries = queries
         self._claims = claims
         self._deferred: dict[int, float] = {}
         self._late_looked_at = -math.inf
@@ -86,7 +88,7 @@ class Assigner:
         room = min(self._policy.batch_size, self._policy.max_in_flight - len(self._transactions.unmined))
         # A key service gets as many as it takes at a time: then the batch waits for one answer, not for a line of them.
         room = min(room, self._store.lease.signer.at_once or room)
-        with self._claimed(await self._store.queued(room, [*self._deferred, *self._claims])) as candidates:
+        with self._claimed(await self._queries.queued(room, [*self._deferred, *self._claims])) as candidates:
             if candidates:
                 await self._take(candidates)
         return bool(candidates)
@@ -99,7 +101,7 @@ class Assigner:
             return
         self._late_looked_at = now
         chain_time = self._feed.head.timestamp
-        late = await self._store.too_late(self._policy.batch_size, list(self._claims), chain_time)
+        late = await self._queries.too_late(self._policy.batch_size, list(self._claims), chain_time)
         with self._claimed(late) as candidates:
             refusals = [refused_unasked(each, chain_time) for each in candidates]
             await self._refuse(
@@ -153,7 +155,7 @@ class Assigner:
         signed = [each for each in checked.ready if each.candidate.payer is not None]
         if not signed:
             return
-        records = await self._store.payer_records(
+        records = await self._queries.payer_records(
             {each.candidate.payer for each in signed if each.candidate.payer is not None},
             {each.payer_code for each in signed if each.payer_code is not None},
         )
@@ -188,10 +190,10 @@ class Assigner:
         nonces that are others' by then is forgotten, and was never anywhere but here."""
         ready: dict[Unsigned, Signed] | None = None
         if self._store.lease.signer.at_once is not None:
-            prepared = await self._store.claim(prepared, CLAIM_SECONDS)
+            prepared = await self._queries.claim(prepared, CLAIM_SECONDS)
             ready = await self._ask_for_signatures(prepared)
             if not ready:
-                await self._store.unclaim(prepared)
+                await self._queries.unclaim(prepared)
                 return
         async with self._transactions.writing:
             transactions = await self._store.sign(prepared, ready)
@@ -215,7 +217,7 @@ class Assigner:
 
     async def _resolve(self, checked: Checked, by_id: dict[int, Candidate]) -> None:
         """What had a nonce and would be refused now: landed after all, refused for certain, or not known yet."""
-        former = await self._store.former([each.intent_id for each in checked.doubted])
+        former = await self._queries.former([each.intent_id for each in checked.doubted])
         for refusal in checked.doubted:
             signed = former.get(refusal.intent_id, [])
             try:
@@ -257,8 +259,8 @@ class Assigner:
         published: tuple[LaneStatus, str] | None = None
         while True:
             async with self._transactions.writing:
-                self._transactions.spent_wei = await self._store.spent_wei(3600)
-                self._transactions.burnt_wei = await self._store.burnt_wei(3600)
+                self._transactions.spent_wei = await self._queries.spent_wei(3600)
+                self._transactions.burnt_wei = await self._queries.burnt_wei(3600)
             for kind, wei in self._transactions.burnt_wei.items():
                 measures.BURNT.labels(chain, lane, kind.value).set(wei / 1e18)
             measures.SPENT.labels(chain, lane).set(self._transactions.spent_wei / 1e18)

@@ -13,11 +13,11 @@ from core.hexadecimal import bytes_of, hex_of
 from core.log import get_logger
 from core.outbox.states import EXPIRED, OVERTAKEN, MinedOutcome, settled_state
 from relayer import measures
+from relayer.intents import Mined
 from relayer.lane_parts import LaneParts
 from relayer.receipts import chosen, receipts_of, receipts_of_blocks
 from relayer.repairing import NonceRepair
 from relayer.replacing import Replacer
-from relayer.rows import Mined
 from relayer.takers import find_taker
 from relayer.transaction import Attempt, LaneTransaction, nonce_was_taken
 

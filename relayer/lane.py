@@ -25,6 +25,7 @@ from relayer.lane_signer import LaneSigner
 from relayer.lane_transactions import LaneTransactions
 from relayer.lease import Lease, LeaseLost
 from relayer.policy import LanePolicy
+from relayer.queries import LaneQueries
 from relayer.repairing import NonceRepair
 from relayer.replacing import Replacer
 from relayer.sending import LaneSender
@@ -58,6 +59,7 @@ class Lane:
         self.name = lease.signer.label
         self._feed = feed
         self._store = LaneStore(pool, lease)
+        self._queries = LaneQueries(pool, lease)
         self._policy = policy
         self._claims = claims
         self._assigner: Assigner | None = None
@@ -163,8 +165,8 @@ class Lane:
         follower = Follower(parts, nonces, Replacer(parts))
         if not begins:
             await self._store.set_next_nonce(owned)
-        transactions.spent_wei = await self._store.spent_wei(3600)
-        transactions.burnt_wei = await self._store.burnt_wei(3600)
+        transactions.spent_wei = await self._queries.spent_wei(3600)
+        transactions.burnt_wei = await self._queries.burnt_wei(3600)
         while not await nonces.repair(latest, begins=begins):
             self.lease.check()
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
@@ -172,7 +174,7 @@ class Lane:
         if begins:
             await self._store.set_next_nonce(transactions.next_nonce)
         sender.push(transaction for nonce, transaction in transactions.unmined.items() if nonce >= latest)
-        return transactions, follower, sender, Assigner(parts, self._claims)
+        return transactions, follower, sender, Assigner(parts, self._queries, self._claims)
 
     async def _noop_gas(self) -> int:
         """21000 on most chains; more where data on another chain is charged as gas."""

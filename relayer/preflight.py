@@ -14,7 +14,7 @@ from core.chain.reverts import explain
 from core.hexadecimal import bytes_of, hex_of
 from core.outbox.states import EXPIRED, IntentState, MinedOutcome
 from relayer.fees import FeeMarket, FeePolicy, quote
-from relayer.rows import Candidate, IntentRefusal, Prepared
+from relayer.intents import Candidate, IntentRefusal, Prepared
 
 # What a call may cost beyond its estimate by the time it is mined, because others came first: a vintage to finalize (up
 # to 63,000), a slot somebody emptied. It is a limit: what is not used is not paid.

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from core.log import get_logger
 from relayer import measures
 from relayer.fees import bump
+from relayer.intents import attempt_of
 from relayer.lane_parts import LaneParts
 from relayer.lane_signer import REPLACEMENTS
-from relayer.rows import attempt_of
 from relayer.signing import Unsigned
 from relayer.transaction import LaneQueue, LaneTransaction, NextStep, next_step
 

@@ -1,4 +1,4 @@
-"""What a lane reads and writes in the database. Each write first locks the lane's row and checks the lease.
+"""What a lane has in the database, and writes there: each time it first locks the lane's row and checks the lease.
 
 So whatever a process believes, it changes nothing once another holds the lane: `LeaseLost` ends its work there. The
 triggers on outbox_intent refuse impossible changes of state, write the history and notify.
@@ -8,52 +8,56 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
-from psycopg.errors import LockNotAvailable
-
-from core.agent.notices import submitted
 from core.db.engine import Connection, ConnectionPool
 from core.hexadecimal import hex_of
-from core.log import get_logger
 from core.outbox.lanes import LaneStatus
-from core.outbox.states import IntentState
+from core.outbox.states import IntentState, MinedOutcome
+from relayer.intents import Former, IntentRefusal, Mined, Prepared, attempt_of, transaction_of, unsigned_of
 from relayer.lease import Lease, LeaseLost
-from relayer.payers import WINDOW_SECONDS, PayerKind, PayerRecord
-from relayer.rows import (
-    ATTEMPTS,
-    CLAIM,
-    ENDED_FROM,
-    FORMER,
-    PAYER_RECORDS,
-    QUEUED,
-    TAKEN_BACK,
-    TOO_LATE,
-    TRANSACTIONS,
-    Candidate,
-    Former,
-    IntentRefusal,
-    Mined,
-    Prepared,
-    attempt_of,
-    attempt_of_row,
-    candidate_of_row,
-    transaction_of,
-    transaction_of_row,
-    unsigned_of,
-)
-from relayer.signing import LocalSigner, Signed, Unsigned
+from relayer.queries import end_claims
+from relayer.signing import Fees, LocalSigner, Signed, Unsigned
 from relayer.transaction import Attempt, LaneTransaction
-
-log = get_logger(__name__)
+from relayer.untold import announce
 
 # A process stopped in the middle of a transaction must not hold a lane's row for longer.
 IDLE_IN_TRANSACTION_MS = 5_000
 
 
+_TRANSACTION_COLUMNS = (
+    b"id, nonce, kind, to_address, data, value_wei, state, max_fee_cap_wei, not_after, replay_safe, outcome, "
+    b"block_number, block_hash, extract(epoch FROM clock_timestamp() - state_at)::float8, payer, payer_code"
+)
+_TRANSACTIONS = (
+    b"SELECT " + _TRANSACTION_COLUMNS + b" FROM outbox_intent WHERE lane_id = %s "
+    b"AND state IN ('signed', 'sent', 'mined') ORDER BY nonce"
+)
+_ENDED_FROM = (
+    b"SELECT " + _TRANSACTION_COLUMNS + b" FROM outbox_intent WHERE lane_id = %s AND nonce >= %s "
+    b"AND state IN ('final', 'failed', 'replaced') AND NOT is_thinned ORDER BY nonce"
+)
+# A nonce once given up leaves its bytes behind: they belong to no transaction, and can never be mined.
+_ATTEMPTS = b"""
+SELECT t.intent_id, t.hash, t.raw, t.max_fee_wei, t.max_priority_fee_wei, t.gas_limit, t.is_cancel
+FROM outbox_transaction t JOIN outbox_intent i ON i.id = t.intent_id
+WHERE i.id = ANY(%s) AND t.nonce = i.nonce AND t.lane_id = i.lane_id
+ORDER BY t.intent_id, t.signed_at, t.max_fee_wei
+"""
+_TAKEN_BACK = b"SELECT " + _TRANSACTION_COLUMNS + b" FROM outbox_intent WHERE id = %s"
+_MINED = b"""
+UPDATE outbox_intent i SET state = 'mined', tx_hash = u.hash, outcome = u.outcome, reason_code = u.code,
+    reason = u.reason, block_number = u.block, block_hash = u.block_hash, gas_used = u.gas, fee_wei = u.fee,
+    mined_at = clock_timestamp(), state_at = clock_timestamp()
+FROM unnest(%s::bigint[], %s::bytea[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::bytea[], %s::bigint[],
+    %s::numeric[]) AS u (id, hash, outcome, code, reason, block, block_hash, gas, fee)
+WHERE i.id = u.id AND i.lane_id = %s AND i.state IN ('signed', 'sent') RETURNING i.id
+"""
+
+
 class LaneStore:
-    """The statements of one lane under one lease. `pool` is in autocommit: what is not fenced is one statement."""
+    """The statements of one lane under one lease, each in a transaction of its own. `pool` is in autocommit."""
 
     def __init__(self, pool: ConnectionPool, lease: Lease) -> None:
         self._pool = pool
@@ -75,12 +79,12 @@ class LaneStore:
                 raise LeaseLost(f"Lane {self.lease.lane_id} is no longer ours (epoch {self.lease.epoch}).")
             yield connection, row[0]
 
-    # Reading
+    # What it has on its way
 
     async def transactions(self) -> tuple[list[LaneTransaction], int | None, int | None]:
         """(everything on its way by nonce, the lane's next nonce, the highest nonce any row of it has)."""
         async with self._fenced() as (connection, next_nonce):
-            rows = await (await connection.execute(TRANSACTIONS, (self.lease.lane_id,))).fetchall()
+            rows = await (await connection.execute(_TRANSACTIONS, (self.lease.lane_id,))).fetchall()
             transactions = await self._with_attempts(connection, rows)
             cursor = await connection.execute(
                 "SELECT max(nonce) FROM outbox_intent WHERE lane_id = %s", (self.lease.lane_id,)
@@ -91,94 +95,15 @@ class LaneStore:
     async def ended_from(self, nonce: int) -> list[LaneTransaction]:
         """Ended intents with this nonce or a later one, as if they were on its way again."""
         async with self._fenced() as (connection, _):
-            rows = await (await connection.execute(ENDED_FROM, (self.lease.lane_id, nonce))).fetchall()
+            rows = await (await connection.execute(_ENDED_FROM, (self.lease.lane_id, nonce))).fetchall()
             return await self._with_attempts(connection, rows)
 
     async def _with_attempts(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> list[LaneTransaction]:
         """The transactions of these rows, each with what was signed for the nonce it has."""
         by_intent: dict[int, list[Attempt]] = {}
-        for row in await (await connection.execute(ATTEMPTS, ([row[0] for row in rows],))).fetchall():
-            by_intent.setdefault(row[0], []).append(attempt_of_row(row[1:]))
-        return [transaction_of_row(row, by_intent[row[0]]) for row in rows]
-
-    async def queued(self, limit: int, excluded: Sequence[int]) -> list[Candidate]:
-        """The next intents for this lane's groups whose dependency, if any, has spoken; not locked."""
-        return await self._candidates(QUEUED, limit, excluded)
-
-    async def too_late(self, limit: int, excluded: Sequence[int], chain_time: int) -> list[Candidate]:
-        """Those of the queued that never had a nonce, and whose deadline is over at this time of the chain."""
-        return await self._candidates(TOO_LATE, limit, excluded, chain_time=chain_time)
-
-    async def _candidates(self, query: bytes, limit: int, excluded: Sequence[int], **more: int) -> list[Candidate]:
-        async with self._pool.connection() as connection:
-            cursor = await connection.execute(
-                query,
-                {
-                    "chain_id": self.lease.chain_id,
-                    "groups": list(self.lease.groups),
-                    "excluded": list(excluded),
-                    "lane": self.lease.lane_id,
-                    "limit": limit,
-                    **more,
-                },
-                prepare=True,
-            )
-            return [candidate_of_row(row) for row in await cursor.fetchall()]
-
-    async def spent_wei(self, seconds: int) -> int:
-        """Gas paid by this lane's key in the last `seconds`."""
-        async with self._pool.connection() as connection:
-            cursor = await connection.execute(
-                "SELECT coalesce(sum(fee_wei), 0) FROM outbox_intent WHERE lane_id = %s AND mined_at IS NOT NULL "
-                "AND mined_at > now() - make_interval(secs => %s)",
-                (self.lease.lane_id, seconds),
-            )
-            row = await cursor.fetchone()
-        return int(row[0]) if row else 0
-
-    async def burnt_wei(self, seconds: int) -> dict[PayerKind, int]:
-        """Gas paid by this lane's key in the last `seconds` for what reverted, by whose signature it carried."""
-        async with self._pool.connection() as connection:
-            cursor = await connection.execute(
-                "SELECT payer IS NOT NULL, payer_code IS NOT NULL, sum(fee_wei) FROM outbox_intent WHERE lane_id = %s "
-                "AND mined_at IS NOT NULL AND mined_at > now() - make_interval(secs => %s) AND outcome = 'reverted' "
-                "GROUP BY 1, 2",
-                (self.lease.lane_id, seconds),
-            )
-            burnt = dict.fromkeys(PayerKind, 0)
-            for is_signed, has_code, wei in await cursor.fetchall():
-                burnt[PayerKind.of(is_signed=is_signed, has_code=has_code)] += int(wei)
-        return burnt
-
-    async def payer_records(
-        self, wallets: Collection[bytes], codes: Collection[bytes]
-    ) -> tuple[dict[bytes, PayerRecord], dict[bytes, PayerRecord]]:
-        """What became of the transactions of these wallets, and of those of all wallets with these codes."""
-        async with self._pool.connection() as connection:
-            cursor = await connection.execute(
-                PAYER_RECORDS,
-                {
-                    "chain_id": self.lease.chain_id,
-                    "wallets": list(wallets),
-                    "codes": list(codes),
-                    "seconds": WINDOW_SECONDS,
-                },
-                prepare=True,
-            )
-            rows = await cursor.fetchall()
-        records: tuple[dict[bytes, PayerRecord], dict[bytes, PayerRecord]] = ({}, {})
-        for is_code, key, reverted, succeeded, has_settled in rows:
-            records[is_code][bytes(key)] = PayerRecord(reverted, succeeded, has_settled=has_settled)
-        return records
-
-    async def former(self, intent_ids: Sequence[int]) -> dict[int, list[Former]]:
-        """What was ever signed for these intents, by this lane or another."""
-        async with self._pool.connection() as connection:
-            rows = await (await connection.execute(FORMER, (list(intent_ids),))).fetchall()
-        former: dict[int, list[Former]] = {}
-        for intent_id, lane_id, address, nonce, digest in rows:
-            former.setdefault(intent_id, []).append(Former(lane_id, bytes(address), nonce, bytes(digest)))
-        return former
+        for row in await (await connection.execute(_ATTEMPTS, ([row[0] for row in rows],))).fetchall():
+            by_intent.setdefault(row[0], []).append(_attempt_read(row[1:]))
+        return [_transaction_read(row, by_intent[row[0]]) for row in rows]
 
     async def take_back(self, intent_id: int, former: Former) -> LaneTransaction | None:
         """A queued intent has its old nonce again, whose transaction landed; None when it is no longer queued."""
@@ -192,7 +117,7 @@ class LaneStore:
             )
             if done.rowcount != 1:
                 return None
-            rows = await (await connection.execute(TAKEN_BACK, (intent_id,))).fetchall()
+            rows = await (await connection.execute(_TAKEN_BACK, (intent_id,))).fetchall()
             (transaction,) = await self._with_attempts(connection, rows)
         return transaction
 
@@ -212,27 +137,6 @@ class LaneStore:
                 ),
             )
             return [row[0] for row in await cursor.fetchall()]
-
-    async def claim(self, prepared: Sequence[Prepared], seconds: float) -> list[Prepared]:
-        """Those that no other lane has told it is having signed. For signers that take their time: a claim saves
-        signatures, it guards nothing, and ends by itself."""
-        async with self._pool.connection() as connection:
-            cursor = await connection.execute(CLAIM, (
-                self.lease.lane_id, seconds, [each.candidate.intent_id for each in prepared],
-            ))  # fmt: skip
-            ours = {row[0] for row in await cursor.fetchall()}
-        return [each for each in prepared if each.candidate.intent_id in ours]
-
-    async def unclaim(self, prepared: Sequence[Prepared]) -> None:
-        """These were not signed: other lanes may take them at once."""
-        async with self._pool.connection() as connection:
-            await self._end_claims(connection, [each.candidate.intent_id for each in prepared])
-
-    async def _end_claims(self, connection: Connection, intent_ids: Sequence[int]) -> None:
-        await connection.execute(
-            "DELETE FROM outbox_claim WHERE lane_id = %s AND intent_id = ANY(%s)",
-            (self.lease.lane_id, list(intent_ids)),
-        )
 
     async def sign(
         self, prepared: Sequence[Prepared], ready: Mapping[Unsigned, Signed] | None = None
@@ -262,35 +166,14 @@ class LaneStore:
                         break
                     transactions.append(transaction_of(each, signed, now))
             if ready is not None:
-                await self._end_claims(connection, [each.candidate.intent_id for each in prepared])
+                await end_claims(connection, self.lease.lane_id, prepared)
             if transactions:
                 async with connection.pipeline():
                     await self._store_signed(connection, transactions)
                     await self._store_attempts(connection, [(each, each.newest) for each in transactions])
                     await self._set_next(connection, next_nonce + len(transactions))
-                await self._announce(connection, transactions)
+                await announce(connection, self.lease.chain_id, transactions)
         return transactions
-
-    async def _announce(self, connection: Connection, transactions: Sequence[LaneTransaction]) -> None:
-        """What wallets are told of their transactions. A fault in the telling must not stop the money: what could not
-        be told is written down, and told by `Untold`."""
-        notices = [
-            submitted.Submitted(each.intent_id, each.kind, each.data, each.newest.hash)
-            for each in transactions
-            if each.kind in submitted.KINDS
-        ]
-        if notices:
-            try:
-                async with connection.transaction(), connection.pipeline():
-                    await submitted.announce(connection, self.lease.chain_id, notices)
-            except Exception as error:
-                if not isinstance(error, LockNotAvailable):
-                    log.error("a submission could not be told", action="relay.untold", exc=error)
-                await connection.execute(
-                    "INSERT INTO outbox_untold (intent_id, tx_hash) SELECT * FROM unnest(%s::bigint[], %s::bytea[]) "
-                    "ON CONFLICT DO NOTHING",
-                    ([each.intent_id for each in notices], [each.tx_hash for each in notices]),
-                )
 
     def _signed_here(self, unsigned: Unsigned) -> Signed:
         assert isinstance(self.lease.signer, LocalSigner), "a key that lies elsewhere signs before its rows are locked"
@@ -487,11 +370,27 @@ class LaneStore:
             )
 
 
-_MINED = b"""
-UPDATE outbox_intent i SET state = 'mined', tx_hash = u.hash, outcome = u.outcome, reason_code = u.code,
-    reason = u.reason, block_number = u.block, block_hash = u.block_hash, gas_used = u.gas, fee_wei = u.fee,
-    mined_at = clock_timestamp(), state_at = clock_timestamp()
-FROM unnest(%s::bigint[], %s::bytea[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::bytea[], %s::bigint[],
-    %s::numeric[]) AS u (id, hash, outcome, code, reason, block, block_hash, gas, fee)
-WHERE i.id = u.id AND i.lane_id = %s AND i.state IN ('signed', 'sent') RETURNING i.id
-"""
+def _attempt_read(row: tuple[Any, ...]) -> Attempt:
+    return Attempt(row[0], row[1], Fees(int(row[2]), int(row[3])), row[4], row[5])
+
+
+def _transaction_read(row: tuple[Any, ...], attempts: list[Attempt]) -> LaneTransaction:
+    return LaneTransaction(
+        intent_id=row[0],
+        nonce=row[1],
+        kind=row[2],
+        to=row[3],
+        data=row[4],
+        value_wei=int(row[5]),
+        attempts=attempts,
+        state=IntentState(row[6]),
+        state_since=time.monotonic() - row[13],
+        max_fee_cap_wei=None if row[7] is None else int(row[7]),
+        not_after=row[8],
+        replay_safe=row[9],
+        outcome=None if row[10] is None else MinedOutcome(row[10]),
+        block_number=row[11],
+        block_hash=row[12],
+        payer=row[14],
+        payer_code=row[15],
+    )

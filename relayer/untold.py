@@ -1,4 +1,4 @@
-"""What wallets could not be told of their transactions as these were signed is told here, a little later.
+"""What wallets are told of their transactions as these are signed; what cannot be told then is told a little later.
 
 What fails is tried ten times within an hour and a half, and then left where it is: it will not be told by itself.
 """
@@ -6,15 +6,16 @@ What fails is tried ten times within an hour and a half, and then left where it 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import psycopg
 from psycopg.errors import LockNotAvailable
 
 from core.agent.notices import submitted
-from core.db.engine import ConnectionPool
+from core.db.engine import Connection, ConnectionPool
 from core.log import get_logger
 from relayer import measures
+from relayer.transaction import LaneTransaction
 
 log = get_logger(__name__)
 
@@ -24,6 +25,9 @@ _TOGETHER = 20
 
 TRIES = 10
 
+_NOTE = b"""
+INSERT INTO outbox_untold (intent_id, tx_hash) SELECT * FROM unnest(%s::bigint[], %s::bytea[]) ON CONFLICT DO NOTHING
+"""
 _UNTOLD = b"""
 SELECT u.intent_id FROM outbox_untold u JOIN outbox_intent i ON i.id = u.intent_id
 WHERE i.chain_id = ANY(%s) AND u.tries < %s AND u.retry_at <= now() ORDER BY random() LIMIT %s
@@ -41,6 +45,25 @@ DELETE FROM outbox_untold u USING outbox_intent i WHERE i.id = u.intent_id
 AND u.intent_id = (SELECT intent_id FROM outbox_untold WHERE intent_id = %s FOR UPDATE SKIP LOCKED)
 RETURNING i.chain_id, i.kind, i.data, u.tx_hash
 """
+
+
+async def announce(connection: Connection, chain_id: int, transactions: Sequence[LaneTransaction]) -> None:
+    """In the transaction that stores them signed. A fault in the telling must not stop the money: what could not be
+    told is written down for `Untold`."""
+    notices = [
+        submitted.Submitted(each.intent_id, each.kind, each.data, each.newest.hash)
+        for each in transactions
+        if each.kind in submitted.KINDS
+    ]
+    if not notices:
+        return
+    try:
+        async with connection.transaction(), connection.pipeline():
+            await submitted.announce(connection, chain_id, notices)
+    except Exception as error:
+        if not isinstance(error, LockNotAvailable):
+            log.error("a submission could not be told", action="relay.untold", exc=error)
+        await connection.execute(_NOTE, ([each.intent_id for each in notices], [each.tx_hash for each in notices]))
 
 
 class Untold:

@@ -18,8 +18,6 @@ import pytest
 from core.outbox import Intent, IntentState, MinedOutcome
 from relayer.feed import ChainFeed
 from relayer.fees import FeePolicy
-from relayer.rows import Prepared
-from relayer.signing import Fees
 from tests.conftest import Anvil, StartAnvil
 from tests.support.hazy_node import HazyNode
 from tests.support.measured import measured
@@ -229,8 +227,7 @@ async def test_noops_count_against_the_allowance(rig: Rig, node: HazyNode) -> No
     signer = await rig.new_signer()
     store = await rig.dead_holder(signer, next_nonce=40)
     asked = await rig.ask_for(rig.transfer())
-    (candidate,) = await store.queued(1, [])
-    await store.sign([Prepared(candidate, 21_000, Fees(50 * GWEI, GWEI))])
+    await store.sign(await rig.prepared(store))
     async with rig.pool.connection() as connection:
         await connection.execute("UPDATE outbox_lane SET holder = NULL, lease_until = NULL")
     market = await rig.client.eth.fee_history(1, "latest", [50.0])

@@ -195,7 +195,7 @@ RELAYER = (
     ),
     Guard(
         "a lane that cannot work refuses for its deadline what may have landed",
-        "relayer/rows.py",
+        "relayer/queries.py",
         "i.not_after < %(chain_time)s AND NOT EXISTS (SELECT FROM outbox_transaction t WHERE t.intent_id = i.id)",
         "i.not_after < %(chain_time)s",
         (f"{LIFE}::test_what_had_a_nonce_is_not_refused_by_a_lane_that_cannot_ask_whether_it_landed",),
@@ -905,7 +905,7 @@ RELAYER_KEYS = (
     ),
     Guard(
         "two lanes have the same intents signed, and pay twice",
-        "relayer/rows.py",
+        "relayer/queries.py",
         "WHERE c.lane_id <> %%(lane)s AND c.until > clock_timestamp()))",
         "WHERE false AND c.lane_id <> %%(lane)s))",
         (f"{KMS_RELAYER}::test_a_signature_for_a_nonce_that_went_elsewhere_is_forgotten",),

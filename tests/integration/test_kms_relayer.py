@@ -19,16 +19,15 @@ from eth_utils.address import to_checksum_address
 from core.chain import checksum
 from core.config import RelayerSecrets, load
 from core.outbox import Intent, IntentRequest, IntentState, LaneStatus, report
+from relayer.intents import unsigned_of
 from relayer.kms.opening import opened_keys
 from relayer.kms.signer import KmsPatience, KmsSigner
-from relayer.rows import Prepared, unsigned_of
-from relayer.signing import Fees
-from relayer.store import LaneStore
+from relayer.queries import LaneQueries
 from scripts._status.rules import ALERTS
 from tests.conftest import StartAnvil
 from tests.support.hazy_node import HazyNode
 from tests.support.kms_clouds import GCP_KEY, REGION, Aws, Gcp, Key, served
-from tests.support.relayer_rig import ETHER, GWEI, QUICK, Relayers, Rig, relayer_processes, rigged, until
+from tests.support.relayer_rig import ETHER, QUICK, Relayers, Rig, relayer_processes, rigged, until
 
 
 @dataclass
@@ -332,10 +331,6 @@ async def signer(kms: Kms, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Kms
         yield signer
 
 
-async def _prepared(store: LaneStore) -> list[Prepared]:
-    return [Prepared(each, 21_000, Fees(50 * GWEI, GWEI)) for each in await store.queued(10, [])]
-
-
 async def test_a_hole_is_filled_and_a_call_cancelled_through_the_service_once_it_signs(
     kms: Kms, signer: KmsSigner
 ) -> None:
@@ -344,7 +339,7 @@ async def test_a_hole_is_filled_and_a_call_cancelled_through_the_service_once_it
     rig, requests = kms.rig, [kms.rig.transfer()]
     asked = await rig.ask_for_many(requests)
     store = await rig.dead_holder(signer, next_nonce=1)
-    (prepared,) = await _prepared(store)
+    (prepared,) = await rig.prepared(store)
     unsigned = unsigned_of(prepared, rig.chain_id, 1)
     (signed,) = await signer.sign_all([unsigned])
     await store.sign([prepared], {unsigned: signed})
@@ -381,16 +376,16 @@ async def test_a_signature_for_a_nonce_that_went_elsewhere_is_forgotten(kms: Kms
     rig = kms.rig
     asked = await rig.ask_for_many([rig.transfer() for _ in range(3)])
     store = await rig.dead_holder(signer, next_nonce=0)
-    prepared = await store.claim(await _prepared(store), 30.0)
+    prepared = await LaneQueries(rig.pool, store.lease).claim(await rig.prepared(store), 30.0)
     assert len(prepared) == 3
     wanted = [unsigned_of(each, rig.chain_id, number) for number, each in enumerate(prepared)]
     signed = await signer.sign_all(wanted)
     other = await rig.new_signer()
     thief = await rig.dead_holder(other, next_nonce=0)
-    assert await _prepared(thief) == []  # claimed
-    await store.unclaim(prepared[1:2])
-    assert [each.candidate.intent_id for each in await _prepared(thief)] == [asked[1].id]
-    await thief.sign(await _prepared(thief))
+    assert await rig.prepared(thief) == []  # claimed
+    await LaneQueries(rig.pool, store.lease).unclaim(prepared[1:2])
+    assert [each.candidate.intent_id for each in await rig.prepared(thief)] == [asked[1].id]
+    await thief.sign(await rig.prepared(thief))
     transactions = await store.sign(prepared, dict(zip(wanted, signed, strict=True)))
     assert [(each.intent_id, each.nonce) for each in transactions] == [(asked[0].id, 0)]
     assert [(await rig.read(each)).state for each in asked] == [
@@ -398,18 +393,20 @@ async def test_a_signature_for_a_nonce_that_went_elsewhere_is_forgotten(kms: Kms
         IntentState.SIGNED,
         IntentState.QUEUED,
     ]
-    assert [each.candidate.intent_id for each in await _prepared(thief)] == [asked[2].id]  # free again
+    assert [each.candidate.intent_id for each in await rig.prepared(thief)] == [asked[2].id]  # free again
 
 
 async def test_a_claim_of_the_dead_ends_by_itself(kms: Kms, signer: KmsSigner) -> None:
     rig = kms.rig
     await rig.ask_for(rig.transfer())
     dead = await rig.dead_holder(signer, next_nonce=0)
-    assert len(await dead.claim(await _prepared(dead), 60.0)) == 1
+    assert len(await LaneQueries(rig.pool, dead.lease).claim(await rig.prepared(dead), 60.0)) == 1
     heir = await rig.dead_holder(await rig.new_signer(), next_nonce=0)
-    assert await _prepared(heir) == []
-    assert len(await dead.claim(await _prepared(dead), 60.0)) == 1  # its own it may take again
+    assert await rig.prepared(heir) == []
+    assert (
+        len(await LaneQueries(rig.pool, dead.lease).claim(await rig.prepared(dead), 60.0)) == 1
+    )  # its own it may take again
     async with rig.pool.connection() as connection:
         await connection.execute("UPDATE outbox_claim SET until = until - interval '60 seconds'")
-    assert len(await heir.claim(await _prepared(heir), 30.0)) == 1
-    assert await dead.claim(await _prepared(heir), 30.0) == []
+    assert len(await LaneQueries(rig.pool, heir.lease).claim(await rig.prepared(heir), 30.0)) == 1
+    assert await LaneQueries(rig.pool, dead.lease).claim(await rig.prepared(heir), 30.0) == []

@@ -29,8 +29,9 @@ from core.outbox import (
     report,
 )
 from relayer.economy import Economy
+from relayer.intents import Candidate
 from relayer.preflight import GAS_CEILINGS
-from relayer.rows import Candidate
+from relayer.queries import LaneQueries
 from relayer.service import lanes_check
 from relayer.signing import LocalSigner
 from relayer.store import LaneStore
@@ -581,7 +582,7 @@ async def test_a_connection_lost_while_wallets_are_told_stores_nothing_and_sends
 ) -> None:
     """The telling may fail, and the money goes on; not where the connection is gone, and with it all that was written.
     The database is away for a while, so the lane has nothing else to find out by."""
-    fenced, queued, away_until = LaneStore._fenced, LaneStore.queued, 0.0
+    fenced, queued, away_until = LaneStore._fenced, LaneQueries.queued, 0.0
 
     def ask() -> None:
         if time.monotonic() < away_until:
@@ -591,9 +592,9 @@ async def test_a_connection_lost_while_wallets_are_told_stores_nothing_and_sends
         ask()
         return fenced(store)
 
-    async def queued_if_there(store: LaneStore, *which: Any) -> list[Candidate]:
+    async def queued_if_there(queries: LaneQueries, *which: Any) -> list[Candidate]:
         ask()
-        return await queued(store, *which)
+        return await queued(queries, *which)
 
     async def is_lost(connection: Connection, *_: object) -> None:
         nonlocal away_until
@@ -604,7 +605,7 @@ async def test_a_connection_lost_while_wallets_are_told_stores_nothing_and_sends
             await connection.execute("SELECT 1")
 
     monkeypatch.setattr(LaneStore, "_fenced", fenced_if_there)
-    monkeypatch.setattr(LaneStore, "queued", queued_if_there)
+    monkeypatch.setattr(LaneQueries, "queued", queued_if_there)
     monkeypatch.setattr(submitted, "announce", is_lost)
     signer = await rig.new_signer()
     async with rig.relayer(rig.spec(signer)):

@@ -15,9 +15,8 @@ from core.outbox import Intent, IntentState, MinedOutcome
 from relayer.following import AT_REST_SECONDS, LOOK_AGAIN_SECONDS, Follower
 from relayer.lane_transactions import LaneTransactions
 from relayer.lease import LeaseLost
-from relayer.rows import Prepared
 from relayer.sending import LaneSender
-from relayer.signing import Fees, LocalSigner
+from relayer.signing import LocalSigner
 from tests.conftest import Anvil, StartAnvil
 from tests.support.measured import measured
 from tests.support.outbox_history import history
@@ -339,8 +338,7 @@ async def test_a_nonce_nobody_owns_is_filled_with_a_noop(rig: Rig) -> None:
     request = rig.transfer()
     asked = await rig.ask_for(request)
     store = await rig.dead_holder(signer, next_nonce=2)
-    (candidate,) = await store.queued(10, [])
-    await store.sign([Prepared(candidate, 21_000, Fees(50 * GWEI, GWEI))])
+    await store.sign(await rig.prepared(store))
     async with rig.pool.connection() as connection:
         await connection.execute("UPDATE outbox_lane SET holder = NULL, lease_until = NULL")
     async with rig.relayer(rig.spec(signer)):
@@ -370,9 +368,7 @@ async def test_signed_but_never_sent_rows_are_sent_after_a_restart(rig: Rig) -> 
     requests = [rig.transfer() for _ in range(4)]
     asked = await rig.ask_for_many(requests)
     store = await rig.dead_holder(signer, next_nonce=0)
-    transactions = await store.sign(
-        [Prepared(each, 21_000, Fees(50 * GWEI, GWEI)) for each in await store.queued(10, [])]
-    )
+    transactions = await store.sign(await rig.prepared(store))
     # One of them was sent, and mined, before the process died without writing it down.
     await rig.ask("eth_sendRawTransaction", "0x" + transactions[0].newest.raw.hex())
     await rig.mine()
@@ -482,8 +478,7 @@ async def test_a_holder_that_slept_through_a_takeover_can_write_and_send_nothing
     signer = await rig.new_signer()
     asked = await rig.ask_for(rig.transfer())
     stale = await rig.dead_holder(signer, next_nonce=0, lease_seconds=-1.0)
-    (candidate,) = await stale.queued(10, [])
-    prepared = [Prepared(candidate, 21_000, Fees(50 * GWEI, GWEI))]
+    prepared = await rig.prepared(stale)
     async with rig.relayer(rig.spec(signer)):
         for _ in range(2):  # its own lease has run out; then another holds the lane
             with pytest.raises(LeaseLost, match="no longer ours"):
@@ -535,9 +530,7 @@ async def test_what_is_signed_is_not_offered_once_the_lease_ran_out(rig: Rig) ->
     signer = await rig.new_signer()
     await rig.ask_for(rig.transfer())
     store = await rig.dead_holder(signer, next_nonce=0)
-    transactions = await store.sign(
-        [Prepared(each, 21_000, Fees(50 * GWEI, GWEI)) for each in await store.queued(10, [])]
-    )
+    transactions = await store.sign(await rig.prepared(store))
     late = replace(store.lease, valid_until=0.0)
     on_their_way = LaneTransactions("test", "0x" + signer.address.hex(), 1)
     sender = LaneSender(late, rig.client, store, on_their_way, QUICK)

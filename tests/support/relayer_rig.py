@@ -23,9 +23,11 @@ from core.db.engine import ConnectionPool, make_pool
 from core.outbox import Intent, IntentRequest, IntentState, IntentWatch, enqueue, enqueue_many, read
 from core.service.cancelling import end
 from relayer.fees import FeePolicy
+from relayer.intents import Prepared
 from relayer.lease import Lease
 from relayer.leases import LaneSpec
 from relayer.policy import LanePolicy
+from relayer.queries import LaneQueries
 from relayer.service import ChainPlan, Relayer, relaying
 from relayer.signing import Fees, LocalSigner, Signer, Unsigned
 from relayer.store import LaneStore
@@ -124,6 +126,11 @@ class Rig:
             row = await cursor.fetchone()
         assert row is not None
         return LaneStore(self.pool, Lease(row[0], 1, self.chain_id, ("relay",), signer, valid_until=math.inf))
+
+    async def prepared(self, store: LaneStore) -> list[Prepared]:
+        """Transfers that wait for this lane, ready to be signed."""
+        queued = await LaneQueries(self.pool, store.lease).queued(10, [])
+        return [Prepared(each, 21_000, Fees(50 * GWEI, GWEI)) for each in queued]
 
     def spec(self, signer: Signer, *groups: str) -> LaneSpec:
         return LaneSpec("test", self.chain_id, groups or ("relay",), signer)

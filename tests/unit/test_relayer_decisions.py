@@ -20,10 +20,10 @@ from core.outbox.states import (
     settled_state,
 )
 from relayer.fees import FeeMarket, FeePolicy, bump, expected_price, quote
+from relayer.intents import Candidate
 from relayer.nonces import Reconciled, drift, reconcile
 from relayer.payers import PayerBook, PayerRecord
 from relayer.preflight import fate, refused_unasked, with_margin
-from relayer.rows import Candidate
 from relayer.signing import Fees
 from relayer.standing import LaneStanding, lane_status
 from relayer.takers import Taker

@@ -1,0 +1,206 @@
+"""What a lane asks the database before it takes anything in: statements of their own, under no lock.
+
+What they answer may be over in the next moment. Whatever is decided by it is decided once more under the lease, in
+`relayer.store`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from core.db.engine import Connection, ConnectionPool
+from core.outbox.states import IntentState, MinedOutcome
+from relayer.intents import Candidate, Former, Prepared
+from relayer.lease import Lease
+from relayer.payers import WINDOW_SECONDS, PayerKind, PayerRecord
+
+_FORMER = b"""
+SELECT t.intent_id, t.lane_id, l.address, t.nonce, t.hash
+FROM outbox_transaction t JOIN outbox_lane l ON l.id = t.lane_id
+WHERE t.intent_id = ANY(%s) ORDER BY t.intent_id, t.nonce, t.signed_at
+"""
+# How those of one column's value fared within so many seconds. What we took longer than a minute to bring is not held
+# against anybody: its time was over, or the market had moved. Nor is an authorization that was used before we came: a
+# stranger may have, and whoever does so pays as much as we.
+_FARED = b"""
+CROSS JOIN LATERAL (
+    SELECT count(*) FILTER (WHERE i.outcome = 'succeeded') AS succeeded,
+        count(*) FILTER (WHERE i.outcome = 'reverted' AND i.mined_at < i.created_at + interval '1 minute'
+            AND coalesce(i.reason_code, '') NOT IN ('AuthorizationSpent', 'AuthorizationAlreadyUsed',
+                'AuthorizationUsedOrCanceled', 'AuthorizationAlreadyBooked')) AS reverted
+    FROM outbox_intent i WHERE i.%b = asked.key AND i.chain_id = %%(chain_id)s AND i.mined_at IS NOT NULL
+        AND i.mined_at > now() - make_interval(secs => %%(seconds)s)) AS r
+"""
+# Of each wallet, and whether it ever settled; and of each code (1).
+_PAYER_RECORDS = (
+    b"""
+SELECT 0, asked.key, r.reverted, r.succeeded, EXISTS (
+    SELECT FROM outbox_intent i WHERE i.payer = asked.key AND i.chain_id = %(chain_id)s AND i.mined_at IS NOT NULL
+        AND i.outcome = 'succeeded')
+FROM unnest(%(wallets)s::bytea[]) AS asked (key)"""
+    + _FARED % b"payer"
+    + b"""
+UNION ALL
+SELECT 1, asked.key, r.reverted, r.succeeded, false FROM unnest(%(codes)s::bytea[]) AS asked (key)"""
+    + _FARED % b"payer_code"
+)
+# Claims left by the dead are replaced by whoever wants their intents; those of ended intents go with the next claim.
+_CLAIM = b"""
+WITH over AS (DELETE FROM outbox_claim WHERE until < clock_timestamp() - interval '10 minutes')
+INSERT INTO outbox_claim AS c (intent_id, lane_id, until)
+SELECT id, %s, clock_timestamp() + make_interval(secs => %s) FROM unnest(%s::bigint[]) AS u (id) ORDER BY id
+ON CONFLICT (intent_id) DO UPDATE SET lane_id = excluded.lane_id, until = excluded.until
+    WHERE c.lane_id = excluded.lane_id OR c.until < clock_timestamp()
+RETURNING intent_id
+"""
+# Group by group, so that each comes from its index in order however many wait. The claims, few, are read once.
+_CANDIDATES = b"""
+SELECT next.* FROM unnest(%%(groups)s::text[]) AS g (name) CROSS JOIN LATERAL (
+    SELECT i.id, i.kind, i.to_address, i.data, i.value_wei, i.gas_limit, i.max_fee_cap_wei, i.simulate, i.replay_safe,
+        i.not_after, extract(epoch FROM clock_timestamp() - i.state_at)::float8, d.state, d.outcome,
+        EXISTS (SELECT FROM outbox_transaction t WHERE t.intent_id = i.id), i.payer, i.priority
+    FROM outbox_intent i LEFT JOIN outbox_intent d ON d.id = i.depends_on
+    WHERE i.state = 'queued' AND i.chain_id = %%(chain_id)s AND i.lane_group = g.name AND i.id <> ALL(%%(excluded)s)
+        AND (i.depends_on IS NULL OR d.state IN ('final', 'failed', 'replaced')
+             OR (d.state = 'mined' AND d.outcome = 'succeeded'))
+        AND i.id <> ALL (ARRAY(SELECT c.intent_id FROM outbox_claim c
+            WHERE c.lane_id <> %%(lane)s AND c.until > clock_timestamp()))
+        AND %b
+    ORDER BY i.priority DESC, i.id LIMIT %%(limit)s
+) AS next ORDER BY next.priority DESC, next.id LIMIT %%(limit)s
+"""
+_QUEUED = _CANDIDATES % b"true"
+# What had a nonce may have landed, which only the chain can tell.
+_TOO_LATE = _CANDIDATES % (
+    b"i.not_after < %(chain_time)s AND NOT EXISTS (SELECT FROM outbox_transaction t WHERE t.intent_id = i.id)"
+)
+
+
+class LaneQueries:
+    """The questions of one lane, and its claims, which guard nothing. `pool` is in autocommit."""
+
+    def __init__(self, pool: ConnectionPool, lease: Lease) -> None:
+        self._pool = pool
+        self._lease = lease
+
+    async def queued(self, limit: int, excluded: Sequence[int]) -> list[Candidate]:
+        """The next intents for this lane's groups whose dependency, if any, has spoken; not locked."""
+        return await self._candidates(_QUEUED, limit, excluded)
+
+    async def too_late(self, limit: int, excluded: Sequence[int], chain_time: int) -> list[Candidate]:
+        """Those of the queued that never had a nonce, and whose deadline is over at this time of the chain."""
+        return await self._candidates(_TOO_LATE, limit, excluded, chain_time=chain_time)
+
+    async def _candidates(self, query: bytes, limit: int, excluded: Sequence[int], **more: int) -> list[Candidate]:
+        async with self._pool.connection() as connection:
+            cursor = await connection.execute(
+                query,
+                {
+                    "chain_id": self._lease.chain_id,
+                    "groups": list(self._lease.groups),
+                    "excluded": list(excluded),
+                    "lane": self._lease.lane_id,
+                    "limit": limit,
+                    **more,
+                },
+                prepare=True,
+            )
+            return [_candidate_of(row) for row in await cursor.fetchall()]
+
+    async def spent_wei(self, seconds: int) -> int:
+        """Gas paid by this lane's key in the last `seconds`."""
+        async with self._pool.connection() as connection:
+            cursor = await connection.execute(
+                "SELECT coalesce(sum(fee_wei), 0) FROM outbox_intent WHERE lane_id = %s AND mined_at IS NOT NULL "
+                "AND mined_at > now() - make_interval(secs => %s)",
+                (self._lease.lane_id, seconds),
+            )
+            row = await cursor.fetchone()
+        return int(row[0]) if row else 0
+
+    async def burnt_wei(self, seconds: int) -> dict[PayerKind, int]:
+        """Gas paid by this lane's key in the last `seconds` for what reverted, by whose signature it carried."""
+        async with self._pool.connection() as connection:
+            cursor = await connection.execute(
+                "SELECT payer IS NOT NULL, payer_code IS NOT NULL, sum(fee_wei) FROM outbox_intent WHERE lane_id = %s "
+                "AND mined_at IS NOT NULL AND mined_at > now() - make_interval(secs => %s) AND outcome = 'reverted' "
+                "GROUP BY 1, 2",
+                (self._lease.lane_id, seconds),
+            )
+            burnt = dict.fromkeys(PayerKind, 0)
+            for is_signed, has_code, wei in await cursor.fetchall():
+                burnt[PayerKind.of(is_signed=is_signed, has_code=has_code)] += int(wei)
+        return burnt
+
+    async def payer_records(
+        self, wallets: Collection[bytes], codes: Collection[bytes]
+    ) -> tuple[dict[bytes, PayerRecord], dict[bytes, PayerRecord]]:
+        """What became of the transactions of these wallets, and of those of all wallets with these codes."""
+        async with self._pool.connection() as connection:
+            cursor = await connection.execute(
+                _PAYER_RECORDS,
+                {
+                    "chain_id": self._lease.chain_id,
+                    "wallets": list(wallets),
+                    "codes": list(codes),
+                    "seconds": WINDOW_SECONDS,
+                },
+                prepare=True,
+            )
+            rows = await cursor.fetchall()
+        records: tuple[dict[bytes, PayerRecord], dict[bytes, PayerRecord]] = ({}, {})
+        for is_code, key, reverted, succeeded, has_settled in rows:
+            records[is_code][bytes(key)] = PayerRecord(reverted, succeeded, has_settled=has_settled)
+        return records
+
+    async def former(self, intent_ids: Sequence[int]) -> dict[int, list[Former]]:
+        """What was ever signed for these intents, by this lane or another."""
+        async with self._pool.connection() as connection:
+            rows = await (await connection.execute(_FORMER, (list(intent_ids),))).fetchall()
+        former: dict[int, list[Former]] = {}
+        for intent_id, lane_id, address, nonce, digest in rows:
+            former.setdefault(intent_id, []).append(Former(lane_id, bytes(address), nonce, bytes(digest)))
+        return former
+
+    async def claim(self, prepared: Sequence[Prepared], seconds: float) -> list[Prepared]:
+        """Those that no other lane has told it is having signed. For signers that take their time: a claim saves
+        signatures, it guards nothing, and ends by itself."""
+        async with self._pool.connection() as connection:
+            cursor = await connection.execute(_CLAIM, (
+                self._lease.lane_id, seconds, [each.candidate.intent_id for each in prepared],
+            ))  # fmt: skip
+            ours = {row[0] for row in await cursor.fetchall()}
+        return [each for each in prepared if each.candidate.intent_id in ours]
+
+    async def unclaim(self, prepared: Sequence[Prepared]) -> None:
+        """These were not signed: other lanes may take them at once."""
+        async with self._pool.connection() as connection:
+            await end_claims(connection, self._lease.lane_id, prepared)
+
+
+async def end_claims(connection: Connection, lane_id: int, prepared: Sequence[Prepared]) -> None:
+    await connection.execute(
+        "DELETE FROM outbox_claim WHERE lane_id = %s AND intent_id = ANY(%s)",
+        (lane_id, [each.candidate.intent_id for each in prepared]),
+    )
+
+
+def _candidate_of(row: tuple[Any, ...]) -> Candidate:
+    return Candidate(
+        intent_id=row[0],
+        kind=row[1],
+        to=row[2],
+        data=row[3],
+        value_wei=int(row[4]),
+        gas_limit=row[5],
+        max_fee_cap_wei=None if row[6] is None else int(row[6]),
+        simulate=row[7],
+        replay_safe=row[8],
+        not_after=row[9],
+        age_seconds=row[10],
+        depends_on_state=None if row[11] is None else IntentState(row[11]),
+        depends_on_outcome=None if row[12] is None else MinedOutcome(row[12]),
+        had_nonce=row[13],
+        payer=row[14],
+    )
