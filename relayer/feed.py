@@ -17,8 +17,8 @@ log = get_logger(__name__)
 # A gap in the heads we saw longer than this is not walked; every mined block is then compared again.
 WALKED_BLOCKS = 256
 FEE_BLOCKS = 10
-# So long every answer must be of a lower head before the chain is believed to have become shorter, or lead to nothing
-# we know before what we know is forgotten.
+# So long no answer may fit what we know, before a lower head is believed to be a chain that became shorter, or one that
+# leads nowhere has what we know forgotten.
 BEHIND_SECONDS = 10.0
 
 
@@ -47,7 +47,6 @@ class ChainFeed:
         self.down_since: float | None = None
         self._poll_seconds = poll_seconds
         self._behind_seconds = behind_seconds
-        self._behind_since: float | None = None
         self._apart_since: float | None = None
         self._head: Block | None = None
         self._market: FeeMarket | None = None
@@ -122,24 +121,22 @@ class ChainFeed:
     async def poll(self) -> None:
         """One look at the head; tells the waiting when it is new."""
         head = await self.client.head()
-        if self._head is not None and head.hash == self._head.hash:
+        if self._line.get(head.number) == head.hash:  # ours, or that of a node which is behind
+            self._apart_since = None
             return
         if self._head is not None and head.number < self._head.number and await self._lags(head, self._head):
             return
         line_and_fork = await self._line_to(head)
-        if line_and_fork is None:
-            # A node that stands behind the one which named the head may have been asked, or the chain moved meanwhile.
-            now = time.monotonic()
-            self._apart_since = self._apart_since or now
-            if now - self._apart_since < self._behind_seconds:
-                return
+        # A node that stands behind the one which named the head may have been asked, or the chain moved meanwhile.
+        if line_and_fork is None and self._may_pass():
+            return
         line, kept_to = line_and_fork or ({head.number: head.hash}, -1)
         market = await self._fees(head)
         # All of it at once, without a wait between: whoever looks sees one fork or the other.
         undone = [number for number in self._line if number > kept_to]
         oldest = head.number - self.finality_blocks - WALKED_BLOCKS
         self._line = {number: block_hash for number, block_hash in line.items() if number >= oldest}
-        self._head, self._market, self._behind_since, self._apart_since = head, market, None, None
+        self._head, self._market, self._apart_since = head, market, None
         if undone:
             self.reorgs += 1
             measures.REORGS.labels(self.name).inc()
@@ -158,25 +155,28 @@ class ChainFeed:
 
     async def _lags(self, lower: Block, ours: Block) -> bool:
         """Is a lower head than ours only that of a node that is behind?"""
-        own_hash = self._line.get(lower.number)
-        if own_hash is not None:
-            self._behind_since = None
-            return own_hash == lower.hash
+        if lower.number in self._line:
+            return False
         standing = [await _standing(node, ours.number) for node in self.nodes]
         if any(each is not None for each in standing):
-            self._behind_since = None
+            self._apart_since = None
             return ours.hash in standing
-        if self._behind_since is None:
-            self._behind_since = time.monotonic()
-        return time.monotonic() - self._behind_since < self._behind_seconds
+        return self._may_pass()
+
+    def _may_pass(self) -> bool:
+        """An answer does not fit what we know: may it still be one node's, or one moment's?"""
+        now = time.monotonic()
+        self._apart_since = now if self._apart_since is None else self._apart_since
+        return now - self._apart_since < self._behind_seconds
 
     async def _line_to(self, head: Block) -> tuple[dict[int, str], int] | None:
         """The line that ends in this head, and up to where it is ours: each block's parent is the one below it. Of ours
         nothing is left where too many blocks were missed, or the fork is under all we know. None when a block on the
-        way was not given, or is of another fork than the head."""
+        way was not given, or is of another fork than the head; of very many only the one below it is on the way."""
         top = max(self._line, default=head.number - 1)
         if head.number - top > WALKED_BLOCKS:
-            return {head.number: head.hash}, -1
+            below = await self.client.block(head.number - 1)
+            return None if below is None or below.hash != head.parent_hash else ({head.number: head.hash}, -1)
         fresh, parent, number = {head.number: head.hash}, head.parent_hash, head.number - 1
         for block in reversed(await self.client.blocks(list(range(top + 1, head.number)))):
             if block is None or block.hash != parent:

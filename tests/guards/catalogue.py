@@ -8,6 +8,7 @@ from tests.guards.guard import Guard
 DECISIONS = "tests/unit/test_relayer_decisions.py"
 LIFE = "tests/integration/test_relayer_life.py"
 PAYMENTS = "tests/integration/test_agent_payments.py"
+FEED = "tests/integration/test_relayer_feed.py"
 REPAIR = "tests/integration/test_relayer_repair.py"
 SOURCES = "tests/unit/test_keeper_sources.py"
 SETTLING = "tests/unit/test_keeper_settling.py"
@@ -264,6 +265,13 @@ RELAYER_ON_CHAIN = (
         "keys = [key for key in self._transactions.mined if key[0] <= deep and key in self._transactions.verified]",
         "keys = [key for key in self._transactions.mined if key[0] <= deep]",
         (f"{VIEWS}::test_nothing_is_final_whose_block_was_not_seen_standing",),
+    ),
+    Guard(
+        "one answer names a head far above ours, and all that was mined is final at once",
+        "relayer/feed.py",
+        "below is None or below.hash != head.parent_hash",
+        "False",
+        (f"{FEED}::test_a_head_that_leads_nowhere_is_believed_only_if_no_other_is_named_meanwhile",),
     ),
     Guard(
         "only the newest signature's receipt is asked for, and an older one that was mined is never found",

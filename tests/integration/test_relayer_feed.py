@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as replace_struct
 
-from core.chain import ChainClient, RpcError, RpcErrorKind
+from core.chain import Block, ChainClient, RpcError, RpcErrorKind
 from core.outbox import IntentState
-from relayer.feed import ChainFeed
+from relayer.feed import BEHIND_SECONDS, ChainFeed
 from tests.conftest import Anvil, StartAnvil
 from tests.support.outbox_history import history
 from tests.support.relayer_rig import Rig, rigged
@@ -228,3 +231,51 @@ async def test_all_mined_blocks_are_compared_by_one_question(rig: Rig, monkeypat
     assert batches == 1
     assert [said[each] for each in numbers[:-1]] == [await rig.hash_at(each) for each in numbers[:-1]]
     assert said[numbers[-1]] is None
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The feed's clock, which moves when a test moves it."""
+    now = [time.monotonic()]
+    monkeypatch.setattr("relayer.feed.time", SimpleNamespace(monotonic=lambda: now[0]))
+    return now
+
+
+async def stray(feed: ChainFeed, monkeypatch: pytest.MonkeyPatch, head: Block) -> None:
+    """The feed looks once, and is named this head, of which no other question finds anything."""
+
+    async def named(_client: ChainClient, **_how: Any) -> Block:
+        return head
+
+    async def missing(_client: ChainClient, _number: Any) -> None:
+        return None
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ChainClient, "head", named)
+        patch.setattr(ChainClient, "block", missing)
+        await feed.poll()
+
+
+@pytest.mark.parametrize("ahead", [-5, 1, 1_000], ids=["shorter", "apart", "far ahead"])
+async def test_a_head_that_leads_nowhere_is_believed_only_if_no_other_is_named_meanwhile(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, now: list[float], ahead: int
+) -> None:
+    """On a chain that makes no blocks of its own a bad answer comes now and then, and between them the right one. With
+    a head far above ours everything that was mined would be final at once."""
+    await rig.mine(8)
+    feed = feed_of(rig)
+    await feed.poll()
+    known = feed.head
+    bad = replace_struct(
+        known, number_hex=hex(known.number + ahead), hash="0x" + "bb" * 32, parent_hash="0x" + "aa" * 32
+    )
+    for _ in range(3):
+        await stray(feed, monkeypatch, bad)
+        assert (feed.reorgs, feed.head) == (0, known)
+        now[0] += BEHIND_SECONDS / 2
+        await feed.poll()
+        now[0] += BEHIND_SECONDS / 2
+    await stray(feed, monkeypatch, bad)
+    now[0] += BEHIND_SECONDS
+    await stray(feed, monkeypatch, bad)
+    assert (feed.reorgs, feed.head) == (1, bad)
