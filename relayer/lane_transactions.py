@@ -117,12 +117,7 @@ class LaneTransactions:
     def payer_book(
         self, wallets: dict[bytes, PayerRecord], codes: dict[bytes, PayerRecord], market: FeeMarket, allowance_wei: int
     ) -> PayerBook:
-        """These records, with what is on its way."""
-        for transaction in self.unmined.values():
-            if transaction.payer in wallets:
-                wallets[transaction.payer].in_flight += 1
-            if transaction.payer_code in codes:
-                codes[transaction.payer_code].in_flight += 1
+        """These records, with what this lane's own gas went to, and may go to yet."""
         unmined_wei = self.expected_gas_wei(market, (PayerKind.CONTRACT,))
         return PayerBook(wallets, codes, self.burnt_wei[PayerKind.CONTRACT], unmined_wei, allowance_wei)
 

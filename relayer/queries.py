@@ -45,6 +45,12 @@ UNION ALL
 SELECT 1, asked.key, r.reverted, r.succeeded, false FROM unnest(%(codes)s::bytea[]) AS asked (key)"""
     + _FARED % b"payer_code"
 )
+# Whatever lane carries them.
+_ON_THEIR_WAY = b"""
+SELECT payer, payer_code, count(*) FROM outbox_intent
+WHERE state IN ('signed', 'sent') AND chain_id = %(chain_id)s
+    AND (payer = ANY(%(wallets)s) OR payer_code = ANY(%(codes)s)) GROUP BY 1, 2
+"""
 # Claims left by the dead are replaced by whoever wants their intents; those of ended intents go with the next claim.
 _CLAIM = b"""
 WITH over AS (DELETE FROM outbox_claim WHERE until < clock_timestamp() - interval '10 minutes')
@@ -136,22 +142,25 @@ class LaneQueries:
     async def payer_records(
         self, wallets: Collection[bytes], codes: Collection[bytes]
     ) -> tuple[dict[bytes, PayerRecord], dict[bytes, PayerRecord]]:
-        """What became of the transactions of these wallets, and of those of all wallets with these codes."""
+        """What became of the transactions of these wallets, and of those of all wallets with these codes, and how many
+        are on their way."""
+        asked = {
+            "chain_id": self._lease.chain_id,
+            "wallets": list(wallets),
+            "codes": list(codes),
+            "seconds": WINDOW_SECONDS,
+        }
         async with self._pool.connection() as connection:
-            cursor = await connection.execute(
-                _PAYER_RECORDS,
-                {
-                    "chain_id": self._lease.chain_id,
-                    "wallets": list(wallets),
-                    "codes": list(codes),
-                    "seconds": WINDOW_SECONDS,
-                },
-                prepare=True,
-            )
-            rows = await cursor.fetchall()
+            # These first: what is mined in between is counted twice, not left out.
+            live = await (await connection.execute(_ON_THEIR_WAY, asked, prepare=True)).fetchall()
+            rows = await (await connection.execute(_PAYER_RECORDS, asked, prepare=True)).fetchall()
         records: tuple[dict[bytes, PayerRecord], dict[bytes, PayerRecord]] = ({}, {})
         for is_code, key, reverted, succeeded, has_settled in rows:
             records[is_code][bytes(key)] = PayerRecord(reverted, succeeded, has_settled=has_settled)
+        for *keys, count in live:
+            for kind, key in zip(records, keys, strict=True):
+                if key in kind:
+                    kind[key].in_flight += count
         return records
 
     async def former(self, intent_ids: Sequence[int]) -> dict[int, list[Former]]:

@@ -76,6 +76,13 @@ RELAYER = (
         ),
     ),
     Guard(
+        "a wallet has as many on their way as it may for each key that carries bets",
+        "relayer/queries.py",
+        "                    kind[key].in_flight += count\n",
+        "                    pass\n",
+        (f"{REPAIR}::test_what_any_lane_has_on_its_way_for_a_wallet_counts_for_every_lane",),
+    ),
+    Guard(
         "copies of one contract burn a few times each, without end",
         "relayer/payers.py",
         "        if not _is_proven(wallet) and alike.excess >= CODE_REVERTS_ALLOWED:\n",

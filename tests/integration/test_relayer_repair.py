@@ -15,6 +15,7 @@ from core.outbox import Intent, IntentState, MinedOutcome
 from relayer.following import AT_REST_SECONDS, LOOK_AGAIN_SECONDS, Follower
 from relayer.lane_transactions import LaneTransactions
 from relayer.lease import LeaseLost
+from relayer.payers import WALLET_REVERTS_ALLOWED
 from relayer.sending import LaneSender
 from relayer.signing import LocalSigner
 from tests.conftest import Anvil, StartAnvil
@@ -329,6 +330,28 @@ async def test_a_nonce_taken_by_a_foreign_transaction_sends_its_intent_back_for_
     async with rig.pool.connection() as connection:
         steps = [step.to_state.value for step in await history(connection, asked[0].id)]
     assert steps == ["queued", "signed", "sent", "queued", "signed", "sent", "mined", "final"]
+
+
+async def test_what_any_lane_has_on_its_way_for_a_wallet_counts_for_every_lane(rig: Rig) -> None:
+    """A wallet with code may have four on their way, not four for each key that carries bets."""
+    payer = "0x" + "c0de" * 10
+    await rig.ask("anvil_setCode", payer, "0x00")
+    lanes = [rig.spec(await rig.new_signer()) for _ in range(3)]
+    asked = await rig.ask_for_many([rig.transfer(payer=payer) for _ in range(12)])
+
+    async def in_flight() -> int:
+        states = [(await rig.read(each)).state for each in asked]
+        assert set(states) <= {IntentState.QUEUED, IntentState.SIGNED, IntentState.SENT}
+        return sum(each.in_flight for each in states)
+
+    async with rig.relayer(*lanes):
+        async with asyncio.timeout(PATIENCE):
+            while await in_flight() < WALLET_REVERTS_ALLOWED:
+                await asyncio.sleep(0.05)
+        for _ in range(10):  # every lane looks at those that wait, again and again
+            await asyncio.sleep(QUICK.defer_seconds)
+            assert await in_flight() == WALLET_REVERTS_ALLOWED
+    await rig.mine()
 
 
 async def test_a_nonce_nobody_owns_is_filled_with_a_noop(rig: Rig) -> None:
