@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from api.stock.brought import BetKey, BroughtBet
+from api.stock.relayed import BetKey, RelayedBet
 from core.db.engine import Connection
 from core.outbox import Intent, enqueue, read
 
@@ -56,7 +56,7 @@ async def find(connection: Connection, key: BetKey) -> KnownBet | None:
     return KnownBet(row[0], row[1], intent, row[3], row[4])
 
 
-class MoneyOnItsWay(Exception):
+class MoneyPromised(Exception):
     """The refusal of a bet for which the wallet holds too little beside its others that are on their way; `args[0]` is
     what those take."""
 
@@ -78,41 +78,41 @@ async def _promised(connection: Connection, key: BetKey) -> int:
     return int(row[0])
 
 
-async def ask(connection: Connection, brought: BroughtBet, attempt: int, balance: int) -> KnownBet:
+async def ask(connection: Connection, relayed: RelayedBet, attempt: int, balance: int) -> KnownBet:
     """Asks for attempt number `attempt` in the caller's transaction; the bet as it stands then, which may be another
-    body's where somebody else asked first. `balance`: what its wallet holds; MoneyOnItsWay when that is promised.
+    body's where somebody else asked first. `balance`: what its wallet holds; MoneyPromised when that is promised.
 
     One wallet's bets are asked for one after the other: of two askers one waits for the other's commit, then finds it.
     Another attempt is made only of what is not booked, or no longer: what was told of it is over.
     """
-    key, bet = brought.key, brought.bet
+    key, bet = relayed.key, relayed.bet
     lock = "SELECT pg_advisory_xact_lock(hashtextextended(%s, %s))"
     await connection.execute(lock, (bet.signer, key.chain_id))
     if attempt == 1:
         cursor = await connection.execute(
             "INSERT INTO relay_bet (chain_id, signer, nonce, market_id, amount, body_hash, intent_id) "
             "VALUES (%s, %s, %s, %s, %s, %s, 0) ON CONFLICT DO NOTHING",
-            (key.chain_id, key.signer, key.nonce, bet.market_id, bet.amount, brought.body_hash),
+            (key.chain_id, key.signer, key.nonce, bet.market_id, bet.amount, relayed.body_hash),
         )
     else:
         cursor = await connection.execute(
             "UPDATE relay_bet SET attempt = %s, body_hash = %s, intent_id = 0, tx_hash = NULL, asked_at = now(), "
             "confirmed_told_at = NULL WHERE chain_id = %s AND signer = %s AND nonce = %s AND attempt = %s",
-            (attempt, brought.body_hash, key.chain_id, key.signer, key.nonce, attempt - 1),
+            (attempt, relayed.body_hash, key.chain_id, key.signer, key.nonce, attempt - 1),
         )
     if cursor.rowcount != 1:
-        known = await find(connection, key)
-        assert known is not None  # rows are never deleted
-        return known
+        taken_in = await find(connection, key)
+        assert taken_in is not None  # rows are never deleted
+        return taken_in
     promised = await _promised(connection, key)
     if promised + bet.amount > balance:
-        raise MoneyOnItsWay(promised)
-    intent = await enqueue(connection, brought.intent(attempt))
+        raise MoneyPromised(promised)
+    intent = await enqueue(connection, relayed.intent(attempt))
     await connection.execute(
         "UPDATE relay_bet SET intent_id = %s WHERE chain_id = %s AND signer = %s AND nonce = %s",
         (intent.id, key.chain_id, key.signer, key.nonce),
     )
-    return KnownBet(brought.body_hash, attempt, intent, landed=None, was_told=False)
+    return KnownBet(relayed.body_hash, attempt, intent, landed=None, was_told=False)
 
 
 _RETURNED = b"""
@@ -132,14 +132,14 @@ async def returned_lately(connection: Connection, key: BetKey) -> int:
     return int(row[0])
 
 
-async def remember_landed(connection: Connection, brought: BroughtBet, tx_hash: bytes) -> None:
+async def remember_landed(connection: Connection, relayed: RelayedBet, tx_hash: bytes) -> None:
     """A bet found on the chain that our transactions did not bring there. Its intent stays: a fork may undo it."""
-    key, bet = brought.key, brought.bet
+    key, bet = relayed.key, relayed.bet
     await connection.execute(
         "INSERT INTO relay_bet (chain_id, signer, nonce, market_id, amount, body_hash, tx_hash) "
         "VALUES (%s, %s, %s, %s, %s, %s, %s) "
         "ON CONFLICT (chain_id, signer, nonce) DO UPDATE SET tx_hash = excluded.tx_hash",
-        (key.chain_id, key.signer, key.nonce, bet.market_id, bet.amount, brought.body_hash, tx_hash),
+        (key.chain_id, key.signer, key.nonce, bet.market_id, bet.amount, relayed.body_hash, tx_hash),
     )
 
 

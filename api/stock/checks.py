@@ -1,13 +1,15 @@
-"""What a bet that was brought is checked for: by its body alone, then by what the chain says of it. Each passes, or
-raises the refusal."""
+"""What a bet that is to be relayed is checked for: by its body alone, then by what the chain says of it.
+
+Each check passes, or raises the refusal.
+"""
 
 from __future__ import annotations
 
 from api.stock import refusals
 from api.stock.authorization import StockBet
 from api.stock.bet_bounds import MAX_BET, MIN_BET, check_amount
-from api.stock.brought import BroughtBet
 from api.stock.landing import ChainFacts
+from api.stock.relayed import RelayedBet
 from core.contracts.deployments import Token
 from core.contracts.statuses import StockMarketStatus
 
@@ -59,25 +61,25 @@ def check_room(bet: StockBet, facts: ChainFacts) -> None:
         raise refusals.side_is_full(bet.outcome, facts.room, least)
 
 
-def check_wallet(brought: BroughtBet, facts: ChainFacts) -> None:
+def check_wallet(relayed: RelayedBet, facts: ChainFacts) -> None:
     if facts.signer_has_code:
-        raise refusals.contract_signer(brought)
+        raise refusals.contract_signer(relayed)
 
 
-def check_domain(brought: BroughtBet) -> None:
-    bet, chain, settler = brought.bet, brought.chain_named, brought.settler_named
+def check_domain(relayed: RelayedBet) -> None:
+    bet, chain, settler = relayed.bet, relayed.chain_named, relayed.settler_named
     if chain is not None and chain != bet.chain_id:
         raise refusals.bad_signature(f"This service is on chain {bet.chain_id}, and the bet names chain {chain}.")
     if settler is not None and settler.lower() != bet.settler.lower():
         raise refusals.bad_signature(f"The bet names another contract; this service's is {bet.settler}.")
 
 
-def check_signature(brought: BroughtBet, token: Token) -> None:
-    if not brought.is_signed:
+def check_signature(relayed: RelayedBet, token: Token) -> None:
+    if not relayed.is_signed:
         raise refusals.bad_signature(
             "The signature does not match this wallet, market, side, amount, window and salt. Sign "
             f"ReceiveWithAuthorization of {token.domain_name} version {token.domain_version} on chain "
-            f"{brought.bet.chain_id}, with the nonce that GET /api/relay/typed-data shows."
+            f"{relayed.bet.chain_id}, with the nonce that GET /api/relay/typed-data shows."
         )
 
 

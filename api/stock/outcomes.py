@@ -14,8 +14,8 @@ from api.http.problem import Problem
 from api.stock import bets, refusals
 from api.stock.bets import KnownBet
 from api.stock.bodies.relay import RelayBody
-from api.stock.brought import BroughtBet
 from api.stock.landing import landing_of, position_in
+from api.stock.relayed import RelayedBet
 from api.stock.sources import StockSources
 from api.unreadable import UNREADABLE
 from core.chain import RpcError
@@ -43,78 +43,78 @@ class BetOutcomes:
         self._request_seconds = context.settings.rpc_request_path_timeout_seconds
         self._finality_blocks = context.settings.chain("stock").finality_blocks
 
-    async def of(self, brought: BroughtBet, known: KnownBet, until: float) -> RelayBody:
+    async def of(self, relayed: RelayedBet, taken_in: KnownBet, until: float) -> RelayBody:
         """Of one that the relay has taken in, now or before: waited for as long as there is time (by the loop's clock),
         and told by what is known then."""
-        if known.body_hash != brought.body_hash:  # another body with this nonce was faster
+        if taken_in.body_hash != relayed.body_hash:  # another body with this nonce was faster
             raise refusals.already_used("This signature's nonce is already used by another body; sign a new bet.")
         # A fork may have undone the block that its bettor was told of: then it is on its way again, and not used up.
-        if known.was_told and known.is_booked:
-            raise await self.used(brought, known)
-        if known.landed is not None and not known.is_ours:
-            return await self.confirmed(brought, known.landed)
-        assert known.intent is not None  # a row has the one or the other
+        if taken_in.was_told and taken_in.is_booked:
+            raise await self.used(relayed, taken_in)
+        if taken_in.landed is not None and not taken_in.is_ours:
+            return await self.confirmed(relayed, taken_in.landed)
+        assert taken_in.intent is not None  # a row has the one or the other
         left = until - asyncio.get_running_loop().time()
-        intent = known.intent
+        intent = taken_in.intent
         with contextlib.suppress(*UNREADABLE):  # what was known before stands
             intent = await self._watch.wait(intent.id, HAS_RESULT, timeout_seconds=max(0.0, left))
-        return await self._ended(brought, known, intent)
+        return await self._ended(relayed, taken_in, intent)
 
-    async def _ended(self, brought: BroughtBet, known: KnownBet, intent: Intent) -> RelayBody:
+    async def _ended(self, relayed: RelayedBet, taken_in: KnownBet, intent: Intent) -> RelayBody:
         if intent.succeeded:
             assert intent.tx_hash is not None
-            return await self.confirmed(brought, intent.tx_hash, intent.block_number)
+            return await self.confirmed(relayed, intent.tx_hash, intent.block_number)
         if intent.refused or intent.outcome is not None:
             is_of_a_node = intent.refused and intent.reason_code not in _UNSIMULATED
             spent, seen = intent.reason_code == SPENT, intent.block_number or 0
-            tx = await self.booked(brought, seen=seen, spent=spent, refused=is_of_a_node)
+            tx = await self.booked(relayed, seen=seen, spent=spent, refused=is_of_a_node)
             if tx is not None:
-                return await self.confirmed(brought, tx)
+                return await self.confirmed(relayed, tx)
         if intent.outcome is MinedOutcome.REVERTED:
             assert intent.tx_hash is not None
-            final = not await self._may_land(brought, known.attempt)
-            return relay_body(brought, intent.tx_hash, "reverted", block=intent.block_number, final=final)
+            final = not await self._may_land(relayed, taken_in.attempt)
+            return relay_body(relayed, intent.tx_hash, "reverted", block=intent.block_number, final=final)
         if intent.refused:
             is_for_its_payer = intent.reason_code in OF_ITS_PAYER
-            raise refusals.of_its_payer(intent, brought) if is_for_its_payer else refusals.not_sent(intent)
+            raise refusals.of_its_payer(intent, relayed) if is_for_its_payer else refusals.not_sent(intent)
         if intent.tx_hash is None or intent.state.ended or intent.outcome is not None:
-            raise refusals.failed(brought) if await self._lanes_work(brought) else refusals.off(brought)
-        return relay_body(brought, intent.tx_hash, "pending")
+            raise refusals.failed(relayed) if await self._lanes_work(relayed) else refusals.off(relayed)
+        return relay_body(relayed, intent.tx_hash, "pending")
 
-    async def confirmed(self, brought: BroughtBet, tx: bytes, block: int | None = None) -> RelayBody:
-        return relay_body(brought, tx, "confirmed", block=block, position=await self._position(brought, tx))
+    async def confirmed(self, relayed: RelayedBet, tx: bytes, block: int | None = None) -> RelayBody:
+        return relay_body(relayed, tx, "confirmed", block=block, position=await self._position(relayed, tx))
 
-    async def used(self, brought: BroughtBet, known: KnownBet) -> Problem:
+    async def used(self, relayed: RelayedBet, taken_in: KnownBet) -> Problem:
         """The refusal of a signature that the relay took in before."""
-        tx = known.tx_hash
-        return refusals.used_before(brought, known, None if tx is None else await self._position(brought, tx))
+        tx = taken_in.tx_hash
+        return refusals.used_before(relayed, taken_in, None if tx is None else await self._position(relayed, tx))
 
     # ------------------------------------------------------------ on the chain
 
     async def booked(
-        self, brought: BroughtBet, *, seen: int = 0, spent: bool = False, refused: bool = False
+        self, relayed: RelayedBet, *, seen: int = 0, spent: bool = False, refused: bool = False
     ) -> bytes | None:
         """Asked before a bet is said to be refused or not sent: the transaction that the chain has it in; None when it
         certainly has it in none. When it may, nobody is told that it does not."""
-        tx = await self._landed(brought, seen=seen, spent=spent, refused=refused)
+        tx = await self._landed(relayed, seen=seen, spent=spent, refused=refused)
         if tx is None:
             return None
         try:
             async with asyncio.timeout(3), self._pool.connection() as connection:
-                await bets.remember_landed(connection, brought, tx)
+                await bets.remember_landed(connection, relayed, tx)
         except UNREADABLE as error:
             log.warning("a landed bet could not be written down", action="relay.no_database", why=error)
         return tx
 
-    async def still_booked(self, brought: BroughtBet, known: KnownBet) -> KnownBet:
+    async def still_booked(self, relayed: RelayedBet, taken_in: KnownBet) -> KnownBet:
         """Nobody follows a transaction that is not ours: the chain itself must still have it."""
-        if known.landed is None or known.is_ours:
-            return known
-        return replace(known, landed=await self._landed(brought, newest=True))
+        if taken_in.landed is None or taken_in.is_ours:
+            return taken_in
+        return replace(taken_in, landed=await self._landed(relayed, newest=True))
 
     async def _landed(
         self,
-        brought: BroughtBet,
+        relayed: RelayedBet,
         *,
         seen: int = 0,
         newest: bool = False,
@@ -123,23 +123,23 @@ class BetOutcomes:
     ) -> bytes | None:
         """See `landing_of`; refused: by a node. A 502 when nobody knows."""
         if self._client is None or self._contracts is None:
-            raise refusals.failed(brought)
+            raise refusals.failed(relayed)
         landing = await landing_of(
             self._engine,
             self._client,
             self._contracts,
-            brought.bet,
+            relayed.bet,
             self._request_seconds,
             seen=seen,
             newest=newest,
             spent=spent,
-            refused=brought.call if refused else None,
+            refused=relayed.call if refused else None,
         )
         if landing.tx is None and not landing.absent:
-            raise refusals.failed(brought) if landing.unreachable else refusals.unproven(brought)
+            raise refusals.failed(relayed) if landing.unreachable else refusals.unproven(relayed)
         return landing.tx
 
-    async def _position(self, brought: BroughtBet, tx: bytes) -> str | None:
+    async def _position(self, relayed: RelayedBet, tx: bytes) -> str | None:
         """The position's id, if the receipt can be had quickly."""
         if self._client is None or self._contracts is None:
             return None
@@ -148,13 +148,13 @@ class BetOutcomes:
                 receipt = await self._client.receipt(hex_of(tx))
         except (RpcError, TimeoutError):
             return None
-        position_id = None if receipt is None else position_in(receipt, self._contracts, brought.bet)
+        position_id = None if receipt is None else position_in(receipt, self._contracts, relayed.bet)
         return None if position_id is None else str(position_id)
 
     # ------------------------------------------------------------ for good?
 
     @contextlib.asynccontextmanager
-    async def judging(self, brought: BroughtBet, attempts: int) -> AsyncIterator[None]:
+    async def judging(self, relayed: RelayedBet, attempts: int) -> AsyncIterator[None]:
         """Says of a refusal inside that it is not for good while one of so many attempts to bring the bet to the chain
         may still do so."""
         try:
@@ -163,13 +163,13 @@ class BetOutcomes:
             if not attempts or refusal.extra.get("receipt") == "confirmed":
                 raise
             asks_again = refusal.status >= 500 or refusal.status == 429
-            if not await self._may_land(brought, attempts, or_is_on_its_way=not asks_again):
+            if not await self._may_land(relayed, attempts, or_is_on_its_way=not asks_again):
                 raise
             raise for_now(refusal, "GET /api/relay/receipt tells.") from None
 
-    async def _may_land(self, brought: BroughtBet, attempts: int, *, or_is_on_its_way: bool = True) -> bool:
+    async def _may_land(self, relayed: RelayedBet, attempts: int, *, or_is_on_its_way: bool = True) -> bool:
         """Whether the bet may still be booked although it is being refused; what cannot be read may be."""
-        keys = brought.key.intent_keys(attempts)
+        keys = relayed.key.intent_keys(attempts)
         try:
             async with asyncio.timeout(3), self._engine.connect() as connection:
                 return await may_land(connection, keys, self._finality_blocks, or_is_on_its_way=or_is_on_its_way)
@@ -177,16 +177,16 @@ class BetOutcomes:
             log.warning("whether a refusal is final cannot be read", action="relay.no_database", why=error)
             return True
 
-    async def _lanes_work(self, brought: BroughtBet) -> bool:
+    async def _lanes_work(self, relayed: RelayedBet) -> bool:
         """Unknown counts as working: then the bettor is told to try again rather than to give up on us."""
         with contextlib.suppress(*UNREADABLE):
             async with asyncio.timeout(3), self._pool.connection() as connection:
-                return (await report(connection, brought.bet.chain_id, RELAY)).works
+                return (await report(connection, relayed.bet.chain_id, RELAY)).works
         return True
 
 
 def relay_body(
-    brought: BroughtBet,
+    relayed: RelayedBet,
     tx: bytes,
     receipt: Literal["confirmed", "pending", "reverted"],
     *,
@@ -197,10 +197,10 @@ def relay_body(
     return RelayBody(
         ok=receipt != "reverted",
         tx_hash=hex_of(tx),
-        nonce=brought.nonce_hex,
+        nonce=relayed.nonce_hex,
         receipt=receipt,
         position_id=position,
         block_number=None if block is None else str(block),
         final=final,
-        escape_kit=brought.escape_kit,
+        escape_kit=relayed.escape_kit,
     )

@@ -8,7 +8,7 @@ from msgspec import to_builtins
 
 from api.http.problem import Problem
 from api.stock.bets import KnownBet
-from api.stock.brought import BroughtBet
+from api.stock.relayed import RelayedBet
 from core.chain import ContractReverted
 from core.hexadecimal import hex_of
 from core.money import decimal_text
@@ -57,13 +57,13 @@ def side_is_full(outcome: int, room: int, least: int) -> Problem:
     )
 
 
-def contract_signer(brought: BroughtBet) -> Problem:
+def contract_signer(relayed: RelayedBet) -> Problem:
     return Problem(
         400,
         "contract_signer",
         "The signing wallet is a smart contract; gasless bets need a regular wallet's signature. Send the call "
         "in escapeKit yourself: the token asks your wallet to confirm the signature (ERC-1271).",
-        extra=_with(brought),
+        extra=_with(relayed),
     )
 
 
@@ -75,13 +75,13 @@ def already_used(message: str, **extra: Any) -> Problem:
     return Problem(409, "already_used", message, extra=extra)
 
 
-def used_before(brought: BroughtBet, known: KnownBet, position: str | None) -> Problem:
+def used_before(relayed: RelayedBet, taken_in: KnownBet, position: str | None) -> Problem:
     """The relay took the signature in before. position: that its transaction made."""
-    nonce, tx = brought.nonce_hex, known.tx_hash
+    nonce, tx = relayed.nonce_hex, taken_in.tx_hash
     if tx is None:
         return already_used("This signature was already used; sign a new bet.", nonce=nonce)
     used = {"nonce": nonce, "txHash": hex_of(tx), "positionId": position}
-    if known.body_hash != brought.body_hash or not known.is_booked:
+    if taken_in.body_hash != relayed.body_hash or not taken_in.is_booked:
         return already_used(f"This signature was already used in transaction {hex_of(tx)}; sign a new bet.", **used)
     # Who asks after a bet must not take this for a refusal, and bet again.
     as_position = "" if position is None else f" as position {position}"
@@ -121,35 +121,35 @@ def not_sent(intent: Intent) -> Problem:
     )
 
 
-def of_its_payer(intent: Intent, brought: BroughtBet) -> Problem:
+def of_its_payer(intent: Intent, relayed: RelayedBet) -> Problem:
     """What its wallet's bets have cost us forbids it for now."""
     message = f"The bet was not sent. {intent.reason} Or send the call in escapeKit yourself."
-    return Problem(429, "rate_limited", message, headers={"Retry-After": "300"}, extra=_with(brought))
+    return Problem(429, "rate_limited", message, headers={"Retry-After": "300"}, extra=_with(relayed))
 
 
-def money_on_its_way(promised: int, balance: int, brought: BroughtBet) -> Problem:
+def money_on_its_way(promised: int, balance: int, relayed: RelayedBet) -> Problem:
     return Problem(
         429,
         "rate_limited",
         f"The wallet holds {decimal_text(balance)} USDG, and its bets on their way take {decimal_text(promised)} of "
         "it: too little is left for this one. Send the same body again once those are booked.",
         headers={"Retry-After": "5"},
-        extra=_with(brought),
+        extra=_with(relayed),
     )
 
 
-def returned(bets: int, brought: BroughtBet) -> Problem:
+def returned(bets: int, relayed: RelayedBet) -> Problem:
     return Problem(
         429,
         "rate_limited",
         f"{bets} bets of this wallet within an hour came back nearly whole: their sides were full. Bet later, "
         "where there is headroom, or send the call in escapeKit yourself.",
         headers={"Retry-After": "600"},
-        extra=_with(brought),
+        extra=_with(relayed),
     )
 
 
-def busy(waiting: int, brought: BroughtBet) -> Problem:
+def busy(waiting: int, relayed: RelayedBet) -> Problem:
     # About a second for every fifty bets ahead, and never longer than a few Ethereum blocks.
     seconds = min(30, 2 + waiting // 50)
     return Problem(
@@ -157,27 +157,27 @@ def busy(waiting: int, brought: BroughtBet) -> Problem:
         "busy",
         f"Many bets are on their way. Send the same body again in {seconds} s.",
         headers={"Retry-After": str(seconds)},
-        extra={"retryAfter": seconds, **_with(brought)},
+        extra={"retryAfter": seconds, **_with(relayed)},
     )
 
 
-def off(brought: BroughtBet) -> Problem:
+def off(relayed: RelayedBet) -> Problem:
     return Problem(
         503,
         "relay_unavailable",
         "The relayer is off or out of gas. Send the call in escapeKit yourself, or try again later.",
         headers={"Retry-After": "30"},
-        extra=_with(brought),
+        extra=_with(relayed),
     )
 
 
-def failed(brought: BroughtBet) -> Problem:
-    return Problem(502, "relay_failed", _FAILED, extra=_with(brought))
+def failed(relayed: RelayedBet) -> Problem:
+    return Problem(502, "relay_failed", _FAILED, extra=_with(relayed))
 
 
-def unproven(brought: BroughtBet) -> UnprovenBet:
-    return UnprovenBet(502, "relay_failed", _FAILED, extra=_with(brought))
+def unproven(relayed: RelayedBet) -> UnprovenBet:
+    return UnprovenBet(502, "relay_failed", _FAILED, extra=_with(relayed))
 
 
-def _with(brought: BroughtBet) -> dict[str, Any]:
-    return {"escapeKit": to_builtins(brought.escape_kit)}
+def _with(relayed: RelayedBet) -> dict[str, Any]:
+    return {"escapeKit": to_builtins(relayed.escape_kit)}

@@ -23,10 +23,10 @@ from api.stock import bets, checks, refusals
 from api.stock.bet_bounds import MAX_BET, MIN_BET, check_amount
 from api.stock.bets import KnownBet
 from api.stock.bodies.relay import RelayBody
-from api.stock.brought import BetKey, BroughtBet
 from api.stock.chain import STOCK_TOKEN_SYMBOL
 from api.stock.landing import ChainFacts, read_facts
 from api.stock.outcomes import SPENT, BetOutcomes
+from api.stock.relayed import BetKey, RelayedBet
 from api.stock.requests import RelayRequest
 from api.stock.sources import StockSources
 from api.unreadable import UNREADABLE
@@ -71,7 +71,7 @@ class Relay:
     async def enter(self, request: web.Request) -> web.StreamResponse:
         until = asyncio.get_running_loop().time() + RECEIPT_WAIT_SECONDS
         try:
-            brought, body = await self._enter(request, until)
+            relayed, body = await self._enter(request, until)
         except Problem as problem:
             ANSWERS.labels(UNPROVEN if isinstance(problem, refusals.UnprovenBet) else problem.code).inc()
             raise
@@ -80,36 +80,36 @@ class Relay:
         # Only who was really told may later be answered that the signature is used: an answer that reached nobody
         # leaves the bet as it was, and the same body is answered with its first transaction again.
         if body.receipt == "confirmed" and await _written(request, response):
-            await self._mark_told(brought.key)
+            await self._mark_told(relayed.key)
         return response
 
     # ------------------------------------------------------------ the steps, in order
 
-    async def _enter(self, request: web.Request, until: float) -> tuple[BroughtBet, RelayBody]:
+    async def _enter(self, request: web.Request, until: float) -> tuple[RelayedBet, RelayBody]:
         await self._limits.take(RELAY_RATE, "relay-ip", caller_ip(request, self._settings), refusals.TOO_MANY)
         region = blocked_region(request, self._settings)
         closed = None if region is None else refusals.closed_region(region)
-        brought = await self._read(request) if closed is None else await self._read_whatever(request, closed)
-        with self._checking(brought):
-            known = await self._taken_in_before(brought)
-            attempts = 0 if known is None else known.attempt
-            async with self._outcomes.judging(brought, attempts):
-                if known is not None:
-                    known = await self._outcomes.still_booked(brought, known)
+        relayed = await self._read(request) if closed is None else await self._read_whatever(request, closed)
+        with self._checking(relayed):
+            taken_in = await self._taken_in_before(relayed)
+            attempts = 0 if taken_in is None else taken_in.attempt
+            async with self._outcomes.judging(relayed, attempts):
+                if taken_in is not None:
+                    taken_in = await self._outcomes.still_booked(relayed, taken_in)
                 # A body we took in before is answered from its transaction, whatever has closed or expired since.
-                if known is not None and known.may_land and known.body_hash == brought.body_hash:
-                    found: KnownBet | bytes = known
+                if taken_in is not None and taken_in.may_land and taken_in.body_hash == relayed.body_hash:
+                    whereabouts: KnownBet | bytes = taken_in
                 # Nobody bets from there. What became of a bet is told wherever its bettor is now.
                 elif closed is not None:
                     raise closed
                 else:
-                    found = await self._checked(brought, known)
-        if isinstance(found, bytes):
-            return brought, await self._outcomes.confirmed(brought, found)
-        async with self._outcomes.judging(brought, found.attempt):
-            return brought, await self._outcomes.of(brought, found, until)
+                    whereabouts = await self._checked(relayed, taken_in)
+        if isinstance(whereabouts, bytes):
+            return relayed, await self._outcomes.confirmed(relayed, whereabouts)
+        async with self._outcomes.judging(relayed, whereabouts.attempt):
+            return relayed, await self._outcomes.of(relayed, whereabouts, until)
 
-    async def _read(self, request: web.Request) -> BroughtBet:
+    async def _read(self, request: web.Request) -> RelayedBet:
         if self._contracts is None:
             raise refusals.not_deployed()
         content = await read_json(request, limit=BODY_LIMIT)
@@ -118,11 +118,11 @@ class Relay:
             # Counted only once the signature is theirs: a stranger cannot use up somebody else's minute.
             await self._limits.check(RELAY_RATE, "relay-signer", signer.lower(), refusals.TOO_MANY)
         body = validated_body(RelayRequest, content)
-        brought = BroughtBet.of(body, self._contracts, self._token, self._chain_id)
-        check_amount(brought.bet.amount, MIN_BET, MAX_BET)
-        return brought
+        relayed = RelayedBet.of(body, self._contracts, self._token, self._chain_id)
+        check_amount(relayed.bet.amount, MIN_BET, MAX_BET)
+        return relayed
 
-    async def _read_whatever(self, request: web.Request, closed: Problem) -> BroughtBet:
+    async def _read_whatever(self, request: web.Request, closed: Problem) -> RelayedBet:
         """A bet from a region that is closed to bets, which may have been taken in from elsewhere."""
         if self._contracts is None:
             raise closed
@@ -130,36 +130,36 @@ class Relay:
             body = validated_body(RelayRequest, await read_json(request, limit=BODY_LIMIT))
         except Problem:
             raise closed from None
-        return BroughtBet.of(body, self._contracts, self._token, self._chain_id)
+        return RelayedBet.of(body, self._contracts, self._token, self._chain_id)
 
     @contextlib.contextmanager
-    def _checking(self, brought: BroughtBet) -> Iterator[None]:
+    def _checking(self, relayed: RelayedBet) -> Iterator[None]:
         """Room for one more bet to be checked. Without a bound a crowd would wait for the database until each of them
         gave up, and nobody would be served."""
         if self._in_hand >= MAX_IN_HAND:
-            raise refusals.busy(self._in_hand, brought)
+            raise refusals.busy(self._in_hand, relayed)
         self._in_hand += 1
         try:
             yield
         finally:
             self._in_hand -= 1
 
-    async def _taken_in_before(self, brought: BroughtBet) -> KnownBet | None:
+    async def _taken_in_before(self, relayed: RelayedBet) -> KnownBet | None:
         try:
             async with asyncio.timeout(3), self._pool.connection() as connection:
-                return await bets.find(connection, brought.key)
+                return await bets.find(connection, relayed.key)
         except UNREADABLE as error:
             log.warning("the relay has no database", action="relay.no_database", why=error)
-            raise refusals.off(brought) from None
+            raise refusals.off(relayed) from None
 
-    async def _checked(self, brought: BroughtBet, known: KnownBet | None) -> KnownBet | bytes:
+    async def _checked(self, relayed: RelayedBet, taken_in: KnownBet | None) -> KnownBet | bytes:
         """The bet once it is asked for, or the transaction that the chain has it in already."""
-        bet, facts = brought.bet, await self._facts(brought)
-        may_land = known is not None and known.may_land
+        bet, facts = relayed.bet, await self._facts(relayed)
+        may_land = taken_in is not None and taken_in.may_land
         checks.check_bounds(bet, facts)
-        if facts.authorization_used and brought.is_signed and not may_land:
-            checks.check_domain(brought)
-            if (tx := await self._outcomes.booked(brought, seen=facts.block, spent=True)) is not None:
+        if facts.authorization_used and relayed.is_signed and not may_land:
+            checks.check_domain(relayed)
+            if (tx := await self._outcomes.booked(relayed, seen=facts.block, spent=True)) is not None:
                 return tx  # whatever has closed or expired since: the chain has it
         now = chain_now(facts.timestamp)
         try:
@@ -168,72 +168,72 @@ class Relay:
             checks.check_room(bet, facts)
         except Problem:
             # What a node said of the market may be newer than what one said of the authorization.
-            if brought.is_signed and not facts.authorization_used and facts.market is not None:
-                checks.check_domain(brought)
-                if (tx := await self._outcomes.booked(brought, seen=facts.block)) is not None:
+            if relayed.is_signed and not facts.authorization_used and facts.market is not None:
+                checks.check_domain(relayed)
+                if (tx := await self._outcomes.booked(relayed, seen=facts.block)) is not None:
                     return tx
             raise
-        checks.check_wallet(brought, facts)
-        checks.check_domain(brought)
-        checks.check_signature(brought, self._token)
+        checks.check_wallet(relayed, facts)
+        checks.check_domain(relayed)
+        checks.check_signature(relayed, self._token)
         await self._limits.take(RELAY_RATE, "relay-signer", bet.signer.lower(), refusals.TOO_MANY)
-        if known is not None and known.may_land:
-            raise await self._outcomes.used(brought, known)
+        if taken_in is not None and taken_in.may_land:
+            raise await self._outcomes.used(relayed, taken_in)
         checks.check_unused(facts)
         try:
             checks.check_balance(bet, facts)
-            await self._simulate(brought)
+            await self._simulate(relayed)
         except Problem as refusal:
             if refusal.status == 422:
                 spent = refusal.extra.get("reason") == SPENT
-                tx = await self._outcomes.booked(brought, seen=facts.block, spent=spent, refused=True)
+                tx = await self._outcomes.booked(relayed, seen=facts.block, spent=spent, refused=True)
                 if tx is not None:
                     return tx
             raise
-        return await self._ask(brought, known, facts.balance)
+        return await self._ask(relayed, taken_in, facts.balance)
 
-    async def _facts(self, brought: BroughtBet) -> ChainFacts:
+    async def _facts(self, relayed: RelayedBet) -> ChainFacts:
         if self._client is None or self._contracts is None:
-            raise refusals.off(brought)
+            raise refusals.off(relayed)
         patience = self._settings.rpc_request_path_timeout_seconds
         try:
-            return await read_facts(self._client, self._contracts, brought.bet, patience)
+            return await read_facts(self._client, self._contracts, relayed.bet, patience)
         except RpcError as error:
             log.warning("the relay has no chain", action="relay.no_chain", why=error)
-            raise refusals.off(brought) from None
+            raise refusals.off(relayed) from None
 
-    async def _simulate(self, brought: BroughtBet) -> None:
+    async def _simulate(self, relayed: RelayedBet) -> None:
         if self._client is None:
-            raise refusals.off(brought)
+            raise refusals.off(relayed)
         patience = self._settings.rpc_request_path_timeout_seconds
         try:
-            await self._client.simulate(brought.call, timeout_seconds=patience)
+            await self._client.simulate(relayed.call, timeout_seconds=patience)
         except ContractReverted as reverted:
             raise refusals.would_revert(reverted) from None
         except RpcError as error:
             log.warning("a bet could not be simulated", action="relay.no_chain", why=error)
-            raise refusals.off(brought) from None
+            raise refusals.off(relayed) from None
 
-    async def _ask(self, brought: BroughtBet, known: KnownBet | None, balance: int) -> KnownBet:
+    async def _ask(self, relayed: RelayedBet, taken_in: KnownBet | None, balance: int) -> KnownBet:
         """Has the relayer send it, unless somebody else asked first. `balance`: what its wallet holds."""
-        attempt = 1 if known is None else known.attempt + 1
+        attempt = 1 if taken_in is None else taken_in.attempt + 1
         try:
             async with asyncio.timeout(5), self._pool.connection() as connection:
                 lanes = await report(connection, self._chain_id, RELAY)
                 if not lanes.works:
-                    raise refusals.off(brought)
-                if await bets.returned_lately(connection, brought.key) >= RETURNED_BETS:
-                    raise refusals.returned(RETURNED_BETS, brought)
+                    raise refusals.off(relayed)
+                if await bets.returned_lately(connection, relayed.key) >= RETURNED_BETS:
+                    raise refusals.returned(RETURNED_BETS, relayed)
                 waiting = lanes.in_flight + lanes.queued
                 if waiting >= max(1, self._settings.relay_busy_above):
-                    raise refusals.busy(waiting, brought)
+                    raise refusals.busy(waiting, relayed)
                 async with connection.transaction():
-                    return await bets.ask(connection, brought, attempt, balance)
-        except bets.MoneyOnItsWay as held:
-            raise refusals.money_on_its_way(held.args[0], balance, brought) from None
+                    return await bets.ask(connection, relayed, attempt, balance)
+        except bets.MoneyPromised as promised:
+            raise refusals.money_on_its_way(promised.args[0], balance, relayed) from None
         except UNREADABLE as error:
             log.warning("a bet could not be queued", action="relay.no_database", why=error)
-            raise refusals.failed(brought) from None
+            raise refusals.failed(relayed) from None
 
     async def _mark_told(self, key: BetKey) -> None:
         try:

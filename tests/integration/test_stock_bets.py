@@ -11,7 +11,7 @@ from eth_utils.crypto import keccak
 from api.stock import bets
 from api.stock.authorization import StockBet
 from api.stock.bets import KnownBet
-from api.stock.brought import BetKey, BroughtBet
+from api.stock.relayed import BetKey, RelayedBet
 from core.chain import Contract, checksum
 from core.contracts.abi import abi
 from core.db.engine import ConnectionPool, make_pool
@@ -28,15 +28,15 @@ async def pool(fresh_database_url: str) -> AsyncIterator[ConnectionPool]:
         yield made
 
 
-def brought(salt: int, amount: int = 5_000_000) -> BroughtBet:
+def relayed(salt: int, amount: int = 5_000_000) -> RelayedBet:
     bet = StockBet(CHAIN, SETTLER.address, WALLET, 1, 0, amount, 0, 2**40, salt.to_bytes(32))
     call = bet.call(SETTLER, bytes(65))
-    return BroughtBet(
+    return RelayedBet(
         bet, True, call, BetKey(CHAIN, bytes.fromhex(WALLET[2:]), bet.nonce), keccak(call.data), None, None
     )
 
 
-async def ask(pool: ConnectionPool, bet: BroughtBet, balance: int = 12_500_000, attempt: int = 1) -> KnownBet:
+async def ask(pool: ConnectionPool, bet: RelayedBet, balance: int = 12_500_000, attempt: int = 1) -> KnownBet:
     """As the API does it, and slow to commit: whoever comes meanwhile must wait, or sees nothing of it."""
     async with pool.connection() as connection, connection.transaction():
         known = await bets.ask(connection, bet, attempt, balance)
@@ -51,11 +51,11 @@ async def rows(pool: ConnectionPool, query: bytes, *values: object) -> list[tupl
 
 async def test_what_is_on_its_way_is_not_promised_twice(pool: ConnectionPool) -> None:
     """With money for two and a half of them: the others would revert, and each would cost us its gas."""
-    asked = [ask(pool, brought(salt)) for salt in range(AT_ONCE)]
+    asked = [ask(pool, relayed(salt)) for salt in range(AT_ONCE)]
     told = await asyncio.gather(*asked, return_exceptions=True)
     taken = [each for each in told if isinstance(each, KnownBet)]
     assert len(taken) == 2, told
-    assert sum(isinstance(each, bets.MoneyOnItsWay) for each in told) == AT_ONCE - 2, told
+    assert sum(isinstance(each, bets.MoneyPromised) for each in told) == AT_ONCE - 2, told
     for table in (b"relay_bet", b"outbox_intent"):
         assert await rows(pool, b"SELECT count(*) FROM " + table) == [(2,)]
     # What has ended holds nothing up, and what the index shows taken is no longer in the balance.
@@ -63,9 +63,9 @@ async def test_what_is_on_its_way_is_not_promised_twice(pool: ConnectionPool) ->
     assert first is not None
     assert second is not None
     await rows(pool, b"UPDATE outbox_intent SET state = 'failed', reason = 'x' WHERE id = %s RETURNING id", first.id)
-    assert isinstance(await ask(pool, brought(AT_ONCE, 5_500_000)), KnownBet)
-    with pytest.raises(bets.MoneyOnItsWay, match="10500000"):
-        await ask(pool, brought(AT_ONCE + 1))
+    assert isinstance(await ask(pool, relayed(AT_ONCE, 5_500_000)), KnownBet)
+    with pytest.raises(bets.MoneyPromised, match="10500000"):
+        await ask(pool, relayed(AT_ONCE + 1))
     await rows(
         pool,
         b"INSERT INTO token_authorization (chain_id, authorizer, nonce, token, state, block_number, log_index, at, tx) "
@@ -74,16 +74,16 @@ async def test_what_is_on_its_way_is_not_promised_twice(pool: ConnectionPool) ->
         bytes(32),
         second.id,
     )
-    assert isinstance(await ask(pool, brought(AT_ONCE + 1)), KnownBet)
+    assert isinstance(await ask(pool, relayed(AT_ONCE + 1)), KnownBet)
 
 
 async def test_one_authorization_is_asked_for_once_and_promises_nothing_to_itself(pool: ConnectionPool) -> None:
     """The same body many times, with money for one: all are told of the same transaction."""
-    told = await asyncio.gather(*(ask(pool, brought(1), balance=5_000_000) for _ in range(AT_ONCE)))
+    told = await asyncio.gather(*(ask(pool, relayed(1), balance=5_000_000) for _ in range(AT_ONCE)))
     assert len({each.intent.id for each in told if each.intent is not None}) == 1
-    assert {each.body_hash for each in told} == {brought(1).body_hash}
+    assert {each.body_hash for each in told} == {relayed(1).body_hash}
     assert await rows(pool, b"SELECT count(*) FROM outbox_intent") == [(1,)]
     await rows(pool, b"UPDATE outbox_intent SET state = 'failed', reason = 'x' RETURNING id")
-    again = await ask(pool, brought(1), balance=5_000_000, attempt=2)
+    again = await ask(pool, relayed(1), balance=5_000_000, attempt=2)
     assert again.attempt == 2
     assert await rows(pool, b"SELECT attempt FROM relay_bet") == [(2,)]

@@ -83,8 +83,8 @@ def _skip_a_delivery() -> None:
 def _call_what_is_pending_reverted() -> None:
     whole = outcomes.relay_body
 
-    def body(brought: Any, tx: bytes, receipt: Literal["confirmed", "pending", "reverted"], **more: Any) -> Any:
-        return whole(brought, tx, "reverted" if receipt == "pending" else receipt, **more)
+    def body(relayed: Any, tx: bytes, receipt: Literal["confirmed", "pending", "reverted"], **more: Any) -> Any:
+        return whole(relayed, tx, "reverted" if receipt == "pending" else receipt, **more)
 
     vars(outcomes)["relay_body"] = body
 

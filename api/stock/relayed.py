@@ -32,8 +32,8 @@ class BetKey:
 
 
 @dataclass(frozen=True, slots=True)
-class BroughtBet:
-    """A bet that was brought. is_signed: by its wallet's key. call: what places it, with the signature as the token
+class RelayedBet:
+    """A bet brought to the relay. is_signed: by its wallet's key. call: what places it, with the signature as the token
     takes it; body_hash: of the call's data, so another window or signature is another body. chain_named, settler_named:
     where its body says that it belongs, if it does."""
 
@@ -46,7 +46,7 @@ class BroughtBet:
     settler_named: str | None
 
     @classmethod
-    def of(cls, body: RelayRequest, contracts: StockContracts, token: Token, chain_id: int) -> BroughtBet:
+    def of(cls, body: RelayRequest, contracts: StockContracts, token: Token, chain_id: int) -> RelayedBet:
         bet = StockBet(
             chain_id=chain_id,
             settler=contracts.settler.address,
