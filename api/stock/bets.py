@@ -14,7 +14,6 @@ class KnownBet:
     """A bet the relay took in. `intent` is its last attempt as it stands, None where there was none yet; `landed` is
     the transaction in which it was found to have landed without us, which a fork may have undone since."""
 
-    body_hash: bytes
     attempt: int
     intent: Intent | None
     landed: bytes | None
@@ -26,34 +25,30 @@ class KnownBet:
         return self.intent is not None and self.intent.succeeded
 
     @property
-    def is_booked(self) -> bool:
-        return self.is_ours or self.landed is not None
-
-    @property
-    def tx_hash(self) -> bytes | None:
-        """Of the transaction it is booked in, else of its last attempt."""
-        ours = None if self.intent is None else self.intent.tx_hash
-        return ours if self.is_ours or self.landed is None else self.landed
+    def booked_in(self) -> bytes | None:
+        """The transaction it is booked in."""
+        return self.intent.tx_hash if self.intent is not None and self.is_ours else self.landed
 
     @property
     def may_land(self) -> bool:
         """It has landed, or its transaction may still."""
-        if self.is_booked or self.intent is None:
-            return self.is_booked
-        return not (self.intent.state.ended or self.intent.outcome is not None)
+        if self.booked_in is not None:
+            return True
+        return self.intent is not None and not self.intent.state.ended and self.intent.outcome is None
 
 
 async def find(connection: Connection, key: BetKey) -> KnownBet | None:
     cursor = await connection.execute(
-        "SELECT body_hash, attempt, intent_id, tx_hash, confirmed_told_at IS NOT NULL FROM relay_bet "
+        "SELECT attempt, intent_id, tx_hash, confirmed_told_at IS NOT NULL FROM relay_bet "
         "WHERE chain_id = %s AND signer = %s AND nonce = %s",
         (key.chain_id, key.signer, key.nonce),
     )
     row = await cursor.fetchone()
     if row is None:
         return None
-    intent = None if row[2] is None else await read(connection, row[2])
-    return KnownBet(row[0], row[1], intent, row[3], row[4])
+    attempt, intent_id, landed, was_told = row
+    intent = None if intent_id is None else await read(connection, intent_id)
+    return KnownBet(attempt, intent, landed, was_told)
 
 
 class MoneyPromised(Exception):
@@ -79,8 +74,8 @@ async def _promised(connection: Connection, key: BetKey) -> int:
 
 
 async def ask(connection: Connection, relayed: RelayedBet, attempt: int, balance: int) -> KnownBet:
-    """Asks for attempt number `attempt` in the caller's transaction; the bet as it stands then, which may be another
-    body's where somebody else asked first. `balance`: what its wallet holds; MoneyPromised when that is promised.
+    """Asks for attempt number `attempt` in the caller's transaction; the bet as it stands then, also where
+    somebody else asked first. `balance`: what its wallet holds; MoneyPromised when that is promised.
 
     One wallet's bets are asked for one after the other: of two askers one waits for the other's commit, then finds it.
     Another attempt is made only of what is not booked, or no longer: what was told of it is over.
@@ -90,15 +85,15 @@ async def ask(connection: Connection, relayed: RelayedBet, attempt: int, balance
     await connection.execute(lock, (bet.signer, key.chain_id))
     if attempt == 1:
         cursor = await connection.execute(
-            "INSERT INTO relay_bet (chain_id, signer, nonce, market_id, amount, body_hash, intent_id) "
-            "VALUES (%s, %s, %s, %s, %s, %s, 0) ON CONFLICT DO NOTHING",
-            (key.chain_id, key.signer, key.nonce, bet.market_id, bet.amount, relayed.body_hash),
+            "INSERT INTO relay_bet (chain_id, signer, nonce, market_id, amount, intent_id) "
+            "VALUES (%s, %s, %s, %s, %s, 0) ON CONFLICT DO NOTHING",
+            (key.chain_id, key.signer, key.nonce, bet.market_id, bet.amount),
         )
     else:
         cursor = await connection.execute(
-            "UPDATE relay_bet SET attempt = %s, body_hash = %s, intent_id = 0, tx_hash = NULL, asked_at = now(), "
+            "UPDATE relay_bet SET attempt = %s, intent_id = 0, tx_hash = NULL, asked_at = now(), "
             "confirmed_told_at = NULL WHERE chain_id = %s AND signer = %s AND nonce = %s AND attempt = %s",
-            (attempt, relayed.body_hash, key.chain_id, key.signer, key.nonce, attempt - 1),
+            (attempt, key.chain_id, key.signer, key.nonce, attempt - 1),
         )
     if cursor.rowcount != 1:
         taken_in = await find(connection, key)
@@ -112,7 +107,7 @@ async def ask(connection: Connection, relayed: RelayedBet, attempt: int, balance
         "UPDATE relay_bet SET intent_id = %s WHERE chain_id = %s AND signer = %s AND nonce = %s",
         (intent.id, key.chain_id, key.signer, key.nonce),
     )
-    return KnownBet(relayed.body_hash, attempt, intent, landed=None, was_told=False)
+    return KnownBet(attempt, intent, landed=None, was_told=False)
 
 
 _RETURNED = b"""
@@ -136,10 +131,10 @@ async def remember_landed(connection: Connection, relayed: RelayedBet, tx_hash: 
     """A bet found on the chain that our transactions did not bring there. Its intent stays: a fork may undo it."""
     key, bet = relayed.key, relayed.bet
     await connection.execute(
-        "INSERT INTO relay_bet (chain_id, signer, nonce, market_id, amount, body_hash, tx_hash) "
-        "VALUES (%s, %s, %s, %s, %s, %s, %s) "
+        "INSERT INTO relay_bet (chain_id, signer, nonce, market_id, amount, tx_hash) "
+        "VALUES (%s, %s, %s, %s, %s, %s) "
         "ON CONFLICT (chain_id, signer, nonce) DO UPDATE SET tx_hash = excluded.tx_hash",
-        (key.chain_id, key.signer, key.nonce, bet.market_id, bet.amount, relayed.body_hash, tx_hash),
+        (key.chain_id, key.signer, key.nonce, bet.market_id, bet.amount, tx_hash),
     )
 
 

@@ -85,7 +85,7 @@ def check_signature(relayed: RelayedBet, token: Token) -> None:
 
 def check_unused(facts: ChainFacts) -> None:
     if facts.authorization_used:
-        raise refusals.already_used("This signature was already used or cancelled; sign a new bet.")
+        raise refusals.already_used()
 
 
 def check_balance(bet: StockBet, facts: ChainFacts) -> None:

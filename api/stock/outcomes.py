@@ -46,18 +46,17 @@ class BetOutcomes:
     async def of(self, relayed: RelayedBet, taken_in: KnownBet, until: float) -> RelayBody:
         """Of one that the relay has taken in, now or before: waited for as long as there is time (by the loop's clock),
         and told by what is known then."""
-        if taken_in.body_hash != relayed.body_hash:  # another body with this nonce was faster
-            raise refusals.already_used("This signature's nonce is already used by another body; sign a new bet.")
         # A fork may have undone the block that its bettor was told of: then it is on its way again, and not used up.
-        if taken_in.was_told and taken_in.is_booked:
-            raise await self.used(relayed, taken_in)
+        if taken_in.was_told and taken_in.booked_in is not None:
+            raise refusals.booked_before(relayed, taken_in.booked_in, await self._position(relayed, taken_in.booked_in))
         if taken_in.landed is not None and not taken_in.is_ours:
             return await self.confirmed(relayed, taken_in.landed)
         assert taken_in.intent is not None  # a row has the one or the other
-        left = until - asyncio.get_running_loop().time()
+        left = max(0.0, until - asyncio.get_running_loop().time())
         intent = taken_in.intent
         with contextlib.suppress(*UNREADABLE):  # what was known before stands
-            intent = await self._watch.wait(intent.id, HAS_RESULT, timeout_seconds=max(0.0, left))
+            async with asyncio.timeout(left + 1):
+                intent = await self._watch.wait(intent.id, HAS_RESULT, timeout_seconds=left)
         return await self._ended(relayed, taken_in, intent)
 
     async def _ended(self, relayed: RelayedBet, taken_in: KnownBet, intent: Intent) -> RelayBody:
@@ -83,11 +82,6 @@ class BetOutcomes:
 
     async def confirmed(self, relayed: RelayedBet, tx: bytes, block: int | None = None) -> RelayBody:
         return relay_body(relayed, tx, "confirmed", block=block, position=await self._position(relayed, tx))
-
-    async def used(self, relayed: RelayedBet, taken_in: KnownBet) -> Problem:
-        """The refusal of a signature that the relay took in before."""
-        tx = taken_in.tx_hash
-        return refusals.used_before(relayed, taken_in, None if tx is None else await self._position(relayed, tx))
 
     # ------------------------------------------------------------ on the chain
 

@@ -7,7 +7,6 @@ from typing import Any
 from msgspec import to_builtins
 
 from api.http.problem import Problem
-from api.stock.bets import KnownBet
 from api.stock.relayed import RelayedBet
 from core.chain import ContractReverted
 from core.hexadecimal import hex_of
@@ -71,25 +70,20 @@ def bad_signature(message: str) -> Problem:
     return Problem(400, "bad_signature", message)
 
 
-def already_used(message: str, **extra: Any) -> Problem:
-    return Problem(409, "already_used", message, extra=extra)
+def already_used() -> Problem:
+    return Problem(409, "already_used", "This signature was already used or cancelled; sign a new bet.")
 
 
-def used_before(relayed: RelayedBet, taken_in: KnownBet, position: str | None) -> Problem:
-    """The relay took the signature in before. position: that its transaction made."""
-    nonce, tx = relayed.nonce_hex, taken_in.tx_hash
-    if tx is None:
-        return already_used("This signature was already used; sign a new bet.", nonce=nonce)
-    used = {"nonce": nonce, "txHash": hex_of(tx), "positionId": position}
-    if taken_in.body_hash != relayed.body_hash or not taken_in.is_booked:
-        return already_used(f"This signature was already used in transaction {hex_of(tx)}; sign a new bet.", **used)
-    # Who asks after a bet must not take this for a refusal, and bet again.
+def booked_before(relayed: RelayedBet, tx: bytes, position: str | None) -> Problem:
+    """Its bettor was told so. Who asks after a bet must not take this for a refusal, and bet again. position: that its
+    transaction made."""
     as_position = "" if position is None else f" as position {position}"
-    return already_used(
+    return Problem(
+        409,
+        "already_used",
         f"This very bet is booked{as_position} in transaction {hex_of(tx)}; nothing more is to be sent. "
         "Its signature is used up: only for another bet, sign a new bet.",
-        **used,
-        receipt="confirmed",
+        extra={"nonce": relayed.nonce_hex, "txHash": hex_of(tx), "positionId": position, "receipt": "confirmed"},
     )
 
 

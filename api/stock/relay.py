@@ -1,7 +1,7 @@
 """POST /api/relay/enter: checks a signed bet from cheap to dear, has it sent once, and tells what became of it.
 
 Whatever is sent again, by whomever and whenever, books nothing twice: the contract takes an authorization once. What is
-kept here besides (`relay_bet`) only lets the same body find its first transaction again.
+kept here besides (`relay_bet`) only lets the same bet find its first transaction again.
 """
 
 from __future__ import annotations
@@ -96,14 +96,15 @@ class Relay:
             async with self._outcomes.judging(relayed, attempts):
                 if taken_in is not None:
                     taken_in = await self._outcomes.still_booked(relayed, taken_in)
-                # A body we took in before is answered from its transaction, whatever has closed or expired since.
-                if taken_in is not None and taken_in.may_land and taken_in.body_hash == relayed.body_hash:
+                # What we took in before is answered from its transaction, whatever has closed or expired since.
+                if taken_in is not None and taken_in.may_land and relayed.is_signed:
+                    checks.check_domain(relayed)
                     whereabouts: KnownBet | bytes = taken_in
                 # Nobody bets from there. What became of a bet is told wherever its bettor is now.
                 elif closed is not None:
                     raise closed
                 else:
-                    whereabouts = await self._checked(relayed, taken_in)
+                    whereabouts = await self._checked(relayed, attempts)
         if isinstance(whereabouts, bytes):
             return relayed, await self._outcomes.confirmed(relayed, whereabouts)
         async with self._outcomes.judging(relayed, whereabouts.attempt):
@@ -152,12 +153,11 @@ class Relay:
             log.warning("the relay has no database", action="relay.no_database", why=error)
             raise refusals.off(relayed) from None
 
-    async def _checked(self, relayed: RelayedBet, taken_in: KnownBet | None) -> KnownBet | bytes:
+    async def _checked(self, relayed: RelayedBet, attempts: int) -> KnownBet | bytes:
         """The bet once it is asked for, or the transaction that the chain has it in already."""
         bet, facts = relayed.bet, await self._facts(relayed)
-        may_land = taken_in is not None and taken_in.may_land
         checks.check_bounds(bet, facts)
-        if facts.authorization_used and relayed.is_signed and not may_land:
+        if facts.authorization_used and relayed.is_signed:
             checks.check_domain(relayed)
             if (tx := await self._outcomes.booked(relayed, seen=facts.block, spent=True)) is not None:
                 return tx  # whatever has closed or expired since: the chain has it
@@ -177,8 +177,6 @@ class Relay:
         checks.check_domain(relayed)
         checks.check_signature(relayed, self._token)
         await self._limits.take(RELAY_RATE, "relay-signer", bet.signer.lower(), refusals.TOO_MANY)
-        if taken_in is not None and taken_in.may_land:
-            raise await self._outcomes.used(relayed, taken_in)
         checks.check_unused(facts)
         try:
             checks.check_balance(bet, facts)
@@ -190,7 +188,7 @@ class Relay:
                 if tx is not None:
                     return tx
             raise
-        return await self._ask(relayed, taken_in, facts.balance)
+        return await self._ask(relayed, attempts + 1, facts.balance)
 
     async def _facts(self, relayed: RelayedBet) -> ChainFacts:
         if self._client is None or self._contracts is None:
@@ -214,9 +212,8 @@ class Relay:
             log.warning("a bet could not be simulated", action="relay.no_chain", why=error)
             raise refusals.off(relayed) from None
 
-    async def _ask(self, relayed: RelayedBet, taken_in: KnownBet | None, balance: int) -> KnownBet:
+    async def _ask(self, relayed: RelayedBet, attempt: int, balance: int) -> KnownBet:
         """Has the relayer send it, unless somebody else asked first. `balance`: what its wallet holds."""
-        attempt = 1 if taken_in is None else taken_in.attempt + 1
         try:
             async with asyncio.timeout(5), self._pool.connection() as connection:
                 lanes = await report(connection, self._chain_id, RELAY)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eth_utils.crypto import keccak
-
 from api.stock.authorization import StockBet
 from api.stock.bodies.relay import EscapeKit
 from api.stock.chain import StockContracts
@@ -19,7 +17,8 @@ from core.signatures import signer_of, with_usual_v
 
 @dataclass(frozen=True, slots=True)
 class BetKey:
-    """A bet's identity: its chain, its signer and the nonce of its authorization."""
+    """A bet's identity: its chain, its signer and the nonce of its authorization, which is of its market, side and
+    amount. Whatever else its signer signs with this nonce, for another time, is the same bet."""
 
     chain_id: int
     signer: bytes
@@ -34,14 +33,12 @@ class BetKey:
 @dataclass(frozen=True, slots=True)
 class RelayedBet:
     """A bet brought to the relay. is_signed: by its wallet's key. call: what places it, with the signature as the token
-    takes it; body_hash: of the call's data, so another window or signature is another body. chain_named, settler_named:
-    where its body says that it belongs, if it does."""
+    takes it. chain_named, settler_named: where its body says that it belongs, if it does."""
 
     bet: StockBet
     is_signed: bool
     call: Call
     key: BetKey
-    body_hash: bytes
     chain_named: int | None
     settler_named: str | None
 
@@ -63,7 +60,7 @@ class RelayedBet:
         is_signed = signer_of(bet.digest(token), usual) == bet.signer
         call = bet.call(contracts.settler, usual if is_signed else given)
         key = BetKey(chain_id, bytes_of(bet.signer), bet.nonce)
-        return cls(bet, is_signed, call, key, keccak(call.data), body.chain_id, body.service_vpm)
+        return cls(bet, is_signed, call, key, body.chain_id, body.service_vpm)
 
     @property
     def nonce_hex(self) -> str:

@@ -535,10 +535,10 @@ async def test_a_confirmed_signature_is_used_up(service: StockService, door: Doo
     again = await refused(door, body, 409, "already_used", booked, "nothing more is to be sent")
     assert (again["txHash"], again["positionId"]) == (first["txHash"], first["positionId"])
     assert again["receipt"] == "confirmed"
-    # Another window with the same nonce is another signature, and no less used.
+    # Another window with the same nonce is another signature, of the same bet.
     other = chain.signed(wallet, replace(bet, valid_before=bet.valid_before + 60))
-    another = await refused(door, other, 409, "already_used", first["txHash"], "sign a new bet")
-    assert "receipt" not in another
+    another = await refused(door, other, 409, "already_used", booked)
+    assert another["receipt"] == "confirmed", "its nonce is of this market, side and amount"
     assert entries_of(service, bet) == 1
 
 
@@ -547,11 +547,13 @@ async def test_the_same_body_many_times_at_once_books_once(service: StockService
     chain, wallet = service.chain, wallets.wallet("impatient")
     chain.send(chain.contracts.token.call("mint", wallet.address, 50 * USDG), wallets.DEPLOYER.address)
     bet = chain.bet(wallet, market)
-    body = chain.signed(wallet, bet)
-    answers = await asyncio.gather(*(door.post("/api/relay/enter", body) for _ in range(8)))
+    # Signed for another time, with the nonce that says what it is, it is the same bet.
+    bodies = [chain.signed(wallet, replace(bet, valid_before=bet.valid_before + later)) for later in (0, 60)]
+    answers = await asyncio.gather(*(door.post("/api/relay/enter", body) for body in bodies * 4))
     confirmed = {answer["txHash"] for response, answer in answers if response.status == 200}
     assert len(confirmed) == 1
-    assert {answer.get("error") for response, answer in answers if response.status != 200} <= {"already_used"}
+    again = [answer for response, answer in answers if response.status != 200]
+    assert {(answer["error"], answer.get("receipt")) for answer in again} <= {("already_used", "confirmed")}
     assert entries_of(service, bet) == 1
 
 
@@ -592,6 +594,10 @@ async def test_a_bet_that_the_chain_has_is_told_whatever_has_closed_since(servic
     assert (response.status, answer.get("receipt")) == (200, "confirmed"), answer
     assert answer["txHash"] == receipt["transactionHash"]
     assert entries_of(service, bet) == 1
+    # Whoever missed that answer may sign the same bet for another time: it is booked for her no less.
+    other = chain.signed(wallet, replace(bet, valid_before=bet.valid_before + 60))
+    again = await refused(door, other, 409, "already_used", receipt["transactionHash"], "booked")
+    assert (again["receipt"], again["positionId"]) == ("confirmed", answer["positionId"])
 
 
 @pytest.mark.proves("stock.relay.error.already_used")

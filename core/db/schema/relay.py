@@ -17,7 +17,6 @@ relay_bet = Table(
     Column("nonce", Hash32, primary_key=True),
     Column("market_id", BigInteger, nullable=False),
     Column("amount", Uint256, nullable=False),
-    Column("body_hash", Hash32, nullable=False),  # of the call data: another window or signature is another body
     Column("attempt", Integer, nullable=False, server_default="1"),
     Column("intent_id", BigInteger),  # of the last attempt; NULL where nothing was asked for
     Column("tx_hash", Hash32),  # in which it was last found to have landed without us; a fork may undo it

@@ -639,7 +639,6 @@ CREATE TABLE relay_bet (
     nonce BYTEA NOT NULL,
     market_id BIGINT NOT NULL,
     amount NUMERIC(78, 0) NOT NULL,
-    body_hash BYTEA NOT NULL,
     attempt INTEGER DEFAULT '1' NOT NULL,
     intent_id BIGINT,
     tx_hash BYTEA,
