@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable
 from typing import Any
 
 from aiohttp import web
@@ -21,6 +19,7 @@ from api.agent.rows import MAX_SETTLED
 from api.agent.storage import storage
 from api.agent.switch import Trading
 from api.http.rendered import Rendered
+from api.http.shared import Shared
 from api.unreadable import UNREADABLE
 from core.chain import ChainClient
 from core.contracts.statuses import AgentMarketStatus
@@ -33,6 +32,7 @@ log = get_logger(__name__)
 
 # Kept here for a minute, and not beyond that by anybody else.
 STATS_SECONDS = 60.0
+# Made anew so often, what the script says of its own age stays true.
 SCRIPT_SECONDS = 300
 SCRIPT_CACHE = f"public, max-age={SCRIPT_SECONDS}"
 PAID_IN_TIME_SECONDS = 600
@@ -97,32 +97,28 @@ class Platform:
         *,
         client: ChainClient | None,
         attester: str | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._reach = Reach(client)
         self._attester = attester
-        self._monotonic = monotonic
         self._engine = engine
         self._pool = pool
         self._index = index
         self._switch = switch
         self._links = links
         self._chain_id = chain_id
-        self._stats: tuple[float, Rendered] | None = None
-        self._counting = asyncio.Lock()
-        self._script: Rendered | None = None
-        self._script_until = 0.0
+        self._stats = Shared(self._rendered_stats, STATS_SECONDS)
+        self._script = Shared(self._rendered_script, SCRIPT_SECONDS)
 
     async def stats(self, request: web.Request) -> web.StreamResponse:
         return (await self.counted()).answer(request)
 
     async def counted(self) -> Rendered:
         """The stats of at most a minute ago."""
-        async with self._counting:
-            if self._stats is None or self._monotonic() - self._stats[0] >= STATS_SECONDS:
-                body = body_bytes(self._links, {"stats": await self._count()}, self._index.required())
-                self._stats = (self._monotonic(), await Rendered.make(body, SHARED))
-            return self._stats[1]
+        return await self._stats.get()
+
+    async def _rendered_stats(self) -> Rendered:
+        body = body_bytes(self._links, {"stats": await self._count()}, self._index.required())
+        return await Rendered.make(body, SHARED)
 
     async def _count(self) -> dict[str, Any]:
         venue = self._index.required()
@@ -183,11 +179,11 @@ class Platform:
         return reply(self._links, {"health": body})
 
     async def getting_started(self, request: web.Request) -> web.StreamResponse:
-        now = time.monotonic()
-        if self._script is None or now >= self._script_until:  # what it says of its own age stays true
-            body = body_bytes(self._links, getting_started(self._links), None)
-            self._script, self._script_until = await Rendered.make(body, SCRIPT_CACHE), now + SCRIPT_SECONDS
-        return self._script.answer(request)
+        return (await self._script.get()).answer(request)
+
+    async def _rendered_script(self) -> Rendered:
+        body = body_bytes(self._links, getting_started(self._links), None)
+        return await Rendered.make(body, SCRIPT_CACHE)
 
 
 def custody(contract: str) -> str:

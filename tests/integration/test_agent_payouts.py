@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
@@ -15,6 +16,7 @@ from api.agent.index import AgentIndex
 from api.agent.links import Links
 from api.agent.platform import Platform
 from api.agent.switch import Trading
+from api.http import shared
 from core.db.engine import make_engine, make_pool
 from core.db.switches import SwitchWatcher
 from core.feeds.words import told_by
@@ -202,7 +204,9 @@ async def test_a_market_nobody_won_gives_every_stake_back_whole(buyer: Buyer, se
     "agent.stats.decision.cache_60",
     "agent.stats.decision.auto_payout_rate",
 )
-async def test_stats_are_counted_once_a_minute(buyer: Buyer, service: AgentService, database_url: str) -> None:
+async def test_stats_are_counted_once_a_minute(
+    buyer: Buyer, service: AgentService, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two winners were paid at once by the keeper. While it is away a third is paid at once by a stranger, and a fourth
     after a quarter of an hour; who bet alone gets the stake back, which is no win."""
     played = service.chain
@@ -225,6 +229,7 @@ async def test_stats_are_counted_once_a_minute(buyer: Buyer, service: AgentServi
     assert second["stats"] == first["stats"]  # through the door: counted less than a minute ago
 
     engine, clock = make_engine(database_url), [1000.0]
+    monkeypatch.setattr(shared, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     links = Links("http://here", None, played.contracts.settlement.address)
     async with make_pool(database_url, size=1, autocommit=True) as pool:
         index = AgentIndex(database_url, engine, 8453, told_by(played.deployment.agent_feeds))
@@ -232,7 +237,7 @@ async def test_stats_are_counted_once_a_minute(buyer: Buyer, service: AgentServi
             while index.venue is None or index.venue.markets[played.key("alone")].ending is None:
                 await index.refresh()
         switch = Trading(False, SwitchWatcher(database_url, pool), deployed=True, blocks_are_regular=False)
-        platform = Platform(engine, pool, index, switch, links, 8453, client=None, monotonic=lambda: clock[0])
+        platform = Platform(engine, pool, index, switch, links, 8453, client=None)
 
         async def stats() -> Any:
             return loads((await platform.counted()).body)["stats"]
