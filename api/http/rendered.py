@@ -11,11 +11,14 @@ import gzip
 import hashlib
 import time
 from collections.abc import Awaitable, Callable, Hashable, Mapping
+from dataclasses import dataclass
 from email.utils import formatdate
+from typing import Generic, TypeVar
 
 from aiohttp import HttpVersion11, web
 from aiohttp.abc import AbstractStreamWriter
 
+from api.http.body import Body, encode
 from api.http.operation import Cors
 from api.http.requests import fresh_request_id
 from api.http.shared import Renewed
@@ -29,6 +32,8 @@ JSON = "application/json; charset=utf-8"
 
 # Of the surfaces' own lists only what these bodies can carry.
 _CORS = Cors().headers
+
+B = TypeVar("B", bound=Body)
 
 _KEPT = ("ETag", "Cache-Control", "Vary", *_CORS)
 
@@ -165,6 +170,25 @@ class BodySlot(Renewed[Rendered]):
             return await Rendered.make(body if isinstance(body, bytes) else await body, cache_control)
 
         super().__init__(stamp, make)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown(Generic[B]):
+    """A body as pages take it, and as it goes out."""
+
+    body: B
+    rendered: Rendered
+
+
+class ShownSlot(Renewed[Shown[B]]):
+    """One body of a surface that pages show as well, made again when the stamp has changed."""
+
+    def __init__(self, stamp: Callable[[], Hashable], make: Callable[[], Awaitable[B]], cache_control: str) -> None:
+        async def shown() -> Shown[B]:
+            body = await make()
+            return Shown(body, await Rendered.make(encode(body), cache_control))
+
+        super().__init__(stamp, shown)
 
 
 def _compress(body: bytes) -> bytes:

@@ -14,13 +14,14 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.archive import Archive
 from api.followed_index import FollowedIndex
+from api.http.application import unavailable
 from api.stock.facts import ListedMarket, Venue
 from api.stock.rows import read_settled, read_settled_page, read_venue
 from api.unreadable import reading
 
 PAUSE_SECONDS = 0.1
+# Of a market, as the database holds it.
 MAX_ID = 2**63 - 1
-"""Of a market, as the database holds it."""
 # A node that was silent for so long, or an index that could not be read for so long, makes every answer stale.
 STALE_AFTER_SECONDS = 10
 
@@ -46,6 +47,12 @@ class StockIndex(FollowedIndex[Venue]):
     def read_at(self) -> int:
         """Our clock's time of the last good read of the chain, through the indexer; 0 before the first."""
         return 0 if self.venue is None else self.venue.head.seen_at
+
+    def required(self) -> Venue:
+        """The state as last read; 503 before the first read."""
+        if self.venue is None:
+            raise unavailable("The chain could not be read yet; try again shortly.")
+        return self.venue
 
     # ------------------------------------------------------------ whatever their age
 

@@ -16,9 +16,8 @@ from aiohttp import web
 
 from api.context import Context
 from api.http.application import unavailable
-from api.http.body import encode
 from api.http.caching import shared
-from api.http.rendered import BodySlot, Rendered
+from api.http.rendered import ShownSlot
 from api.solvency import SolvencyWatch
 from api.stock import words
 from api.stock.bodies.proof import (
@@ -64,8 +63,8 @@ PAUSE_SECONDS = 3.0
 MIN_PAUSE_SECONDS = 0.2
 PAUSE_PER_GATHERING = 4
 CHAIN_TIMEOUT_SECONDS = 3.0
+# The newest; `newestOnly` says when there are more.
 SETTLED_SHOWN = SWEEPS_SHOWN = 500
-"""The newest; `newestOnly` says when there are more."""
 
 LOG_SECTIONS = ("settled", "refundDrill", "feeSweeps", "bettors", "usdg", "counters", "audit")
 CHAIN_SECTIONS = ("safe",)
@@ -73,18 +72,18 @@ CHAIN_SECTIONS = ("safe",)
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """The facts of the proof page; None or empty until read once. `version` grows with every change."""
+    """The facts of the proof page; None or empty until read once. `generation` is the index's when `settled` was read;
+    `drill_owes` whether something of the drill is unsent: stakes, or remainders that were never taken."""
 
     betting: Betting | None = None
     totals: Totals | None = None
     settled: tuple[ListedMarket, ...] = ()
-    generation: int = 0  # of the index, when `settled` was read
+    generation: int = 0
     drill: ListedMarket | None = None
     openers: tuple[str, ...] = ()
     sweeps: tuple[FeeSweepProof, ...] = ()
     refunds: tuple[RefundProof, ...] = ()
     drill_owes: bool = True
-    """Something of it is unsent: stakes, or remainders that were never taken."""
     audit: AuditProof | None = None
     safe: SafeProof | None = None
     logs_missing: bool = True
@@ -108,20 +107,15 @@ class Proof:
         self._engine = context.engine
         self._gathered = Gathered()
         self._version = 0
-        self._shown: ProofBody | None = None
-        self._slot = BodySlot(self._stamp, self._render, PROOF_CACHE)
+        self._slot = ShownSlot(self._stamp, self._body, PROOF_CACHE)
 
     async def get(self, request: web.Request) -> web.StreamResponse:
-        return (await self.rendered()).answer(request)
-
-    async def rendered(self) -> Rendered:
-        return await self._slot.get()
+        return (await self._slot.get()).rendered.answer(request)
 
     async def shown(self) -> tuple[ProofBody, str]:
-        """The proof as the pages show it, no older than the tag, which changes with what is in it."""
-        tag = (await self._slot.get()).tag
-        assert self._shown is not None
-        return self._shown, tag
+        """The proof as the pages show it, and the tag, which changes with what is in it."""
+        shown = await self._slot.get()
+        return shown.body, shown.rendered.tag
 
     async def run(self) -> None:
         while True:
@@ -228,11 +222,7 @@ class Proof:
             tuple((each.latest, each.missing) for each in self._solvency.values()),
         )
 
-    def _render(self) -> bytes:
-        self._shown = self._body()
-        return encode(self._shown)
-
-    def _body(self) -> ProofBody:
+    async def _body(self) -> ProofBody:
         gathered = self._gathered
         deployed = self._index is not None
         venue = gathered.venue

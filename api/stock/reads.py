@@ -11,6 +11,7 @@ import contextlib
 import heapq
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal
 
 from aiohttp import web
@@ -24,7 +25,7 @@ from api.http.body import encode
 from api.http.caching import own, shared
 from api.http.caller import caller_ip
 from api.http.problem import Problem
-from api.http.rendered import BodySlot, Rendered
+from api.http.rendered import BodySlot, Rendered, Shown, ShownSlot
 from api.http.requests import read_query
 from api.kept import Kept
 from api.stock import market_view
@@ -32,6 +33,7 @@ from api.stock.bodies.markets import MarketBody, MarketDetailBody, MarketsBody
 from api.stock.bodies.positions import OwnedPositionBody, OwnerBody, PositionBody
 from api.stock.bodies.prices import PriceReading, PricesBody
 from api.stock.facts import HeldPosition, ListedMarket, Oracle, Venue
+from api.stock.index import StockIndex
 from api.stock.position_view import owned_bodies, position_body, totals_body
 from api.stock.requests import POSITIONS_LISTED, MarketsQuery, OwnerQuery
 from api.stock.rows import MAX_SETTLED, read_owner, read_positions
@@ -49,15 +51,15 @@ POSITIONS_CACHE = own(5)
 
 POSITIONS_RATE = parse("30/minute")
 
+# Settled ones in a list without a limit. Whoever knows no pages has them all for years, and none costs more after.
 MARKETS_LISTED = 1_000
-"""Settled ones in a list without a limit. Whoever knows no pages has them all for years, and none costs more after."""
+# Of a page that begins somewhere and has no limit.
 MARKETS_PAGE = 200
-"""Of a page that begins somewhere and has no limit."""
 LISTED_HELD = MARKETS_LISTED
 MARKETS_HELD, MARKETS_BYTES = 512, 4_000_000
 OWNERS_HELD = 1_024
+# Of all markets held, and of all owners, whichever these are.
 POSITIONS_HELD = 10_000
-"""Of all markets held, and of all owners, whichever these are."""
 # Beyond so many positions their bodies are made aside, so that other requests do not wait.
 MADE_ASIDE = 200
 
@@ -71,15 +73,6 @@ class _Page:
     positions: tuple[HeldPosition, ...]
     shown_key: Hashable = None
     shown: list[PositionBody] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class _Detail:
-    """A market's detail: the slot of its body, and the same as a page takes it. Whoever waits for it holds it, whatever
-    is forgotten meanwhile."""
-
-    slot: BodySlot
-    shown: MarketDetailBody | None = None
 
 
 class StockReads:
@@ -96,7 +89,7 @@ class StockReads:
         self._prices = BodySlot(self._prices_stamp, self._render_prices, PRICES_CACHE)
         self._markets = BodySlot(lambda: self.stamp, self._render_markets, MARKETS_CACHE)
         self._listed: Kept[int, tuple[Hashable, MarketBody]] = Kept(LISTED_HELD)
-        self._details: Kept[int, _Detail] = Kept(MARKETS_HELD, MARKETS_BYTES)
+        self._details: Kept[int, ShownSlot[MarketDetailBody]] = Kept(MARKETS_HELD, MARKETS_BYTES)
         self._pages: Kept[int, _Page] = Kept(MARKETS_HELD, POSITIONS_HELD)
         self._owners: Kept[bytes, tuple[Hashable, tuple[HeldPosition, ...]]] = Kept(OWNERS_HELD, POSITIONS_HELD)
 
@@ -117,33 +110,29 @@ class StockReads:
         text = request.match_info["id"]
         if not self._is_present(text):  # it has to be looked for
             await self._asked.take(request)
-        return (await self.one_market(text)).answer(request)
+        return (await self._one_market(text)).rendered.answer(request)
 
     def _is_present(self, text: str) -> bool:
         venue = None if self._index is None else self._index.venue
         return venue is not None and _is_id(text) and int(text) in venue.markets
 
-    async def one_market(self, text: str) -> Rendered:
+    async def _one_market(self, text: str) -> Shown[MarketDetailBody]:
         """A market's detail by its id; 404 when it was never listed."""
-        _, rendered = await self._one_market(text)
-        return rendered
-
-    async def _one_market(self, text: str) -> tuple[_Detail, Rendered]:
         if not _is_id(text) or self._index is None:
             raise _never_listed()
         market_id = int(text)
         if market_id not in self._venue().markets and await self._index.market(market_id) is None:
             raise _never_listed()
-        detail = self._details.get(market_id)
-        if detail is None:
-            detail = self._detail_of(market_id)
-            self._keep(market_id, detail, 0)  # who comes meanwhile waits for the same rendering
-        rendered = await detail.slot.get()
-        self._keep(market_id, detail, rendered.size)
-        return detail, rendered
+        slot = self._details.get(market_id)
+        if slot is None:
+            slot = ShownSlot(lambda: self.stamp, partial(self._detail_body, market_id), MARKET_CACHE)
+            self._keep(market_id, slot, 0)  # who comes meanwhile waits for the same rendering
+        shown = await slot.get()
+        self._keep(market_id, slot, shown.rendered.size)
+        return shown
 
-    def _keep(self, market_id: int, detail: _Detail, size: int) -> None:
-        for forgotten in self._details.put(market_id, detail, size):
+    def _keep(self, market_id: int, slot: ShownSlot[MarketDetailBody], size: int) -> None:
+        for forgotten in self._details.put(market_id, slot, size):
             self._pages.drop(forgotten)
 
     async def positions(self, request: web.Request) -> web.StreamResponse:
@@ -158,10 +147,9 @@ class StockReads:
         return (await Rendered.make(encode(body), POSITIONS_CACHE)).response(request)
 
     async def shown(self, text: str) -> tuple[MarketDetailBody, str]:
-        """A market's detail as the pages show it, no older than the tag, which changes with what is in it."""
-        detail, rendered = await self._one_market(text)
-        assert detail.shown is not None
-        return detail.shown, rendered.tag
+        """A market's detail as the pages show it, and the tag, which changes with what is in it."""
+        shown = await self._one_market(text)
+        return shown.body, shown.rendered.tag
 
     async def one_owner(self, given: str, limit: int = POSITIONS_LISTED, before: int | None = None) -> OwnerBody:
         """A page of an address's positions, and the totals of all it has; the address in any case."""
@@ -210,33 +198,34 @@ class StockReads:
     @property
     def read_at(self) -> int:
         """The older of the two reads a body is made of, in Unix seconds of our clock."""
-        read = 0 if self._index is None else self._index.read_at
-        if self._oracle is not None and self._oracle.oracle.read_at:
-            return min(read, self._oracle.oracle.read_at) if self._index is not None else self._oracle.oracle.read_at
-        return read
+        times = [] if self._index is None else [self._index.read_at]
+        if self._read.read_at:
+            times.append(self._read.read_at)
+        return min(times, default=0)
 
     @property
     def stamp(self) -> Hashable:
         """Changes whenever anything read here may have."""
-        tick = None if self._index is None else self._index.tick
-        return tick, None if self._oracle is None else self._oracle.oracle.version, self.stale
+        return None if self._index is None else self._index.tick, self._read.version, self.stale
 
     @property
     def generation(self) -> int:
         """Changes when all of the index was read anew."""
         return 0 if self._index is None else self._index.generation
 
+    @property
+    def _indexed(self) -> StockIndex:
+        """The index, where the markets are deployed."""
+        assert self._index is not None
+        return self._index
+
     def _venue(self) -> Venue:
-        if self._index is None or self._index.venue is None:
-            raise unavailable("The chain could not be read yet; try again shortly.")
-        return self._index.venue
+        return self._indexed.required()
 
     # ------------------------------------------------------------ prices
 
     def _prices_stamp(self) -> Hashable:
-        if self._oracle is None:
-            return None
-        return self._oracle.oracle.version, self._oracle.oracle.read_at, self._oracle.stale
+        return self._read.version, self._read.read_at, self._oracle is not None and self._oracle.stale
 
     def _render_prices(self) -> bytes:
         watch, latest, unread = self._oracle, self._read.latest, self._read.unread
@@ -270,32 +259,34 @@ class StockReads:
         if self._index is None:
             return self._listing([], None)
         venue = self._venue()
-        if before is None and (limit is None or limit <= MAX_SETTLED):  # in memory, so also while the database is away
-            settled = heapq.nlargest(MAX_SETTLED, (each.id for each in venue.markets.values() if each.market.settled))
-            lowest = settled[-1] if settled else 0
-            more = len(settled) == MAX_SETTLED and lowest > 1
-            shown = {each.id: each for each in venue.markets.values() if not each.market.settled or each.id >= lowest}
-            if more and limit is None and (older := await self._older(lowest)) is not None:
-                more, older = len(older) > MARKETS_LISTED - MAX_SETTLED, older[: MARKETS_LISTED - MAX_SETTLED]
-                lowest = older[-1].id if older else lowest
-                shown |= {each.id: each for each in older}
-            listed = sorted(shown.values(), key=lambda each: each.id, reverse=True)
-            if limit is not None and len(listed) > limit:
-                listed, more = listed[:limit], True
-                lowest = listed[-1].id
+        if before is None and (limit is None or limit <= MAX_SETTLED):
+            listed, goes_on_at = await self._newest(venue, limit)
         else:
-            count = MARKETS_PAGE if limit is None else limit
-            listed = await self._index.page(before, count + 1)
-            more, listed = len(listed) > count, listed[:count]
-            lowest = listed[-1].id if listed else 0
-        return self._listing([self._listed_body(each, venue) for each in listed], str(lowest) if more else None)
+            listed, goes_on_at = await self._page(before, MARKETS_PAGE if limit is None else limit)
+        bodies = [self._listed_body(each, venue) for each in listed]
+        return self._listing(bodies, None if goes_on_at is None else str(goes_on_at))
 
-    async def _older(self, before: int) -> list[ListedMarket] | None:
-        """What follows the settled markets in memory, and one more; None when it cannot be read."""
-        assert self._index is not None
-        with contextlib.suppress(Problem):
-            return await self._index.page(before, MARKETS_LISTED - MAX_SETTLED + 1)
-        return None
+    async def _newest(self, venue: Venue, limit: int | None) -> tuple[list[ListedMarket], int | None]:
+        """What is in memory, so also while the database is away, cut to `limit`; without one what follows is read, too.
+        And the id below which the list goes on."""
+        settled = heapq.nlargest(MAX_SETTLED, (each.id for each in venue.markets.values() if each.market.settled))
+        lowest = settled[-1] if settled else 0
+        goes_on_at = lowest if len(settled) == MAX_SETTLED and lowest > 1 else None
+        shown = [each for each in venue.markets.values() if not each.market.settled or each.id >= lowest]
+        listed = sorted(shown, key=lambda each: each.id, reverse=True)
+        if limit is not None:
+            return (listed, goes_on_at) if len(listed) <= limit else (listed[:limit], listed[limit - 1].id)
+        if goes_on_at is not None:
+            with contextlib.suppress(Problem):  # the database is away
+                older, goes_on_at = await self._page(lowest, MARKETS_LISTED - MAX_SETTLED)
+                merged = {each.id: each for each in (*listed, *older)}
+                listed = sorted(merged.values(), key=lambda each: each.id, reverse=True)
+        return listed, goes_on_at
+
+    async def _page(self, before: int | None, count: int) -> tuple[list[ListedMarket], int | None]:
+        """So many markets with a lower id than `before`, and the id below which more follow."""
+        listed = await self._indexed.page(before, count + 1)
+        return listed[:count], listed[count - 1].id if len(listed) > count else None
 
     def _listing(self, markets: list[MarketBody], next_before: str | None) -> MarketsBody:
         deployed = self._index is not None
@@ -322,14 +313,6 @@ class StockReads:
 
     # ------------------------------------------------------------ one market
 
-    def _detail_of(self, market_id: int) -> _Detail:
-        async def render() -> bytes:
-            detail.shown = await self._detail_body(market_id)
-            return encode(detail.shown)
-
-        detail = _Detail(BodySlot(lambda: self.stamp, render, MARKET_CACHE))
-        return detail
-
     async def _detail_body(self, market_id: int) -> MarketDetailBody:
         venue, market, positions = await self._positions_of(market_id)
         if self._oracle is not None and market_id not in venue.markets:
@@ -340,15 +323,14 @@ class StockReads:
         """The market with its positions, all of the same block."""
         for _ in range(5):
             venue = self._venue()
-            assert self._index is not None
-            market = await self._index.market(market_id)
+            market = await self._indexed.market(market_id)
             if market is None:  # a reorganization took it back
                 raise _never_listed()
             page = self._pages.get(market_id)
             if page is None or page.version != market.version or page.generation != self.generation:
                 page = await self._load(market_id)
                 if page.version != market.version:  # the index has moved on: read what it says now
-                    await self._index.refresh()
+                    await self._indexed.refresh()
                     continue
             return venue, market, await self._position_bodies(market, page, venue)
         raise unavailable()
@@ -409,12 +391,13 @@ class StockReads:
         )
 
     async def _markets_of(self, positions: Sequence[HeldPosition]) -> dict[int, ListedMarket]:
-        assert self._index is not None
-        return await self._index.markets(each.position.market_id for each in positions)
+        return await self._indexed.markets(each.position.market_id for each in positions)
 
     async def _owned(self, owner: bytes) -> tuple[Venue, Sequence[HeldPosition]]:
-        """An owner's positions, of the same block as the venue."""
-        for attempt in range(5):
+        """An owner's positions, of the same block as the venue unless five tries are too few."""
+        tries = 0
+        while True:
+            tries += 1
             venue = self._venue()
             owned = self._owners.get(owner)
             block = (self.generation, venue.reorgs, venue.head.number)
@@ -428,13 +411,10 @@ class StockReads:
                 if owned is None:
                     raise
                 return venue, owned[1]
-            if number != venue.head.number and attempt < 4:
-                assert self._index is not None
-                await self._index.refresh()
-                continue
-            self._owners.put(owner, (block, positions), len(positions))
-            return venue, positions
-        raise AssertionError("unreachable")
+            if number == venue.head.number or tries == 5:
+                self._owners.put(owner, (block, positions), len(positions))
+                return venue, positions
+            await self._indexed.refresh()
 
 
 def _behind(positions: Sequence[HeldPosition], before: int) -> int:

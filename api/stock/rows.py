@@ -25,9 +25,21 @@ from core.stock.drills import REFUND_DRILL_AGE_SECONDS
 from core.stock.projection import market_of, may_be_owed, position_of, vintage_of
 from core.stock.vested import Moment, settlement
 
+# So many settled markets, the newest, are held with the unsettled; any other is read when it is asked for.
 MAX_SETTLED = 200
-"""So many settled markets, the newest, are held with the unsettled; any other is read when it is asked for."""
 MAX_UNPAID = 500
+
+_IS_LISTED = and_(stock_market.c.feed.is_not(None), stock_market.c.strike_time.is_not(None))
+_IS_SETTLED = and_(stock_market.c.closed_tx.is_not(None), _IS_LISTED)
+_SETTLED = select(stock_market.c.market_id).where(_IS_SETTLED)
+_LAST_SETTLED_FIRST = (stock_market.c.closed_at.desc(), stock_market.c.market_id.desc())
+
+_HELD = select(
+    stock_position, *(column for column in stock_vintage.c if column.name not in ("market_id", "vintage"))
+).join(
+    stock_vintage,
+    (stock_vintage.c.market_id == stock_position.c.market_id) & (stock_vintage.c.vintage == stock_position.c.vintage),
+)
 
 
 async def read_venue(
@@ -66,7 +78,7 @@ async def read_venue(
 async def _read_present(connection: AsyncConnection, reorgs: int) -> dict[int, ListedMarket]:
     columns = stock_market.c
     listed = _SETTLED.order_by(columns.market_id.desc()).limit(MAX_SETTLED)
-    newest = _SETTLED.order_by(columns.closed_at.desc(), columns.market_id.desc()).limit(MAX_SETTLED)
+    newest = _SETTLED.order_by(*_LAST_SETTLED_FIRST).limit(MAX_SETTLED)
     unpaid = select(columns.market_id).where(text(UNPAID)).order_by(columns.market_id.desc()).limit(MAX_UNPAID)
     keys = {each for query in (listed, newest, unpaid) for each in await connection.scalars(query)}
     return {
@@ -87,7 +99,7 @@ def _present(markets: Mapping[int, ListedMarket]) -> dict[int, ListedMarket]:
 async def read_settled(chain_id: int, connection: AsyncConnection, numbers: Sequence[int]) -> dict[int, ListedMarket]:
     """Those of these markets that are settled."""
     query = select(stock_market, last_reorg(chain_id).label("last_reorg")).where(
-        stock_market.c.market_id.in_(numbers), stock_market.c.closed_tx.is_not(None), _IS_LISTED
+        stock_market.c.market_id.in_(numbers), _IS_SETTLED
     )
     return {row.market_id: _listed(row, row.last_reorg or 0) for row in await connection.execute(query)}
 
@@ -104,10 +116,7 @@ async def read_newest_settled(
     """The markets settled last, the last first. Of those in `previous`, by id, only what changed since is read."""
     columns = stock_market.c
     query = (
-        select(columns.market_id, columns.updated_block)
-        .where(columns.closed_tx.is_not(None), _IS_LISTED)
-        .order_by(columns.closed_at.desc(), columns.market_id.desc())
-        .limit(limit)
+        select(columns.market_id, columns.updated_block).where(_IS_SETTLED).order_by(*_LAST_SETTLED_FIRST).limit(limit)
     )
     newest = (await connection.execute(query)).all()
     same = {at: previous[at] for at, block in newest if at in previous and previous[at].version == (reorgs, block)}
@@ -141,17 +150,6 @@ async def read_drill(connection: AsyncConnection) -> ListedMarket | None:
 async def _read_where(connection: AsyncConnection, reorgs: int, where: ColumnElement[bool]) -> dict[int, ListedMarket]:
     query = select(stock_market).where(where, _IS_LISTED)
     return {row.market_id: _listed(row, reorgs) for row in await connection.execute(query)}
-
-
-_IS_LISTED = and_(stock_market.c.feed.is_not(None), stock_market.c.strike_time.is_not(None))
-_SETTLED = select(stock_market.c.market_id).where(stock_market.c.closed_tx.is_not(None), _IS_LISTED)
-
-_HELD = select(
-    stock_position, *(column for column in stock_vintage.c if column.name not in ("market_id", "vintage"))
-).join(
-    stock_vintage,
-    (stock_vintage.c.market_id == stock_position.c.market_id) & (stock_vintage.c.vintage == stock_position.c.vintage),
-)
 
 
 async def read_positions(

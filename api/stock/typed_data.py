@@ -8,7 +8,7 @@ import msgspec
 from aiohttp import web
 
 from api.head import chain_now
-from api.http.application import json_response, unavailable
+from api.http.application import json_response
 from api.http.problem import Problem
 from api.http.requests import read_query
 from api.stock.authorization import NONCE_FORMULA, StockBet
@@ -36,9 +36,7 @@ class TypedData:
         query = read_query(request, TypedDataQuery)
         if self._contracts is None or self._index is None:
             raise Problem(503, "not_deployed", "The stock markets are not deployed yet; there is nothing to bet on.")
-        venue = self._index.venue
-        if venue is None:
-            raise unavailable("The chain could not be read yet; try again shortly.")
+        venue = self._index.required()
         market = await self._index.market(int(query.market_id))
         if market is None:
             raise Problem(404, "market_not_found", f"No market {query.market_id} was ever listed.")
