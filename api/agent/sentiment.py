@@ -14,7 +14,7 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.agent import render
-from api.agent.bodies import UNREADABLE, _Body, _ChainAnswer, refusal
+from api.agent.bodies.parts import UNREADABLE, AgentBody, ChainAnswer, refusal
 from api.agent.errors import problem
 from api.agent.facts import Venue
 from api.agent.index import AgentIndex
@@ -60,7 +60,7 @@ class SentimentQuery(BaseModel):
     )
 
 
-class SentimentScore(_Body):
+class SentimentScore(AgentBody):
     score: float = Field(ge=0, le=100)
     lean: float = Field(ge=-50, le=50)
     label: Literal["strongly_bullish", "bullish", "neutral", "bearish", "strongly_bearish"]
@@ -71,7 +71,7 @@ class SentimentScore(_Body):
     directional_bettors: int
 
 
-class SuggestedBet(_Body):
+class SuggestedBet(AgentBody):
     market_id: str
     slug: str
     short_title: str
@@ -85,18 +85,18 @@ class SuggestedBet(_Body):
     bet_url: str
 
 
-class SentimentQuality(_Body):
+class SentimentQuality(AgentBody):
     distinct_bettors: int
     top_wallet_pct: float = Field(ge=0, le=100)
     label: Literal["broad", "mixed", "concentrated", "none"]
 
 
-class SentimentActivity(_Body):
+class SentimentActivity(AgentBody):
     total_bets: int
     total_pool_usd: float
 
 
-class SentimentMarket(_Body):
+class SentimentMarket(AgentBody):
     """A market that the reading counts: `pool` is USD less fees; `bullishPct` is null for a market without a direction,
     `yesPriceCents` for a range."""
 
@@ -116,7 +116,7 @@ class SentimentMarket(_Body):
     app_url: str
 
 
-class SentimentIntel(_Body):
+class SentimentIntel(AgentBody):
     token: str
     has_signal: bool
     market_count: int
@@ -130,7 +130,7 @@ class SentimentIntel(_Body):
     as_of: str
 
 
-class SentimentBody(_ChainAnswer):
+class SentimentBody(ChainAnswer):
     token: str
     intel: SentimentIntel
 

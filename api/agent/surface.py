@@ -1,4 +1,4 @@
-"""The agent surface, assembled: its parts started, its operations declared."""
+"""The agent surface, assembled: its parts started, with the addresses that lead to them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from functools import partial
 
 from aiohttp import web
 
-from api.agent import bodies as answers
-from api.agent import requests as models
-from api.agent.bodies import BAD, NO_WALLET, RATE, UNREADABLE, refusal
+from api.agent import routes
+from api.agent.bodies.parts import RATE
 from api.agent.chain import AgentContracts, Balances
-from api.agent.describe import DESCRIPTION, QUOTE, TRADE
+from api.agent.describe import DESCRIPTION
 from api.agent.discover.search import Discovery
 from api.agent.errors import error_body, problem
 from api.agent.index import AgentIndex
@@ -31,7 +30,7 @@ from api.context import Context
 from api.http.application import json_response
 from api.http.asked import Asked
 from api.http.mcp_door import HEADERS as MCP_HEADERS
-from api.http.operation import Cors, DocumentedAnswer, ErrorBody, Operation, Surface
+from api.http.operation import Cors, ErrorBody, Surface
 from api.http.problem import Problem
 from api.http.requests import request_id
 from core.contracts.deployments import load_deployment
@@ -41,9 +40,9 @@ from core.log import get_logger
 
 log = get_logger(__name__)
 
-PREFIX = "/api/agent/v1"
 PREFIXES = ("/api/agent/",)
 NAME, TITLE = "agent", "Agent API"
+TRADE_ID = "post_api_agent_v1_trade"
 CORS = Cors(
     # The official x402 clients send Access-Control-Expose-Headers as a request header, so browsers ask for it too.
     allow_headers=(
@@ -129,7 +128,7 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
     )
     asked = Asked(context.limits, settings, RATE)
     operations = asked.counted(
-        _operations(
+        routes.operations(
             channels=channels,
             reads=reads,
             platform=platform,
@@ -172,191 +171,4 @@ def _switched_off(wording: ErrorBody) -> Surface:
         error_body=wording,
         error_response=off,
         cors=CORS,
-    )
-
-
-_NOT_FOUND = refusal("`market_not_found`")
-
-
-def _operations(
-    *,
-    channels: EventChannels,
-    reads: Reads,
-    platform: Platform,
-    desk: TradeDesk | PrelaunchDesk,
-    discovery: Discovery,
-    sentiment: Sentiment,
-) -> tuple[Operation, ...]:
-    return _grouped(
-        Operation(
-            "GET",
-            f"{PREFIX}/markets",
-            reads.markets,
-            "List tradeable markets",
-            {200: DocumentedAnswer("A page of markets, soonest deadline first.", answers.Markets), 400: BAD},
-            query=models.MarketsQuery,
-        ),
-        Operation(
-            "GET",
-            f"{PREFIX}/markets/{{id}}",
-            reads.market,
-            "One market",
-            {200: DocumentedAnswer("The market, with live odds and stats.", answers.OneMarket), 404: _NOT_FOUND},
-            path_parameters=models.MarketPath,
-        ),
-        Operation(
-            "GET",
-            f"{PREFIX}/markets/{{id}}/research",
-            reads.research,
-            "Research bundle",
-            {200: DocumentedAnswer("Everything known of the market.", answers.ResearchBody), 404: _NOT_FOUND},
-            path_parameters=models.MarketPath,
-        ),
-        discovery.operation(PREFIX),
-        sentiment.operation(PREFIX),
-        Operation(
-            "GET",
-            f"{PREFIX}/quote",
-            reads.quote,
-            "Price a bet",
-            {
-                200: DocumentedAnswer("The quote.", answers.QuoteBody),
-                400: BAD,
-                404: _NOT_FOUND,
-                409: refusal("`market_closed`"),
-                422: refusal("`size_below_min`, `invalid_side`, `invalid_wallet`, `unsupported_market`"),
-                429: RATE,
-                500: UNREADABLE,
-            },
-            description=QUOTE,
-            query=models.QuoteQuery,
-        ),
-        Operation(
-            "POST",
-            f"{PREFIX}/trade",
-            desk.trade,
-            "Place or simulate a bet",
-            {
-                200: DocumentedAnswer(
-                    "The receipt.",
-                    answers.TradeBody,
-                    {
-                        x402.SETTLED_HEADER: "Base64 of {success, transaction, network, payer}, x402 v2; not when "
-                        "simulated.",
-                        x402.SETTLED_HEADER_V1: "The same in x402 v1.",
-                    },
-                ),
-                400: BAD,
-                402: DocumentedAnswer(
-                    "The x402 challenge: v1 in the body, v2 in the header.",
-                    answers.Challenge,
-                    {x402.REQUIRED_HEADER: "Base64 of the x402 v2 PaymentRequired."},
-                ),
-                404: _NOT_FOUND,
-                409: refusal("`market_closed`, `idem_conflict`"),
-                422: refusal(
-                    "`invalid_side`, `invalid_wallet`, `size_below_min`, `quote_required`, `quote_expired`, "
-                    "`quote_mismatch`, `slippage_exceeded`, `insufficient_balance`, `pool_impact_exceeded`, "
-                    "`unsupported_market`, `payment_invalid`"
-                ),
-                429: RATE,
-                500: refusal("`internal_error`; with `txHash` when a transaction was submitted."),
-                503: refusal("`platform_paused`"),
-            },
-            description=TRADE,
-            described_by={"security": [], "x-payment-info": PAYMENT_INFO},
-            body=models.TradeRequest,
-            headers=models.PaymentHeaders,
-        ),
-        Operation(
-            "GET",
-            f"{PREFIX}/positions",
-            reads.positions,
-            "A wallet's positions, newest first",
-            {
-                200: DocumentedAnswer("The positions.", answers.PositionsBody),
-                400: BAD,
-                422: NO_WALLET,
-                429: RATE,
-                500: UNREADABLE,
-            },
-            query=models.PositionsQuery,
-        ),
-        Operation(
-            "GET",
-            f"{PREFIX}/result",
-            reads.result,
-            "How a market resolved",
-            {200: DocumentedAnswer("The result.", answers.ResultBody), 400: BAD, 404: _NOT_FOUND},
-            query=models.ResultQuery,
-        ),
-        Operation(
-            "GET",
-            f"{PREFIX}/proof/{{tradeId}}",
-            reads.proof,
-            "Settlement proof of a trade",
-            {
-                200: DocumentedAnswer("The proof.", answers.TradeProofBody),
-                404: refusal("`not_found`: no settled trade has this id."),
-                503: UNREADABLE,
-            },
-            path_parameters=models.TradePath,
-        ),
-        Operation(
-            "GET",
-            f"{PREFIX}/wallet/{{address}}/readiness",
-            reads.readiness,
-            "Can this wallet bet?",
-            {
-                200: DocumentedAnswer("Its balance and what is missing.", answers.ReadinessBody),
-                422: NO_WALLET,
-                429: RATE,
-            },
-            path_parameters=models.AddressPath,
-        ),
-        Operation(
-            "GET",
-            f"{PREFIX}/stats",
-            platform.stats,
-            "Platform statistics",
-            {200: DocumentedAnswer("Cached for 60 s.", answers.StatsBody), 500: UNREADABLE},
-        ),
-        Operation(
-            "GET",
-            f"{PREFIX}/health",
-            platform.health,
-            "Liveness and trading status",
-            {200: DocumentedAnswer("Also when degraded: branch on `health.ok`.", answers.HealthBody)},
-        ),
-        Operation(
-            "GET",
-            f"{PREFIX}/getting-started",
-            platform.getting_started,
-            "Onboarding in six steps",
-            {200: DocumentedAnswer("The script.", answers.GettingStarted)},
-        ),
-        *channels.operations(PREFIX),
-    )
-
-
-TRADE_ID = "post_api_agent_v1_trade"
-# What directories of paid interfaces read. A bet has no maximum of its own; what a quote takes at most bounds it.
-PAYMENT_INFO = {
-    "price": {"mode": "dynamic", "currency": "USD", "min": "1", "max": str(models.MAX_SIZE_USD)},
-    "protocols": [{"x402": {}}],
-}
-GROUPS = {
-    "markets": ("markets", "discover", "sentiment"),
-    "trading": ("quote", "trade"),
-    "positions": ("positions", "result", "proof", "wallet"),
-    "platform": ("stats", "health", "getting-started"),
-    "events": ("webhooks", "events", "resolved"),
-}
-
-
-def _grouped(*operations: Operation) -> tuple[Operation, ...]:
-    """Each in the group of its path's first part."""
-    group_of = {part: group for group, parts in GROUPS.items() for part in parts}
-    return tuple(
-        replace(each, group=group_of[each.path.removeprefix(f"{PREFIX}/").partition("/")[0]]) for each in operations
     )

@@ -15,7 +15,7 @@ import aiohttp
 import psycopg
 import pytest
 
-from api.agent import bodies as answers
+from api.agent.bodies.trades import TradeBody
 from api.agent.trade import x402
 from api.agent.trade.calls import payment_call
 from core.agent.bet import Bet, bet_hash, idem_hash
@@ -80,7 +80,7 @@ async def test_the_whole_receipt(buyer: Buyer, service: AgentService) -> None:
         raw = await response.read()
         assert response.status == 200, raw
         settlement = json.loads(base64.b64decode(response.headers["X-Payment-Response"]))
-    answers.TradeBody.model_validate_json(raw, strict=True)
+    TradeBody.model_validate_json(raw, strict=True)
     paid = loads(raw)
     stake = chain.read(
         chain.contracts.settlement.call(
@@ -133,7 +133,7 @@ async def test_the_whole_receipt(buyer: Buyer, service: AgentService) -> None:
 
     async with buyer.session.post(f"{service.api}/trade", json={**body, "simulate": True, "idemKey": "x" * 8}) as tried:
         raw = await tried.read()
-    answers.TradeBody.model_validate_json(raw, strict=True)
+    TradeBody.model_validate_json(raw, strict=True)
     simulated = loads(raw)["receipt"]
     assert set(simulated) == set(paid["receipt"])
     # A threshold has no start, and a simulation nothing on a chain.

@@ -12,7 +12,11 @@ import aiohttp
 import pytest
 from pydantic import BaseModel
 
-from api.agent import bodies as answers
+from api.agent.bodies.markets import Markets, OneMarket
+from api.agent.bodies.platform import GettingStarted, HealthBody, ReadinessBody, StatsBody
+from api.agent.bodies.positions import PositionsBody, ResultBody, TradeProofBody
+from api.agent.bodies.quotes import QuoteBody
+from api.agent.bodies.research import ResearchBody
 from core.agent.bet import market_key
 from core.iso import iso
 from core.money import loads
@@ -85,7 +89,7 @@ async def exact(buyer: Buyer, path: str, model: type[BaseModel]) -> Any:
     "agent.market.decision.category_is_metric",
 )
 async def test_markets(buyer: Buyer, service: AgentService) -> None:
-    body = await exact(buyer, "/markets", answers.Markets)
+    body = await exact(buyer, "/markets", Markets)
     found = {service.chain.names[each["id"]]: each for each in body["markets"]}
     assert body["count"] == len(found) == 3
     assert body["nextCursor"] is None
@@ -107,7 +111,7 @@ async def test_markets(buyer: Buyer, service: AgentService) -> None:
     assert {outcome["priorPct"] for outcome in target["outcomes"]} == {50}
     assert target["virtualLiquidityUsd"] == 1_000
     assert [each["lowerUsd"] for each in found["buckets"]["outcomes"]] == [None, *(each // 10**8 for each in BOUNDS)]
-    one = await exact(buyer, "/markets/target", answers.OneMarket)
+    one = await exact(buyer, "/markets/target", OneMarket)
     assert {**one["market"], "stats": None} == {**target, "stats": None}
 
 
@@ -153,7 +157,7 @@ async def test_market_filters_and_pages(buyer: Buyer, service: AgentService) -> 
 )
 @pytest.mark.parametrize("name", ["target", "buckets", "updown"])
 async def test_research(buyer: Buyer, service: AgentService, name: str) -> None:
-    research = (await exact(buyer, f"/markets/{name}/research", answers.ResearchBody))["research"]
+    research = (await exact(buyer, f"/markets/{name}/research", ResearchBody))["research"]
     assert research["advisory"] is None
     feed = "AIXBT/market_cap" if name == "buckets" else None
     assert research["observations"][0]["value"] * 10**8 == service.chain.value(feed)
@@ -182,7 +186,7 @@ async def test_a_quote_is_what_the_contract_says(
     buyer: Buyer, service: AgentService, name: str, side: str, size: str
 ) -> None:
     path = f"/quote?marketId={name}&side={side}&sizeUsd={size}"
-    quote = (await exact(buyer, path, answers.QuoteBody))["quote"]
+    quote = (await exact(buyer, path, QuoteBody))["quote"]
     outcome = {"yes": 0, "no": 1, "up": 0, BUCKETS[2]: 2}[side]
     units = int(Decimal(size) * 10**6)
     said = service.chain.read(service.chain.contracts.settlement.call("quote", service.chain.key(name), outcome, units))
@@ -213,21 +217,21 @@ async def test_a_quote_is_what_the_contract_says(
     "agent.getting_started.behaviour.flattened",
 )
 async def test_platform(buyer: Buyer, service: AgentService) -> None:
-    ready = (await exact(buyer, f"/wallet/{DEV[0].address}/readiness", answers.ReadinessBody))["readiness"]
+    ready = (await exact(buyer, f"/wallet/{DEV[0].address}/readiness", ReadinessBody))["readiness"]
     balance = service.chain.read(service.chain.contracts.token.call("balanceOf", DEV[0].address))
     assert int(ready["usdcBalanceUsd"] * 10**6) == balance
     assert (ready["canBetMin"], ready["minBetUsd"], ready["simpleTierMaxUsd"]) == (True, 1, 10)
     assert ready["funding"]["usdcAddress"] == service.chain.contracts.token_facts.address
-    poor = (await exact(buyer, f"/wallet/0x{'12' * 20}/readiness", answers.ReadinessBody))["readiness"]
+    poor = (await exact(buyer, f"/wallet/0x{'12' * 20}/readiness", ReadinessBody))["readiness"]
     assert (poor["canBetMin"], poor["usdcBalanceUsd"]) == (False, 0)
-    stats = (await exact(buyer, "/stats", answers.StatsBody))["stats"]
+    stats = (await exact(buyer, "/stats", StatsBody))["stats"]
     assert service.chain.contracts.settlement.address in stats["custody"]
     assert "With a random nonce the relayer decides what a payment is staked on." in stats["custody"]
     assert "extra.receiveNonce" in stats["custody"]
-    health = (await exact(buyer, "/health", answers.HealthBody))["health"]
+    health = (await exact(buyer, "/health", HealthBody))["health"]
     assert health["ok"] is True
     assert health["attester"] == wallets.ATTESTATION.address
-    started = await exact(buyer, "/getting-started", answers.GettingStarted)
+    started = await exact(buyer, "/getting-started", GettingStarted)
     assert [each["step"] for each in started["steps"]] == [1, 2, 3, 4, 5, 6]
     assert [each["method"] for each in started["steps"]] == ["GET", "GET", "GET", "POST", "GET", "POST"]
 
@@ -256,22 +260,22 @@ async def test_from_bets_to_payouts(buyer: Buyer, service: AgentService) -> None
     _, paid = await buyer.buy(won, who)
     _, other = await buyer.buy(lost, who)
     path = f"/positions?wallet={who.address}"
-    held = await exact(buyer, path, answers.PositionsBody)
+    held = await exact(buyer, path, PositionsBody)
     assert [each["side"] for each in held["positions"]] == ["no", "yes"]
     assert {each["status"] for each in held["positions"]} == {"open"}
     assert held["summary"]["totalStakedUsd"] == 13
-    pending = (await exact(buyer, "/result?marketId=target", answers.ResultBody))["result"]
+    pending = (await exact(buyer, "/result?marketId=target", ResultBody))["result"]
     assert (pending["status"], pending["resolvedOutcome"]) == ("pending", None)
 
     key = chain.key("target")
     chain.settle("target", CAP)
     for _ in range(200):
-        result = (await exact(buyer, "/result?marketId=target", answers.ResultBody))["result"]
+        result = (await exact(buyer, "/result?marketId=target", ResultBody))["result"]
         if result["status"] == "resolved":
             break
         await asyncio.sleep(0.05)
     assert (result["resolvedOutcome"], result["observedMarketCapUsd"]) == ("yes", CAP // 10**8)
-    held = await exact(buyer, path, answers.PositionsBody)
+    held = await exact(buyer, path, PositionsBody)
     assert [each["status"] for each in held["positions"]] == ["resolved-lost", "resolved-won"]
     # Both bets less 2%, and the only winner takes it all.
     pool = Decimal("12.74")
@@ -283,7 +287,7 @@ async def test_from_bets_to_payouts(buyer: Buyer, service: AgentService) -> None
     chain.send(chain.contracts.settlement.call("pay", key, ids), DEV[7].address)
     after = chain.read(chain.contracts.token.call("balanceOf", who.address))
     assert Decimal(after - before) == pool * 10**6
-    proof = await exact(buyer, f"/proof/{paid['receipt']['tradeId']}", answers.TradeProofBody)
+    proof = await exact(buyer, f"/proof/{paid['receipt']['tradeId']}", TradeProofBody)
     assert proof["position"]["userId"] == f"agent:{who.address.lower()}"
     assert proof["settlement"]["status"] in ("confirmed", "final")
     assert other["receipt"]["tradeId"] != proof["tradeId"]

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from api.agent.bodies import ErrorBody
+from api.agent.bodies.parts import ErrorBody
 from api.agent.errors import CATALOGUE, RESERVED, RETRIABLE, error_body, problem
 from api.finality import for_now
 from api.http.problem import Problem

@@ -8,7 +8,8 @@ from aiohttp import web
 from pydantic import BaseModel, Field
 
 from api.agent import render
-from api.agent.bodies import BAD, AgentMarketRef, _Body, _ChainAnswer
+from api.agent.bodies.markets import AgentMarketRef
+from api.agent.bodies.parts import BAD, AgentBody, ChainAnswer
 from api.agent.discover.gate import silence
 from api.agent.discover.rank import Match, browsed, ranked
 from api.agent.discover.words import words_of
@@ -37,7 +38,7 @@ class DiscoverQuery(BaseModel):
     limit: Annotated[int, Field(ge=1, le=MAX_LIMIT, description=f"How many, 1 to {MAX_LIMIT}.")] = DEFAULT_LIMIT
 
 
-class DiscoverMatch(_Body):
+class DiscoverMatch(AgentBody):
     """A market that was found: `reason` says why it is here: `cashtag $SYM`, `shares word, word`, or `browse`."""
 
     market: AgentMarketRef
@@ -48,7 +49,7 @@ class DiscoverMatch(_Body):
     reason: str
 
 
-class DiscoverBody(_ChainAnswer):
+class DiscoverBody(ChainAnswer):
     """The markets a text is about. `reason` is there only when `silent` is true: `scam`, `greeting`, `settled_fact` or
     `no_claim`."""
 

@@ -1,4 +1,4 @@
-"""Answers of the event channels, described as those in `api/agent/bodies.py` are; `render.py` makes the events."""
+"""Answers of the event channels, described as those in `api/agent/bodies/` are; `render.py` makes the events."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from api.agent.bodies import _Answer, _Body
+from api.agent.bodies.parts import AgentAnswer, AgentBody
 from core.agent.notices.kinds import EventType
 
 
-class AgentEvent(_Body):
+class AgentEvent(AgentBody):
     """One event of a wallet. `payload` has the keys documented for its type; a correction has `undone` and `corrects`
     in it."""
 
@@ -28,7 +28,7 @@ class AgentEvent(_Body):
     proof_url: str | None
 
 
-class ReplayBody(_Answer):
+class ReplayBody(AgentAnswer):
     """A page of a wallet's events. `lastSeq`: the wallet's newest event, null before the first."""
 
     events: list[AgentEvent]
@@ -36,12 +36,12 @@ class ReplayBody(_Answer):
     last_seq: int | None
 
 
-class ResolvedBody(_Answer):
+class ResolvedBody(AgentAnswer):
     events: list[AgentEvent]
     next_since: str | None
 
 
-class AgentWebhookRegistration(_Body):
+class AgentWebhookRegistration(AgentBody):
     """A registered webhook. `ref` names it in public events; its id, which allows to delete it, never is in one."""
 
     id: str
@@ -57,16 +57,16 @@ class AgentWebhookRegistration(_Body):
     last_error: str | None
 
 
-class WebhookBody(_Answer):
+class WebhookBody(AgentAnswer):
     webhook: AgentWebhookRegistration
 
 
-class DeletedBody(_Answer):
+class DeletedBody(AgentAnswer):
     id: str
     deleted: bool
 
 
-class TestBody(_Answer):
+class TestBody(AgentAnswer):
     """A test on its way. `note` says what it waits for: null for an active webhook."""
 
     __test__ = False

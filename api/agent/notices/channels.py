@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 
-from api.agent.bodies import BAD, NO_WALLET, RATE, UNREADABLE, refusal
+from api.agent.bodies.parts import BAD, NO_WALLET, RATE, UNREADABLE, refusal
 from api.agent.links import Links
 from api.agent.notices import bodies, requests
 from api.agent.notices.dispatcher import Dispatcher

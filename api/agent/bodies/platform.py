@@ -1,0 +1,93 @@
+"""What the platform says of itself and of a wallet that begins."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from api.agent.bodies.parts import AgentAnswer, AgentBody, ChainAnswer
+
+
+class Funding(AgentBody):
+    network: Literal["base"]
+    usdc_address: str
+    docs_url: str
+
+
+class AgentReadiness(AgentBody):
+    wallet: str
+    usdc_balance_usd: float | None
+    can_bet_min: bool | None
+    min_bet_usd: float
+    simple_tier_max_usd: float
+    gas_needed: Literal[False]
+    reason: str
+    funding: Funding
+    hint: str | None
+
+
+class ReadinessBody(AgentAnswer):
+    readiness: AgentReadiness
+
+
+class MarketCounts(AgentBody):
+    open: int
+    resolved: int
+
+
+class AgentStats(AgentBody):
+    markets: MarketCounts
+    total_bets: int
+    total_volume_usd: float
+    total_paid_out_usd: float
+    median_payout_delay_sec: float | None
+    auto_payout_rate: Annotated[
+        float | None,
+        Field(
+            description="Of the winning stakes of a week's markets, the newest, the share that the service itself paid"
+            " within 10 minutes of resolution. Stakes given back are not counted."
+        ),
+    ]
+    proof_samples: list[str]
+    custody: str
+    as_of: str
+
+
+class StatsBody(ChainAnswer):
+    stats: AgentStats
+
+
+class AgentHealth(AgentBody):
+    """The state of the agent markets: `reason` says why `ok` is false; `attester` is the address that signs offers,
+    receipts and callbacks."""
+
+    ok: bool
+    markets_open: int
+    last_resolve_tick_at: str | None
+    last_snapshot_tick_at: str | None
+    last_canary_at: str | None
+    payout_queue_depth: int | None
+    version: str
+    reason: str | None
+    attester: str | None
+
+
+class HealthBody(AgentAnswer):
+    health: AgentHealth
+
+
+class GuideStep(AgentBody):
+    step: int
+    title: str
+    method: Literal["GET", "POST"]
+    url: str
+    example_request: str | None
+    example_response: str
+    note: str
+
+
+class GettingStarted(AgentAnswer):
+    intro: str
+    auto_payout_note: str
+    steps: list[GuideStep]
