@@ -348,6 +348,20 @@ async def test_tests_that_nobody_takes_do_not_pile_up(pool: ConnectionPool) -> N
         await _test(pool, hook)
 
 
+async def test_one_that_was_switched_off_comes_back_only_where_its_wallet_has_room(pool: ConnectionPool) -> None:
+    """Else a wallet had all the webhooks that it ever registered, ten at a time."""
+    wallet = b"\x29" * 20
+    first = await _hook(pool, wallet, "https://example.org/first", status="disabled")
+    hooks = [await _hook(pool, wallet, f"https://example.org/{n}") for n in range(webhook_store.MAX_PER_WALLET)]
+    with pytest.raises(webhook_store.TooManyWebhooks):
+        await _test(pool, first)
+    assert (await _row(pool, first)).status == "disabled"
+    async with pool.connection() as connection:
+        await webhook_store.remove(connection, hooks[0])
+    await _test(pool, first)
+    assert (await _row(pool, first)).status == "pending_verification"
+
+
 async def test_endpoints_that_hang_hold_up_nobody_else(
     pool: ConnectionPool, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

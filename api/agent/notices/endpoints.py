@@ -117,10 +117,12 @@ async def use_message(connection: Connection, wallet: bytes, digest: bytes) -> b
     return done.rowcount == 1
 
 
-async def register(connection: Connection, wallet: bytes, url: str) -> WebhookEndpoint:
-    """A new registration, in the caller's transaction. The same wallet's same URL takes the old one's place: new id,
-    new secret, and it goes on where the old one was."""
-    await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 9))", (wallet.hex(),))
+# Of a wallet, as long as the transaction lasts: its places are counted and taken by one after the other.
+_LOCK_PLACES = "pg_advisory_xact_lock(hashtextextended(encode(w.wallet, 'hex'), 9))"
+
+
+async def _check_room(connection: Connection, wallet: bytes, url: str) -> None:
+    """TooManyWebhooks where a webhook to this URL would be one too many; one that is switched off has no place."""
     rows = await connection.execute(
         "SELECT count(*) FROM agent_webhook WHERE wallet = %s AND trade_id IS NULL AND status <> %s AND url <> %s",
         (wallet, DISABLED, url),
@@ -128,6 +130,14 @@ async def register(connection: Connection, wallet: bytes, url: str) -> WebhookEn
     counted = await rows.fetchone()
     if counted is not None and counted[0] >= MAX_PER_WALLET:
         raise TooManyWebhooks
+
+
+async def register(connection: Connection, wallet: bytes, url: str) -> WebhookEndpoint:
+    """A new registration, in the caller's transaction. The same wallet's same URL takes the old one's place: new id,
+    new secret, and it goes on where the old one was."""
+    lock = f"SELECT {_LOCK_PLACES} FROM (SELECT %s::bytea AS wallet) AS w"  # noqa: S608 - constants only
+    await connection.execute(lock.encode(), (wallet,))
+    await _check_room(connection, wallet, url)
     query = (
         f"INSERT INTO agent_webhook AS w (id, wallet, url, status, secret, challenge, next_seq, verify_until)"  # noqa: S608
         " VALUES (%(id)s, %(wallet)s, %(url)s, %(pending)s, %(secret)s, %(challenge)s,"
@@ -164,6 +174,10 @@ async def add_callback(connection: Connection, wallet: bytes, trade_id: bytes, u
 
 
 async def find(connection: Connection, webhook_id: str, *, lock: bool = False) -> WebhookEndpoint | None:
+    """`lock`: nobody else changes it, or takes a place of its wallet's, before the caller's transaction ends."""
+    if lock:  # before the row, as who registers does
+        query = f"SELECT {_LOCK_PLACES} FROM agent_webhook w WHERE id = %s AND trade_id IS NULL"  # noqa: S608
+        await connection.execute(query.encode(), (webhook_id,))
     query = f"SELECT {_COLUMNS} FROM agent_webhook w WHERE id = %s AND trade_id IS NULL"  # noqa: S608 - constants only
     row = await (await connection.execute((query + (" FOR UPDATE" if lock else "")).encode(), (webhook_id,))).fetchone()
     return None if row is None else _endpoint(row)
@@ -198,9 +212,10 @@ async def drop_test(connection: Connection, asked: AskedTest) -> None:
 
 
 async def wake(connection: Connection, endpoint: WebhookEndpoint, next_seq: int) -> None:
-    """Tries at once what it gets next. One that was switched off has to show again that it listens, and goes on with
-    `next_seq`."""
+    """Tries at once what it gets next. One that was switched off takes a place of its wallet's again, has to show that
+    it listens, and goes on with `next_seq`. `endpoint` is locked."""
     if endpoint.status == DISABLED:
+        await _check_room(connection, endpoint.wallet, endpoint.url)
         await connection.execute(
             "UPDATE agent_webhook SET status = %s, challenge = %s, next_seq = %s, attempts = 0, attempt_at = now(),"
             " failing_since = NULL, verify_until = now() + make_interval(secs => %s) WHERE id = %s",

@@ -22,6 +22,7 @@ from api.agent.requests import checked_wallet
 from api.agent.storage import storage
 from api.http.caller import caller_ip
 from api.http.limits import RateLimits
+from api.http.problem import Problem
 from api.http.requests import read_json, read_path, validated_body
 from core.agent.notices.reading import next_seq
 from core.chain import ChainClient
@@ -81,10 +82,7 @@ class Webhooks:
                 # Whoever sends is told at once.
                 await notify(connection, Channel.AGENT_EVENT, wallet[2:])
         except store.TooManyWebhooks:
-            message = f"A wallet has at most {store.MAX_PER_WALLET} webhooks; remove one first."
-            raise problem(
-                "invalid_request", message, issues=[{"field": "wallet", "problem": "has its webhooks already"}]
-            ) from None
+            raise _no_room() from None
         return reply(self._links, {"webhook": registration(made, made.secret)}, status=201)
 
     async def look(self, request: web.Request) -> web.StreamResponse:
@@ -117,7 +115,10 @@ class Webhooks:
             except store.TooManyTests:
                 message = f"{store.MAX_TESTS_WAITING} tests wait already for this webhook to take them."
                 raise problem("rate_limited", message, retry_after=60) from None
-            await store.wake(connection, endpoint, await next_seq(connection, endpoint.wallet))
+            try:
+                await store.wake(connection, endpoint, await next_seq(connection, endpoint.wallet))
+            except store.TooManyWebhooks:
+                raise _no_room() from None
             await notify(connection, Channel.AGENT_EVENT, endpoint.wallet.hex())
             woken = await store.find(connection, webhook_id) or endpoint
         body = {
@@ -126,6 +127,11 @@ class Webhooks:
             "note": None if woken.status == store.ACTIVE else _WAITS_FOR_THE_HANDSHAKE,
         }
         return reply(self._links, body)
+
+
+def _no_room() -> Problem:
+    message = f"A wallet has at most {store.MAX_PER_WALLET} webhooks; remove one first."
+    return problem("invalid_request", message, issues=[{"field": "wallet", "problem": "has its webhooks already"}])
 
 
 def registration(endpoint: WebhookEndpoint, secret: str | None) -> dict[str, Any]:
