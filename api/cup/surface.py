@@ -36,9 +36,17 @@ async def cup_surface(context: Context) -> AsyncIterator[Surface]:
     def error_body(problem: Problem, _request_id: str) -> Mapping[str, Any]:
         return service.error(problem)
 
+    rest = RestDoor(settings, service)
     download = Download(settings, service, context.limits, context.read_url)
     asked = Asked(context.limits, settings, _RATE)
-    operations = asked.counted(_operations(RestDoor(settings, service), service, download))
+    operations = asked.counted(
+        (
+            *_wallet_operations(rest, service),
+            *_market_operations(rest, service),
+            *_roulette_operations(rest, service),
+            *_agent_operations(rest, service, download),
+        )
+    )
     mcp = cup_mcp(settings, service, operations, error_body)
     async with pool, mcp.running():
         yield Surface(
@@ -61,6 +69,12 @@ _CLOSED = "`cup_closed`: the tournament is not running"
 _BAD = _error("`invalid_request`: `details` names the field.")
 _RATE = DocumentedAnswer("`rate_limited`", bodies.CupError, {"Retry-After": "Seconds until there is room again."})
 _AWAY = _error("`unavailable`: the database is away for a moment.")
+_SIGNED = {
+    401: _error("`invalid_signature`, with `reason`."),
+    402: _error("`insufficient_funds`, with `balance` and `needed`."),
+    429: _RATE,
+    503: _error("`cup_agent_trades_halted`: enroll the wallet and send the same again; or `unavailable`."),
+}
 _BODY = {413: _error("`payload_too_large`"), 415: _error("`unsupported_media_type`")}
 
 
@@ -103,13 +117,7 @@ def _post(
     )
 
 
-def _operations(rest: RestDoor, service: CupService, download: Download) -> tuple[Operation, ...]:
-    signed = {
-        401: _error("`invalid_signature`, with `reason`."),
-        402: _error("`insufficient_funds`, with `balance` and `needed`."),
-        429: _RATE,
-        503: _error("`cup_agent_trades_halted`: enroll the wallet and send the same again; or `unavailable`."),
-    }
+def _wallet_operations(rest: RestDoor, service: CupService) -> tuple[Operation, ...]:
     return (
         _post(
             "/wallet",
@@ -130,6 +138,11 @@ def _operations(rest: RestDoor, service: CupService, download: Download) -> tupl
             path_parameters=requests.WalletPath,
             description="A wallet that never claimed reads as zeros.",
         ),
+    )
+
+
+def _market_operations(rest: RestDoor, service: CupService) -> tuple[Operation, ...]:
+    return (
         _get(
             "/markets",
             rest.query(service.markets, requests.MarketsQuery),
@@ -160,7 +173,7 @@ def _operations(rest: RestDoor, service: CupService, download: Download) -> tupl
             requests.TradeRequest,
             bodies.TradeBody,
             {
-                **signed,
+                **_SIGNED,
                 404: _error("`market_not_found`"),
                 409: _error(f"`market_closed`; `trade_conflict`: the tradeId was used otherwise; {_CLOSED}."),
                 422: _error("`invalid_side` with `validSides`; `signature_required`."),
@@ -179,6 +192,11 @@ def _operations(rest: RestDoor, service: CupService, download: Download) -> tupl
         _get(
             "/getting-started", rest.get(service.getting_started, lambda _: None), "Onboarding guide", bodies.GuideBody
         ),
+    )
+
+
+def _roulette_operations(rest: RestDoor, service: CupService) -> tuple[Operation, ...]:
+    return (
         _get(
             "/roulette",
             rest.query(service.round, requests.RoundQuery, "public, max-age=1"),
@@ -195,19 +213,24 @@ def _operations(rest: RestDoor, service: CupService, download: Download) -> tupl
             requests.BetRequest,
             bodies.BetBody,
             {
-                **signed,
+                **_SIGNED,
                 409: _error(f"`round_closed`, with `roundNo`; `bet_conflict`; {_CLOSED}."),
                 422: _error("`invalid_bet_key`, `stake_out_of_bounds`, `signature_required`."),
             },
             "Once for each wallet, round and key: the same bet again answers its receipt with `replay: true`.",
         ),
+    )
+
+
+def _agent_operations(rest: RestDoor, service: CupService, download: Download) -> tuple[Operation, ...]:
+    return (
         _post(
             "/agent/enroll",
             rest.post(service.enrol, requests.EnrolRequest),
             "Enroll an agent's wallet",
             requests.EnrolRequest,
             bodies.EnrolBody,
-            {401: signed[401], 403: _error("`house_fleet_wallet`"), 429: _RATE},
+            {401: _SIGNED[401], 403: _error("`house_fleet_wallet`"), 429: _RATE},
             "An enrolled wallet keeps trading while live trading is halted. An address enrolls 500 wallets a day.",
         ),
         Operation(

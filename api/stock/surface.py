@@ -89,14 +89,10 @@ async def stock_surface(context: Context) -> AsyncIterator[Surface]:
     reads = StockReads(context, sources, asked)
     health = Health(context, sources)
     operations = asked.counted(
-        _operations(
-            reads=reads,
-            proof=proof,
-            health=health,
-            relay=Relay(context, sources),
-            typed_data=TypedData(sources),
-            receipts=BetReceipts(context, sources),
-            cron=cron,
+        (
+            *_market_operations(reads, proof, health),
+            *_relay_operations(Relay(context, sources), TypedData(sources), BetReceipts(context, sources)),
+            *_cron_operations(cron),
         )
     )
     mcp = stock_mcp(settings, operations)
@@ -121,16 +117,7 @@ _UNAVAILABLE = _error("`unavailable`: the chain could never be read since the se
 _RATE = DocumentedAnswer("`rate_limited`", ErrorBody, {"Retry-After": "Seconds until there is room again."})
 
 
-def _operations(
-    *,
-    reads: StockReads,
-    proof: Proof,
-    health: Health,
-    relay: Relay,
-    typed_data: TypedData,
-    receipts: BetReceipts,
-    cron: Cron,
-) -> tuple[Operation, ...]:
+def _market_operations(reads: StockReads, proof: Proof, health: Health) -> tuple[Operation, ...]:
     return (
         Operation(
             "GET",
@@ -207,6 +194,11 @@ def _operations(
             },
             description="Never cached.",
         ),
+    )
+
+
+def _relay_operations(relay: Relay, typed_data: TypedData, receipts: BetReceipts) -> tuple[Operation, ...]:
+    return (
         Operation(
             "POST",
             "/api/relay/enter",
@@ -259,6 +251,11 @@ def _operations(
             "cached. 60 requests a minute per IP.",
             query=ReceiptQuery,
         ),
+    )
+
+
+def _cron_operations(cron: Cron) -> tuple[Operation, ...]:
+    return (
         Operation(
             "GET",
             "/api/cron/{job}",

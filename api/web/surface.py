@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, TypeVar
@@ -75,62 +75,29 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
     pages = Pages(assets, origin, {"chains": chains, "demo": demo}, explorers)
     reads = _part(made, StockReads)
     agent = _part(made, Reads)
-    operations = [_page(f"{ASSETS}{{name}}", assets.serve, "A static file", "text/css")]
+    proof, cup = _part(made, Proof), _part(made, CupService)
     caller = partial(caller_ip, settings=settings)
-    pictures = SharePictures(reads, agent, caller)
-    operations.append(_page("/share.png", pictures.site, "The site's picture where it is shared", PNG))
-    operations.append(_page("/icon-{size:180|192|512}.png", pictures.icon, "The site's icon", PNG))
-    if reads is not None:
-        operations.append(_page("/m/{id}/share.png", pictures.stock_market, "A market's picture", PNG))
-    if agent is not None:
-        operations.append(_page("/markets/{id}/share.png", pictures.agent_market, "A market's picture", PNG))
-    sitemap = Sitemap(pages, origin, tuple(href for href, _ in NAVIGATION if href != "/positions"), reads, agent)
-    operations.append(_page("/sitemap.xml", sitemap.get, "Every page worth finding", XML))
-    proof = _part(made, Proof)
-    lately = LatelyReads(context.engine, reads, agent)
-    operations.append(_page("/", HomePage(pages, reads, proof, agent, lately).get, "Live markets"))
-    if reads is not None:
-        history = ChartHistory(context.engine, stock.chain_id)
-        stock_pages = StockPages(pages, reads, history, stock)
-        operations.append(_page("/m/{id}", stock_pages.market, "A stock market"))
-    if proof is not None:
-        operations.append(_page("/proof", ProofPage(pages, proof, base).get, "Proof of what was done"))
-    if agent is not None:
-        operations.append(_page("/markets/{id}", AgentPages(pages, agent).market, "An agent market"))
-    cup_service = _part(made, CupService)
-    if cup_service is not None:
-        cup = CupPages(pages, cup_service)
-        operations.append(_page("/cup", cup.board, "The tournament's board"))
-        operations.append(_page("/roulette", cup.roulette, "The wheel"))
-    portfolio = PortfolioPage(pages, (reads, agent, cup_service), context.limits, settings)
-    operations.append(_page("/positions", portfolio.get, "An address's positions"))
     pulse = Pulse(_stamps(reads, agent), caller)
     context.spawn("pages pulse", pulse.run())
-    operations.append(_page("/live", pulse.stream, "Beats of change", "text/event-stream", timed=False))
-    operations.append(_page("/how", pages.lasting("how", partial(render_how, pages)), "How it works"))
-    described = _part(made, ServiceDescription)
-    if described is not None:
-        reference = Reference(pages, described, reads, agent)
-        operations.append(_page("/docs", reference.overview, "The documentation"))
-        operations.append(_page("/docs/{group}", reference.group, "A part of the documentation"))
+    sitemap = Sitemap(pages, origin, tuple(href for href, _ in NAVIGATION if href != "/positions"), reads, agent)
+    lately = LatelyReads(context.engine, reads, agent)
+    portfolio = PortfolioPage(pages, (reads, agent, cup), context.limits, settings)
+    operations = [
+        _page(f"{ASSETS}{{name}}", assets.serve, "A static file", "text/css"),
+        *_picture_pages(reads, agent, caller),
+        _page("/sitemap.xml", sitemap.get, "Every page worth finding", XML),
+        _page("/", HomePage(pages, reads, proof, agent, lately).get, "Live markets"),
+        *_market_pages(context, pages, reads, proof, agent, stock, base),
+        *_cup_pages(pages, cup),
+        _page("/positions", portfolio.get, "An address's positions"),
+        _page("/live", pulse.stream, "Beats of change", "text/event-stream", timed=False),
+        _page("/how", pages.lasting("how", partial(render_how, pages)), "How it works"),
+        *_reference_pages(pages, _part(made, ServiceDescription), reads, agent),
+    ]
     if stock.kind == base.kind == "local":
         components = pages.lasting("styleguide", partial(render_styleguide, pages))
         operations.append(_page("/styleguide", components, "Every component in all its states"))
-    guide, errors = guide_text(pages, base, stock), pages.render("errors.txt", tables=tables())
-    documents = [
-        ("/robots.txt", ROBOTS.format(origin=origin).encode(), "What crawlers may read", TEXT),
-        ("/manifest.webmanifest", orjson.dumps(APP), "The site as an app", MANIFEST),
-        ("/agents.txt", guide, "The guide for agents", TEXT),
-        ("/errors.txt", errors, "Every error code with cause and next step", TEXT),
-        ("/llms.txt", pages.render("llms.txt"), "Where a model finds what", TEXT),
-        ("/llms-full.txt", b"\n\n".join((guide, errors)), "The guide and the errors in one file", TEXT),
-    ]
-    if agent is not None:
-        documents.append(("/.well-known/x402", paid_resources(origin), "What is paid through x402 here", JSON))
-        if (attester := context.attester) is not None:
-            identity = identity_document(origin, attester, base.chain_id)
-            documents.append(("/.well-known/did.json", identity, "Who signs in this origin's name", JSON))
-    for path, body, summary, content_type in documents:
+    for path, body, summary, content_type in _documents(pages, origin, base, stock, agent, context.attester):
         operations.append(_page(path, await fixed(body, content_type), summary, content_type))
     asked = Asked(context.limits, settings, DocumentedAnswer("Too many requests."), pages=True)
     yield Surface(
@@ -141,6 +108,70 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
         operations=asked.counted(operations),
         error_response=partial(_error, pages),
     )
+
+
+def _picture_pages(
+    reads: StockReads | None, agent: Reads | None, caller: Callable[[web.Request], str]
+) -> Iterator[Operation]:
+    pictures = SharePictures(reads, agent, caller)
+    yield _page("/share.png", pictures.site, "The site's picture where it is shared", PNG)
+    yield _page("/icon-{size:180|192|512}.png", pictures.icon, "The site's icon", PNG)
+    if reads is not None:
+        yield _page("/m/{id}/share.png", pictures.stock_market, "A market's picture", PNG)
+    if agent is not None:
+        yield _page("/markets/{id}/share.png", pictures.agent_market, "A market's picture", PNG)
+
+
+def _market_pages(
+    context: Context,
+    pages: Pages,
+    reads: StockReads | None,
+    proof: Proof | None,
+    agent: Reads | None,
+    stock: Deployment,
+    base: Deployment,
+) -> Iterator[Operation]:
+    if reads is not None:
+        history = ChartHistory(context.engine, stock.chain_id)
+        yield _page("/m/{id}", StockPages(pages, reads, history, stock).market, "A stock market")
+    if proof is not None:
+        yield _page("/proof", ProofPage(pages, proof, base).get, "Proof of what was done")
+    if agent is not None:
+        yield _page("/markets/{id}", AgentPages(pages, agent).market, "An agent market")
+
+
+def _cup_pages(pages: Pages, service: CupService | None) -> Iterator[Operation]:
+    if service is not None:
+        cup = CupPages(pages, service)
+        yield _page("/cup", cup.board, "The tournament's board")
+        yield _page("/roulette", cup.roulette, "The wheel")
+
+
+def _reference_pages(
+    pages: Pages, described: ServiceDescription | None, reads: StockReads | None, agent: Reads | None
+) -> Iterator[Operation]:
+    if described is not None:
+        reference = Reference(pages, described, reads, agent)
+        yield _page("/docs", reference.overview, "The documentation")
+        yield _page("/docs/{group}", reference.group, "A part of the documentation")
+
+
+def _documents(
+    pages: Pages, origin: str, base: Deployment, stock: Deployment, agent: Reads | None, attester: str | None
+) -> Iterator[tuple[str, bytes, str, str]]:
+    """What stays the same as long as the process runs: path, bytes, what it is, and its type."""
+    guide, errors = guide_text(pages, base, stock), pages.render("errors.txt", tables=tables())
+    yield "/robots.txt", ROBOTS.format(origin=origin).encode(), "What crawlers may read", TEXT
+    yield "/manifest.webmanifest", orjson.dumps(APP), "The site as an app", MANIFEST
+    yield "/agents.txt", guide, "The guide for agents", TEXT
+    yield "/errors.txt", errors, "Every error code with cause and next step", TEXT
+    yield "/llms.txt", pages.render("llms.txt"), "Where a model finds what", TEXT
+    yield "/llms-full.txt", b"\n\n".join((guide, errors)), "The guide and the errors in one file", TEXT
+    if agent is not None:
+        yield "/.well-known/x402", paid_resources(origin), "What is paid through x402 here", JSON
+        if attester is not None:
+            identity = identity_document(origin, attester, base.chain_id)
+            yield "/.well-known/did.json", identity, "Who signs in this origin's name", JSON
 
 
 def chain_for_wallets(chain: ChainSettings, deployment: Deployment, settler: str, symbol: str) -> dict[str, Any]:
