@@ -489,7 +489,7 @@ API = (
         "a payer whose stake somebody else brought first is told that no money moved",
         "api/agent/trade/taking_in.py",
         "            if facts.settled_stake:  # somebody was faster with this very bet\n"
-        "                return await self.settled_soon(order.request, facts.block)\n"
+        "                return await self._outcomes.settled_soon(order.request, facts.block)\n"
         "            # Somebody was faster with the same authorization: what it brought is the payer's.\n"
         "            if facts.is_astray(payment.nonce):\n",
         "            if facts.is_astray(payment.nonce) and not facts.settled_stake:\n",

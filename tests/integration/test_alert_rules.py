@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from api.agent.trade import taking_in
+from api.agent.trade import outcomes
 from core.config.keeping import KeeperSettings
 from core.db.leader import Leadership
 from core.local.ports import free_port
@@ -270,7 +270,7 @@ async def test_what_a_rule_counts_up_or_misses_is_shown_as_0_before_it_happens()
     assert REGISTRY.get_sample_value("vpm_relayer_foreign_total", of) == 0
     assert REGISTRY.get_sample_value("vpm_relayer_lane_held", of) == 0
     assert REGISTRY.get_sample_value("vpm_leader", {"role": "nobody's role"}) == 0
-    assert taking_in.UNKNOWN.collect()[0].samples[0].name == "vpm_agent_trades_unknown_total"
+    assert outcomes.UNKNOWN.collect()[0].samples[0].name == "vpm_agent_trades_unknown_total"
 
 
 def test_status_waits_for_every_job_longer_than_its_period() -> None:

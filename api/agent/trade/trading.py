@@ -24,13 +24,16 @@ from api.agent.switch import NOT_DEPLOYED, Trading
 from api.agent.trade import payment as paying
 from api.agent.trade import refusals as trade_refusals
 from api.agent.trade import store, x402
+from api.agent.trade.arrivals import PaymentArrivals
 from api.agent.trade.attest import Attester
 from api.agent.trade.calls import payment_call
 from api.agent.trade.orders import Order, OrderEntry
+from api.agent.trade.outcomes import PastTrade, TradeOutcomes
 from api.agent.trade.payment import Payment, PaymentRejected
 from api.agent.trade.rates import TradeRates
 from api.agent.trade.receipts import Receipts
-from api.agent.trade.taking_in import PastTrade, PaymentIntake
+from api.agent.trade.taking_in import PaymentIntake
+from api.agent.trade.undone import UndoneTrades
 from api.agent.wallet_signatures import accepts_signature
 from api.context import Context
 from api.head import chain_now
@@ -114,7 +117,10 @@ class TradeDesk:
         self._index = index
         self._orders = OrderEntry(context.pool, contracts, switch)
         self._receipts = Receipts(links, attester)
-        self._intake = PaymentIntake(context, contracts, index, self._receipts)
+        self._outcomes = TradeOutcomes(context, contracts, index, self._receipts)
+        self._arrivals = PaymentArrivals(context, contracts, index)
+        self._undone = UndoneTrades(context, contracts, self._outcomes, self._arrivals)
+        self._intake = PaymentIntake(context, contracts, index, self._outcomes, self._arrivals)
         self._attester = attester
         self._links = links
         # The longest a call to the node may take within a request.
@@ -131,23 +137,23 @@ class TradeDesk:
         paid = payment is not None
         counts = await self._rates.arrived(request, trade, paid=paid)
         key_hash = idem_hash(trade.idem_key)
-        past = await self._intake.before(trade, key_hash)
+        past = await self._outcomes.before(trade, key_hash)
         if counts and not past.is_on_its_way:  # whatever is wrong with the bet
             await self._rates.asked(request, trade, paid=paid, settled=past.landed is not None)
         market = await self._index.market(trade.market_id)
         if market is None:
             if not trade.simulate:
-                await self._intake.undone(self._client, trade, key_hash)
+                await self._undone.check(self._client, trade, key_hash)
             raise await self._no_market(trade, payment)
         if past.landed is not None:
-            return await self._intake.replayed(trade, market, past.landed)
+            return await self._outcomes.replayed(trade, market, past.landed)
         past.check_same(trade, market)
         try:
             return await self._unsettled(TradeVisit(trade, market, key_hash, payment, rejected, past, venue))
         except Problem as refusal:
             if trade.simulate or (past.trade is None and payment is None):  # nothing of it was sent
                 raise
-            raise await self._intake.standing(refusal, trade, key_hash) from None
+            raise await self._outcomes.standing(refusal, trade, key_hash) from None
 
     async def _no_market(self, trade: TradeRequest, payment: Payment | None) -> Problem:
         """Of a payment it is only said that it was not sent where it was brought for no bet, under whichever key."""
@@ -161,7 +167,7 @@ class TradeDesk:
         """What is said of a bet that has not settled."""
         trade, past = visit.trade, visit.past
         if past.trade is not None and past.is_on_its_way:
-            return await self._intake.repeated(trade, past.trade.intent)
+            return await self._outcomes.repeated(trade, past.trade.intent)
         order = self._orders.order(trade, visit.market, visit.key_hash)
         refusal: Problem | None = None
         try:
@@ -208,13 +214,13 @@ class TradeDesk:
                 log.warning("a trade has no chain", action="agent.no_chain", why=error)
                 raise trade_refusals.unavailable("Base cannot be reached") from None
             if facts.settled_stake:  # settled, and the index has not shown it yet
-                return await self._intake.settled_soon(order.request, facts.block)
+                return await self._outcomes.settled_soon(order.request, facts.block)
             # Whatever else is wrong: who has paid is told what became of it, and not asked for more.
             if payment is not None and payment.nonce in facts.used:
                 return await self._intake.astray(order, payment, facts, past.attempt, fault=fault or forged)
             for nonce in past.nonces:
                 if facts.is_astray(nonce):
-                    await self._intake.account_for(order.wallet, order.bet.amount, nonce, facts.block)
+                    await self._arrivals.account_for(order.wallet, order.bet.amount, nonce, facts.block)
             if refusal is not None:
                 raise refusal
             now = chain_now(venue.now)
