@@ -25,12 +25,12 @@ log = get_logger(__name__)
 
 POLL_SECONDS = 0.5
 READ_SECONDS = 5.0
+# A replica further behind is read every POLL_SECONDS only, and says by its head's age that it is stale.
 MAX_LAG_SECONDS = 10.0
-"""A replica further behind is read every POLL_SECONDS only, and says by its head's age that it is stale."""
 
+# So many readings may follow one another after a quiet time. A bet in one block is not to wait for the pause after the
+# block before it.
 READINGS_AT_ONCE = 4
-"""So many readings may follow one another after a quiet time. A bet in one block is not to wait for the pause after the
-block before it."""
 
 V = TypeVar("V")
 

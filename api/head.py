@@ -14,8 +14,8 @@ from core.hexadecimal import hex_of
 from core.stock.vested import Moment
 
 MAX_LAG_SECONDS = 60
+# Blocks come with gaps; the wall clock may run ahead of the head by so much before it is not believed.
 CLOCK_SLACK_SECONDS = 60
-"""Blocks come with gaps; the wall clock may run ahead of the head by so much before it is not believed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,14 +16,14 @@ from core.log import get_logger
 
 log = get_logger(__name__)
 
+# Each process asks each chain two things so often; the page itself is kept for a minute.
 PAUSE_SECONDS = 15.0
-"""Each process asks each chain two things so often; the page itself is kept for a minute."""
 CHAIN_TIMEOUT_SECONDS = 3.0
+# By chain: the contract that holds money, and in which token.
 HOLDERS: Final[tuple[tuple[ChainName, str, str], ...]] = (
     ("stock", "VestedMarkets", "USDG"),
     ("base", "SettlementWallet", "USDC"),
 )
-"""By chain: the contract that holds money, and in which token."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ import hashlib
 from api.agent.facts import ListedMarket
 from api.http.problem import invalid_part
 
+# A market's place in the list: soonest deadline first, then by listing.
 ListPlace = tuple[int, int, int]
-"""A market's place in the list: soonest deadline first, then by listing."""
 
 _CHECK_BYTES = 6
 _MARKETS, _STAKES = b"agent markets", b"agent positions"
@@ -20,8 +20,8 @@ def list_place(market: ListedMarket) -> ListPlace:
     return (market.closes_at, *market.listed_order)
 
 
+# Where a stake stands among a wallet's: its block and its log's number there.
 StakePlace = tuple[int, int]
-"""Where a stake stands among a wallet's: its block and its log's number there."""
 
 
 def cursor_of(market: ListedMarket) -> str:

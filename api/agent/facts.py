@@ -24,8 +24,8 @@ from core.hexadecimal import bytes_of, hex_of
 _KEY = re.compile(r"0x[0-9a-f]{64}")
 _ID = re.compile(rf"(?=.{{1,{MAX_ID}}}\Z){ID_PATTERN}")
 
+# By outcome: net stakes, shares, excess, number of stakes.
 BookTotals = Mapping[int, tuple[int, int, int, int]]
-"""By outcome: net stakes, shares, excess, number of stakes."""
 
 
 @dataclass(frozen=True, slots=True)

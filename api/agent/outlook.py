@@ -10,8 +10,8 @@ from core.agent.book import Book, Quote
 from core.agent.words import moment
 from core.money import decimal_text, json_number, json_ratio_down
 
+# As long as a payment may take from its challenge to its block.
 CLOSES_SOON_SECONDS = 120
-"""As long as a payment may take from its challenge to its block."""
 SHARE_DECIMALS = 6
 
 CautionCode = Literal["pays_less_than_stake", "first_on_its_side", "wallet_underfunded", "closes_soon"]

@@ -37,10 +37,10 @@ SCRIPT_SECONDS = 300
 SCRIPT_CACHE = f"public, max-age={SCRIPT_SECONDS}"
 PAID_IN_TIME_SECONDS = 600
 PROOF_SAMPLES = 5
+# How soon winners are paid is told of so long: the transactions that show who paid are kept for longer.
 PAYOUTS_SECONDS = 7 * 86_400
-"""How soon winners are paid is told of so long: the transactions that show who paid are kept for longer."""
+# Whole markets, the newest, until they have so many winning stakes.
 PAYOUTS_LOOKED_AT = 20_000
-"""Whole markets, the newest, until they have so many winning stakes."""
 
 # Winning stakes are those of resolved markets on the winning side; where nobody held it, or nobody anything else, all
 # are refunds.

@@ -32,11 +32,11 @@ WALLET_FORM = re.compile(r"0x[0-9a-fA-F]{40}")
 BODY_LIMIT = 16 * 1024
 MAX_SIZE_USD = 1_000_000_000
 MIN_SIZE = 1 * USD
+# Of dollars or shares in one trade: far more than there are, and what is made of it fits the contract's numbers.
 MAX_AMOUNT = 10**18
-"""Of dollars or shares in one trade: far more than there are, and what is made of it fits the contract's numbers."""
 PRIVATE = "allow_private"
+# Of nobody.
 EXAMPLE_WALLET = "0x" + "a1" * 20
-"""Of nobody."""
 Wallet = Annotated[str, WithJsonSchema({"type": "string", "pattern": WALLET, "examples": [EXAMPLE_WALLET]})]
 WALLET_WORDS = "0x and 40 hexadecimal digits, in any case."
 MARKET_WORDS = "A market's id or slug, from a list of markets."
@@ -276,8 +276,8 @@ class WalletQuery(BaseModel):
     wallet: Wallet | None = Field(default=None, description=WALLET_WORDS)
 
 
+# What one answer lists. Whoever knows no pages has the whole book in it, and a wallet beyond it costs no more.
 MAX_POSITIONS = 5_000
-"""What one answer lists. Whoever knows no pages has the whole book in it, and a wallet beyond it costs no more."""
 
 
 class PositionsQuery(WalletQuery):

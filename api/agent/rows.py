@@ -42,8 +42,8 @@ from core.feeds.words import FeedWords
 from core.hexadecimal import bytes_of, hex_of
 
 DAY_SECONDS = 86_400
+# So many settled markets, the newest, are held with the unsettled; any other is read when it is asked for.
 MAX_SETTLED = 200
-"""So many settled markets, the newest, are held with the unsettled; any other is read when it is asked for."""
 
 # As the partial indexes have it: with the number as a parameter a generic plan could not use them.
 _OPEN: ColumnElement[int] = literal_column(f"{AgentMarketStatus.OPEN:d}")

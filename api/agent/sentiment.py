@@ -39,8 +39,8 @@ from core.iso import iso
 from core.money import decimal_text, json_number, json_ratio_down
 
 POINT_DECIMALS = 2
+# As it is published: in ASCII. Symbols in other letters are taken too.
 _SYMBOL = re.compile(r"\S{1,32}")
-"""As it is published: in ASCII. Symbols in other letters are taken too."""
 
 SENTIMENT = """\
 The score is 100 x sum(pool x bullish probability) / sum(pool) over the token's open markets that have a direction:

@@ -11,9 +11,9 @@ from core.chain import Abi, ChainClient, Contract, RpcError, checksum
 from core.chain.wire import Data, data_bytes
 from core.hexadecimal import bytes_of, hex_of
 
+# What foreign contracts may use to judge a signature, one that is made for it included: several times what is sent for
+# one, and a small part of what a node would let them.
 SIGNATURE_GAS = 5_000_000
-"""What foreign contracts may use to judge a signature, one that is made for it included: several times what is sent for
-one, and a small part of what a node would let them."""
 _ERC1271 = Abi(IS_VALID_SIGNATURE_ABI)  # type: ignore[arg-type]  # an ABI, whose type x402 does not say
 # Where the wallet's answer goes in memory: behind everything that is copied there.
 _ANSWER_AT = 0x8000

@@ -15,10 +15,10 @@ from core.db.engine import ConnectionPool
 
 MAX_ENTRIES = 200
 BOARD_SECONDS = 1.0
+# A board older than the first is read again while it is still given; older than the second it is waited for.
 BOARD_OLDEST_SECONDS = 4.0
-"""A board older than the first is read again while it is still given; older than the second it is waited for."""
+# Each is kept with 24 bytes for every wallet on it.
 MAX_PERIODS = 16
-"""Each is kept with 24 bytes for every wallet on it."""
 
 
 @dataclass(frozen=True, slots=True)

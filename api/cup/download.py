@@ -24,12 +24,12 @@ from core.db.engine import connect
 from core.errors import DatabaseError
 
 EACH_CALLER = RateLimitItemPerMinute(12)
+# Downloads of one process; of one address, one.
 AT_ONCE = 2
-"""Downloads of one process; of one address, one."""
+# A reader that takes longer for one piece is gone, or as good as gone.
 SLOW_SECONDS = 5.0
-"""A reader that takes longer for one piece is gone, or as good as gone."""
+# For a whole download: meanwhile the snapshot keeps PostgreSQL from clearing away dead rows.
 MAX_SECONDS = 300.0
-"""For a whole download: meanwhile the snapshot keeps PostgreSQL from clearing away dead rows."""
 
 
 class Download:

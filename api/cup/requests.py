@@ -17,11 +17,11 @@ from core.cup import messages, rounds, wheel
 from core.cup.amounts import MAX_CENTS, cents_of, text_of
 from core.cup.board import is_week
 
+# Of nobody: the addresses that development tools hand out have keys that everybody knows.
 EXAMPLE_WALLET = "0x" + "a1" * 20
-"""Of nobody: the addresses that development tools hand out have keys that everybody knows."""
 _MAX_PAPER = MAX_CENTS // 100
+# What a quote or a simulation needs. A trade of more is its wallet's want of funds.
 PRICED = f"write an amount above 0 and at most {text_of(MAX_CENTS)}"
-"""What a quote or a simulation needs. A trade of more is its wallet's want of funds."""
 
 
 def _wallet(value: object) -> object:
@@ -104,6 +104,7 @@ ROUND_WORDS = (
     f"A round takes bets for {rounds.BETTING.seconds} seconds and spins for {rounds.SPIN.seconds}; then the next opens."
 )
 Amount = Annotated[int, BeforeValidator(_amount), _AMOUNT]
+# What is out of bounds is refused with the bounds.
 Stake = Annotated[
     int,
     BeforeValidator(_number),
@@ -117,7 +118,6 @@ Stake = Annotated[
         }
     ),
 ]
-"""What is out of bounds is refused with the bounds."""
 AmountText = Annotated[int, BeforeValidator(_amount_text), _AMOUNT]
 IssuedAt = Annotated[
     str,

@@ -21,8 +21,8 @@ M = TypeVar("M", bound=requests.Request)
 
 FOR_READS = "public, max-age=2, s-maxage=2"
 BODY_LIMIT = 16 * 1024
+# Who asks, where that does not matter.
 NOBODY = ""
-"""Who asks, where that does not matter."""
 
 
 class RestDoor:

@@ -47,12 +47,12 @@ WRITES_EACH_CALLER = RateLimitItemPerMinute(600)
 
 HISTORY = 20
 
+# How long to wait before a trade of a wallet that is held, by a settlement say, is tried again: ten seconds in all.
 _BUSY_PAUSES = (0.01,) * 100 + (0.1,) * 90
-"""How long to wait before a trade of a wallet that is held, by a settlement say, is tried again: ten seconds in all."""
 
 R = TypeVar("R")
+# What answers a request; the second argument is who asks, for rate limits.
 Answering = Callable[[R, str], Awaitable[Json]]
-"""What answers a request; the second argument is who asks, for rate limits."""
 
 
 def now_utc() -> datetime:

@@ -26,8 +26,8 @@ SECONDS = histogram(
 
 # A body larger than any operation takes is not even read.
 MAX_BODY_BYTES = 1024 * 1024
+# How long a browser need not ask again what it may send.
 PREFLIGHT_SECONDS = 86_400
-"""How long a browser need not ask again what it may send."""
 
 
 def application(surfaces: Sequence[Surface]) -> web.Application:

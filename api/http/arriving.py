@@ -13,8 +13,8 @@ from aiohttp import web
 from api.http.places import NoPlace, Places
 from api.http.problem import Problem
 
+# For a whole body: the largest that any operation takes is 64 KiB.
 SECONDS = 10.0
-"""For a whole body: the largest that any operation takes is 64 KiB."""
 MOST = 2_000
 MOST_EACH = 32
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+# When to ask again after a 429 that does not know better: every one has Retry-After.
 LATER_SECONDS = 10
-"""When to ask again after a 429 that does not know better: every one has Retry-After."""
 
 
 class Problem(Exception):

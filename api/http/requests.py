@@ -27,8 +27,8 @@ def _whole(value: object) -> object:
     return value
 
 
+# Before a strict integer: `1.0` is one in JSON, whatever language wrote it.
 WHOLE = BeforeValidator(_whole)
-"""Before a strict integer: `1.0` is one in JSON, whatever language wrote it."""
 
 REQUEST_ID = web.RequestKey("request_id", str)
 

@@ -26,8 +26,8 @@ Uint256Text = Annotated[
     Field(pattern=r"^(0|[1-9][0-9]{0,77})$", description="A decimal integer below 2^256."),
     AfterValidator(_fits),
 ]
+# What one answer lists. Whoever knows no pages has every position in it, and an address beyond it costs no more.
 POSITIONS_LISTED = 5_000
-"""What one answer lists. Whoever knows no pages has every position in it, and an address beyond it costs no more."""
 
 
 class MarketPath(BaseModel):

@@ -20,10 +20,10 @@ WIDTH, HEIGHT = 420, 180
 LEFT, RIGHT, TOP, BOTTOM = 4, 106, 12, 26
 LABEL_HEIGHT = 16
 
+# Unix seconds, value.
 Point = tuple[int, int]
-"""Unix seconds, value."""
+# A class of the stylesheet.
 Tone = Literal["main", "up", "down", "quiet"]
-"""A class of the stylesheet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from api.stock import words
 from core.iso import calendar
 from core.money import USD_DECIMALS, decimal_text
 
+# Where there is nothing to show.
 NONE = Markup('<span class="none">\N{EN DASH}</span>')
-"""Where there is nothing to show."""
 
 
 def money(units: int | str | None) -> Markup:

@@ -36,13 +36,13 @@ from core.log import get_logger
 log = get_logger(__name__)
 
 BETS_SHOWN = 10
+# Of a market's odds: one after each of its last batches or bets.
 POINTS = 24
-"""Of a market's odds: one after each of its last batches or bets."""
+# So many of a market's last bets are looked at for who made them.
 BETS_COUNTED = 100
-"""So many of a market's last bets are looked at for who made them."""
 READ_SECONDS = 1.0
+# After a reading that failed none is tried for so long: visitors must not wait for it one after another.
 AGAIN_SECONDS = 2.0
-"""After a reading that failed none is tried for so long: visitors must not wait for it one after another."""
 WHOLE = 10_000
 
 

@@ -11,8 +11,8 @@ from api.web.figures import percent
 
 WIDTH, HEIGHT, MARGIN = 240, 32, 3
 WHOLE = 10_000
+# Ten points: a small move does not look like a large one.
 LEAST_SPAN = 1_000
-"""Ten points: a small move does not look like a large one."""
 
 
 Move = Literal["batch", "bet"]

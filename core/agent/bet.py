@@ -20,11 +20,11 @@ _BET: Final = (
     {"name": "builder", "type": "address"},
     {"name": "ref", "type": "bytes32"},
 )
+# `validAfter` of a transfer that may serve no other bet than the one its nonce is the hash of.
 BOUND_ONLY: Final = 3009
-"""`validAfter` of a transfer that may serve no other bet than the one its nonce is the hash of."""
 
+# The first bytes of every nonce of the receive form, and of no other nonce that the contract takes.
 NONCE_MARK: Final = keccak(text="service-settlement-bound-payment")[:8]
-"""The first bytes of every nonce of the receive form, and of no other nonce that the contract takes."""
 
 ZERO_ADDRESS: Final = "0x" + "00" * 20
 

@@ -34,27 +34,27 @@ from core.agent.fixed import WAD, ln_wad, mul_div
 from core.contracts.statuses import ListingField, MarketKind, VoidReason
 
 BPS: Final = 10_000
+# Taken off every logarithm, in wad units: what the approximations could have gained.
 LN_MARGIN: Final = 3
-"""Taken off every logarithm, in wad units: what the approximations could have gained."""
 
 MIN_STAKE: Final = 10**6
 MAX_STAKE: Final = 10**15
+# What the lister takes at least: before the fee some books sell a sure dollar for 98.4 cents.
 MIN_FEE_BPS: Final = 175
-"""What the lister takes at least: before the fee some books sell a sure dollar for 98.4 cents."""
 MIN_OUTCOMES: Final = 2
 MAX_OUTCOMES: Final = 8
 
+# Seconds after its end in which an early-resolvable market still waits for a proof before its end reading counts.
 CHALLENGE_DELAY: Final = 600
-"""Seconds after its end in which an early-resolvable market still waits for a proof before its end reading counts."""
 
+# The same on a pool feed, where a crossing has to be recorded before it can be proven.
 GRID_CHALLENGE_DELAY: Final = 3_600
-"""The same on a pool feed, where a crossing has to be recorded before it can be proven."""
 
+# Seconds between the last stake and the first moment that anything which decides is measured.
 MARGIN: Final = 60
-"""Seconds between the last stake and the first moment that anything which decides is measured."""
 
+# Of a target or a bound.
 MAX_VALUE: Final = 2**96 - 1
-"""Of a target or a bound."""
 MAX_TIME: Final = 2**32 - 1
 
 

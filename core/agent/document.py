@@ -41,12 +41,12 @@ MAX_ID = 120
 MAX_LINKS = 4
 MAX_LINK = 300
 
+# By the contract's kind; also the API's `targetMetric`.
 CATEGORIES = {
     MarketKind.THRESHOLD: "market_cap",
     MarketKind.RANGE: "market_cap_range",
     MarketKind.DIRECTION: "price_direction",
 }
-"""By the contract's kind; also the API's `targetMetric`."""
 
 UNKNOWN_SYMBOL = "UNKNOWN"
 

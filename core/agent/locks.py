@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from core.db.engine import Connection
 
+# So long a spent or expired lock is still told apart from one that never was.
 KEEP_SECONDS = 24 * 3600
-"""So long a spent or expired lock is still told apart from one that never was."""
 
 
 async def drop_old(connection: Connection) -> int:

@@ -26,18 +26,18 @@ from typing import Final
 
 from core.contracts.statuses import MarketKind
 
+# Units an outcome: what the study found fair to early and late bettors alike.
 AVERAGE_WEIGHT: Final = 10 * 10**6
-"""Units an outcome: what the study found fair to early and late bettors alike."""
 
+# Of a year, where the lister knows nothing better: between large currencies (0.5) and small tokens (1.5).
 VOLATILITY: Final = 0.8
-"""Of a year, where the lister knows nothing better: between large currencies (0.5) and small tokens (1.5)."""
 
+# The part of a prior that is spread over all outcomes alike.
 UNSURE: Final = 0.1
-"""The part of a prior that is spread over all outcomes alike."""
 
 YEAR: Final = 365.25 * 86_400
+# Of the integral over where the value is when an early interval begins.
 STEPS: Final = 64
-"""Of the integral over where the value is when an early interval begins."""
 _NORMAL: Final = NormalDist()
 
 

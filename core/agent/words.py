@@ -15,8 +15,8 @@ from core.iso import written
 
 BINARY_KEYS = {MarketKind.THRESHOLD: ("yes", "no"), MarketKind.DIRECTION: ("up", "down")}
 FEED_DECIMALS = 8
+# Characters of a side's key.
 MAX_KEY = 64
-"""Characters of a side's key."""
 
 TOKEN_NAMES = {"BNKR": "Bankr", "AIXBT": "aixbt", "VIRTUAL": "Virtuals Protocol"}
 

@@ -11,8 +11,8 @@ from core.money import decimal_text, json_number, units_from_decimal, units_from
 
 DECIMALS: Final = 2
 CLAIM_CENTS: Final = 10_000 * 100
+# More paper than all wallets there could be; keeps every sum inside a bigint.
 MAX_CENTS: Final = 10**13
-"""More paper than all wallets there could be; keeps every sum inside a bigint."""
 
 
 def cents_of(value: object) -> int:

@@ -18,8 +18,8 @@ from core.cup.listing import PaperListing, PaperSide, is_slug, listing_of
 from core.cup.refusal import Refusal
 from core.db.engine import Connection
 
+# Paper trades pay no fee: what is staked is what winners split.
 FEE_BPS = 0
-"""Paper trades pay no fee: what is staked is what winners split."""
 
 _MARKETS = (
     "SELECT c.slug, c.market_id, c.kind, c.question, c.short_title, c.token_symbol, c.outcomes, c.weights_cents,"  # noqa: S608

@@ -8,12 +8,12 @@ from core.db.engine import Connection
 
 HALT_SWITCH = "cup_halted"
 
+# Of a wallet `w`, with the switch as `halt`: its live writes are halted.
 BARRED = (
     "(EXISTS (SELECT FROM operator_switch WHERE name = %(halt)s AND is_on) AND NOT EXISTS ("
     "SELECT FROM cup_enrolment e WHERE e.wallet = w AND NOT EXISTS ("
     "SELECT FROM cup_house_wallet h WHERE h.wallet = e.wallet)))"
 )
-"""Of a wallet `w`, with the switch as `halt`: its live writes are halted."""
 
 
 async def enrol(connection: Connection, wallet: str, note: str, issued_at: str, signature: bytes) -> bool:

@@ -14,8 +14,8 @@ from typing import Final
 from core.agent.document import Specification, described
 from core.contracts.statuses import MarketKind
 
+# How much heavier than on the listed market an outcome is before anybody has traded, in pUSDC for dollars.
 WEIGHTS_TIMES: Final = 10
-"""How much heavier than on the listed market an outcome is before anybody has traded, in pUSDC for dollars."""
 _UNITS_A_CENT: Final = 10**4
 
 _SLUG: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")

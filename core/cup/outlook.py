@@ -11,6 +11,8 @@ from core.cup.refusal import Refusal
 
 CLOSES_SOON: Final = timedelta(seconds=120)
 
+# What is unwise: of the agent surface's codes those that can be, as paper pays no fee and a right trade never gets less
+# than it cost. And what the wallet of a simulation would be refused for: the codes of the refusals.
 PaperCautionCode = Literal[
     "first_on_its_side",
     "closes_soon",
@@ -19,8 +21,6 @@ PaperCautionCode = Literal[
     "stake_out_of_bounds",
     "bet_conflict",
 ]
-"""What is unwise: of the agent surface's codes those that can be, as paper pays no fee and a right trade never gets
-less than it cost. And what the wallet of a simulation would be refused for: the codes of the refusals."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -229,6 +229,7 @@ class _Group:
         return trade.receipt(order, market, replay=False)
 
 
+# One statement for all that a group writes: in fourteen, their way there and back took longer than their work.
 _WRITE: Final = """
 WITH made AS MATERIALIZED (
     -- Taken in the order of the book and while the locks are held: by their ids, too, no transaction of an account
@@ -262,7 +263,6 @@ UPDATE cup_market m SET net_cents = b.net::bigint[], shares_cents = b.shares::bi
     trades = m.trades + (SELECT count(*) FROM made WHERE made.slug = m.slug)
 FROM unnest(%s::text[], %s::text[], %s::text[]) AS b(slug, net, shares) WHERE m.slug = b.slug
 """
-"""One statement for all that a group writes: in fourteen, their way there and back took longer than their work."""
 
 
 async def _write(connection: Connection, group: _Group) -> None:

@@ -32,6 +32,7 @@ Row = Mapping[str, Any]
 Entries = dict[str, int]
 MAX_SHOWN = 20
 
+# What names a row of each kind.
 _UNIQUE: Final[Mapping[str, tuple[str, ...]]] = {
     "account": ("account",),
     "enrolment": ("wallet",),
@@ -43,7 +44,6 @@ _UNIQUE: Final[Mapping[str, tuple[str, ...]]] = {
     "position": ("slug", "wallet", "outcome"),
     "score": ("period", "wallet"),
 }
-"""What names a row of each kind."""
 
 
 @dataclass

@@ -17,8 +17,8 @@ REDS: Final = frozenset({1, 3, 5, 7, 9, 12, 14, 16, 18, 19, 21, 23, 25, 27, 30, 
 
 MIN_BET_CENTS: Final = 10 * 100
 MAX_BET_CENTS: Final = 500 * 100
+# All bets of one wallet on one round.
 MAX_ROUND_CENTS: Final = 2000 * 100
-"""All bets of one wallet on one round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +120,8 @@ OUTCOMES: Final[Mapping[str, WheelOutcome]] = MappingProxyType(
     {outcome.key: outcome for market in MARKETS for outcome in market.outcomes}
 )
 
+# Words from here on would favour the low pockets; the next word is taken instead.
 _FAIR_BELOW: Final = POCKETS * (2**32 // POCKETS)
-"""Words from here on would favour the low pockets; the next word is taken instead."""
 
 
 def commitment_of(seed: bytes) -> bytes:

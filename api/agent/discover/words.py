@@ -25,8 +25,8 @@ _UNITS: Final = {
 }  # fmt: skip
 _CHARACTER_UNITS: Final = {"万": 4, "萬": 4, "亿": 8, "億": 8}
 _NAMES: Final = ((12, "t"), (9, "b"), (6, "m"), (3, "k"))
+# Smaller amounts stay plain, so that years and round numbers read as written.
 _PLAIN_BELOW: Final = 10_000
-"""Smaller amounts stay plain, so that years and round numbers read as written."""
 _MAX_NUMBER_CHARACTERS: Final = 24
 
 _CHINESE_JAPANESE: Final = re.compile(r"([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]+)")

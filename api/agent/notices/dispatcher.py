@@ -47,15 +47,15 @@ SENDING = gauge("vpm_agent_webhook_sending", "Endpoints this process sends to at
 
 # Seconds between attempts: nine retries over a little more than 24 hours.
 RETRIES = (10, 60, 300, 1_200, 3_600, 7_200, 14_400, 25_200, 36_000)
+# Every delay is longer by up to this share, so that those that failed together do not come back together.
 JITTER = 0.2
-"""Every delay is longer by up to this share, so that those that failed together do not come back together."""
+# The last one again and again until the hour is over.
 VERIFY_RETRIES = (2, 5, 10, 30, 60, 120, 300, 600)
-"""The last one again and again until the hour is over."""
 
 AT_ONCE = 32
 MOST = {Kind.WORKING: AT_ONCE, Kind.HAMPERED: AT_ONCE // 4, Kind.UNPROVEN: AT_ONCE // 4}
+# Events one endpoint gets before others have their turn.
 IN_A_ROW = 100
-"""Events one endpoint gets before others have their turn."""
 PAGE = 20
 POLL_SECONDS = 1.0
 TIDY_SECONDS = 3_600.0

@@ -25,8 +25,8 @@ from core.db.engine import Connection
 PENDING, ACTIVE, DISABLED = "pending_verification", "active", "disabled"
 MAX_PER_WALLET = 10
 VERIFY_SECONDS = 3_600
+# Longer than sending one thing may take.
 LEASE_SECONDS = 15.0
-"""Longer than sending one thing may take."""
 DISABLE_AFTER_SECONDS = 3 * 86_400
 CALLBACK_ENDS_AFTER_SECONDS = 86_400
 FORGET_DISABLED_AFTER_SECONDS = 30 * 86_400

@@ -25,8 +25,8 @@ MAX_PER_CALLER = 100
 
 _FULL = "There are too many open streams."
 
+# Messages of a stream, each with its number.
 Frames = list[tuple[int, bytes]]
-"""Messages of a stream, each with its number."""
 _Key = tuple[bytes, int, bytes | None, int]
 
 

@@ -23,8 +23,8 @@ _SPENT = frozenset({"AuthorizationAlreadyUsed", "AuthorizationUsedOrCanceled", "
 _MISSED = frozenset({OVERTAKEN, EXPIRED})
 _YOURS = "Your money is not lost: send the same request again, and pay nothing more for this bet."
 _LATER = "Send the same request again later. A wallet whose bets succeed is not held up."
+# How long to wait before asking again after a payment whose block is not final.
 FINALITY_SECONDS = 10
-"""How long to wait before asking again after a payment whose block is not final."""
 
 _REFUNDED_BECAUSE = {
     RefundReason.PAUSED: "stakes were paused",

@@ -24,8 +24,8 @@ class EventType(StrEnum):
     TEST = "test"
 
 
+# What `/resolved` lists.
 RESOLUTIONS = (EventType.MARKET_RESOLVED, EventType.POSITION_WON, EventType.POSITION_LOST)
-"""What `/resolved` lists."""
 
 
 def source_of(event_type: EventType, *parts: bytes | int | str) -> bytes:
