@@ -188,6 +188,7 @@ class Relay:
                 if tx is not None:
                     return tx
             raise
+        await self._check_lanes(relayed)
         return await self._ask(relayed, attempts + 1, facts.balance)
 
     async def _facts(self, relayed: RelayedBet) -> ChainFacts:
@@ -212,20 +213,28 @@ class Relay:
             log.warning("a bet could not be simulated", action="relay.no_chain", why=error)
             raise refusals.off(relayed) from None
 
+    async def _check_lanes(self, relayed: RelayedBet) -> None:
+        """Whether any lane would send it now."""
+        try:
+            async with asyncio.timeout(3), self._pool.connection() as connection:
+                lanes = await report(connection, self._chain_id, RELAY)
+                returned = await bets.returned_lately(connection, relayed.key)
+        except UNREADABLE as error:
+            log.warning("the relay has no database", action="relay.no_database", why=error)
+            raise refusals.off(relayed) from None
+        if not lanes.works:
+            raise refusals.off(relayed)
+        if returned >= RETURNED_BETS:
+            raise refusals.returned(RETURNED_BETS, relayed)
+        waiting = lanes.in_flight + lanes.queued
+        if waiting >= max(1, self._settings.relay_busy_above):
+            raise refusals.busy(waiting, relayed)
+
     async def _ask(self, relayed: RelayedBet, attempt: int, balance: int) -> KnownBet:
         """Has the relayer send it, unless somebody else asked first. `balance`: what its wallet holds."""
         try:
-            async with asyncio.timeout(5), self._pool.connection() as connection:
-                lanes = await report(connection, self._chain_id, RELAY)
-                if not lanes.works:
-                    raise refusals.off(relayed)
-                if await bets.returned_lately(connection, relayed.key) >= RETURNED_BETS:
-                    raise refusals.returned(RETURNED_BETS, relayed)
-                waiting = lanes.in_flight + lanes.queued
-                if waiting >= max(1, self._settings.relay_busy_above):
-                    raise refusals.busy(waiting, relayed)
-                async with connection.transaction():
-                    return await bets.ask(connection, relayed, attempt, balance)
+            async with asyncio.timeout(3), self._pool.connection() as connection, connection.transaction():
+                return await bets.ask(connection, relayed, attempt, balance)
         except bets.MoneyPromised as promised:
             raise refusals.money_on_its_way(promised.args[0], balance, relayed) from None
         except UNREADABLE as error:

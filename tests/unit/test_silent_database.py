@@ -1,0 +1,73 @@
+"""What a bettor is told when the database falls silent in the middle of her bet."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import psycopg
+import pytest
+
+from api.http.problem import Problem
+from api.stock.bets import KnownBet
+from api.stock.outcomes import BetOutcomes
+from api.stock.relay import Relay
+from core.outbox import RELAY, Intent, IntentState
+from tests.support.relayed import CHAIN, relayed
+
+SENT = Intent(
+    id=1,
+    key="relay:1",
+    chain_id=CHAIN,
+    group=RELAY,
+    kind="enter",
+    state=IntentState.SENT,
+    outcome=None,
+    reason_code=None,
+    reason=None,
+    nonce=7,
+    tx_hash=bytes(31) + b"\x07",
+    block_number=None,
+    gas_used=None,
+    fee_wei=None,
+    not_after=None,
+    created_at=datetime(2026, 1, 1, tzinfo=UTC),
+)
+
+
+class _Silent:
+    """A watch whose database neither answers nor closes the connection."""
+
+    async def wait(self, *_: Any, **__: Any) -> Intent:
+        return await asyncio.Future()
+
+
+class _Lost:
+    """A pool whose database went away."""
+
+    def connection(self) -> Any:
+        raise psycopg.OperationalError("it is away")
+
+
+def parts() -> tuple[Any, Any]:
+    """The context and the sources, of a service that has neither a node nor a database."""
+    settings = SimpleNamespace(rpc_request_path_timeout_seconds=1.0, chain=lambda _: SimpleNamespace(finality_blocks=1))
+    context = SimpleNamespace(settings=settings, primary=None, pool=_Lost(), watch=_Silent(), limits=None)
+    deployment = SimpleNamespace(chain_id=CHAIN, token=lambda _: None)
+    return context, SimpleNamespace(contracts=None, client=None, deployment=deployment)
+
+
+async def test_while_her_block_is_awaited_what_was_known_before_stands() -> None:
+    bet, taken_in = relayed(1), KnownBet(1, SENT, landed=None, was_told=False)
+    async with asyncio.timeout(5):
+        said = await BetOutcomes(*parts()).of(bet, taken_in, asyncio.get_running_loop().time())
+    assert (said.receipt, said.tx_hash) == ("pending", SENT.tx_hash_hex)
+
+
+async def test_before_her_bet_is_asked_for_nothing_may_have_landed() -> None:
+    with pytest.raises(Problem) as refused:
+        await Relay(*parts())._check_lanes(relayed(1))
+    assert (refused.value.status, refused.value.code) == (503, "relay_unavailable")
+    assert refused.value.extra["escapeKit"]
