@@ -36,6 +36,9 @@ receipt: `confirmed`, `reverted`, or `pending` with the hash.
 A signature books once. Send the same body again after `pending`, `busy` or `relay_failed`, or when no answer came: it
 gives the first transaction and never bets twice. Once a bet was answered as `confirmed`, the same body is
 `already_used`, with `receipt: "confirmed"`, the hash and the position: it is booked, and there is nothing more to send.
+Whatever else the wallet signs with this nonce, for another time, is the same bet, and answered so.
+
+A bet that the wallet's balance does not cover beside its bets on their way is `rate_limited` until those are booked.
 
 A refusal with `final: false`, `reverted` or an error, was made by a block that is not final: should the chain undo that
 block, the bet, which is signed, may still be taken. `GET /api/relay/receipt` tells, until `validBefore` is past; the
