@@ -173,7 +173,7 @@ PLANTED: dict[str, Fault] = {
         2,
         _call_what_is_pending_reverted,
         "stock",
-        _FORKS,
+        f"{_FORKS},block_seconds=12",
     ),
     "stock-head": Fault(
         "a market's page names the chain's head",
