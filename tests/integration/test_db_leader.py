@@ -85,7 +85,7 @@ async def test_a_leader_whose_connection_is_killed_stops_and_somebody_leads_agai
         assert _terminate_holder(database_url, "cut") == 1
         await until(lambda: work[holder].cancelled == 1)
         await until(lambda: sum(each.started for each in work) == 2)
-        assert sum(leader.is_leader for leader in leaders) == 1
+        await until(lambda: sum(leader.is_leader for leader in leaders) == 1)
     finally:
         await end(*tasks)
 

@@ -219,11 +219,18 @@ async def test_every_read_leaves_history_alone(rig: Rig) -> None:
     assert rig.statements.faults(rig.url) == []
 
 
+def _feed(page: str) -> str:
+    return page.partition('<ol class="feed">')[2].partition("</ol>")[0].strip()
+
+
 @pytest.mark.proves("shared.pages.decision.home")
 async def test_the_first_page_has_the_newest_bets_of_both_kinds_and_what_each_open_market_did(rig: Rig) -> None:
     page = await rig.get("/")
-    while not (feed := page.partition('<ol class="feed">')[2].partition("</ol>")[0]).strip():
-        # It is not waited for longer than a second, and the page goes without it until there is a block.
+    deadline = time.monotonic() + PATIENCE
+    # Neither a surface nor the feed is waited for longer than some seconds, and the page goes without it until there is
+    # a block.
+    while not (feed := _feed(page)) or page.count('<li class="card"') < 2 * SIZE.open_each:
+        assert time.monotonic() < deadline, page
         await asyncio.sleep(AGAIN_SECONDS)
         with psycopg.connect(conninfo(rig.url), autocommit=True) as connection:
             next_block(connection, STOCK_CHAIN)
