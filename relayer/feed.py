@@ -17,8 +17,8 @@ log = get_logger(__name__)
 # A gap in the heads we saw longer than this is not walked; every mined block is then compared again.
 WALKED_BLOCKS = 256
 FEE_BLOCKS = 10
-# So long no answer may fit what we know, before a lower head is believed to be a chain that became shorter, or one that
-# leads nowhere has what we know forgotten.
+# So long no answer may fit what we know, before a head below all of it is believed to be a chain that became shorter,
+# or one that leads nowhere has what we know forgotten.
 BEHIND_SECONDS = 10.0
 
 
@@ -120,6 +120,13 @@ class ChainFeed:
 
     async def poll(self) -> None:
         """One look at the head; tells the waiting when it is new."""
+        try:
+            await self._look()
+        except RpcError:
+            self._apart_since = None  # silence is no answer that does not fit
+            raise
+
+    async def _look(self) -> None:
         head = await self.client.head()
         if self._line.get(head.number) == head.hash:  # ours, or that of a node which is behind
             self._apart_since = None

@@ -1,7 +1,8 @@
 """What a lane asks the database before it takes anything in: statements of their own, under no lock.
 
-What they answer may be over in the next moment. Whatever is decided by it is decided once more under the lease, in
-`relayer.store`.
+What they answer may be over in the next moment. What must never be wrong by it is decided once more under the lease, in
+`relayer.store`: whether an intent is still queued, and which nonce it has. Two lanes that ask in the same moment may
+together let a payer have one batch more than its bound.
 """
 
 from __future__ import annotations
@@ -45,11 +46,17 @@ UNION ALL
 SELECT 1, asked.key, r.reverted, r.succeeded, false FROM unnest(%(codes)s::bytea[]) AS asked (key)"""
     + _FARED % b"payer_code"
 )
-# Whatever lane carries them.
+# Whatever lane carries them, or has told that it is having them signed. What is older than what a payer is judged by is
+# of a lane that is no more: it is followed by nobody, and must not hold its payer up for good.
 _ON_THEIR_WAY = b"""
 SELECT payer, payer_code, count(*) FROM outbox_intent
 WHERE state IN ('signed', 'sent') AND chain_id = %(chain_id)s
-    AND (payer = ANY(%(wallets)s) OR payer_code = ANY(%(codes)s)) GROUP BY 1, 2
+    AND (payer = ANY(%(wallets)s) OR payer_code = ANY(%(codes)s))
+    AND state_at > now() - make_interval(secs => %(seconds)s) GROUP BY 1, 2
+UNION ALL
+SELECT i.payer, i.payer_code, count(*) FROM outbox_claim c JOIN outbox_intent i ON i.id = c.intent_id
+WHERE c.lane_id <> %(lane)s AND c.until > clock_timestamp() AND i.state = 'queued' AND i.chain_id = %(chain_id)s
+    AND i.payer = ANY(%(wallets)s) GROUP BY 1, 2
 """
 # Claims left by the dead are replaced by whoever wants their intents; those of ended intents go with the next claim.
 _CLAIM = b"""
@@ -149,6 +156,7 @@ class LaneQueries:
             "wallets": list(wallets),
             "codes": list(codes),
             "seconds": WINDOW_SECONDS,
+            "lane": self._lease.lane_id,
         }
         async with self._pool.connection() as connection:
             # These first: what is mined in between is counted twice, not left out.

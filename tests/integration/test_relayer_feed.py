@@ -279,3 +279,25 @@ async def test_a_head_that_leads_nowhere_is_believed_only_if_no_other_is_named_m
     now[0] += BEHIND_SECONDS
     await stray(feed, monkeypatch, bad)
     assert (feed.reorgs, feed.head) == (1, bad)
+
+
+async def test_silence_between_two_bad_answers_is_none_that_does_not_fit(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, now: list[float]
+) -> None:
+    feed = feed_of(rig)
+    await feed.poll()
+    known = feed.head
+    bad = replace_struct(known, number_hex=hex(known.number + 1), hash="0x" + "bb" * 32, parent_hash="0x" + "aa" * 32)
+
+    async def silent(_client: ChainClient, **_how: Any) -> Block:
+        raise RpcError(RpcErrorKind.NONCE_TOO_LOW, "no node answers")
+
+    await stray(feed, monkeypatch, bad)
+    with monkeypatch.context() as patch:
+        patch.setattr(ChainClient, "head", silent)
+        for _ in range(3):
+            now[0] += BEHIND_SECONDS
+            with pytest.raises(RpcError):
+                await feed.poll()
+    await stray(feed, monkeypatch, bad)
+    assert (feed.reorgs, feed.head) == (0, known)

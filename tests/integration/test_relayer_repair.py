@@ -11,13 +11,16 @@ from dataclasses import replace
 import psycopg
 import pytest
 
+from core.hexadecimal import bytes_of
 from core.outbox import Intent, IntentState, MinedOutcome
 from relayer.following import AT_REST_SECONDS, LOOK_AGAIN_SECONDS, Follower
 from relayer.lane_transactions import LaneTransactions
 from relayer.lease import LeaseLost
 from relayer.payers import WALLET_REVERTS_ALLOWED
+from relayer.queries import LaneQueries
 from relayer.sending import LaneSender
 from relayer.signing import LocalSigner
+from relayer.store import LaneStore
 from tests.conftest import Anvil, StartAnvil
 from tests.support.measured import measured
 from tests.support.outbox_history import history
@@ -352,6 +355,29 @@ async def test_what_any_lane_has_on_its_way_for_a_wallet_counts_for_every_lane(r
             await asyncio.sleep(QUICK.defer_seconds)
             assert await in_flight() == WALLET_REVERTS_ALLOWED
     await rig.mine()
+
+
+async def test_what_another_lane_is_having_signed_counts_and_what_nobody_follows_does_not_for_ever(rig: Rig) -> None:
+    """A key service takes its time between a wallet's being judged and its signature. A lane whose key was taken away
+    leaves what it had sent behind."""
+    payer = "0x" + "c0de" * 10
+    await rig.ask_for_many([rig.transfer(payer=payer) for _ in range(3)])
+    signing, gone = [await rig.dead_holder(await rig.new_signer(), next_nonce=0) for _ in range(2)]
+
+    async def on_their_way(store: LaneStore) -> int:
+        wallets, _ = await LaneQueries(rig.pool, store.lease).payer_records({bytes_of(payer)}, ())
+        return wallets[bytes_of(payer)].in_flight
+
+    assert (await on_their_way(signing), await on_their_way(gone)) == (0, 0)
+    claimed = await LaneQueries(rig.pool, signing.lease).claim((await rig.prepared(signing))[:2], 30.0)
+    assert (await on_their_way(signing), await on_their_way(gone)) == (0, 2)
+    await LaneQueries(rig.pool, signing.lease).unclaim(claimed)
+    assert await on_their_way(gone) == 0
+    await gone.sign(await rig.prepared(gone))
+    assert (await on_their_way(signing), await on_their_way(gone)) == (3, 3)
+    async with rig.pool.connection() as connection:
+        await connection.execute("UPDATE outbox_intent SET state_at = state_at - interval '1 hour'")
+    assert (await on_their_way(signing), await on_their_way(gone)) == (0, 0)
 
 
 async def test_a_nonce_nobody_owns_is_filled_with_a_noop(rig: Rig) -> None:
