@@ -290,7 +290,7 @@ async def test_silence_between_two_bad_answers_is_none_that_does_not_fit(
     bad = replace_struct(known, number_hex=hex(known.number + 1), hash="0x" + "bb" * 32, parent_hash="0x" + "aa" * 32)
 
     async def silent(_client: ChainClient, **_how: Any) -> Block:
-        raise RpcError(RpcErrorKind.NONCE_TOO_LOW, "no node answers")
+        raise RpcError(RpcErrorKind.UNAVAILABLE, "no node answers")
 
     await stray(feed, monkeypatch, bad)
     with monkeypatch.context() as patch:
