@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import partial
 
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from api.agent.cursors import ListPlace
 from api.agent.errors import problem
@@ -36,18 +36,22 @@ class AgentIndex(FollowedIndex[Venue]):
     ) -> None:
         self._feeds = feeds
         self._archive: Archive[bytes, ListedMarket] = Archive(engine, partial(read_settled, feeds))
-        read = partial(read_venue, chain_id, feeds, self._archive)
+        self._deployed = deployed
         super().__init__(
             "agent",
             chain_id,
             url,
             engine,
-            read,
+            partial(self._read_venue, chain_id),
             pause_seconds=PAUSE_SECONDS,
             replica_block=_block_of if replica else None,
         )
-        if not deployed:
-            self.venue = BEFORE_DEPLOYMENT
+
+    async def _read_venue(self, chain_id: int, connection: AsyncConnection, previous: Venue | None) -> Venue | None:
+        """Nothing is said to be there because it could not be read."""
+        before = None if previous is BEFORE_DEPLOYMENT else previous
+        venue = await read_venue(chain_id, self._feeds, self._archive, connection, before)
+        return BEFORE_DEPLOYMENT if venue is None and not self._deployed else venue
 
     @property
     def feeds(self) -> Iterable[bytes]:
