@@ -8,6 +8,9 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Literal
 
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
 from api.context import Context
 from api.finality import for_now, may_land
 from api.http.problem import Problem
@@ -15,10 +18,11 @@ from api.stock import bets, refusals
 from api.stock.bets import KnownBet
 from api.stock.bodies.relay import RelayBody
 from api.stock.landing import landing_of, position_in
-from api.stock.relayed import RelayedBet
+from api.stock.relayed import BetKey, RelayedBet
 from api.stock.sources import StockSources
 from api.unreadable import UNREADABLE
 from core.chain import RpcError
+from core.db.schema.relay import relay_bet
 from core.hexadecimal import hex_of
 from core.log import get_logger
 from core.outbox import HAS_RESULT, OF_ITS_PAYER, RELAY, Intent, MinedOutcome, report
@@ -71,7 +75,7 @@ class BetOutcomes:
                 return await self.confirmed(relayed, tx)
         if intent.outcome is MinedOutcome.REVERTED:
             assert intent.tx_hash is not None
-            final = not await self._may_land(relayed, taken_in.attempt)
+            final = not await self._may_land(relayed)
             return relay_body(relayed, intent.tx_hash, "reverted", block=intent.block_number, final=final)
         if intent.refused:
             is_for_its_payer = intent.reason_code in OF_ITS_PAYER
@@ -149,23 +153,26 @@ class BetOutcomes:
 
     @contextlib.asynccontextmanager
     async def judging(self, relayed: RelayedBet, attempts: int) -> AsyncIterator[None]:
-        """Says of a refusal inside that it is not for good while one of so many attempts to bring the bet to the chain
-        may still do so."""
+        """Says of a refusal inside that it is not for good while one of the attempts to bring the bet to the chain may
+        still do so. `attempts`: how many the asker found; another request may make one while this one is checked."""
         try:
             yield
         except Problem as refusal:
-            if not attempts or refusal.extra.get("receipt") == "confirmed":
-                raise
             asks_again = refusal.status >= 500 or refusal.status == 429
-            if not await self._may_land(relayed, attempts, or_is_on_its_way=not asks_again):
+            # Where none was found, who is told to ask again will see, and a stranger's signature brings nothing.
+            is_clear = not attempts and (asks_again or not relayed.is_signed)
+            if is_clear or refusal.extra.get("receipt") == "confirmed":
+                raise
+            if not await self._may_land(relayed, or_is_on_its_way=not asks_again):
                 raise
             raise for_now(refusal, "GET /api/relay/receipt tells.") from None
 
-    async def _may_land(self, relayed: RelayedBet, attempts: int, *, or_is_on_its_way: bool = True) -> bool:
-        """Whether the bet may still be booked although it is being refused; what cannot be read may be."""
-        keys = relayed.key.intent_keys(attempts)
+    async def _may_land(self, relayed: RelayedBet, *, or_is_on_its_way: bool = True) -> bool:
+        """Whether the bet, of which all that is asked for by now counts, may still be booked although it is being
+        refused; what cannot be read may be."""
         try:
             async with asyncio.timeout(3), self._engine.connect() as connection:
+                keys = relayed.key.intent_keys(await _attempts(connection, relayed.key))
                 return await may_land(connection, keys, self._finality_blocks, or_is_on_its_way=or_is_on_its_way)
         except UNREADABLE as error:
             log.warning("whether a refusal is final cannot be read", action="relay.no_database", why=error)
@@ -177,6 +184,13 @@ class BetOutcomes:
             async with asyncio.timeout(3), self._pool.connection() as connection:
                 return (await report(connection, relayed.bet.chain_id, RELAY)).works
         return True
+
+
+async def _attempts(connection: AsyncConnection, key: BetKey) -> int:
+    """How many attempts to bring a bet to the chain are asked for so far."""
+    bet = relay_bet.c
+    query = select(bet.attempt).where(bet.chain_id == key.chain_id, bet.signer == key.signer, bet.nonce == key.nonce)
+    return (await connection.execute(query)).scalar() or 0
 
 
 def relay_body(

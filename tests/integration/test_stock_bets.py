@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from api.stock import bets
+from api.http.problem import Problem
+from api.stock import bets, refusals
 from api.stock.bets import KnownBet
+from api.stock.outcomes import BetOutcomes
 from api.stock.relayed import RelayedBet
-from core.db.engine import ConnectionPool, make_pool
+from core.db.engine import ConnectionPool, make_engine, make_pool
 from tests.support.relayed import relayed
 
 AT_ONCE = 6
@@ -72,3 +76,36 @@ async def test_one_authorization_is_asked_for_once_and_promises_nothing_to_itsel
     again = await ask(pool, relayed(1), balance=5_000_000, attempt=2)
     assert again.attempt == 2
     assert await rows(pool, b"SELECT attempt FROM relay_bet") == [(2,)]
+
+
+@pytest.fixture
+async def outcomes(fresh_database_url: str, pool: ConnectionPool) -> AsyncIterator[BetOutcomes]:
+    settings = SimpleNamespace(rpc_request_path_timeout_seconds=1.0, chain=lambda _: SimpleNamespace(finality_blocks=1))
+    engine = make_engine(fresh_database_url)
+    context: Any = SimpleNamespace(settings=settings, primary=engine, pool=pool, watch=None)
+    sources: Any = SimpleNamespace(contracts=None, client=None)
+    yield BetOutcomes(context, sources)
+    await engine.dispose()
+
+
+@pytest.mark.parametrize("attempts", [0, 1])
+async def test_what_another_request_has_just_asked_for_is_not_refused_for_good(
+    pool: ConnectionPool, outcomes: BetOutcomes, attempts: int
+) -> None:
+    """The same body twice at the bell. The one that finds the market closed read what was asked for before the other
+    asked: for the first time, or again after an attempt that failed."""
+    if attempts:
+        await ask(pool, relayed(1))
+        await rows(pool, b"UPDATE outbox_intent SET state = 'failed', reason = 'x' RETURNING id")
+
+    async def closed(bet: RelayedBet, known: int, *meanwhile: Coroutine[Any, Any, KnownBet]) -> None:
+        async with outcomes.judging(bet, known):
+            await asyncio.gather(*meanwhile)
+            raise refusals.market_closed("It is past its bell.")
+
+    with pytest.raises(Problem) as refused:
+        await closed(relayed(1), attempts, ask(pool, relayed(1), attempt=attempts + 1))
+    assert refused.value.extra.get("final") is False
+    with pytest.raises(Problem) as refused:
+        await closed(relayed(2), 0)
+    assert "final" not in refused.value.extra, "nobody asked for this one"
