@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from api.holding import Holding
 from api.stock.relayed import BetKey, RelayedBet
 from core.db.engine import Connection
 from core.outbox import Intent, enqueue, read
@@ -56,16 +57,18 @@ class MoneyPromised(Exception):
     what those take."""
 
 
-async def _promised(connection: Connection, key: BetKey) -> int:
-    """What the signer's other bets on their way will take, as far as the index does not show it taken. Each was tried
-    on a balance that the others had not used yet: of ten over one dollar nine would revert, at our expense."""
+async def _promised(connection: Connection, key: BetKey, block: int) -> int:
+    """What the signer's other bets will take, or took above the block that a balance is of. Each was tried on a balance
+    that the others had not used yet: of ten over one dollar nine would revert, at our expense."""
     cursor = await connection.execute(
         "SELECT coalesce(sum(b.amount), 0) FROM relay_bet b JOIN outbox_intent i ON i.id = b.intent_id "
-        "WHERE b.chain_id = %s AND b.signer = %s AND b.nonce <> %s AND i.state IN ('queued', 'signed', 'sent') "
+        "WHERE b.chain_id = %s AND b.signer = %s AND b.nonce <> %s "
+        "AND (i.state IN ('queued', 'signed', 'sent') OR (i.outcome = 'succeeded' AND i.block_number > %s)) "
         # A bet is valid for an hour at most.
         "AND b.asked_at > now() - interval '2 hours' AND NOT EXISTS (SELECT FROM token_authorization t "
-        "WHERE t.chain_id = b.chain_id AND t.authorizer = b.signer AND t.nonce = b.nonce)",
-        (key.chain_id, key.signer, key.nonce),
+        "WHERE t.chain_id = b.chain_id AND t.authorizer = b.signer AND t.nonce = b.nonce "
+        "AND (t.block_number <= %s OR t.state = 'canceled'))",
+        (key.chain_id, key.signer, key.nonce, block, block),
         prepare=True,
     )
     row = await cursor.fetchone()
@@ -73,9 +76,9 @@ async def _promised(connection: Connection, key: BetKey) -> int:
     return int(row[0])
 
 
-async def ask(connection: Connection, relayed: RelayedBet, attempt: int, balance: int) -> KnownBet:
+async def ask(connection: Connection, relayed: RelayedBet, attempt: int, held: Holding) -> KnownBet:
     """Asks for attempt number `attempt` in the caller's transaction; the bet as it stands then, also where
-    somebody else asked first. `balance`: what its wallet holds; MoneyPromised when that is promised.
+    somebody else asked first. `held`: by its wallet; MoneyPromised when that is promised.
 
     One wallet's bets are asked for one after the other: of two askers one waits for the other's commit, then finds it.
     Another attempt is made only of what is not booked, or no longer: what was told of it is over.
@@ -99,8 +102,8 @@ async def ask(connection: Connection, relayed: RelayedBet, attempt: int, balance
         taken_in = await find(connection, key)
         assert taken_in is not None  # rows are never deleted
         return taken_in
-    promised = await _promised(connection, key)
-    if promised + bet.amount > balance:
+    promised = await _promised(connection, key, held.block)
+    if promised + bet.amount > held.amount:
         raise MoneyPromised(promised)
     intent = await enqueue(connection, relayed.intent(attempt))
     await connection.execute(

@@ -134,7 +134,7 @@ RELAYER = (
     Guard(
         "ten stock bets are sent over one dollar, and we pay for the nine that revert",
         "api/stock/bets.py",
-        "    if promised + bet.amount > balance:\n",
+        "    if promised + bet.amount > held.amount:\n",
         "    if False:\n",
         ("tests/integration/test_stock_bets.py::test_what_is_on_its_way_is_not_promised_twice",),
     ),
@@ -146,9 +146,25 @@ RELAYER = (
         ("tests/integration/test_stock_bets.py::test_what_is_on_its_way_is_not_promised_twice",),
     ),
     Guard(
+        "a stock bet is sent over money that a block newer than its balance took, and we pay for its revert",
+        "api/stock/bets.py",
+        " OR (i.outcome = 'succeeded' AND i.block_number > %s)",
+        " OR (i.outcome = 'succeeded' AND i.block_number > %s AND false)",
+        ("tests/integration/test_stock_bets.py::test_what_is_mined_above_the_block_of_the_balance_is_still_in_it",),
+    ),
+    Guard(
+        "a trade is sent over money that a block newer than its balance took, and we pay for its revert",
+        "api/agent/trade/store.py",
+        " OR (i.outcome = 'succeeded' AND i.block_number > %s)",
+        " OR (i.outcome = 'succeeded' AND i.block_number > %s AND false)",
+        (
+            "tests/integration/test_agent_taking_in.py::test_what_is_mined_above_the_block_of_the_balance_is_still_in_it",
+        ),
+    ),
+    Guard(
         "ten trades are sent over one dollar, and we pay for the nine that revert",
         "api/agent/trade/store.py",
-        "        if promised + trade.amount > balance:\n",
+        "        if promised + trade.amount > held.amount:\n",
         "        if False:\n",
         ("tests/integration/test_agent_taking_in.py::test_what_is_on_its_way_is_not_promised_twice",),
     ),

@@ -12,11 +12,14 @@ from eth_utils.crypto import keccak
 
 from api.agent.rows import read_attempts
 from api.agent.trade import store
+from api.holding import Holding
 from core.agent.bet import Bet
 from core.db.engine import Connection, ConnectionPool, make_engine, make_pool
 from core.outbox import RELAY, Intent, IntentRequest, enqueue
+from tests.support.mined import mined
 
 AT_ONCE = 6
+BLOCK = 7  # of which the wallet's balance is told
 WALLET = "0x" + "31" * 20
 BET = Bet(bytes(32), 0, 5_000_000, 0, WALLET, keccak(text="a key"))
 
@@ -27,13 +30,21 @@ async def pool(fresh_database_url: str) -> AsyncIterator[ConnectionPool]:
         yield made
 
 
-async def take_in(pool: ConnectionPool, number: int, bet: Bet, nonce: bytes, balance: int = 10**12) -> Intent:
+async def take_in(
+    pool: ConnectionPool, number: int, bet: Bet, nonce: bytes, balance: int = 10**12, block: int = BLOCK
+) -> Intent:
     """As the API does it, and slow to commit: whoever comes meanwhile must wait, or sees nothing of it."""
     wanted = IntentRequest(f"test:{number}", 8453, RELAY, "settle", "0x" + "11" * 20)
     brought = store.SignedBet(bet, keccak(text=f"bet {bet.idem_hash.hex()}"), nonce, 0, b"")
     async with pool.connection() as connection, connection.transaction():
         asked = await store.take_in(
-            connection, brought, wanted, after_attempt=0, balance=balance, quote_id=None, callback_url=None
+            connection,
+            brought,
+            wanted,
+            after_attempt=0,
+            held=Holding(balance, block),
+            quote_id=None,
+            callback_url=None,
         )
         await asyncio.sleep(0.2)
     return asked
@@ -99,6 +110,29 @@ async def test_what_is_on_its_way_is_not_promised_twice(pool: ConnectionPool) ->
     await take_in(pool, AT_ONCE, left, keccak(text="one more nonce"), balance=12_500_000)
 
 
+STAKED = b"""
+INSERT INTO agent_stake (stake_id, market_id, ordinal, wallet, amount, fee, shares, nonce, bet_hash, idem_hash, status,
+    staked_block, staked_log_index, staked_at, staked_tx, paid_amount, failed_payouts)
+SELECT 1, market_id, 1, wallet, amount, 0, 0, nonce, bet_hash, idem_hash, 1, %s, 1, 1, bet_hash, 0, 0
+FROM agent_trade WHERE intent_id = %s
+"""
+
+
+@pytest.mark.parametrize("told_by", ["relayer", "index"])
+async def test_what_is_mined_above_the_block_of_the_balance_is_still_in_it(pool: ConnectionPool, told_by: str) -> None:
+    """A node told the balance; before the next trade is taken in, a newer block took it, and that is known already."""
+    first, second = other_keys()[:2]
+    asked = await take_in(pool, 1, first, keccak(text="one nonce"), balance=first.amount)
+    if told_by == "relayer":
+        await mined(pool, asked.id, BLOCK + 1)
+    else:
+        async with pool.connection() as connection:
+            await connection.execute(STAKED, (BLOCK + 1, asked.id))
+    with pytest.raises(store.MoneyOnItsWay, match=str(first.amount)):
+        await take_in(pool, 2, second, keccak(text="another nonce"), balance=second.amount)
+    await take_in(pool, 2, second, keccak(text="another nonce"), balance=second.amount, block=BLOCK + 1)
+
+
 async def test_an_attempt_that_the_keeper_made_meanwhile_stands(
     pool: ConnectionPool, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,7 +155,7 @@ async def test_an_attempt_that_the_keeper_made_meanwhile_stands(
             # As a call does it: what one statement says of another's failure is then read later.
             async with connection.pipeline(), connection.transaction():
                 await store.take_in(
-                    connection, brought, wanted, after_attempt=1, balance=None, quote_id=None, callback_url=None
+                    connection, brought, wanted, after_attempt=1, held=None, quote_id=None, callback_url=None
                 )
     async with pool.connection() as connection:
         known = await store.find_trade(connection, brought.wallet, BET.idem_hash)

@@ -9,15 +9,18 @@ from typing import Any
 
 import pytest
 
+from api.holding import Holding
 from api.http.problem import Problem
 from api.stock import bets, refusals
 from api.stock.bets import KnownBet
 from api.stock.outcomes import BetOutcomes
 from api.stock.relayed import RelayedBet
 from core.db.engine import ConnectionPool, make_engine, make_pool
+from tests.support.mined import mined
 from tests.support.relayed import relayed
 
 AT_ONCE = 6
+BLOCK = 7  # of which the wallet's balance is told
 
 
 @pytest.fixture
@@ -26,12 +29,23 @@ async def pool(fresh_database_url: str) -> AsyncIterator[ConnectionPool]:
         yield made
 
 
-async def ask(pool: ConnectionPool, bet: RelayedBet, balance: int = 12_500_000, attempt: int = 1) -> KnownBet:
+async def ask(
+    pool: ConnectionPool, bet: RelayedBet, balance: int = 12_500_000, attempt: int = 1, block: int = BLOCK
+) -> KnownBet:
     """As the API does it, and slow to commit: whoever comes meanwhile must wait, or sees nothing of it."""
     async with pool.connection() as connection, connection.transaction():
-        known = await bets.ask(connection, bet, attempt, balance)
+        known = await bets.ask(connection, bet, attempt, Holding(balance, block))
         await asyncio.sleep(0.1)
     return known
+
+
+SPENT = b"""
+INSERT INTO token_authorization
+    (chain_id, authorizer, nonce, token, state, recipient, value, block_number, log_index, at, tx)
+SELECT b.chain_id, b.signer, b.nonce, b.signer, n.state, CASE n.state WHEN 'paid' THEN b.signer END,
+    CASE n.state WHEN 'paid' THEN b.amount END, n.block, 1, 1, b.nonce
+FROM relay_bet b, (VALUES (%s, %s::bigint)) n (state, block) WHERE b.intent_id = %s RETURNING tx
+"""
 
 
 async def rows(pool: ConnectionPool, query: bytes, *values: object) -> list[tuple[object, ...]]:
@@ -56,15 +70,30 @@ async def test_what_is_on_its_way_is_not_promised_twice(pool: ConnectionPool) ->
     assert isinstance(await ask(pool, relayed(AT_ONCE, 5_500_000)), KnownBet)
     with pytest.raises(bets.MoneyPromised, match="10500000"):
         await ask(pool, relayed(AT_ONCE + 1))
-    await rows(
-        pool,
-        b"INSERT INTO token_authorization (chain_id, authorizer, nonce, token, state, block_number, log_index, at, tx) "
-        b"SELECT chain_id, signer, nonce, %s, 'canceled', 1, 1, 1, %s FROM relay_bet WHERE intent_id = %s RETURNING tx",
-        bytes(20),
-        bytes(32),
-        second.id,
-    )
+    await rows(pool, SPENT, "paid", BLOCK, second.id)
     assert isinstance(await ask(pool, relayed(AT_ONCE + 1)), KnownBet)
+
+
+@pytest.mark.parametrize("told_by", ["relayer", "index"])
+async def test_what_is_mined_above_the_block_of_the_balance_is_still_in_it(pool: ConnectionPool, told_by: str) -> None:
+    """A node told the balance; before the next bet is asked for, a newer block took it, and that is known already."""
+    first = (await ask(pool, relayed(1), balance=5_000_000)).intent
+    assert first is not None
+    if told_by == "relayer":
+        await mined(pool, first.id, BLOCK + 1)
+    else:
+        await rows(pool, SPENT, "paid", BLOCK + 1, first.id)
+    with pytest.raises(bets.MoneyPromised, match="5000000"):
+        await ask(pool, relayed(2), balance=5_000_000)
+    assert isinstance(await ask(pool, relayed(2), balance=5_000_000, block=BLOCK + 1), KnownBet)
+
+
+async def test_what_its_wallet_cancelled_is_promised_no_more(pool: ConnectionPool) -> None:
+    """However new the block is: it never takes anything."""
+    first = (await ask(pool, relayed(1), balance=5_000_000)).intent
+    assert first is not None
+    await rows(pool, SPENT, "canceled", BLOCK + 1, first.id)
+    assert isinstance(await ask(pool, relayed(2), balance=5_000_000), KnownBet)
 
 
 async def test_one_authorization_is_asked_for_once_and_promises_nothing_to_itself(pool: ConnectionPool) -> None:

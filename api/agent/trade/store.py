@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from api.agent.notices.endpoints import add_callback
+from api.holding import Holding
 from core.agent.bet import ZERO_ADDRESS, Bet
 from core.db.engine import Connection
 from core.hexadecimal import bytes_of, hex_of
@@ -125,15 +126,16 @@ async def find_twin(connection: Connection, trade: Bet) -> bytes | None:
     return None if row is None else row[0]
 
 
-async def _promised(connection: Connection, wallet: bytes) -> int:
-    """What a wallet's trades on their way will take. Each was tried on a balance that the others had not used yet: of
-    ten over one dollar nine would revert, at our expense."""
+async def _promised(connection: Connection, wallet: bytes, block: int) -> int:
+    """What a wallet's trades will take, or took above the block that a balance is of. Each was tried on a balance that
+    the others had not used yet: of ten over one dollar nine would revert, at our expense."""
     cursor = await connection.execute(
         "SELECT coalesce(sum(t.amount), 0) FROM agent_trade t JOIN outbox_intent i ON i.id = t.intent_id "
         "WHERE t.wallet = %s AND t.created_at > now() - interval '10 minutes' AND i.kind = 'settle' "
-        "AND i.state IN ('queued', 'signed', 'sent') "
-        "AND NOT EXISTS (SELECT 1 FROM agent_stake s WHERE s.wallet = t.wallet AND s.idem_hash = t.idem_hash)",
-        (wallet,),
+        "AND (i.state IN ('queued', 'signed', 'sent') OR (i.outcome = 'succeeded' AND i.block_number > %s)) "
+        "AND NOT EXISTS (SELECT 1 FROM agent_stake s WHERE s.wallet = t.wallet AND s.idem_hash = t.idem_hash "
+        "AND s.staked_block <= %s)",
+        (wallet, block, block),
     )
     row = await cursor.fetchone()
     assert row is not None
@@ -207,12 +209,12 @@ async def take_in(
     request: IntentRequest,
     *,
     after_attempt: int,
-    balance: int | None,
+    held: Holding | None,
     quote_id: str | None,
     callback_url: str | None,
 ) -> Intent:
     """Books the payment and queues its transaction, in the caller's database transaction; Overtaken when somebody else
-    has made this attempt. `balance`: what the wallet holds; None where the money is in the contract already, so that no
+    has made this attempt. `held`: by the wallet; None where the money is in the contract already, so that no
     other trade and no price lock holds it up."""
     trade, wallet = brought.bet, brought.wallet
     # One wallet's payments are taken in one after the other: the checks below and the booking belong together.
@@ -221,14 +223,14 @@ async def take_in(
     if (0 if booked is None else booked.attempt) != after_attempt:
         raise Overtaken
     await bring(connection, brought)
-    if balance is not None:
+    if held is not None:
         twin = await find_twin(connection, trade)
         if twin is not None:
             raise TwinInFlight(twin)
-        promised = await _promised(connection, wallet)
-        if promised + trade.amount > balance:
+        promised = await _promised(connection, wallet, held.block)
+        if promised + trade.amount > held.amount:
             raise MoneyOnItsWay(promised)
-    if quote_id is not None and balance is not None:
+    if quote_id is not None and held is not None:
         cursor = await connection.execute(
             "UPDATE agent_quote SET wallet = %s, idem_hash = %s WHERE quote_id = %s "
             "AND (wallet IS NULL OR (wallet = %s AND idem_hash = %s)) RETURNING quote_id",

@@ -23,6 +23,7 @@ from api.agent.trade.orders import SIMPLE_MAX, Order
 from api.agent.trade.outcomes import INDEX_WAIT_SECONDS, TradeOutcomes, intent_key
 from api.agent.trade.payment import Payment
 from api.context import Context
+from api.holding import Holding
 from api.unreadable import UNREADABLE
 from core.chain import ChainClient, RpcError
 from core.contracts.statuses import Form
@@ -63,11 +64,11 @@ class PaymentIntake:
         attempt: int,
         kit: dict[str, Any] | None,
         *,
-        balance: int,
+        held: Holding,
     ) -> web.StreamResponse:
-        """Takes a payment in and waits for its stake. `attempt`: how many of this key were made before. `balance`: what
-        the wallet holds."""
-        asked = await self._take_in("settle", order, payment, attempt, kit, balance)
+        """Takes a payment in and waits for its stake. `attempt`: how many of this key were made before. `held`: by
+        the wallet."""
+        asked = await self._take_in("settle", order, payment, attempt, kit, held)
         if asked is None:
             return await self._beaten(order, kit)
         intent, placed = await self._outcomes.first_news(order.request, asked, RESULT_WAIT_SECONDS)
@@ -144,9 +145,9 @@ class PaymentIntake:
         payment: Payment,
         attempt: int,
         kit: dict[str, Any] | None,
-        balance: int | None = None,
+        held: Holding | None = None,
     ) -> Intent | None:
-        """Books the payment and queues its transaction; None when another call made this attempt first. `balance`: of
+        """Books the payment and queues its transaction; None when another call made this attempt first. `held`: by
         the wallet, where the money is yet to be moved."""
         call = payment_call(self._contracts, how, order.bet, payment)
         is_new = how == "settle"
@@ -173,7 +174,7 @@ class PaymentIntake:
                     _brought(self._contracts, order, payment),
                     request,
                     after_attempt=attempt,
-                    balance=balance,
+                    held=held,
                     quote_id=order.request.quote_id if order.bet.amount > SIMPLE_MAX else None,
                     callback_url=order.request.callback_url,
                 )

@@ -37,6 +37,7 @@ from api.agent.trade.undone import UndoneTrades
 from api.agent.wallet_signatures import accepts_signature
 from api.context import Context
 from api.head import chain_now
+from api.holding import Holding
 from api.http.application import json_response
 from api.http.problem import Problem
 from core.agent.bet import idem_hash
@@ -239,7 +240,8 @@ class TradeDesk:
             kit = _escape_kit(order, payment, self._contracts)
             _check_lanes(await ours, kit)
             _check_balance(order, facts)
-            return await self._intake.settle(client, order, payment, past.attempt, kit, balance=facts.balance)
+            held = Holding(facts.balance, facts.block)
+            return await self._intake.settle(client, order, payment, past.attempt, kit, held=held)
 
     async def _why_forged(self, payment: Payment, order: Order, facts: PaymentFacts, client: ChainClient) -> str | None:
         """Why the wallet has not signed a payment in the form that its nonce says, or None."""
