@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from api.holding import Holding
 from api.stock.relayed import BetKey, RelayedBet
 from core.db.engine import Connection
-from core.outbox import Intent, enqueue, read
+from core.outbox import Intent, IntentConflict, enqueue, read
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,10 @@ async def ask(connection: Connection, relayed: RelayedBet, attempt: int, held: H
     promised = await _promised(connection, key, held.block)
     if promised + bet.amount > held.amount:
         raise MoneyPromised(promised)
-    intent = await enqueue(connection, relayed.intent(attempt))
+    try:
+        intent = await enqueue(connection, relayed.intent(attempt))
+    except IntentConflict as asked_before:  # its row here was lost, and it is signed for another time now: the same bet
+        intent = asked_before.intent
     await connection.execute(
         "UPDATE relay_bet SET intent_id = %s WHERE chain_id = %s AND signer = %s AND nonce = %s",
         (intent.id, key.chain_id, key.signer, key.nonce),

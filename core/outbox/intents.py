@@ -18,10 +18,14 @@ _WORD = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 
 
 class IntentConflict(VpmError):
-    """This idempotency key already asks for another transaction."""
+    """This idempotency key already asks for another transaction: for that of `intent`."""
 
     code = "intent_conflict"
     default_hint = "Use a new key for a new transaction."
+
+    def __init__(self, intent: Intent) -> None:
+        self.intent = intent
+        super().__init__(f"The key {intent.key} already asks for another transaction (intent {intent.id}).")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +162,7 @@ async def _intents_of(connection: Connection, requests: Sequence[IntentRequest])
     for request in requests:
         row = rows[request.key]
         if row[0] != request.fingerprint():
-            raise IntentConflict(f"The key {request.key} already asks for another transaction (intent {row[1]}).")
+            raise IntentConflict(_intent(row[1:]))
     return {key: _intent(row[1:]) for key, row in rows.items()}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,7 +18,7 @@ from api.stock.outcomes import BetOutcomes
 from api.stock.relayed import RelayedBet
 from core.db.engine import ConnectionPool, make_engine, make_pool
 from tests.support.mined import mined
-from tests.support.relayed import relayed
+from tests.support.relayed import SETTLER, relayed
 
 AT_ONCE = 6
 BLOCK = 7  # of which the wallet's balance is told
@@ -105,6 +106,18 @@ async def test_one_authorization_is_asked_for_once_and_promises_nothing_to_itsel
     again = await ask(pool, relayed(1), balance=5_000_000, attempt=2)
     assert again.attempt == 2
     assert await rows(pool, b"SELECT attempt FROM relay_bet") == [(2,)]
+
+
+async def test_where_the_note_of_a_bet_is_lost_its_transaction_is_found_by_its_key(pool: ConnectionPool) -> None:
+    """Notes are made again. Meanwhile its bettor may have signed the same bet for another time."""
+    first, bet = await ask(pool, relayed(1)), relayed(1)
+    later = replace(bet.bet, valid_before=bet.bet.valid_before + 60)
+    another = replace(bet, bet=later, call=later.call(SETTLER, bytes(65)))
+    for each in (bet, another):
+        assert await rows(pool, b"DELETE FROM relay_bet RETURNING intent_id")
+        again = await ask(pool, each)
+        assert again.intent == first.intent
+    assert await rows(pool, b"SELECT count(*) FROM outbox_intent") == [(1,)]
 
 
 @pytest.fixture
