@@ -157,6 +157,30 @@ def test_an_answer_that_only_asks_for_patience_refuses_nothing(site: Site, visit
     assert len(site.stock.positions(market)) == before + 1
 
 
+@pytest.mark.thorough
+def test_what_the_relay_will_not_send_now_is_told_with_the_way_around_it(site: Site, visitor: Visitor) -> None:
+    """Its wallet's money is on its way: the page says so, not that nothing is known, and offers to send it oneself."""
+    market = site.open_market(ticker="NVDA")
+    visit = visitor.visit()
+    why = "The wallet holds 5 USDG, and its bets on their way take 5 of it."
+    refusal = {"error": "rate_limited", "message": why, "escapeKit": {"to": "0x" + "11" * 20, "data": "0x"}}
+    sent: list[object] = []
+
+    def spoken_for(route: Route) -> None:
+        sent.append(route.request.post_data_json)
+        route.fulfill(status=429, json=refusal, headers={"Retry-After": "1"})
+
+    visit.page.route("**/api/relay/enter", spoken_for)
+    page = _begin(site, visit, market)
+    own = page.get_by_role("button", name="Send it from my wallet (costs gas)")
+    expect(page.locator("#bet-status")).to_have_text(why)
+    expect(own).to_be_visible()
+    visit.page.unroute("**/api/relay/enter")
+    expect(page.locator("#bet-status")).to_have_text(re.compile(r"^Confirmed: position #\d+"))
+    expect(own).to_have_count(0)
+    assert sent
+
+
 @pytest.mark.proves("shared.pages.decision.progress")
 @pytest.mark.thorough
 def test_a_replaced_block_is_not_called_final(site: Site, visitor: Visitor) -> None:

@@ -50,6 +50,7 @@ export async function follow(bet, escape) {
     const said = await sent(bet);
     if (said?.ok && said.receipt === "pending") {
       reached(line, "sent");
+      byId("bet-actions").replaceChildren();
       say(status, "Sent. Waiting for its block…");
     } else if (said?.receipt === "confirmed") {
       landed(bet, said); // also when an answer before this one was lost: then it is refused as used, and said to be booked
@@ -68,7 +69,7 @@ export async function follow(bet, escape) {
       bet.unheard = true;
       kept.keep(bet);
       say(status, unanswered(said));
-      if (said?.error === "relay_unavailable") escape(said.escapeKit, () => untilFinal(bet));
+      escape(said?.escapeKit, () => untilFinal(bet));
       const receipt = await receiptOf(bet);
       if (receipt?.txHash) {
         landed(bet, { ...receipt, positionId: receipt.position?.id });
@@ -96,7 +97,8 @@ async function sent({ body }) {
 
 function unanswered(said) {
   if (said === null) return "No connection. The same bet is sent again…";
-  return said.error === "rate_limited" ? "Not known yet. It is asked for again shortly…" : said.message;
+  const isOfWhoAsks = said.error === "rate_limited" && !said.escapeKit; // nobody looked at the bet
+  return isOfWhoAsks ? "Not known yet. It is asked for again shortly…" : said.message;
 }
 
 /** The chain can take it no more: what is not in a block by then never will be. */
