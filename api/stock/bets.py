@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from api.holding import Holding
+from api.funds import Funds
 from api.stock.relayed import BetKey, RelayedBet
 from core.db.engine import Connection
 from core.outbox import Intent, IntentConflict, enqueue, read
@@ -76,9 +76,9 @@ async def _promised(connection: Connection, key: BetKey, block: int) -> int:
     return int(row[0])
 
 
-async def ask(connection: Connection, relayed: RelayedBet, attempt: int, held: Holding) -> KnownBet:
+async def ask(connection: Connection, relayed: RelayedBet, attempt: int, funds: Funds) -> KnownBet:
     """Asks for attempt number `attempt` in the caller's transaction; the bet as it stands then, also where
-    somebody else asked first. `held`: by its wallet; MoneyPromised when that is promised.
+    somebody else asked first. `funds`: of its wallet; MoneyPromised when that is promised.
 
     One wallet's bets are asked for one after the other: of two askers one waits for the other's commit, then finds it.
     Another attempt is made only of what is not booked, or no longer: what was told of it is over.
@@ -102,8 +102,8 @@ async def ask(connection: Connection, relayed: RelayedBet, attempt: int, held: H
         taken_in = await find(connection, key)
         assert taken_in is not None  # rows are never deleted
         return taken_in
-    promised = await _promised(connection, key, held.block)
-    if promised + bet.amount > held.amount:
+    promised = await _promised(connection, key, funds.block)
+    if promised + bet.amount > funds.amount:
         raise MoneyPromised(promised)
     try:
         intent = await enqueue(connection, relayed.intent(attempt))

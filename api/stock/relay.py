@@ -14,8 +14,8 @@ from aiohttp import web
 from limits import parse
 
 from api.context import Context
+from api.funds import Funds
 from api.head import chain_now
-from api.holding import Holding
 from api.http.application import json_response
 from api.http.caller import blocked_region, caller_ip
 from api.http.problem import Problem
@@ -190,7 +190,7 @@ class Relay:
                     return tx
             raise
         await self._check_lanes(relayed)
-        return await self._ask(relayed, attempts + 1, Holding(facts.balance, facts.block))
+        return await self._ask(relayed, attempts + 1, Funds(facts.balance, facts.block))
 
     async def _facts(self, relayed: RelayedBet) -> ChainFacts:
         if self._client is None or self._contracts is None:
@@ -231,13 +231,13 @@ class Relay:
         if waiting >= max(1, self._settings.relay_busy_above):
             raise refusals.busy(waiting, relayed)
 
-    async def _ask(self, relayed: RelayedBet, attempt: int, held: Holding) -> KnownBet:
-        """Has the relayer send it, unless somebody else asked first. `held`: by its wallet."""
+    async def _ask(self, relayed: RelayedBet, attempt: int, funds: Funds) -> KnownBet:
+        """Has the relayer send it, unless somebody else asked first. `funds`: of its wallet."""
         try:
             async with asyncio.timeout(3), self._pool.connection() as connection, connection.transaction():
-                return await bets.ask(connection, relayed, attempt, held)
+                return await bets.ask(connection, relayed, attempt, funds)
         except bets.MoneyPromised as promised:
-            raise refusals.money_on_its_way(promised.args[0], held.amount, relayed) from None
+            raise refusals.money_on_its_way(promised.args[0], funds.amount, relayed) from None
         except UNREADABLE as error:
             log.warning("a bet could not be queued", action="relay.no_database", why=error)
             raise refusals.failed(relayed) from None

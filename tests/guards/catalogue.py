@@ -134,7 +134,7 @@ RELAYER = (
     Guard(
         "ten stock bets are sent over one dollar, and we pay for the nine that revert",
         "api/stock/bets.py",
-        "    if promised + bet.amount > held.amount:\n",
+        "    if promised + bet.amount > funds.amount:\n",
         "    if False:\n",
         ("tests/integration/test_stock_bets.py::test_what_is_on_its_way_is_not_promised_twice",),
     ),
@@ -164,7 +164,7 @@ RELAYER = (
     Guard(
         "ten trades are sent over one dollar, and we pay for the nine that revert",
         "api/agent/trade/store.py",
-        "        if promised + trade.amount > held.amount:\n",
+        "        if promised + trade.amount > funds.amount:\n",
         "        if False:\n",
         ("tests/integration/test_agent_taking_in.py::test_what_is_on_its_way_is_not_promised_twice",),
     ),

@@ -393,7 +393,7 @@ async def test_whoever_took_a_payment_in_its_payer_may_ask_what_became_of_it(
                     SignedBet(trade, trade.idem_hash, trade.idem_hash, 0, b""),
                     request,
                     after_attempt=0,
-                    held=None,
+                    funds=None,
                     quote_id=None,
                     callback_url=None,
                 )

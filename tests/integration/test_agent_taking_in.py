@@ -12,7 +12,7 @@ from eth_utils.crypto import keccak
 
 from api.agent.rows import read_attempts
 from api.agent.trade import store
-from api.holding import Holding
+from api.funds import Funds
 from core.agent.bet import Bet
 from core.db.engine import Connection, ConnectionPool, make_engine, make_pool
 from core.outbox import RELAY, Intent, IntentRequest, enqueue
@@ -42,7 +42,7 @@ async def take_in(
             brought,
             wanted,
             after_attempt=0,
-            held=Holding(balance, block),
+            funds=Funds(balance, block),
             quote_id=None,
             callback_url=None,
         )
@@ -155,7 +155,7 @@ async def test_an_attempt_that_the_keeper_made_meanwhile_stands(
             # As a call does it: what one statement says of another's failure is then read later.
             async with connection.pipeline(), connection.transaction():
                 await store.take_in(
-                    connection, brought, wanted, after_attempt=1, held=None, quote_id=None, callback_url=None
+                    connection, brought, wanted, after_attempt=1, funds=None, quote_id=None, callback_url=None
                 )
     async with pool.connection() as connection:
         known = await store.find_trade(connection, brought.wallet, BET.idem_hash)

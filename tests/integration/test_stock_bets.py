@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from api.holding import Holding
+from api.funds import Funds
 from api.http.problem import Problem
 from api.stock import bets, refusals
 from api.stock.bets import KnownBet
@@ -35,7 +35,7 @@ async def ask(
 ) -> KnownBet:
     """As the API does it, and slow to commit: whoever comes meanwhile must wait, or sees nothing of it."""
     async with pool.connection() as connection, connection.transaction():
-        known = await bets.ask(connection, bet, attempt, Holding(balance, block))
+        known = await bets.ask(connection, bet, attempt, Funds(balance, block))
         await asyncio.sleep(0.1)
     return known
 

@@ -22,7 +22,7 @@ from api.agent.notices import sending as webhook_sending
 from api.agent.notices.dispatcher import Dispatcher
 from api.agent.notices.sending import AT_ONCE_PER_ADDRESS, DeliverySigner, TooManyThere, WebhookSender
 from api.agent.trade import store as trades
-from api.holding import Holding
+from api.funds import Funds
 from core.agent.bet import Bet
 from core.agent.notices import log as event_log
 from core.agent.notices.kinds import EventType, source_of
@@ -567,7 +567,7 @@ async def _callback(pool: ConnectionPool, name: str) -> bytes:
             trades.SignedBet(trade, trade_id, keccak(text=f"nonce of {name}"), 0, b""),
             wanted,
             after_attempt=0,
-            held=Holding(trade.amount, 1),
+            funds=Funds(trade.amount, 1),
             quote_id=None,
             callback_url="https://example.org/hook",
         )

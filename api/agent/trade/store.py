@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from api.agent.notices.endpoints import add_callback
-from api.holding import Holding
+from api.funds import Funds
 from core.agent.bet import ZERO_ADDRESS, Bet
 from core.db.engine import Connection
 from core.hexadecimal import bytes_of, hex_of
@@ -209,12 +209,12 @@ async def take_in(
     request: IntentRequest,
     *,
     after_attempt: int,
-    held: Holding | None,
+    funds: Funds | None,
     quote_id: str | None,
     callback_url: str | None,
 ) -> Intent:
     """Books the payment and queues its transaction, in the caller's database transaction; Overtaken when somebody else
-    has made this attempt. `held`: by the wallet; None where the money is in the contract already, so that no
+    has made this attempt. `funds`: of the wallet; None where the money is in the contract already, so that no
     other trade and no price lock holds it up."""
     trade, wallet = brought.bet, brought.wallet
     # One wallet's payments are taken in one after the other: the checks below and the booking belong together.
@@ -223,14 +223,14 @@ async def take_in(
     if (0 if booked is None else booked.attempt) != after_attempt:
         raise Overtaken
     await bring(connection, brought)
-    if held is not None:
+    if funds is not None:
         twin = await find_twin(connection, trade)
         if twin is not None:
             raise TwinInFlight(twin)
-        promised = await _promised(connection, wallet, held.block)
-        if promised + trade.amount > held.amount:
+        promised = await _promised(connection, wallet, funds.block)
+        if promised + trade.amount > funds.amount:
             raise MoneyOnItsWay(promised)
-    if quote_id is not None and held is not None:
+    if quote_id is not None and funds is not None:
         cursor = await connection.execute(
             "UPDATE agent_quote SET wallet = %s, idem_hash = %s WHERE quote_id = %s "
             "AND (wallet IS NULL OR (wallet = %s AND idem_hash = %s)) RETURNING quote_id",

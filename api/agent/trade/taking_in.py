@@ -23,7 +23,7 @@ from api.agent.trade.orders import SIMPLE_MAX, Order
 from api.agent.trade.outcomes import INDEX_WAIT_SECONDS, TradeOutcomes, intent_key
 from api.agent.trade.payment import Payment
 from api.context import Context
-from api.holding import Holding
+from api.funds import Funds
 from api.unreadable import UNREADABLE
 from core.chain import ChainClient, RpcError
 from core.contracts.statuses import Form
@@ -64,11 +64,11 @@ class PaymentIntake:
         attempt: int,
         kit: dict[str, Any] | None,
         *,
-        held: Holding,
+        funds: Funds,
     ) -> web.StreamResponse:
-        """Takes a payment in and waits for its stake. `attempt`: how many of this key were made before. `held`: by
+        """Takes a payment in and waits for its stake. `attempt`: how many of this key were made before. `funds`: of
         the wallet."""
-        asked = await self._take_in("settle", order, payment, attempt, kit, held)
+        asked = await self._take_in("settle", order, payment, attempt, kit, funds)
         if asked is None:
             return await self._beaten(order, kit)
         intent, placed = await self._outcomes.first_news(order.request, asked, RESULT_WAIT_SECONDS)
@@ -145,9 +145,9 @@ class PaymentIntake:
         payment: Payment,
         attempt: int,
         kit: dict[str, Any] | None,
-        held: Holding | None = None,
+        funds: Funds | None = None,
     ) -> Intent | None:
-        """Books the payment and queues its transaction; None when another call made this attempt first. `held`: by
+        """Books the payment and queues its transaction; None when another call made this attempt first. `funds`: of
         the wallet, where the money is yet to be moved."""
         call = payment_call(self._contracts, how, order.bet, payment)
         is_new = how == "settle"
@@ -174,7 +174,7 @@ class PaymentIntake:
                     _brought(self._contracts, order, payment),
                     request,
                     after_attempt=attempt,
-                    held=held,
+                    funds=funds,
                     quote_id=order.request.quote_id if order.bet.amount > SIMPLE_MAX else None,
                     callback_url=order.request.callback_url,
                 )

@@ -36,8 +36,8 @@ from api.agent.trade.taking_in import PaymentIntake
 from api.agent.trade.undone import UndoneTrades
 from api.agent.wallet_signatures import accepts_signature
 from api.context import Context
+from api.funds import Funds
 from api.head import chain_now
-from api.holding import Holding
 from api.http.application import json_response
 from api.http.problem import Problem
 from core.agent.bet import idem_hash
@@ -240,8 +240,8 @@ class TradeDesk:
             kit = _escape_kit(order, payment, self._contracts)
             _check_lanes(await ours, kit)
             _check_balance(order, facts)
-            held = Holding(facts.balance, facts.block)
-            return await self._intake.settle(client, order, payment, past.attempt, kit, held=held)
+            funds = Funds(facts.balance, facts.block)
+            return await self._intake.settle(client, order, payment, past.attempt, kit, funds=funds)
 
     async def _why_forged(self, payment: Payment, order: Order, facts: PaymentFacts, client: ChainClient) -> str | None:
         """Why the wallet has not signed a payment in the form that its nonce says, or None."""

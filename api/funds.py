@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class Funds:
     """A wallet's token units at the end of a block. What a later block takes, whoever tells of it, is still in them."""
 
     amount: int
