@@ -15,7 +15,7 @@ from api.agent.facts import ListedMarket, Stake, Venue
 from api.agent.index import AgentIndex
 from api.agent.links import Links
 from api.agent.reply import meta
-from api.http.shared import Renewed
+from api.http.shared import Renewed, Slot, Slots
 from api.kept import Kept
 
 # Rendered between two breaths of the event loop: about ten milliseconds.
@@ -95,17 +95,12 @@ class Books:
     def __init__(self, index: AgentIndex, read: ReadBook) -> None:
         self._index = index
         self._read = read
-        self._slots: Kept[str, Renewed[Book]] = Kept(_BOOKS, _BOOKS_BYTES)
-        self._first: dict[str, Renewed[Book]] = {}
+        self._kept: Kept[str, Slot[Book]] = Kept(_BOOKS, _BOOKS_BYTES)
+        self._slots: Slots[str, Book] = Slots(lambda wallet, slot, book: self._kept.put(wallet, slot, book.size))
 
     async def of(self, wallet: str) -> Book:
-        slot = self._slots.get(wallet) or self._first.get(wallet)
-        if slot is None:
-            made: Renewed[Book] = Renewed(lambda: self._index.tick, lambda: self._read(wallet, made.value))
-            slot = self._first[wallet] = made
-        try:
-            book = await slot.get()
-        finally:
-            self._first.pop(wallet, None)
-        self._slots.put(wallet, slot, book.size)  # once it is there: a refusal takes nobody's place
-        return book
+        return await self._slots.get(wallet, lambda: self._slot(wallet))
+
+    def _slot(self, wallet: str) -> Renewed[Book]:
+        slot: Renewed[Book] = Renewed(lambda: self._index.tick, lambda: self._read(wallet, slot.value))
+        return slot

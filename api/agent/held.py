@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Hashable
 from aiohttp import web
 
 from api.agent.index import AgentIndex
-from api.http.rendered import BodySlot
+from api.http.rendered import BodySlot, Rendered
+from api.http.shared import Slot, Slots
 from api.kept import Kept
 
 # May be kept by anybody, and is asked for again each time: what changed nothing costs a 304.
@@ -31,21 +32,17 @@ class HeldBodies:
     def __init__(self, index: AgentIndex, cache_control: str) -> None:
         self._index = index
         self._cache_control = cache_control
-        self._slots: Kept[Hashable, BodySlot] = Kept(HELD, HELD_BYTES)
-        self._large: Kept[Hashable, BodySlot] = Kept(HELD, LARGE_ROOM)
-        self._first: dict[Hashable, BodySlot] = {}
+        self._slots: Slots[Hashable, Rendered] = Slots(self._keep)
+        self._kept: Kept[Hashable, Slot[Rendered]] = Kept(HELD, HELD_BYTES)
+        self._large: Kept[Hashable, Slot[Rendered]] = Kept(HELD, LARGE_ROOM)
 
     async def answer(self, request: web.Request, asked: Hashable, render: Render) -> web.StreamResponse:
         """`render` is the same for equal `asked`."""
-        slot = self._slots.get(asked) or self._large.get(asked) or self._first.get(asked)
-        if slot is None:
-            slot = self._first[asked] = BodySlot(lambda: self._index.tick, render, self._cache_control)
-        try:
-            rendered = await slot.get()
-        finally:
-            self._first.pop(asked, None)
-        is_large = rendered.size > LARGE_BYTES
-        room, other = (self._large, self._slots) if is_large else (self._slots, self._large)
-        other.drop(asked)
-        room.put(asked, slot, rendered.size)  # once it is there: a refusal takes nobody's place
+        rendered = await self._slots.get(asked, lambda: BodySlot(lambda: self._index.tick, render, self._cache_control))
         return rendered.answer(request)
+
+    def _keep(self, asked: Hashable, slot: Slot[Rendered], rendered: Rendered) -> None:
+        is_large = rendered.size > LARGE_BYTES
+        room, other = (self._large, self._kept) if is_large else (self._kept, self._large)
+        other.drop(asked)
+        room.put(asked, slot, rendered.size)

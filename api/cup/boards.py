@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import orjson
 
 from api.cup import render
-from api.http.shared import Shared
+from api.http.shared import Shared, Slot, Slots
 from api.kept import Kept
 from core.cup import board
 from core.cup.board import Board
@@ -18,7 +18,7 @@ BOARD_SECONDS = 1.0
 # A board older than the first is read again while it is still given; older than the second it is waited for.
 BOARD_OLDEST_SECONDS = 4.0
 # Each is kept with 24 bytes for every wallet on it.
-MAX_PERIODS = 16
+MAX_WEEKS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,21 +35,27 @@ class ShownBoard:
 
 
 class Boards:
-    """Boards as last read, by period; the period asked for least lately is forgotten first."""
+    """Boards as last read, by period. That of all time is always kept; of the weeks, the one asked for least lately is
+    forgotten first."""
 
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
-        self._boards: Kept[str, Shared[ShownBoard]] = Kept(MAX_PERIODS)
+        self._slots: Slots[str, ShownBoard] = Slots(self._keep)
+        self._weeks: Kept[str, Slot[ShownBoard]] = Kept(MAX_WEEKS)
+        self._whole: Slot[ShownBoard] | None = None  # held, and so found
 
     async def get(self, period: str) -> ShownBoard:
-        shared = self._boards.get(period)
-        if shared is None:
-            made: Shared[ShownBoard] = Shared(
-                lambda: self._read(period, made.value), BOARD_SECONDS, BOARD_OLDEST_SECONDS
-            )
-            self._boards.put(period, made)
-            shared = made
-        return await shared.get()
+        return await self._slots.get(period, lambda: self._slot(period))
+
+    def _slot(self, period: str) -> Shared[ShownBoard]:
+        slot: Shared[ShownBoard] = Shared(lambda: self._read(period, slot.value), BOARD_SECONDS, BOARD_OLDEST_SECONDS)
+        return slot
+
+    def _keep(self, period: str, slot: Slot[ShownBoard], _shown: ShownBoard) -> None:
+        if period == board.ALL_TIME:
+            self._whole = slot
+        else:
+            self._weeks.put(period, slot)
 
     async def _read(self, period: str, before: ShownBoard | None) -> ShownBoard:
         async with self._pool.connection() as connection:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
+from weakref import WeakValueDictionary
 
+K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 
-class _Made(Generic[T]):
+class Slot(ABC, Generic[T]):
     """The last of its kind that was made, and the making that is under way, one at a time. A failure is told to who
     waited; the next one makes it anew."""
 
@@ -18,6 +21,10 @@ class _Made(Generic[T]):
         self.value: T | None = None
         self._make = make
         self._making: asyncio.Task[T] | None = None
+
+    @abstractmethod
+    async def get(self) -> T:
+        """It as it will do, made first where it must be."""
 
     def _begin(self) -> asyncio.Task[T]:
         self._making = asyncio.create_task(self._run())
@@ -34,7 +41,7 @@ class _Made(Generic[T]):
             making.exception()  # whoever waited has it
 
 
-class Shared(_Made[T]):
+class Shared(Slot[T]):
     """One thing, made again when it is older than `seconds`. Where it will do for longer, up to `oldest_seconds`, who
     comes meanwhile is given the old one and waits for nothing."""
 
@@ -60,7 +67,7 @@ class Shared(_Made[T]):
         return made
 
 
-class Renewed(_Made[T]):
+class Renewed(Slot[T]):
     """One thing, made again when `stamp()` differs from the one it was made at.
 
     `make` must read nothing newer than its stamp says and should not fail: what it reads is in memory. Callers that
@@ -89,4 +96,25 @@ class Renewed(_Made[T]):
     async def _run(self) -> T:
         made = await super()._run()
         self._made_at = self._making_at
+        return made
+
+
+class Slots(Generic[K, T]):
+    """Slots by key, of which all who ask for one key find the same for as long as anybody waits for it or keeps it.
+
+    `keep` is told each that was got, once there is something in it: so a refusal takes nobody's place. How many are
+    kept, and how large, is its affair.
+    """
+
+    def __init__(self, keep: Callable[[K, Slot[T], T], object]) -> None:
+        self._keep = keep
+        self._slots: WeakValueDictionary[K, Slot[T]] = WeakValueDictionary()
+
+    async def get(self, key: K, slot: Callable[[], Slot[T]]) -> T:
+        """`slot` begins the one of this key where there is none."""
+        found = self._slots.get(key)
+        if found is None:
+            found = self._slots[key] = slot()
+        made = await found.get()
+        self._keep(key, found, made)
         return made

@@ -27,6 +27,7 @@ from api.http.caller import caller_ip
 from api.http.problem import Problem
 from api.http.rendered import BodySlot, Rendered, Shown, ShownSlot
 from api.http.requests import read_query
+from api.http.shared import Slot, Slots
 from api.kept import Kept
 from api.stock import market_view
 from api.stock.bodies.markets import MarketBody, MarketDetailBody, MarketsBody
@@ -89,7 +90,8 @@ class StockReads:
         self._prices = BodySlot(self._prices_stamp, self._render_prices, PRICES_CACHE)
         self._markets = BodySlot(lambda: self.stamp, self._render_markets, MARKETS_CACHE)
         self._listed: Kept[int, tuple[Hashable, MarketBody]] = Kept(LISTED_HELD)
-        self._details: Kept[int, ShownSlot[MarketDetailBody]] = Kept(MARKETS_HELD, MARKETS_BYTES)
+        self._slots: Slots[int, Shown[MarketDetailBody]] = Slots(self._keep)
+        self._details: Kept[int, Slot[Shown[MarketDetailBody]]] = Kept(MARKETS_HELD, MARKETS_BYTES)
         self._pages: Kept[int, _Page] = Kept(MARKETS_HELD, POSITIONS_HELD)
         self._owners: Kept[bytes, tuple[Hashable, tuple[HeldPosition, ...]]] = Kept(OWNERS_HELD, POSITIONS_HELD)
 
@@ -123,16 +125,12 @@ class StockReads:
         market_id = int(text)
         if market_id not in self._venue().markets and await self._index.market(market_id) is None:
             raise _never_listed()
-        slot = self._details.get(market_id)
-        if slot is None:
-            slot = ShownSlot(lambda: self.stamp, partial(self._detail_body, market_id), MARKET_CACHE)
-            self._keep(market_id, slot, 0)  # who comes meanwhile waits for the same rendering
-        shown = await slot.get()
-        self._keep(market_id, slot, shown.rendered.size)
-        return shown
+        return await self._slots.get(
+            market_id, lambda: ShownSlot(lambda: self.stamp, partial(self._detail_body, market_id), MARKET_CACHE)
+        )
 
-    def _keep(self, market_id: int, slot: ShownSlot[MarketDetailBody], size: int) -> None:
-        for forgotten in self._details.put(market_id, slot, size):
+    def _keep(self, market_id: int, slot: Slot[Shown[MarketDetailBody]], shown: Shown[MarketDetailBody]) -> None:
+        for forgotten in self._details.put(market_id, slot, shown.rendered.size):
             self._pages.drop(forgotten)
 
     async def positions(self, request: web.Request) -> web.StreamResponse:

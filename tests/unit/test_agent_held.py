@@ -25,6 +25,28 @@ async def test_all_who_ask_before_a_body_is_there_wait_for_the_same() -> None:
     assert made == 1
 
 
+async def test_who_leaves_takes_the_making_from_nobody() -> None:
+    held, made, released = HeldBodies(_index(), OWN), 0, asyncio.Event()
+
+    async def render() -> bytes:
+        nonlocal made
+        made += 1
+        await released.wait()
+        return b"{}"
+
+    request = make_mocked_request("GET", "/positions")
+    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+        leaves = tasks.create_task(held.answer(request, "one", render))
+        tasks.create_task(held.answer(request, "one", render))
+        await asyncio.sleep(0)
+        leaves.cancel()
+        await asyncio.sleep(0.01)
+        tasks.create_task(held.answer(request, "one", render))
+        await asyncio.sleep(0.01)
+        released.set()
+    assert made == 1
+
+
 async def test_a_body_as_large_as_all_the_room_takes_nobody_elses() -> None:
     held, made = HeldBodies(_index(), OWN), 0
 

@@ -1,0 +1,61 @@
+"""The boards of the tournament, as those who look at them share their reading."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from api.cup.boards import MAX_WEEKS, Boards
+from core.cup import board
+from core.cup.board import ALL_TIME, Board
+from core.db.engine import ConnectionPool
+
+
+class SlowReads:
+    """Stands for the reading of boards, which takes until `released` is set."""
+
+    def __init__(self) -> None:
+        self.begun: Counter[str] = Counter()
+        self.released = asyncio.Event()
+
+    async def top(self, _connection: Any, period: str, _limit: int, _before: Board | None) -> Board:
+        self.begun[period] += 1
+        await self.released.wait()
+        return cast(Board, period)
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> SlowReads:
+    reads = SlowReads()
+    monkeypatch.setattr(board, "top", reads.top)
+    return reads
+
+
+@pytest.fixture
+def shown() -> Boards:
+    return Boards(cast(ConnectionPool, SimpleNamespace(connection=nullcontext)))
+
+
+async def test_however_many_weeks_are_asked_for_a_board_is_read_once_at_a_time(reads: SlowReads, shown: Boards) -> None:
+    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+        for _ in range(3):
+            tasks.create_task(shown.get(ALL_TIME))
+            for week in range(MAX_WEEKS + 1):
+                tasks.create_task(shown.get(f"2026-W{week:02}"))
+            await asyncio.sleep(0.01)
+        assert set(reads.begun.values()) == {1}
+        reads.released.set()
+
+
+async def test_weeks_do_not_push_out_the_board_of_all_time(reads: SlowReads, shown: Boards) -> None:
+    reads.released.set()
+    await shown.get(ALL_TIME)
+    for week in range(MAX_WEEKS + 1):
+        await shown.get(f"2026-W{week:02}")
+    await shown.get(ALL_TIME)
+    assert reads.begun[ALL_TIME] == 1
