@@ -43,7 +43,8 @@ class Slot(ABC, Generic[T]):
 
 class Shared(Slot[T]):
     """One thing, made again when it is older than `seconds`. Where it will do for longer, up to `oldest_seconds`, who
-    comes meanwhile is given the old one and waits for nothing."""
+    comes meanwhile is given the old one and waits for nothing. It is as old as the question: what hangs may answer with
+    what was so when it was asked."""
 
     def __init__(self, make: Callable[[], Awaitable[T]], seconds: float, oldest_seconds: float = 0.0) -> None:
         super().__init__(make)
@@ -62,8 +63,9 @@ class Shared(Slot[T]):
         return await asyncio.shield(making)
 
     async def _run(self) -> T:
+        asked_at = time.monotonic()
         made = await super()._run()
-        self._made_at = time.monotonic()
+        self._made_at = asked_at
         return made
 
 

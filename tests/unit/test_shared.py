@@ -55,6 +55,21 @@ async def test_nobody_waits_while_the_last_one_will_do(monkeypatch: pytest.Monke
     assert (await shared.get(), source.asked) == (3, 3)
 
 
+async def test_a_reading_is_as_old_as_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A source that hangs answers with what was so when it was asked."""
+    now, asked = 100.0, 0
+    monkeypatch.setattr(shared_module, "time", SimpleNamespace(monotonic=lambda: now))
+
+    async def hanging() -> int:
+        nonlocal now, asked
+        asked += 1
+        now += 5
+        return asked
+
+    shared = Shared(hanging, 1)
+    assert [await shared.get() for _ in range(2)] == [1, 2]
+
+
 async def test_who_leaves_does_not_take_it_from_the_others() -> None:
     source = Source()
     shared = Shared(source.ask, 60)
