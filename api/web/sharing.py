@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import ExitStack
 from typing import Any
 
 from aiohttp import web
@@ -28,7 +29,7 @@ CACHE = "public, max-age=300"
 ICON_CACHE = "public, max-age=86400"
 FRESH_SECONDS = 60.0
 HELD, HELD_BYTES = 256, 16_000_000
-# Who finds so many drawings asked for, or so many by its own address, is told to come back: a crawler does.
+# Who finds so many pictures asked for, or so many by its own address, is told to come back: a crawler does.
 MAX_WAITING, MAX_WAITING_EACH = 16, 4
 SITE = ShareCard("Prediction markets whose record is the chain", foot="What you are promised only rises")
 STATES = {"closed": "Closed, being settled", "resolved": "Resolved", "void": "Void: every stake is given back"}
@@ -45,6 +46,7 @@ class SharePictures:
         self._agent = agent
         self._caller = caller
         self._pictures: Kept[str, tuple[float, Rendered]] = Kept(HELD, HELD_BYTES)
+        self._drawings: dict[str, asyncio.Task[Rendered]] = {}
         self._drawing = asyncio.Lock()
         self._places = Places(MAX_WAITING, MAX_WAITING_EACH)
 
@@ -82,10 +84,17 @@ class SharePictures:
     async def _picture(self, request: web.Request, name: str, card: Callable[[], Awaitable[ShareCard]]) -> Rendered:
         if kept := self._fresh(name):
             return kept
+        drawing = self._drawings.get(name) or self._begin(request, name, card)
+        return await asyncio.shield(drawing)
+
+    def _begin(
+        self, request: web.Request, name: str, card: Callable[[], Awaitable[ShareCard]]
+    ) -> asyncio.Task[Rendered]:
+        """Draws it for whoever asks meanwhile, in a place of the first who did. That is held to the end, also when all
+        have left."""
+        place = ExitStack()
         try:
-            with self._places.taken(self._caller(request)):
-                async with self._drawing:
-                    return self._fresh(name) or await self._drawn(name, card)
+            place.enter_context(self._places.taken(self._caller(request)))
         except NoPlace as none:
             raise none.refusal(
                 f"At most {MAX_WAITING_EACH} pictures are drawn for one address at once.",
@@ -93,8 +102,19 @@ class SharePictures:
                 seconds=5,
             ) from None
 
+        def end(drawing: asyncio.Task[Rendered]) -> None:
+            place.close()
+            del self._drawings[name]
+            if not drawing.cancelled():
+                drawing.exception()  # whoever waited has it
+
+        drawing = self._drawings[name] = asyncio.create_task(self._drawn(name, card))
+        drawing.add_done_callback(end)
+        return drawing
+
     async def _drawn(self, name: str, card: Callable[[], Awaitable[ShareCard]]) -> Rendered:
-        drawn = await asyncio.to_thread(draw_card, await card())
+        async with self._drawing:
+            drawn = await asyncio.to_thread(draw_card, await card())
         picture = Rendered(drawn, CACHE, content_type=PNG)
         self._pictures.put(name, (time.monotonic(), picture), picture.size)
         return picture

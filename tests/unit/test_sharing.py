@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Any, cast
 
+import pytest
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
 from api.agent.reads import Reads
 from api.http.problem import Problem
-from api.web.sharing import MAX_WAITING, SharePictures
+from api.web.sharing import MAX_WAITING, MAX_WAITING_EACH, SharePictures
 
 
 class SlowMarkets:
@@ -18,23 +21,38 @@ class SlowMarkets:
 
     def __init__(self) -> None:
         self.released = asyncio.Event()
+        self.shown = 0
 
     async def outcome(self, _name: str) -> dict[str, Any]:
         return {}
 
     async def bundle(self, name: str) -> dict[str, Any]:
         await self.released.wait()
+        self.shown += 1
         times = {"deadlineAt": "2026-01-01T00:00:00Z", "opensAt": None}
         return {"market": {"question": name, "odds": None, "status": "open", **times}}
 
 
-def caller(request: web.Request) -> str:
-    return request.headers["Who"]
+@dataclass(frozen=True)
+class Site:
+    """The pictures of some slow markets, asked for by whoever."""
+
+    markets: SlowMarkets
+    server: TestServer
+    session: ClientSession
+
+    async def ask(self, who: str, name: str) -> tuple[int, bool]:
+        """The status, and whether it says when to come back."""
+        url = self.server.make_url(f"/markets/{name}/share.png")
+        async with self.session.get(url, headers={"Who": who}) as response:
+            await response.read()
+            return response.status, "Retry-After" in response.headers
 
 
-async def test_one_address_does_not_keep_others_from_their_pictures() -> None:
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
     markets = SlowMarkets()
-    pictures = SharePictures(None, cast(Reads, markets), caller)
+    pictures = SharePictures(None, cast(Reads, markets), lambda request: request.headers["Who"])
 
     async def answered(request: web.Request) -> web.StreamResponse:
         try:
@@ -44,20 +62,41 @@ async def test_one_address_does_not_keep_others_from_their_pictures() -> None:
 
     app = web.Application()
     app.router.add_get("/markets/{id}/share.png", answered)
-    async with TestServer(app) as server, ClientSession() as session, asyncio.timeout(20), asyncio.TaskGroup() as tasks:
+    async with TestServer(app) as server, ClientSession() as session:
+        yield Site(markets, server, session)
 
-        async def ask(who: str, name: str) -> tuple[int, bool]:
-            url = server.make_url(f"/markets/{name}/share.png")
-            async with session.get(url, headers={"Who": who}) as response:
-                await response.read()
-                return response.status, "Retry-After" in response.headers
 
-        many = [tasks.create_task(ask("203.0.113.1", f"m{number}")) for number in range(MAX_WAITING)]
+async def test_one_address_does_not_keep_others_from_their_pictures(site: Site) -> None:
+    async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+        many = [tasks.create_task(site.ask("203.0.113.1", f"m{number}")) for number in range(MAX_WAITING)]
         done, waiting = await asyncio.wait(many, timeout=1)
-        other = tasks.create_task(ask("203.0.113.2", "other"))
+        other = tasks.create_task(site.ask("203.0.113.2", "other"))
         await asyncio.sleep(0.1)
-        markets.released.set()
+        site.markets.released.set()
         assert await other == (200, False)
         assert {each.result() for each in done} == {(429, True)}
         assert 0 < len(waiting) < MAX_WAITING // 2
         assert {await each for each in waiting} == {(200, False)}
+
+
+async def test_many_behind_one_address_see_the_picture_that_is_drawn_for_one(site: Site) -> None:
+    """A link posted in a chat: all who read it there ask for the same picture, which is drawn once."""
+    async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+        many = [tasks.create_task(site.ask("203.0.113.1", "one")) for _ in range(MAX_WAITING_EACH + 1)]
+        strangers = [tasks.create_task(site.ask(f"203.0.113.{2 + each}", "one")) for each in range(MAX_WAITING)]
+        await asyncio.wait([*many, *strangers], timeout=0.3)
+        site.markets.released.set()
+        assert {await each for each in (*many, *strangers)} == {(200, False)}
+    assert site.markets.shown == 1
+
+
+async def test_a_drawing_keeps_its_place_when_who_asked_for_it_leaves(site: Site) -> None:
+    """Otherwise whoever asks and leaves has as much drawn as there are markets."""
+    async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+        many = [tasks.create_task(site.ask("203.0.113.1", f"m{number}")) for number in range(MAX_WAITING_EACH)]
+        await asyncio.sleep(0.1)
+        for each in many:
+            each.cancel()
+        await asyncio.sleep(0.1)
+        assert await site.ask("203.0.113.1", "another") == (429, True)
+        site.markets.released.set()
