@@ -67,7 +67,7 @@ the receipt, 429 with `txHash` for a repeat while the first is still settling, o
 one that ran out unused or was refused by the contract is asked for again. A refusal with `final: false` was made by a
 block that is not final: should the chain undo that block, the bet, which is signed, may still be taken; the same
 request tells, so it is `retriable`. 10 a minute for each wallet, a challenge and its paid retry counting once; so 300 a
-minute for each address.
+minute for each address. One wallet may call 120 times a minute from one address, whatever for.
 
 The challenge and the receipt of a real trade are signed too, in the EIP-712 form of the x402 offer-and-receipt
 extension (`extensions["offer-receipt"].info`), by the key whose address `GET /health` gives as `attester` and

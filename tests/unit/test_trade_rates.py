@@ -51,6 +51,20 @@ async def test_an_address_that_names_ever_other_wallets_comes_to_an_end(desk: Tr
         await called(desk, trade(1_000, 0))
 
 
+@pytest.mark.parametrize("address", ["192.0.2.7", "127.0.0.1"])
+async def test_a_wallet_over_its_limit_is_refused_before_anything_is_read(
+    desk: TradeRates, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    """What a wallet has on its way is read before its ten are counted; behind a proxy that nobody trusts all callers
+    seem to be the machine."""
+    monkeypatch.setattr(rates, "caller_ip", lambda _request, _settings: address)
+    for call in range(120):
+        await desk.arrived(REQUEST, trade(0, call), paid=False)
+    with pytest.raises(Problem, match="A wallet may call 120 times a minute"):
+        await desk.arrived(REQUEST, trade(0, 120), paid=False)
+    await desk.arrived(REQUEST, trade(1, 0), paid=False)
+
+
 async def test_the_first_receipt_counts_with_its_bet_and_every_other_by_itself(desk: TradeRates) -> None:
     """However long ten bets took: whoever was told to come back for their receipts gets them."""
     for key in range(BETS):

@@ -15,6 +15,9 @@ TRADE_RATE = parse("10/minute")
 # Whatever wallets a caller names: each call may cost a node two questions. Thirty wallets behind one address have all
 # of their ten bets; the paid retry of a challenge counts with it, as for the wallet.
 EACH_ADDRESS = parse("300/minute")
+# Of one wallet by one caller, whatever it calls for, and also where all seem to be the machine: what decides whether a
+# call counts for the wallet is read from the database. Wide enough to ask for a receipt until it is there.
+EACH_WALLET = parse("120/minute")
 ONCE_A_PAIR = parse("1/2 minutes")
 _TOO_MANY = "A wallet may trade 10 times a minute."
 
@@ -28,14 +31,16 @@ class TradeRates:
         self._settings = settings
 
     async def arrived(self, request: web.Request, trade: TradeRequest, *, paid: bool) -> bool:
-        """Counts a call by its address, before anything is asked of the database. `paid`: it brings a payment, which
-        has not been looked at closely yet. Returns whether the call counts for its wallet, too: the first payment after
-        a challenge of the same key was counted with that."""
+        """Counts a call by its wallet and its address, before anything is asked of the database. `paid`: it brings a
+        payment, which has not been looked at closely yet. Returns whether the call counts for its wallet, too: the
+        first payment after a challenge of the same key was counted with that."""
+        who = self._caller(request, trade)
+        await self._limits.take(EACH_WALLET, "agent-wallet", who, "A wallet may call 120 times a minute.")
         challenged = paid and not await self._has_room(ONCE_A_PAIR, "agent-challenge", _pair(trade))
         if challenged and await self._fits(ONCE_A_PAIR, "agent-paid", _pair(trade)):
             return False
-        who, message = caller_ip(request, self._settings), "One address may trade 300 times a minute."
-        await self._limits.take_from_outside(EACH_ADDRESS, "agent-address", who, message)
+        address, message = caller_ip(request, self._settings), "One address may trade 300 times a minute."
+        await self._limits.take_from_outside(EACH_ADDRESS, "agent-address", address, message)
         return True
 
     async def asked(self, request: web.Request, trade: TradeRequest, *, paid: bool, settled: bool) -> None:
@@ -45,14 +50,16 @@ class TradeRates:
         Not for what is on its way: who asks for its receipt was told to, and bets nothing."""
         if settled and await self._fits(ONCE_A_PAIR, "agent-receipt", _pair(trade)):
             return
-        who = f"{trade.wallet}|{caller_ip(request, self._settings)}"
-        await self._limits.take(TRADE_RATE, "agent-trade", who, _TOO_MANY)
+        await self._limits.take(TRADE_RATE, "agent-trade", self._caller(request, trade), _TOO_MANY)
         if not paid:
             await self._fits(ONCE_A_PAIR, "agent-challenge", _pair(trade))
 
     async def taken(self, trade: TradeRequest) -> None:
         """Counts a call whose payment is the wallet's own and has served no trade, by wallet alone."""
         await self._limits.take(TRADE_RATE, "agent-trade-paid", trade.wallet, _TOO_MANY)
+
+    def _caller(self, request: web.Request, trade: TradeRequest) -> str:
+        return f"{trade.wallet}|{caller_ip(request, self._settings)}"
 
     async def _has_room(self, item: RateLimitItem, rule: str, who: str) -> bool:
         """Whether one would still fit, without counting it."""
