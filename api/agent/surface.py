@@ -91,7 +91,7 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
         context.engine,
         deployment.chain_id,
         feeds,
-        deployed=deployment.is_deployed,
+        deployed=contracts is not None,
         replica=context.has_replica,
     )
     await index.refresh()
