@@ -22,6 +22,7 @@ from api.agent.rows import read_attempts, read_by_key, read_totals
 from api.agent.storage import storage
 from api.agent.trade import refusals as trade_refusals
 from api.agent.trade import store
+from api.agent.trade.arrivals import INDEX_WAIT_SECONDS
 from api.agent.trade.receipts import Receipts
 from api.context import Context
 from api.finality import for_now, may_land
@@ -43,7 +44,6 @@ UNKNOWN = counter(
 )
 
 SAME_KEY_WAIT_SECONDS = 4.0
-INDEX_WAIT_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,10 @@ from api.agent.rows import read_by_nonce
 from api.agent.storage import storage
 from api.agent.trade import refusals as trade_refusals
 from api.agent.trade import store
-from api.agent.trade.arrivals import PaymentArrivals, arrived_for_good
+from api.agent.trade.arrivals import INDEX_WAIT_SECONDS, PaymentArrivals, arrived_for_good
 from api.agent.trade.calls import payment_call
 from api.agent.trade.orders import SIMPLE_MAX, Order
-from api.agent.trade.outcomes import INDEX_WAIT_SECONDS, TradeOutcomes, intent_key
+from api.agent.trade.outcomes import TradeOutcomes, intent_key
 from api.agent.trade.payment import Payment
 from api.context import Context
 from api.funds import Funds
