@@ -1,4 +1,5 @@
-"""The addresses under /api/agent/v1, by part of the surface: a route is added in the table of its part."""
+"""The addresses under /api/agent/v1, by part of the surface: a route is added in the table of its part. Those of the
+events are in notices/channels.py, of the discovery in discover/search.py, of the sentiment in sentiment.py."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from dataclasses import replace
 
 from api.agent import requests as models
 from api.agent.bodies.markets import Markets, OneMarket
-from api.agent.bodies.parts import BAD, NO_WALLET, RATE, UNREADABLE, refusal
+from api.agent.bodies.parts import BAD, NO_DATABASE, NO_WALLET, RATE, refusal
 from api.agent.bodies.platform import GettingStarted, HealthBody, ReadinessBody, StatsBody
 from api.agent.bodies.positions import PositionsBody, ResultBody, TradeProofBody
 from api.agent.bodies.quotes import QuoteBody
@@ -96,7 +97,7 @@ def _trading(reads: Reads, desk: TradeDesk | PrelaunchDesk) -> tuple[Operation, 
                 409: refusal("`market_closed`"),
                 422: refusal("`size_below_min`, `invalid_side`, `invalid_wallet`, `unsupported_market`"),
                 429: RATE,
-                500: UNREADABLE,
+                500: NO_DATABASE,
             },
             description=QUOTE,
             query=models.QuoteQuery,
@@ -153,7 +154,7 @@ def _positions(reads: Reads) -> tuple[Operation, ...]:
                 400: BAD,
                 422: NO_WALLET,
                 429: RATE,
-                500: UNREADABLE,
+                500: NO_DATABASE,
             },
             query=models.PositionsQuery,
         ),
@@ -173,7 +174,7 @@ def _positions(reads: Reads) -> tuple[Operation, ...]:
             {
                 200: DocumentedAnswer("The proof.", TradeProofBody),
                 404: refusal("`not_found`: no settled trade has this id."),
-                503: UNREADABLE,
+                503: NO_DATABASE,
             },
             path_parameters=models.TradePath,
         ),
@@ -199,7 +200,7 @@ def _platform(platform: Platform) -> tuple[Operation, ...]:
             f"{PREFIX}/stats",
             platform.stats,
             "Platform statistics",
-            {200: DocumentedAnswer("Cached for 60 s.", StatsBody), 500: UNREADABLE},
+            {200: DocumentedAnswer("Cached for 60 s.", StatsBody), 500: NO_DATABASE},
         ),
         Operation(
             "GET",

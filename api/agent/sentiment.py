@@ -14,7 +14,7 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.agent import render
-from api.agent.bodies.parts import UNREADABLE, AgentBody, ChainAnswer, refusal
+from api.agent.bodies.parts import NO_DATABASE, AgentBody, ChainAnswer, refusal
 from api.agent.errors import problem
 from api.agent.facts import Venue
 from api.agent.index import AgentIndex
@@ -204,7 +204,7 @@ class Sentiment:
                 200: DocumentedAnswer("The signal, also for a token without markets.", SentimentBody),
                 400: refusal("`invalid_request`: a parameter is given twice."),
                 422: refusal("`invalid_request`: `token` is missing or no symbol."),
-                500: UNREADABLE,
+                500: NO_DATABASE,
             },
             description=SENTIMENT,
             query=SentimentQuery,

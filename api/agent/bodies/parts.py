@@ -36,7 +36,7 @@ def refusal(description: str) -> DocumentedAnswer:
 
 BAD = refusal("`invalid_request`, with `issues`")
 NO_WALLET = refusal("`invalid_wallet`")
-UNREADABLE = refusal("`internal_error`: retry shortly.")
+NO_DATABASE = refusal("`internal_error`: retry shortly.")
 RATE = DocumentedAnswer("`rate_limited`", ErrorBody, {"Retry-After": "Seconds until there is room again."})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 
-from api.agent.bodies.parts import BAD, NO_WALLET, RATE, UNREADABLE, refusal
+from api.agent.bodies.parts import BAD, NO_DATABASE, NO_WALLET, RATE, refusal
 from api.agent.links import Links
 from api.agent.notices import bodies, requests
 from api.agent.notices.dispatcher import Dispatcher
@@ -96,7 +96,7 @@ class EventChannels:
                     200: DocumentedAnswer("A page of events.", bodies.ReplayBody),
                     400: BAD,
                     422: NO_WALLET,
-                    500: UNREADABLE,
+                    500: NO_DATABASE,
                 },
                 description=REPLAY,
                 query=requests.ReplayQuery,
@@ -110,7 +110,7 @@ class EventChannels:
                     200: DocumentedAnswer("A page of events.", bodies.ResolvedBody),
                     400: BAD,
                     422: NO_WALLET,
-                    500: UNREADABLE,
+                    500: NO_DATABASE,
                 },
                 description=RESOLVED,
                 query=requests.ResolvedQuery,
@@ -125,7 +125,7 @@ class EventChannels:
                     400: BAD,
                     422: refusal("`invalid_wallet`: malformed, or it did not sign the message."),
                     429: RATE,
-                    500: UNREADABLE,
+                    500: NO_DATABASE,
                 },
                 description=REGISTER,
                 body=requests.WebhookRequest,
@@ -138,7 +138,7 @@ class EventChannels:
                 {
                     200: DocumentedAnswer("The registration, without its secret.", bodies.WebhookBody),
                     404: gone,
-                    500: UNREADABLE,
+                    500: NO_DATABASE,
                 },
                 path_parameters=requests.WebhookPath,
             ),
@@ -147,7 +147,7 @@ class EventChannels:
                 f"{prefix}/webhooks/{{id}}",
                 self._webhooks.remove,
                 "Remove a webhook",
-                {200: DocumentedAnswer("It gets nothing any more.", bodies.DeletedBody), 404: gone, 500: UNREADABLE},
+                {200: DocumentedAnswer("It gets nothing any more.", bodies.DeletedBody), 404: gone, 500: NO_DATABASE},
                 path_parameters=requests.WebhookPath,
             ),
             Operation(
@@ -160,7 +160,7 @@ class EventChannels:
                     400: BAD,
                     404: gone,
                     429: RATE,
-                    500: UNREADABLE,
+                    500: NO_DATABASE,
                 },
                 description=TEST,
                 path_parameters=requests.WebhookPath,
