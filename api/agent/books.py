@@ -15,7 +15,7 @@ from api.agent.facts import ListedMarket, Stake, Venue
 from api.agent.index import AgentIndex
 from api.agent.links import Links
 from api.agent.reply import meta
-from api.http.shared import Renewed, Slot, Slots
+from api.http.shared import Renewed, SharedSlot, Slots
 from api.kept import Kept
 
 # Rendered between two breaths of the event loop: about ten milliseconds.
@@ -95,7 +95,7 @@ class Books:
     def __init__(self, index: AgentIndex, read: ReadBook) -> None:
         self._index = index
         self._read = read
-        self._kept: Kept[str, Slot[Book]] = Kept(_BOOKS, _BOOKS_BYTES)
+        self._kept: Kept[str, SharedSlot[Book]] = Kept(_BOOKS, _BOOKS_BYTES)
         self._slots: Slots[str, Book] = Slots(lambda wallet, slot, book: self._kept.put(wallet, slot, book.size))
 
     async def of(self, wallet: str) -> Book:

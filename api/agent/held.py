@@ -8,7 +8,7 @@ from aiohttp import web
 
 from api.agent.index import AgentIndex
 from api.http.rendered import BodySlot, Rendered
-from api.http.shared import Slot, Slots
+from api.http.shared import SharedSlot, Slots
 from api.kept import Kept
 
 # May be kept by anybody, and is asked for again each time: what changed nothing costs a 304.
@@ -33,15 +33,15 @@ class HeldBodies:
         self._index = index
         self._cache_control = cache_control
         self._slots: Slots[Hashable, Rendered] = Slots(self._keep)
-        self._kept: Kept[Hashable, Slot[Rendered]] = Kept(HELD, HELD_BYTES)
-        self._large: Kept[Hashable, Slot[Rendered]] = Kept(HELD, LARGE_ROOM)
+        self._kept: Kept[Hashable, SharedSlot[Rendered]] = Kept(HELD, HELD_BYTES)
+        self._large: Kept[Hashable, SharedSlot[Rendered]] = Kept(HELD, LARGE_ROOM)
 
     async def answer(self, request: web.Request, asked: Hashable, render: Render) -> web.StreamResponse:
         """`render` is the same for equal `asked`."""
         rendered = await self._slots.get(asked, lambda: BodySlot(lambda: self._index.tick, render, self._cache_control))
         return rendered.answer(request)
 
-    def _keep(self, asked: Hashable, slot: Slot[Rendered], rendered: Rendered) -> None:
+    def _keep(self, asked: Hashable, slot: SharedSlot[Rendered], rendered: Rendered) -> None:
         is_large = rendered.size > LARGE_BYTES
         room, other = (self._large, self._kept) if is_large else (self._kept, self._large)
         other.drop(asked)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import orjson
 
 from api.cup import render
-from api.http.shared import Shared, Slot, Slots
+from api.http.shared import Shared, SharedSlot, Slots
 from api.kept import Kept
 from core.cup import board
 from core.cup.board import Board
@@ -41,8 +41,8 @@ class Boards:
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
         self._slots: Slots[str, ShownBoard] = Slots(self._keep)
-        self._weeks: Kept[str, Slot[ShownBoard]] = Kept(MAX_WEEKS)
-        self._whole: Slot[ShownBoard] | None = None  # held, and so found
+        self._weeks: Kept[str, SharedSlot[ShownBoard]] = Kept(MAX_WEEKS)
+        self._whole: SharedSlot[ShownBoard] | None = None  # held, and so found
 
     async def get(self, period: str) -> ShownBoard:
         return await self._slots.get(period, lambda: self._slot(period))
@@ -51,7 +51,7 @@ class Boards:
         slot: Shared[ShownBoard] = Shared(lambda: self._read(period, slot.value), BOARD_SECONDS, BOARD_OLDEST_SECONDS)
         return slot
 
-    def _keep(self, period: str, slot: Slot[ShownBoard], _shown: ShownBoard) -> None:
+    def _keep(self, period: str, slot: SharedSlot[ShownBoard], _shown: ShownBoard) -> None:
         if period == board.ALL_TIME:
             self._whole = slot
         else:

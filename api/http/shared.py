@@ -13,7 +13,7 @@ K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 
-class Slot(ABC, Generic[T]):
+class SharedSlot(ABC, Generic[T]):
     """The last of its kind that was made, and the making that is under way, one at a time. A failure is told to who
     waited; the next one makes it anew."""
 
@@ -41,7 +41,7 @@ class Slot(ABC, Generic[T]):
             making.exception()  # whoever waited has it
 
 
-class Shared(Slot[T]):
+class Shared(SharedSlot[T]):
     """One thing, made again when it is older than `seconds`. Where it will do for longer, up to `oldest_seconds`, who
     comes meanwhile is given the old one and waits for nothing. It is as old as the question: what hangs may answer with
     what was so when it was asked."""
@@ -69,7 +69,7 @@ class Shared(Slot[T]):
         return made
 
 
-class Renewed(Slot[T]):
+class Renewed(SharedSlot[T]):
     """One thing, made again when `stamp()` differs from the one it was made at.
 
     `make` must read nothing newer than its stamp says and should not fail: what it reads is in memory. Callers that
@@ -108,15 +108,15 @@ class Slots(Generic[K, T]):
     kept, and how large, is its affair.
     """
 
-    def __init__(self, keep: Callable[[K, Slot[T], T], object]) -> None:
+    def __init__(self, keep: Callable[[K, SharedSlot[T], T], object]) -> None:
         self._keep = keep
-        self._slots: WeakValueDictionary[K, Slot[T]] = WeakValueDictionary()
+        self._slots: WeakValueDictionary[K, SharedSlot[T]] = WeakValueDictionary()
 
-    async def get(self, key: K, slot: Callable[[], Slot[T]]) -> T:
-        """`slot` begins the one of this key where there is none."""
-        found = self._slots.get(key)
-        if found is None:
-            found = self._slots[key] = slot()
-        made = await found.get()
-        self._keep(key, found, made)
+    async def get(self, key: K, begin: Callable[[], SharedSlot[T]]) -> T:
+        """`begin` makes the one of this key where there is none."""
+        slot = self._slots.get(key)
+        if slot is None:
+            slot = self._slots[key] = begin()
+        made = await slot.get()
+        self._keep(key, slot, made)
         return made

@@ -27,7 +27,7 @@ from api.http.caller import caller_ip
 from api.http.problem import Problem
 from api.http.rendered import BodySlot, Rendered, Shown, ShownSlot
 from api.http.requests import read_query
-from api.http.shared import Slot, Slots
+from api.http.shared import SharedSlot, Slots
 from api.kept import Kept
 from api.stock import market_view
 from api.stock.bodies.markets import MarketBody, MarketDetailBody, MarketsBody
@@ -91,7 +91,7 @@ class StockReads:
         self._markets = BodySlot(lambda: self.stamp, self._render_markets, MARKETS_CACHE)
         self._listed: Kept[int, tuple[Hashable, MarketBody]] = Kept(LISTED_HELD)
         self._slots: Slots[int, Shown[MarketDetailBody]] = Slots(self._keep)
-        self._details: Kept[int, Slot[Shown[MarketDetailBody]]] = Kept(MARKETS_HELD, MARKETS_BYTES)
+        self._details: Kept[int, SharedSlot[Shown[MarketDetailBody]]] = Kept(MARKETS_HELD, MARKETS_BYTES)
         self._pages: Kept[int, _Page] = Kept(MARKETS_HELD, POSITIONS_HELD)
         self._owners: Kept[bytes, tuple[Hashable, tuple[HeldPosition, ...]]] = Kept(OWNERS_HELD, POSITIONS_HELD)
 
@@ -129,7 +129,7 @@ class StockReads:
             market_id, lambda: ShownSlot(lambda: self.stamp, partial(self._detail_body, market_id), MARKET_CACHE)
         )
 
-    def _keep(self, market_id: int, slot: Slot[Shown[MarketDetailBody]], shown: Shown[MarketDetailBody]) -> None:
+    def _keep(self, market_id: int, slot: SharedSlot[Shown[MarketDetailBody]], shown: Shown[MarketDetailBody]) -> None:
         for forgotten in self._details.put(market_id, slot, shown.rendered.size):
             self._pages.drop(forgotten)
 
