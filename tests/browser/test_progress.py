@@ -175,6 +175,12 @@ def test_what_the_relay_will_not_send_now_is_told_with_the_way_around_it(site: S
     own = page.get_by_role("button", name="Send it from my wallet (costs gas)")
     expect(page.locator("#bet-status")).to_have_text(why)
     expect(own).to_be_visible()
+    # It is sent again meanwhile and answered alike: the button stays, as the wallet may be asked for its call by now.
+    offered = own.element_handle()
+    answered = len(sent)
+    while len(sent) < answered + 2:
+        page.wait_for_timeout(100)
+    assert offered.evaluate("button => button.isConnected")
     visit.page.unroute("**/api/relay/enter")
     expect(page.locator("#bet-status")).to_have_text(re.compile(r"^Confirmed: position #\d+"))
     expect(own).to_have_count(0)

@@ -36,7 +36,7 @@ from tests.contracts.model.narrator import Narrator
 
 LONG = os.environ.get("VPM_TEST_LONG") == "1"
 COUNT = int(os.environ.get("VPM_TEST_HISTORIES", "10000" if LONG else "500"))
-FEW = min(75, COUNT)
+FEW = min(40, COUNT)
 SEED = os.environ.get("VPM_TEST_SEED", "vested")
 
 pytestmark = pytest.mark.timeout(1_200)  # the first to need the contracts compiles them, and the others wait for it

@@ -114,6 +114,7 @@ async def test_a_public_read_is_given_out_of_the_cache(fronted: Fronted, path: s
     assert (unchanged[0], unchanged[1], unchanged[3]) == (304, "HIT", b"")
 
 
+@pytest.mark.thorough
 async def test_callers_behind_one_tls_proxy_are_told_apart(fronted: Fronted) -> None:
     """It runs on this machine, and says who asks; limits are counted by that."""
     path = f"/api/positions?owner={wallets.DEV[2].address}"
@@ -137,6 +138,7 @@ async def test_the_address_asked_about_is_in_no_log_of_the_cache(fronted: Fronte
     assert [name for name, text in logged.items() if owner.lower() in text.lower()] == []
 
 
+@pytest.mark.thorough
 async def test_each_encoding_is_a_copy_of_its_own(fronted: Fronted) -> None:
     path = "/openapi.json?of=encodings"
     plain = await fronted.get(path)

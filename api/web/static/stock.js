@@ -160,14 +160,21 @@ async function relay(bet) {
 /** When the relay cannot send it, its call can be sent by the wallet itself. */
 function offerEscape(kit, then) {
   if (!kit) return;
+  const actions = byId("bet-actions");
+  // Each answer of the relay brings the call again, while the wallet may be asked for it already.
+  if (actions.firstElementChild?.dataset.call === kit.data) return;
   const own = document.createElement("button");
   own.type = "button";
   own.className = "quiet";
   own.textContent = "Send it from my wallet (costs gas)";
+  own.dataset.call = kit.data;
   own.onclick = async () => {
-    if (await act(kit.to, kit.data, byId("bet-status"), "The bet is in.")) then();
+    const sending = act(kit.to, kit.data, byId("bet-status"), "The bet is in.");
+    own.disabled = true; // a second one could only be refused, and cost its gas
+    if (await sending) then();
+    own.disabled = false;
   };
-  byId("bet-actions").replaceChildren(own);
+  actions.replaceChildren(own);
 }
 
 /** True once it is mined with success. */
