@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from api.funds import Funds
+from api.funds import Funds, Promises, Spend
 from api.stock.relayed import BetKey, RelayedBet
 from core.db.engine import Connection
 from core.outbox import Intent, IntentConflict, enqueue, read
@@ -52,28 +52,7 @@ async def find(connection: Connection, key: BetKey) -> KnownBet | None:
     return KnownBet(attempt, intent, landed, was_told)
 
 
-class MoneyPromised(Exception):
-    """The refusal of a bet for which the wallet holds too little beside its others that are on their way; `args[0]` is
-    what those take."""
-
-
-async def _promised(connection: Connection, key: BetKey, block: int) -> int:
-    """What the signer's other bets will take, or took above the block that a balance is of. Each was tried on a balance
-    that the others had not used yet: of ten over one dollar nine would revert, at our expense."""
-    cursor = await connection.execute(
-        "SELECT coalesce(sum(b.amount), 0) FROM relay_bet b JOIN outbox_intent i ON i.id = b.intent_id "
-        "WHERE b.chain_id = %s AND b.signer = %s AND b.nonce <> %s "
-        "AND (i.state IN ('queued', 'signed', 'sent') OR (i.outcome = 'succeeded' AND i.block_number > %s)) "
-        # A bet is valid for an hour at most.
-        "AND b.asked_at > now() - interval '2 hours' AND NOT EXISTS (SELECT FROM token_authorization t "
-        "WHERE t.chain_id = b.chain_id AND t.authorizer = b.signer AND t.nonce = b.nonce "
-        "AND (t.block_number <= %s OR t.state = 'canceled'))",
-        (key.chain_id, key.signer, key.nonce, block, block),
-        prepare=True,
-    )
-    row = await cursor.fetchone()
-    assert row is not None
-    return int(row[0])
+_PROMISES = Promises(b"SELECT signer, nonce, amount, intent_id, asked_at FROM relay_bet")
 
 
 async def ask(connection: Connection, relayed: RelayedBet, attempt: int, funds: Funds) -> KnownBet:
@@ -84,8 +63,7 @@ async def ask(connection: Connection, relayed: RelayedBet, attempt: int, funds: 
     Another attempt is made only of what is not booked, or no longer: what was told of it is over.
     """
     key, bet = relayed.key, relayed.bet
-    lock = "SELECT pg_advisory_xact_lock(hashtextextended(%s, %s))"
-    await connection.execute(lock, (bet.signer, key.chain_id))
+    await _PROMISES.wait_for_turn(connection, key.chain_id, key.signer)
     if attempt == 1:
         cursor = await connection.execute(
             "INSERT INTO relay_bet (chain_id, signer, nonce, market_id, amount, intent_id) "
@@ -102,9 +80,7 @@ async def ask(connection: Connection, relayed: RelayedBet, attempt: int, funds: 
         taken_in = await find(connection, key)
         assert taken_in is not None  # rows are never deleted
         return taken_in
-    promised = await _promised(connection, key, funds.block)
-    if promised + bet.amount > funds.amount:
-        raise MoneyPromised(promised)
+    await _PROMISES.check(connection, Spend(key.chain_id, key.signer, key.nonce, bet.amount), funds)
     try:
         intent = await enqueue(connection, relayed.intent(attempt))
     except IntentConflict as asked_before:  # its row here was lost, and it is signed for another time now: the same bet

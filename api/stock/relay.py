@@ -14,7 +14,7 @@ from aiohttp import web
 from limits import parse
 
 from api.context import Context
-from api.funds import Funds
+from api.funds import Funds, MoneyPromised
 from api.head import chain_now
 from api.http.application import json_response
 from api.http.caller import blocked_region, caller_ip
@@ -236,7 +236,7 @@ class Relay:
         try:
             async with asyncio.timeout(3), self._pool.connection() as connection, connection.transaction():
                 return await bets.ask(connection, relayed, attempt, funds)
-        except bets.MoneyPromised as promised:
+        except MoneyPromised as promised:
             raise refusals.money_on_its_way(promised.args[0], funds.amount, relayed) from None
         except UNREADABLE as error:
             log.warning("a bet could not be queued", action="relay.no_database", why=error)

@@ -12,11 +12,11 @@ from eth_utils.crypto import keccak
 
 from api.agent.rows import read_attempts
 from api.agent.trade import store
-from api.funds import Funds
+from api.funds import Funds, MoneyPromised
 from core.agent.bet import Bet
 from core.db.engine import Connection, ConnectionPool, make_engine, make_pool
 from core.outbox import RELAY, Intent, IntentRequest, enqueue
-from tests.support.mined import mined
+from tests.support.mined import mined, spent
 
 AT_ONCE = 6
 BLOCK = 7  # of which the wallet's balance is told
@@ -66,6 +66,11 @@ def other_keys() -> list[Bet]:
     return [replace(BET, idem_hash=keccak(text=f"key {number}")) for number in range(AT_ONCE)]
 
 
+def another_bet() -> Bet:
+    """Of a little less, so that it is nobody's twin."""
+    return replace(BET, idem_hash=keccak(text="another key"), amount=BET.amount - 1)
+
+
 async def test_one_authorization_pays_for_one_of_many_trades(pool: ConnectionPool) -> None:
     """Different amounts, so that none is another's twin: the authorization alone is what they share."""
     bets = [replace(bet, amount=bet.amount + number) for number, bet in enumerate(other_keys())]
@@ -101,7 +106,7 @@ async def test_what_is_on_its_way_is_not_promised_twice(pool: ConnectionPool) ->
     ]
     told = await asyncio.gather(*calls, return_exceptions=True)
     assert sum(isinstance(each, Intent) for each in told) == 2, told
-    assert sum(isinstance(each, store.MoneyOnItsWay) for each in told) == AT_ONCE - 2, told
+    assert sum(isinstance(each, MoneyPromised) for each in told) == AT_ONCE - 2, told
     assert await counted(pool, "outbox_intent") == 2
     ended = b"UPDATE outbox_intent SET state = 'failed', reason = 'x' WHERE id = (SELECT min(id) FROM outbox_intent)"
     async with pool.connection() as connection:
@@ -110,27 +115,30 @@ async def test_what_is_on_its_way_is_not_promised_twice(pool: ConnectionPool) ->
     await take_in(pool, AT_ONCE, left, keccak(text="one more nonce"), balance=12_500_000)
 
 
-STAKED = b"""
-INSERT INTO agent_stake (stake_id, market_id, ordinal, wallet, amount, fee, shares, nonce, bet_hash, idem_hash, status,
-    staked_block, staked_log_index, staked_at, staked_tx, paid_amount, failed_payouts)
-SELECT 1, market_id, 1, wallet, amount, 0, 0, nonce, bet_hash, idem_hash, 1, %s, 1, 1, bet_hash, 0, 0
-FROM agent_trade WHERE intent_id = %s
-"""
+SPENT = spent(b"SELECT 8453, wallet, nonce, amount, intent_id FROM agent_trade")
 
 
 @pytest.mark.parametrize("told_by", ["relayer", "index"])
 async def test_what_is_mined_above_the_block_of_the_balance_is_still_in_it(pool: ConnectionPool, told_by: str) -> None:
     """A node told the balance; before the next trade is taken in, a newer block took it, and that is known already."""
-    first, second = other_keys()[:2]
+    first, second = BET, another_bet()
     asked = await take_in(pool, 1, first, keccak(text="one nonce"), balance=first.amount)
     if told_by == "relayer":
         await mined(pool, asked.id, BLOCK + 1)
     else:
         async with pool.connection() as connection:
-            await connection.execute(STAKED, (BLOCK + 1, asked.id))
-    with pytest.raises(store.MoneyOnItsWay, match=str(first.amount)):
-        await take_in(pool, 2, second, keccak(text="another nonce"), balance=second.amount)
-    await take_in(pool, 2, second, keccak(text="another nonce"), balance=second.amount, block=BLOCK + 1)
+            await connection.execute(SPENT, ("paid", BLOCK + 1, asked.id))
+    with pytest.raises(MoneyPromised, match=str(first.amount)):
+        await take_in(pool, 2, second, keccak(text="another nonce"), balance=first.amount)
+    await take_in(pool, 2, second, keccak(text="another nonce"), balance=first.amount, block=BLOCK + 1)
+
+
+async def test_what_its_wallet_cancelled_is_promised_no_more(pool: ConnectionPool) -> None:
+    """However new the block is: it never takes anything."""
+    asked = await take_in(pool, 1, BET, keccak(text="one nonce"), balance=BET.amount)
+    async with pool.connection() as connection:
+        await connection.execute(SPENT, ("canceled", BLOCK + 1, asked.id))
+    await take_in(pool, 2, another_bet(), keccak(text="another nonce"), balance=BET.amount)
 
 
 async def test_an_attempt_that_the_keeper_made_meanwhile_stands(

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from api.funds import Funds
+from api.funds import Funds, MoneyPromised
 from api.http.problem import Problem
 from api.stock import bets, refusals
 from api.stock.bets import KnownBet
 from api.stock.outcomes import BetOutcomes
 from api.stock.relayed import RelayedBet
 from core.db.engine import ConnectionPool, make_engine, make_pool
-from tests.support.mined import mined
+from tests.support.mined import mined, spent
 from tests.support.relayed import SETTLER, relayed
 
 AT_ONCE = 6
@@ -40,13 +40,7 @@ async def ask(
     return known
 
 
-SPENT = b"""
-INSERT INTO token_authorization
-    (chain_id, authorizer, nonce, token, state, recipient, value, block_number, log_index, at, tx)
-SELECT b.chain_id, b.signer, b.nonce, b.signer, n.state, CASE n.state WHEN 'paid' THEN b.signer END,
-    CASE n.state WHEN 'paid' THEN b.amount END, n.block, 1, 1, b.nonce
-FROM relay_bet b, (VALUES (%s, %s::bigint)) n (state, block) WHERE b.intent_id = %s RETURNING tx
-"""
+SPENT = spent(b"SELECT chain_id, signer, nonce, amount, intent_id FROM relay_bet")
 
 
 async def rows(pool: ConnectionPool, query: bytes, *values: object) -> list[tuple[object, ...]]:
@@ -60,7 +54,7 @@ async def test_what_is_on_its_way_is_not_promised_twice(pool: ConnectionPool) ->
     told = await asyncio.gather(*asked, return_exceptions=True)
     taken = [each for each in told if isinstance(each, KnownBet)]
     assert len(taken) == 2, told
-    assert sum(isinstance(each, bets.MoneyPromised) for each in told) == AT_ONCE - 2, told
+    assert sum(isinstance(each, MoneyPromised) for each in told) == AT_ONCE - 2, told
     for table in (b"relay_bet", b"outbox_intent"):
         assert await rows(pool, b"SELECT count(*) FROM " + table) == [(2,)]
     # What has ended holds nothing up, and what the index shows taken is no longer in the balance.
@@ -69,7 +63,7 @@ async def test_what_is_on_its_way_is_not_promised_twice(pool: ConnectionPool) ->
     assert second is not None
     await rows(pool, b"UPDATE outbox_intent SET state = 'failed', reason = 'x' WHERE id = %s RETURNING id", first.id)
     assert isinstance(await ask(pool, relayed(AT_ONCE, 5_500_000)), KnownBet)
-    with pytest.raises(bets.MoneyPromised, match="10500000"):
+    with pytest.raises(MoneyPromised, match="10500000"):
         await ask(pool, relayed(AT_ONCE + 1))
     await rows(pool, SPENT, "paid", BLOCK, second.id)
     assert isinstance(await ask(pool, relayed(AT_ONCE + 1)), KnownBet)
@@ -84,7 +78,7 @@ async def test_what_is_mined_above_the_block_of_the_balance_is_still_in_it(pool:
         await mined(pool, first.id, BLOCK + 1)
     else:
         await rows(pool, SPENT, "paid", BLOCK + 1, first.id)
-    with pytest.raises(bets.MoneyPromised, match="5000000"):
+    with pytest.raises(MoneyPromised, match="5000000"):
         await ask(pool, relayed(2), balance=5_000_000)
     assert isinstance(await ask(pool, relayed(2), balance=5_000_000, block=BLOCK + 1), KnownBet)
 

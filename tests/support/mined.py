@@ -1,4 +1,4 @@
-"""What was asked for, as it stands once the relayer has seen it in a block."""
+"""Bets that were asked for, as they stand once the relayer, or the index of the token, has seen them in a block."""
 
 from __future__ import annotations
 
@@ -13,6 +13,21 @@ _MINED = b"""
 UPDATE outbox_intent SET state = 'mined', outcome = 'succeeded', block_number = %s, block_hash = %s, mined_at = now()
 WHERE id = %s
 """
+
+_SPENT = b"""
+INSERT INTO token_authorization
+    (chain_id, authorizer, nonce, token, state, recipient, value, block_number, log_index, at, tx)
+SELECT b.chain_id, b.wallet, b.nonce, b.wallet, n.state, CASE n.state WHEN 'paid' THEN b.wallet END,
+    CASE n.state WHEN 'paid' THEN b.amount END, n.block, 1, 1, b.nonce
+FROM (%b) AS b (chain_id, wallet, nonce, amount, intent_id), (VALUES (%%s, %%s::bigint)) n (state, block)
+WHERE b.intent_id = %%s RETURNING tx
+"""
+
+
+def spent(asked: bytes) -> bytes:
+    """The statement that writes down what became of an authorization (state, block, intent) among the bets of a
+    SELECT: chain_id, wallet, nonce, amount, intent_id."""
+    return _SPENT % asked
 
 
 async def mined(pool: ConnectionPool, intent_id: int, block: int) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from api.agent.notices.endpoints import add_callback
-from api.funds import Funds
+from api.funds import Funds, Promises, Spend
 from core.agent.bet import ZERO_ADDRESS, Bet
 from core.db.engine import Connection
 from core.hexadecimal import bytes_of, hex_of
@@ -16,6 +16,8 @@ from core.outbox import Intent, IntentRequest, IntentState, MinedOutcome, enqueu
 LOCK_SECONDS = 60
 GUARD_SECONDS = 60
 MAX_NONCES = 8
+
+_PROMISES = Promises(b"SELECT wallet, nonce, amount, intent_id, created_at FROM agent_trade")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,33 +128,12 @@ async def find_twin(connection: Connection, trade: Bet) -> bytes | None:
     return None if row is None else row[0]
 
 
-async def _promised(connection: Connection, wallet: bytes, block: int) -> int:
-    """What a wallet's trades will take, or took above the block that a balance is of. Each was tried on a balance that
-    the others had not used yet: of ten over one dollar nine would revert, at our expense."""
-    cursor = await connection.execute(
-        "SELECT coalesce(sum(t.amount), 0) FROM agent_trade t JOIN outbox_intent i ON i.id = t.intent_id "
-        "WHERE t.wallet = %s AND t.created_at > now() - interval '10 minutes' AND i.kind = 'settle' "
-        "AND (i.state IN ('queued', 'signed', 'sent') OR (i.outcome = 'succeeded' AND i.block_number > %s)) "
-        "AND NOT EXISTS (SELECT 1 FROM agent_stake s WHERE s.wallet = t.wallet AND s.idem_hash = t.idem_hash "
-        "AND s.staked_block <= %s)",
-        (wallet, block, block),
-    )
-    row = await cursor.fetchone()
-    assert row is not None
-    return int(row[0])
-
-
 class Overtaken(Exception):
     """The refusal of an attempt that somebody else, another call or the keeper, has made already."""
 
 
 class TwinInFlight(Exception):
     """The refusal of a trade while one like it is still on its way; `args[0]` is the hash of its bet."""
-
-
-class MoneyOnItsWay(Exception):
-    """The refusal of a trade for which the wallet holds too little beside its others that are on their way; `args[0]`
-    is what those take."""
 
 
 class LockTaken(Exception):
@@ -218,7 +199,7 @@ async def take_in(
     other trade and no price lock holds it up."""
     trade, wallet = brought.bet, brought.wallet
     # One wallet's payments are taken in one after the other: the checks below and the booking belong together.
-    await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 8453))", (trade.wallet,))
+    await _PROMISES.wait_for_turn(connection, request.chain_id, wallet)
     booked = await find_trade(connection, wallet, trade.idem_hash)
     if (0 if booked is None else booked.attempt) != after_attempt:
         raise Overtaken
@@ -227,9 +208,7 @@ async def take_in(
         twin = await find_twin(connection, trade)
         if twin is not None:
             raise TwinInFlight(twin)
-        promised = await _promised(connection, wallet, funds.block)
-        if promised + trade.amount > funds.amount:
-            raise MoneyOnItsWay(promised)
+        await _PROMISES.check(connection, Spend(request.chain_id, wallet, brought.nonce, trade.amount), funds)
     if quote_id is not None and funds is not None:
         cursor = await connection.execute(
             "UPDATE agent_quote SET wallet = %s, idem_hash = %s WHERE quote_id = %s "

@@ -23,7 +23,7 @@ from api.agent.trade.orders import SIMPLE_MAX, Order
 from api.agent.trade.outcomes import TradeOutcomes, intent_key
 from api.agent.trade.payment import Payment
 from api.context import Context
-from api.funds import Funds
+from api.funds import Funds, MoneyPromised
 from api.unreadable import UNREADABLE
 from core.chain import ChainClient, RpcError
 from core.contracts.statuses import Form
@@ -182,7 +182,7 @@ class PaymentIntake:
             return None
         except store.TwinInFlight as twin:
             raise trade_refusals.twin(twin.args[0]) from None
-        except store.MoneyOnItsWay as promised:
+        except MoneyPromised as promised:
             raise trade_refusals.promised(promised.args[0], kit) from None
         except store.BroughtForAnother:
             raise trade_refusals.spoken_for() from None
