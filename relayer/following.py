@@ -184,6 +184,7 @@ class Follower:
             return "out_of_gas", f"It ran out of the {attempt.gas_limit} gas it was given."
         call = {"from": self._address, "to": hex_of(transaction.to), "data": hex_of(transaction.data)}
         call |= {"value": hex(transaction.value_wei), "gas": hex(attempt.gas_limit)}
+        why = "It reverted when it was mined; the same call alone would not have."
         for number in (receipt.block_number - 1, receipt.block_number):
             try:
                 await self._client.provider.call("eth_call", [call, hex(number)], Data)
@@ -191,7 +192,8 @@ class Follower:
                 if error.kind is RpcErrorKind.REVERTED:
                     reason = explain(error, self._policy.errors)
                     return reason.name or "reverted", reason.message
-        return OVERTAKEN, "It reverted when it was mined; the same call alone would not have."
+                why = "It reverted when it was mined; no node tells why."
+        return OVERTAKEN, why
 
     def _land(self, mined: Mined) -> None:
         transaction = mined.transaction

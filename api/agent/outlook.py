@@ -65,7 +65,7 @@ def of_quote(
     return Outlook(payout, got.shares, tuple(warnings))
 
 
-def of_placed(market: ListedMarket, stake: Stake, outcome: int, totals: BookTotals) -> Outlook:
+def of_landed(market: ListedMarket, stake: Stake, outcome: int, totals: BookTotals) -> Outlook:
     """Of a stake as it was placed. `totals`: what stood on each outcome right after it."""
     payout = market.book_of(totals).projected(outcome, stake.amount, stake.shares)
     warnings = _warnings(market, outcome, stake.amount, payout, alone=totals[outcome][-1] == 1)

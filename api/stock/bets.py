@@ -22,18 +22,18 @@ class KnownBet:
 
     @property
     def is_ours(self) -> bool:
-        """It is booked, by our transaction."""
+        """It has landed, by our transaction."""
         return self.intent is not None and self.intent.succeeded
 
     @property
-    def booked_in(self) -> bytes | None:
-        """The transaction it is booked in."""
+    def landed_in(self) -> bytes | None:
+        """The transaction it has landed in."""
         return self.intent.tx_hash if self.intent is not None and self.is_ours else self.landed
 
     @property
     def may_land(self) -> bool:
         """It has landed, or its transaction may still."""
-        if self.booked_in is not None:
+        if self.landed_in is not None:
             return True
         return self.intent is not None and not self.intent.state.ended and self.intent.outcome is None
 
@@ -60,7 +60,7 @@ async def ask(connection: Connection, relayed: RelayedBet, attempt: int, funds: 
     somebody else asked first. `funds`: of its wallet; MoneyPromised when that is promised.
 
     One wallet's bets are asked for one after the other: of two askers one waits for the other's commit, then finds it.
-    Another attempt is made only of what is not booked, or no longer: what was told of it is over.
+    Another attempt is made only of what has not landed, or stands no longer: what was told of it is over.
     """
     key, bet = relayed.key, relayed.bet
     await _PROMISES.wait_for_turn(connection, key.chain_id, key.signer)

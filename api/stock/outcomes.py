@@ -1,4 +1,8 @@
-"""What became of a bet: whether the chain has it, what its transaction came to, and whether a refusal is for good."""
+"""What became of a bet: whether the chain has it, what its transaction came to, and whether a refusal is for good.
+
+A bet is taken in once its row is written here, has landed once the chain has it, whoever brought it there, and is told
+to its bettor as confirmed, pending or reverted, the words of the specification.
+"""
 
 from __future__ import annotations
 
@@ -51,8 +55,8 @@ class BetOutcomes:
         """Of one that the relay has taken in, now or before: waited for as long as there is time (by the loop's clock),
         and told by what is known then."""
         # A fork may have undone the block that its bettor was told of: then it is on its way again, and not used up.
-        if taken_in.was_told and taken_in.booked_in is not None:
-            raise refusals.booked_before(relayed, taken_in.booked_in, await self._position(relayed, taken_in.booked_in))
+        if taken_in.was_told and taken_in.landed_in is not None:
+            raise refusals.landed_before(relayed, taken_in.landed_in, await self._position(relayed, taken_in.landed_in))
         if taken_in.landed is not None and not taken_in.is_ours:
             return await self.confirmed(relayed, taken_in.landed)
         assert taken_in.intent is not None  # a row has the one or the other
@@ -70,7 +74,7 @@ class BetOutcomes:
         if intent.refused or intent.outcome is not None:
             is_of_a_node = intent.refused and intent.reason_code not in _UNSIMULATED
             spent, seen = intent.reason_code == SPENT, intent.block_number or 0
-            tx = await self.booked(relayed, seen=seen, spent=spent, refused=is_of_a_node)
+            tx = await self.landed(relayed, seen=seen, spent=spent, refused=is_of_a_node)
             if tx is not None:
                 return await self.confirmed(relayed, tx)
         if intent.outcome is MinedOutcome.REVERTED:
@@ -89,12 +93,12 @@ class BetOutcomes:
 
     # ------------------------------------------------------------ on the chain
 
-    async def booked(
+    async def landed(
         self, relayed: RelayedBet, *, seen: int = 0, spent: bool = False, refused: bool = False
     ) -> bytes | None:
         """Asked before a bet is said to be refused or not sent: the transaction that the chain has it in; None when it
         certainly has it in none. When it may, nobody is told that it does not."""
-        tx = await self._landed(relayed, seen=seen, spent=spent, refused=refused)
+        tx = await self._look_for(relayed, seen=seen, spent=spent, refused=refused)
         if tx is None:
             return None
         try:
@@ -104,13 +108,13 @@ class BetOutcomes:
             log.warning("a landed bet could not be written down", action="relay.no_database", why=error)
         return tx
 
-    async def still_booked(self, relayed: RelayedBet, taken_in: KnownBet) -> KnownBet:
+    async def still_landed(self, relayed: RelayedBet, taken_in: KnownBet) -> KnownBet:
         """Nobody follows a transaction that is not ours: the chain itself must still have it."""
         if taken_in.landed is None or taken_in.is_ours:
             return taken_in
-        return replace(taken_in, landed=await self._landed(relayed, newest=True))
+        return replace(taken_in, landed=await self._look_for(relayed, newest=True))
 
-    async def _landed(
+    async def _look_for(
         self,
         relayed: RelayedBet,
         *,
@@ -152,15 +156,15 @@ class BetOutcomes:
     # ------------------------------------------------------------ for good?
 
     @contextlib.asynccontextmanager
-    async def judging(self, relayed: RelayedBet, attempts: int) -> AsyncIterator[None]:
+    async def judging(self, relayed: RelayedBet, *, was_attempted: bool) -> AsyncIterator[None]:
         """Says of a refusal inside that it is not for good while one of the attempts to bring the bet to the chain may
-        still do so. `attempts`: how many the asker found; another request may make one while this one is checked."""
+        still do so. was_attempted: as the asker found it; another request may make one while this one is checked."""
         try:
             yield
         except Problem as refusal:
             asks_again = refusal.status >= 500 or refusal.status == 429
             # Where none was found, who is told to ask again will see, and a stranger's signature brings nothing.
-            is_clear = not attempts and (asks_again or not relayed.is_signed)
+            is_clear = not was_attempted and (asks_again or not relayed.is_signed)
             if is_clear or refusal.extra.get("receipt") == "confirmed":
                 raise
             if not await self._may_land(relayed, or_is_on_its_way=not asks_again):

@@ -74,7 +74,7 @@ def already_used() -> Problem:
     return Problem(409, "already_used", "This signature was already used or cancelled; sign a new bet.")
 
 
-def booked_before(relayed: RelayedBet, tx: bytes, position: str | None) -> Problem:
+def landed_before(relayed: RelayedBet, tx: bytes, position: str | None) -> Problem:
     """Its bettor was told so. Who asks after a bet must not take this for a refusal, and bet again. position: that its
     transaction made."""
     as_position = "" if position is None else f" as position {position}"
@@ -117,30 +117,30 @@ def not_sent(intent: Intent) -> Problem:
 
 def of_its_payer(intent: Intent, relayed: RelayedBet) -> Problem:
     """What its wallet's bets have cost us forbids it for now."""
-    message = f"The bet was not sent. {intent.reason} Or send the call in escapeKit yourself."
-    return Problem(429, "rate_limited", message, headers={"Retry-After": "300"}, extra=_with(relayed))
+    return _later(f"The bet was not sent. {intent.reason} Or send the call in escapeKit yourself.", 300, relayed)
 
 
 def money_on_its_way(promised: int, balance: int, relayed: RelayedBet) -> Problem:
-    return Problem(
-        429,
-        "rate_limited",
+    return _later(
         f"The wallet holds {decimal_text(balance)} USDG, and its bets on their way take {decimal_text(promised)} of "
         "it: too little is left for this one. Send the same body again once those are booked.",
-        headers={"Retry-After": "5"},
-        extra=_with(relayed),
+        5,
+        relayed,
     )
 
 
 def returned(bets: int, relayed: RelayedBet) -> Problem:
-    return Problem(
-        429,
-        "rate_limited",
+    return _later(
         f"{bets} bets of this wallet within an hour came back nearly whole: their sides were full. Bet later, "
         "where there is headroom, or send the call in escapeKit yourself.",
-        headers={"Retry-After": "600"},
-        extra=_with(relayed),
+        600,
+        relayed,
     )
+
+
+def _later(message: str, seconds: int, relayed: RelayedBet) -> Problem:
+    headers = {"Retry-After": str(seconds)}
+    return Problem(429, "rate_limited", message, headers=headers, extra=_with(relayed))
 
 
 def busy(waiting: int, relayed: RelayedBet) -> Problem:

@@ -94,9 +94,9 @@ class Relay:
         with self._checking(relayed):
             taken_in = await self._taken_in_before(relayed)
             attempts = 0 if taken_in is None else taken_in.attempt
-            async with self._outcomes.judging(relayed, attempts):
+            async with self._outcomes.judging(relayed, was_attempted=attempts > 0):
                 if taken_in is not None:
-                    taken_in = await self._outcomes.still_booked(relayed, taken_in)
+                    taken_in = await self._outcomes.still_landed(relayed, taken_in)
                 # What we took in before is answered from its transaction, whatever has closed or expired since.
                 if taken_in is not None and taken_in.may_land and relayed.is_signed:
                     checks.check_domain(relayed)
@@ -108,7 +108,7 @@ class Relay:
                     whereabouts = await self._checked(relayed, attempts)
         if isinstance(whereabouts, bytes):
             return relayed, await self._outcomes.confirmed(relayed, whereabouts)
-        async with self._outcomes.judging(relayed, whereabouts.attempt):
+        async with self._outcomes.judging(relayed, was_attempted=True):
             return relayed, await self._outcomes.of(relayed, whereabouts, until)
 
     async def _read(self, request: web.Request) -> RelayedBet:
@@ -160,7 +160,7 @@ class Relay:
         checks.check_bounds(bet, facts)
         if facts.authorization_used and relayed.is_signed:
             checks.check_domain(relayed)
-            if (tx := await self._outcomes.booked(relayed, seen=facts.block, spent=True)) is not None:
+            if (tx := await self._outcomes.landed(relayed, seen=facts.block, spent=True)) is not None:
                 return tx  # whatever has closed or expired since: the chain has it
         now = chain_now(facts.timestamp)
         try:
@@ -171,7 +171,7 @@ class Relay:
             # What a node said of the market may be newer than what one said of the authorization.
             if relayed.is_signed and not facts.authorization_used and facts.market is not None:
                 checks.check_domain(relayed)
-                if (tx := await self._outcomes.booked(relayed, seen=facts.block)) is not None:
+                if (tx := await self._outcomes.landed(relayed, seen=facts.block)) is not None:
                     return tx
             raise
         checks.check_wallet(relayed, facts)
@@ -185,7 +185,7 @@ class Relay:
         except Problem as refusal:
             if refusal.status == 422:
                 spent = refusal.extra.get("reason") == SPENT
-                tx = await self._outcomes.booked(relayed, seen=facts.block, spent=spent, refused=True)
+                tx = await self._outcomes.landed(relayed, seen=facts.block, spent=spent, refused=True)
                 if tx is not None:
                     return tx
             raise

@@ -44,7 +44,7 @@ class IntentState(StrEnum):
 
 OVERTAKEN = "overtaken"
 """A reason: mined and reverted, though the call succeeds on the block before it and on its own: others of that block
-came between."""
+came between. Or no node tells why it reverted: it may be sent again, too."""
 EXPIRED = "expired"
 """A reason: its deadline passed before it was mined."""
 WALLET_REVERTS = "wallet_reverts"

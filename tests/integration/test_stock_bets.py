@@ -135,7 +135,7 @@ async def test_what_another_request_has_just_asked_for_is_not_refused_for_good(
         await rows(pool, b"UPDATE outbox_intent SET state = 'failed', reason = 'x' RETURNING id")
 
     async def closed(bet: RelayedBet, known: int, *meanwhile: Coroutine[Any, Any, KnownBet]) -> None:
-        async with outcomes.judging(bet, known):
+        async with outcomes.judging(bet, was_attempted=known > 0):
             await asyncio.gather(*meanwhile)
             raise refusals.market_closed("It is past its bell.")
 

@@ -29,7 +29,7 @@ def receipt(market: ListedMarket, stake: Stake, totals: BookTotals, links: Links
         "builderCode": stake.builder,
         "position": {"shares": usd(stake.shares), "avgPriceCents": average_cents(stake.net, stake.shares)},
         **times(market),
-        **outlook.of_placed(market, stake, stake.outcome, totals).body(),
+        **outlook.of_landed(market, stake, stake.outcome, totals).body(),
         "proofUrl": links.proof(stake.bet_hash),
         "recordedAt": iso(stake.at),
     }

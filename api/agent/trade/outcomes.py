@@ -1,5 +1,7 @@
 """What became of a trade: what its key did before, what the chain and the index say now, and the answer that tells it.
 
+A trade is taken in once its payment is written down here, and has landed once the index shows what it made, whoever
+brought it there: a stake, or a payment that is owed back. Its receipt calls it settled, the word of the specification.
 While a payment may still be taken no answer asks for another: it is the receipt, or that the outcome is not known yet.
 """
 
@@ -97,12 +99,12 @@ class TradeOutcomes:
         """What the idempotency key did before, whatever it is asked for now."""
         async with beside(self.paid_under(trade, key_hash)) as paid:  # most keys are new: both are read
             async with storage("The trade records"), self._primary.connect() as connection:
-                placed = await _placed(connection, trade.wallet, key_hash)
-            return await paid if placed is None else PastTrade(placed)
+                landed = await _read_landed(connection, trade.wallet, key_hash)
+            return await paid if landed is None else PastTrade(landed)
 
     async def replayed(self, trade: TradeRequest, market: ListedMarket, landed: LandedBet) -> web.StreamResponse:
         """The receipt of what settled under the key before."""
-        return await self.shown(trade, landed, replay=True, kit=None, named=market)
+        return await self.receipt(trade, landed, replay=True, kit=None, named=market)
 
     async def paid_under(self, trade: TradeRequest, key_hash: bytes) -> PastTrade:
         wallet = bytes_of(trade.wallet)
@@ -119,7 +121,7 @@ class TradeOutcomes:
     async def settled_soon(self, trade: TradeRequest, block: int) -> web.StreamResponse:
         """The receipt of what is on chain, which the index is about to show."""
         await self._index.reached(block, INDEX_WAIT_SECONDS)
-        return await self._landed(trade, None)
+        return await self._receipt_if_landed(trade, None)
 
     async def first_news(self, trade: TradeRequest, intent: Intent, seconds: float) -> tuple[Intent, LandedBet | None]:
         """The stake once the index shows it, or the intent once the relayer knows that there will be none.
@@ -150,11 +152,11 @@ class TradeOutcomes:
             stirred = self._index.stirred
             with contextlib.suppress(*UNREADABLE):
                 async with self._primary.connect() as connection:
-                    placed = await _placed(connection, trade.wallet, key_hash)
-                if placed is not None:
-                    await self._index.reached(placed.stake.block, None)
-                    if await self._index.markets((placed.stake.market_key,)):
-                        return placed
+                    landed = await _read_landed(connection, trade.wallet, key_hash)
+                if landed is not None:
+                    await self._index.reached(landed.stake.block, None)
+                    if await self._index.markets((landed.stake.market_key,)):
+                        return landed
             await stirred.wait()
 
     async def answered(
@@ -162,11 +164,11 @@ class TradeOutcomes:
     ) -> web.StreamResponse:
         """Waits for the chain's answer as long as there is time, and says what is known then."""
         if seconds > 0:
-            intent, placed = await self.first_news(trade, intent, seconds)
-            if placed is not None:
-                return await self.shown(trade, placed, replay=replay, kit=kit)
+            intent, landed = await self.first_news(trade, intent, seconds)
+            if landed is not None:
+                return await self.receipt(trade, landed, replay=replay, kit=kit)
         if intent.succeeded:
-            return await self._landed(trade, intent.tx_hash_hex, replay=replay, kit=kit)
+            return await self._receipt_if_landed(trade, intent.tx_hash_hex, replay=replay, kit=kit)
         if intent.refused or intent.outcome in (MinedOutcome.REVERTED, MinedOutcome.CANCELLED) or intent.state.ended:
             raise trade_refusals.refused(intent)
         if intent.tx_hash_hex is not None and not replay:
@@ -200,36 +202,36 @@ class TradeOutcomes:
         # The keeper's attempts have keys of its own; the latest of a trade is the one it names.
         return await may_land(connection, [*keys, *latest], self._finality_blocks, or_is_on_its_way=or_is_on_its_way)
 
-    async def _landed(
+    async def _receipt_if_landed(
         self, trade: TradeRequest, tx_hash: str | None, *, replay: bool = True, kit: dict[str, Any] | None = None
     ) -> web.StreamResponse:
         """The receipt of what is on chain, if the index shows it."""
-        placed = None
+        landed = None
         try:
             async with asyncio.timeout(INDEX_WAIT_SECONDS), self._primary.connect() as connection:
-                placed = await _placed(connection, trade.wallet, idem_hash(trade.idem_key))
+                landed = await _read_landed(connection, trade.wallet, idem_hash(trade.idem_key))
         except UNREADABLE as error:
             log.warning("a settled trade cannot be read", action="agent.no_database", why=error)
-        if placed is None:
+        if landed is None:
             raise _unknown(tx_hash, kit) if tx_hash is not None else trade_refusals.settling(kit)
-        return await self.shown(trade, placed, replay=replay, kit=kit)
+        return await self.receipt(trade, landed, replay=replay, kit=kit)
 
-    async def shown(
+    async def receipt(
         self,
         trade: TradeRequest,
-        placed: LandedBet,
+        landed: LandedBet,
         *,
         replay: bool,
         kit: dict[str, Any] | None,
         named: ListedMarket | None = None,
     ) -> web.Response:
         """The receipt of what settled under the key; 409 when that was another trade than the one asked for."""
-        stake = placed.stake
+        stake = landed.stake
         named = await self._index.market(trade.market_id) if named is None else named
         if named is not None and not _same(trade, named, stake):
             raise trade_refusals.conflict(trade.idem_key)
         market = (await self._index.markets((stake.market_key,)))[stake.market_key]
-        return self._receipts.settled(market, stake, placed.totals, replay=replay, kit=kit)
+        return self._receipts.settled(market, stake, landed.totals, replay=replay, kit=kit)
 
 
 def _same(trade: TradeRequest, named: ListedMarket, stake: Stake) -> bool:
@@ -241,7 +243,7 @@ def _same(trade: TradeRequest, named: ListedMarket, stake: Stake) -> bool:
     return stake.outcome is None or (named.outcome(trade.side), trade.builder) == (stake.outcome, stake.builder)
 
 
-async def _placed(connection: AsyncConnection, wallet: str, key_hash: bytes) -> LandedBet | None:
+async def _read_landed(connection: AsyncConnection, wallet: str, key_hash: bytes) -> LandedBet | None:
     stake = await read_by_key(connection, wallet, key_hash)
     return None if stake is None else LandedBet(stake, await read_totals(connection, stake))
 

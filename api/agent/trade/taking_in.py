@@ -71,9 +71,9 @@ class PaymentIntake:
         asked = await self._take_in("settle", order, payment, attempt, kit, funds)
         if asked is None:
             return await self._beaten(order, kit)
-        intent, placed = await self._outcomes.first_news(order.request, asked, RESULT_WAIT_SECONDS)
-        if placed is not None:
-            return await self._outcomes.shown(order.request, placed, replay=False, kit=kit)
+        intent, landed = await self._outcomes.first_news(order.request, asked, RESULT_WAIT_SECONDS)
+        if landed is not None:
+            return await self._outcomes.receipt(order.request, landed, replay=False, kit=kit)
         if intent.refused or intent.outcome is MinedOutcome.REVERTED:
             facts = await self._facts_after(client, order, payment)
             if facts is None:  # perhaps it was refused because it is settled
