@@ -956,7 +956,8 @@ LIBRARIES = "tests/integration/test_client_libraries.py"
 LIBRARY_UNITS = "tests/unit/test_client_versions.py"
 KILLS = "tests/faults/test_client_kills.py::test_a_bet_is_one_stake_however_often_the_api_dies"
 LIARS = f"{LIBRARIES}::test_a_challenge_for_anything_else_is_not_signed"
-GATEWAY = f"{LIBRARIES}::test_what_is_said_of_a_payment_is_true_whatever_stands_before_the_service"
+GATEWAYS = "tests/integration/test_client_gateways.py"
+GATEWAY = f"{GATEWAYS}::test_what_is_said_of_a_payment_is_true_whatever_stands_before_the_service"
 RECEIPTS = f"{LIBRARIES}::test_a_receipt_that_is_not_of_this_bet_is_not_believed"
 
 CLIENTS = (
@@ -976,7 +977,7 @@ CLIENTS = (
         """      if ("lost" in heard) {\n"""
         "        const { payment: _, ...unpaid } = this.ticket;\n"
         "        this.ticket = { ...unpaid, idemKey: crypto.randomUUID() };\n",
-        (f"{GATEWAY}[an answer that is cut off]",),
+        (f"{GATEWAYS}::test_what_typescript_says_of_a_payment_is_true[an answer that is cut off]",),
     ),
     Guard(
         "a bet that a firewall hides is told as refused, and its money as not moved",

@@ -10,18 +10,13 @@ import re
 import subprocess
 import sys
 import time
-from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import httpx
 import psycopg
 import pytest
-from aiohttp import web
 from eth_account import Account
 from eth_keys.datatypes import PrivateKey
 from eth_utils.crypto import keccak
@@ -29,12 +24,10 @@ from vpm_client import (
     AsyncClient,
     Client,
     ContractWallet,
-    Cursor,
     NotFinal,
     OutcomeUnknown,
     Payment,
     PaymentRefused,
-    Placed,
     ReceiptWrong,
     Ticket,
     Unreachable,
@@ -46,20 +39,27 @@ from vpm_client import (
 )
 
 from api.agent.notices.sending import DeliverySigner
-from core.agent.bet import idem_hash
 from core.chain import checksum
 from core.db.engine import conninfo
 from core.money import USD
 from core.paths import REPOSITORY
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet
-from tests.support.agent_chain import AgentChain
 from tests.support.agent_payments import YES_CODE
-from tests.support.agent_service import AgentService, agent_service
-from tests.support.buyer import Buyer
-from tests.support.client_libraries import async_strangers, built, environment, node, strangers
-from tests.support.gateway import CUT_OFF, Answer, gateway
-from tests.support.genesis import Genesis, chain
+from tests.support.agent_service import AgentService
+from tests.support.client_bets import (
+    Async,
+    Library,
+    Sync,
+    TypeScript,
+    balance,
+    market_shown,
+    python_error,
+    service_of_clients,
+    stake_of,
+)
+from tests.support.client_libraries import async_strangers, built, environment, strangers
+from tests.support.genesis import Genesis
 from tests.support.webhook_receiver import receiver
 
 DEV = wallets.DEV
@@ -71,133 +71,13 @@ CLIENTS = REPOSITORY / "api" / "clients"
 def service(
     local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[AgentService]:
-    folder: Path = tmp_path_factory.mktemp("clients")
-    # A block a second, final two blocks later.
-    soon = ("--slots-in-an-epoch", "1")
-    with chain(local_genesis, "base", folder / "anvil.log", block_seconds=1, extra=soon) as base:
-        played = AgentChain.on(base.url, base.deployment)
-        played.list("ours")
-        env = {"VPM_ALLOW_PRIVATE_WEBHOOKS": "1", "VPM_RELAYER_LEASE_SECONDS": "2"}
-        with agent_service(played, database_url, local_genesis.deployments, folder, **env) as running:
-            running.start("indexer", "relayer", "api")
-            yield running
+    with service_of_clients(local_genesis, database_url, tmp_path_factory.mktemp("clients")) as running:
+        yield running
 
 
 @pytest.fixture
 async def market(service: AgentService) -> str:
-    async with aiohttp.ClientSession() as session:
-        await Buyer(session, service).shows("ours")
-    return service.chain.ids["ours"]
-
-
-@dataclass
-class Library(ABC):
-    """One of the libraries, asked in the same words. Sizes and shares are numbers, tickets plain JSON."""
-
-    service: AgentService
-
-    @abstractmethod
-    async def bet(self, who: Wallet, market: str, side: str, size: float, *, final: bool = False) -> Any: ...
-
-    @abstractmethod
-    async def place(self, who: Wallet, ticket: Any) -> Any: ...
-
-    @abstractmethod
-    async def events(self, who: Wallet, count: int, start: int = 0) -> list[Any]: ...
-
-
-def shown(placed: Placed) -> Any:
-    return {
-        "tradeId": placed.receipt.trade_id,
-        "replay": placed.replay,
-        "attester": placed.attester,
-        "final": placed.is_final,
-        "ticket": json.loads(placed.ticket.to_json()),
-    }
-
-
-class Sync(Library):
-    async def bet(self, who: Wallet, market: str, side: str, size: float, *, final: bool = False) -> Any:
-        def made() -> Any:
-            with strangers() as http:
-                kept: list[Ticket] = []
-                client = Client(self.service.url, Account.from_key(who.private_key), http=http)
-                placed = client.bet(market, side, size, final=final, keep=kept.append)
-                return {**shown(placed), "kept": [json.loads(each.to_json()) for each in kept]}
-
-        return await asyncio.to_thread(made)
-
-    async def place(self, who: Wallet, ticket: Any) -> Any:
-        def made() -> Any:
-            with strangers() as http:
-                client = Client(self.service.url, Account.from_key(who.private_key), http=http)
-                return shown(client.place(Ticket.from_json(json.dumps(ticket)), final=False))
-
-        return await asyncio.to_thread(made)
-
-    async def events(self, who: Wallet, count: int, start: int = 0) -> list[Any]:
-        def read() -> list[Any]:
-            with strangers() as http:
-                stream = Client(self.service.url, http=http).events(who.address, cursor=Cursor(start))
-                return [next(stream).seq for _ in range(count)]
-
-        return await asyncio.to_thread(read)
-
-
-class Async(Library):
-    async def bet(self, who: Wallet, market: str, side: str, size: float, *, final: bool = False) -> Any:
-        kept: list[Ticket] = []
-
-        async def keep(ticket: Ticket) -> None:
-            kept.append(ticket)
-
-        async with async_strangers() as http:
-            client = AsyncClient(self.service.url, Account.from_key(who.private_key), http=http)
-            placed = await client.bet(market, side, size, final=final, keep=keep)
-        return {**shown(placed), "kept": [json.loads(each.to_json()) for each in kept]}
-
-    async def place(self, who: Wallet, ticket: Any) -> Any:
-        async with async_strangers() as http:
-            client = AsyncClient(self.service.url, Account.from_key(who.private_key), http=http)
-            return shown(await client.place(Ticket.from_json(json.dumps(ticket)), final=False))
-
-    async def events(self, who: Wallet, count: int, start: int = 0) -> list[Any]:
-        found: list[Any] = []
-        async with async_strangers() as http:
-            async for event in AsyncClient(self.service.url, http=http).events(who.address, cursor=Cursor(start)):
-                found.append(event.seq)
-                if len(found) == count:
-                    break
-        return found
-
-
-class TypeScript(Library):
-    async def ask(self, who: Wallet, act: str, **order: Any) -> Any:
-        given = {"act": act, "baseUrl": self.service.url, "privateKey": who.private_key, **order}
-        return await asyncio.to_thread(node, given)
-
-    async def bet(self, who: Wallet, market: str, side: str, size: float, *, final: bool = False) -> Any:
-        wish = {"market": market, "side": side, "sizeUsd": size}
-        said = await self.ask(who, "bet", wish=wish, final=final)
-        return {**self.shown(said), "kept": said["kept"]}
-
-    async def place(self, who: Wallet, ticket: Any) -> Any:
-        return self.shown(await self.ask(who, "bet", ticket=ticket))
-
-    def shown(self, said: Any) -> Any:
-        assert "placed" in said, said
-        placed = said["placed"]
-        return {
-            "tradeId": placed["receipt"]["tradeId"],
-            "replay": placed["replay"],
-            "attester": placed["attester"],
-            "final": "proof" in placed,
-            "ticket": placed["ticket"],
-        }
-
-    async def events(self, who: Wallet, count: int, start: int = 0) -> list[Any]:
-        said = await self.ask(who, "events", count=count, **{"from": start})
-        return [each["seq"] for each in said["found"]]
+    return await market_shown(service)
 
 
 @pytest.fixture(
@@ -207,19 +87,6 @@ class TypeScript(Library):
 def library(request: pytest.FixtureRequest, service: AgentService) -> Library:
     made: Library = request.param(service)
     return made
-
-
-def stake_of(service: AgentService, wallet: str, key: str) -> dict[str, Any]:
-    """What the contract holds under a wallet's key."""
-    settlement = service.chain.contracts.settlement
-    number = service.chain.read(settlement.call("stakeOf", checksum(wallet), idem_hash(key)))
-    assert number != 0, "nothing was settled"
-    found: dict[str, Any] = service.chain.read(settlement.call("stake", number))
-    return found
-
-
-def balance(service: AgentService, wallet: str) -> int:
-    return int(service.chain.read(service.chain.contracts.token.call("balanceOf", wallet)))
 
 
 # ---------------------------------------------------------------- whole bets
@@ -389,12 +256,6 @@ async def test_a_wallet_may_be_a_contract(service: AgentService, market: str) ->
 
 
 # ---------------------------------------------------------------- what is refused, and what is known of the payment
-
-
-def python_error(act: Callable[[], object]) -> VpmError:
-    with pytest.raises(VpmError) as caught:
-        act()
-    return caught.value
 
 
 @pytest.mark.thorough
@@ -622,168 +483,6 @@ async def test_a_stake_that_is_not_final_in_time_is_told_with_its_receipt(servic
     assert isinstance(error, NotFinal)
     assert error.placed.receipt.tx_hash
     assert (error.payment, error.may_have_paid) == (Payment.MADE, True)
-
-
-# ---------------------------------------------------------------- what stands before the service
-
-
-def is_trade(request: web.BaseRequest) -> bool:
-    return request.path.endswith("/trade")
-
-
-def is_paid(request: web.BaseRequest) -> bool:
-    return "X-PAYMENT" in request.headers
-
-
-def is_proof(request: web.BaseRequest) -> bool:
-    return "/proof/" in request.path
-
-
-def refusal_of(code: str, message: str = "It says no.", **more: Any) -> dict[str, Any]:
-    return {"ok": False, "error": code, "message": message, "retriable": False, **more}
-
-
-SWITCHED_OFF = Answer(404, refusal_of("platform_disabled"))
-OTHERS = "0x" + "05" * 32
-
-Rule = Callable[[web.BaseRequest], Answer | None]
-
-
-def in_turn(holds: Callable[[web.BaseRequest], bool], *answers: Answer | None) -> Rule:
-    """The calls of which it holds are answered so; all after the last as that was."""
-    left = list(answers)
-
-    def rule(request: web.BaseRequest) -> Answer | None:
-        if not holds(request):
-            return None
-        return left.pop(0) if len(left) > 1 else left[0]
-
-    return rule
-
-
-@dataclass(frozen=True)
-class Story:
-    """What becomes of a bet of one dollar, and what is said of its payment. `payment`: None where it is placed."""
-
-    rule: Callable[[], Rule]
-    payment: Payment | None
-    error: str = ""
-    final: bool = False
-    stakes: int = 1
-
-
-TAKEN_AND = partial(Answer, passes_on=True)
-
-STORIES = {
-    "a page instead of the receipt": Story(
-        lambda: in_turn(is_paid, TAKEN_AND(200)), Payment.UNKNOWN, "UnexpectedAnswer"
-    ),
-    "an answer that is cut off": Story(lambda: in_turn(is_paid, TAKEN_AND(CUT_OFF), None), None),
-    "a firewall after an answer that was lost": Story(
-        lambda: in_turn(is_paid, TAKEN_AND(502), Answer(403)), Payment.UNKNOWN, "OutcomeUnknown"
-    ),
-    "a firewall instead of the first answer": Story(
-        lambda: in_turn(is_paid, TAKEN_AND(403), Answer(403)), Payment.UNKNOWN, "OutcomeUnknown"
-    ),
-    "a firewall that lets the next call through": Story(lambda: in_turn(is_paid, TAKEN_AND(403), None), None),
-    "switched off after an answer that was lost": Story(
-        lambda: in_turn(is_paid, TAKEN_AND(502), SWITCHED_OFF), Payment.UNKNOWN, "PlatformDisabled"
-    ),
-    "switched off before it was taken": Story(
-        lambda: in_turn(is_paid, SWITCHED_OFF), Payment.REFUSED, "PlatformDisabled", stakes=0
-    ),
-    "a deployment while it becomes final": Story(
-        lambda: in_turn(is_proof, Answer(404), Answer(404), None), None, final=True
-    ),
-    "switched off while it becomes final": Story(
-        lambda: in_turn(is_proof, SWITCHED_OFF), Payment.MADE, "NotFinal", final=True
-    ),
-    "a page instead of the proof": Story(lambda: in_turn(is_proof, Answer(200)), Payment.MADE, "NotFinal", final=True),
-    "gone for a while, and a firewall": Story(
-        lambda: either(
-            in_turn(is_proof, Answer(404, refusal_of("not_found"))), in_turn(is_trade, None, None, Answer(403))
-        ),
-        Payment.MADE,
-        "NotFinal",
-        final=True,
-    ),
-    "the same bet under another key is on its way": Story(
-        lambda: in_turn(is_trade, Answer(429, refusal_of("rate_limited", retriable=True, tradeId=OTHERS))),
-        Payment.NONE,
-        "RateLimited",
-        stakes=0,
-    ),
-    "refused by a block that may be undone": Story(
-        lambda: in_turn(is_paid, Answer(409, refusal_of("market_closed", retriable=True, final=False))),
-        Payment.UNKNOWN,
-        "MarketClosed",
-        stakes=0,
-    ),
-    "refused for good": Story(
-        lambda: in_turn(is_paid, Answer(409, refusal_of("market_closed", moneyMoved=False))),
-        Payment.REFUSED,
-        "MarketClosed",
-        stakes=0,
-    ),
-}
-
-
-def either(*rules: Rule) -> Rule:
-    return lambda request: next(filter(None, (rule(request) for rule in rules)), None)
-
-
-@pytest.mark.parametrize("told", STORIES)
-async def test_what_is_said_of_a_payment_is_true_whatever_stands_before_the_service(
-    service: AgentService, market: str, told: str
-) -> None:
-    story = STORIES[told]
-    who = with_five_dollars(service, f"behind a gateway: {told}")
-    async with gateway(service.url, story.rule()) as before:
-        with strangers() as http:
-            account = Account.from_key(who.private_key)
-            client = Client(before.url, account, http=http, patience_seconds=3, final_seconds=20)
-            ours = await asyncio.to_thread(outcome, lambda: client.bet(market, "yes", 1, final=story.final))
-    assert (ours["payment"], ours["error"]) == (story.payment and story.payment.value, story.error), ours
-    assert 5 * USD - balance(service, who.address) == story.stakes * USD
-    if story.stakes and ours["ticket"] is not None:
-        placed = await Sync(service).place(who, ours["ticket"])  # whatever was said: it is one bet
-        assert placed["replay"]
-        assert 5 * USD - balance(service, who.address) == story.stakes * USD
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("told", STORIES)
-async def test_what_typescript_says_of_a_payment_is_true(service: AgentService, market: str, told: str) -> None:
-    story = STORIES[told]
-    who = with_five_dollars(service, f"behind a gateway, in TypeScript: {told}")
-    async with gateway(service.url, story.rule()) as before:
-        order = {
-            "wish": {"market": market, "side": "yes", "sizeUsd": 1},
-            "final": story.final,
-            "options": {"patienceSeconds": 3, "finalSeconds": 20},
-            "baseUrl": before.url,
-        }
-        said = await TypeScript(service).ask(who, "bet", **order)
-    error = said.get("error", {})
-    name = {"ApiError": error.get("code")}.get(error.get("name"), error.get("name", ""))
-    expected = (story.payment and story.payment.value, story.error.lower())
-    assert (error.get("payment"), name.replace("_", "").lower()) == expected, said
-    assert 5 * USD - balance(service, who.address) == story.stakes * USD
-
-
-def with_five_dollars(service: AgentService, name: str) -> Wallet:
-    who = wallets.wallet(name)
-    service.chain.send(service.chain.contracts.token.call("transfer", who.address, 5 * USD), DEV[7].address)
-    return who
-
-
-def outcome(act: Callable[[], Placed]) -> dict[str, Any]:
-    try:
-        act()
-    except VpmError as error:
-        ticket = None if error.ticket is None else json.loads(error.ticket.to_json())
-        return {"payment": error.payment.value, "error": type(error).__name__, "ticket": ticket, "said": str(error)}
-    return {"payment": None, "error": "", "ticket": None}
 
 
 async def test_a_signature_is_good_for_minutes_however_long_the_challenge_asks_for(

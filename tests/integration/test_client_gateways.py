@@ -1,0 +1,202 @@
+"""What our client libraries say of a payment when something stands between them and the service: firewalls, pages
+instead of answers, answers that are lost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pytest
+from aiohttp import web
+from eth_account import Account
+from vpm_client import Client, Payment, Placed, VpmError
+
+from core.money import USD
+from scripts._stack import wallets
+from scripts._stack.wallets import Wallet
+from tests.support.agent_service import AgentService
+from tests.support.client_bets import Sync, TypeScript, balance, market_shown, service_of_clients
+from tests.support.client_libraries import strangers
+from tests.support.gateway import CUT_OFF, Answer, gateway
+from tests.support.genesis import Genesis
+
+DEV = wallets.DEV
+
+
+@pytest.fixture(scope="module")
+def service(
+    local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[AgentService]:
+    with service_of_clients(local_genesis, database_url, tmp_path_factory.mktemp("clients")) as running:
+        yield running
+
+
+@pytest.fixture
+async def market(service: AgentService) -> str:
+    return await market_shown(service)
+
+
+def is_trade(request: web.BaseRequest) -> bool:
+    return request.path.endswith("/trade")
+
+
+def is_paid(request: web.BaseRequest) -> bool:
+    return "X-PAYMENT" in request.headers
+
+
+def is_proof(request: web.BaseRequest) -> bool:
+    return "/proof/" in request.path
+
+
+def refusal_of(code: str, message: str = "It says no.", **more: Any) -> dict[str, Any]:
+    return {"ok": False, "error": code, "message": message, "retriable": False, **more}
+
+
+SWITCHED_OFF = Answer(404, refusal_of("platform_disabled"))
+OTHERS = "0x" + "05" * 32
+
+Rule = Callable[[web.BaseRequest], Answer | None]
+
+
+def in_turn(holds: Callable[[web.BaseRequest], bool], *answers: Answer | None) -> Rule:
+    """The calls of which it holds are answered so; all after the last as that was."""
+    left = list(answers)
+
+    def rule(request: web.BaseRequest) -> Answer | None:
+        if not holds(request):
+            return None
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    return rule
+
+
+@dataclass(frozen=True)
+class Story:
+    """What becomes of a bet of one dollar, and what is said of its payment. `payment`: None where it is placed."""
+
+    rule: Callable[[], Rule]
+    payment: Payment | None
+    error: str = ""
+    final: bool = False
+    stakes: int = 1
+
+
+TAKEN_AND = partial(Answer, passes_on=True)
+
+LOST = "an answer that is cut off"
+STORIES = {
+    "a page instead of the receipt": Story(
+        lambda: in_turn(is_paid, TAKEN_AND(200)), Payment.UNKNOWN, "UnexpectedAnswer"
+    ),
+    LOST: Story(lambda: in_turn(is_paid, TAKEN_AND(CUT_OFF), None), None),
+    "a firewall after an answer that was lost": Story(
+        lambda: in_turn(is_paid, TAKEN_AND(502), Answer(403)), Payment.UNKNOWN, "OutcomeUnknown"
+    ),
+    "a firewall instead of the first answer": Story(
+        lambda: in_turn(is_paid, TAKEN_AND(403), Answer(403)), Payment.UNKNOWN, "OutcomeUnknown"
+    ),
+    "a firewall that lets the next call through": Story(lambda: in_turn(is_paid, TAKEN_AND(403), None), None),
+    "switched off after an answer that was lost": Story(
+        lambda: in_turn(is_paid, TAKEN_AND(502), SWITCHED_OFF), Payment.UNKNOWN, "PlatformDisabled"
+    ),
+    "switched off before it was taken": Story(
+        lambda: in_turn(is_paid, SWITCHED_OFF), Payment.REFUSED, "PlatformDisabled", stakes=0
+    ),
+    "a deployment while it becomes final": Story(
+        lambda: in_turn(is_proof, Answer(404), Answer(404), None), None, final=True
+    ),
+    "switched off while it becomes final": Story(
+        lambda: in_turn(is_proof, SWITCHED_OFF), Payment.MADE, "NotFinal", final=True
+    ),
+    "a page instead of the proof": Story(lambda: in_turn(is_proof, Answer(200)), Payment.MADE, "NotFinal", final=True),
+    "gone for a while, and a firewall": Story(
+        lambda: either(
+            in_turn(is_proof, Answer(404, refusal_of("not_found"))), in_turn(is_trade, None, None, Answer(403))
+        ),
+        Payment.MADE,
+        "NotFinal",
+        final=True,
+    ),
+    "the same bet under another key is on its way": Story(
+        lambda: in_turn(is_trade, Answer(429, refusal_of("rate_limited", retriable=True, tradeId=OTHERS))),
+        Payment.NONE,
+        "RateLimited",
+        stakes=0,
+    ),
+    "refused by a block that may be undone": Story(
+        lambda: in_turn(is_paid, Answer(409, refusal_of("market_closed", retriable=True, final=False))),
+        Payment.UNKNOWN,
+        "MarketClosed",
+        stakes=0,
+    ),
+    "refused for good": Story(
+        lambda: in_turn(is_paid, Answer(409, refusal_of("market_closed", moneyMoved=False))),
+        Payment.REFUSED,
+        "MarketClosed",
+        stakes=0,
+    ),
+}
+
+
+def either(*rules: Rule) -> Rule:
+    return lambda request: next(filter(None, (rule(request) for rule in rules)), None)
+
+
+@pytest.mark.parametrize("told", STORIES)
+async def test_what_is_said_of_a_payment_is_true_whatever_stands_before_the_service(
+    service: AgentService, market: str, told: str
+) -> None:
+    story = STORIES[told]
+    who = with_five_dollars(service, f"behind a gateway: {told}")
+    async with gateway(service.url, story.rule()) as before:
+        with strangers() as http:
+            account = Account.from_key(who.private_key)
+            client = Client(before.url, account, http=http, patience_seconds=3, final_seconds=20)
+            ours = await asyncio.to_thread(outcome, lambda: client.bet(market, "yes", 1, final=story.final))
+    assert (ours["payment"], ours["error"]) == (story.payment and story.payment.value, story.error), ours
+    assert 5 * USD - balance(service, who.address) == story.stakes * USD
+    if story.stakes and ours["ticket"] is not None:
+        placed = await Sync(service).place(who, ours["ticket"])  # whatever was said: it is one bet
+        assert placed["replay"]
+        assert 5 * USD - balance(service, who.address) == story.stakes * USD
+
+
+@pytest.mark.parametrize(
+    "told",
+    [each if each == LOST else pytest.param(each, marks=pytest.mark.thorough) for each in STORIES],
+)
+async def test_what_typescript_says_of_a_payment_is_true(service: AgentService, market: str, told: str) -> None:
+    story = STORIES[told]
+    who = with_five_dollars(service, f"behind a gateway, in TypeScript: {told}")
+    async with gateway(service.url, story.rule()) as before:
+        order = {
+            "wish": {"market": market, "side": "yes", "sizeUsd": 1},
+            "final": story.final,
+            "options": {"patienceSeconds": 3, "finalSeconds": 20},
+            "baseUrl": before.url,
+        }
+        said = await TypeScript(service).ask(who, "bet", **order)
+    error = said.get("error", {})
+    name = {"ApiError": error.get("code")}.get(error.get("name"), error.get("name", ""))
+    expected = (story.payment and story.payment.value, story.error.lower())
+    assert (error.get("payment"), name.replace("_", "").lower()) == expected, said
+    assert 5 * USD - balance(service, who.address) == story.stakes * USD
+
+
+def with_five_dollars(service: AgentService, name: str) -> Wallet:
+    who = wallets.wallet(name)
+    service.chain.send(service.chain.contracts.token.call("transfer", who.address, 5 * USD), DEV[7].address)
+    return who
+
+
+def outcome(act: Callable[[], Placed]) -> dict[str, Any]:
+    try:
+        act()
+    except VpmError as error:
+        ticket = None if error.ticket is None else json.loads(error.ticket.to_json())
+        return {"payment": error.payment.value, "error": type(error).__name__, "ticket": ticket, "said": str(error)}
+    return {"payment": None, "error": "", "ticket": None}

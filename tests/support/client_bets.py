@@ -1,0 +1,175 @@
+"""Bets by our client libraries, each library asked in the same words, and the service they are placed with."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from eth_account import Account
+from vpm_client import AsyncClient, Client, Cursor, Placed, Ticket, VpmError
+
+from core.agent.bet import idem_hash
+from core.chain import checksum
+from scripts._stack.wallets import Wallet
+from tests.support.agent_chain import AgentChain
+from tests.support.agent_service import AgentService, agent_service
+from tests.support.buyer import Buyer
+from tests.support.client_libraries import async_strangers, node, strangers
+from tests.support.genesis import Genesis, chain
+
+
+@contextlib.contextmanager
+def service_of_clients(genesis: Genesis, database_url: str, folder: Path) -> Iterator[AgentService]:
+    """With one market, `ours`, a block a second, and each final two blocks later."""
+    soon = ("--slots-in-an-epoch", "1")
+    with chain(genesis, "base", folder / "anvil.log", block_seconds=1, extra=soon) as base:
+        played = AgentChain.on(base.url, base.deployment)
+        played.list("ours")
+        env = {"VPM_ALLOW_PRIVATE_WEBHOOKS": "1", "VPM_RELAYER_LEASE_SECONDS": "2"}
+        with agent_service(played, database_url, genesis.deployments, folder, **env) as running:
+            running.start("indexer", "relayer", "api")
+            yield running
+
+
+async def market_shown(service: AgentService) -> str:
+    """The market's id, once the service shows it."""
+    async with aiohttp.ClientSession() as session:
+        await Buyer(session, service).shows("ours")
+    return service.chain.ids["ours"]
+
+
+@dataclass
+class Library(ABC):
+    """One of the libraries, asked in the same words. Sizes and shares are numbers, tickets plain JSON."""
+
+    service: AgentService
+
+    @abstractmethod
+    async def bet(self, who: Wallet, market: str, side: str, size: float, *, final: bool = False) -> Any: ...
+
+    @abstractmethod
+    async def place(self, who: Wallet, ticket: Any) -> Any: ...
+
+    @abstractmethod
+    async def events(self, who: Wallet, count: int, start: int = 0) -> list[Any]: ...
+
+
+def shown(placed: Placed) -> Any:
+    return {
+        "tradeId": placed.receipt.trade_id,
+        "replay": placed.replay,
+        "attester": placed.attester,
+        "final": placed.is_final,
+        "ticket": json.loads(placed.ticket.to_json()),
+    }
+
+
+class Sync(Library):
+    async def bet(self, who: Wallet, market: str, side: str, size: float, *, final: bool = False) -> Any:
+        def made() -> Any:
+            with strangers() as http:
+                kept: list[Ticket] = []
+                client = Client(self.service.url, Account.from_key(who.private_key), http=http)
+                placed = client.bet(market, side, size, final=final, keep=kept.append)
+                return {**shown(placed), "kept": [json.loads(each.to_json()) for each in kept]}
+
+        return await asyncio.to_thread(made)
+
+    async def place(self, who: Wallet, ticket: Any) -> Any:
+        def made() -> Any:
+            with strangers() as http:
+                client = Client(self.service.url, Account.from_key(who.private_key), http=http)
+                return shown(client.place(Ticket.from_json(json.dumps(ticket)), final=False))
+
+        return await asyncio.to_thread(made)
+
+    async def events(self, who: Wallet, count: int, start: int = 0) -> list[Any]:
+        def read() -> list[Any]:
+            with strangers() as http:
+                stream = Client(self.service.url, http=http).events(who.address, cursor=Cursor(start))
+                return [next(stream).seq for _ in range(count)]
+
+        return await asyncio.to_thread(read)
+
+
+class Async(Library):
+    async def bet(self, who: Wallet, market: str, side: str, size: float, *, final: bool = False) -> Any:
+        kept: list[Ticket] = []
+
+        async def keep(ticket: Ticket) -> None:
+            kept.append(ticket)
+
+        async with async_strangers() as http:
+            client = AsyncClient(self.service.url, Account.from_key(who.private_key), http=http)
+            placed = await client.bet(market, side, size, final=final, keep=keep)
+        return {**shown(placed), "kept": [json.loads(each.to_json()) for each in kept]}
+
+    async def place(self, who: Wallet, ticket: Any) -> Any:
+        async with async_strangers() as http:
+            client = AsyncClient(self.service.url, Account.from_key(who.private_key), http=http)
+            return shown(await client.place(Ticket.from_json(json.dumps(ticket)), final=False))
+
+    async def events(self, who: Wallet, count: int, start: int = 0) -> list[Any]:
+        found: list[Any] = []
+        async with async_strangers() as http:
+            async for event in AsyncClient(self.service.url, http=http).events(who.address, cursor=Cursor(start)):
+                found.append(event.seq)
+                if len(found) == count:
+                    break
+        return found
+
+
+class TypeScript(Library):
+    async def ask(self, who: Wallet, act: str, **order: Any) -> Any:
+        given = {"act": act, "baseUrl": self.service.url, "privateKey": who.private_key, **order}
+        return await asyncio.to_thread(node, given)
+
+    async def bet(self, who: Wallet, market: str, side: str, size: float, *, final: bool = False) -> Any:
+        wish = {"market": market, "side": side, "sizeUsd": size}
+        said = await self.ask(who, "bet", wish=wish, final=final)
+        return {**self.shown(said), "kept": said["kept"]}
+
+    async def place(self, who: Wallet, ticket: Any) -> Any:
+        return self.shown(await self.ask(who, "bet", ticket=ticket))
+
+    def shown(self, said: Any) -> Any:
+        assert "placed" in said, said
+        placed = said["placed"]
+        return {
+            "tradeId": placed["receipt"]["tradeId"],
+            "replay": placed["replay"],
+            "attester": placed["attester"],
+            "final": "proof" in placed,
+            "ticket": placed["ticket"],
+        }
+
+    async def events(self, who: Wallet, count: int, start: int = 0) -> list[Any]:
+        said = await self.ask(who, "events", count=count, **{"from": start})
+        return [each["seq"] for each in said["found"]]
+
+
+def stake_of(service: AgentService, wallet: str, key: str) -> dict[str, Any]:
+    """What the contract holds under a wallet's key."""
+    settlement = service.chain.contracts.settlement
+    number = service.chain.read(settlement.call("stakeOf", checksum(wallet), idem_hash(key)))
+    assert number != 0, "nothing was settled"
+    found: dict[str, Any] = service.chain.read(settlement.call("stake", number))
+    return found
+
+
+def balance(service: AgentService, wallet: str) -> int:
+    return int(service.chain.read(service.chain.contracts.token.call("balanceOf", wallet)))
+
+
+def python_error(act: Callable[[], object]) -> VpmError:
+    with pytest.raises(VpmError) as caught:
+        act()
+    return caught.value
