@@ -53,6 +53,11 @@ def bump(policy: FeePolicy, market: FeeMarket, old: Fees, cap_wei: int | None = 
     return Fees(max_fee, min(priority, max_fee))
 
 
+def most(policy: FeePolicy, old: Fees) -> Fees:
+    """The most that may be offered in place of `old`. A node that still has `old` may find it too little."""
+    return Fees(policy.cap_wei, min(_eighth_more(old.max_priority_fee_wei), policy.cap_wei))
+
+
 def expected_price(fees: Fees, market: FeeMarket) -> int:
     """What a unit of gas will probably cost; never more than offered."""
     return min(fees.max_fee_wei, market.base_fee_wei + fees.max_priority_fee_wei)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from core.log import get_logger
 from relayer import measures
-from relayer.fees import bump
+from relayer.fees import bump, most
 from relayer.intents import attempt_of
 from relayer.lane_parts import LaneParts
 from relayer.lane_signer import REPLACEMENTS
@@ -30,26 +30,32 @@ class Replacer:
         self._moved_at = None
 
     async def unstick(self, latest: int, pending: int) -> None:
-        """Offers again, raises or cancels each transaction that the chain has not mined, as `next_step` says."""
-        line = self._line(latest, pending)
-        again: list[LaneTransaction] = []
-        replaced: list[tuple[LaneTransaction, Unsigned, bool]] = []
-        for nonce in sorted(self._transactions.unmined):
-            transaction = self._transactions.unmined[nonce]
-            if nonce < latest or self._sender.waits(transaction):
-                continue
-            step = next_step(transaction, line, self._policy.patience)
-            if step is NextStep.RESEND:
-                again.append(transaction)
-            elif step in (NextStep.BUMP, NextStep.CANCEL) and len(replaced) < REPLACEMENTS:
+        """Raises, cancels or offers again each transaction that the chain has not mined, as `next_step` says."""
+        line, patience = self._line(latest, pending), self._policy.patience
+        standing = [
+            transaction
+            for nonce, transaction in sorted(self._transactions.unmined.items())
+            if nonce >= latest and not self._sender.waits(transaction)
+        ]
+        replacements: list[tuple[LaneTransaction, Unsigned, bool]] = []
+        for transaction in standing:
+            step = next_step(transaction, line, patience)
+            if step in (NextStep.BUMP, NextStep.CANCEL) and len(replacements) < REPLACEMENTS:
                 cancel = step is NextStep.CANCEL or transaction.cancelling
                 replacement = self._replacement(transaction, cancel=cancel)
                 if replacement is not None:
-                    replaced.append((transaction, replacement, cancel))
-                elif step is NextStep.BUMP and line.stuck_seconds >= self._policy.patience.bump_after_seconds:
+                    replacements.append((transaction, replacement, cancel))
+                elif line.stuck_seconds >= patience.bump_after_seconds:
                     self._doom_if_only_its_own_cap_holds_it(transaction)
-        if replaced:
-            await self._replace(replaced, line.now)
+        if replacements:
+            await self._replace(replacements, line.now)
+        # A replacement that the cap forbids, or the signer did not sign, must not keep what there is from the node.
+        again = [
+            transaction
+            for transaction in standing
+            if not self._sender.waits(transaction)
+            and next_step(transaction, line, patience, may_bump=False) is NextStep.RESEND
+        ]
         if again:
             measures.RESENDS.labels(self._transactions.chain, self._transactions.lane).inc(len(again))
             self._sender.push(again)
@@ -71,13 +77,13 @@ class Replacer:
         )
 
     def _replacement(self, transaction: LaneTransaction, *, cancel: bool) -> Unsigned | None:
-        """The same nonce at higher fees; None when they would exceed the cap, and only waiting is left."""
-        fees = bump(
-            self._policy.fees,
-            self._feed.market,
-            transaction.newest.fees,
-            None if cancel else transaction.max_fee_cap_wei,
-        )
+        """The same nonce at higher fees; None when they would exceed the cap, and only waiting is left. A first no-op
+        there always is: where the cap leaves no room above what it replaces, for the nodes that lost or refused that.
+        """
+        policy, old = self._policy.fees, transaction.newest.fees
+        fees = bump(policy, self._feed.market, old, None if cancel else transaction.max_fee_cap_wei)
+        if cancel and not transaction.cancelling:
+            fees = fees or most(policy, old)
         if fees is None:
             return None
         if cancel:

@@ -98,6 +98,7 @@ class LaneSender:
 
     def _judge(self, transaction: LaneTransaction, attempt: Attempt, answer: str | RpcError) -> bool:
         """Notes what the node's answer means; True when it did not get as far as the node's pool or chain."""
+        transaction.unfunded = isinstance(answer, RpcError) and answer.kind is RpcErrorKind.INSUFFICIENT_FUNDS
         if isinstance(answer, str):
             measures.SENDS.labels(self._transactions.chain, "accepted").inc()
             self.out_of_funds = None

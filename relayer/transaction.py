@@ -30,8 +30,9 @@ class LaneTransaction:
     attempts: oldest first. state_since, last_sent_at: monotonic seconds. doomed: why the call must not or cannot be
     mined any more, as (code, sentence); then its nonce is taken by a no-op. used_since: when the nonce was first seen
     used without a receipt of ours. taker: the foreign transaction that has it, once found. asked_at: when it was last
-    looked for. landed: it was our own that was found, and only its receipt is late. payer: the stranger whose signature
-    it carries, if any; payer_code: the hash of that wallet's code, if it had any.
+    looked for. landed: it was our own that was found, and only its receipt is late. unfunded: the last answer to its
+    newest bytes was that the key cannot pay for them. payer: the stranger whose signature it carries, if any;
+    payer_code: the hash of that wallet's code, if it had any.
     """
 
     intent_id: int
@@ -53,6 +54,7 @@ class LaneTransaction:
     asked_at: float | None = None
     taker: Taker | None = None
     landed: bool = False
+    unfunded: bool = False
     outcome: MinedOutcome | None = None
     block_number: int | None = None
     block_hash: bytes | None = None
@@ -116,12 +118,14 @@ class LaneQueue:
     market: FeeMarket
 
 
-def next_step(transaction: LaneTransaction, line: LaneQueue, patience: Patience) -> NextStep:
-    """What to do about one transaction that the chain has not mined.
+def next_step(transaction: LaneTransaction, line: LaneQueue, patience: Patience, *, may_bump: bool = True) -> NextStep:
+    """What to do about one transaction that the chain has not mined. may_bump: False for one whose fees could not be
+    raised just now, so that it is still offered as it is.
 
     - Doomed, or past its time on the chain's clock: its nonce is taken by a no-op, so that it can never land late.
     - Its offer is below the base fee, so no block can hold it: bumped once two blocks have passed over the line.
     - First of a line that stands still while blocks come: bumped.
+    - What the key cannot pay for is not bumped: it could pay even less for that.
     - Not in the node's pool, or first of a line that stands still: offered again.
     """
     late = transaction.not_after is not None and line.chain_time > transaction.not_after
@@ -131,7 +135,7 @@ def next_step(transaction: LaneTransaction, line: LaneQueue, patience: Patience)
     first = transaction.nonce == line.latest
     underpriced = transaction.newest.fees.max_fee_wei < line.market.base_fee_wei
     since_bump = line.now - (transaction.replaced_at if transaction.replaced_at is not None else float("-inf"))
-    if line.stuck_blocks >= patience.bump_after_blocks:
+    if may_bump and not transaction.unfunded and line.stuck_blocks >= patience.bump_after_blocks:
         if underpriced and since_bump >= patience.resend_after_seconds:
             return NextStep.BUMP
         stands = line.stuck_seconds >= patience.bump_after_seconds and since_bump >= patience.bump_after_seconds

@@ -233,6 +233,13 @@ RELAYER = (
         (f"{DECISIONS}::test_next_step",),
     ),
     Guard(
+        "what may not pay more, and no node has any more, is never offered again",
+        "relayer/replacing.py",
+        "may_bump=False) is NextStep.RESEND",
+        "may_bump=True) is NextStep.RESEND",
+        (f"{REPAIR}::test_what_may_not_pay_more_is_offered_again_once_the_node_lost_it",),
+    ),
+    Guard(
         "a process that was stopped for longer than its lease goes on writing",
         "relayer/lease.py",
         "        if not self.valid:\n",

@@ -17,6 +17,7 @@ from relayer.following import AT_REST_SECONDS, LOOK_AGAIN_SECONDS, Follower
 from relayer.lane_transactions import LaneTransactions
 from relayer.lease import LeaseLost
 from relayer.payers import WALLET_REVERTS_ALLOWED
+from relayer.policy import LanePolicy
 from relayer.queries import LaneQueries
 from relayer.sending import LaneSender
 from relayer.signing import LocalSigner
@@ -26,6 +27,9 @@ from tests.support.measured import measured
 from tests.support.outbox_history import history
 from tests.support.relayer_rig import GWEI, QUICK, Rig, rigged, until
 from tests.waiting import PATIENCE
+
+# Already the first offer is the most that may be paid.
+AT_THE_CAP = replace(QUICK, fees=replace(QUICK.fees, cap_wei=GWEI * 11 // 10))
 
 
 @pytest.fixture(scope="module")
@@ -171,6 +175,41 @@ async def test_a_wiped_mempool_is_filled_again(rig: Rig) -> None:
         await mined(rig, *asked)
     assert await rig.nonce(signer) == 5
     assert await rig.balances([each.to for each in requests]) == [1] * 5
+
+
+async def test_what_may_not_pay_more_is_offered_again_once_the_node_lost_it(rig: Rig) -> None:
+    signer = await rig.new_signer()
+    asked = await rig.ask_for(rig.transfer())
+    async with rig.relayer(rig.spec(signer), policy=AT_THE_CAP):
+        await in_pool(rig, signer, 1)
+        for _ in range(10):  # long enough, and blocks enough, for fees to rise if they could
+            await rig.ask("anvil_setNextBlockBaseFeePerGas", hex(100 * GWEI))
+            await rig.mine()
+            await asyncio.sleep(0.3)
+        first = await rig.reaches(asked, IntentState.SENT)
+        await rig.ask("anvil_dropAllTransactions")
+        await rig.ask("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+        (done,) = await mined(rig, asked)
+    assert done.outcome is MinedOutcome.SUCCEEDED
+    assert done.tx_hash == first.tx_hash
+
+
+async def test_a_key_without_money_does_not_raise_what_it_cannot_pay(rig: Rig) -> None:
+    signer = await rig.new_signer()
+    asked = await rig.ask_for(rig.transfer())
+    store = await rig.dead_holder(signer, next_nonce=0)
+    (signed,) = await store.sign(await rig.prepared(store))
+    async with rig.pool.connection() as connection:
+        await connection.execute("UPDATE outbox_lane SET holder = NULL, lease_until = NULL")
+    address = "0x" + signer.address.hex()
+    await rig.ask("anvil_setBalance", address, hex(1))
+    async with rig.relayer(rig.spec(signer)):
+        for _ in range(10):
+            await rig.mine()
+            await asyncio.sleep(0.4)
+        await rig.ask("anvil_setBalance", address, hex(10**18))
+        (done,) = await mined(rig, asked)
+    assert done.tx_hash == signed.newest.hash
 
 
 async def test_a_transaction_undone_by_a_reorg_is_sent_again(rig: Rig) -> None:
@@ -432,12 +471,13 @@ async def test_signed_but_never_sent_rows_are_sent_after_a_restart(rig: Rig) -> 
     assert steps == ["queued", "signed", "mined", "final"]
 
 
-async def test_an_intent_late_in_the_air_is_cancelled_and_can_never_land(rig: Rig) -> None:
+@pytest.mark.parametrize("policy", [QUICK, AT_THE_CAP])
+async def test_an_intent_late_in_the_air_is_cancelled_and_can_never_land(rig: Rig, policy: LanePolicy) -> None:
     counted = measured("vpm_relayer_cancels_total")
     signer = await rig.new_signer()
     head = await rig.client.head()
     request = rig.transfer(not_after=head.timestamp + 100)
-    async with rig.relayer(rig.spec(signer)):
+    async with rig.relayer(rig.spec(signer), policy=policy):
         asked = await rig.ask_for(request)
         await in_pool(rig, signer, 1)
         original = await rig.reaches(asked, IntentState.SENT)

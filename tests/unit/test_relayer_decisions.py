@@ -19,7 +19,7 @@ from core.outbox.states import (
     MinedOutcome,
     settled_state,
 )
-from relayer.fees import FeeMarket, FeePolicy, bump, expected_price, quote
+from relayer.fees import FeeMarket, FeePolicy, bump, expected_price, most, quote
 from relayer.intents import Candidate
 from relayer.nonces import Reconciled, drift, reconcile
 from relayer.payers import PayerBook, PayerRecord
@@ -65,6 +65,11 @@ def test_quote(market: FeeMarket, cap: int | None, expected: Fees | None) -> Non
 )
 def test_bump(old: Fees, market: FeeMarket, expected: Fees | None) -> None:
     assert bump(POLICY, market, old) == expected
+
+
+def test_a_no_op_may_always_offer_the_most() -> None:
+    assert most(POLICY, Fees(950, 8)) == Fees(1000, 9)
+    assert most(POLICY, Fees(1000, 1000)) == Fees(1000, 1000)
 
 
 fee = st.integers(min_value=0, max_value=10**12)
@@ -221,6 +226,30 @@ CANCEL = Attempt(b"c" * 32, b"raw", Fees(240, 12), 21_000, is_cancel=True)
 )
 def test_next_step(given_transaction: LaneTransaction, given_line: LaneQueue, expected: NextStep) -> None:
     assert next_step(given_transaction, given_line, PATIENCE) is expected
+
+
+@pytest.mark.parametrize(
+    ("given_transaction", "given_line", "expected"),
+    [
+        pytest.param(transaction(), line(now=105.0, stuck_seconds=15, stuck_blocks=2), NextStep.RESEND, id="the first"),
+        pytest.param(
+            transaction(), line(now=103.0, stuck_seconds=15, stuck_blocks=2), NextStep.KEEP, id="the first, only just"
+        ),
+        pytest.param(
+            transaction(nonce=9),
+            line(now=105.0, pending=9, stuck_blocks=2, market=FeeMarket(211, 1)),
+            NextStep.RESEND,
+            id="below the base fee, and not in the pool",
+        ),
+        pytest.param(transaction(not_after=999), line(now=105.0), NextStep.CANCEL, id="a late one: never by itself"),
+    ],
+)
+def test_what_cannot_be_raised_is_offered_as_it_is(
+    given_transaction: LaneTransaction, given_line: LaneQueue, expected: NextStep
+) -> None:
+    """At the cap, while the signer does not sign, or because the key cannot pay for it."""
+    assert next_step(given_transaction, given_line, PATIENCE, may_bump=False) is expected
+    assert next_step(replace(given_transaction, unfunded=True), given_line, PATIENCE) is expected
 
 
 @pytest.mark.parametrize(
