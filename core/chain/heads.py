@@ -70,6 +70,8 @@ class Heads:
                 if message.type is not aiohttp.WSMsgType.TEXT:
                     break
                 content = orjson.loads(message.data)
+                if not isinstance(content, dict):
+                    raise ValueError("the node sent what is no message of a subscription")
                 if "error" in content:
                     raise ValueError(f"the node refused the subscription: {content['error']}")
                 if not self.subscribed:

@@ -10,12 +10,15 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from aiohttp import web
 from eth_abi.abi import encode
 from eth_typing import HexStr
 
 from core.chain import Abi, ChainClient, ChainProvider, Contract, ContractReverted, RpcError, RpcErrorKind, checksum
+from core.chain.heads import Heads
 from core.errors import EXIT_CONFIG, ChainIdMismatch, ConfigError
 from tests.integration.hostile_node import each, hang_up, hostile_node, raw, refuse, silence, status
+from tests.support.serving import serving
 
 CHAIN = 31337
 
@@ -436,3 +439,28 @@ async def test_errors_and_requests_are_counted_by_kind() -> None:
     text = metrics.render().decode()
     assert f'vpm_rpc_errors_total{{chain="{CHAIN}",endpoint="{label}",kind="rate_limited"}} 1.0' in text
     assert f'vpm_rpc_requests_total{{chain="{CHAIN}",endpoint="{label}",method="eth_blockNumber"}} 1.0' in text
+
+
+# News of heads
+
+
+@pytest.mark.parametrize("frame", ["null", "7", "[]", '"error"', '{"error": 7}', "no"])
+async def test_a_frame_that_is_no_news_costs_a_subscription_and_nothing_else(frame: str) -> None:
+    frames = [frame, '{"jsonrpc": "2.0", "method": "eth_subscription", "params": {}}']
+
+    async def subscribed(request: web.Request) -> web.WebSocketResponse:
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        await socket.receive()
+        await socket.send_str(frames.pop(0))
+        await socket.receive()
+        return socket
+
+    app = web.Application()
+    app.router.add_get("/", subscribed)
+    async with serving(app) as url:
+        heads = Heads([url.replace("http", "ws")], poll_seconds=10.0)
+        listening = asyncio.create_task(heads.listen())
+        assert await heads.news()
+        assert not listening.done()
+        listening.cancel()
