@@ -28,6 +28,14 @@ from tests.support.outbox_history import history
 from tests.support.relayer_rig import GWEI, QUICK, Rig, rigged, until
 from tests.waiting import PATIENCE
 
+# Why a call reverts whose very payment somebody else had settled: on the stock side, and on the agent side.
+PAID_BEFORE_US = (
+    "AuthorizationSpent",
+    "AuthorizationAlreadyUsed",
+    "AuthorizationUsedOrCanceled",
+    "AuthorizationAlreadyBooked",
+    "IdempotencyKeyUsed",
+)
 # Already the first offer is the most that may be paid.
 AT_THE_CAP = replace(QUICK, fees=replace(QUICK.fees, cap_wei=GWEI * 11 // 10))
 
@@ -417,6 +425,26 @@ async def test_what_another_lane_is_having_signed_counts_and_what_nobody_follows
     async with rig.pool.connection() as connection:
         await connection.execute("UPDATE outbox_intent SET state_at = state_at - interval '1 hour'")
     assert (await on_their_way(signing), await on_their_way(gone)) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("code", "counts"), [("TooFewShares", True), ("PotFull", True), *((code, False) for code in PAID_BEFORE_US)]
+)
+async def test_a_payment_that_somebody_else_made_first_is_not_held_against_its_wallet(
+    rig: Rig, code: str, counts: bool
+) -> None:
+    payer = "0x" + "ab" * 20
+    asked = await rig.ask_for(rig.transfer(payer=payer))
+    store = await rig.dead_holder(await rig.new_signer(), next_nonce=0)
+    await store.sign(await rig.prepared(store))
+    async with rig.pool.connection() as connection:
+        await connection.execute(
+            "UPDATE outbox_intent SET state = 'mined', outcome = 'reverted', reason_code = %s, mined_at = now(), "
+            "block_number = 1, block_hash = tx_hash WHERE id = %s",
+            (code, asked.id),
+        )
+    wallets, _ = await LaneQueries(rig.pool, store.lease).payer_records({bytes_of(payer)}, ())
+    assert wallets[bytes_of(payer)].reverted == counts
 
 
 async def test_a_nonce_nobody_owns_is_filled_with_a_noop(rig: Rig) -> None:
