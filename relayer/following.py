@@ -15,7 +15,7 @@ from core.outbox.states import EXPIRED, OVERTAKEN, MinedOutcome, settled_state
 from relayer import measures
 from relayer.intents import Mined
 from relayer.lane_parts import LaneParts
-from relayer.receipts import chosen, receipts_of, receipts_of_blocks
+from relayer.receipts import chosen, receipts_if_told, receipts_of, receipts_of_blocks
 from relayer.repairing import NonceRepair
 from relayer.replacing import Replacer
 from relayer.takers import find_taker
@@ -139,7 +139,7 @@ class Follower:
             for node in self._feed.nodes[1:]:
                 late = [each for each in part if each.nonce not in receipts and each.used_since is not None]
                 if late:
-                    receipts |= await receipts_of(node, late)
+                    receipts |= await receipts_if_told(node, late)
             mined = [
                 await self._mined(transaction, *receipts[transaction.nonce])
                 for transaction in part

@@ -23,8 +23,8 @@ WHERE t.intent_id = ANY(%s) ORDER BY t.intent_id, t.nonce, t.signed_at
 """
 # How those of one column's value fared within so many seconds. What we took longer than a minute to bring is not held
 # against anybody: its time was over, or the market had moved. Nor is an authorization that was used before we came: a
-# stranger may have, and whoever does so pays as much as we. Of an agent's bet that somebody settled with its own payment
-# the contract names the idempotency key. A full pot counts, also if this very bet filled it.
+# stranger may have, and whoever does so pays as much as we. Of an agent's bet that he settled with its own payment the
+# contract names the idempotency key. A full pot counts, also if this very bet filled it.
 _FARED = b"""
 CROSS JOIN LATERAL (
     SELECT count(*) FILTER (WHERE i.outcome = 'succeeded') AS succeeded,

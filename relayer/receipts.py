@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from core.chain import ChainClient, Receipt
+from core.chain import ChainClient, Receipt, RpcError
 from core.hexadecimal import bytes_of, hex_of
 from relayer.transaction import Attempt, LaneTransaction
 
@@ -26,6 +26,16 @@ async def receipts_of(
         for (transaction, attempt), receipt in zip(asked, receipts, strict=True)
         if receipt is not None
     }
+
+
+async def receipts_if_told(
+    node: ChainClient, transactions: Sequence[LaneTransaction]
+) -> dict[int, tuple[Attempt, Receipt]]:
+    """Those that one node of several has. None while it is away: the others' word is not held up by it."""
+    try:
+        return await receipts_of(node, transactions)
+    except RpcError:
+        return {}
 
 
 async def receipts_of_blocks(client: ChainClient, used: Sequence[LaneTransaction]) -> dict[bytes, Receipt]:

@@ -11,7 +11,7 @@ from relayer.fees import expected_price, quote
 from relayer.lane_parts import LaneParts
 from relayer.lane_signer import REPLACEMENTS
 from relayer.nonces import Reconciled, drift, reconcile
-from relayer.receipts import receipts_of
+from relayer.receipts import receipts_if_told, receipts_of
 from relayer.signing import Signed
 from relayer.takers import find_taker
 
@@ -85,9 +85,12 @@ class NonceRepair:
 
     async def _repair(self, latest: int, begins: bool) -> bool:
         ended = await self._store.ended_from(latest)
-        for node in self._feed.nodes:
-            if ended and await receipts_of(node, ended):
-                return False  # the node's count lags behind its own receipts
+        if ended:
+            landed = await receipts_of(self._feed.client, ended)
+            for node in self._feed.nodes[1:]:
+                landed |= await receipts_if_told(node, ended)
+            if landed:
+                return False  # the count lags behind receipts there are
         reconciled = reconcile(
             latest=latest,
             next_nonce=self._transactions.next_nonce,

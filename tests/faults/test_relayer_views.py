@@ -15,6 +15,7 @@ from dataclasses import replace
 
 import pytest
 
+from core.local.ports import free_port
 from core.outbox import Intent, IntentState, MinedOutcome
 from relayer.feed import ChainFeed
 from relayer.fees import FeePolicy
@@ -79,6 +80,23 @@ async def test_late_receipts_are_waited_for(rig: Rig, node: HazyNode, delay: tup
     assert await rig.nonce(signer) == 7
     for each in asked:
         assert "queued" not in (await steps_of(rig, each))[1:]
+
+
+async def test_a_receipt_that_is_missing_while_the_other_url_is_away_holds_up_nobody_else(
+    rig: Rig, node: HazyNode
+) -> None:
+    signer = await rig.new_signer()
+    async with replace(rig, more_urls=(f"http://127.0.0.1:{free_port()}",)).relayer(rig.spec(signer)):
+        node.receipt_delay = (3600.0, 3600.0)
+        missing = await rig.ask_for(rig.transfer())
+
+        async def looked_for() -> bool:
+            return node.withheld > 3
+
+        await until(looked_for, what="the looks for a receipt that is not given")
+        node.receipt_delay = (0.0, 0.0)
+        await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.FINAL, seconds=20.0)
+        assert (await rig.read(missing)).state is IntentState.SENT
 
 
 @pytest.mark.thorough

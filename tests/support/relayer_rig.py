@@ -67,6 +67,7 @@ class Rig:
     poll_seconds: float = 0.05
     policy: LanePolicy = QUICK
     ws_urls: tuple[str, ...] = ()
+    more_urls: tuple[str, ...] = ()  # of the relayer alone, after `rpc_url`
     signers: list[LocalSigner] = field(default_factory=list)
 
     async def ask(self, method: str, *params: object) -> object:
@@ -143,7 +144,7 @@ class Rig:
         plan = ChainPlan(
             name="test",
             chain_id=self.chain_id,
-            rpc_urls=(self.rpc_url,),
+            rpc_urls=(self.rpc_url, *self.more_urls),
             finality_blocks=self.finality_blocks,
             poll_seconds=self.poll_seconds,
             policy=policy or self.policy,
