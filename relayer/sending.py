@@ -77,9 +77,11 @@ class LaneSender:
         self._lease.check()
         attempts = [each.newest for each in transactions]
         now = asyncio.get_running_loop().time()
+        # Whoever took the bytes that were offered before has not had them mined, and may have lost them.
+        again = any(each.last_sent_at is not None for each in transactions)
         for transaction in transactions:
             transaction.last_sent_at = now
-        answers = await self._offer(attempts)
+        answers = await self._client.send_raw_batch([each.raw for each in attempts], everywhere=again)
         failed = 0
         for transaction, attempt, answer in zip(transactions, attempts, answers, strict=True):
             failed += self._judge(transaction, attempt, answer)
@@ -87,14 +89,6 @@ class LaneSender:
             self._marking.set()
         if failed == len(transactions):
             await asyncio.sleep(PAUSE_SECONDS)
-
-    async def _offer(self, attempts: list[Attempt]) -> list[str | RpcError]:
-        if len(attempts) > 1:
-            return await self._client.send_raw_batch([each.raw for each in attempts])
-        try:
-            return [await self._client.send_raw(attempts[0].raw)]
-        except RpcError as error:
-            return [error]
 
     def _judge(self, transaction: LaneTransaction, attempt: Attempt, answer: str | RpcError) -> bool:
         """Notes what the node's answer means; True when it did not get as far as the node's pool or chain."""

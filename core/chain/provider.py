@@ -3,7 +3,8 @@
 Rules that must hold:
 - URLs are tried in the order given; one whose circuit is open is skipped, so the first returns to service by itself.
 - An error that blames the request (a revert, a range too wide) is raised at once; one that blames the node moves on.
-- Reads go through all URLs up to `rounds` times with jittered pauses. A transaction is offered to each URL once.
+- Reads go through all URLs up to `rounds` times with jittered pauses. A transaction is offered to each URL once,
+  until one has judged it; what was offered before, to all of them.
 - Every URL must prove its chain id before its first answer counts, and again after it was down.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
+from enum import IntEnum
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -195,37 +197,51 @@ class ChainProvider(AsyncJSONBaseProvider):
         The error's `maybe_delivered` is True when some node may have taken it without saying so: then its outcome is
         unknown, not failed.
         """
-        method = "eth_sendRawTransaction"
-        body = _encode(0, method, [hex_of(raw)])
-        last: RpcError | None = None
-        maybe_delivered = False
-        for endpoint in self._allowed():
-            try:
-                return self._judge(endpoint, await endpoint.post(method, body, self._timeout_seconds), str, method)
-            except RpcError as error:
-                maybe_delivered = maybe_delivered or error.maybe_delivered
-                error.maybe_delivered = maybe_delivered
-                if not error.kind.blames_node:
-                    raise
-                self._note_failover(endpoint, error)
-                last = error
-        raise last or self._all_resting(method)
+        (answer,) = await self.send_raw_batch([raw])
+        if isinstance(answer, RpcError):
+            raise answer
+        return answer
 
-    async def send_raw_batch(self, raws: Sequence[bytes]) -> list[str | RpcError]:
-        """Offers signed transactions, in order, as one batch to the first URL that answers; each its hash or error."""
+    async def send_raw_batch(self, raws: Sequence[bytes], *, everywhere: bool = False) -> list[str | RpcError]:
+        """Offers signed transactions, in order, each to the URLs until one has judged it; each its hash or its error.
+
+        everywhere: to every URL whatever the others say, for one that took them before may have lost them. The best of
+        the answers counts.
+        """
         requests = [("eth_sendRawTransaction", [hex_of(raw)]) for raw in raws]
-        last: RpcError | None = None
-        maybe_delivered = False
+        best: dict[int, str | RpcError] = {}
+        doubted: set[int] = set()
+        pending = list(range(len(requests)))
         for endpoint in self._allowed():
-            try:
-                every = range(len(requests))
-                return await self._ask(endpoint, requests, every, [str] * len(requests), self._timeout_seconds)
-            except RpcError as error:
-                maybe_delivered = maybe_delivered or error.maybe_delivered
-                error.maybe_delivered = maybe_delivered
-                last = error
-        failure = last or self._all_resting("eth_sendRawTransaction")
-        return [failure for _ in raws]
+            answers, are_judged = await self._offer(endpoint, requests, pending)
+            for index, answer in zip(pending, answers, strict=True):
+                best[index] = min(best.get(index, answer), answer, key=_doubtfulness)
+                if isinstance(answer, RpcError) and answer.maybe_delivered:
+                    doubted.add(index)
+            if are_judged and not everywhere:
+                pending = [index for index in pending if _doubtfulness(best[index]) is _Doubtfulness.UNJUDGED]
+            if not pending:
+                break
+        for index in doubted:
+            answer = best[index]
+            if isinstance(answer, RpcError):
+                answer.maybe_delivered = True
+        return [best.get(index) or self._all_resting("eth_sendRawTransaction") for index in range(len(requests))]
+
+    async def _offer(
+        self, endpoint: Endpoint, requests: Sequence[Request], indices: Sequence[int]
+    ) -> tuple[list[str | RpcError], bool]:
+        """What one URL says to each of these; False when it took no notice of any one of several."""
+        method = requests[indices[0]][0]
+        try:
+            if len(indices) > 1:
+                return await self._ask(endpoint, requests, indices, [str] * len(requests), self._timeout_seconds), True
+            body = _encode(0, *requests[indices[0]])
+            return [self._judge(endpoint, await endpoint.post(method, body, self._timeout_seconds), str, method)], True
+        except RpcError as error:
+            if error.kind.blames_node:
+                self._note_failover(endpoint, error)
+            return [error] * len(indices), len(indices) == 1
 
     async def _batch(
         self, requests: Sequence[Request], chunk: range, shapes: Sequence[Any], seconds: float
@@ -349,6 +365,23 @@ class _Allowed:
             endpoint = next(self._rest)
             if endpoint.breaker.allows():
                 return endpoint
+
+
+class _Doubtfulness(IntEnum):
+    """How little an answer to an offered transaction says of what becomes of it: the least of several is the best."""
+
+    TAKEN = 0
+    KNOWN = 1
+    REFUSED = 2
+    UNJUDGED = 3
+
+
+def _doubtfulness(answer: str | RpcError) -> _Doubtfulness:
+    if isinstance(answer, str):
+        return _Doubtfulness.TAKEN
+    if answer.kind is RpcErrorKind.ALREADY_KNOWN:
+        return _Doubtfulness.KNOWN
+    return _Doubtfulness.UNJUDGED if answer.kind.blames_node else _Doubtfulness.REFUSED
 
 
 def values(items: Sequence[Any | RpcError]) -> list[Any]:

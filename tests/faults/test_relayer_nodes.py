@@ -11,11 +11,15 @@ import os
 import random
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import aiohttp
+import orjson
 import pytest
 from aiohttp import web
+from eth_utils.crypto import keccak
 
+from core.hexadecimal import bytes_of, hex_of
 from core.outbox import Intent, IntentRequest, IntentState, MinedOutcome
 from relayer.feed import ChainFeed
 from tests.conftest import StartAnvil
@@ -33,6 +37,7 @@ class BadNode:
     chance: random.Random
     lost_answers: float = 0.0  # the chain did it, nobody hears of it
     loses_sends: bool = False  # the same for every transaction, and for nothing else
+    swallows: bool = False  # a transaction is answered with its hash and passed on to nobody
     refusals: float = 0.0  # 503 before the chain is asked
     rate_limits: float = 0.0  # 429 likewise
     dead: bool = False
@@ -50,6 +55,9 @@ class BadNode:
         if self.chance.random() < self.rate_limits:
             self._count("rate limited")
             return web.Response(status=429, headers={"Retry-After": "0.2"})
+        if self.swallows and b"eth_sendRawTransaction" in body:
+            self._count("swallowed")
+            return self._swallowed(orjson.loads(body))
         async with aiohttp.ClientSession() as session:
             if self.lag and b'"latest"' in body and b"eth_getBlockByNumber" in body:
                 body = await self._older(session, body)
@@ -59,6 +67,14 @@ class BadNode:
         if self.chance.random() < self.lost_answers or (self.loses_sends and b"eth_sendRawTransaction" in body):
             return self._drop(request, "lost")
         return web.Response(body=answer, content_type="application/json")
+
+    def _swallowed(self, asked: Any) -> web.Response:
+        calls = asked if isinstance(asked, list) else [asked]
+        answers = [
+            {"jsonrpc": "2.0", "id": call["id"], "result": hex_of(keccak(bytes_of(call["params"][0])))}
+            for call in calls
+        ]
+        return web.json_response(answers if isinstance(asked, list) else answers[0])
 
     async def _older(self, session: aiohttp.ClientSession, body: bytes) -> bytes:
         ask = {"jsonrpc": "2.0", "id": 1, "method": "eth_blockNumber", "params": []}
@@ -130,6 +146,17 @@ async def test_a_send_whose_answer_is_lost_is_pending_and_found_by_its_receipt(r
     assert done.tx_hash == offered.tx_hash
     assert await rig.balance(request.to) == 1
     assert await rig.nonce(signer) == 2
+
+
+async def test_what_the_first_url_takes_and_loses_reaches_the_chain_through_the_second(rig: Rig, node: BadNode) -> None:
+    signer = await rig.new_signer()
+    node.swallows = True
+    requests = [rig.transfer() for _ in range(3)]
+    async with replace(rig, more_urls=(node.target,)).relayer(rig.spec(signer)):
+        for each in await rig.ask_for_many(requests):
+            await rig.reaches(each, IntentState.FINAL, seconds=20.0)
+    assert node.counts["swallowed"] > 0
+    assert await rig.balances([each.to for each in requests]) == [1] * 3
 
 
 @pytest.mark.thorough

@@ -240,6 +240,16 @@ RELAYER = (
         (f"{REPAIR}::test_what_may_not_pay_more_is_offered_again_once_the_node_lost_it",),
     ),
     Guard(
+        "a first URL that takes transactions and loses them stops all money, though there is a second",
+        "relayer/sending.py",
+        "everywhere=again)",
+        "everywhere=False)",
+        (
+            "tests/faults/test_relayer_nodes.py"
+            "::test_what_the_first_url_takes_and_loses_reaches_the_chain_through_the_second",
+        ),
+    ),
+    Guard(
         "a process that was stopped for longer than its lease goes on writing",
         "relayer/lease.py",
         "        if not self.valid:\n",

@@ -337,6 +337,47 @@ async def test_a_batch_of_sends_keeps_order_and_single_errors() -> None:
         assert [item["params"] for item in node.seen[-1]] == [["0x01"], ["0x02"], ["0x03"]]
 
 
+def _fills_up(request: dict[str, Any]) -> dict[str, Any]:
+    if request["params"] == ["0x01"]:
+        return {"result": "0x01 at one"}
+    return {"error": {"code": -32000, "message": "txpool is full"}}
+
+
+async def test_a_send_that_one_url_has_no_room_for_is_offered_to_the_next() -> None:
+    two_answers = each(lambda request: {"result": request["params"][0] + " at two"})
+    async with hostile_node(each(_fills_up)) as one, hostile_node(two_answers) as two, client(one.url, two.url) as rpc:
+        answers = await rpc.send_raw_batch([b"\x01", b"\x02", b"\x03"])
+        assert answers == ["0x01 at one", "0x02 at two", "0x03 at two"]
+        assert [item["params"] for item in two.seen[-1]] == [["0x02"], ["0x03"]]
+
+
+@pytest.mark.parametrize("raws", [[b"\x01"], [b"\x01", b"\x02"]])
+async def test_what_is_offered_everywhere_is_taken_when_one_url_takes_it(raws: list[bytes]) -> None:
+    """An answer of another URL takes nothing of that back."""
+    knows = {"error": {"code": -32000, "message": "already known"}}
+
+    def of(answer: dict[str, Any]) -> Any:
+        error = answer.get("error")
+        one = refuse(error["code"], error["message"]) if error else answer["result"]
+        return one if len(raws) == 1 else each(lambda _: answer)
+
+    poor = {"error": {"code": -32000, "message": "insufficient funds for gas * price + value"}}
+    for first, second, expected in (
+        ({"result": "0xhash"}, poor, "0xhash"),
+        (poor, {"result": "0xhash"}, "0xhash"),
+        (poor, knows, RpcErrorKind.ALREADY_KNOWN),
+        (knows, poor, RpcErrorKind.ALREADY_KNOWN),
+    ):
+        async with hostile_node(of(first)) as one, hostile_node(of(second)) as two, client(one.url, two.url) as rpc:
+            answers = await rpc.send_raw_batch(raws, everywhere=True)
+            assert [each.kind if isinstance(each, RpcError) else each for each in answers] == [expected] * len(raws)
+            assert len(one.methods) == len(two.methods) == 1
+    async with hostile_node(silence(5)) as one, hostile_node(of(poor)) as two, client(one.url, two.url) as rpc:
+        for answer in await rpc.send_raw_batch(raws, everywhere=True):
+            assert isinstance(answer, RpcError)
+            assert (answer.kind, answer.maybe_delivered) == (RpcErrorKind.INSUFFICIENT_FUNDS, True)
+
+
 # Batches
 
 
