@@ -17,20 +17,16 @@ class Reconciled:
     reopened: tuple[int, ...] = ()
 
 
-def reconcile(
-    *, latest: int, next_nonce: int | None, highest_row: int | None, live: Collection[int], ended: Collection[int]
-) -> Reconciled:
+def reconcile(*, latest: int, owned: int, live: Collection[int], ended: Collection[int]) -> Reconciled:
     """The nonces as they must be.
 
-    latest: the chain's count of mined transactions. next_nonce: what the lane row says. highest_row: the highest nonce
-    any intent of the lane ever had. live: nonces of intents signed, sent or mined but not final. ended: nonces at or
-    above `latest` of intents that ended.
+    latest: the chain's count of mined transactions. owned: the nonce after the highest that any intent of the lane ever
+    had. live: nonces of intents signed, sent or mined but not final. ended: nonces at or above `latest` of intents that
+    ended.
 
     - The chain is ahead: somebody else used our key; what is mined cannot be undone, so go on after it.
-    - The lane row is ahead of both the chain and every row (a restored chain or database): go back.
-    - A nonce between them has no owner: a no-op must fill it, or nothing after it is ever mined.
+    - A nonce between the chain's count and ours that no intent has: a no-op must fill it, or nothing after it is mined.
     """
-    owned = 0 if highest_row is None else highest_row + 1
     first_free = max(latest, owned)
     in_flight, done = set(live), set(ended)
     gone = [nonce for nonce in range(latest, first_free) if nonce not in in_flight]

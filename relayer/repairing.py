@@ -93,8 +93,7 @@ class NonceRepair:
                 return False  # the count lags behind receipts there are
         reconciled = reconcile(
             latest=latest,
-            next_nonce=self._transactions.next_nonce,
-            highest_row=self._transactions.next_nonce - 1 if self._transactions.next_nonce else None,
+            owned=self._transactions.next_nonce,
             live=self._nonces_of_rows(),
             ended=[transaction.nonce for transaction in ended],
         )

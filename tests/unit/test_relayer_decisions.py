@@ -94,26 +94,21 @@ def test_the_expected_price_is_what_a_block_would_charge() -> None:
 
 
 @pytest.mark.parametrize(
-    ("latest", "next_nonce", "highest", "live", "ended", "expected"),
+    ("latest", "owned", "live", "ended", "expected"),
     [
-        pytest.param(0, None, None, [], [], Reconciled(0), id="a new key"),
-        pytest.param(7, None, None, [], [], Reconciled(7), id="a key used before we had it"),
-        pytest.param(5, 8, 7, [5, 6, 7], [], Reconciled(8), id="all is well"),
-        pytest.param(9, 8, 7, [], [], Reconciled(9), id="somebody else used the key"),
-        pytest.param(9, 8, 7, [6, 7], [], Reconciled(9), id="somebody else did while ours were in flight"),
-        pytest.param(5, 12, 7, [5, 6, 7], [], Reconciled(8), id="the row is ahead of every intent: back"),
-        pytest.param(0, 12, None, [], [], Reconciled(0), id="the row is ahead of a chain made anew: back"),
-        pytest.param(5, 8, 7, [5, 7], [], Reconciled(8, holes=(6,)), id="a hole between ours"),
-        pytest.param(3, 8, 7, [5, 6, 7], [], Reconciled(8, holes=(3, 4)), id="holes before ours"),
-        pytest.param(5, 8, 7, [7], [5, 6], Reconciled(8, reopened=(5, 6)), id="ended ones undone by a deep reorg"),
-        pytest.param(4, 8, 7, [7], [5], Reconciled(8, holes=(4, 6), reopened=(5,)), id="both"),
+        pytest.param(0, 0, [], [], Reconciled(0), id="a new key"),
+        pytest.param(7, 0, [], [], Reconciled(7), id="a key used before we had it"),
+        pytest.param(5, 8, [5, 6, 7], [], Reconciled(8), id="all is well"),
+        pytest.param(9, 8, [], [], Reconciled(9), id="somebody else used the key"),
+        pytest.param(9, 8, [6, 7], [], Reconciled(9), id="somebody else did while ours were in flight"),
+        pytest.param(5, 8, [5, 7], [], Reconciled(8, holes=(6,)), id="a hole between ours"),
+        pytest.param(3, 8, [5, 6, 7], [], Reconciled(8, holes=(3, 4)), id="holes before ours"),
+        pytest.param(5, 8, [7], [5, 6], Reconciled(8, reopened=(5, 6)), id="ended ones undone by a deep reorg"),
+        pytest.param(4, 8, [7], [5], Reconciled(8, holes=(4, 6), reopened=(5,)), id="both"),
     ],
 )
-def test_reconcile(
-    latest: int, next_nonce: int | None, highest: int | None, live: list[int], ended: list[int], expected: Reconciled
-) -> None:
-    found = reconcile(latest=latest, next_nonce=next_nonce, highest_row=highest, live=live, ended=ended)
-    assert found == expected
+def test_reconcile(latest: int, owned: int, live: list[int], ended: list[int], expected: Reconciled) -> None:
+    assert reconcile(latest=latest, owned=owned, live=live, ended=ended) == expected
 
 
 def test_drift_is_told_only_when_something_was_repaired() -> None:
