@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 
-import psycopg
-
 from core.db.engine import ConnectionPool
-from core.log import get_logger
 from core.money import USD
 from relayer import measures
-
-log = get_logger(__name__)
+from relayer.watching import watch
 
 LOOK_SECONDS = 60.0
 
@@ -36,12 +31,7 @@ class Economy:
         self._names = names
 
     async def run(self) -> None:
-        while True:
-            try:
-                await self.look()
-            except (psycopg.Error, TimeoutError) as error:
-                log.warning("the day's gas cannot be read", action="relayer.economy_unreadable", why=error)
-            await asyncio.sleep(LOOK_SECONDS)
+        await watch(self.look, LOOK_SECONDS, what="the day's gas", action="relayer.economy_unreadable")
 
     async def look(self) -> None:
         async with self._pool.connection() as connection:

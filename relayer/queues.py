@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 
-import psycopg
-
 from core.db.engine import ConnectionPool
-from core.log import get_logger
 from relayer import measures
-
-log = get_logger(__name__)
+from relayer.watching import watch
 
 LOOK_SECONDS = 5.0
 
@@ -30,12 +25,7 @@ class Queues:
         self._seen: set[tuple[str, str]] = set()
 
     async def run(self) -> None:
-        while True:
-            try:
-                await self.look()
-            except (psycopg.Error, TimeoutError) as error:
-                log.warning("the queues cannot be read", action="relayer.queues_unreadable", why=error)
-            await asyncio.sleep(LOOK_SECONDS)
+        await watch(self.look, LOOK_SECONDS, what="the queues", action="relayer.queues_unreadable")
 
     async def look(self) -> None:
         async with self._pool.connection() as connection:

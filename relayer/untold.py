@@ -5,7 +5,6 @@ What fails is tried ten times within an hour and a half, and then left where it 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Sequence
 
 import psycopg
@@ -16,6 +15,7 @@ from core.db.engine import Connection, ConnectionPool
 from core.log import get_logger
 from relayer import measures
 from relayer.transaction import LaneTransaction
+from relayer.watching import watch
 
 log = get_logger(__name__)
 
@@ -74,12 +74,7 @@ class Untold:
         self._chain_ids = list(chain_ids)
 
     async def run(self) -> None:
-        while True:
-            try:
-                await self.look()
-            except (psycopg.Error, TimeoutError) as error:
-                log.warning("what is untold cannot be read", action="relayer.untold_unreadable", why=error)
-            await asyncio.sleep(LOOK_SECONDS)
+        await watch(self.look, LOOK_SECONDS, what="what is untold", action="relayer.untold_unreadable")
 
     async def look(self) -> None:
         async with self._pool.connection() as connection:
