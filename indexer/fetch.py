@@ -10,7 +10,8 @@ Two ways, for two situations:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -47,6 +48,15 @@ class Fetcher:
 
     async def linked(self, first: int, last: int, parent: bytes | None, head: Header) -> Page:
         """The blocks `first` to `last`, whose predecessor must be `parent`. Replaced when it is not."""
+        with _readable(first, last):
+            return await self._linked(first, last, parent, head)
+
+    async def settled(self, first: int, last: int) -> Page:
+        """The same for blocks that are final, with as few questions as possible."""
+        with _readable(first, last):
+            return await self._settled(first, last)
+
+    async def _linked(self, first: int, last: int, parent: bytes | None, head: Header) -> Page:
         headers, logs = await asyncio.gather(self._headers(first, last, head), self._ours_and_payments(first, last))
         if parent is not None and headers[0].parent_hash != hex_of(parent):
             raise Replaced
@@ -62,8 +72,7 @@ class Fetcher:
         blocks = {header.number: header.info(self.sources.l1_blocks) for header in headers}
         return self._page(first, tuple(blocks.values()), blocks, logs)
 
-    async def settled(self, first: int, last: int) -> Page:
-        """The same for blocks that are final, with as few questions as possible."""
+    async def _settled(self, first: int, last: int) -> Page:
         if self.witness.distrusts:
             return await self._distrusted(first, last)
         (end,), logs = await asyncio.gather(self._present([last]), self._logs(first, last))
@@ -79,7 +88,7 @@ class Fetcher:
         if last - first >= DISTRUSTED_AT_ONCE:
             raise RpcError(RpcErrorKind.RANGE_TOO_WIDE, "History of a node that left out logs is read in small pages.")
         (end,) = await self._present([last])
-        return await self.linked(first, last, None, end)
+        return await self._linked(first, last, None, end)
 
     def _page(
         self, first: int, remembered: tuple[BlockInfo, ...], blocks: Mapping[int, BlockInfo], logs: Sequence[Log]
@@ -205,7 +214,7 @@ class Fetcher:
         return [log for part in parts for log in part]
 
     def _may_hold_ours(self, header: Header) -> bool:
-        bits = None if header.logs_bloom is None else int(header.logs_bloom, 16)
+        bits = header.bloom
         return bits is None or self.bloom.allows_ours(bits) or self.bloom.allows_payment(bits)
 
     async def _again(self, header: Header) -> list[Log]:
@@ -215,7 +224,16 @@ class Fetcher:
         return logs
 
 
+@contextmanager
+def _readable(first: int, last: int) -> Iterator[None]:
+    """Logs are decoded without a look at each field before: text that is not what it should be shows here."""
+    try:
+        yield
+    except ValueError as error:
+        raise NodeFault(f"A node's logs of blocks {first} to {last} cannot be read: {error}.") from error
+
+
 def _of_block(logs: list[Log], header: Header) -> list[Log]:
-    if any(log.block_hash != header.hash for log in logs):
+    if any(log.block_hash != header.hash or int(log.block_number, 16) != header.number for log in logs):
         raise NodeFault(f"A node's logs of block {header.number} are not of the block asked for.")
     return logs

@@ -15,6 +15,7 @@ from core.hexadecimal import bytes_of
 
 Quantity = Annotated[str, msgspec.Meta(pattern="^0x[0-9a-fA-F]+$")]
 Data = Annotated[str, msgspec.Meta(pattern="^0x([0-9a-fA-F]{2})*$")]
+Hash = Annotated[str, msgspec.Meta(pattern="^0x[0-9a-fA-F]{64}$")]
 
 
 class Block(msgspec.Struct, frozen=True, rename="camel", gc=False):
@@ -55,7 +56,8 @@ class BlockTransaction(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 class Log(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """One event log; every field but `removed` is hex text as the node sent it."""
+    """One event log; every field but `removed` is text as the node sent it, hex if the node is sound: to look at each
+    would take several times as long as the rest of decoding."""
 
     address: str
     topics: tuple[str, ...]
