@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, assert_never
 
-from core.chain import Contract
+from core.chain import Contract, RpcError
 from core.contracts.feeds import PublishedFeed
 from core.log import get_logger
 from core.outbox import PUBLISHER
@@ -37,7 +37,10 @@ async def snapshot(run: JobRun) -> None:
     feeds = run.chain.deployment.published_feeds
     keys = {feed.key for feed in feeds}
     run.report.skip_all([key for key in configured if key not in keys], "the deployment has no such feed")
-    await asyncio.gather(*(_observe(run, feed, configured.get(feed.key)) for feed in feeds))
+    observing = (_observe(run, feed, configured.get(feed.key)) for feed in feeds)
+    # One that fails must neither end the others nor leave them running when the job is over.
+    for failed in filter(None, await asyncio.gather(*observing, return_exceptions=True)):
+        raise failed
 
 
 async def _observe(run: JobRun, feed: PublishedFeed, observed: FeedSources | None) -> None:
@@ -77,10 +80,15 @@ async def _believe(
     asked = [_sample(run, feed, contract, source, last) for source in observed.sources]
     answers = await asyncio.gather(*asked, return_exceptions=True)
     samples = [each for each in answers if isinstance(each, Sample)]
-    refusals = [each for each in answers if isinstance(each, SampleRefused)]
+    refusals = []
     for each in answers:
-        if isinstance(each, BaseException) and not isinstance(each, SampleRefused):
-            raise each
+        match each:
+            case SampleRefused():
+                refusals.append(each)
+            case RpcError():
+                refusals.append(SampleRefused(Why.DOWN, each.message))
+            case BaseException():
+                raise each
     for refusal in refusals:
         log.warning(refusal.message, action="keeper.source_refused", feed=feed.key, why=str(refusal.why))
     sample = agree(samples, refusals, observed.bounds)

@@ -20,14 +20,10 @@ MILLISECONDS_FROM = 10**11
 async def sample(http: aiohttp.ClientSession, source: HttpSource, now: int) -> Sample:
     """The number as it stands now; the document's own time counts where it has one. `now` is the chain's clock."""
     document = await _document(http, source)
-    number = _at(document, source.value, source.name)
-    if isinstance(number, bool) or not isinstance(number, int | Decimal | str):
-        raise SampleRefused(
-            Why.ABSURD, f"{source.name} has {type(number).__name__} where {source.value} should be a number"
-        )
+    number = _number(document, source.value, source.name)
     observed_at = now
     if source.observed_at is not None:
-        stamp = units(_at(document, source.observed_at, source.name)) // 10**8
+        stamp = units(_number(document, source.observed_at, source.name)) // 10**8
         observed_at = stamp // 1000 if stamp > MILLISECONDS_FROM else stamp
         if now - observed_at > source.max_age_seconds:
             raise SampleRefused(Why.LATE, f"{source.name} is {now - observed_at} s old")
@@ -59,6 +55,13 @@ async def _document(http: aiohttp.ClientSession, source: HttpSource) -> Any:
 
 def _no_number(word: str) -> None:
     raise ValueError(f"{word} is not JSON")
+
+
+def _number(document: Any, path: str, name: str) -> int | Decimal | str:
+    number = _at(document, path, name)
+    if isinstance(number, bool) or not isinstance(number, int | Decimal | str):
+        raise SampleRefused(Why.ABSURD, f"{name} has {type(number).__name__} where {path} should be a number")
+    return number
 
 
 def _at(document: Any, path: str, name: str) -> Any:

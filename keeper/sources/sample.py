@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import ROUND_DOWN, Decimal, InvalidOperation
+from decimal import ROUND_DOWN, Decimal
 from enum import StrEnum
 
 ONE = 10**8
@@ -50,12 +50,12 @@ def units(number: Decimal | int | str, multiply: Decimal = Decimal(1)) -> int:
     """A number, times `multiply`, with 8 decimals, rounded down. ABSURD when it is none, or not above 0."""
     try:
         value = (Decimal(number) * multiply * ONE).to_integral_value(rounding=ROUND_DOWN)
-        whole = int(value)
-    except (InvalidOperation, ValueError, OverflowError):
+        fits = 0 < value <= INT192_MAX
+    except ArithmeticError:
         raise SampleRefused(Why.ABSURD, f"{str(number)[:40]!r} is not a number") from None
-    if not 0 < whole <= INT192_MAX:
+    if not fits:
         raise SampleRefused(Why.ABSURD, f"{str(number)[:40]} is not a positive amount a feed can hold")
-    return whole
+    return int(value)  # only now: of what does not fit, every digit would be written out
 
 
 def dollars(value: int) -> str:

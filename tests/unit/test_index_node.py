@@ -80,7 +80,7 @@ FIELDS = {
         {"l1BlockNumber": "0x"},
         {"logsBloom": "0xzz"},
     ],
-    ids=lambda wrong: "".join(wrong),
+    ids=str,
 )
 async def test_for_a_header_that_cannot_be_read_the_next_node_is_asked(wrong: dict[str, str]) -> None:
     good = structs.replace(HEADER, l1_block_number_hex="0x5", logs_bloom=FIELDS["logsBloom"])

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import ANY
 
 import aiohttp
 import pytest
 from aiohttp import web
 
+from core.chain import RpcError, RpcErrorKind
 from core.errors import ConfigError
+from keeper.agent import snapshot_job
+from keeper.run import JobRun
 from keeper.sources import http, simulated
 from keeper.sources.agreement import Bounds, agree, check_move, check_time
 from keeper.sources.sample import ONE, LatestRound, Sample, SampleRefused, Why, dollars, units
-from keeper.sources.settings import ChainlinkSource, HttpSource, load_sources
+from keeper.sources.settings import ChainlinkSource, FeedSources, HttpSource, load_sources
 from tests.support.serving import serving
 
 NOW = 1_800_000_000
@@ -194,6 +201,13 @@ async def test_a_number_in_a_document(served: Callable[[Answer], Awaitable[str]]
         (200, '{"pairs":[{"marketCap":true}]}', {}, Why.ABSURD),
         (200, '{"pairs":[{"marketCap":NaN}]}', {}, Why.ABSURD),
         (200, '{"pairs":[{"marketCap":-4}]}', {}, Why.ABSURD),
+        (200, '{"pairs":[{"marketCap":9e999999}]}', {}, Why.ABSURD),
+        (200, '{"pairs":[{"marketCap":1e999990}]}', {}, Why.ABSURD),
+        (200, '{"pairs":[{"marketCap":"Infinity"}]}', {}, Why.ABSURD),
+        (200, '{"pairs":[{"marketCap":5,"at":null}]}', {"observed_at": "pairs.0.at"}, Why.ABSURD),
+        (200, '{"pairs":[{"marketCap":5,"at":{}}]}', {"observed_at": "pairs.0.at"}, Why.ABSURD),
+        (200, '{"pairs":[{"marketCap":5,"at":[0,[1],1]}]}', {"observed_at": "pairs.0.at"}, Why.ABSURD),
+        (200, '{"pairs":[{"marketCap":5,"at":9e999999}]}', {"observed_at": "pairs.0.at"}, Why.ABSURD),
         (200, "[" * 100_000, {}, Why.ABSURD),
         (200, f'{{"pairs":[{{"marketCap":5,"at":{NOW - 301}}}]}}', {"observed_at": "pairs.0.at"}, Why.LATE),
         (200, '"' + "x" * 2_100_000 + '"', {}, Why.ABSURD),
@@ -210,9 +224,77 @@ async def test_an_answer_in_doubt_is_refused(
     assert found.value.why is refused
 
 
-async def test_silence_is_late_and_nobody_is_down(served: Callable[[Answer], Awaitable[str]]) -> None:
-    import asyncio
+def test_a_number_of_a_million_digits_is_never_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def spread(number: Decimal) -> int:
+        assert number.adjusted() < 100, "its digits were written out"
+        return int(number)
 
+    monkeypatch.setattr("keeper.sources.sample.int", spread, raising=False)
+    assert why(lambda: units("1e999980")) is Why.ABSURD
+    assert why(lambda: units(Decimal("1e999980"))) is Why.ABSURD
+    assert units("3") == 3 * ONE
+
+
+class Reverting:
+    """A chain whose feeds have a round and cannot say how many decimals it has."""
+
+    async def read(self, call: str, block: int) -> tuple[int, ...]:
+        if call == "decimals":
+            raise RpcError(RpcErrorKind.REVERTED, "decimals() reverted")
+        return 1, 100 * ONE, NOW, NOW, 1
+
+
+async def test_one_faulty_source_does_not_defeat_two_that_agree(served: Callable[[Answer], Awaitable[str]]) -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(text='{"pairs":[{"marketCap":100}]}')
+
+    url = await served(answer)
+    feed = ChainlinkSource.model_validate(
+        {"kind": "chainlink", "name": "c", "feed": "0x" + "11" * 20, "max_age_seconds": 60}
+    )
+    observed = FeedSources(sources=(source(url), feed, source(url, name="cex")))
+    async with aiohttp.ClientSession() as session:
+        run = SimpleNamespace(
+            keeper=SimpleNamespace(http=session),
+            chain=SimpleNamespace(
+                at=lambda address, name: SimpleNamespace(call=lambda function: function), client=Reverting()
+            ),
+            now=NOW,
+            head=7,
+        )
+        believed = await snapshot_job._believe(
+            cast(JobRun, run), cast(Any, SimpleNamespace(key="k")), ANY, observed, None
+        )
+    assert believed.value == 100 * ONE
+
+
+async def test_one_feed_that_fails_does_not_end_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    posted = []
+
+    async def observe(run: JobRun, feed: Any, observed: object) -> None:
+        if feed.key == "broken":
+            raise RpcError(RpcErrorKind.UNAVAILABLE, "nobody answers")
+        await asyncio.sleep(0.01)
+        posted.append(feed.key)
+
+    async def no_problem(group: str) -> None:
+        return None
+
+    monkeypatch.setattr(snapshot_job, "_observe", observe)
+    feeds = [SimpleNamespace(key="broken"), SimpleNamespace(key="sound")]
+    run = SimpleNamespace(
+        lanes_problem=no_problem,
+        stops=lambda problem: False,
+        keeper=SimpleNamespace(how=SimpleNamespace(sources_file=None)),
+        chain=SimpleNamespace(deployment=SimpleNamespace(published_feeds=feeds)),
+        report=SimpleNamespace(skip_all=lambda targets, reason: None),
+    )
+    with pytest.raises(RpcError):
+        await snapshot_job.snapshot(cast(JobRun, run))
+    assert posted == ["sound"]
+
+
+async def test_silence_is_late_and_nobody_is_down(served: Callable[[Answer], Awaitable[str]]) -> None:
     async def answer(_: web.Request) -> web.Response:
         await asyncio.sleep(1)
         return web.Response(text="{}")
