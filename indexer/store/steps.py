@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -114,11 +114,24 @@ async def mend(
         entities = sorted({log.entity for log in missing if log.entity is not None})
         await forget(connection, chain_id, entities)
         changed = await refold(connection, sources, entities)
-        alone = await fold_logs(connection, chain_id, sources.feeds, [log for log in missing if log.entity is None])
-        changed.feeds |= alone.feeds
+        rounds = [log for log in missing if log.entity is None and log.address != sources.token]
+        changed.feeds |= (await fold_logs(connection, chain_id, sources.feeds, rounds)).feeds
+        await _pair_again(connection, sources, {log.block for log in missing if log.address == sources.token})
         _mark(changed, entities)
         await notices.announce(connection, sources, missing, page.hashes, late=True)
         await notify(connection, Channel.CHAIN_INDEXED, payload(sources, page.end, changed, everything=True))
+
+
+async def _pair_again(connection: Connection, sources: Sources, blocks: set[int]) -> None:
+    """What became of the authorizations in some blocks, anew: one that was used without a transfer may have it now."""
+    if not blocks:
+        return
+    await connection.execute(
+        "DELETE FROM token_authorization WHERE chain_id = %s AND block_number = ANY(%s)",
+        (sources.chain_id, list(blocks)),
+    )
+    async with aclosing(stored_logs(connection, sources, token_in=blocks)) as logs:
+        await fold_logs(connection, sources.chain_id, sources.feeds, [log async for log in logs])
 
 
 async def remember(connection: Connection, chain_id: int, block: BlockInfo) -> None:
@@ -162,17 +175,28 @@ async def stored_batches(
 
 
 async def stored_logs(
-    connection: Connection, sources: Sources, entities: Sequence[bytes] | None = None
+    connection: Connection,
+    sources: Sources,
+    entities: Sequence[bytes] | None = None,
+    *,
+    token_in: Collection[int] | None = None,
 ) -> AsyncGenerator[LogRecord]:
-    """Raw logs in chain order, of some entities or of the whole chain, decoded again."""
+    """Raw logs in chain order, decoded again: of some entities, of the token in some blocks, or of the whole chain."""
     condition = "" if entities is None else "AND l.entity = ANY(%(entities)s)"
+    if token_in is not None:
+        condition = "AND l.address = %(token)s AND l.block_number = ANY(%(blocks)s)"
     query = (
         "SELECT l.block_number, l.log_index, b.timestamp, l.tx_hash, l.address, l.topics, l.data, l.entity"  # noqa: S608
         " FROM chain_log l JOIN chain_block b ON b.chain_id = l.chain_id AND b.number = l.block_number"
         f" WHERE l.chain_id = %(chain)s {condition} ORDER BY l.block_number, l.log_index"
     )
     roles = {each.address: layouts_of(each.role) for each in sources.emitters.values()}
-    values: dict[str, Any] = {"chain": sources.chain_id, "entities": list(entities or ())}
+    values: dict[str, Any] = {
+        "chain": sources.chain_id,
+        "entities": list(entities or ()),
+        "token": sources.token,
+        "blocks": list(token_in or ()),
+    }
     async with connection.cursor(name="stored_logs", binary=True) as reader:
         reader.itersize = FETCHED_AT_ONCE
         await reader.execute(query.encode(), values)

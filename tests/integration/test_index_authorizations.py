@@ -12,7 +12,7 @@ from eth_utils.crypto import keccak
 
 from core.contracts.events import Role
 from core.db.engine import ConnectionPool
-from indexer.chain import ChainFollower
+from indexer.chain import RECHECK_AFTER, ChainFollower
 from indexer.rebuild import rebuild
 from indexer.sources import Sources
 from tests.conftest import TestPostgres
@@ -143,6 +143,31 @@ async def test_a_reorganized_payment_is_what_it_brought_in_the_end(indexed: Inde
     indexed.chain.mine([indexed.crowd.tx("cancel", ALICE, ONE)])
     await indexed.mine("direct", MALLORY, USD, TWO)
     assert await indexed.became() == {(ALICE, ONE): ("canceled", None), (MALLORY, TWO): ("paid", USD)}
+    await same_as_fresh(indexed, postgres)
+
+
+async def test_a_transfer_that_is_put_in_later_makes_its_payment(indexed: Indexed, postgres: TestPostgres) -> None:
+    """A node without receipts left out the second of two transfers of one payer when their block was new."""
+
+    def forgetful(method: str, answer: Any) -> Any:
+        if method == "receipts":
+            return None
+        return (
+            [each for each in answer if each.data != "0x" + (4 * USD).to_bytes(32).hex()]
+            if "logs" in method
+            else answer
+        )
+
+    indexed.node.fault = forgetful
+    paid = ((USED, ALICE, ONE), (MOVED, ALICE, OURS, 1), (USED, ALICE, TWO), (MOVED, ALICE, OURS, 4 * USD))
+    await indexed.mine("several", paid)
+    assert await indexed.became() == {(ALICE, ONE): ("paid", 1), (ALICE, TWO): ("unpaired", None)}
+    indexed.node.fault = lambda _method, answer: answer
+    indexed.follower._recheck.looked_at = float("-inf")
+    for _ in range(RECHECK_AFTER):
+        indexed.chain.mine([])
+    await indexed.follower.catch_up()
+    assert await indexed.became() == {(ALICE, ONE): ("paid", 1), (ALICE, TWO): ("paid", 4 * USD)}
     await same_as_fresh(indexed, postgres)
 
 
