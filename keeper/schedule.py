@@ -97,7 +97,7 @@ JOBS: tuple[Job, ...] = (
     Job(
         "cup-markets", "open and settle the paper markets beside the listed ones", "base", follow_markets, lambda _: 5.0
     ),
-    Job("cup-roulette", "finish the roulette round whose beacon is mined, open the next", "base", spin, lambda _: 1.0),
+    Job("cup-roulette", "finish the roulette round whose beacon is mined, or open one", "base", spin, lambda _: 1.0),
 )
 
 BY_NAME = {job.name: job for job in JOBS}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 
 from core.chain.finality import final_block
@@ -36,10 +37,11 @@ async def due(connection: Connection, chain_id: int, finality_blocks: int) -> li
     ]
 
 
-async def settle(connection: Connection, slug: str, winner: int | None, now: datetime) -> int | None:
+async def settle(connection: Connection, slug: str, winner: int | None, clock: Callable[[], datetime]) -> int | None:
     """Pays every position; how many there were, or None when it was settled before. `winner` None: void.
 
-    Payouts are rounded down; the rest of the pool goes back to the mint.
+    Payouts are rounded down; the rest of the pool goes back to the mint. The clock is asked once everything is locked:
+    what waited over the end of a week counts for the week in which it is paid.
     """
     async with connection.transaction():
         market = await books.find(connection, slug, lock=True)
@@ -69,7 +71,8 @@ async def settle(connection: Connection, slug: str, winner: int | None, now: dat
                 "WHERE p.slug = %s AND p.wallet = u.w AND p.outcome = u.o",
                 (wallets, outcomes, statuses, amounts, slug),
             )
-            await board.record(connection, gains, now)
+        now = clock()
+        await board.record(connection, gains, now)
         await connection.execute(
             "UPDATE cup_market SET status = %s, winner = %s, settled_at = %s WHERE slug = %s",
             ("void" if winner is None else "resolved", winner, now, slug),

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 
 from core.agent.document import feed_keys
 from core.cup import books, settling
 from keeper.report import Action
 from keeper.run import JobRun
 
+utc_now = partial(datetime.now, UTC)
+
 
 async def follow_markets(run: JobRun) -> None:
     """Settles whatever has ended, also when the tournament is over; opens new paper markets only while it runs."""
-    now = datetime.now(UTC)
     finality_blocks = run.keeper.settings.chain("base").finality_blocks
     async with run.keeper.pool.connection() as connection:
         for slug, winner in await settling.due(connection, run.chain.chain_id, finality_blocks):
             detail = "void: give every stake back" if winner is None else f"outcome {winner} won: pay its positions"
             if run.dry_run:
                 run.report.actions.append(Action("cup-settle", slug, "dry-run", detail))
-            elif (positions := await settling.settle(connection, slug, winner, now)) is not None:
+            elif (positions := await settling.settle(connection, slug, winner, utc_now)) is not None:
                 run.report.actions.append(Action("cup-settle", slug, "done", f"{detail}; {positions} positions"))
+        now = utc_now()
         if not tournament_runs(run, now):
             run.report.skip("paper markets", "the tournament is not running")
         elif run.dry_run:

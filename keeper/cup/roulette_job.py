@@ -1,4 +1,4 @@
-"""`cup-roulette`: finishes the round it finds once its beacon is mined, and opens the next.
+"""`cup-roulette`: finishes the round it finds once its beacon is mined; a run that finds it over opens the next.
 
 It keeps nothing in memory: killed at any point, the next run, in whatever process, goes on from the rows.
 """
@@ -20,17 +20,14 @@ CONFIRMATIONS = 1
 
 
 async def spin(run: JobRun) -> None:
-    now = datetime.now(UTC)
     async with run.keeper.pool.connection() as connection:
         live = await rounds.latest(connection)
-    if live is not None and live.phase(now) == "bet":
-        return
-    if live is not None and live.settled_at is None:
-        live = await _finish(run, live, now)
-        if live is None:
-            return
-    if live is not None and now < live.ends_at:
-        return
+    now = datetime.now(UTC)
+    phase = "settled" if live is None else live.phase(now)
+    if live is not None and phase == "spin" and live.settled_at is None:
+        await _finish(run, live)
+    if phase != "settled":
+        return  # the next is for another run: by now the clocks this one read are old
     if not tournament_runs(run, now):
         run.report.skip("the next round", "the tournament is not running")
         return
@@ -43,27 +40,25 @@ async def spin(run: JobRun) -> None:
         run.report.actions.append(Action("cup-round", f"round {opened.round_no}", "open", "betting for 45 s"))
 
 
-async def _finish(run: JobRun, live: RouletteRound, now: datetime) -> RouletteRound | None:
-    """The round with its result, or None while its beacon is not there."""
+async def _finish(run: JobRun, live: RouletteRound) -> None:
     target = f"round {live.round_no}"
     if live.chain_id != run.chain.chain_id:
         run.report.errors.append(f"{target} waits for a block of chain {live.chain_id}; this is {run.chain.chain_id}.")
-        return None
+        return
     beacon = await find_beacon(run.chain.client, live.beacon_after, live.head_number, run.head - CONFIRMATIONS)
     if beacon is None:
         run.report.skip(target, f"no confirmed block at or after {live.beacon_after} yet")
-        return None
+        return
     number, block_hash = beacon
     if run.dry_run:
         run.report.actions.append(Action("cup-spin", target, "dry-run", f"draw from block {number}"))
-        return None
+        return
     async with run.keeper.pool.connection() as connection:
-        done = await rounds.finish(connection, live.round_no, number, bytes_of(block_hash, 32), now)
+        done = await rounds.finish(connection, live.round_no, number, bytes_of(block_hash, 32), datetime.now(UTC))
     if done is None:
         run.report.skip(target, "another keeper finished it a moment ago")
-        return None
+        return
     run.report.actions.append(Action("cup-spin", target, "settled", f"pocket {done.pocket}, block {number}"))
-    return done
 
 
 async def find_beacon(client: ChainClient, after: int, lowest: int, newest: int) -> tuple[int, str] | None:

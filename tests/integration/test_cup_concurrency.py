@@ -110,7 +110,7 @@ async def test_200_clients_leave_the_ledger_exact(fresh_database_url: str) -> No
             while crowd.plays_left > CLIENTS * PLAYS // 2:
                 await asyncio.sleep(0.05)
             async with await connect(door.database_url) as connection:
-                assert await settling.settle(connection, crowd.slugs[0], 1, now()) is not None
+                assert await settling.settle(connection, crowd.slugs[0], 1, now) is not None
 
         await asyncio.gather(*(crowd.client(signer) for signer in signers), _rounds_go_round(crowd), settle_one())
         assert set(crowd.statuses) <= ALLOWED, crowd.statuses
@@ -123,7 +123,7 @@ async def test_200_clients_leave_the_ledger_exact(fresh_database_url: str) -> No
         async with await connect(door.database_url) as connection:
             assert await rounds.finish(connection, crowd.live, 1, b"\x05" * 32, now()) is not None
             for slug in crowd.slugs[1:]:
-                await settling.settle(connection, slug, 0, now())
+                await settling.settle(connection, slug, 0, now)
             raw = b"".join([piece async for piece in lines(connection)])
         assert await door.value("SELECT count(*) FROM cup_trade") == sum(crowd.traded.values())
         assert await door.value("SELECT count(*) FROM cup_bet") == sum(crowd.betted.values())

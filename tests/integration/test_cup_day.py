@@ -83,7 +83,7 @@ class Day:
             if market.closes_at <= self.now:
                 self.settled += 1
                 winner = None if self.settled % 3 == 2 else self.chance.randrange(len(market.sides))
-                assert await settling.settle(self.connection, slug, winner, self.now) is not None
+                assert await settling.settle(self.connection, slug, winner, lambda: self.now) is not None
                 self.open_markets.remove(slug)
 
     async def round(self) -> None:

@@ -29,7 +29,7 @@ async def cup(database_url: str) -> AsyncIterator[Cup]:
 
 async def settle(cup: Cup, slug: str, winner: int | None) -> None:
     async with await connect(cup.database_url) as connection:
-        assert await settling.settle(connection, slug, winner, now()) is not None
+        assert await settling.settle(connection, slug, winner, now) is not None
 
 
 @pytest.mark.proves(

@@ -205,8 +205,8 @@ async def test_the_export_verifies_and_a_tampered_one_does_not(cup: Cup, tmp_pat
         await cup.finish_round(live.round_no, live.seed)
     assert (await cup.get("/leaderboard", wallet=alone.address)).body["you"]["rank"] is None  # it realized nothing
     async with await connect(cup.database_url) as connection:
-        await settling.settle(connection, slug, 1, now())
-        await settling.settle(connection, void, None, now())
+        await settling.settle(connection, slug, 1, now)
+        await settling.settle(connection, void, None, now)
     live = await cup.open_round()
     assert (await cup.post("/roulette/bet", signers[0].bet(live.round_no, "colour:red", 1000))).status == 200
     async with cup.session.get(cup.url + BASE + "/export") as response:

@@ -26,7 +26,7 @@ async def test_every_answer_is_documented(fresh_database_url: str) -> None:
         slug, ladder, closed = await door.market(), await door.market(MarketKind.RANGE, 4), await door.market()
         assert (await door.post("/trade", rich.trade(closed, "yes", 700))).status == 200
         async with await connect(door.database_url) as connection:
-            await settling.settle(connection, closed, 0, now())
+            await settling.settle(connection, closed, 0, now)
         first = await door.open_round()
         assert (await door.post("/roulette/bet", rich.bet(first.round_no, "num:0:no", 1000))).status == 200
         await door.finish_round(first.round_no)
