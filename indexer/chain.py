@@ -43,6 +43,7 @@ LOOK_BACK = 64
 KEEP_LOCAL_BLOCKS = 20_000
 """A development chain is remembered so deep block by block; below, only blocks with logs."""
 FINALIZED_SECONDS = 5.0
+FINAL_ANSWER_SECONDS = 5.0
 PRUNE_SECONDS = 60.0
 RATE_SECONDS = 10.0
 GONE_SECONDS = 10.0  # of several nodes behind one address each is met within so long
@@ -427,7 +428,7 @@ class ChainFollower:
         now = time.monotonic()
         if asks_what_is_final and now - self._finalized_asked >= FINALIZED_SECONDS:
             self._finalized_asked = now
-            finalized = await self.node.finalized()
+            finalized = await self._called_final()
             if finalized is not None and finalized <= head.number:
                 self._said_final = finalized
         said = (head.hash, self._finalized)
@@ -437,6 +438,17 @@ class ChainFollower:
             self._noted.done("head", said)
         metrics.HEAD.labels(self.sources.name).set(head.number)
         self._measure()
+
+    async def _called_final(self) -> int | None:
+        """The newest block that every node which answers calls final: one that is mistaken would be believed for good.
+        A node that is silent holds nothing up."""
+        nodes = self.node.opinions()
+        if len(nodes) > 1:
+            asked = (asyncio.wait_for(node.finalized(), FINAL_ANSWER_SECONDS) for node in nodes)
+            said = await asyncio.gather(*asked, return_exceptions=True)
+            if numbers := [each for each in said if isinstance(each, int)]:
+                return min(numbers)
+        return await self.node.finalized()
 
     def _believe_what_is_final(self) -> bool:
         """What was called final while the tables followed this chain to its head is so. Whether that was news."""

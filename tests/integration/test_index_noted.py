@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from contextlib import suppress
 from types import SimpleNamespace
@@ -140,6 +141,45 @@ async def test_what_a_node_calls_final_whose_logs_it_refuses_is_not_believed_of_
         await follower.open()
         await follower.catch_up()
         assert (await _cursor(pool))[2] <= chain.head.header.number - 10
+
+
+async def test_final_is_what_every_node_that_answers_calls_so(
+    database_url: str, now: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One node calls final what the chain may still replace; what is final for good cannot rest on its word."""
+    chain, crowd = SimChain(), Crowd("believed")
+    chain.mine([crowd.tx("list", b"b" * 32, 10_000, 2, "{}")])
+    for _ in range(12):
+        chain.mine([])
+    other = SimNode(chain)
+    node = SimNode(chain, others=(other,))
+    node.finalized_depth, other.finalized_depth = 0, 10
+
+    async def fails() -> int | None:
+        raise RpcError(RpcErrorKind.UNAVAILABLE, "it is away")
+
+    async def hangs() -> int | None:
+        await asyncio.sleep(60)
+        return None
+
+    async with following(database_url, node, world_sources()) as (follower, pool):
+        async with pool.connection() as connection:
+            await wipe(connection)
+        await follower.open()
+
+        async def final() -> int:
+            now[0] += FINALIZED_SECONDS
+            chain.mine([])
+            await follower.catch_up()
+            return chain.head.header.number - (await _cursor(pool))[2]
+
+        assert await final() == 10
+        # One that does not answer holds nothing up.
+        node.finalized_depth = 8
+        monkeypatch.setattr("indexer.chain.FINAL_ANSWER_SECONDS", 0.05, raising=False)
+        for silent in (fails, hangs):
+            monkeypatch.setattr(other, "finalized", silent)
+            assert await final() == 8
 
 
 async def test_an_older_head_does_not_hide_one_that_was_named_and_not_read(database_url: str, now: list[float]) -> None:
