@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.chain.errors import RpcError
+from core.chain.finality import final_block
 from core.db.engine import Connection, ConnectionPool
 from core.hexadecimal import bytes_of, hex_of
 from core.log import get_logger
@@ -24,7 +25,7 @@ from indexer.bloom import BloomTest
 from indexer.errors import BeyondFinality, Contradiction, NodeFault
 from indexer.feeds import read_past
 from indexer.fetch import Fetcher, Replaced
-from indexer.lineage import Fork, common_ancestor, confirms, lowest_ancestor
+from indexer.lineage import Fork, common_ancestor, confirms
 from indexer.logs import Page
 from indexer.node import ChainNode
 from indexer.proof import Witness
@@ -342,7 +343,7 @@ class ChainFollower:
             fork = await self._fork(connection, cursor, head)
             await self._agree(fork)
             back_to = self.sources.start_block - 1 if fork.ancestor is None else fork.ancestor.number
-            lowest = lowest_ancestor(cursor.number, self._finalized, self._finality_blocks)
+            lowest = final_block(cursor.number, self._finalized, self._finality_blocks)
             if back_to < lowest and not self.sources.any_depth:
                 raise BeyondFinality(
                     f"{self.sources.name} replaced blocks from {back_to + 1} on, below {lowest}, which counts as final;"
@@ -472,7 +473,7 @@ class ChainFollower:
         self._pruned = time.monotonic()
         cursor = self._at()
         depth = KEEP_LOCAL_BLOCKS if self.sources.any_depth else self._finality_blocks
-        below = min(cursor.number - depth, lowest_ancestor(cursor.number, self._finalized, depth))
+        below = min(cursor.number - depth, final_block(cursor.number, self._finalized, depth))
         async with self._pool.connection() as connection:
             await forget_below(connection, cursor, below)
 

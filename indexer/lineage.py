@@ -1,4 +1,4 @@
-"""Which block the tables and the chain last agree on, and whether going back to it is allowed. Pure.
+"""Which block the tables and the chain last agree on. Pure.
 
 Blocks of a chain agree up to some number and disagree above it, so the answer is the highest stored block whose hash
 the chain still has at that number.
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from core.chain.finality import final_block
 from indexer.logs import BlockInfo
 
 
@@ -40,8 +39,3 @@ def confirms(fork: Fork, ancestor_hash: bytes | None, replaced_hash: bytes | Non
     if fork.ancestor is not None and ancestor_hash != fork.ancestor.hash:
         return False
     return fork.replaced is None or replaced_hash != fork.replaced.hash
-
-
-def lowest_ancestor(cursor: int, finalized: int | None, finality_blocks: int) -> int:
-    """The lowest block a reorganization may go back to: the final one."""
-    return final_block(cursor, finalized, finality_blocks)

@@ -252,10 +252,10 @@ SABOTAGE: dict[str, Sabotage] = {
     ),
     "deep-reorg": Sabotage(
         "beyond finality nothing is undone by itself",
-        "indexer/lineage.py",
+        "indexer/chain.py",
         ("indexer",),
         "the index halted",
-        "import indexer.chain as there\nthere.lowest_ancestor = lambda *_: 0\n",
+        "import indexer.chain as there\nthere.final_block = lambda *_: 0\n",
     ),
 }
 

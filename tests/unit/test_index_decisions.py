@@ -20,7 +20,7 @@ from indexer.backfill import LOGS_PER_PAGE, WIDEST_BLOCKS, Width
 from indexer.bloom import BloomTest, mask
 from indexer.decode import decode_logs
 from indexer.fold.stock import POSITION
-from indexer.lineage import Fork, common_ancestor, confirms, lowest_ancestor
+from indexer.lineage import Fork, common_ancestor, confirms
 from indexer.logs import BlockInfo
 from indexer.sources import sources_of
 from indexer.store.folding import Changed
@@ -68,11 +68,6 @@ def test_a_chain_cut_short_replaced_what_it_no_longer_has() -> None:
 )
 def test_another_node_confirms_only_the_same_fork(ancestor: bytes | None, replaced: bytes | None, agrees: bool) -> None:
     assert confirms(Fork(block(5), block(6)), ancestor, replaced) is agrees
-
-
-def test_a_reorganization_goes_no_further_back_than_the_final_block() -> None:
-    assert lowest_ancestor(100, None, 64) == 36
-    assert lowest_ancestor(100, 95, 64) == 95
 
 
 # ---------------------------------------------------------------- widths
