@@ -12,7 +12,8 @@ from core.chain import ChainClient, RpcError, RpcErrorKind
 from core.chain.contract import CustomError
 from core.chain.reverts import explain
 from core.hexadecimal import bytes_of, hex_of
-from core.outbox.states import EXPIRED, IntentState, MinedOutcome
+from core.outbox.intents import GAS_CEILINGS
+from core.outbox.states import EXPIRED, TOO_MUCH_GAS, IntentState, MinedOutcome
 from relayer.fees import FeeMarket, FeePolicy, quote
 from relayer.intents import Candidate, IntentRefusal, Prepared
 
@@ -21,9 +22,6 @@ from relayer.intents import Candidate, IntentRefusal, Prepared
 GAS_MARGIN_PERCENT = 25
 MIN_GAS_MARGIN = 100_000
 PLAIN_TRANSFER_GAS = 21_000
-# A payer with code is asked by the token whether it signed, and may burn what it is given: no more than this of ours.
-# A stake costs 195,000, so the rest is for checking a signature; the dearest in use, a passkey's, takes 350,000.
-GAS_CEILINGS = {"settle": 600_000, "credit": 600_000}
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +129,7 @@ def _judge(
     gas = needed if candidate.gas_limit is not None else min(with_margin(needed), max(needed, most))
     if gas > most:
         sentence = f"It needs {needed} gas, more than the {most} that it may use of ours."
-        checked.refuse(candidate, "too_much_gas", sentence)
+        checked.refuse(candidate, TOO_MUCH_GAS, sentence)
         return
     fees = quote(terms.policy, terms.market, candidate.max_fee_cap_wei)
     if fees is None:

@@ -14,6 +14,10 @@ from core.errors import VpmError
 from core.hexadecimal import bytes_of, hex_of
 from core.outbox.states import IntentState, MinedOutcome
 
+# A payer with code is asked by the token whether it signed, and may burn what it is given: no more than this of ours.
+# A stake costs 195,000, so the rest is for checking a signature; the dearest in use, a passkey's, takes 350,000.
+GAS_CEILINGS = {"settle": 600_000, "credit": 600_000}
+
 _WORD = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -18,11 +19,14 @@ from core.agent.bet import idem_hash
 from core.chain import checksum
 from core.contracts.statuses import Form
 from scripts._stack import wallets
+from tests.support import questions
 from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer, bet, header, sign
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.hazy_node import HazyNode
+from tests.support.keeper_stakes import bound
+from tests.waiting import PATIENCE
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.proves("agent.trade.payment.decision.used_is_its_payers")]
 
@@ -90,14 +94,19 @@ async def buyer(service: AgentService, node: TornNode) -> AsyncIterator[Buyer]:
         yield Buyer(session, service)
 
 
-async def signed_bet(buyer: Buyer, service: AgentService, form: Form) -> tuple[dict[str, Any], dict[str, str]]:
-    """A bet on a market of its own, and the payment that its payer signs for it."""
+async def signed_bet(
+    buyer: Buyer, service: AgentService, form: Form, size: int = 4
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """A bet on a market of its own, and the payment that its payer signs for it; above 10 USD with a quote."""
     name = service.chain.list(f"m-{secrets.token_hex(4)}")
     await buyer.shows(name)
     who = wallets.wallet(f"payer {secrets.token_hex(4)}")
     token = service.chain.contracts.token
     service.chain.send(token.call("transfer", checksum(who.address), 20_000_000), wallets.DEV[0].address)
-    body = bet(name, who, size=4)
+    body = bet(name, who, size=size)
+    if size > 10:
+        _, quoted = await buyer.get("/quote", marketId=name, side=body["side"], sizeUsd=size)
+        body |= {"quoteId": quoted["quote"]["quoteId"], "minSharesOut": 1}
     offer = (await buyer.challenged(body))["accepts"][0]
     return body, header(sign(offer, who, now=service.chain.now, form=form))
 
@@ -106,7 +115,7 @@ def stakes_of(service: AgentService, body: dict[str, Any]) -> int:
     """How often the payer has paid for it."""
     contracts = service.chain.contracts
     left = service.chain.read(contracts.token.call("balanceOf", checksum(body["walletAddress"])))
-    paid, rest = divmod(20_000_000 - left, 4_000_000)
+    paid, rest = divmod(20_000_000 - left, body["sizeUsd"] * 1_000_000)
     assert rest == 0
     stake = service.chain.read(
         contracts.settlement.call("stakeOf", checksum(body["walletAddress"]), idem_hash(body["idemKey"]))
@@ -168,3 +177,69 @@ async def test_nodes_that_have_not_got_the_head_yet_are_asked_again(
         response, answer = await buyer.post(body, headers=headers)
         assert response.status == 200, answer
         assert stakes_of(service, body) == 1
+
+
+@pytest.mark.parametrize("fills", [False, True], ids=["its key is used", "it filled the pot"])
+async def test_a_bet_that_its_payer_brought_is_not_refused_for_what_it_did_itself(
+    service: AgentService, node: TornNode, buyer: Buyer, fills: bool
+) -> None:
+    """The relayer is away, so she sends the kit, and then the same request again. The relayer hears that the contract
+    refuses the bet; the node that the API asks has not got its block yet, nor has the index."""
+    chain = service.chain
+    body, headers = await signed_bet(buyer, service, Form.RECEIVE)
+    service.stop("relayer")
+    _, refused = await buyer.post(body, headers=headers)
+    service.start("relayer")
+    await works(buyer)
+    service.stop("indexer")
+    try:
+        before = chain.block
+        if fills:
+            fill_up(service, body, but=4_000_000)
+        send(chain, refused["escapeKit"])
+        node.views = (chain.block - before,)
+        response, told = await buyer.post(body, headers=headers)
+    finally:
+        service.start("indexer")
+    attempt = "SELECT i.state, i.reason_code FROM outbox_intent i JOIN agent_trade t ON t.intent_id = i.id "
+    attempts = questions.rows(service.env["DATABASE_URL"], attempt + "ORDER BY i.id DESC LIMIT 1")
+    assert attempts == [("failed", "PotFull" if fills else "IdempotencyKeyUsed")]
+    assert (response.status, told["error"], told["retriable"]) == (429, "rate_limited", True), told
+    assert "moneyMoved" not in told, told
+    node.views = (0,)
+    deadline = time.monotonic() + PATIENCE
+    while response.status != 200:
+        assert told["retriable"] is True, told
+        assert time.monotonic() < deadline, told
+        await asyncio.sleep(0.5)
+        response, told = await buyer.post(body, headers=headers)
+    assert told["receipt"]["tradeId"] is not None
+    assert stakes_of(service, body) == 1
+
+
+def send(chain: AgentChain, kit: dict[str, Any]) -> None:
+    """Somebody sends the call that the answer held; returns when it is mined."""
+    chain.ask("anvil_impersonateAccount", wallets.DEV[7].address)
+    given = {"from": wallets.DEV[7].address, "to": kit["to"], "data": kit["data"], "gas": hex(2_000_000)}
+    chain.receipt(chain.ask("eth_sendTransaction", given))
+
+
+async def works(buyer: Buyer) -> None:
+    """Waits until trades are taken again."""
+    deadline = time.monotonic() + PATIENCE
+    while not (await buyer.get("/health"))[1]["health"]["ok"]:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.1)
+
+
+def fill_up(service: AgentService, body: dict[str, Any], *, but: int) -> None:
+    """Somebody stakes all that the market's pot takes, but so much."""
+    chain, who = service.chain, wallets.wallet("fills pots")
+    identity = body["marketId"]
+    market = chain.read(chain.contracts.settlement.call("market", chain.key(identity)))
+    size = market["potCap"] - market["staked"] - but
+    given = bound(chain.deployment, chain.now, who, identity, 1, size, secrets.token_hex(8))
+    minted = chain.contracts.token.call("mint", checksum(who.address), size)
+    settled = chain.contracts.settlement.call("settle", given.bet, given.authorization)
+    for call in (minted, settled):
+        chain.send(call, wallets.DEV[6].address)

@@ -520,6 +520,7 @@ KEEPER = (
 TAKING_IN = "tests/integration/test_agent_taking_in.py"
 DISPATCH = "tests/integration/test_webhook_dispatch.py"
 RELAY_VIEWS = "tests/faults/test_relay_views.py"
+PAYMENT_VIEWS = "tests/faults/test_payment_views.py"
 
 API = (
     Guard(
@@ -531,6 +532,22 @@ API = (
         "            if facts.is_astray(payment.nonce):\n",
         "            if facts.is_astray(payment.nonce) and not facts.settled_stake:\n",
         ("tests/integration/test_agent_trade.py::test_a_bet_that_somebody_else_brings_first_is_no_refusal",),
+    ),
+    Guard(
+        "a payer who brought a bet herself is told that it is refused, since the node is behind the block that has it",
+        "api/agent/trade/taking_in.py",
+        '            return (reverted.name or "reverted") == intent.reason_code\n',
+        "            return True\n",
+        (f"{PAYMENT_VIEWS}::test_a_bet_that_its_payer_brought_is_not_refused_for_what_it_did_itself",),
+    ),
+    Guard(
+        "who asks after a bet on its way is told that it is refused, and nobody has asked the chain",
+        "api/agent/trade/outcomes.py",
+        "raise refusal if refusal.code in RETRIABLE else trade_refusals.settling(kit, intent.tx_hash_hex)",
+        "raise refusal",
+        (
+            "tests/unit/test_agent_trade_refusals.py::test_whoever_asks_after_a_bet_is_not_told_that_it_is_refused_for_good",
+        ),
     ),
     Guard(
         "one authorization pays for two trades that two processes take in at once",

@@ -20,6 +20,7 @@ from core.chain.contract import Abi
 from core.db.engine import Connection, conninfo
 from core.metrics import REGISTRY
 from core.outbox import (
+    GAS_CEILINGS,
     HAS_RESULT,
     IntentConflict,
     IntentState,
@@ -30,7 +31,6 @@ from core.outbox import (
 )
 from relayer.economy import Economy
 from relayer.intents import Candidate
-from relayer.preflight import GAS_CEILINGS
 from relayer.queries import LaneQueries
 from relayer.service import lanes_check
 from relayer.signing import LocalSigner

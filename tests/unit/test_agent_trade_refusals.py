@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from unittest.mock import MagicMock
 
 import pytest
 
 from api.agent.errors import CATALOGUE, RETRIABLE
 from api.agent.trade import refusals as trade_refusals
+from api.agent.trade.outcomes import TradeOutcomes
 from api.http.problem import Problem
 from core.contracts.statuses import RefundReason
 from core.outbox import EXPIRED, OVERTAKEN, Intent, IntentState, MinedOutcome
@@ -38,6 +40,7 @@ USED = [
     trade_refusals.refused(intent("AuthorizationAlreadyUsed")),
     trade_refusals.refused(intent("AuthorizationUsedOrCanceled")),
     trade_refusals.refused(intent("AuthorizationAlreadyBooked")),
+    trade_refusals.refused(intent("IdempotencyKeyUsed")),
     trade_refusals.refused(intent(OVERTAKEN)),
     trade_refusals.refused(intent(EXPIRED)),
     trade_refusals.settling(None),
@@ -60,6 +63,20 @@ def test_as_long_as_it_is_not_known_what_became_of_it_the_answer_can_be_asked_fo
     assert refusal.code in RETRIABLE
     assert not any(each in words(refusal) for each in PAY_AGAIN)
     assert "again" in words(refusal)
+
+
+@pytest.mark.parametrize("replay", [True, False])
+@pytest.mark.parametrize(
+    "why", ["IdempotencyKeyUsed", "Closed", "PotFull", "TooFewShares", "ERC20InsufficientBalance", "NotSignedBy", None]
+)
+async def test_whoever_asks_after_a_bet_is_not_told_that_it_is_refused_for_good(why: str | None, replay: bool) -> None:
+    """It may have been refused for what it did itself, brought by somebody else: that is for the chain to say."""
+    nothing = MagicMock()
+    outcomes = TradeOutcomes(nothing, nothing, nothing, nothing)
+    with pytest.raises(Problem) as refused:
+        await outcomes.answered(nothing, intent(why), {"to": "0x"}, replay=replay, seconds=0)
+    assert refused.value.code in RETRIABLE
+    assert "moneyMoved" not in refused.value.extra
 
 
 @pytest.mark.parametrize("refusal", SETTLED, ids=lambda each: each.message[:40])

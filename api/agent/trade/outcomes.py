@@ -162,7 +162,10 @@ class TradeOutcomes:
     async def answered(
         self, trade: TradeRequest, intent: Intent, kit: dict[str, Any] | None, *, replay: bool, seconds: float
     ) -> web.StreamResponse:
-        """Waits for the chain's answer as long as there is time, and says what is known then."""
+        """Waits for the chain's answer as long as there is time, and says what is known then.
+
+        That the bet is refused for good is not known here: the next call finds the attempt over, and asks the chain.
+        """
         if seconds > 0:
             intent, landed = await self.first_news(trade, intent, seconds)
             if landed is not None:
@@ -170,7 +173,8 @@ class TradeOutcomes:
         if intent.succeeded:
             return await self._receipt_if_landed(trade, intent.tx_hash_hex, replay=replay, kit=kit)
         if intent.refused or intent.outcome in (MinedOutcome.REVERTED, MinedOutcome.CANCELLED) or intent.state.ended:
-            raise trade_refusals.refused(intent)
+            refusal = trade_refusals.refused(intent)
+            raise refusal if refusal.code in RETRIABLE else trade_refusals.settling(kit, intent.tx_hash_hex)
         if intent.tx_hash_hex is not None and not replay:
             raise _unknown(intent.tx_hash_hex, kit)
         raise trade_refusals.settling(kit, intent.tx_hash_hex)

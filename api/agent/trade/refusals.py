@@ -18,7 +18,9 @@ from core.outbox import EXPIRED, OF_ITS_PAYER, OVERTAKEN, Intent
 
 _CLOSED = frozenset({"Closed", "AlreadySettled", "NotOpenYet", "UnknownMarket"})
 _PAUSED = frozenset({"StakesArePaused", "MissingRole"})
-_SPENT = frozenset({"AuthorizationAlreadyUsed", "AuthorizationUsedOrCanceled", "AuthorizationAlreadyBooked"})
+_SPENT = frozenset(
+    {"AuthorizationAlreadyUsed", "AuthorizationUsedOrCanceled", "AuthorizationAlreadyBooked", "IdempotencyKeyUsed"}
+)
 # It was not settled, and the same request can be: others of its block came first, or it waited for a block too long.
 _MISSED = frozenset({OVERTAKEN, EXPIRED})
 _YOURS = "Your money is not lost: send the same request again, and pay nothing more for this bet."
@@ -242,7 +244,11 @@ def refunded(stake: Stake) -> Problem:
 
 
 def refused(intent: Intent) -> Problem:
-    """What the contract's refusal means; no money moved by it."""
+    """What the contract's refusal means; no money moved by it.
+
+    One for good is said only once the chain is known to hold no stake under the key: what refused the bet may have been
+    the bet itself, brought by somebody else.
+    """
     why = intent.reason_code or ""
     extra: dict[str, Any] = {} if intent.tx_hash_hex is None else {"txHash": intent.tx_hash_hex}
     if why == "TooFewShares":
@@ -261,7 +267,7 @@ def refused(intent: Intent) -> Problem:
     if why in _SPENT:
         return problem(
             "rate_limited",
-            "This authorization was used before the bet could settle.",
+            "This authorization, or this idemKey, was used before the bet could settle.",
             hint=_YOURS,
             retry_after=2,
             **extra,
