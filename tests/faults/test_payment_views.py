@@ -13,11 +13,13 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import aiohttp
+import psycopg
 import pytest
 
 from core.agent.bet import idem_hash
 from core.chain import checksum
 from core.contracts.statuses import Form
+from core.db.engine import conninfo
 from scripts._stack import wallets
 from tests.support import questions
 from tests.support.agent_chain import AgentChain
@@ -26,7 +28,7 @@ from tests.support.buyer import Buyer, bet, header, sign
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.hazy_node import HazyNode
 from tests.support.keeper_stakes import bound
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.proves("agent.trade.payment.decision.used_is_its_payers")]
 
@@ -214,6 +216,33 @@ async def test_a_bet_that_its_payer_brought_is_not_refused_for_what_it_did_itsel
         await asyncio.sleep(0.5)
         response, told = await buyer.post(body, headers=headers)
     assert told["receipt"]["tradeId"] is not None
+    assert stakes_of(service, body) == 1
+
+
+async def test_a_bet_that_lands_while_it_is_looked_at_is_not_refused(
+    service: AgentService, node: TornNode, buyer: Buyer
+) -> None:
+    """She sends the kit, and the same request again, whose quote expires meanwhile. When that is found the index holds
+    her stake already; the node that is asked about it does not."""
+    chain, database = service.chain, service.env["DATABASE_URL"]
+    body, headers = await signed_bet(buyer, service, Form.RECEIVE, size=12)
+    service.stop("relayer")
+    try:
+        _, refused = await buyer.post(body, headers=headers)
+        with psycopg.connect(conninfo(database)) as connection:
+            connection.execute("LOCK TABLE agent_quote IN ACCESS EXCLUSIVE MODE")
+            asking = asyncio.create_task(buyer.post(body, headers=headers))
+            waits = "SELECT 1 FROM pg_locks WHERE relation = 'agent_quote'::regclass AND NOT granted"
+            await until(lambda: bool(questions.rows(database, waits)))
+            send(chain, refused["escapeKit"])
+            node.views = (1,)
+            key = idem_hash(body["idemKey"])
+            await until(lambda: bool(questions.rows(database, "SELECT 1 FROM agent_stake WHERE idem_hash = %s", key)))
+            connection.execute("UPDATE agent_quote SET expires_at = now() - interval '1 second'")
+        response, told = await asking
+    finally:
+        service.start("relayer")
+    assert (response.status, told.get("replay")) == (200, True), told
     assert stakes_of(service, body) == 1
 
 

@@ -541,6 +541,14 @@ API = (
         (f"{PAYMENT_VIEWS}::test_a_bet_that_its_payer_brought_is_not_refused_for_what_it_did_itself",),
     ),
     Guard(
+        "a bet that landed while it was looked at is refused, for what it did itself or for what expired meanwhile",
+        "api/agent/trade/outcomes.py",
+        "        if landed is not None:\n            return await self.replayed(trade, market, landed)\n"
+        "        raise for_now",
+        "        raise for_now",
+        (f"{PAYMENT_VIEWS}::test_a_bet_that_lands_while_it_is_looked_at_is_not_refused",),
+    ),
+    Guard(
         "who asks after a bet on its way is told that it is refused, and nobody has asked the chain",
         "api/agent/trade/outcomes.py",
         "raise refusal if refusal.code in RETRIABLE else trade_refusals.settling(kit, intent.tx_hash_hex)",

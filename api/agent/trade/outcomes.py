@@ -179,19 +179,26 @@ class TradeOutcomes:
             raise _unknown(intent.tx_hash_hex, kit)
         raise trade_refusals.settling(kit, intent.tx_hash_hex)
 
-    async def standing(self, refusal: Problem, trade: TradeRequest, key_hash: bytes) -> Problem:
-        """A refusal under a key, and that it is not for good while an attempt to settle the bet may still do so."""
+    async def after_all(
+        self, refusal: Problem, trade: TradeRequest, market: ListedMarket, key_hash: bytes
+    ) -> web.StreamResponse:
+        """The receipt of a bet that landed while it was looked at: what refuses it may be what it did itself, in a
+        block that the index has and the node that was asked does not. Else the refusal, and that it is not for good
+        while an attempt to settle the bet may still do so."""
         if refusal.code == "idem_conflict" or refusal.extra.get("moneyMoved"):
-            return refusal  # of another bet than was sent; of what the payment did
+            raise refusal  # of another bet than was sent; of what the payment did
+        landed, may_settle = None, True
         try:
             async with asyncio.timeout(INDEX_WAIT_SECONDS), self._primary.connect() as connection:
+                landed = await _read_landed(connection, trade.wallet, key_hash)
                 may_settle = await self.may_settle(
                     connection, trade, key_hash, or_is_on_its_way=refusal.code not in RETRIABLE
                 )
         except UNREADABLE as error:
             log.warning("whether a refusal is final cannot be read", action="agent.no_database", why=error)
-            may_settle = True
-        return for_now(refusal, "The same request tells.") if may_settle else refusal
+        if landed is not None:
+            return await self.replayed(trade, market, landed)
+        raise for_now(refusal, "The same request tells.") if may_settle else refusal
 
     async def may_settle(
         self,

@@ -152,9 +152,9 @@ class TradeDesk:
         try:
             return await self._unsettled(TradeVisit(trade, market, key_hash, payment, rejected, past, venue))
         except Problem as refusal:
-            if trade.simulate or (past.trade is None and payment is None):  # nothing of it was sent
+            if trade.simulate or (refusal.code in RETRIABLE and past.trade is None and payment is None):
                 raise
-            raise await self._outcomes.standing(refusal, trade, key_hash) from None
+            return await self._outcomes.after_all(refusal, trade, market, key_hash)
 
     async def _no_market(self, trade: TradeRequest, payment: Payment | None) -> Problem:
         """Of a payment it is only said that it was not sent where it was brought for no bet, under whichever key."""
