@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from x402.mechanisms.evm.constants import EIP1271_MAGIC_VALUE, IS_VALID_SIGNATURE_ABI
 from x402.mechanisms.evm.erc6492 import is_erc6492_signature, parse_erc6492_signature
 
-from core.chain import Abi, ChainClient, Contract, RpcError, checksum
+from core.chain import Abi, Call, ChainClient, Contract, RpcError, checksum
 from core.chain.wire import Data, data_bytes
 from core.hexadecimal import bytes_of, hex_of
 
@@ -70,20 +70,39 @@ async def accepts_signature(
     """Whether the contract at `wallet` takes the signature (ERC-1271), also one that its factory has yet to make
     (ERC-6492). RpcError when the chain cannot be asked."""
     made_by = counterfactual(signature)
-    inner = signature if made_by is None else made_by.signature
-    call = Contract(checksum(wallet), _ERC1271).call("isValidSignature", digest, inner)
+    if made_by is None:
+        return await accepts_as_it_is(client, wallet, digest, signature, timeout_seconds)
+    trial = made_by.trial(wallet, _question(wallet, digest, made_by.signature).data)
+    params = [{"data": hex_of(trial), "gas": hex(SIGNATURE_GAS)}, "latest"]
     try:
-        if made_by is not None:
-            trial = made_by.trial(wallet, call.data)
-            params = [{"data": hex_of(trial), "gas": hex(SIGNATURE_GAS)}, "latest"]
-            answer = await client.provider.call("eth_call", params, Data, timeout_seconds=timeout_seconds)
-            return data_bytes(answer)[:4] == EIP1271_MAGIC_VALUE
+        answer = await client.provider.call("eth_call", params, Data, timeout_seconds=timeout_seconds)
+    except RpcError as error:
+        return _refuses(error)
+    return data_bytes(answer)[:4] == EIP1271_MAGIC_VALUE
+
+
+async def accepts_as_it_is(
+    client: ChainClient, wallet: str, digest: bytes, signature: bytes, timeout_seconds: float
+) -> bool:
+    """Whether the contract that stands at `wallet` takes these very bytes (ERC-1271), as a token asks it: a token
+    unwraps nothing. RpcError when the chain cannot be asked."""
+    call = _question(wallet, digest, signature)
+    try:
         raw = await client.simulate(call, gas=SIGNATURE_GAS, timeout_seconds=timeout_seconds)
     except RpcError as error:
-        if error.retriable:
-            raise
-        return False
+        return _refuses(error)
     return raw[:4] == EIP1271_MAGIC_VALUE and len(raw) == 32
+
+
+def _question(wallet: str, digest: bytes, signature: bytes) -> Call:
+    return Contract(checksum(wallet), _ERC1271).call("isValidSignature", digest, signature)
+
+
+def _refuses(error: RpcError) -> bool:
+    """False: the signature is not taken; raises what says nothing of it."""
+    if error.retriable:
+        raise error
+    return False
 
 
 def _copy(length: bytes, at: int) -> bytes:

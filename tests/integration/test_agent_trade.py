@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 import pytest
+from eth_abi.abi import encode
 from eth_account import Account
 from eth_account.messages import encode_typed_data
 
@@ -16,7 +17,7 @@ from core.chain import checksum
 from core.contracts.statuses import Form
 from scripts._stack import wallets
 from tests.support import questions
-from tests.support.agent_payments import OWNER_CODE, YES_CODE, spending
+from tests.support.agent_payments import OWNER_CODE, PLAIN_CODE, YES_CODE, spending
 from tests.support.agent_service import AgentService
 from tests.support.buyer import Buyer, bet, header, sign
 from tests.support.played_chain import Reverted
@@ -458,3 +459,25 @@ async def test_a_contract_wallet_pays_by_erc1271(buyer: Buyer, service: AgentSer
     response, paid = await buyer.post(body, headers=header(envelope))
     assert response.status == 200, paid
     assert on_chain(service, account.address, body["idemKey"]) != 0
+
+
+async def test_a_signature_that_the_token_would_not_take_is_a_fresh_challenge(
+    buyer: Buyer, service: AgentService, market: str
+) -> None:
+    """Wrapped for a wallet that is yet to be made, as ERC-6492 says: we could unwrap it, the token hands it on as it
+    is. The same payment signed plainly is taken."""
+    chain, account = service.chain, wallets.wallet("a wallet that wraps")
+    chain.ask("anvil_setCode", account.address, PLAIN_CODE)
+    chain.send(chain.contracts.token.call("transfer", account.address, 20_000_000), DEV[0].address)
+    body = bet(market, account)
+    _, challenge = await buyer.post(body)
+    envelope = sign(challenge["accepts"][0], account, now=chain.now)
+    plain = b"\x12" * 65
+    wrapped = encode(["address", "bytes", "bytes"], [DEV[5].address, b"", plain]) + bytes.fromhex("6492" * 16)
+    envelope["payload"]["signature"] = "0x" + wrapped.hex()
+    response, refused = await buyer.post(body, headers=header(envelope))
+    assert response.status == 402, refused
+    assert "signature" in refused["error"], refused
+    envelope["payload"]["signature"] = "0x" + plain.hex()
+    response, paid = await buyer.post(body, headers=header(envelope))
+    assert response.status == 200, paid

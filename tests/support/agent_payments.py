@@ -42,6 +42,8 @@ OWNER_CODE = (
 )
 # isValidSignature that takes anything.
 YES_CODE = "0x631626ba7e60e01b5f5260205ff3"
+# That takes any signature of 65 bytes, and no other.
+PLAIN_CODE = "0x3660c414600a575f5ffd5b" + YES_CODE[2:]
 
 
 def spending(chain: AgentChain, envelope: Mapping[str, Any], function: str = "transferWithAuthorization") -> Call:

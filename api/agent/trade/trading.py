@@ -34,7 +34,7 @@ from api.agent.trade.rates import TradeRates
 from api.agent.trade.receipts import Receipts
 from api.agent.trade.taking_in import PaymentIntake
 from api.agent.trade.undone import UndoneTrades
-from api.agent.wallet_signatures import accepts_signature
+from api.agent.wallet_signatures import accepts_as_it_is
 from api.context import Context
 from api.funds import Funds
 from api.head import chain_now
@@ -250,7 +250,7 @@ class TradeDesk:
             digest = paying.digest(payment, self._contracts.token_facts, self._contracts.chain_id, form)
             if not facts.wallet_has_code:
                 return signer_of(digest, payment.signature) == checksum(order.wallet)
-            return await accepts_signature(client, order.wallet, digest, payment.signature, self._request_seconds)
+            return await accepts_as_it_is(client, order.wallet, digest, payment.signature, self._request_seconds)
 
         if await is_signed(payment.form):
             return None
