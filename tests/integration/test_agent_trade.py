@@ -174,11 +174,13 @@ async def test_a_bound_payment_can_be_settled_by_anybody(
     assert (response.status, "another bet" in refused["error"]) == (402, True), refused
     service.stop("relayer")
     try:
-        response, refused = await buyer.post(body, headers=header(envelope))
+        for _ in range(11):  # nothing is traded, so none of them counts as a trade of the wallet's
+            response, refused = await buyer.post(body, headers=header(envelope))
+            assert (response.status, refused["error"]) == (503, "platform_paused"), refused
         _, health = await buyer.get("/health")
     finally:
         service.start("relayer")
-    assert (response.status, refused["error"], refused["retriable"]) == (503, "platform_paused", True), refused
+    assert refused["retriable"] is True, refused
     assert health["health"]["ok"] is False
     assert "escapeKit" in refused, refused
     kit = refused["escapeKit"]

@@ -10,6 +10,7 @@ import pytest
 from api.agent.errors import CATALOGUE, RETRIABLE
 from api.agent.trade import refusals as trade_refusals
 from api.agent.trade.outcomes import TradeOutcomes
+from api.agent.trade.rates import TRADE_RATE
 from api.http.problem import Problem
 from core.contracts.statuses import RefundReason
 from core.outbox import EXPIRED, OVERTAKEN, Intent, IntentState, MinedOutcome
@@ -77,6 +78,21 @@ async def test_whoever_asks_after_a_bet_is_not_told_that_it_is_refused_for_good(
         await outcomes.answered(nothing, intent(why), {"to": "0x"}, replay=replay, seconds=0)
     assert refused.value.code in RETRIABLE
     assert "moneyMoved" not in refused.value.extra
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        trade_refusals.promised(5_000_000, None),
+        trade_refusals.twin(TX),
+        trade_refusals.unavailable("Base cannot be reached"),
+        trade_refusals.refused(intent("StakesArePaused")),
+    ],
+    ids=lambda each: each.message[:40],
+)
+def test_who_comes_back_when_told_to_does_not_use_up_the_wallets_minute(refusal: Problem) -> None:
+    """What they wait for may take a minute, and nothing is traded meanwhile."""
+    assert int(refusal.headers["Retry-After"]) * TRADE_RATE.amount > TRADE_RATE.get_expiry()
 
 
 @pytest.mark.parametrize("refusal", SETTLED, ids=lambda each: each.message[:40])

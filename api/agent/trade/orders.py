@@ -11,6 +11,7 @@ from api.agent.requests import MIN_SIZE, TradeRequest
 from api.agent.storage import storage
 from api.agent.switch import Trading
 from api.agent.trade import store
+from api.agent.trade.rates import AGAIN_SECONDS
 from api.head import chain_now
 from api.http.problem import Problem
 from core.agent.bet import ZERO_ADDRESS, Bet, bet_hash
@@ -90,7 +91,7 @@ class OrderEntry:
     def _check_on(self, venue: Venue) -> None:
         reason = self._switch.why_off(venue)
         if reason is not None:
-            raise problem("platform_paused", reason, retry_after=5)
+            raise problem("platform_paused", reason, retry_after=AGAIN_SECONDS)
 
     async def _check_lock(self, order: Order) -> None:
         trade = order.request

@@ -12,6 +12,8 @@ from api.http.problem import Problem
 from core.config import Settings
 
 TRADE_RATE = parse("10/minute")
+# Who is told to send the same request again, for what may take a minute, stays within that by doing as told.
+AGAIN_SECONDS = 7
 # Whatever wallets a caller names: each call may cost a node two questions. Thirty wallets behind one address have all
 # of their ten bets; the paid retry of a challenge counts with it, as for the wallet.
 EACH_ADDRESS = parse("300/minute")

@@ -10,6 +10,7 @@ from typing import Any
 
 from api.agent.errors import problem
 from api.agent.facts import Stake
+from api.agent.trade.rates import AGAIN_SECONDS
 from api.http.problem import Problem
 from core.contracts.statuses import RefundReason
 from core.hexadecimal import hex_of
@@ -43,7 +44,7 @@ _REFUNDED_BECAUSE = {
 
 
 def unavailable(why: str, kit: dict[str, Any] | None = None) -> Problem:
-    return problem("platform_paused", f"Settlement is unavailable: {why}.", retry_after=5, escapeKit=kit)
+    return problem("platform_paused", f"Settlement is unavailable: {why}.", retry_after=AGAIN_SECONDS, escapeKit=kit)
 
 
 def no_market(name: str, *, paid: bool) -> Problem:
@@ -77,7 +78,7 @@ def twin(first: bytes) -> Problem:
         "rate_limited",
         "The same bet by this wallet is still settling under another idemKey.",
         hint=f"Wait for trade {trade} to settle, or send this again after a minute to bet once more.",
-        retry_after=5,
+        retry_after=AGAIN_SECONDS,
         tradeId=trade,
     )
 
@@ -89,7 +90,7 @@ def promised(amount: int, kit: dict[str, Any] | None) -> Problem:
         f"Trades of this wallet for {decimal_text(amount)} USDC are on their way, and beside them it holds too little "
         "for this one.",
         hint="Send the same request again once they have settled; nothing of this one was sent.",
-        retry_after=2,
+        retry_after=AGAIN_SECONDS,
         escapeKit=kit,
     )
 
@@ -263,7 +264,7 @@ def refused(intent: Intent) -> Problem:
             **extra,
         )
     if why in _PAUSED:
-        return problem("platform_paused", "Stakes are paused.", retry_after=5, **extra)
+        return problem("platform_paused", "Stakes are paused.", retry_after=AGAIN_SECONDS, **extra)
     if why in _SPENT:
         return problem(
             "rate_limited",

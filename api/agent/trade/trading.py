@@ -236,10 +236,10 @@ class TradeDesk:
             # Anybody may have read such a payment off the chain: it is counted with its caller and not with the wallet.
             if (await ours).brought_for not in (None, order.hash):
                 raise trade_refusals.spoken_for()
-            await self._rates.taken(order.request)
             kit = _escape_kit(order, payment, self._contracts)
             _check_lanes(await ours, kit)
             _check_balance(order, facts)
+            await self._rates.taken(order.request)
             funds = Funds(facts.balance, facts.block)
             return await self._intake.settle(client, order, payment, past.attempt, kit, funds=funds)
 
