@@ -147,6 +147,9 @@ async def test_what_is_no_stream(database_url: str, monkeypatch: pytest.MonkeyPa
             ({"wallet": NAME, "tradeId": "0x12"}, {}, 400, "invalid_request"),
             ({"wallet": NAME}, {"Last-Event-ID": "evt_1"}, 400, "invalid_request"),
             ({"wallet": NAME}, {"Last-Event-ID": "9" * 400}, 400, "invalid_request"),
+            # Which the language takes for no number, and which is one of an event that never comes.
+            ({"wallet": NAME}, {"Last-Event-ID": "0" * 20 + "9" * 5_000}, 400, "invalid_request"),
+            ({"wallet": NAME}, {"Last-Event-ID": "0" * 20 + "9" * 30}, 400, "invalid_request"),
         ]
         for query, headers, status, code in cases:
             async with session.get(url + PATH, params=query, headers=headers) as response:

@@ -319,6 +319,12 @@ def test_what_is_too_old_or_from_the_future_is_refused(away: int) -> None:
         WebhookVerifier(SECRET).verify(headers, BODY)
 
 
+def test_a_time_too_long_for_a_number_is_refused() -> None:
+    headers = delivery(DeliverySigner(None), SECRET) | {"Service-Timestamp": "9" * 5_000}
+    with pytest.raises(WebhookRefused, match="away from now"):
+        WebhookVerifier(SECRET).verify(headers, BODY)
+
+
 @pytest.mark.parametrize("part", ["Service-Event-Id", "Service-Timestamp", "Service-Signature", "body"])
 def test_nothing_of_a_delivery_can_be_changed(part: str) -> None:
     headers, body = delivery(DeliverySigner(None), SECRET), BODY

@@ -17,6 +17,8 @@ RESOLVED_PAGE, RESOLVED_MAX = 100, 500
 # Holds the longest fields, every character escaped: what is too long is then named, field by field.
 BODY_LIMIT = 128 * 1024
 TRADE_ID = r"^0x[0-9a-fA-F]{64}$"
+# So short that it is a number below the highest.
+LAST_EVENT_ID = r"^[0-9]{0,15}$"
 
 _TO_THE_MICROSECOND = re.compile(r"\.\d{4}")
 
@@ -55,7 +57,7 @@ class EventsQuery(BaseModel):
 
 
 class EventsHeaders(BaseModel):
-    last_event_id: Annotated[str, WithJsonSchema({"type": "string", "pattern": "^[0-9]{0,15}$"})] | None = Field(
+    last_event_id: Annotated[str, WithJsonSchema({"type": "string", "pattern": LAST_EVENT_ID})] | None = Field(
         default=None,
         alias="Last-Event-ID",
         description="The seq of the last event received: resume after it. Empty is as if left out.",

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 
 from aiohttp import web
 
 from api.agent.errors import problem
 from api.agent.notices.hub import ENDED, PAGE, NoticeHub
-from api.agent.notices.requests import HIGHEST_SEQ, EventsQuery
+from api.agent.notices.requests import LAST_EVENT_ID, EventsQuery
 from api.agent.requests import checked_wallet
 from api.http import event_stream
 from api.http.caller import caller_ip
@@ -102,7 +103,7 @@ class Events:
 
 
 def _after(last_event_id: str) -> int:
-    if not last_event_id.isascii() or not last_event_id.isdecimal() or int(last_event_id[:20]) >= HIGHEST_SEQ:
+    if not re.fullmatch(LAST_EVENT_ID, last_event_id):
         raise problem(
             "invalid_request",
             "Last-Event-ID is not the id of an event of this stream.",
