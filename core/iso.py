@@ -1,5 +1,5 @@
-"""Times as bodies write them: ISO-8601 in UTC, whole seconds for a chain's clock, milliseconds of our own; and as
-people read them."""
+"""Times as bodies write them: ISO-8601 in UTC, whole seconds for a chain's clock, milliseconds of our own, microseconds
+where events are told apart by them; and as people read them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,6 @@ def iso_of(moment: datetime) -> str:
 
 def now_iso() -> str:
     return iso_of(datetime.now(UTC))
-
-
-def iso_millis(micros: int) -> str:
-    """Microseconds since 1970, to the millisecond it is in: with 3 decimals, or none."""
-    seconds, rest = divmod(micros // 1000, 1000)
-    return f"{_whole(seconds)}.{rest:03d}Z" if rest else f"{_whole(seconds)}Z"
 
 
 def iso_exact(micros: int) -> str:

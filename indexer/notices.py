@@ -44,11 +44,9 @@ async def announce(
     sources: Sources,
     logs: Sequence[LogRecord],
     hashes: Mapping[int, bytes],
-    *,
-    late: bool = False,
 ) -> None:
-    """Adds the events of some logs. late: a node had left them out. Once in a transaction: it locks their wallets."""
-    await event_log.append(connection, await drafts_of(connection, sources, logs, hashes), late=late)
+    """Adds the events of some logs. Once in a transaction: it locks their wallets."""
+    await event_log.append(connection, await drafts_of(connection, sources, logs, hashes))
 
 
 async def drafts_of(

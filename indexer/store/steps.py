@@ -118,7 +118,7 @@ async def mend(
         changed.feeds |= (await fold_logs(connection, chain_id, sources.feeds, rounds)).feeds
         await _pair_again(connection, sources, {log.block for log in missing if log.address == sources.token})
         _mark(changed, entities)
-        await notices.announce(connection, sources, missing, page.hashes, late=True)
+        await notices.announce(connection, sources, missing, page.hashes)
         await notify(connection, Channel.CHAIN_INDEXED, payload(sources, page.end, changed, everything=True))
 
 

@@ -11,12 +11,16 @@ from typing import Any
 import psycopg
 import pytest
 
+from api.agent.links import Links
+from api.agent.notices.render import event_body
+from api.agent.notices.requests import ResolvedQuery
 from core.agent.notices import submitted
 from core.agent.notices.kinds import EventType, source_of
-from core.agent.notices.log import MICROS, Draft, append
+from core.agent.notices.log import MICROS, Draft, append, undo_above
+from core.agent.notices.reading import resolutions_after
 from core.agent.notices.submitted import Submitted
 from core.contracts.statuses import StakeStatus
-from core.db.engine import ConnectionPool, conninfo, make_pool
+from core.db.engine import Connection, ConnectionPool, conninfo, make_pool
 from core.money import USD, loads
 from indexer.errors import CursorMoved
 from indexer.rebuild import rebuild
@@ -238,18 +242,37 @@ def _pay(stake_id: int) -> bytes:
     return bytes(4) + bytes(32) + (64).to_bytes(32) + (1).to_bytes(32) + stake_id.to_bytes(32)
 
 
-async def test_what_a_node_had_left_out_has_a_second_of_its_own(database_url: str) -> None:
-    wallet = b"\x0a" * 20
+async def test_who_polls_for_resolutions_misses_none_that_a_fork_or_a_node_made_late(database_url: str) -> None:
+    """Each poll goes on from the `createdAt` of the last event, as the API says."""
+    wallet, at = b"\x0a" * 20, 1_764_000_000
+    links = Links("http://127.0.0.1:1", None, "0x" + "00" * 20)
 
-    def draft(name: str, at: int) -> Draft:
-        return Draft(wallet, EventType.TEST, source_of(EventType.TEST, wallet, name.encode()), "{}", chain_at=at)
+    def ended(market: str, seconds: int, block: int) -> Draft:
+        source = source_of(EventType.MARKET_RESOLVED, wallet, market.encode())
+        return Draft(wallet, EventType.MARKET_RESOLVED, source, "{}", market, chain_at=at + seconds, block=block)
 
     async with make_pool(database_url, size=1) as pool:
-        async with pool.connection() as connection, connection.transaction():
-            await append(connection, [draft("first", 100), draft("beside it", 100)])
-            await append(connection, [draft("left out", 98), draft("too", 99)], late=True)
-            await append(connection, [draft("next", 102)])
-        assert [row.at_micros // MICROS for row in (await _rows(pool))[wallet]] == [100, 100, 101, 101, 102]
+        seen: list[tuple[str | None, bool]] = []
+        since = "1970-01-01"
+
+        async def poll(connection: Connection) -> None:
+            nonlocal since
+            query = ResolvedQuery.model_validate({"since": since})
+            for each in await resolutions_after(connection, wallet, query.since, 10):
+                seen.append((each.market_id, "undone" in each.payload))
+                since = event_body(each, links)["createdAt"]
+
+        async with pool.connection() as connection:
+            steps: list[Draft | int] = [
+                ended("a", 0, 1), 0, ended("a", 0, 1), ended("b", 2, 2), ended("left out", 0, 1), ended("next", 2, 2),
+            ]  # fmt: skip
+            for step in steps:
+                async with connection.transaction():
+                    await (append(connection, [step]) if isinstance(step, Draft) else undo_above(connection, step))
+                await poll(connection)
+    assert seen == [
+        ("a", False), ("a", True), ("a", False), ("b", False), ("left out", False), ("next", False),
+    ]  # fmt: skip
 
 
 async def test_a_rebuild_that_adds_events_holds_no_wallet_while_it_folds(database_url: str) -> None:

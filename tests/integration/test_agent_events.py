@@ -101,11 +101,9 @@ async def test_a_bet_is_submitted_and_then_placed(buyer: Buyer) -> None:
     assert placed["payload"]["shares"] == receipt["position"]["shares"]
     assert placed["payload"]["avgPriceCents"] == receipt["position"]["avgPriceCents"]
     assert placed["payload"]["ref"] == "mention:7"
-    assert placed["createdAt"] == receipt["recordedAt"]
-    assert (len(submitted["createdAt"]), submitted["createdAt"] <= placed["createdAt"]) == (
-        20,
-        True,
-    )  # the chain's clock
+    # The chain's clock, and within its second the order.
+    assert submitted["createdAt"] < placed["createdAt"]
+    assert placed["createdAt"][:19] + "Z" == receipt["recordedAt"]
 
 
 @pytest.mark.proves(
@@ -180,8 +178,8 @@ async def test_from_bets_to_payouts_on_every_channel(buyer: Buyer, service: Agen
         ]
         assert [each["seq"] for each in events] == list(range(10))
         moments = [datetime.fromisoformat(each["createdAt"]) for each in events]
-        assert moments == sorted(moments)  # none is dated before what came before it
-        assert all(len(each["createdAt"]) == 20 for each in events)  # the chain's clock, in whole seconds
+        assert moments == sorted(set(moments))  # each is dated after what came before it
+        assert all(each.microsecond < 100 for each in moments)  # the chain's clock
         ended, won, lost, refused, sent, got = events[4:]
         assert (ended["tradeId"], ended["payload"]["resolvedOutcome"], ended["payload"]["refunded"]) == (
             None,

@@ -28,8 +28,8 @@ from 0 without a gap. An event is never changed: one that a reorganization undid
 type with `undone: true` and `corrects` in its payload."""
 RESOLVED = """\
 `market.resolved`, `position.won` and `position.lost` of a wallet after an instant, oldest first. `nextSince` is null
-when there are no more; then go on later from the `createdAt` of the last one. That is in whole seconds, and two events
-may have the same: drop those you have, by `eventId`."""
+when there are no more; then go on later from the `createdAt` of the last one, with all its digits. Shortened to a
+second or a millisecond it brings some events again: drop those you have, by `eventId`."""
 REGISTER = """\
 Pushes every event of a wallet, from now on, to a URL. `message` is signed by the wallet: by its key (EIP-191
 `personal_sign`) or its contract (ERC-1271). The `secret` is shown here and never again. The endpoint is

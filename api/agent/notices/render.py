@@ -12,7 +12,7 @@ from api.agent.links import Links
 from core.agent.notices.kinds import EventType, event_id, source_of
 from core.agent.notices.reading import Notice
 from core.hexadecimal import hex_of
-from core.iso import iso, iso_millis
+from core.iso import iso_exact
 
 # What has a proof: a trade that is on the chain. A payment that came too late to be a stake names no side.
 PROVEN = frozenset(
@@ -34,7 +34,7 @@ def event_body(event: Notice, links: Links) -> dict[str, Any]:
         "eventId": event.id,
         "seq": event.seq,
         "type": event.type.value,
-        "createdAt": _created_at(event),
+        "createdAt": iso_exact(event.at_micros),
         "wallet": hex_of(event.wallet),
         "marketId": event.market_id,
         "tradeId": None if event.trade_id is None else hex_of(event.trade_id),
@@ -45,14 +45,6 @@ def event_body(event: Notice, links: Links) -> dict[str, Any]:
 
 def event_json(event: Notice, links: Links) -> bytes:
     return orjson.dumps(event_body(event, links))
-
-
-def _created_at(event: Notice) -> str:
-    """All but a failed delivery are dated by the chain, in whole seconds; what tells them apart within one is for their
-    order alone."""
-    if event.type is EventType.DELIVERY_FAILED:
-        return iso_millis(event.at_micros)
-    return iso(event.at_micros // 1_000_000)
 
 
 def stream_frame(event: Notice, links: Links) -> bytes:
@@ -75,7 +67,7 @@ class Addressed:
             "eventId": self.id,
             "seq": None,
             "type": self.type.value,
-            "createdAt": iso_millis(self.at_micros),
+            "createdAt": iso_exact(self.at_micros),
             "wallet": hex_of(self.wallet),
             "marketId": None,
             "tradeId": None,

@@ -20,8 +20,6 @@ TRADE_ID = r"^0x[0-9a-fA-F]{64}$"
 # So short that it is a number below the highest.
 LAST_EVENT_ID = r"^[0-9]{0,15}$"
 
-_TO_THE_MICROSECOND = re.compile(r"\.\d{4}")
-
 Seq = Annotated[int, Field(ge=0, le=HIGHEST_SEQ)]
 
 
@@ -36,9 +34,7 @@ def _moment(value: Any) -> Any:
         raise ValueError("must be a time like 2026-11-21T16:00:00Z") from None
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     since = aware - datetime(1970, 1, 1, tzinfo=UTC)
-    micros = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
-    # Events of the chain show their second; `nextSince` has microseconds, as a page may end within one.
-    return micros if _TO_THE_MICROSECOND.search(value) else micros // 1_000_000 * 1_000_000 + 999_999
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 def _without_default(schema: dict[str, Any]) -> None:
@@ -72,7 +68,7 @@ class ReplayQuery(WalletQuery):
 class ResolvedQuery(WalletQuery):
     since: Annotated[int, BeforeValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"})] = Field(
         default=0,
-        description="Resolutions after this second: `nextSince` of the page before, or `createdAt` of the last event.",
+        description="Resolutions after this moment: `nextSince` of the page before, or `createdAt` of the last event.",
         json_schema_extra=_without_default,
     )
     limit: Annotated[int, Field(ge=1, le=RESOLVED_MAX, description=f"How many, 1 to {RESOLVED_MAX}.")] = RESOLVED_PAGE

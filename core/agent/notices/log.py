@@ -69,19 +69,14 @@ class _Wallet:
 
     def tick(self, chain_at: int) -> int:
         """The moment of the next event from the chain: its block's, told apart by microseconds from those before, so
-        that no two are at one moment and none is before another of a lower number."""
+        that no two are at one moment and none is before another of a lower number: whoever asks for what came after one
+        misses nothing, also where blocks are told of again or late."""
         self.chain_micros = max(chain_at * MICROS, self.chain_micros + 1)
         return self.chain_micros
 
-    def begin_second(self) -> None:
-        """What comes next is in a later second than all before: events show their second, and who has seen all of one
-        must not have missed what is told of it again."""
-        self.chain_micros = (self.chain_micros // MICROS + 1) * MICROS - 1
 
-
-async def append(connection: Connection, drafts: Sequence[Draft], *, late: bool = False) -> None:
-    """Adds what is not told yet, in the order given. Call it within a transaction. late: blocks after theirs were told
-    of before, so they get a second of their own.
+async def append(connection: Connection, drafts: Sequence[Draft]) -> None:
+    """Adds what is not told yet, in the order given. Call it within a transaction.
 
     Who has nothing to add, as a rebuild that tells it all again, holds up nobody who has.
     """
@@ -93,24 +88,16 @@ async def append(connection: Connection, drafts: Sequence[Draft], *, late: bool 
         for start in range(0, len(drafts), ROWS_AT_ONCE):
             yield drafts[start : start + ROWS_AT_ONCE]
 
-    await append_parts(connection, {each.wallet for each in drafts}, parts(), late=late)
+    await append_parts(connection, {each.wallet for each in drafts}, parts())
 
 
-async def append_parts(
-    connection: Connection, locked: Iterable[bytes], parts: AsyncGenerator[Sequence[Draft]], *, late: bool = False
-) -> None:
+async def append_parts(connection: Connection, locked: Iterable[bytes], parts: AsyncGenerator[Sequence[Draft]]) -> None:
     """The same of what comes in parts, of these wallets."""
     wallets = await _lock(connection, locked)
-    if late:
-        for each in wallets.values():
-            each.begin_second()
     added = 0
     async with aclosing(parts):
         async for part in parts:
             added += await _append(connection, wallets, part)
-    if late:
-        for each in wallets.values():
-            each.begin_second()
     await _store_wallets(connection, wallets)
     if added:
         # Of history, too, whose pages may be lost in a crash of the database: a reader goes on after the number it has
@@ -141,8 +128,6 @@ async def undo_above(connection: Connection, block: int) -> None:
         " ORDER BY wallet, seq DESC"
     )
     rows = []
-    for each in wallets.values():
-        each.begin_second()
     for wallet, source, occurrence, kind, market_id, trade_id, payload in await (
         await connection.execute(query, (block,))
     ).fetchall():
@@ -151,8 +136,6 @@ async def undo_above(connection: Connection, block: int) -> None:
         at = wallets[wallet]
         rows.append(_Row(draft, at.next_seq, occurrence, at.tick(0), source))
         at.next_seq += 1
-    for each in wallets.values():
-        each.begin_second()
     await _insert(connection, rows)
     await _store_wallets(connection, wallets)
     await _notify(connection, wallets)
