@@ -56,7 +56,7 @@ class Download:
                 return await self._stream(request)
         except NoPlace as none:
             raise none.refusal(
-                "An export of this address is under way; ask again in a while.",
+                "An export of this address or its network is under way; ask again in a while.",
                 "Other exports are under way; ask again in a while.",
             ) from None
 

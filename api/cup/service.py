@@ -20,6 +20,7 @@ from api.cup.boards import Boards
 from api.cup.intake import Intake, SignedTrade
 from api.cup.render import Json
 from api.http.application import unavailable
+from api.http.caller import network
 from api.http.limits import RateLimits
 from api.http.problem import Problem, invalid_part
 from core.batches import Batches
@@ -39,9 +40,11 @@ WRITES_EACH_WALLET = RateLimitItemPerSecond(30, 10)
 REPLAYS_EACH_CALLER = RateLimitItemPerMinute(6000)
 
 # A wallet costs nothing, its paper neither, and what is written into the ledger is kept for good. So an address adds to
-# it what a hall full of players would, and all of them together no more than a tenth of a gigabyte of claims a day.
+# it what a hall full of players would, a network of them what two would, and all of them together no more than a tenth
+# of a gigabyte of claims a day.
 CLAIMS_EACH_CALLER = RateLimitItemPerDay(500)
 ENROLMENTS_EACH_CALLER = RateLimitItemPerDay(500)
+CLAIMS_EACH_NETWORK = RateLimitItemPerDay(1_000)
 CLAIMS_OF_ALL = RateLimitItemPerHour(5_000)
 WRITES_EACH_CALLER = RateLimitItemPerMinute(600)
 
@@ -295,9 +298,11 @@ class CupService:
         return {"receipt": render.simulated_bet(live, crowd, request.bet_key, request.stake_paper, balance, warnings)}
 
     async def _take_claim(self, caller: str) -> None:
-        """The address first: what it is refused takes no room from the others."""
+        """The narrower first: what it is refused takes no room from the others."""
         message = "An address claims for 500 wallets a day."
         await self._limits.take_from_outside(CLAIMS_EACH_CALLER, "cup_claim", caller, message)
+        message = "A network claims for 1,000 wallets a day."
+        await self._limits.take_from_outside(CLAIMS_EACH_NETWORK, "cup_claim_network", network(caller), message)
         message = "5,000 wallets an hour are claimed for, all together."
         await self._limits.take(CLAIMS_OF_ALL, "cup_claims", "all", message)
 

@@ -127,7 +127,7 @@ def _wallet_operations(rest: RestDoor, service: CupService) -> tuple[Operation, 
             bodies.ClaimBody,
             {429: _RATE},
             "A repeat answers `minted: false` and the balance as it is. No signature. An address claims for 500 "
-            "wallets a day, all together for 5,000 an hour.",
+            "wallets a day, a network for 1,000, all together for 5,000 an hour.",
         ),
         _get(
             "/wallet/{address}",

@@ -32,7 +32,7 @@ class Arriving:
                 return await _in_time(request)
         except NoPlace as none:
             raise none.refusal(
-                f"At most {MOST_EACH} bodies of one address are waited for at once.",
+                f"At most {MOST_EACH} bodies of one address are waited for at once, and a third of all of one network.",
                 "Too many bodies are on their way.",
                 code="unavailable",
                 seconds=round(SECONDS),

@@ -55,6 +55,15 @@ def bucket(address: str) -> str:
     return str(parsed)
 
 
+def network(who: str) -> str:
+    """Of a bucket, the network around it, which one customer may have all of: an IPv6 /48, an IPv4 /24. Limits that all
+    callers share count by it, too: an owner of many addresses is not all of them."""
+    if who == "unknown":
+        return who
+    own = ipaddress.ip_network(who)
+    return str(own.supernet(new_prefix=48 if own.version == 6 else 24))
+
+
 def blocked_region(request: web.Request, settings: Settings) -> str | None:
     """The caller's region when it is blocked; None when it is not, or nobody trustworthy says.
 

@@ -1,4 +1,4 @@
-"""Places for what goes on for a while: so many in all, and so many of them for one caller."""
+"""Places for what goes on for a while: so many in all, and so many of them for one caller and for one network."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from api.http.caller import is_local
+from api.http.caller import is_local, network
 from api.http.problem import Problem
 
 
 class NoPlace(Exception):
-    """The refusal of a place. `own`: the caller has all that one may have; else there is none left for anybody."""
+    """The refusal of a place. `own`: the caller, or its network, has all that one may have; else there is none left for
+    anybody."""
 
     def __init__(self, *, own: bool) -> None:
         super().__init__(own)
@@ -24,25 +25,29 @@ class NoPlace(Exception):
 
 
 class Places:
-    """Places that callers take and give back. The machine's own programs have as many as there are, as with rates."""
+    """Places that callers take and give back: one caller so many, one network a third. The machine's own programs have
+    as many as there are, as with rates."""
 
     def __init__(self, most: int, most_each: int) -> None:
         self._most, self._most_each = most, most_each
+        self._most_of_network = max(most_each, most // 3)
         self._taken_by: Counter[str] = Counter()
         self._taken = 0
 
     @contextmanager
     def taken(self, caller: str) -> Iterator[None]:
-        if self._taken_by[caller] >= self._most_each and not is_local(caller):
+        counted = {network(caller): self._most_of_network, caller: self._most_each}
+        if not is_local(caller) and any(self._taken_by[each] >= most for each, most in counted.items()):
             raise NoPlace(own=True)
         if self._taken >= self._most:
             raise NoPlace(own=False)
         self._taken += 1
-        self._taken_by[caller] += 1
+        self._taken_by.update(counted.keys())
         try:
             yield
         finally:
             self._taken -= 1
-            self._taken_by[caller] -= 1
-            if not self._taken_by[caller]:
-                del self._taken_by[caller]
+            for each in counted:
+                self._taken_by[each] -= 1
+                if not self._taken_by[each]:
+                    del self._taken_by[each]

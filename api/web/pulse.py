@@ -78,7 +78,7 @@ class Pulse:
             pass  # the page was closed
         except NoPlace as none:
             raise none.refusal(
-                f"At most {self._most_each} pages of one address listen at once.",
+                f"At most {self._most_each} pages of one address listen at once, and a third of all of one network.",
                 "Too many pages listen already; ask again in a while.",
             ) from None
         return response

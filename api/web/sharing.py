@@ -97,7 +97,7 @@ class SharePictures:
             place.enter_context(self._places.taken(self._caller(request)))
         except NoPlace as none:
             raise none.refusal(
-                f"At most {MAX_WAITING_EACH} pictures are drawn for one address at once.",
+                f"At most {MAX_WAITING_EACH} pictures are drawn at once for an address, a third of all for a network.",
                 "Too many pictures are asked for at once.",
                 seconds=5,
             ) from None

@@ -65,7 +65,7 @@ async def whole_export(cup: Cup) -> bytes:
 @pytest.mark.proves("cup.service.decision.export")
 @pytest.mark.thorough
 async def test_readers_who_do_not_read_keep_no_connection(cup: Cup) -> None:
-    async with silent(cup), silent(cup, "203.0.113.2"):
+    async with silent(cup), silent(cup, "198.51.100.2"):
         await until(cup, download.AT_ONCE, 10)
         refused = await cup.get("/export")
         assert (refused.status, refused.body["error"]) == (503, "busy")
@@ -108,7 +108,7 @@ async def test_a_reader_who_never_gets_done_is_cut_off(cup: Cup, monkeypatch: py
 
 async def test_the_headers_alone_cost_no_connection(cup: Cup) -> None:
     """So they are told even while no more exports may be under way."""
-    async with silent(cup, "203.0.113.4"), silent(cup, "203.0.113.5"):
+    async with silent(cup, "203.0.113.4"), silent(cup, "198.51.100.5"):
         await until(cup, download.AT_ONCE, 10)
         async with cup.session.head(cup.url + BASE + "/export") as response:
             assert response.status == 200

@@ -70,6 +70,18 @@ async def test_all_addresses_together_open_only_so_many_wallets(cup: Cup, monkey
     assert "all together" in answers[-1].body["message"]
 
 
+@pytest.mark.parametrize("network", ["198.51.100.{}", "2001:db8:7:{}::1"])
+async def test_a_network_opens_only_so_many_wallets_and_leaves_room_for_others(
+    cup: Cup, monkeypatch: pytest.MonkeyPatch, network: str
+) -> None:
+    monkeypatch.setattr(cup_service, "CLAIMS_EACH_NETWORK", RateLimitItemPerHour(2))
+    monkeypatch.setattr(cup_service, "CLAIMS_OF_ALL", RateLimitItemPerHour(6, 3))  # a window of its own
+    answers = [await post(cup, "/wallet", fresh(), network.format(number)) for number in range(1, 9)]
+    assert [each.status for each in answers] == [200] * 2 + [429] * 6
+    assert "network" in answers[-1].body["message"]
+    assert (await post(cup, "/wallet", fresh(), "192.0.2.1")).status == 200
+
+
 async def test_an_address_writes_only_so_much_with_however_many_wallets(
     cup: Cup, monkeypatch: pytest.MonkeyPatch
 ) -> None:

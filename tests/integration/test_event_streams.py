@@ -247,14 +247,14 @@ async def test_who_opens_a_stream_after_an_event_joins_no_read_begun_before_it(
         return []
 
     monkeypatch.setattr(hub, "_read", slowly)
-    with hub.seat(wallet, "one"):
+    with hub.seat(wallet, "203.0.113.9"):
         before = asyncio.create_task(hub.read(wallet, 0, None))
         await asyncio.sleep(0)
         if somebody_listens:
             hub._wake([wallet])
     if not somebody_listens:
         hub._wake([wallet])
-    with hub.seat(wallet, "another"):
+    with hub.seat(wallet, "203.0.113.10"):
         after = asyncio.create_task(hub.read(wallet, 0, None))
         await asyncio.sleep(0)
         gate.set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from api.http.caller import bucket, forwarded, is_local
+from api.http.caller import bucket, forwarded, is_local, network
 
 
 @pytest.mark.parametrize(
@@ -56,8 +56,22 @@ def test_callers_are_counted_by_what_one_customer_has(address: str, expected: st
     assert bucket(address) == expected
 
 
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("203.0.113.9", "203.0.113.0/24"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1::/48"),
+        ("::ffff:203.0.113.9", "203.0.113.0/24"),
+        ("not an address", "unknown"),
+    ],
+)
+def test_what_all_share_is_counted_by_networks(address: str, expected: str) -> None:
+    assert network(bucket(address)) == expected
+
+
 def test_only_the_machine_itself_is_local() -> None:
     assert is_local(bucket("127.0.0.1"))
+    assert is_local(network(bucket("127.0.0.1")))
     assert is_local(bucket("::1")) is False  # its /64 is more than the machine
     assert not is_local(bucket("203.0.113.9"))
     assert not is_local(bucket("nobody can read this"))

@@ -8,7 +8,7 @@ import pytest
 
 from api.http.places import NoPlace, Places
 
-ONE, OTHER, MACHINE = "203.0.113.9", "203.0.113.10", "127.0.0.1"
+ONE, OTHER, MACHINE = "203.0.113.9", "198.51.100.9", "127.0.0.1"
 
 
 def test_one_caller_does_not_take_every_place() -> None:
@@ -22,6 +22,26 @@ def test_one_caller_does_not_take_every_place() -> None:
         held.enter_context(places.taken(OTHER))
     with places.taken(ONE):
         pass  # they were given back
+
+
+@pytest.mark.parametrize(
+    "callers",
+    [
+        pytest.param([f"2001:db8:1:{number:x}::/64" for number in range(400)], id="an IPv6 customer's own"),
+        pytest.param([f"203.0.113.{number}" for number in range(200)], id="neighbours in IPv4"),
+    ],
+)
+def test_one_network_does_not_take_every_place_by_its_many_addresses(callers: list[str]) -> None:
+    places, refused = Places(75, 2), 0
+    with ExitStack() as held:
+        for caller in callers:
+            try:
+                held.enter_context(places.taken(caller))
+            except NoPlace as none:
+                refused += none.own
+        assert len(callers) - refused == 25
+        for stranger in ("2001:db8:2::/64", "198.51.100.1", "unknown"):
+            held.enter_context(places.taken(stranger))
 
 
 def test_there_are_only_so_many_for_all() -> None:

@@ -74,7 +74,8 @@ class NoticeHub:
             try:
                 place.enter_context(self._places.taken(caller))
             except NoPlace as none:
-                message = f"An address has at most {MAX_PER_CALLER} streams open." if none.own else _FULL
+                own = f"An address has at most {MAX_PER_CALLER} streams open, its network a third of all."
+                message = own if none.own else _FULL
                 raise problem("rate_limited", message, retry_after=5) from None
             news = asyncio.Event()
             self._seats[wallet].add(news)
