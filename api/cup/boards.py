@@ -35,8 +35,8 @@ class ShownBoard:
 
 
 class Boards:
-    """Boards as last read, by period. That of all time is always kept; of the weeks, the one asked for least lately is
-    forgotten first."""
+    """Boards as last read, by period. That of all time is always kept; of the weeks that anybody played, the one
+    asked for least lately is forgotten first. An empty one is read again for nearly nothing."""
 
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
@@ -51,10 +51,10 @@ class Boards:
         slot: Shared[ShownBoard] = Shared(lambda: self._read(period, slot.value), BOARD_SECONDS, BOARD_OLDEST_SECONDS)
         return slot
 
-    def _keep(self, period: str, slot: SharedSlot[ShownBoard], _shown: ShownBoard) -> None:
+    def _keep(self, period: str, slot: SharedSlot[ShownBoard], shown: ShownBoard) -> None:
         if period == board.ALL_TIME:
             self._whole = slot
-        else:
+        elif shown.board.total:
             self._weeks.put(period, slot)
 
     async def _read(self, period: str, before: ShownBoard | None) -> ShownBoard:

@@ -20,13 +20,14 @@ class SlowReads:
     """Stands for the reading of boards, which takes until `released` is set."""
 
     def __init__(self) -> None:
+        self.played = {ALL_TIME}
         self.begun: Counter[str] = Counter()
         self.released = asyncio.Event()
 
     async def top(self, _connection: Any, period: str, _limit: int, _before: Board | None) -> Board:
         self.begun[period] += 1
         await self.released.wait()
-        return cast(Board, period)
+        return Board((), bytes(24) if period in self.played else b"", 1)
 
 
 @pytest.fixture
@@ -59,3 +60,13 @@ async def test_weeks_do_not_push_out_the_board_of_all_time(reads: SlowReads, sho
         await shown.get(f"2026-W{week:02}")
     await shown.get(ALL_TIME)
     assert reads.begun[ALL_TIME] == 1
+
+
+async def test_weeks_that_nobody_played_do_not_push_out_the_one_that_is_played(reads: SlowReads, shown: Boards) -> None:
+    reads.released.set()
+    reads.played.add("2026-W47")
+    await shown.get("2026-W47")
+    for week in range(MAX_WEEKS + 1):
+        await shown.get(f"2030-W{week:02}")
+    await shown.get("2026-W47")
+    assert reads.begun["2026-W47"] == 1
