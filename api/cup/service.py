@@ -50,10 +50,11 @@ WRITES_EACH_CALLER = RateLimitItemPerMinute(600)
 
 HISTORY = 20
 
-# How long to wait before a trade of a wallet that is held, by a settlement say, is tried again: ten seconds in all.
+# How long to wait before what a wallet places that is held, by a settlement say, is tried again: ten seconds in all.
 _BUSY_PAUSES = (0.01,) * 100 + (0.1,) * 90
 
 R = TypeVar("R")
+T = TypeVar("T")
 # What answers a request; the second argument is who asks, for rate limits.
 Answering = Callable[[R, str], Awaitable[Json]]
 
@@ -195,15 +196,10 @@ class CupService:
         await self._take_write("cup_trade", order.wallet, caller)
         # What waits for others' locks below would keep everybody behind it waiting as well.
         seen.market.require_open(now_utc())
-        return {"receipt": render.trade_receipt(await self._placed(order))}
+        return {"receipt": render.trade_receipt(await self._place_trade(order))}
 
-    async def _placed(self, order: PaperOrder) -> PaperReceipt:
-        for pause in _BUSY_PAUSES:
-            try:
-                return await self._trades.ask(None, order)
-            except trading.WalletBusy:
-                await asyncio.sleep(pause)
-        raise unavailable()
+    async def _place_trade(self, order: PaperOrder) -> PaperReceipt:
+        return await _once_free(lambda: self._trades.ask(None, order))
 
     async def _unsigned_trade(self, request: requests.TradeRequest) -> Json:
         """A simulation, or what a real trade lacks."""
@@ -257,9 +253,11 @@ class CupService:
             return {"receipt": render.bet_receipt(done)}
         self._require_in_window(request.issued_at)
         await self._take_write("cup_bet", request.wallet_address, caller)
+        return {"receipt": render.bet_receipt(await _once_free(lambda: self._place_bet(bet)))}
+
+    async def _place_bet(self, bet: betting.RouletteBet) -> betting.BetReceipt:
         async with self._pool.connection() as connection:
-            done = await betting.place(connection, bet, self.open_time)
-        return {"receipt": render.bet_receipt(done)}
+            return await betting.place(connection, bet, self.open_time)
 
     async def enrol(self, request: requests.EnrolRequest, caller: str) -> Json:
         message = messages.enrolment_message(request.wallet_address, request.issued_at)
@@ -325,6 +323,16 @@ class CupService:
                 "issuedAt is more than 5 minutes from our time; sign a fresh message.",
                 extra={"reason": "issued_at_out_of_window", "serverTime": iso_of(now_utc())},
             )
+
+
+async def _once_free(place: Callable[[], Awaitable[T]]) -> T:
+    """What is placed once nobody else holds its wallet; 503 when that takes too long. No connection waits meanwhile."""
+    for pause in _BUSY_PAUSES:
+        try:
+            return await place()
+        except trading.WalletBusy:
+            await asyncio.sleep(pause)
+    raise unavailable()
 
 
 def _problem(refusal: Refusal) -> Problem:

@@ -15,7 +15,7 @@ from core.cup.enrolment import require_may_trade
 from core.cup.ledger import round_account, wallet_account
 from core.cup.refusal import Refusal
 from core.cup.rounds import RouletteRound
-from core.cup.trading import require_funds
+from core.cup.trading import WalletBusy, require_funds
 from core.db.engine import Connection
 
 _BOUNDS_CENTS = {
@@ -139,7 +139,10 @@ async def replayed(connection: Connection, bet: RouletteBet) -> BetReceipt | Non
 
 async def place(connection: Connection, bet: RouletteBet, clock: Callable[[], datetime]) -> BetReceipt:
     """The bet, or the receipt it had when it was first placed. The clock is asked once the locks are held: a bet that
-    waited for them past the close is refused, the round's or the tournament's, past which the clock refuses."""
+    waited for them past the close is refused, the round's or the tournament's, past which the clock refuses.
+
+    WalletBusy for a wallet that another transaction holds: whoever settles a market holds many for long, and who waited
+    for one of them here would keep a connection from everybody else."""
     try:
         async with connection.transaction():
             return await _place(connection, bet, clock)
@@ -157,7 +160,7 @@ async def _place(connection: Connection, bet: RouletteBet, clock: Callable[[], d
         return await _too_late(connection, bet)
     round_ = await rounds.hold(connection, bet.round_no)
     account = wallet_account(bet.wallet)
-    balance_cents = await ledger.balance(connection, account, lock=True) or 0
+    balance_cents = await _locked_balance(connection, bet.wallet)
     done = await replayed(connection, bet)
     if done is not None:
         return done
@@ -188,6 +191,14 @@ async def _place(connection: Connection, bet: RouletteBet, clock: Callable[[], d
         ),
     )
     return BetReceipt(bet.round_no, bet.bet_key, bet.stake_cents, left)
+
+
+async def _locked_balance(connection: Connection, wallet: str) -> int:
+    """Of a wallet that nobody else changes until this transaction ends; 0 for one that never claimed."""
+    free = await ledger.lock_free_wallets(connection, [wallet])
+    if wallet not in free and await ledger.balance(connection, wallet_account(wallet)) is not None:
+        raise WalletBusy
+    return free.get(wallet, 0)
 
 
 def _takes_bets(round_: RouletteRound | None, now: datetime) -> bool:

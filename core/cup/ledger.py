@@ -43,12 +43,9 @@ async def open_account(connection: Connection, account: str) -> bool:
     return cursor.rowcount == 1
 
 
-async def balance(connection: Connection, account: str, *, lock: bool = False) -> int | None:
-    """Cents, or None for an account that was never opened. `lock`: nobody else changes it until this transaction
-    ends."""
+async def balance(connection: Connection, account: str) -> int | None:
+    """Cents, or None for an account that was never opened."""
     query = "SELECT balance_cents FROM cup_account WHERE account = %s"
-    if lock:
-        query += " FOR NO KEY UPDATE"
     row = await (await connection.execute(query, (account,))).fetchone()
     return None if row is None else int(row[0])
 

@@ -107,7 +107,7 @@ async def placed(connection: Connection, trade_ids: Sequence[str]) -> dict[str, 
 
 
 class WalletBusy(Exception):
-    """Another transaction holds the wallet: nothing was written of its order, which may be placed again."""
+    """Another transaction holds the wallet: nothing was written of its trade or bet, which may be placed again."""
 
 
 async def place(

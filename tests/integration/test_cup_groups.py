@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from core.cup import trading, wallets
+from core.cup import ledger, trading, wallets
 from core.cup.books import find
 from core.cup.export import lines
 from core.cup.messages import signature_bytes
@@ -200,6 +200,26 @@ async def test_a_wallet_that_is_held_holds_nobody_else_up(cup: Cup, connection: 
         assert not waiting.done()
         await holder.rollback()
     assert (await waiting).body["receipt"]["poolPaper"] == 9
+    await exact(connection)
+
+
+async def test_bets_of_held_wallets_keep_nobody_from_the_cup(cup: Cup, connection: Connection) -> None:
+    """Whoever settles a market holds all its wallets for long; they are more than there are connections."""
+    live = await cup.open_round()
+    held, free = [await cup.claimed() for _ in range(12)], await cup.claimed()
+    async with await connect(cup.database_url, autocommit=False) as holder:
+        await ledger.lock_wallets(holder, [each.address for each in held])
+        waiting = [
+            asyncio.create_task(cup.post("/roulette/bet", each.bet(live.round_no, "half:low", 1000))) for each in held
+        ]
+        await asyncio.sleep(0.5)
+        async with asyncio.timeout(PATIENCE):
+            assert (await cup.get("/roulette")).status == 200
+            assert (await cup.post("/roulette/bet", free.bet(live.round_no, "half:low", 1000))).status == 200
+        assert not any(each.done() for each in waiting)
+        await holder.rollback()
+    assert {each.status for each in await asyncio.gather(*waiting)} == {200}
+    await cup.finish_round(live.round_no)
     await exact(connection)
 
 

@@ -310,13 +310,13 @@ async def test_export_without_the_api(cup: Cup) -> None:
 async def test_bets_that_come_too_late_do_not_hold_up_the_draw(cup: Cup, monkeypatch: pytest.MonkeyPatch) -> None:
     """Eight wallets send bets on a round that is over, one after another without a pause, to an API that is slow: it is
     drawn all the same."""
-    balance = ledger.balance
+    lock = ledger.lock_free_wallets
 
-    async def slow(*arguments: Any, **how: Any) -> int | None:
+    async def slow(*arguments: Any) -> dict[str, int]:
         await asyncio.sleep(0.2)
-        return await balance(*arguments, **how)
+        return await lock(*arguments)
 
-    monkeypatch.setattr(ledger, "balance", slow)
+    monkeypatch.setattr(ledger, "lock_free_wallets", slow)
     signers, live = [await cup.claimed() for _ in range(8)], await cup.open_round()
     await cup.close_round(live.round_no)
     drawn = asyncio.Event()

@@ -105,7 +105,7 @@ def _a_delivery_fee_too_high() -> None:
 
 
 def _acknowledge_before_it_is_stored() -> None:
-    whole = CupService._placed
+    whole = CupService._place_trade
     storing: set[asyncio.Task[Any]] = set()
 
     async def placed(self: CupService, order: PaperOrder) -> PaperReceipt:
@@ -116,7 +116,7 @@ def _acknowledge_before_it_is_stored() -> None:
             left = (await ledger.balance(connection, wallet_account(order.wallet)) or 0) - order.size_cents
         return replace(simulate(market, order.side, order.size_cents, left, now_utc()), trade_id=order.trade_id)
 
-    CupService._placed = placed  # type: ignore[method-assign]
+    CupService._place_trade = placed  # type: ignore[method-assign]
 
 
 def _skip_a_paper_market() -> None:
