@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -23,6 +24,7 @@ from api.http.application import unavailable
 from api.http.caller import network
 from api.http.limits import RateLimits
 from api.http.problem import Problem, invalid_part
+from api.http.shared import Shared, SharedSlot, Slots
 from core.batches import Batches
 from core.config import Settings
 from core.cup import betting, board, books, enrolment, ledger, messages, outlook, rounds, trading, wallets
@@ -49,6 +51,8 @@ CLAIMS_OF_ALL = RateLimitItemPerHour(5_000)
 WRITES_EACH_CALLER = RateLimitItemPerMinute(600)
 
 HISTORY = 20
+# For so long all are shown one reading of what is on the wheel, which adds up all its bets.
+WHEEL_SECONDS = 0.5
 
 # How long to wait before what a wallet places that is held, by a settlement say, is tried again: ten seconds in all.
 _BUSY_PAUSES = (0.01,) * 100 + (0.1,) * 90
@@ -63,6 +67,15 @@ def now_utc() -> datetime:
     return datetime.now(UTC)
 
 
+@dataclass(frozen=True, slots=True)
+class ShownWheel:
+    """The wheel at one moment: its round, what is on it, and the rounds before."""
+
+    live: rounds.RouletteRound
+    crowd: betting.RoundTotals
+    history: Sequence[rounds.RouletteRound]
+
+
 class CupService:
     """Everything the cup can be asked, for REST and MCP alike. Paper deadlines and rounds run on our own clock."""
 
@@ -71,6 +84,8 @@ class CupService:
         self._pool = pool
         self._limits = limits
         self._boards = Boards(pool)
+        self._wheels: Slots[rounds.RouletteRound, ShownWheel] = Slots(self._keep_wheel)
+        self._wheel: SharedSlot[ShownWheel] | None = None  # the last, held, and so found
         self._intake = Intake(pool)
         self._trades: Batches[None, PaperOrder, PaperReceipt] = Batches(self._place_trades)
 
@@ -150,15 +165,30 @@ class CupService:
         return body
 
     async def round(self, request: requests.RoundQuery, _caller: str) -> Json:
-        async with self._pool.connection() as connection, one_moment(connection):
-            live = await _live(connection)
-            crowd = await betting.crowd(connection, live.round_no)
-            history = await rounds.settled(connection, HISTORY)
-            body = render.round_body(live, crowd, history, now_utc())
-            if request.wallet is not None:
-                bets = await betting.bets_of(connection, live.round_no, request.wallet)
-                body["bets"] = render.bets_body(bets)
+        shown, bets = await self._wheel_for(request.wallet)
+        body = render.round_body(shown.live, shown.crowd, shown.history, now_utc())
+        if request.wallet is not None:
+            body["bets"] = render.bets_body(bets)
         return body
+
+    async def _wheel_for(self, wallet: str | None) -> tuple[ShownWheel, list[betting.PlacedBet]]:
+        """The wheel and a wallet's bets on it. The reading that all share will do where it is of the round as it is now
+        and has all bets of the wallet; for whoever it does not fit, everything is read at one moment."""
+        async with self._pool.connection() as connection, one_moment(connection):
+            live, bets = await _live_with_bets(connection, wallet)
+        shown = await self._wheels.get(live, lambda: Shared(self._read_wheel, WHEEL_SECONDS))
+        if shown.live == live and (wallet is None or shown.crowd.bets.get(wallet, 0) == len(bets)):
+            return shown, bets
+        async with self._pool.connection() as connection, one_moment(connection):
+            live, bets = await _live_with_bets(connection, wallet)
+            return await _wheel_of(connection, live), bets
+
+    async def _read_wheel(self) -> ShownWheel:
+        async with self._pool.connection() as connection, one_moment(connection):
+            return await _wheel_of(connection, await _live(connection))
+
+    def _keep_wheel(self, _live: rounds.RouletteRound, slot: SharedSlot[ShownWheel], _shown: ShownWheel) -> None:
+        self._wheel = slot
 
     # ---------------------------------------------------------------- writes
 
@@ -281,13 +311,13 @@ class CupService:
         }
 
     async def _simulated_bet(self, request: requests.BetRequest) -> Json:
-        async with self._pool.connection() as connection, one_moment(connection):
-            live = await _live(connection)
-            if not live.takes_bets(now_utc()) or request.round_no not in (None, live.round_no):
-                raise betting.round_closed(request.round_no or live.round_no, live)
-            crowd = await betting.crowd(connection, live.round_no)
-            balance, warnings = None, []
-            if request.wallet_address is not None:
+        shown, _ = await self._wheel_for(request.wallet_address)
+        live, crowd = shown.live, shown.crowd
+        if not live.takes_bets(now_utc()) or request.round_no not in (None, live.round_no):
+            raise betting.round_closed(request.round_no or live.round_no, live)
+        balance, warnings = None, []
+        if request.wallet_address is not None:
+            async with self._pool.connection() as connection, one_moment(connection):
                 balance = await _balance(connection, request.wallet_address) or 0
                 bet = betting.RouletteBet(
                     request.wallet_address, live.round_no, request.bet_key, request.stake_paper, "", b""
@@ -360,6 +390,17 @@ async def _live(connection: Connection) -> rounds.RouletteRound:
     if live is None:
         raise Problem(503, "no_round", "The first round has not opened yet.", headers={"Retry-After": "5"})
     return live
+
+
+async def _live_with_bets(
+    connection: Connection, wallet: str | None
+) -> tuple[rounds.RouletteRound, list[betting.PlacedBet]]:
+    live = await _live(connection)
+    return live, [] if wallet is None else await betting.bets_of(connection, live.round_no, wallet)
+
+
+async def _wheel_of(connection: Connection, live: rounds.RouletteRound) -> ShownWheel:
+    return ShownWheel(live, await betting.crowd(connection, live.round_no), await rounds.settled(connection, HISTORY))
 
 
 async def _balance(connection: Connection, wallet: str) -> int | None:

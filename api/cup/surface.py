@@ -204,7 +204,8 @@ def _roulette_operations(rest: RestDoor, service: CupService) -> tuple[Operation
             bodies.RouletteRoundBody,
             {400: _BAD, 503: _error("`no_round`: the first round has not opened; or `unavailable`.")},
             query=requests.RoundQuery,
-            description="42 markets with their pools, the commitment, and past rounds with seed and beacon.",
+            description="42 markets with their pools, the commitment, and past rounds with seed and beacon. The pools "
+            "may be half a second old; they have every bet of the `wallet` that is asked for.",
         ),
         _post(
             "/roulette/bet",

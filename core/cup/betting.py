@@ -65,10 +65,14 @@ class PlacedBet:
 
 @dataclass(frozen=True, slots=True)
 class RoundTotals:
-    """What is on a round: cents by key, and how many wallets bet."""
+    """What is on a round: cents by key, and how many bets each wallet has there."""
 
     pools: Mapping[str, int]
-    bettors: int
+    bets: Mapping[str, int]
+
+    @property
+    def bettors(self) -> int:
+        return len(self.bets)
 
     @property
     def staked_cents(self) -> int:
@@ -105,9 +109,10 @@ async def crowd(connection: Connection, round_no: int) -> RoundTotals:
         "SELECT bet_key, sum(stake_cents)::bigint FROM cup_bet WHERE round_no = %s GROUP BY bet_key", (round_no,)
     )
     pools: dict[str, int] = dict(await cursor.fetchall())
-    cursor = await connection.execute("SELECT count(DISTINCT wallet) FROM cup_bet WHERE round_no = %s", (round_no,))
-    row = await cursor.fetchone()
-    return RoundTotals(pools, int(row[0]) if row else 0)
+    cursor = await connection.execute(
+        "SELECT wallet, count(*) FROM cup_bet WHERE round_no = %s GROUP BY wallet", (round_no,)
+    )
+    return RoundTotals(pools, dict(await cursor.fetchall()))
 
 
 async def bets_of(connection: Connection, round_no: int, wallet: str) -> list[PlacedBet]:

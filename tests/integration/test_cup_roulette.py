@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 
 from api.cup import bodies
+from api.cup.service import WHEEL_SECONDS
 from core.chain import ChainClient, ChainProvider
 from core.contracts.statuses import MarketKind
 from core.cup import betting, ledger, rounds, settling, wheel
@@ -78,6 +79,7 @@ async def test_a_round_from_bet_to_payout(cup: Cup) -> None:
     other = await cup.post("/roulette/bet", red.bet(live.round_no, "colour:red", 50_00))
     assert (other.status, other.body["error"]) == (409, "bet_conflict")
     dry = {"walletAddress": black.address, "betKey": "colour:black", "stakePaper": 300, "simulate": True}
+    await asyncio.sleep(WHEEL_SECONDS)  # for so long others may be shown what was before
     estimate = (await cup.post("/roulette/bet", dry)).body
     bodies.BetBody.model_validate(estimate)
     receipt = estimate["receipt"]
@@ -263,7 +265,7 @@ async def test_a_bet_that_waited_past_the_close_is_refused(cup: Cup) -> None:
 
 
 async def test_all_that_is_told_of_a_round_is_of_one_moment(cup: Cup, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bet that is placed while an answer is read is in none of its parts."""
+    """A bet that is placed while an answer is read is in all of its parts, or in none."""
     signer, live = await cup.claimed(), await cup.open_round()
     read_history = rounds.settled
 
@@ -274,12 +276,38 @@ async def test_all_that_is_told_of_a_round_is_of_one_moment(cup: Cup, monkeypatc
 
     monkeypatch.setattr(rounds, "settled", after_a_bet)
     view = (await cup.get("/roulette", wallet=signer.address)).body
-    assert (view["bettors"], view["stakedPaper"], view["bets"]) == (0, 0, [])
+    assert (view["bettors"], view["stakedPaper"], len(view["bets"])) in ((0, 0, 0), (1, 100, 1))
     monkeypatch.undo()
     view = (await cup.get("/roulette", wallet=signer.address)).body
     assert (view["bettors"], view["stakedPaper"], len(view["bets"])) == (1, 100, 1)
     await cup.close_round(live.round_no)
     await cup.finish_round(live.round_no)
+
+
+async def test_all_who_look_at_the_wheel_share_its_reading(cup: Cup, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And whoever bets sees its bet at once, in all parts of what it is told."""
+    live, read, readings = await cup.open_round(), betting.crowd, []
+
+    async def counted(connection: Connection, round_no: int) -> betting.RoundTotals:
+        readings.append(round_no)
+        return await read(connection, round_no)
+
+    monkeypatch.setattr(betting, "crowd", counted)
+    signers = [await cup.claimed() for _ in range(8)]
+    simulated = {"betKey": "half:low", "stakePaper": 10, "simulate": True}
+    for _ in range(2):
+        asked = [cup.get("/roulette", wallet=each.address) for each in signers]
+        asked += [cup.get("/roulette") for _ in signers]
+        asked += [cup.post("/roulette/bet", simulated) for _ in signers]
+        assert {each.status for each in await asyncio.gather(*asked)} == {200}
+    assert len(readings) <= 4  # of 48; a slow machine takes longer than one will do
+    for bettors, signer in enumerate(signers, 1):
+        assert (await cup.post("/roulette/bet", signer.bet(live.round_no, "half:low", 1000))).status == 200
+        view = (await cup.get("/roulette", wallet=signer.address)).body
+        assert (view["bettors"], view["stakedPaper"], len(view["bets"])) == (bettors, 10 * bettors, 1)
+    await cup.finish_round(live.round_no)
+    view = (await cup.get("/roulette", wallet=signers[0].address)).body
+    assert (view["phase"], view["bets"][0]["status"] == "open") == ("settled", False)
 
 
 async def test_two_keepers_open_one_round_and_settle_it_once(cup: Cup) -> None:
