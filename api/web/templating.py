@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from api.http.operation import Handler
 from api.http.rendered import Rendered
+from api.http.shared import Renewed, SharedSlot, Slots
 from api.kept import Kept
 from api.web import figures
 from api.web.answers import HTML, REVALIDATE, SECURITY
@@ -42,7 +43,8 @@ class Pages:
         self, assets: Assets, origin: str, wallets: Mapping[str, Any], explorers: Mapping[str, str | None]
     ) -> None:
         self._explorers = explorers
-        self._pages: Kept[Hashable, tuple[Hashable, Rendered]] = Kept(HELD, HELD_BYTES)
+        self._pages: Kept[Hashable, SharedSlot[Rendered]] = Kept(HELD, HELD_BYTES)
+        self._slots: Slots[tuple[Hashable, Hashable], Rendered] = Slots(self._keep)
         self._environment = Environment(
             loader=FileSystemLoader(TEMPLATES),
             # The one template that is not a page is plain text, and served as that.
@@ -89,13 +91,16 @@ class Pages:
         cache: str = REVALIDATE,
         content_type: str = HTML,
     ) -> Rendered:
-        """The last rendering of a page; rendered again when its stamp differs."""
-        kept = self._pages.get(page)
-        if kept is not None and kept[0] == stamp:
-            return kept[1]
-        rendered = await Rendered.make(await render(), cache, content_type=content_type)
-        self._pages.put(page, (stamp, rendered), rendered.size)
-        return rendered
+        """The last rendering of a page; rendered again when its stamp differs, once for all who come meanwhile."""
+
+        async def make() -> Rendered:
+            return await Rendered.make(await render(), cache, content_type=content_type)
+
+        return await self._slots.get((page, stamp), lambda: Renewed(lambda: stamp, make))
+
+    def _keep(self, key: tuple[Hashable, Hashable], slot: SharedSlot[Rendered], rendered: Rendered) -> None:
+        page, _ = key
+        self._pages.put(page, slot, rendered.size)
 
     async def answer(
         self,

@@ -1,0 +1,56 @@
+"""Pages as all who ask for one share its rendering."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from api.web.assets import Assets
+from api.web.templating import Pages
+
+
+class Slow:
+    """A page whose rendering takes until it is released, and fails where it is told to."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.released = asyncio.Event()
+        self.fails = False
+
+    async def render(self) -> bytes:
+        self.begun += 1
+        await self.released.wait()
+        if self.fails:
+            raise ConnectionError
+        return b"a page"
+
+
+@pytest.fixture
+def pages() -> Pages:
+    return Pages(Assets({}, {}, "1"), "http://127.0.0.1:1", {}, {})
+
+
+async def test_a_page_is_rendered_once_for_all_who_come_meanwhile(pages: Pages) -> None:
+    slow = Slow()
+    async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+        asked = [tasks.create_task(pages.last_rendering("cup", 1, slow.render)) for _ in range(5)]
+        await asyncio.sleep(0.05)
+        asked[0].cancel()  # whoever leaves takes it from nobody
+        slow.released.set()
+    assert slow.begun == 1
+    await pages.last_rendering("cup", 1, slow.render)
+    assert slow.begun == 1
+    await pages.last_rendering("cup", 2, slow.render)
+    await pages.last_rendering("roulette", 2, slow.render)
+    assert slow.begun == 3
+
+
+async def test_a_rendering_that_failed_is_kept_for_nobody(pages: Pages) -> None:
+    slow = Slow()
+    slow.released.set()
+    slow.fails = True
+    with pytest.raises(ConnectionError):
+        await pages.last_rendering("cup", 1, slow.render)
+    slow.fails = False
+    assert (await pages.last_rendering("cup", 1, slow.render)).size
