@@ -13,7 +13,7 @@ from api.http.application import json_response
 from api.http.caching import NO_STORE
 from api.http.caller import caller_ip
 from api.http.operation import Handler
-from api.http.requests import read_exact_json, read_path, read_query, validated_body
+from api.http.requests import read_json, read_path, read_query, validated_body
 from core.config import Settings
 
 R = TypeVar("R")
@@ -48,7 +48,7 @@ class RestDoor:
     def post(self, answering: Answering[M], model: type[M]) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             self._service.require_open()
-            asked = validated_body(model, await read_exact_json(request, limit=BODY_LIMIT))
+            asked = validated_body(model, await read_json(request, limit=BODY_LIMIT, exact=True))
             body = await self._service.answer(answering, asked, caller_ip(request, self._settings))
             return json_response(body, cache_control=NO_STORE)
 

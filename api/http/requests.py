@@ -65,22 +65,14 @@ def read_path(request: web.Request, model: type[M]) -> M:
     return _validated(model, dict(request.match_info), "path parameter")
 
 
-async def read_json(request: web.Request, *, limit: int) -> Any:
-    """The body as parsed JSON. 415 for another content type, 413 beyond `limit` bytes, 400 for what is not JSON."""
+async def read_json(request: web.Request, *, limit: int, exact: bool = False) -> Any:
+    """The body as parsed JSON. 415 for another content type, 413 beyond `limit` bytes, 400 for what is not JSON.
+    exact: with numbers as they are written, as an amount must not pass through a binary float."""
     body = await read_body(request, limit=limit)
     try:
-        content = orjson.loads(body)
+        content = loads(body) if exact else orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise invalid(f"The body is not JSON: {error}.", details=in_body("is not JSON")) from None
-    check_named_once(body)
-    return content
-
-
-async def read_exact_json(request: web.Request, *, limit: int) -> Any:
-    """As `read_json`, with numbers as they are written: an amount must not pass through a binary float."""
-    body = await read_body(request, limit=limit)
-    try:
-        content = loads(body)
     except ValueError as error:
         raise invalid(f"The body is {error}.", details=in_body("is not JSON")) from None
     check_named_once(body)
