@@ -244,8 +244,8 @@ class CupService:
                 receipt = trading.simulate(market, request.side, size, balance, now)
                 warnings = outlook.warnings(market, market.outcome(request.side), now)
                 if wallet is not None:
-                    refusal = await trading.hindrance(connection, wallet, size, balance or 0)
-                    warnings += outlook.of_refusal(refusal)
+                    check = trading.require_allowed(connection, wallet, size, balance or 0)
+                    warnings += await outlook.hindrance(check)
                 return {"receipt": render.trade_receipt(receipt, warnings)}
         if request.wallet_address is None:
             raise invalid_part("field", "walletAddress", "a real trade names its wallet")
@@ -322,7 +322,7 @@ class CupService:
                 bet = betting.RouletteBet(
                     request.wallet_address, live.round_no, request.bet_key, request.stake_paper, "", b""
                 )
-                warnings = outlook.of_refusal(await betting.hindrance(connection, bet, balance))
+                warnings = await outlook.hindrance(betting.require_allowed(connection, bet, balance))
         return {"receipt": render.simulated_bet(live, crowd, request.bet_key, request.stake_paper, balance, warnings)}
 
     async def _take_claim(self, caller: str) -> None:

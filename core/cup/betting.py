@@ -218,14 +218,10 @@ async def _too_late(connection: Connection, bet: RouletteBet) -> BetReceipt:
     return done
 
 
-async def hindrance(connection: Connection, bet: RouletteBet, balance_cents: int) -> Refusal | None:
-    """Why a bet on the live round would be refused now to a wallet that holds this; its signature is not looked at."""
-    try:
-        if await replayed(connection, bet) is None:
-            await _require_allowed(connection, bet, balance_cents)
-    except Refusal as refusal:
-        return refusal
-    return None
+async def require_allowed(connection: Connection, bet: RouletteBet, balance_cents: int) -> None:
+    """Of a bet on the live round by a wallet that holds this; its signature is not looked at."""
+    if await replayed(connection, bet) is None:
+        await _require_allowed(connection, bet, balance_cents)
 
 
 async def _require_allowed(connection: Connection, bet: RouletteBet, balance_cents: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Literal, cast
@@ -34,9 +35,13 @@ class PaperCaution:
         return {"code": self.code, "message": self.message}
 
 
-def of_refusal(refusal: Refusal | None) -> list[PaperCaution]:
-    """Of what would not be done for real."""
-    return [] if refusal is None else [PaperCaution(cast("PaperCautionCode", refusal.code), refusal.message)]
+async def hindrance(check: Awaitable[None]) -> list[PaperCaution]:
+    """Of what would not be done for real: `check` refuses it."""
+    try:
+        await check
+    except Refusal as refusal:
+        return [PaperCaution(cast("PaperCautionCode", refusal.code), refusal.message)]
+    return []
 
 
 def warnings(market: PaperMarket, outcome: int, now: datetime) -> list[PaperCaution]:

@@ -55,14 +55,10 @@ def simulate(market: PaperMarket, side: str, size_cents: int, balance_cents: int
     return PaperReceipt(None, market, side, size_cents, quote.shares, balance_cents, projected, book.net_pool)
 
 
-async def hindrance(connection: Connection, wallet: str, size_cents: int, balance_cents: int) -> Refusal | None:
-    """Why a wallet's trade of this size would be refused now, whichever market takes it."""
-    try:
-        await enrolment.require_may_trade(connection, wallet)
-        require_funds(balance_cents, size_cents)
-    except Refusal as refusal:
-        return refusal
-    return None
+async def require_allowed(connection: Connection, wallet: str, size_cents: int, balance_cents: int) -> None:
+    """Of a wallet's trade of this size, whichever market takes it."""
+    await enrolment.require_may_trade(connection, wallet)
+    require_funds(balance_cents, size_cents)
 
 
 @dataclass(frozen=True, slots=True)
