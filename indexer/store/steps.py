@@ -116,7 +116,8 @@ async def mend(
         changed = await refold(connection, sources, entities)
         rounds = [log for log in missing if log.entity is None and log.address != sources.token]
         changed.feeds |= (await fold_logs(connection, chain_id, sources.feeds, rounds)).feeds
-        await _pair_again(connection, sources, {log.block for log in missing if log.address == sources.token})
+        token_blocks = {log.block for log in missing if log.address == sources.token}
+        await _pair_again(connection, sources, token_blocks)
         _mark(changed, entities)
         await notices.announce(connection, sources, missing, page.hashes)
         await notify(connection, Channel.CHAIN_INDEXED, payload(sources, page.end, changed, everything=True))

@@ -368,7 +368,7 @@ INDEXER = (
     Guard(
         "a payment whose transfer was read late stays one that brought nothing, and is never booked",
         "indexer/store/steps.py",
-        "        await _pair_again(connection, sources, {log.block for log in missing if log.address == sources.token})\n",
+        "        await _pair_again(connection, sources, token_blocks)\n",
         "",
         ("tests/integration/test_index_authorizations.py::test_a_transfer_that_is_put_in_later_makes_its_payment",),
     ),
