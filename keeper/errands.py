@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from core.chain import Call
 from core.db.engine import Connection
@@ -67,6 +67,22 @@ class Payout(Protocol):
 
     @property
     def failed(self) -> int: ...
+
+
+AnyPayout = TypeVar("AnyPayout", bound=Payout)
+
+PAYOUTS_AT_ONCE = 50
+"""In one `pay` or `deliver`."""
+
+
+def in_batches(due: Sequence[AnyPayout]) -> list[tuple[AnyPayout, ...]]:
+    """For one transaction each. One that the token refused before goes with its like, so it never delays the others."""
+    groups = [each for each in due if not each.failed], [each for each in due if each.failed]
+    return [
+        tuple(group[start : start + PAYOUTS_AT_ONCE])
+        for group in groups
+        for start in range(0, len(group), PAYOUTS_AT_ONCE)
+    ]
 
 
 def measure_payouts(job: str, what: str, due: Sequence[Payout]) -> None:

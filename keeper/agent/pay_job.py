@@ -17,9 +17,9 @@ from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake
 from core.hexadecimal import bytes_of, hex_of
 from core.log import get_logger
 from keeper import metrics
-from keeper.agent.paying import Counters, DueStake, UnpaidStake, dues, has_lost, lost_ids, payments
+from keeper.agent.paying import Counters, DueStake, UnpaidStake, dues, has_lost, lost_ids
 from keeper.chain import index_state
-from keeper.errands import RetryWaits, Want, after_refusals, measure_payouts
+from keeper.errands import RetryWaits, Want, after_refusals, in_batches, measure_payouts
 from keeper.run import JobRun
 
 log = get_logger(__name__)
@@ -99,7 +99,7 @@ async def _pay(run: JobRun, market_id: bytes, name: str, owed: list[DueStake]) -
         else:
             run.report.skip(f"stake {due.stake_id}", reason)
     wallet = run.chain.contract("SettlementWallet")
-    for batch in payments(ready):
+    for batch in in_batches(ready):
         call = wallet.call("pay", market_id, [due.stake_id for due in batch])
         want = Want(
             kind="pay",

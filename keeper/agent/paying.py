@@ -8,9 +8,6 @@ from dataclasses import dataclass
 from core.agent.book import Book
 from core.contracts.statuses import AgentMarketStatus, StakeStatus
 
-BATCH = 50
-"""Stakes in one `pay`."""
-
 MIN_LOST = 500_000
 """What the contract owes beyond what the index knows, from which on its counters are compared: less than the least that
 a stake can be owed, more than what is left of divisions."""
@@ -64,13 +61,6 @@ def dues(stakes: Sequence[UnpaidStake], book: Book, status: int, winner: int | N
         if owed:
             owing.append(DueStake(stake.stake_id, stake.wallet, owed, stake.failed))
     return sorted(owing, key=lambda due: due.stake_id)
-
-
-def payments(ready: Sequence[DueStake]) -> list[tuple[DueStake, ...]]:
-    """In batches. One that the token refused before goes with its like, so it never delays the others."""
-    fresh = [due for due in ready if not due.failed]
-    again = [due for due in ready if due.failed]
-    return [tuple(group[start : start + BATCH]) for group in (fresh, again) for start in range(0, len(group), BATCH)]
 
 
 def has_lost(unpaid: int, indexed: int) -> bool:

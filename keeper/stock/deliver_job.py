@@ -7,9 +7,9 @@ from sqlalchemy import and_, func, select, tuple_
 from core.db.schema.index_stock import stock_market, stock_position, stock_vintage
 from core.stock.projection import market_of, may_be_owed, position_of, vintage_of
 from core.stock.vested import Moment
-from keeper.errands import RetryWaits, Want, after_refusals, measure_payouts
+from keeper.errands import RetryWaits, Want, after_refusals, in_batches, measure_payouts
 from keeper.run import JobRun
-from keeper.stock.delivering import DuePosition, Holding, deliveries, dues, poke, residue_due
+from keeper.stock.delivering import DuePosition, Holding, dues, poke, residue_due
 
 RETRY = RetryWaits(after_success_seconds=120.0, after_failure_seconds=20.0, longest_seconds=3600.0)
 MAX_ROWS = 1_000
@@ -31,7 +31,7 @@ async def deliver(run: JobRun) -> None:
 
 async def _pay(run: JobRun, now: Moment) -> None:
     settler = run.chain.contract("VestedMarkets")
-    for batch in deliveries(await _ready(run, now)):
+    for batch in in_batches(await _ready(run, now)):
         call = settler.call("deliver", [due.position_id for due in batch])
         markets = sorted({due.market_id for due in batch})
         want = Want(

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from core.stock.vested import Moment, Position, VestedMarket, Vintage, finished, residue, settlement
-
-BATCH = 50
-"""Positions in one `deliver`."""
 
 POKE_AFTER_SECONDS = 60
 """The next entry finalizes a vintage by itself; only one that waited this long is worth a transaction."""
@@ -58,13 +55,6 @@ def dues(holdings: Iterable[Holding], now: Moment) -> list[DuePosition]:
                 )
             )
     return sorted(owed, key=lambda due: (due.market_id, due.position_id))
-
-
-def deliveries(ready: Sequence[DuePosition]) -> list[tuple[DuePosition, ...]]:
-    """In batches. One that the token refused before goes with its like, so it never delays the others."""
-    fresh = [due for due in ready if not due.failed]
-    again = [due for due in ready if due.failed]
-    return [tuple(group[start : start + BATCH]) for group in (fresh, again) for start in range(0, len(group), BATCH)]
 
 
 def poke(market: VestedMarket, entered_at: int, now: Moment) -> str | None:

@@ -19,9 +19,8 @@ from core.iso import iso
 from indexer.fold.agent import AgentFold
 from indexer.fold.stock import StockFold
 from keeper.agent import pay_job
-from keeper.agent.paying import payments
+from keeper.errands import in_batches
 from keeper.stock import deliver_job
-from keeper.stock.delivering import deliveries
 from relayer.following import Follower
 from tests.simulator.judgement import AUDIT, DOUBLED, LOST, PAID, TRUE
 
@@ -62,8 +61,7 @@ def _name_the_head() -> None:
 
 
 def _skip_a_payout() -> None:
-    whole = payments
-    vars(pay_job)["payments"] = lambda ready: whole(ready[1:])
+    vars(pay_job)["in_batches"] = lambda ready: in_batches(ready[1:])
 
 
 def _a_fee_too_high() -> None:
@@ -76,8 +74,7 @@ def _a_fee_too_high() -> None:
 
 
 def _skip_a_delivery() -> None:
-    whole = deliveries
-    vars(deliver_job)["deliveries"] = lambda ready: whole(ready[1:])
+    vars(deliver_job)["in_batches"] = lambda ready: in_batches(ready[1:])
 
 
 def _call_what_is_pending_reverted() -> None:

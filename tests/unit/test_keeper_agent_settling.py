@@ -8,8 +8,9 @@ import pytest
 
 from core.agent.book import Book, DecidingTerms, Reading
 from core.contracts.statuses import AgentMarketStatus, MarketKind, RoundProblem, StakeStatus
-from keeper.agent.paying import BATCH, MIN_LOST, Counters, DueStake, UnpaidStake, dues, has_lost, lost_ids, payments
+from keeper.agent.paying import MIN_LOST, Counters, DueStake, UnpaidStake, dues, has_lost, lost_ids
 from keeper.agent.settling import RESOLVE, VOID, Facts, InEffect, Settle, claim, decide_market
+from keeper.errands import PAYOUTS_AT_ONCE, in_batches
 from keeper.opinions import Opinions
 from keeper.waits import Wait
 
@@ -232,9 +233,9 @@ def test_everybody_is_given_back_when_nobody_won_or_nobody_lost(winner: int) -> 
 @pytest.mark.parametrize(("fresh", "failed", "sizes"), [(0, 0, []), (50, 1, [50, 1]), (101, 0, [50, 50, 1])])
 def test_payments_of_fifty(fresh: int, failed: int, sizes: list[int]) -> None:
     ready = [DueStake(n, b"a", 1, 0) for n in range(fresh)] + [DueStake(1000 + n, b"a", 1, 3) for n in range(failed)]
-    batches = payments(ready)
+    batches = in_batches(ready)
     assert [len(batch) for batch in batches] == sizes
-    assert all(len(batch) <= BATCH for batch in batches)
+    assert all(len(batch) <= PAYOUTS_AT_ONCE for batch in batches)
 
 
 def test_what_divisions_leave_is_nothing_lost() -> None:

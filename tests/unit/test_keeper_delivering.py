@@ -20,8 +20,8 @@ from core.stock.vested import (
     open_books,
     seed_vintage,
 )
-from keeper.errands import REFUSED_TIMES, measure_payouts
-from keeper.stock.delivering import BATCH, DuePosition, Holding, deliveries, dues, poke, residue_due
+from keeper.errands import PAYOUTS_AT_ONCE, REFUSED_TIMES, in_batches, measure_payouts
+from keeper.stock.delivering import DuePosition, Holding, dues, poke, residue_due
 
 DOLLAR = 10**6
 SEED = 10 * DOLLAR
@@ -117,9 +117,9 @@ def test_batches_of_fifty_with_the_refused_ones_apart(fresh: int, failed: int, s
     ready = [DuePosition(n, 1, b"a", 10, 0, True) for n in range(fresh)] + [
         DuePosition(1000 + n, 1, b"a", 10, 2, True) for n in range(failed)
     ]
-    batches = deliveries(ready)
+    batches = in_batches(ready)
     assert [len(batch) for batch in batches] == sizes
-    assert all(len(batch) <= BATCH and len({bool(due.failed) for due in batch}) == 1 for batch in batches)
+    assert all(len(batch) <= PAYOUTS_AT_ONCE and len({bool(due.failed) for due in batch}) == 1 for batch in batches)
     assert sorted(due.position_id for batch in batches for due in batch) == sorted(due.position_id for due in ready)
 
 
