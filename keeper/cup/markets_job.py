@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from functools import partial
 
 from core.agent.document import feed_keys
 from core.cup import books, settling
 from keeper.report import Action
 from keeper.run import JobRun
-
-utc_now = partial(datetime.now, UTC)
 
 
 async def follow_markets(run: JobRun) -> None:
@@ -21,9 +18,9 @@ async def follow_markets(run: JobRun) -> None:
             detail = "void: give every stake back" if winner is None else f"outcome {winner} won: pay its positions"
             if run.dry_run:
                 run.report.actions.append(Action("cup-settle", slug, "dry-run", detail))
-            elif (positions := await settling.settle(connection, slug, winner, utc_now)) is not None:
+            elif (positions := await settling.settle(connection, slug, winner, now_utc)) is not None:
                 run.report.actions.append(Action("cup-settle", slug, "done", f"{detail}; {positions} positions"))
-        now = utc_now()
+        now = now_utc()
         if not tournament_runs(run, now):
             run.report.skip("paper markets", "the tournament is not running")
         elif run.dry_run:
@@ -32,6 +29,10 @@ async def follow_markets(run: JobRun) -> None:
             observed = feed_keys(run.chain.deployment.agent_feeds)
             for slug in await books.mirror(connection, now, observed):
                 run.report.actions.append(Action("cup-open", slug, "done", "a paper market beside the listed one"))
+
+
+def now_utc() -> datetime:
+    return datetime.now(UTC)
 
 
 def tournament_runs(run: JobRun, now: datetime) -> bool:
