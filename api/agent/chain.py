@@ -61,7 +61,7 @@ class PaymentFacts:
     used: frozenset[bytes]
     booked: frozenset[bytes]
 
-    def is_astray(self, nonce: bytes | None) -> bool:
+    def is_astray(self, nonce: bytes) -> bool:
         """Whether an authorization was used, and not by us for a stake: it was sent past us, or cancelled."""
         return nonce in self.used and nonce not in self.booked
 

@@ -411,6 +411,21 @@ async def test_only_a_cancelled_authorization_asks_for_a_fresh_one(
     assert is_staked(service, mine, 4 * USD)
 
 
+async def test_a_nonce_that_paid_somebody_else_is_not_called_safe(
+    buyer: Buyer, service: AgentService, market: str
+) -> None:
+    """The index holds payments to us alone, so what used it is never seen: nobody waits for that for ever."""
+    who, chain = payer(service, "pays twice"), service.chain
+    mine = await asked(buyer, who, market)
+    theirs = sign(mine.offer, who, now=chain.now, nonce=nonce_of(mine.envelope), to=STRANGER.address)
+    chain.send(spending(chain, theirs), STRANGER.address)
+    response, refused = await buyer.post(mine.body, headers=mine.headers)
+    assert (response.status, refused["retriable"]) == (429, True), refused
+    assert "not lost" not in refused["hint"], refused
+    assert "somebody else" in refused["hint"], refused
+    assert stake_of(service, mine) is None
+
+
 async def test_an_authorization_that_has_paid_pays_for_nothing_else(
     buyer: Buyer, service: AgentService, market: str
 ) -> None:

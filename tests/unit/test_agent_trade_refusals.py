@@ -49,7 +49,6 @@ USED = [
 ]
 SETTLED = [
     trade_refusals.spoken_for(),
-    trade_refusals.elsewhere(TX),
     trade_refusals.other_amount(1, 5_000_000, TX),
     trade_refusals.other_use("another size.", TX),
     trade_refusals.has_paid(stake(0, 1, 0, 1)),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from api.agent.chain import AgentContracts
 from api.agent.facts import Arrival, ArrivalState
 from api.agent.index import AgentIndex
@@ -14,14 +12,6 @@ from api.context import Context
 from api.finality import read_final_block
 
 INDEX_WAIT_SECONDS = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Arrived:
-    """Money that reached the settlement wallet by itself, for good."""
-
-    value: int
-    tx: bytes
 
 
 class PaymentArrivals:
@@ -37,16 +27,12 @@ class PaymentArrivals:
     async def account_for(self, wallet: str, amount: int, nonce: bytes, block: int) -> None:
         """Raises what became of a payment that was brought under this key before and used since; nothing when it was
         cancelled, so that another may be asked for."""
-        arrival, is_final = await self.read(wallet, nonce, block)
-        if arrival is None:
-            raise trade_refusals.unseen()
-        if arrival.state is ArrivalState.CANCELED:
+        tx, value = brought_for_good(*await self.read(wallet, nonce, block))
+        if value is None:
             return
-        if arrival.value is None:
-            raise trade_refusals.unpaired(arrival.tx)
-        if is_final and arrival.value != amount:
-            raise trade_refusals.other_amount(arrival.value, amount, arrival.tx)
-        raise trade_refusals.arriving(arrival.value, arrival.tx)
+        if value != amount:
+            raise trade_refusals.other_amount(value, amount, tx)
+        raise trade_refusals.arriving(value, tx)
 
     async def read(self, payer: str, nonce: bytes, block: int) -> tuple[Arrival | None, bool]:
         """What the index holds of it once it holds this block, and whether that is final."""
@@ -59,17 +45,15 @@ class PaymentArrivals:
         return arrival, arrival is not None and arrival.block <= final
 
 
-def arrived_for_good(arrival: Arrival | None, is_final: bool, to_us: str) -> Arrived:
-    """What a payment has brought for good; raises as long as that is not known, and when it brought us nothing.
-    `to_us`: the settlement wallet's address, in small letters."""
+def brought_for_good(arrival: Arrival | None, is_final: bool) -> tuple[bytes, int | None]:
+    """The transaction that used an authorization, and what it has brought us for good: None when it was cancelled, and
+    brings nothing. Raises as long as that is not known. The index holds no payments but those to us."""
     if arrival is None:
         raise trade_refusals.unseen()
     if arrival.state is ArrivalState.CANCELED:
-        raise trade_refusals.cancelled(arrival.tx)
+        return arrival.tx, None
     if arrival.value is None:
         raise trade_refusals.unpaired(arrival.tx)
-    if arrival.recipient != to_us:
-        raise trade_refusals.elsewhere(arrival.tx)
     if not is_final:
         raise trade_refusals.arriving(arrival.value, arrival.tx)
-    return Arrived(arrival.value, arrival.tx)
+    return arrival.tx, arrival.value

@@ -151,7 +151,8 @@ def unseen() -> Problem:
     return problem(
         "rate_limited",
         "The token says that this authorization was used; by what is not seen yet.",
-        hint=_YOURS,
+        hint="Send the same request again, and pay nothing more for this bet. Should this stay the answer while GET "
+        "/health is ok, whoever holds this wallet's key signed the same nonce for somebody else, who was paid.",
         retry_after=2,
     )
 
@@ -163,16 +164,6 @@ def unpaired(tx: bytes) -> Problem:
         hint=_YOURS,
         retry_after=FINALITY_SECONDS,
         txHash=hex_of(tx),
-    )
-
-
-def elsewhere(tx: bytes) -> Problem:
-    return problem(
-        "payment_invalid",
-        "This authorization was used, and what it brought went to another account than the settlement contract.",
-        hint="Look at the transaction: whoever holds this wallet's key signed it.",
-        txHash=hex_of(tx),
-        moneyMoved=True,
     )
 
 

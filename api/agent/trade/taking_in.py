@@ -18,7 +18,7 @@ from api.agent.rows import read_by_nonce
 from api.agent.storage import storage
 from api.agent.trade import refusals as trade_refusals
 from api.agent.trade import store
-from api.agent.trade.arrivals import INDEX_WAIT_SECONDS, PaymentArrivals, arrived_for_good
+from api.agent.trade.arrivals import INDEX_WAIT_SECONDS, PaymentArrivals, brought_for_good
 from api.agent.trade.calls import payment_call
 from api.agent.trade.orders import SIMPLE_MAX, Order
 from api.agent.trade.outcomes import TradeOutcomes, intent_key
@@ -113,11 +113,13 @@ class PaymentIntake:
         if arrival is not None and arrival.value is not None and payment.form is Form.RECEIVE:
             # Only the contract takes it in this form, and books it in the same call: in a block after the one read.
             return await self._booked(order, payment, arrival.block)
-        arrived = arrived_for_good(arrival, is_final, self._contracts.settlement.address.lower())
+        tx, value = brought_for_good(arrival, is_final)
+        if value is None:
+            raise trade_refusals.cancelled(tx)
         if fault is not None:
-            raise trade_refusals.other_use(fault, arrived.tx)
-        if arrived.value != order.bet.amount:
-            raise trade_refusals.other_amount(arrived.value, order.bet.amount, arrived.tx)
+            raise trade_refusals.other_use(fault, tx)
+        if value != order.bet.amount:
+            raise trade_refusals.other_amount(value, order.bet.amount, tx)
         log.info("crediting a payment sent past us", action="agent.credit", trade=order.resource_hash)
         asked = await self._take_in("credit", order, payment, attempt, None)
         if asked is None:
