@@ -44,7 +44,11 @@ LOOK_BACK = 64
 KEEP_LOCAL_BLOCKS = 20_000
 """A development chain is remembered so deep block by block; below, only blocks with logs."""
 FINALIZED_SECONDS = 5.0
-FINAL_ANSWER_SECONDS = 5.0
+FINAL_ANSWER_SECONDS = 1.0
+FINAL_SILENT_SECONDS = 60.0
+"""After so long a node is asked again that did not answer: the head waits for each."""
+FINAL_BEHIND = 10_000
+"""Blocks: a node that calls nothing newer final than so far behind another stands still, and has no say."""
 PRUNE_SECONDS = 60.0
 RATE_SECONDS = 10.0
 GONE_SECONDS = 10.0  # of several nodes behind one address each is met within so long
@@ -442,14 +446,16 @@ class ChainFollower:
 
     async def _called_final(self) -> int | None:
         """The newest block that every node which answers calls final: one that is mistaken would be believed for good.
-        A node that is silent holds nothing up."""
+        A node that is silent, or stands still, holds nothing up."""
         nodes = self.node.opinions()
-        if len(nodes) > 1:
-            asked = (asyncio.wait_for(node.finalized(), FINAL_ANSWER_SECONDS) for node in nodes)
-            said = await asyncio.gather(*asked, return_exceptions=True)
-            if numbers := [each for each in said if isinstance(each, int)]:
-                return min(numbers)
-        return await self.node.finalized()
+        if len(nodes) == 1:
+            return await self.node.finalized()
+        asked = (asyncio.wait_for(node.finalized(), FINAL_ANSWER_SECONDS) for node in nodes)
+        said = await asyncio.gather(*asked, return_exceptions=True)
+        if any(isinstance(each, TimeoutError) for each in said):
+            self._finalized_asked += FINAL_SILENT_SECONDS - FINALIZED_SECONDS
+        numbers = [each for each in said if isinstance(each, int)]
+        return min((each for each in numbers if each >= max(numbers) - FINAL_BEHIND), default=None)
 
     def _believe_what_is_final(self) -> bool:
         """What was called final while the tables followed this chain to its head is so. Whether that was news."""
