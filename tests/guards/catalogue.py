@@ -375,8 +375,8 @@ INDEXER = (
     Guard(
         "what one of two nodes calls final is believed, though the other does not call it so",
         "indexer/chain.py",
-        "return min(numbers)",
-        "return max(numbers)",
+        "return min((each for each in numbers if each >= max(numbers) - FINAL_BEHIND), default=None)",
+        "return max(numbers, default=None)",
         ("tests/integration/test_index_noted.py::test_final_is_what_every_node_that_answers_calls_so",),
     ),
     Guard(
