@@ -47,8 +47,8 @@ FINALIZED_SECONDS = 5.0
 FINAL_ANSWER_SECONDS = 1.0
 FINAL_SILENT_SECONDS = 60.0
 """After so long a node is asked again that did not answer: the head waits for each."""
-FINAL_BEHIND = 10_000
-"""Blocks: a node that calls nothing newer final than so far behind another stands still, and has no say."""
+FINAL_STANDS_SECONDS = 3600.0
+"""A node that calls the same block final for so long has no say while another does not: it stands still."""
 PRUNE_SECONDS = 60.0
 RATE_SECONDS = 10.0
 GONE_SECONDS = 10.0  # of several nodes behind one address each is met within so long
@@ -152,6 +152,8 @@ class ChainFollower:
         self._finalized: int | None = None
         self._said_final: int | None = None
         self._finalized_asked = -FINALIZED_SECONDS
+        # By the node's place, what it called final last, and since when.
+        self._last_final: dict[int, tuple[int, float]] = {}
         self._pruned = time.monotonic()
         self._feeds_complete = False
         self._rate = _Rate(time.monotonic())
@@ -433,7 +435,7 @@ class ChainFollower:
         now = time.monotonic()
         if asks_what_is_final and now - self._finalized_asked >= FINALIZED_SECONDS:
             self._finalized_asked = now
-            finalized = await self._called_final()
+            finalized = await self._called_final(head.number)
             if finalized is not None and finalized <= head.number:
                 self._said_final = finalized
         said = (head.hash, self._finalized)
@@ -444,18 +446,26 @@ class ChainFollower:
         metrics.HEAD.labels(self.sources.name).set(head.number)
         self._measure()
 
-    async def _called_final(self) -> int | None:
+    async def _called_final(self, head: int) -> int | None:
         """The newest block that every node which answers calls final: one that is mistaken would be believed for good.
-        A node that is silent, or stands still, holds nothing up."""
-        nodes = self.node.opinions()
+        A node that is silent holds nothing up, nor for long one that stands still."""
+        nodes, now = self.node.opinions(), time.monotonic()
         if len(nodes) == 1:
             return await self.node.finalized()
         asked = (asyncio.wait_for(node.finalized(), FINAL_ANSWER_SECONDS) for node in nodes)
         said = await asyncio.gather(*asked, return_exceptions=True)
-        if any(isinstance(each, TimeoutError) for each in said):
+        if any(isinstance(each, Exception) for each in said):
             self._finalized_asked += FINAL_SILENT_SECONDS - FINALIZED_SECONDS
-        numbers = [each for each in said if isinstance(each, int)]
-        return min((each for each in numbers if each >= max(numbers) - FINAL_BEHIND), default=None)
+        numbers = {position: each for position, each in enumerate(said) if isinstance(each, int) and each <= head}
+        if not numbers:
+            return await self.node.finalized()  # of a third node, perhaps
+        for position, number in numbers.items():
+            if number != self._last_final.get(position, (None, now))[0]:
+                self._last_final[position] = number, now
+        moving = [
+            number for position, number in numbers.items() if now - self._last_final[position][1] < FINAL_STANDS_SECONDS
+        ]
+        return min(moving or numbers.values())
 
     def _believe_what_is_final(self) -> bool:
         """What was called final while the tables followed this chain to its head is so. Whether that was news."""

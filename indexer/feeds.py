@@ -15,6 +15,7 @@ from psycopg.types.json import Jsonb
 
 from core.chain.errors import RpcError, RpcErrorKind
 from core.chain.provider import ChainProvider
+from core.chain.wire import Data
 from core.db.channels import Channel, notify
 from core.db.engine import Connection, ConnectionPool
 from core.db.schema.index_shared import oracle_measure, oracle_round
@@ -62,7 +63,7 @@ async def emitters_of(rpc: ChainProvider, proxies: Iterable[bytes]) -> dict[byte
 async def _view(rpc: ChainProvider, to: bytes, data: str) -> bytes | None:
     """One word, or None when the contract has no such view."""
     try:
-        answer = await rpc.call("eth_call", [{"to": hex_of(to), "data": data}, "latest"], str)
+        answer = await rpc.call("eth_call", [{"to": hex_of(to), "data": data}, "latest"], Data)
     except RpcError as error:
         if error.kind is RpcErrorKind.REVERTED:
             return None

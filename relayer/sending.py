@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from core.chain import ChainClient, RpcError, RpcErrorKind
 from core.log import get_logger
@@ -75,20 +75,30 @@ class LaneSender:
         if not transactions:
             return
         self._lease.check()
-        attempts = [each.newest for each in transactions]
-        now = asyncio.get_running_loop().time()
+        fresh = [each for each in transactions if each.last_sent_at is None]
+        again = [each for each in transactions if each.last_sent_at is not None]
+        failed = await self._offer(fresh, self._client.send_raw_batch)
         # Whoever took the bytes that were offered before has not had them mined, and may have lost them.
-        again = any(each.last_sent_at is not None for each in transactions)
-        for transaction in transactions:
-            transaction.last_sent_at = now
-        answers = await self._client.send_raw_batch([each.raw for each in attempts], everywhere=again)
-        failed = 0
-        for transaction, attempt, answer in zip(transactions, attempts, answers, strict=True):
-            failed += self._judge(transaction, attempt, answer)
+        failed += await self._offer(again, self._client.send_raw_everywhere)
         if self._offered:
             self._marking.set()
         if failed == len(transactions):
             await asyncio.sleep(PAUSE_SECONDS)
+
+    async def _offer(
+        self,
+        transactions: list[LaneTransaction],
+        send: Callable[[Sequence[bytes]], Awaitable[list[str | RpcError]]],
+    ) -> int:
+        """How many did not get as far as a pool or the chain."""
+        if not transactions:
+            return 0
+        attempts = [each.newest for each in transactions]
+        now = asyncio.get_running_loop().time()
+        for transaction in transactions:
+            transaction.last_sent_at = now
+        judged = zip(transactions, attempts, await send([each.raw for each in attempts]), strict=True)
+        return sum(self._judge(transaction, attempt, answer) for transaction, attempt, answer in judged)
 
     def _judge(self, transaction: LaneTransaction, attempt: Attempt, answer: str | RpcError) -> bool:
         """Notes what the node's answer means; True when it did not get as far as the node's pool or chain."""

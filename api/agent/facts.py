@@ -187,10 +187,9 @@ class ArrivalState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """What an authorization brought, and where. `recipient` (lower-case) and `value` are None unless it paid."""
+    """What an authorization brought us, and where. `value` is None unless it paid."""
 
     state: ArrivalState
-    recipient: str | None
     value: int | None
     block: int
     tx: bytes

@@ -325,8 +325,7 @@ async def read_arrival(
     row = (await connection.execute(query)).one_or_none()
     if row is None:
         return None
-    recipient = None if row.recipient is None else hex_of(row.recipient)
-    return Arrival(ArrivalState(row.state), recipient, row.value, row.block_number, row.tx)
+    return Arrival(ArrivalState(row.state), row.value, row.block_number, row.tx)
 
 
 def stake_of(row: Any) -> Stake:

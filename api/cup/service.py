@@ -55,7 +55,8 @@ HISTORY = 20
 WHEEL_SECONDS = 0.5
 
 # How long to wait before what a wallet places that is held, by a settlement say, is tried again: ten seconds in all.
-_BUSY_PAUSES = (0.01,) * 100 + (0.1,) * 90
+# Each try of a bet is a transaction of its own.
+_BUSY_PAUSES = (0.01,) * 10 + (0.1,) * 99
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -74,6 +75,15 @@ class ShownWheel:
     live: rounds.RouletteRound
     crowd: betting.RoundTotals
     history: Sequence[rounds.RouletteRound]
+
+
+@dataclass(frozen=True, slots=True)
+class Player:
+    """A wallet at the wheel: its bets on the live round, and what it holds."""
+
+    wallet: str
+    bets: Sequence[betting.PlacedBet]
+    balance_cents: int
 
 
 class CupService:
@@ -165,23 +175,23 @@ class CupService:
         return body
 
     async def round(self, request: requests.RoundQuery, _caller: str) -> Json:
-        shown, bets = await self._wheel_for(request.wallet)
+        shown, player = await self._wheel_for(request.wallet)
         body = render.round_body(shown.live, shown.crowd, shown.history, now_utc())
-        if request.wallet is not None:
-            body["bets"] = render.bets_body(bets)
+        if player is not None:
+            body["bets"] = render.bets_body(player.bets)
         return body
 
-    async def _wheel_for(self, wallet: str | None) -> tuple[ShownWheel, list[betting.PlacedBet]]:
-        """The wheel and a wallet's bets on it. The reading that all share will do where it is of the round as it is now
-        and has all bets of the wallet; for whoever it does not fit, everything is read at one moment."""
+    async def _wheel_for(self, wallet: str | None) -> tuple[ShownWheel, Player | None]:
+        """The wheel and who is at it. The reading that all share will do where it is of the round as it is now and has
+        all bets of the wallet; for whoever it does not fit, everything is read at one moment."""
         async with self._pool.connection() as connection, one_moment(connection):
-            live, bets = await _live_with_bets(connection, wallet)
+            live, player = await _live_with_player(connection, wallet)
         shown = await self._wheels.get(live, lambda: Shared(self._read_wheel, WHEEL_SECONDS))
-        if shown.live == live and (wallet is None or shown.crowd.bets.get(wallet, 0) == len(bets)):
-            return shown, bets
+        if shown.live == live and (player is None or shown.crowd.bets.get(player.wallet, 0) == len(player.bets)):
+            return shown, player
         async with self._pool.connection() as connection, one_moment(connection):
-            live, bets = await _live_with_bets(connection, wallet)
-            return await _wheel_of(connection, live), bets
+            live, player = await _live_with_player(connection, wallet)
+            return await _wheel_of(connection, live), player
 
     async def _read_wheel(self) -> ShownWheel:
         async with self._pool.connection() as connection, one_moment(connection):
@@ -311,17 +321,15 @@ class CupService:
         }
 
     async def _simulated_bet(self, request: requests.BetRequest) -> Json:
-        shown, _ = await self._wheel_for(request.wallet_address)
+        shown, player = await self._wheel_for(request.wallet_address)
         live, crowd = shown.live, shown.crowd
         if not live.takes_bets(now_utc()) or request.round_no not in (None, live.round_no):
             raise betting.round_closed(request.round_no or live.round_no, live)
         balance, warnings = None, []
-        if request.wallet_address is not None:
+        if player is not None:
+            balance = player.balance_cents
+            bet = betting.RouletteBet(player.wallet, live.round_no, request.bet_key, request.stake_paper, "", b"")
             async with self._pool.connection() as connection, one_moment(connection):
-                balance = await _balance(connection, request.wallet_address) or 0
-                bet = betting.RouletteBet(
-                    request.wallet_address, live.round_no, request.bet_key, request.stake_paper, "", b""
-                )
                 warnings = await outlook.hindrance(betting.require_allowed(connection, bet, balance))
         return {"receipt": render.simulated_bet(live, crowd, request.bet_key, request.stake_paper, balance, warnings)}
 
@@ -392,11 +400,12 @@ async def _live(connection: Connection) -> rounds.RouletteRound:
     return live
 
 
-async def _live_with_bets(
-    connection: Connection, wallet: str | None
-) -> tuple[rounds.RouletteRound, list[betting.PlacedBet]]:
+async def _live_with_player(connection: Connection, wallet: str | None) -> tuple[rounds.RouletteRound, Player | None]:
     live = await _live(connection)
-    return live, [] if wallet is None else await betting.bets_of(connection, live.round_no, wallet)
+    if wallet is None:
+        return live, None
+    bets = await betting.bets_of(connection, live.round_no, wallet)
+    return live, Player(wallet, bets, await _balance(connection, wallet) or 0)
 
 
 async def _wheel_of(connection: Connection, live: rounds.RouletteRound) -> ShownWheel:

@@ -205,7 +205,8 @@ def _roulette_operations(rest: RestDoor, service: CupService) -> tuple[Operation
             {400: _BAD, 503: _error("`no_round`: the first round has not opened; or `unavailable`.")},
             query=requests.RoundQuery,
             description="42 markets with their pools, the commitment, and past rounds with seed and beacon. The pools "
-            "may be half a second old; they have every bet of the `wallet` that is asked for.",
+            "may be half a second old; they have every bet that the `wallet` asked for had placed when this was "
+            "answered. Caches keep an answer for a second.",
         ),
         _post(
             "/roulette/bet",
@@ -218,7 +219,8 @@ def _roulette_operations(rest: RestDoor, service: CupService) -> tuple[Operation
                 409: _error(f"`round_closed`, with `roundNo`; `bet_conflict`; {_CLOSED}."),
                 422: _error("`invalid_bet_key`, `stake_out_of_bounds`, `signature_required`."),
             },
-            "Once for each wallet, round and key: the same bet again answers its receipt with `replay: true`.",
+            "Once for each wallet, round and key: the same bet again answers its receipt with `replay: true`. The "
+            "pools of a simulation may be half a second old; they have the bets of its `walletAddress`.",
         ),
     )
 

@@ -52,7 +52,7 @@ async def find(connection: Connection, key: BetKey) -> KnownBet | None:
     return KnownBet(attempt, intent, landed, was_told)
 
 
-_PROMISES = Promises(b"SELECT signer, nonce, amount, intent_id, asked_at FROM relay_bet")
+_PROMISES = Promises(b"SELECT signer, nonce, amount, intent_id, asked_at FROM relay_bet WHERE chain_id = %(chain_id)s")
 
 
 async def ask(connection: Connection, relayed: RelayedBet, attempt: int, funds: Funds) -> KnownBet:

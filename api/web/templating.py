@@ -43,7 +43,7 @@ class Pages:
         self, assets: Assets, origin: str, wallets: Mapping[str, Any], explorers: Mapping[str, str | None]
     ) -> None:
         self._explorers = explorers
-        self._pages: Kept[Hashable, SharedSlot[Rendered]] = Kept(HELD, HELD_BYTES)
+        self._pages: Kept[Hashable, tuple[Hashable, Rendered]] = Kept(HELD, HELD_BYTES)
         self._slots: Slots[tuple[Hashable, Hashable], Rendered] = Slots(self._keep)
         self._environment = Environment(
             loader=FileSystemLoader(TEMPLATES),
@@ -96,11 +96,15 @@ class Pages:
         async def make() -> Rendered:
             return await Rendered.make(await render(), cache, content_type=content_type)
 
+        kept = self._pages.get(page)
+        if kept is not None and kept[0] == stamp:
+            return kept[1]
         return await self._slots.get((page, stamp), lambda: Renewed(lambda: stamp, make))
 
-    def _keep(self, key: tuple[Hashable, Hashable], slot: SharedSlot[Rendered], rendered: Rendered) -> None:
-        page, _ = key
-        self._pages.put(page, slot, rendered.size)
+    def _keep(self, key: tuple[Hashable, Hashable], _slot: SharedSlot[Rendered], rendered: Rendered) -> None:
+        """Of the slot only what is in it: the slot holds what it was rendered from."""
+        page, stamp = key
+        self._pages.put(page, (stamp, rendered), rendered.size)
 
     async def answer(
         self,

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -68,6 +69,7 @@ class ChainProvider(AsyncJSONBaseProvider):
         self._session: aiohttp.ClientSession | None = None
         self._owns_session = True
         self._endpoints: tuple[Endpoint, ...] = ()
+        self._offering: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
         self.open()
@@ -88,6 +90,9 @@ class ChainProvider(AsyncJSONBaseProvider):
         )
 
     async def close(self) -> None:
+        for offer in self._offering:
+            offer.cancel()
+        await asyncio.gather(*self._offering, return_exceptions=True)
         if self._session is not None and self._owns_session:
             await self._session.close()
         self._session = None
@@ -202,46 +207,58 @@ class ChainProvider(AsyncJSONBaseProvider):
             raise answer
         return answer
 
-    async def send_raw_batch(self, raws: Sequence[bytes], *, everywhere: bool = False) -> list[str | RpcError]:
-        """Offers signed transactions, in order, each to the URLs until one has judged it; each its hash or its error.
-
-        everywhere: to every URL whatever the others say, for one that took them before may have lost them. The best of
-        the answers counts.
-        """
-        requests = [("eth_sendRawTransaction", [hex_of(raw)]) for raw in raws]
-        best: dict[int, str | RpcError] = {}
-        doubted: set[int] = set()
-        pending = list(range(len(requests)))
+    async def send_raw_batch(self, raws: Sequence[bytes]) -> list[str | RpcError]:
+        """Offers signed transactions, in order, each to the URLs until one has judged it; of each its hash or error."""
+        best: dict[int, _Verdict] = {}
+        pending: Sequence[int] = range(len(raws))
         for endpoint in self._allowed():
-            answers, are_judged = await self._offer(endpoint, requests, pending)
-            for index, answer in zip(pending, answers, strict=True):
-                best[index] = min(best.get(index, answer), answer, key=_doubtfulness)
-                if isinstance(answer, RpcError) and answer.maybe_delivered:
-                    doubted.add(index)
-            if are_judged and not everywhere:
-                pending = [index for index in pending if _doubtfulness(best[index]) is _Doubtfulness.UNJUDGED]
+            await self._offer(endpoint, raws, pending, best)
+            pending = [index for index in pending if best[index].doubt is _Doubt.UNJUDGED]
             if not pending:
                 break
-        for index in doubted:
-            answer = best[index]
-            if isinstance(answer, RpcError):
-                answer.maybe_delivered = True
-        return [best.get(index) or self._all_resting("eth_sendRawTransaction") for index in range(len(requests))]
+        return self._answers(best, len(raws))
+
+    async def send_raw_everywhere(self, raws: Sequence[bytes]) -> list[str | RpcError]:
+        """Offers signed transactions to every URL at once, for one that took them before may have lost them. The best
+        of the answers counts; once one has each of them, the others are not waited for."""
+        best: dict[int, _Verdict] = {}
+        asking = {
+            asyncio.create_task(self._offer(endpoint, raws, range(len(raws)), best)) for endpoint in self._allowed()
+        }
+        self._offering |= asking
+        for each in asking:
+            each.add_done_callback(self._offering.discard)
+        while asking and not (best and all(each.doubt <= _Doubt.KNOWN for each in best.values())):
+            _, asking = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
+        return self._answers(best, len(raws))
 
     async def _offer(
-        self, endpoint: Endpoint, requests: Sequence[Request], indices: Sequence[int]
-    ) -> tuple[list[str | RpcError], bool]:
-        """What one URL says to each of these; False when it took no notice of any one of several."""
-        method = requests[indices[0]][0]
+        self, endpoint: Endpoint, raws: Sequence[bytes], indices: Sequence[int], best: dict[int, _Verdict]
+    ) -> None:
+        """Offers these to one URL, and keeps what it says of each where no other said better."""
+        requests = [("eth_sendRawTransaction", [hex_of(raw)]) for raw in raws]
+        method, _ = requests[0]
         try:
+            said: list[str | RpcError]
             if len(indices) > 1:
-                return await self._ask(endpoint, requests, indices, [str] * len(requests), self._timeout_seconds), True
-            body = _encode(0, *requests[indices[0]])
-            return [self._judge(endpoint, await endpoint.post(method, body, self._timeout_seconds), str, method)], True
+                said = await self._ask(endpoint, requests, indices, [str] * len(raws), self._timeout_seconds)
+            else:
+                body = _encode(0, *requests[indices[0]])
+                answer = await endpoint.post(method, body, self._timeout_seconds)
+                said = [self._judge(endpoint, answer, str, method)]
+            verdicts = [_Verdict.of(each) for each in said]
         except RpcError as error:
             if error.kind.blames_node:
                 self._note_failover(endpoint, error)
-            return [error] * len(indices), len(indices) == 1
+            # Of several it is of none of them that the URL speaks.
+            verdict = _Verdict.of(error) if len(indices) == 1 else _Verdict(_Doubt.UNJUDGED, error)
+            verdicts = [verdict] * len(indices)
+        for index, verdict in zip(indices, verdicts, strict=True):
+            best[index] = verdict.or_better(best.get(index))
+
+    def _answers(self, best: Mapping[int, _Verdict], count: int) -> list[str | RpcError]:
+        resting = self._all_resting("eth_sendRawTransaction")
+        return [best[index].answer if index in best else resting for index in range(count)]
 
     async def _batch(
         self, requests: Sequence[Request], chunk: range, shapes: Sequence[Any], seconds: float
@@ -367,7 +384,7 @@ class _Allowed:
                 return endpoint
 
 
-class _Doubtfulness(IntEnum):
+class _Doubt(IntEnum):
     """How little an answer to an offered transaction says of what becomes of it: the least of several is the best."""
 
     TAKEN = 0
@@ -376,12 +393,31 @@ class _Doubtfulness(IntEnum):
     UNJUDGED = 3
 
 
-def _doubtfulness(answer: str | RpcError) -> _Doubtfulness:
-    if isinstance(answer, str):
-        return _Doubtfulness.TAKEN
-    if answer.kind is RpcErrorKind.ALREADY_KNOWN:
-        return _Doubtfulness.KNOWN
-    return _Doubtfulness.UNJUDGED if answer.kind.blames_node else _Doubtfulness.REFUSED
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """What a URL said of a transaction that it was offered."""
+
+    doubt: _Doubt
+    answer: str | RpcError
+
+    @classmethod
+    def of(cls, answer: str | RpcError) -> _Verdict:
+        if isinstance(answer, str):
+            return cls(_Doubt.TAKEN, answer)
+        if answer.kind is RpcErrorKind.ALREADY_KNOWN:
+            return cls(_Doubt.KNOWN, answer)
+        return cls(_Doubt.UNJUDGED if answer.kind.blames_node else _Doubt.REFUSED, answer)
+
+    def or_better(self, other: _Verdict | None) -> _Verdict:
+        """The better of two; if it is an error and either URL may have taken the transaction, that stays so."""
+        if other is None:
+            return self
+        best = min(self, other, key=lambda each: each.doubt)
+        if isinstance(best.answer, RpcError):
+            best.answer.maybe_delivered = any(
+                isinstance(each.answer, RpcError) and each.answer.maybe_delivered for each in (self, other)
+            )
+        return best
 
 
 def values(items: Sequence[Any | RpcError]) -> list[Any]:

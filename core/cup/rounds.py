@@ -8,6 +8,7 @@ the round it finds.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -118,15 +119,18 @@ async def open_next(
 
 
 async def finish(
-    connection: Connection, round_no: int, beacon_number: int, beacon_hash: bytes, now: datetime
+    connection: Connection, round_no: int, beacon_number: int, beacon_hash: bytes, clock: Callable[[], datetime]
 ) -> RouletteRound | None:
-    """Draws the pocket and pays; None when it was done already or bets are still taken."""
+    """Draws the pocket and pays; None when it was done already or bets are still taken. What waited for its wallets
+    over the end of a week counts for the week in which it is paid."""
     async with connection.transaction():
         round_ = next(iter(await _rounds(connection, "WHERE round_no = %s FOR UPDATE", round_no)), None)
-        if round_ is None or round_.settled_at is not None or now < round_.closes_at:
+        if round_ is None or round_.settled_at is not None or clock() < round_.closes_at:
             return None
         pocket = wheel.pocket_of(round_.seed, round_no, beacon_hash)
-        await _pay(connection, round_no, pocket, now)
+        gains = await _pay(connection, round_no, pocket)
+        now = clock()
+        await board.record(connection, gains, now)
         await connection.execute(
             "UPDATE cup_round SET beacon_number = %s, beacon_hash = %s, pocket = %s, settled_at = %s "
             "WHERE round_no = %s",
@@ -135,13 +139,14 @@ async def finish(
     return replace(round_, beacon_number=beacon_number, beacon_hash=beacon_hash, pocket=pocket, settled_at=now)
 
 
-async def _pay(connection: Connection, round_no: int, pocket: int, now: datetime) -> None:
+async def _pay(connection: Connection, round_no: int, pocket: int) -> dict[str, int]:
+    """What each wallet has gained or lost by it, in cents; a stake that is given back is neither."""
     cursor = await connection.execute(
         "SELECT wallet, bet_key, stake_cents FROM cup_bet WHERE round_no = %s ORDER BY wallet, bet_key", (round_no,)
     )
     stakes = [wheel.WheelStake(*row) for row in await cursor.fetchall()]
     if not stakes:
-        return
+        return {}
     results = wheel.settle(stakes, pocket)
     paid: dict[str, int] = {}
     gains: dict[str, int] = {}
@@ -164,4 +169,4 @@ async def _pay(connection: Connection, round_no: int, pocket: int, now: datetime
             round_no,
         ),
     )
-    await board.record(connection, gains, now)
+    return gains

@@ -5,13 +5,11 @@ It keeps nothing in memory: killed at any point, the next run, in whatever proce
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from core.chain import ChainClient
 from core.cup import rounds
 from core.cup.rounds import RouletteRound
 from core.hexadecimal import bytes_of
-from keeper.cup.markets_job import tournament_runs
+from keeper.cup.markets_job import now_utc, tournament_runs
 from keeper.report import Action
 from keeper.run import JobRun
 
@@ -22,7 +20,7 @@ CONFIRMATIONS = 1
 async def spin(run: JobRun) -> None:
     async with run.keeper.pool.connection() as connection:
         live = await rounds.latest(connection)
-    now = datetime.now(UTC)
+    now = now_utc()
     phase = "settled" if live is None else live.phase(now)
     if live is not None and phase == "spin" and live.settled_at is None:
         await _finish(run, live)
@@ -54,7 +52,7 @@ async def _finish(run: JobRun, live: RouletteRound) -> None:
         run.report.actions.append(Action("cup-spin", target, "dry-run", f"draw from block {number}"))
         return
     async with run.keeper.pool.connection() as connection:
-        done = await rounds.finish(connection, live.round_no, number, bytes_of(block_hash, 32), datetime.now(UTC))
+        done = await rounds.finish(connection, live.round_no, number, bytes_of(block_hash, 32), now_utc)
     if done is None:
         run.report.skip(target, "another keeper finished it a moment ago")
         return

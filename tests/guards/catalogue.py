@@ -242,8 +242,8 @@ RELAYER = (
     Guard(
         "a first URL that takes transactions and loses them stops all money, though there is a second",
         "relayer/sending.py",
-        "everywhere=again)",
-        "everywhere=False)",
+        "self._offer(again, self._client.send_raw_everywhere)",
+        "self._offer(again, self._client.send_raw_batch)",
         (
             "tests/faults/test_relayer_nodes.py"
             "::test_what_the_first_url_takes_and_loses_reaches_the_chain_through_the_second",
@@ -259,8 +259,8 @@ RELAYER = (
     Guard(
         "a process that was stopped for longer than its lease offers what it had signed",
         "relayer/sending.py",
-        "        self._lease.check()\n        attempts",
-        "        attempts",
+        "        self._lease.check()\n        fresh",
+        "        fresh",
         (f"{REPAIR}::test_what_is_signed_is_not_offered_once_the_lease_ran_out",),
     ),
     Guard(
@@ -375,8 +375,8 @@ INDEXER = (
     Guard(
         "what one of two nodes calls final is believed, though the other does not call it so",
         "indexer/chain.py",
-        "return min((each for each in numbers if each >= max(numbers) - FINAL_BEHIND), default=None)",
-        "return max(numbers, default=None)",
+        "return min(moving or numbers.values())",
+        "return max(moving or numbers.values())",
         ("tests/integration/test_index_noted.py::test_final_is_what_every_node_that_answers_calls_so",),
     ),
     Guard(

@@ -121,7 +121,7 @@ async def test_200_clients_leave_the_ledger_exact(fresh_database_url: str) -> No
         assert len({number for _, number, _ in crowd.betted}) > 1
         await door.close_round(crowd.live)
         async with await connect(door.database_url) as connection:
-            assert await rounds.finish(connection, crowd.live, 1, b"\x05" * 32, now()) is not None
+            assert await rounds.finish(connection, crowd.live, 1, b"\x05" * 32, now) is not None
             for slug in crowd.slugs[1:]:
                 await settling.settle(connection, slug, 0, now)
             raw = b"".join([piece async for piece in lines(connection)])

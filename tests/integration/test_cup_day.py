@@ -99,7 +99,9 @@ class Day:
             await self.trade()
         self.now = live.ends_at
         beacon = -(-live.beacon_after // BLOCK_SECONDS)
-        assert await rounds.finish(self.connection, live.round_no, beacon, keccak(text=f"block {beacon}"), self.now)
+        assert await rounds.finish(
+            self.connection, live.round_no, beacon, keccak(text=f"block {beacon}"), lambda: self.now
+        )
 
     async def bet(self, round_no: int) -> None:
         signer = self.chance.choice(self.players)

@@ -120,7 +120,7 @@ async def test_a_round_from_bet_to_payout(cup: Cup) -> None:
     }
     assert (await cup.balance(black), await cup.balance(red)) == (10_100, 9_900)
     async with await connect(cup.database_url) as connection:
-        assert await rounds.finish(connection, live.round_no, 1, beacon, now()) is None
+        assert await rounds.finish(connection, live.round_no, 1, beacon, now) is None
 
 
 @pytest.mark.proves("cup.service.behaviour.roulette_pro_rata")
@@ -325,7 +325,7 @@ async def test_two_keepers_open_one_round_and_settle_it_once(cup: Cup) -> None:
     )
     async with await connect(cup.database_url) as connection:
         assert await rounds.open_next(connection, now(), 8453, 7, 0) is None
-    done = await both(lambda connection: rounds.finish(connection, live.round_no, 9, b"\x07" * 32, now()))
+    done = await both(lambda connection: rounds.finish(connection, live.round_no, 9, b"\x07" * 32, now))
     assert done.count(None) == 1
 
 
@@ -366,7 +366,7 @@ async def test_bets_that_come_too_late_do_not_hold_up_the_draw(cup: Cup, monkeyp
         await asyncio.sleep(0.5)
         try:
             async with asyncio.timeout(10):
-                assert await rounds.finish(connection, live.round_no, 1, b"\x07" * 32, now()) is not None
+                assert await rounds.finish(connection, live.round_no, 1, b"\x07" * 32, now) is not None
         finally:
             drawn.set()
             refused = await crowd

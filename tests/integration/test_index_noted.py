@@ -13,7 +13,13 @@ from msgspec.structs import replace
 
 from core.chain import RpcError, RpcErrorKind
 from core.db.engine import ConnectionPool
-from indexer.chain import FINALIZED_SECONDS, GONE_SECONDS, NOTED_AGAIN_SECONDS
+from indexer.chain import (
+    FINAL_SILENT_SECONDS,
+    FINAL_STANDS_SECONDS,
+    FINALIZED_SECONDS,
+    GONE_SECONDS,
+    NOTED_AGAIN_SECONDS,
+)
 from indexer.errors import NodeFault
 from tests.support.index_chain import SimChain, SimNode, world_sources
 from tests.support.index_tables import following, wipe
@@ -155,6 +161,9 @@ async def test_final_is_what_every_node_that_answers_calls_so(
     node = SimNode(chain, others=(other,))
     node.finalized_depth, other.finalized_depth = 0, 10
 
+    async def stands_still() -> int | None:
+        return 3
+
     async def fails() -> int | None:
         raise RpcError(RpcErrorKind.UNAVAILABLE, "it is away")
 
@@ -175,14 +184,17 @@ async def test_final_is_what_every_node_that_answers_calls_so(
 
         assert await final() == 10
         # One that does not answer, or stands still, holds nothing up.
+        monkeypatch.setattr(other, "finalized", stands_still)
+        assert await final() > 10
+        now[0] += FINAL_STANDS_SECONDS
         node.finalized_depth = 9
-        monkeypatch.setattr("indexer.chain.FINAL_BEHIND", 0)
         assert await final() == 9
         node.finalized_depth = 8
         monkeypatch.setattr("indexer.chain.FINAL_ANSWER_SECONDS", 0.05)
         for silent in (fails, hangs):
             monkeypatch.setattr(other, "finalized", silent)
             assert await final() == 8
+            now[0] += FINAL_SILENT_SECONDS
 
 
 async def test_an_older_head_does_not_hide_one_that_was_named_and_not_read(database_url: str, now: list[float]) -> None:

@@ -19,6 +19,7 @@ from core.chain.heads import Heads
 from core.errors import EXIT_CONFIG, ChainIdMismatch, ConfigError
 from tests.integration.hostile_node import each, hang_up, hostile_node, raw, refuse, silence, status
 from tests.support.serving import serving
+from tests.waiting import until
 
 CHAIN = 31337
 
@@ -369,11 +370,11 @@ async def test_what_is_offered_everywhere_is_taken_when_one_url_takes_it(raws: l
         (knows, poor, RpcErrorKind.ALREADY_KNOWN),
     ):
         async with hostile_node(of(first)) as one, hostile_node(of(second)) as two, client(one.url, two.url) as rpc:
-            answers = await rpc.send_raw_batch(raws, everywhere=True)
+            answers = await rpc.send_raw_everywhere(raws)
             assert [each.kind if isinstance(each, RpcError) else each for each in answers] == [expected] * len(raws)
-            assert len(one.methods) == len(two.methods) == 1
+            await until(lambda: len(one.methods) == len(two.methods) == 1)  # nobody waits for the other
     async with hostile_node(silence(5)) as one, hostile_node(of(poor)) as two, client(one.url, two.url) as rpc:
-        for answer in await rpc.send_raw_batch(raws, everywhere=True):
+        for answer in await rpc.send_raw_everywhere(raws):
             assert isinstance(answer, RpcError)
             assert (answer.kind, answer.maybe_delivered) == (RpcErrorKind.INSUFFICIENT_FUNDS, True)
 

@@ -241,7 +241,7 @@ class Cup:
     async def finish_round(self, round_no: int, beacon: bytes = b"\x11" * 32) -> RouletteRound:
         await self.close_round(round_no)
         async with self._database() as connection:
-            done = await rounds.finish(connection, round_no, 123, beacon, now())
+            done = await rounds.finish(connection, round_no, 123, beacon, now)
         assert done is not None
         return done
 

@@ -153,7 +153,7 @@ def unseen() -> Problem:
         "The token says that this authorization was used; by what is not seen yet.",
         hint="Send the same request again, and pay nothing more for this bet. Should this stay the answer while GET "
         "/health is ok, whoever holds this wallet's key signed the same nonce for somebody else, who was paid.",
-        retry_after=2,
+        retry_after=AGAIN_SECONDS,
     )
 
 
@@ -261,7 +261,7 @@ def refused(intent: Intent) -> Problem:
             "rate_limited",
             "This authorization, or this idemKey, was used before the bet could settle.",
             hint=_YOURS,
-            retry_after=2,
+            retry_after=AGAIN_SECONDS,
             **extra,
         )
     if why in _MISSED:
