@@ -325,13 +325,18 @@ class Fleet:
         head = int((await self.head(chain))["number"], 16) + ahead
 
         async def there() -> bool:
-            ((number, digest),) = await self.ask_database(
-                "SELECT number, hash FROM chain_cursor WHERE chain_id = %s AND state = 'tail'", CHAIN_IDS[chain]
-            )
+            number, digest = await self.index_stands(chain)
             block = await self.rpc(chain, "eth_getBlockByNumber", hex(number), False)
-            return number >= head and block is not None and block["hash"] == hex_of(bytes(digest))
+            return number >= head and block is not None and block["hash"] == digest
 
         return await self.until(there, f"the index of {chain} at block {head}", seconds)
+
+    async def index_stands(self, chain: str) -> tuple[int, str]:
+        """The block that the index of a chain has come to, by number and hash."""
+        ((number, digest),) = await self.ask_database(
+            "SELECT number, hash FROM chain_cursor WHERE chain_id = %s AND state = 'tail'", CHAIN_IDS[chain]
+        )
+        return number, hex_of(bytes(digest))
 
 
 def ran(module: str, *words: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:

@@ -103,16 +103,20 @@ async def reorg(fleet: Fleet, load: Load) -> DrillHeld:
         return any(young.values())
 
     await fleet.until(are_young, "a transaction of ours in one of the last blocks", 60)
+    # On a busy machine blocks come between the last look and here, and an index may stand below those replaced.
+    stood = {chain: await fleet.index_stands(chain) for chain in CHAIN_IDS}
     for chain in CHAIN_IDS:
         await fleet.rpc(chain, "anvil_reorg", SHALLOW, [])
-    gone = [each for chain, some in young.items() for each in some if await _replaced(fleet, chain, each)]
+    gone = [each for chain, some in young.items() for each in some if await _replaced(fleet, chain, *each.place)]
     require(bool(gone), "no transaction of ours stood in a replaced block: there was nothing to undo")
+    undone = [chain for chain, place in stood.items() if await _replaced(fleet, chain, *place)]
+    require(bool(undone), "no index stood in a replaced block: there was nothing to undo")
 
     async def are_noticed() -> bool:
-        return await _undone(fleet) - before >= len(CHAIN_IDS)
+        return await _undone(fleet) - before >= len(undone)
 
     # The new blocks may be as many as the old: at the height of the head an index may stand on the old ones still.
-    took = await fleet.until(are_noticed, f"{len(CHAIN_IDS)} reorganizations noticed", 60)
+    took = await fleet.until(are_noticed, f"{len(undone)} reorganizations noticed", 60)
     took += max(await asyncio.gather(*(fleet.indexed(chain) for chain in CHAIN_IDS)))
     again = await fleet.until(lambda: _stand_anew(fleet, gone), "every undone transaction in another block", 60)
     again += await fleet.until(lambda: not _sent(fleet), "every transaction mined again", 60)
@@ -133,6 +137,10 @@ class MinedIntent:
     block: int
     block_hash: str
 
+    @property
+    def place(self) -> tuple[int, str]:
+        return self.block, self.block_hash
+
 
 async def _young(fleet: Fleet, chain: str) -> list[MinedIntent]:
     """What of ours is in the last blocks, and still will be when another has come."""
@@ -146,9 +154,9 @@ async def _young(fleet: Fleet, chain: str) -> list[MinedIntent]:
     return [MinedIntent(chain, intent, block, "0x" + digest) for intent, block, digest in rows]
 
 
-async def _replaced(fleet: Fleet, chain: str, placed: MinedIntent) -> bool:
-    standing = await fleet.rpc(chain, "eth_getBlockByNumber", hex(placed.block), False)
-    return standing is None or standing["hash"] != placed.block_hash
+async def _replaced(fleet: Fleet, chain: str, block: int, block_hash: str) -> bool:
+    standing = await fleet.rpc(chain, "eth_getBlockByNumber", hex(block), False)
+    return standing is None or standing["hash"] != block_hash
 
 
 async def _stand_anew(fleet: Fleet, gone: list[MinedIntent]) -> bool:
