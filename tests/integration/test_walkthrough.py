@@ -16,7 +16,7 @@ import pytest
 from core.paths import REPOSITORY
 from tests.support.genesis import CACHE, Genesis
 
-pytestmark = pytest.mark.thorough
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
 
 WALK = (REPOSITORY / "docs" / "walkthrough.md").read_text()
 BLOCK = re.compile(r"^```(diff|python)\n# ([\w./]+)( \(new\))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
