@@ -119,7 +119,15 @@ contract AgentLister is IAgentLister, Ownable2Step {
         else if (s.earlyResolvable && wait < challenge) wait = challenge;
         t.settlesAfter = uint64(s.endsAt + wait);
         t.voidsAfter = t.settlesAfter + b.voidDelay;
-        (t.feeBps, t.potCap, t.published, t.maxAge) = (b.feeBps, f.potCap, f.published, f.maxAge);
+        (t.feeBps, t.potCap, t.published, t.maxAge) = (b.feeBps, f.potCap, f.published, _maxAge(s, f));
+    }
+
+    /// Seconds that a deciding reading may be old: none looks back at a second in which stakes were taken, even where nobody posted since.
+    function _maxAge(MarketSpec memory s, Feed memory f) private pure returns (uint32) {
+        uint256 moment = s.kind == IFeedResolver.Kind.Direction ? s.startAt : s.endsAt;
+        uint256 looksBack = f.step == 0 ? 0 : f.memory_ - f.step; // a grid reading, from its own time
+        uint256 since = moment - s.closesAt - MARGIN - looksBack; // at least the memory, or a step: the rules of times
+        return since < f.maxAge ? uint32(since) : f.maxAge;
     }
 
     function _checkOutcomes(MarketSpec memory s, Bounds memory b) private pure {

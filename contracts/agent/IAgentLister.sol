@@ -14,6 +14,8 @@ import {IFeedResolver} from "./IFeedResolver.sol";
 ///           closesAt - opensAt <= endsAt - memory - closesAt
 ///         - early-resolvable threshold: readings count from earlyFrom = closesAt + MARGIN + memory to endsAt, and
 ///           endsAt - earlyFrom >= closesAt - opensAt
+///         And none that decides was known while stakes were taken: it looks at nothing before closesAt + MARGIN, however much older the
+///         feed's maxAge would let it be. A feed that is silent for so long voids.
 interface IAgentLister {
     // ---------------------------------------------------------------- Types
 
@@ -36,7 +38,7 @@ interface IAgentLister {
         uint16 feeBps;
         uint64 potCap;
         bool published;
-        uint32 maxAge;
+        uint32 maxAge; // the feed's, or what keeps readings of before closesAt + MARGIN out
         uint64 earlyFrom;
         uint64 settlesAfter;
         uint64 voidsAfter;

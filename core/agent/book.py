@@ -294,11 +294,19 @@ def listing_terms(spec: MarketSpec, feed: FeedTerms, bounds: ListingBounds, now:
         fee_bps=bounds.fee_bps,
         pot_cap=feed.pot_cap,
         published=feed.published,
-        max_age=feed.max_age,
+        max_age=min(feed.max_age, _since_stakes(spec, feed)),
         early_from=early_from,
         settles_after=settles_after,
         voids_after=settles_after + bounds.void_delay,
     )
+
+
+def _since_stakes(spec: MarketSpec, feed: FeedTerms) -> int:
+    """Seconds that a reading may be old and look at nothing of when stakes were taken. One of a grid looks back from its
+    own time."""
+    moment = spec.start_at if spec.kind is MarketKind.DIRECTION else spec.ends_at
+    looks_back = feed.memory - feed.step if feed.step else 0
+    return moment - spec.closes_at - MARGIN - looks_back
 
 
 def _check_outcomes(spec: MarketSpec, bounds: ListingBounds) -> None:

@@ -34,7 +34,7 @@ OBSERVED_ON_FORKS = tuple(token.key for token in agent_pools.TOKENS)
 
 # Short enough that a round of ten minutes closes, is measured and pays while one watches.
 LAG_SECONDS = 10
-MEMORY_SECONDS = 10
+MEMORY_SECONDS = 60  # some posts of the publisher: a round none is posted in voids
 MAX_AGE_SECONDS = 3_600
 POT_CAP_USD = 100_000
 DISPUTE_WINDOW_SECONDS = 60

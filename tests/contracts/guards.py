@@ -481,6 +481,14 @@ GUARDS = (
         "test_aDirectionMarketOpenWhileItsStartIsMeasuredCannotBeListed",
     ),
     Guard(
+        "agent: what was known while stakes were taken decides nothing",
+        AGENT_LISTER,
+        "return since < f.maxAge ? uint32(since) : f.maxAge;",
+        "return since < 0 ? uint32(since) : f.maxAge;",
+        "agent/Settling.t.sol",
+        "test_aReadingFromBeforeStakesEndedDecidesNothing",
+    ),
+    Guard(
         "agent: stakes take at most half of what can move",
         AGENT_LISTER,
         "if (length_ > longest) revert OpenForTooLong(length_, longest);",

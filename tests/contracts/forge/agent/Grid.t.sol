@@ -164,6 +164,19 @@ contract GridTest is OnUsdc, Pools {
         vm.assertTrue(isVoid(G_LATE));
     }
 
+    /// The one before decides only if its whole window lies after the end of stakes.
+    function test_whatTheOneBeforeMeasuresIsLaterThanStakes() public {
+        IAgentLister.MarketSpec memory s = on(thresholdSpec(false));
+        vm.assertEq(lister.preview(s).maxAge, GRID_AGE);
+        s.closesAt = uint64(END - MARGIN - GRID_MEMORY);
+        s.opensAt = s.closesAt - 1;
+        vm.assertEq(END - lister.preview(s).maxAge - WINDOW, s.closesAt + MARGIN);
+        vm.assertEq(lister.preview(s).maxAge, STEP);
+        s.closesAt -= 2 * STEP + 1;
+        s.opensAt = s.closesAt - 1;
+        vm.assertEq(END - lister.preview(s).maxAge - WINDOW, s.closesAt + MARGIN);
+    }
+
     function test_aReadingThatIsNotGoodVoids() public {
         trade(END - 150, UP_5);
         vm.warp(END + 10);

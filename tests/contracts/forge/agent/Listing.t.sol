@@ -275,8 +275,10 @@ contract ListingTest is OnUsdc {
         if (kind == 2) s.startAt = uint64(start);
         s.endsAt = uint64(start + (seed >> 40) % 60 * unit + edge(seed >> 48));
         bool listed;
-        try lister.preview(s) {
+        try lister.preview(s) returns (IAgentLister.MarketTerms memory t) {
             listed = true;
+            vm.assertTrue(t.maxAge <= MAX_AGE, "older than the feed's");
+            vm.assertTrue((kind == 2 ? s.startAt : s.endsAt) - t.maxAge >= s.closesAt + MARGIN, "it was known");
         } catch {}
         vm.assertEq(listed, fair(s), "listed and fair are not the same");
     }

@@ -276,7 +276,9 @@ contract SettlingTest is OnUsdc {
     function test_theSameRoundVoids() public {
         vm.prank(SAFE);
         lister.setFeed(address(feed), true, MEMORY, 2 days, POT_CAP);
-        list("slow", directionSpec());
+        IAgentLister.MarketSpec memory s = directionSpec();
+        (s.closesAt, s.endsAt) = (uint64(T0 + 1 hours), uint64(START + 10 hours));
+        list("slow", s);
         uint80 round = feed.push(100e8, START);
         vm.warp(END + 1);
         voidsByResolving("slow", round, IFeedResolver.VoidReason.Tie);
@@ -292,12 +294,13 @@ contract SettlingTest is OnUsdc {
     }
 
     function test_aStaleStartVoids() public {
-        uint80 start = feed.push(99e8, START - MAX_AGE - 1);
+        uint256 oldest = START - CLOSE - MARGIN;
+        uint80 start = feed.push(99e8, START - oldest - 1);
         uint80 end = feed.push(100e8, END);
         vm.warp(END + 1);
-        vm.expectRevert(abi.encodeWithSelector(IFeedResolver.ReadingTooOld.selector, start, MAX_AGE + 1, MAX_AGE));
+        vm.expectRevert(abi.encodeWithSelector(IFeedResolver.ReadingTooOld.selector, start, oldest + 1, oldest));
         resolver.resolveWith(UPDOWN, end, 0);
-        decidedVoid(UPDOWN, end, start, IFeedResolver.VoidReason.Stale, none, reading(start, 99e8, START - MAX_AGE - 1));
+        decidedVoid(UPDOWN, end, start, IFeedResolver.VoidReason.Stale, none, reading(start, 99e8, START - oldest - 1));
     }
 
     function test_aBadStartVoids() public {
@@ -483,6 +486,21 @@ contract SettlingTest is OnUsdc {
         settle(POSTED, YES, 10e6, ALICE_KEY);
         vm.warp(END + LAG + DISPUTE + 1);
         voids(POSTED, 0, IFeedResolver.VoidReason.Stale);
+    }
+
+    /// What was posted before stakes ended is known to whoever stakes, however fresh the feed's `maxAge` would call it: a publisher who falls
+    /// silent for a short while cannot make it the answer.
+    function test_aReadingFromBeforeStakesEndedDecidesNothing() public {
+        IAgentLister.MarketSpec memory s = directionSpec();
+        (s.feed, s.closesAt) = (address(posted), uint64(START - MARGIN - MEMORY));
+        list("round", s);
+        vm.warp(s.closesAt + MARGIN);
+        uint80 known = post(TARGET, s.closesAt + MARGIN - 1);
+        vm.warp(END);
+        uint80 last = post(TARGET + 1, END);
+        vm.warp(END + LAG + DISPUTE + 1);
+        IFeedResolver.Reading memory early = reading(known, TARGET, s.closesAt + MARGIN - 1);
+        decidedVoid("round", last, known, IFeedResolver.VoidReason.Stale, none, early);
     }
 
     function test_anObservationFeedIsWaitedFor() public {
