@@ -302,7 +302,7 @@ def listing_terms(spec: MarketSpec, feed: FeedTerms, bounds: ListingBounds, now:
 
 
 def _since_stakes(spec: MarketSpec, feed: FeedTerms) -> int:
-    """Seconds that a reading may be old and look at nothing of when stakes were taken. One of a grid looks back from its
+    """Seconds that a reading may be old without looking at when stakes were taken. One of a grid looks back from its
     own time."""
     moment = spec.start_at if spec.kind is MarketKind.DIRECTION else spec.ends_at
     looks_back = feed.memory - feed.step if feed.step else 0
