@@ -303,7 +303,7 @@ def test_a_power_that_somebody_kept_is_found(base_chain: RunningChain, facts: Pa
     assert done.returncode == 1, done.stdout + done.stderr
     assert f"WRONG nobody else may settle payments, but {deployer} may" in done.stdout
     assert f"WRONG nobody else may list agent markets, but {deployer} may" in done.stdout
-    assert f"WRONG {source.key} memory (s) is 11, the file says 10" in done.stdout
+    assert f"WRONG {source.key} memory (s) is 61, the file says 60" in done.stdout
     assert f"WRONG Pauser is offered to {deployer}" in done.stdout
     assert "4 wrong" in done.stdout
 
