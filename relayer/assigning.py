@@ -171,7 +171,7 @@ class Assigner:
             elif verdict is False:
                 checked.deferred[each.candidate.intent_id] = "Others of its payer are to be mined first."
             else:
-                checked.refuse(each.candidate, verdict.code, verdict.reason)
+                checked.refuse(each.candidate, IntentRefusal(each.candidate.intent_id, verdict.code, verdict.reason))
                 measures.PAYERS_REFUSED.labels(self._transactions.chain, self._transactions.lane, verdict.code).inc()
 
     async def _refuse(self, refusals: list[IntentRefusal], by_id: dict[int, Candidate]) -> None:

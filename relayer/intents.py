@@ -43,11 +43,12 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class IntentRefusal:
-    """A queued intent that is not sent, and why."""
+    """A queued intent that is not sent, and why. block_number: in which its call is refused so, if nodes said that."""
 
     intent_id: int
     code: str
     reason: str
+    block_number: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, assert_never
 
 from eth_utils.crypto import keccak as keccak256
@@ -12,8 +12,7 @@ from core.chain import ChainClient, RpcError, RpcErrorKind
 from core.chain.contract import CustomError
 from core.chain.reverts import explain
 from core.hexadecimal import bytes_of, hex_of
-from core.outbox.intents import GAS_CEILINGS
-from core.outbox.states import EXPIRED, TOO_MUCH_GAS, IntentState, MinedOutcome
+from core.outbox.states import EXPIRED, IntentState, MinedOutcome
 from relayer.fees import FeeMarket, FeePolicy, quote
 from relayer.intents import Candidate, IntentRefusal, Prepared
 
@@ -22,6 +21,9 @@ from relayer.intents import Candidate, IntentRefusal, Prepared
 GAS_MARGIN_PERCENT = 25
 MIN_GAS_MARGIN = 100_000
 PLAIN_TRANSFER_GAS = 21_000
+# A payer with code is asked by the token whether it signed, and may burn what it is given: no more than this of ours.
+# A stake costs 195,000, so the rest is for checking a signature; the dearest in use, a passkey's, takes 350,000.
+GAS_CEILINGS = {"settle": 600_000, "credit": 600_000}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +50,9 @@ class Checked:
     deferred: dict[int, str] = field(default_factory=dict)
     out_of_funds: str | None = None
 
-    def refuse(self, candidate: Candidate, code: str, reason: str) -> None:
+    def refuse(self, candidate: Candidate, refusal: IntentRefusal) -> None:
         """What had a nonce may be refused only because it landed ("already spent"): that is for the chain to say."""
-        (self.doubted if candidate.had_nonce else self.refused).append(IntentRefusal(candidate.intent_id, code, reason))
+        (self.doubted if candidate.had_nonce else self.refused).append(refusal)
 
 
 async def check(client: ChainClient, sender: bytes, candidates: Sequence[Candidate], terms: CheckTerms) -> Checked:
@@ -60,20 +62,45 @@ async def check(client: ChainClient, sender: bytes, candidates: Sequence[Candida
     for each in candidates:
         refusal = refused_unasked(each, terms.chain_time)
         if refusal is not None:
-            checked.refuse(each, refusal.code, refusal.reason)
+            checked.refuse(each, refusal)
         else:
             asked.append(each)
-    requests = [_request(each, sender, terms.max_gas) for each in asked]
+    requests = [_request(each, sender, terms.max_gas, "latest") for each in asked]
     payers = list({each.payer for each in asked if each.payer is not None})
     calls = [request for request in requests if request is not None]
     calls += [("eth_getCode", [hex_of(payer), "latest"]) for payer in payers]
     said = await client.provider.batch(calls) if calls else []
     answers, codes = iter(said), dict(zip(payers, said[len(said) - len(payers) :], strict=True))
+    refused: list[tuple[Candidate, IntentRefusal]] = []
     for each, request in zip(asked, requests, strict=True):
         answer = next(answers) if request is not None else "0x"
-        code = "0x" if each.payer is None else codes[each.payer]
-        _judge(checked, each, answer, code, terms)
+        refusal = _refusal(each, answer, terms)
+        if refusal is not None:
+            refused.append((each, refusal))
+        else:
+            _judge(checked, each, answer, "0x" if each.payer is None else codes[each.payer], terms)
+    for each, refusal in await _placed(client, sender, refused, terms) if refused else ():
+        checked.refuse(each, refusal)
     return checked
+
+
+async def _placed(
+    client: ChainClient, sender: bytes, refused: list[tuple[Candidate, IntentRefusal]], terms: CheckTerms
+) -> list[tuple[Candidate, IntentRefusal]]:
+    """The refusals, each with a block in which it holds: nodes do not tell what "latest" was to them, so they are asked
+    again of one that is named. Where they say something else of that, no block is told."""
+    try:
+        block = await client.eth.block_number
+        requests = [_request(each, sender, terms.max_gas, hex(block)) for each, _ in refused]
+        said = iter(await client.provider.batch([each for each in requests if each is not None]))
+    except RpcError:
+        return refused
+    placed: list[tuple[Candidate, IntentRefusal]] = []
+    for (each, refusal), request in zip(refused, requests, strict=True):
+        again = _refusal(each, next(said) if request is not None else "0x", terms)
+        holds = again is not None and again.code == refusal.code
+        placed.append((each, replace(refusal, block_number=block) if holds else refusal))
+    return placed
 
 
 def refused_unasked(candidate: Candidate, chain_time: int) -> IntentRefusal | None:
@@ -94,7 +121,7 @@ def _ceiling(candidate: Candidate, max_gas: int) -> int:
     return min(max_gas, GAS_CEILINGS.get(candidate.kind, max_gas))
 
 
-def _request(candidate: Candidate, sender: bytes, max_gas: int) -> tuple[str, list[Any]] | None:
+def _request(candidate: Candidate, sender: bytes, max_gas: int, block: str) -> tuple[str, list[Any]] | None:
     if candidate.gas_limit is not None and not candidate.simulate:
         return None
     call = {"from": hex_of(sender), "to": hex_of(candidate.to), "data": hex_of(candidate.data)}
@@ -103,34 +130,40 @@ def _request(candidate: Candidate, sender: bytes, max_gas: int) -> tuple[str, li
     if candidate.gas_limit is None:
         if candidate.kind in GAS_CEILINGS:
             call["gas"] = hex(_ceiling(candidate, max_gas))
-        return "eth_estimateGas", [call, "latest"]
-    return "eth_call", [{**call, "gas": hex(candidate.gas_limit)}, "latest"]
+        return "eth_estimateGas", [call, block]
+    return "eth_call", [{**call, "gas": hex(candidate.gas_limit)}, block]
+
+
+def _refusal(candidate: Candidate, answer: str | RpcError, terms: CheckTerms) -> IntentRefusal | None:
+    """By what a node says of the call."""
+    if isinstance(answer, RpcError):
+        match fate(answer.kind):
+            case "revert":
+                reason = explain(answer, terms.errors)
+                return IntentRefusal(candidate.intent_id, reason.name or "reverted", reason.message)
+            case "refuse":
+                return IntentRefusal(candidate.intent_id, answer.kind.value, answer.message)
+        return None
+    needed = int(answer, 16) if candidate.gas_limit is None else candidate.gas_limit
+    most = _ceiling(candidate, terms.max_gas)
+    if needed > most:
+        sentence = f"It needs {needed} gas, more than the {most} that it may use of ours."
+        return IntentRefusal(candidate.intent_id, "too_much_gas", sentence)
+    return None
 
 
 def _judge(
     checked: Checked, candidate: Candidate, answer: str | RpcError, code: str | RpcError, terms: CheckTerms
 ) -> None:
-    """`code`: of its payer's wallet."""
+    """Of what is not refused. `code`: of its payer's wallet."""
     if isinstance(answer, RpcError):
-        match fate(answer.kind):
-            case "revert":
-                reason = explain(answer, terms.errors)
-                checked.refuse(candidate, reason.name or "reverted", reason.message)
-            case "refuse":
-                checked.refuse(candidate, answer.kind.value, answer.message)
-            case "funds":
-                checked.out_of_funds = answer.message
-                checked.deferred[candidate.intent_id] = answer.message
-            case "defer":
-                checked.deferred[candidate.intent_id] = answer.message
+        if fate(answer.kind) == "funds":
+            checked.out_of_funds = answer.message
+        checked.deferred[candidate.intent_id] = answer.message
         return
-    needed = int(answer, 16) if candidate.gas_limit is None else candidate.gas_limit
-    most = _ceiling(candidate, terms.max_gas)
-    gas = needed if candidate.gas_limit is not None else min(with_margin(needed), max(needed, most))
-    if gas > most:
-        sentence = f"It needs {needed} gas, more than the {most} that it may use of ours."
-        checked.refuse(candidate, TOO_MUCH_GAS, sentence)
-        return
+    gas = candidate.gas_limit
+    if gas is None:
+        gas = min(with_margin(int(answer, 16)), _ceiling(candidate, terms.max_gas))
     fees = quote(terms.policy, terms.market, candidate.max_fee_cap_wei)
     if fees is None:
         checked.deferred[candidate.intent_id] = "The base fee is above what this transaction may pay."

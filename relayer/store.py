@@ -128,12 +128,14 @@ class LaneStore:
         async with self._fenced() as (connection, _):
             cursor = await connection.execute(
                 "UPDATE outbox_intent i SET state = 'failed', reason_code = u.code, reason = u.reason, "
-                "state_at = clock_timestamp() FROM unnest(%s::bigint[], %s::text[], %s::text[]) AS u (id, code, reason)"
+                "block_number = u.block, state_at = clock_timestamp() "
+                "FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::bigint[]) AS u (id, code, reason, block)"
                 " WHERE i.id = u.id AND i.state = 'queued' RETURNING i.id",
                 (
                     [each.intent_id for each in refusals],
                     [each.code for each in refusals],
                     [each.reason for each in refusals],
+                    [each.block_number for each in refusals],
                 ),
             )
             return [row[0] for row in await cursor.fetchall()]

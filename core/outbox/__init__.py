@@ -10,7 +10,6 @@ else its outcome is unknown, which is never a failure. See `core.outbox.states` 
 """
 
 from core.outbox.intents import (
-    GAS_CEILINGS,
     Intent,
     IntentConflict,
     IntentRequest,
@@ -35,7 +34,6 @@ from core.outbox.states import (
     EXPIRED,
     OF_ITS_PAYER,
     OVERTAKEN,
-    TOO_MUCH_GAS,
     TRANSITIONS,
     IntentState,
     MinedOutcome,
@@ -47,7 +45,6 @@ __all__ = [
     "CREDIT",
     "ENDED",
     "EXPIRED",
-    "GAS_CEILINGS",
     "HAS_HASH",
     "HAS_RESULT",
     "KEEPER",
@@ -57,7 +54,6 @@ __all__ = [
     "OVERTAKEN",
     "PUBLISHER",
     "RELAY",
-    "TOO_MUCH_GAS",
     "TRANSITIONS",
     "GroupReport",
     "Intent",

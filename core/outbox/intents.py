@@ -14,10 +14,6 @@ from core.errors import VpmError
 from core.hexadecimal import bytes_of, hex_of
 from core.outbox.states import IntentState, MinedOutcome
 
-# A payer with code is asked by the token whether it signed, and may burn what it is given: no more than this of ours.
-# A stake costs 195,000, so the rest is for checking a signature; the dearest in use, a passkey's, takes 350,000.
-GAS_CEILINGS = {"settle": 600_000, "credit": 600_000}
-
 _WORD = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 
 
@@ -88,7 +84,11 @@ class IntentRequest:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """An intent as it stands. Fees in wei, `not_after` in Unix seconds of the chain's clock, hashes as 32 bytes."""
+    """An intent as it stands. Fees in wei, `not_after` in Unix seconds of the chain's clock, hashes as 32 bytes.
+
+    block_number: that mined it; of one that was refused, in which its call would have reverted for this very reason, if
+    that is known.
+    """
 
     id: int
     key: str

@@ -16,7 +16,7 @@ from dataclasses import replace
 import pytest
 
 from core.local.ports import free_port
-from core.outbox import Intent, IntentState, MinedOutcome
+from core.outbox import Intent, IntentRequest, IntentState, MinedOutcome
 from relayer.feed import ChainFeed
 from relayer.fees import FeePolicy
 from tests.conftest import Anvil, StartAnvil
@@ -28,6 +28,7 @@ from tests.support.relayer_rig import GWEI, QUICK, Rig, rigged, until
 SEED = int(os.environ.get("VPM_TEST_SEED", random.randrange(2**32)))
 # Reverts when slot 0 is set, and sets it: as a token does with an authorization.
 ONCE_CODE = "0x" + bytes.fromhex("60005415600c5760006000fd5b600160005500").hex()
+REVERTS_CODE = "0x60006000fd"
 
 
 @pytest.fixture(scope="module")
@@ -238,6 +239,25 @@ async def test_a_node_that_lags_from_the_first_look_is_no_reorg(rig: Rig, node: 
         await feed.poll()
         assert feed.head == head
         assert feed.reorgs == 0
+
+
+async def test_no_block_is_told_of_a_refusal_that_the_block_does_not_hold(rig: Rig, node: HazyNode) -> None:
+    """One node refuses the call by its newest block; the one that names a block stands before what refused it."""
+    target = "0x" + secrets.token_hex(20)
+    await rig.mine(8)
+    await rig.ask("anvil_setCode", target, REVERTS_CODE)
+    node.lag_of = lambda method, _: 5 if method == "eth_blockNumber" else 0
+    async with rig.relayer(rig.spec(await rig.new_signer())):
+        early = await rig.reaches(await rig.ask_for(calls(rig, target)), IntentState.FAILED)
+        await rig.mine(8)
+        late = await rig.reaches(await rig.ask_for(calls(rig, target)), IntentState.FAILED)
+    assert early.refused
+    assert early.block_number is None
+    assert late.block_number is not None  # old, and it refuses the call as well
+
+
+def calls(rig: Rig, target: str) -> IntentRequest:
+    return rig.transfer(to=target, value_wei=0, gas_limit=None)
 
 
 async def test_noops_count_against_the_allowance(rig: Rig, node: HazyNode) -> None:

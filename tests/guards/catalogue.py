@@ -293,6 +293,13 @@ NODES = "tests/faults/test_index_nodes.py"
 
 RELAYER_ON_CHAIN = (
     Guard(
+        "a refusal names a block in which the call would have succeeded, and its payer is told that it is for good",
+        "relayer/preflight.py",
+        "again is not None and again.code == refusal.code",
+        "True",
+        (f"{VIEWS}::test_no_block_is_told_of_a_refusal_that_the_block_does_not_hold",),
+    ),
+    Guard(
         "a transaction counts as final although its block was never seen standing",
         "relayer/following.py",
         "keys = [key for key in self._transactions.mined if key[0] <= deep and key in self._transactions.verified]",
@@ -536,8 +543,8 @@ API = (
     Guard(
         "a payer who brought a bet herself is told that it is refused, since the node is behind the block that has it",
         "api/agent/trade/taking_in.py",
-        '            return (reverted.name or "reverted") == intent.reason_code\n',
-        "            return True\n",
+        "intent.block_number is not None and facts.block >= intent.block_number",
+        "True",
         (f"{PAYMENT_VIEWS}::test_a_bet_that_its_payer_brought_is_not_refused_for_what_it_did_itself",),
     ),
     Guard(

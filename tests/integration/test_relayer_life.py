@@ -20,7 +20,6 @@ from core.chain.contract import Abi
 from core.db.engine import Connection, conninfo
 from core.metrics import REGISTRY
 from core.outbox import (
-    GAS_CEILINGS,
     HAS_RESULT,
     IntentConflict,
     IntentState,
@@ -31,6 +30,7 @@ from core.outbox import (
 )
 from relayer.economy import Economy
 from relayer.intents import Candidate
+from relayer.preflight import GAS_CEILINGS
 from relayer.queries import LaneQueries
 from relayer.service import lanes_check
 from relayer.signing import LocalSigner
@@ -230,6 +230,7 @@ async def test_a_settlement_never_burns_more_than_its_ceiling(rig: Rig, kind: st
     assert mined.gas_used <= ceiling
     assert all(each.refused for each in refused)
     assert refused[-1].reason_code == "too_much_gas"
+    assert all(each.block_number is not None for each in refused)
     assert await rig.nonce(signer) == 1
 
 
@@ -240,10 +241,13 @@ async def test_a_call_that_would_revert_ends_with_a_sentence_and_without_a_nonce
     signer = await rig.new_signer()
     error = next(iter(TOO_SMALL.values()))
     target = await place(rig, revert_code(error.selector + (5).to_bytes(32)))
+    start = (await rig.client.head()).number
     asked = await rig.ask_for(rig.transfer(to=target, value_wei=0, gas_limit=gas_limit))
     async with rig.relayer(rig.spec(signer)):
         failed = await rig.reaches(asked, IntentState.FAILED)
     assert failed.refused
+    assert failed.block_number is not None  # where it was refused
+    assert start <= failed.block_number <= (await rig.client.head()).number
     assert failed.reason_code == "EntryTooSmall"
     assert failed.reason == "The call reverted: entry too small (amount 5)."
     assert await rig.nonce(signer) == 0

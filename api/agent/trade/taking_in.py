@@ -6,7 +6,6 @@ What became of it is told by `outcomes.py`.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 from aiohttp import web
@@ -26,10 +25,10 @@ from api.agent.trade.payment import Payment
 from api.context import Context
 from api.funds import Funds, MoneyPromised
 from api.unreadable import UNREADABLE
-from core.chain import ChainClient, ContractReverted, RpcError, checksum
+from core.chain import ChainClient, RpcError
 from core.contracts.statuses import Form
 from core.log import get_logger
-from core.outbox import CREDIT, GAS_CEILINGS, RELAY, TOO_MUCH_GAS, Intent, IntentRequest, MinedOutcome, report
+from core.outbox import CREDIT, RELAY, Intent, IntentRequest, MinedOutcome
 
 log = get_logger(__name__)
 
@@ -85,9 +84,10 @@ class PaymentIntake:
             if facts.is_astray(payment.nonce):
                 return await self.astray(order, payment, facts, attempt + 1, fault=None)
             refusal = trade_refusals.refused(intent)
-            if refusal.code not in RETRIABLE and await self._is_not_by_itself(
-                client, order, payment, intent, facts.block
-            ):
+            # No stake under the key in a block no older than that which refused the bet: what refused it was not the
+            # bet itself, brought by somebody else. A node that is behind that block proves nothing.
+            is_proven = intent.block_number is not None and facts.block >= intent.block_number
+            if refusal.code not in RETRIABLE and is_proven:
                 raise refusal
         return await self._outcomes.answered(order.request, intent, kit, replay=False, seconds=0)
 
@@ -219,28 +219,6 @@ class PaymentIntake:
         except RpcError as error:
             log.warning("a refusal has no chain", action="agent.no_chain", why=error)
             return None
-
-    async def _is_not_by_itself(
-        self, client: ChainClient, order: Order, payment: Payment, intent: Intent, block: int
-    ) -> bool:
-        """Whether it was not the bet itself, brought by somebody else, that refused it. `block`: of which it is known
-        that it holds no stake under the key. It is no older than what refused, or refuses the bet for the same reason;
-        one that a node is behind with proves nothing."""
-        if intent.block_number is not None:
-            return block >= intent.block_number
-        if intent.reason_code == TOO_MUCH_GAS:
-            return True  # the call would have succeeded: its key was free
-        async with storage("The state of the relayer"), self._pool.connection() as connection:
-            lanes = (await report(connection, self._contracts.chain_id, RELAY)).lanes
-        sender = next((checksum(lane.address) for lane in lanes if lane.works), None)
-        call = replace(payment_call(self._contracts, "settle", order.bet, payment), sender=sender)
-        try:
-            await client.simulate(call, block, gas=GAS_CEILINGS["settle"], timeout_seconds=self._request_seconds)
-        except ContractReverted as reverted:
-            return (reverted.name or "reverted") == intent.reason_code
-        except RpcError as error:
-            return error.kind.value == intent.reason_code
-        return False
 
 
 def _brought(contracts: AgentContracts, order: Order, payment: Payment) -> store.SignedBet:

@@ -80,7 +80,7 @@ outbox_intent = Table(
     Column("lane_id", Integer, ForeignKey("outbox_lane.id")),
     Column("nonce", BigInteger),
     Column("tx_hash", Hash32),  # the newest signed transaction, or the one that was mined
-    Column("block_number", BlockNumber),
+    Column("block_number", BlockNumber),  # that mined it; or, without a hash, in which it was refused
     Column("block_hash", Hash32),
     Column("gas_used", BigInteger),
     Column("fee_wei", Uint256),
