@@ -177,7 +177,7 @@ class TradeOutcomes:
             raise refusal if refusal.code in RETRIABLE else trade_refusals.settling(kit, intent.tx_hash_hex)
         if intent.tx_hash_hex is not None and not replay:
             raise _unknown(intent.tx_hash_hex, kit)
-        raise trade_refusals.settling(kit, intent.tx_hash_hex)
+        raise trade_refusals.settling(kit, intent.tx_hash_hex, is_on_its_way=True)
 
     async def after_all(
         self, refusal: Problem, trade: TradeRequest, market: ListedMarket, key_hash: bytes

@@ -95,14 +95,15 @@ def promised(amount: int, kit: dict[str, Any] | None) -> Problem:
     )
 
 
-def settling(kit: dict[str, Any] | None, tx_hash: str | None = None) -> Problem:
-    """`tx_hash`: of the transaction that is on its way, once it is signed."""
+def settling(kit: dict[str, Any] | None, tx_hash: str | None = None, *, is_on_its_way: bool = False) -> Problem:
+    """`tx_hash`: of its latest transaction, once it is signed. `is_on_its_way`: whoever asks again then is not counted
+    (`rates`), and may ask soon."""
     extra: dict[str, Any] = {} if tx_hash is None else {"txHash": tx_hash}
     return problem(
         "rate_limited",
         "This idemKey is settling.",
         hint="Send the same request again shortly to fetch the receipt.",
-        retry_after=1,
+        retry_after=1 if is_on_its_way else AGAIN_SECONDS,
         escapeKit=kit,
         **extra,
     )
@@ -269,7 +270,7 @@ def refused(intent: Intent) -> Problem:
             "rate_limited",
             "The bet was sent and did not get in: others came first, or its time ran out; no money moved.",
             hint="Send the same request again.",
-            retry_after=1,
+            retry_after=AGAIN_SECONDS,
             **extra,
         )
     if why in OF_ITS_PAYER:
