@@ -13,19 +13,17 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    ValidationError,
     ValidationInfo,
     WithJsonSchema,
 )
 
 from api.agent.errors import problem
 from api.agent.notices.targets import TargetRefused, checked_url
-from api.http.arriving import whole_body
 from api.http.openapi import required
-from api.http.problem import invalid, invalid_part
-from api.http.requests import WHOLE, check_named_once, in_body, unfit
+from api.http.problem import invalid_part
+from api.http.requests import WHOLE, read_json, validated_body
 from core.errors import MoneyError
-from core.money import USD, decimal_text, loads, units_from_decimal, units_from_text
+from core.money import USD, decimal_text, units_from_decimal, units_from_text
 
 WALLET = r"^0x[0-9a-fA-F]{40}$"
 WALLET_FORM = re.compile(r"0x[0-9a-fA-F]{40}")
@@ -143,22 +141,8 @@ class TradeRequest(BaseModel):
 
         allow_private: whether callbacks may go to private addresses and over plain http.
         """
-        if request.content_type != "application/json":
-            raise problem("unsupported_media_type", "Send the body as JSON.")
-        body = await whole_body(request)
-        if len(body) > BODY_LIMIT:
-            raise problem("payload_too_large", f"The body is larger than {BODY_LIMIT} bytes.")
-        try:
-            content = loads(body)
-        except ValueError:
-            raise invalid("The body is not JSON.", details=in_body("is not JSON")) from None
-        check_named_once(body)
-        if not isinstance(content, dict):
-            raise invalid("The body must be a JSON object.", details=in_body("must be a JSON object"))
-        try:
-            trade = cls.model_validate(content, context={PRIVATE: allow_private})
-        except ValidationError as error:
-            raise unfit(error, "field") from None
+        content = await read_json(request, limit=BODY_LIMIT, exact=True)
+        trade = validated_body(cls, content, context={PRIVATE: allow_private})
         checked_wallet(trade.wallet_address)
         if trade.size < MIN_SIZE:
             raise problem("size_below_min", f"The smallest bet is 1 USD; this one is {decimal_text(trade.size)}.")

@@ -126,20 +126,21 @@ def in_body(what: str) -> list[dict[str, str]]:
     return [{"field": "body", "problem": what}]
 
 
-def validated_body(model: type[M], content: Any) -> M:
-    """Parsed JSON as the model; an object that does not fit names the field and what is wrong with it."""
+def validated_body(model: type[M], content: Any, *, context: dict[str, Any] | None = None) -> M:
+    """Parsed JSON as the model; an object that does not fit names the field and what is wrong with it. context: what
+    the model's validators go by, beside the body."""
     if not isinstance(content, dict):
         raise invalid("The body must be a JSON object.", details=in_body("must be a JSON object"))
-    return _validated(model, content, "field")
+    return _validated(model, content, "field", context)
 
 
 def too_large(limit: int) -> Problem:
     return Problem(413, "payload_too_large", f"The body is larger than {limit} bytes.")
 
 
-def _validated(model: type[M], values: dict[str, Any], what: str) -> M:
+def _validated(model: type[M], values: dict[str, Any], what: str, context: dict[str, Any] | None = None) -> M:
     try:
-        return model.model_validate(values)
+        return model.model_validate(values, context=context)
     except ValidationError as error:
         raise unfit(error, what) from None
 

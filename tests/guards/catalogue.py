@@ -550,7 +550,8 @@ API = (
     Guard(
         "a bet that landed while it was looked at is refused, for what it did itself or for what expired meanwhile",
         "api/agent/trade/outcomes.py",
-        "        if landed is not None:\n            return await self.replayed(trade, market, landed)\n"
+        "        if landed is not None:\n"
+        "            return await self.receipt(trade, landed, replay=True, named=market)\n"
         "        raise for_now",
         "        raise for_now",
         (f"{PAYMENT_VIEWS}::test_a_bet_that_lands_while_it_is_looked_at_is_not_refused",),

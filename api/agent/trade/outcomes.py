@@ -102,10 +102,6 @@ class TradeOutcomes:
                 landed = await _read_landed(connection, trade.wallet, key_hash)
             return await paid if landed is None else PastTrade(landed)
 
-    async def replayed(self, trade: TradeRequest, market: ListedMarket, landed: LandedBet) -> web.StreamResponse:
-        """The receipt of what settled under the key before."""
-        return await self.receipt(trade, landed, replay=True, kit=None, named=market)
-
     async def paid_under(self, trade: TradeRequest, key_hash: bytes) -> PastTrade:
         wallet = bytes_of(trade.wallet)
         async with storage("The trade records"), self._pool.connection() as connection:
@@ -197,7 +193,7 @@ class TradeOutcomes:
         except UNREADABLE as error:
             log.warning("whether a refusal is final cannot be read", action="agent.no_database", why=error)
         if landed is not None:
-            return await self.replayed(trade, market, landed)
+            return await self.receipt(trade, landed, replay=True, named=market)
         raise for_now(refusal, "The same request tells.") if may_settle else refusal
 
     async def may_settle(
@@ -233,10 +229,11 @@ class TradeOutcomes:
         landed: LandedBet,
         *,
         replay: bool,
-        kit: dict[str, Any] | None,
+        kit: dict[str, Any] | None = None,
         named: ListedMarket | None = None,
     ) -> web.Response:
-        """The receipt of what settled under the key; 409 when that was another trade than the one asked for."""
+        """The receipt of what settled under the key; 409 when that was another trade than the one asked for. `named`:
+        the market that was, once it is known."""
         stake = landed.stake
         named = await self._index.market(trade.market_id) if named is None else named
         if named is not None and not _same(trade, named, stake):

@@ -204,7 +204,7 @@ class PaymentIntake:
         """Another call of this key was first: its answer is ours."""
         past = await self._outcomes.before(order.request, order.bet.idem_hash)
         if past.landed is not None:
-            return await self._outcomes.replayed(order.request, order.market, past.landed)
+            return await self._outcomes.receipt(order.request, past.landed, replay=True, named=order.market)
         past.check_same(order.request, order.market)
         if past.trade is None or not past.is_on_its_way:
             raise trade_refusals.settling(kit)

@@ -147,7 +147,7 @@ class TradeDesk:
                 await self._undone.check(self._client, trade, key_hash)
             raise await self._no_market(trade, payment)
         if past.landed is not None:
-            return await self._outcomes.replayed(trade, market, past.landed)
+            return await self._outcomes.receipt(trade, past.landed, replay=True, named=market)
         past.check_same(trade, market)
         try:
             return await self._unsettled(TradeVisit(trade, market, key_hash, payment, rejected, past, venue))
