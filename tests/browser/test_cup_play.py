@@ -37,6 +37,9 @@ def test_a_round_of_roulette_from_bet_to_result(site: Site, visitor: Visitor) ->
     expect(page.locator("#p-paid")).to_have_text("12.50")
     page.get_by_role("button", name="Sign and bet").click()
     expect(page.locator("#play-status")).to_have_text(re.compile(r"^In: 12\.5 pUSDC on colour:black in round (\d+)"))
+    with page.expect_request("**/api/cup/v1/roulette/bet") as preview:  # which counts the bet that was just laid
+        page.get_by_label("Stake in pUSDC").fill("13")
+    assert preview.value.post_data_json["walletAddress"] == wallet.address.lower()
     number = int(re.search(r"round (\d+)", page.locator("#play-status").inner_text())[1])  # type: ignore[index]
     text = signer.signed[0]["text"].splitlines()
     assert text[0] == "Service Cup roulette bet"

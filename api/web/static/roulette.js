@@ -85,7 +85,9 @@ async function quote() {
   if (amount === null || byId("round").dataset.phase !== "bet") return;
   const mine = ++asked;
   try {
-    const said = await post("/roulette/bet", { betKey: betKey(), simulate: true }, "stakePaper", amount);
+    // With its player, whose own bets are in it from the moment they are laid.
+    const asks = { betKey: betKey(), simulate: true, walletAddress: current()?.toLowerCase() };
+    const said = await post("/roulette/bet", asks, "stakePaper", amount);
     if (mine !== asked) return;
     if (!said.ok) {
       byId("stake-error").textContent = said.error === "round_closed" ? "" : said.message;
