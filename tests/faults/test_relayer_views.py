@@ -246,7 +246,7 @@ async def test_no_block_is_told_of_a_refusal_that_the_block_does_not_hold(rig: R
     target = "0x" + secrets.token_hex(20)
     await rig.mine(8)
     await rig.ask("anvil_setCode", target, REVERTS_CODE)
-    node.lag_of = lambda method, _: 5 if method == "eth_blockNumber" else 0
+    node.lag_of, node.head_seconds = lambda method, _: 5 if method == "eth_blockNumber" else 0, 0.0
     async with rig.relayer(rig.spec(await rig.new_signer())):
         early = await rig.reaches(await rig.ask_for(calls(rig, target)), IntentState.FAILED)
         await rig.mine(8)
