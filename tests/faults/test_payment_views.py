@@ -97,10 +97,11 @@ async def buyer(service: AgentService, node: TornNode) -> AsyncIterator[Buyer]:
 
 
 async def signed_bet(
-    buyer: Buyer, service: AgentService, form: Form, size: int = 4
+    buyer: Buyer, service: AgentService, form: Form, size: int = 4, name: str | None = None
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """A bet on a market of its own, and the payment that its payer signs for it; above 10 USD with a quote."""
-    name = service.chain.list(f"m-{secrets.token_hex(4)}")
+    """A bet, by default on a market of its own, and the payment that its payer signs for it; above 10 USD with a
+    quote."""
+    name = service.chain.list(f"m-{secrets.token_hex(4)}") if name is None else name
     await buyer.shows(name)
     who = wallets.wallet(f"payer {secrets.token_hex(4)}")
     token = service.chain.contracts.token
@@ -209,13 +210,7 @@ async def test_a_bet_that_its_payer_brought_is_not_refused_for_what_it_did_itsel
     assert (response.status, told["error"], told["retriable"]) == (429, "rate_limited", True), told
     assert "moneyMoved" not in told, told
     node.views = (0,)
-    deadline = time.monotonic() + PATIENCE
-    while response.status != 200:
-        assert told["retriable"] is True, told
-        assert time.monotonic() < deadline, told
-        await asyncio.sleep(0.5)
-        response, told = await buyer.post(body, headers=headers)
-    assert told["receipt"]["tradeId"] is not None
+    assert (await until_receipt(buyer, body, headers))["tradeId"] is not None
     assert stakes_of(service, body) == 1
 
 
@@ -244,6 +239,47 @@ async def test_a_bet_that_lands_while_it_is_looked_at_is_not_refused(
         service.start("relayer")
     assert (response.status, told.get("replay")) == (200, True), told
     assert stakes_of(service, body) == 1
+
+
+async def test_a_bet_that_landed_before_its_market_closed_is_not_refused_for_the_close(
+    service: AgentService, node: TornNode, buyer: Buyer
+) -> None:
+    """She sends the kit in the market's last seconds and, once the clock has closed it, the same request again: neither
+    the index nor the node has her block yet. A bet that was not sent is refused as soon as a block is past the close."""
+    chain = service.chain
+    closes_at = int(time.time()) + 12
+    market = chain.list(f"m-{secrets.token_hex(4)}", closes_at=closes_at)
+    body, headers = await signed_bet(buyer, service, Form.RECEIVE, name=market)
+    other, unsent = await signed_bet(buyer, service, Form.RECEIVE, name=market)
+    service.stop("relayer")
+    try:
+        _, refused = await buyer.post(body, headers=headers)
+        service.stop("indexer")
+        send(chain, refused["escapeKit"])
+        node.views = (1,)
+        await asyncio.sleep(closes_at + 1 - time.time())
+        response, told = await buyer.post(body, headers=headers)
+    finally:
+        service.start("indexer", "relayer")
+    assert (response.status, told["error"], told["retriable"]) == (429, "rate_limited", True), told
+    node.views = (0,)
+    await until_receipt(buyer, body, headers)
+    assert stakes_of(service, body) == 1
+    chain.mine()
+    response, told = await buyer.post(other, headers=unsent)
+    assert (response.status, told["error"], told["retriable"]) == (409, "market_closed", False), told
+
+
+async def until_receipt(buyer: Buyer, body: dict[str, Any], headers: dict[str, str]) -> dict[str, Any]:
+    """Sends the same request again until its receipt comes."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        response, told = await buyer.post(body, headers=headers)
+        if response.status == 200:
+            return told["receipt"]
+        assert told["retriable"] is True, told
+        assert time.monotonic() < deadline, told
+        await asyncio.sleep(0.5)
 
 
 def send(chain: AgentChain, kit: dict[str, Any]) -> None:

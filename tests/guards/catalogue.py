@@ -557,6 +557,13 @@ API = (
         (f"{PAYMENT_VIEWS}::test_a_bet_that_lands_while_it_is_looked_at_is_not_refused",),
     ),
     Guard(
+        "a payer who brought a bet just before its market closed is told that the market is closed",
+        "api/agent/trade/trading.py",
+        "facts.timestamp < order.market.closes_at <= now",
+        "False",
+        (f"{PAYMENT_VIEWS}::test_a_bet_that_landed_before_its_market_closed_is_not_refused_for_the_close",),
+    ),
+    Guard(
         "who asks after a bet on its way is told that it is refused, and nobody has asked the chain",
         "api/agent/trade/outcomes.py",
         "raise refusal if refusal.code in RETRIABLE else trade_refusals.settling(kit, intent.tx_hash_hex)",
