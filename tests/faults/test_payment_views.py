@@ -245,7 +245,7 @@ async def test_a_bet_that_landed_before_its_market_closed_is_not_refused_for_the
     service: AgentService, node: TornNode, buyer: Buyer
 ) -> None:
     """She sends the kit in the market's last seconds and, once the clock has closed it, the same request again: neither
-    the index nor the node has her block yet. A bet that was not sent is refused as soon as a block is past the close."""
+    the index nor the node has her block yet. A bet that was not sent is refused once a block is past the close."""
     chain = service.chain
     closes_at = int(time.time()) + 12
     market = chain.list(f"m-{secrets.token_hex(4)}", closes_at=closes_at)
