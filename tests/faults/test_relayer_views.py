@@ -12,6 +12,7 @@ import random
 import secrets
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -98,6 +99,41 @@ async def test_a_receipt_that_is_missing_while_the_other_url_is_away_holds_up_no
         node.receipt_delay = (0.0, 0.0)
         await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.FINAL, seconds=20.0)
         assert (await rig.read(missing)).state is IntentState.SENT
+
+
+class ForgetfulNode(HazyNode):
+    """A node that, once told to, says of every key that it was never used, and may have lost every receipt, too."""
+
+    def __init__(self, target: str, *, has_receipts: bool) -> None:
+        super().__init__(target, SEED)
+        self.forgets, self.has_receipts = False, has_receipts
+
+    async def _answer(self, call: dict[str, Any]) -> dict[str, Any]:
+        if self.forgets and not self.has_receipts and call["method"] == "eth_getTransactionReceipt":
+            self.withheld += 1
+            return {"jsonrpc": "2.0", "id": call["id"], "result": None}
+        if self.forgets and call["method"] == "eth_getTransactionCount":
+            return {"jsonrpc": "2.0", "id": call["id"], "result": "0x0"}
+        return await super()._answer(call)
+
+
+async def test_what_ended_stays_so_while_any_url_has_its_receipt(rig: Rig, chain: Anvil) -> None:
+    """Both nodes say that its nonce is unused, and the first has no receipt of it."""
+    signer = await rig.new_signer()
+    async with (
+        ForgetfulNode(chain.url, has_receipts=False) as one,
+        ForgetfulNode(chain.url, has_receipts=True) as two,
+        replace(rig, rpc_url=one.url, more_urls=(two.url,)).relayer(rig.spec(signer)),
+    ):
+        ended = await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.FINAL)
+        one.forgets = two.forgets = True
+        await rig.ask_for(rig.transfer())  # a lane at rest asks for nothing
+
+        async def looked_for() -> bool:
+            return one.withheld > 3 or (await rig.read(ended)).state is not IntentState.FINAL
+
+        await until(looked_for, what="the looks for the receipt of what had ended")
+        assert await steps_of(rig, ended) == ["queued", "signed", "sent", "mined", "final"]
 
 
 @pytest.mark.thorough

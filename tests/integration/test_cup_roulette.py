@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from api.cup import bodies
 from api.cup.service import WHEEL_SECONDS
 from core.chain import ChainClient, ChainProvider
 from core.contracts.statuses import MarketKind
-from core.cup import betting, ledger, rounds, settling, wheel
+from core.cup import betting, board, ledger, rounds, settling, wheel
 from core.cup.export import lines
 from core.cup.refusal import Refusal
 from core.cup.verify import main as verify_main
@@ -333,6 +333,28 @@ async def test_export_without_the_api(cup: Cup) -> None:
     async with await connect(cup.database_url) as connection:
         raw = b"".join([piece async for piece in lines(connection)])
     assert verify(raw.splitlines()).ok
+
+
+async def test_a_round_settled_over_the_end_of_a_week_counts_for_the_week_it_is_paid_in(cup: Cup) -> None:
+    """Its keeper began on Sunday and waited for a wallet until Monday."""
+    signer, other = await cup.claimed(), await cup.claimed()
+    live = await cup.open_round()
+    for each, key in ((signer, "half:low"), (other, "half:high")):
+        assert (await cup.post("/roulette/bet", each.bet(live.round_no, key, 1000))).status == 200
+    monday = datetime(2026, 3, 2, tzinfo=UTC)
+    assert (board.week_of(monday - timedelta(seconds=1)), board.week_of(monday)) == ("2026-W09", "2026-W10")
+    moments = iter([monday - timedelta(seconds=1), monday])
+    await cup.run(
+        "UPDATE cup_round SET opens_at = %s, closes_at = %s, ends_at = %s WHERE round_no = %s",
+        *(monday - timedelta(seconds=each) for each in (60, 15, 10)),
+        live.round_no,
+    )
+    async with await connect(cup.database_url) as connection:
+        done = await rounds.finish(connection, live.round_no, 1, b"\x07" * 32, lambda: next(moments))
+    assert done is not None
+    assert done.settled_at == monday
+    weeks = "SELECT string_agg(DISTINCT period, ' ') FROM cup_score WHERE wallet = %s AND period <> 'all'"
+    assert await cup.value(weeks, signer.address) == "2026-W10"
 
 
 async def test_bets_that_come_too_late_do_not_hold_up_the_draw(cup: Cup, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
 import psycopg
 import pytest
 
 from core.hexadecimal import bytes_of
+from core.local.ports import free_port
 from core.outbox import Intent, IntentState, MinedOutcome
 from relayer.following import AT_REST_SECONDS, LOOK_AGAIN_SECONDS, Follower
 from relayer.lane_transactions import LaneTransactions
@@ -20,12 +21,12 @@ from relayer.payers import WALLET_REVERTS_ALLOWED
 from relayer.policy import LanePolicy
 from relayer.queries import LaneQueries
 from relayer.sending import LaneSender
-from relayer.signing import LocalSigner
+from relayer.signing import LocalSigner, Signed, SignerUnavailable, Unsigned
 from relayer.store import LaneStore
 from tests.conftest import Anvil, StartAnvil
 from tests.support.measured import measured
 from tests.support.outbox_history import history
-from tests.support.relayer_rig import GWEI, QUICK, Rig, rigged, until
+from tests.support.relayer_rig import ETHER, GWEI, QUICK, Rig, rigged, until
 from tests.waiting import PATIENCE
 
 # Why a call reverts whose very payment somebody else had settled: on the stock side, and on the agent side.
@@ -202,6 +203,34 @@ async def test_what_may_not_pay_more_is_offered_again_once_the_node_lost_it(rig:
     assert done.tx_hash == first.tx_hash
 
 
+class Faltering(LocalSigner):
+    """A key that signs as long as it is told to. `refused`: how often it did not."""
+
+    signs, refused = True, 0
+
+    async def sign_all(self, transactions: Sequence[Unsigned]) -> list[Signed]:
+        if not self.signs:
+            self.refused += 1
+            raise SignerUnavailable("The key does not sign.")
+        return await super().sign_all(transactions)
+
+
+async def test_what_its_key_does_not_raise_is_offered_again_once_the_node_lost_it(rig: Rig) -> None:
+    """Its fees ought to rise, and the key service is down."""
+    signer = Faltering(secrets.token_bytes(32))
+    await rig.ask("anvil_setBalance", signer.label, hex(ETHER))
+    asked = await rig.ask_for(rig.transfer())
+    impatient = replace(QUICK, patience=replace(QUICK.patience, bump_after_blocks=0))
+    async with rig.relayer(rig.spec(signer), policy=impatient):
+        first = await rig.reaches(asked, IntentState.SENT)
+        signer.signs = False
+        await until(lambda: _holds(signer.refused > 0), what="a signature's being wanted")
+        await rig.ask("anvil_dropAllTransactions")
+        await in_pool(rig, signer, 1)
+        (done,) = await mined(rig, asked)
+    assert done.tx_hash == first.tx_hash
+
+
 async def test_a_key_without_money_does_not_raise_what_it_cannot_pay(rig: Rig) -> None:
     signer = await rig.new_signer()
     asked = await rig.ask_for(rig.transfer())
@@ -281,10 +310,11 @@ async def test_a_reorg_while_the_relayer_is_down_is_found_at_its_start(rig: Rig)
 
 
 async def test_a_reorg_deeper_than_finality_brings_back_what_had_ended(rig: Rig) -> None:
+    """Also while the second URL, which might have a receipt, is away."""
     signer = await rig.new_signer()
     request = rig.transfer()
     snapshot = await rig.ask("evm_snapshot")
-    async with rig.relayer(rig.spec(signer)):
+    async with replace(rig, more_urls=(f"http://127.0.0.1:{free_port()}",)).relayer(rig.spec(signer)):
         asked = await rig.ask_for(request)
         await in_pool(rig, signer, 1)
         (before,) = await mined(rig, asked)
