@@ -29,6 +29,7 @@ from core.chain.wire import SHAPES
 from core.errors import ConfigError
 from core.hexadecimal import hex_of
 from core.log import get_logger
+from core.service.cancelling import end
 
 log = get_logger(__name__)
 
@@ -90,9 +91,7 @@ class ChainProvider(AsyncJSONBaseProvider):
         )
 
     async def close(self) -> None:
-        for offer in self._offering:
-            offer.cancel()
-        await asyncio.gather(*self._offering, return_exceptions=True)
+        await end(*self._offering)
         if self._session is not None and self._owns_session:
             await self._session.close()
         self._session = None
@@ -154,8 +153,7 @@ class ChainProvider(AsyncJSONBaseProvider):
                 await self._pause(attempt, last)
             for endpoint in self._allowed():
                 try:
-                    answer = await endpoint.post(method, body, timeout)
-                    return self._judge(endpoint, answer, shape, method)
+                    return await self._one(endpoint, method, body, shape, timeout)
                 except RpcError as error:
                     if not error.kind.blames_node:
                         raise
@@ -210,9 +208,9 @@ class ChainProvider(AsyncJSONBaseProvider):
     async def send_raw_batch(self, raws: Sequence[bytes]) -> list[str | RpcError]:
         """Offers signed transactions, in order, each to the URLs until one has judged it; of each its hash or error."""
         best: dict[int, _Verdict] = {}
-        pending: Sequence[int] = range(len(raws))
+        offers, pending = _offers(raws), list(range(len(raws)))
         for endpoint in self._allowed():
-            await self._offer(endpoint, raws, pending, best)
+            await self._offer(endpoint, offers, pending, best)
             pending = [index for index in pending if best[index].doubt is _Doubt.UNJUDGED]
             if not pending:
                 break
@@ -222,30 +220,29 @@ class ChainProvider(AsyncJSONBaseProvider):
         """Offers signed transactions to every URL at once, for one that took them before may have lost them. The best
         of the answers counts; once one has each of them, the others are not waited for."""
         best: dict[int, _Verdict] = {}
+        offers = _offers(raws)
         asking = {
-            asyncio.create_task(self._offer(endpoint, raws, range(len(raws)), best)) for endpoint in self._allowed()
+            asyncio.create_task(self._offer(endpoint, offers, range(len(raws)), best)) for endpoint in self._allowed()
         }
         self._offering |= asking
         for each in asking:
             each.add_done_callback(self._offering.discard)
-        while asking and not (best and all(each.doubt <= _Doubt.KNOWN for each in best.values())):
+        while asking and not (len(best) == len(raws) and all(each.doubt <= _Doubt.KNOWN for each in best.values())):
             _, asking = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
         return self._answers(best, len(raws))
 
     async def _offer(
-        self, endpoint: Endpoint, raws: Sequence[bytes], indices: Sequence[int], best: dict[int, _Verdict]
+        self, endpoint: Endpoint, offers: Sequence[Request], indices: Sequence[int], best: dict[int, _Verdict]
     ) -> None:
-        """Offers these to one URL, and keeps what it says of each where no other said better."""
-        requests = [("eth_sendRawTransaction", [hex_of(raw)]) for raw in raws]
-        method, _ = requests[0]
+        """Makes these offers to one URL, and keeps what it says of each where no other said better."""
+        seconds = self._timeout_seconds
         try:
             said: list[str | RpcError]
             if len(indices) > 1:
-                said = await self._ask(endpoint, requests, indices, [str] * len(raws), self._timeout_seconds)
+                said = await self._ask(endpoint, offers, indices, [str] * len(offers), seconds)
             else:
-                body = _encode(0, *requests[indices[0]])
-                answer = await endpoint.post(method, body, self._timeout_seconds)
-                said = [self._judge(endpoint, answer, str, method)]
+                alone = [(offers[index][0], _encode(0, *offers[index])) for index in indices]
+                said = [await self._one(endpoint, method, body, str, seconds) for method, body in alone]
             verdicts = [_Verdict.of(each) for each in said]
         except RpcError as error:
             if error.kind.blames_node:
@@ -336,7 +333,8 @@ class ChainProvider(AsyncJSONBaseProvider):
             endpoint.failed(first)
         return results
 
-    def _judge(self, endpoint: Endpoint, answer: bytes, shape: type[T], method: str) -> T:
+    async def _one(self, endpoint: Endpoint, method: str, body: bytes, shape: type[T], seconds: float) -> T:
+        answer = await endpoint.post(method, body, seconds)
         try:
             return decode_answer(answer, shape, method, endpoint.label)
         except RpcError as error:
@@ -426,6 +424,10 @@ def values(items: Sequence[Any | RpcError]) -> list[Any]:
         if isinstance(item, RpcError):
             raise item
     return list(items)
+
+
+def _offers(raws: Sequence[bytes]) -> list[Request]:
+    return [("eth_sendRawTransaction", [hex_of(raw)]) for raw in raws]
 
 
 def _encode(request_id: int, method: str, params: Sequence[Any]) -> bytes:

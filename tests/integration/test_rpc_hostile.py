@@ -379,6 +379,14 @@ async def test_what_is_offered_everywhere_is_taken_when_one_url_takes_it(raws: l
             assert (answer.kind, answer.maybe_delivered) == (RpcErrorKind.INSUFFICIENT_FUNDS, True)
 
 
+async def test_a_url_that_hangs_does_not_hold_up_what_is_offered_everywhere() -> None:
+    taken = each(lambda request: {"result": request["params"][0]})
+    async with hostile_node(silence(5)) as one, hostile_node(taken) as two:
+        async with client(one.url, two.url, timeout_seconds=60) as rpc:
+            async with asyncio.timeout(2):
+                assert await rpc.send_raw_everywhere([b"\x01", b"\x02"]) == ["0x01", "0x02"]
+
+
 # Batches
 
 
@@ -420,6 +428,12 @@ async def test_an_unanswerable_batch_gives_each_item_its_error() -> None:
     async with hostile_node(status(500)) as node, client(node.url, rounds=2) as rpc:
         found = await rpc.batch([("echo", [])] * 3, str)
         assert [item.kind for item in found if isinstance(item, RpcError)] == [RpcErrorKind.UNAVAILABLE] * 3
+
+
+async def test_nothing_is_offered_when_there_is_nothing() -> None:
+    async with hostile_node(status(500)) as one, hostile_node(status(500)) as two, client(one.url, two.url) as rpc:
+        assert await rpc.send_raw_batch([]) == await rpc.send_raw_everywhere([]) == []
+        assert one.methods == two.methods == []
 
 
 async def test_an_empty_batch_asks_nothing() -> None:
