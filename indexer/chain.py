@@ -25,6 +25,7 @@ from indexer.bloom import BloomTest
 from indexer.errors import BeyondFinality, Contradiction, NodeFault
 from indexer.feeds import read_past
 from indexer.fetch import Fetcher, Replaced
+from indexer.final import FinalWord
 from indexer.lineage import Fork, common_ancestor, confirms
 from indexer.logs import Page
 from indexer.node import ChainNode
@@ -43,12 +44,6 @@ LOOK_BACK = 64
 """Remembered blocks compared with the chain at once."""
 KEEP_LOCAL_BLOCKS = 20_000
 """A development chain is remembered so deep block by block; below, only blocks with logs."""
-FINALIZED_SECONDS = 5.0
-FINAL_ANSWER_SECONDS = 1.0
-FINAL_SILENT_SECONDS = 60.0
-"""After so long a node is asked again that did not answer: the head waits for each."""
-FINAL_STANDS_SECONDS = 3600.0
-"""A node that calls the same block final for so long has no say while another does not: it stands still."""
 PRUNE_SECONDS = 60.0
 RATE_SECONDS = 10.0
 GONE_SECONDS = 10.0  # of several nodes behind one address each is met within so long
@@ -151,9 +146,7 @@ class ChainFollower:
         self._unread: _Unread | None = None
         self._finalized: int | None = None
         self._said_final: int | None = None
-        self._finalized_asked = -FINALIZED_SECONDS
-        # By the node's place, what it called final last, and since when.
-        self._last_final: dict[int, tuple[int, float]] = {}
+        self._final_word = FinalWord(node)
         self._pruned = time.monotonic()
         self._feeds_complete = False
         self._rate = _Rate(time.monotonic())
@@ -174,7 +167,7 @@ class ChainFollower:
         # What a node calls final is believed once this very head was followed; else it said it of other blocks.
         self._said_final = None
         if not was_level:
-            self._finalized_asked = -FINALIZED_SECONDS
+            self._final_word.due_at = -math.inf
         # From a node that names heads and does not tell what is in them nothing has been heard: what is shown gets old,
         # whatever older heads another one names meanwhile.
         self._unnoted = head if was_level else None
@@ -432,12 +425,10 @@ class ChainFollower:
         head, self._unnoted = self._unnoted, None
         if head is None:
             return
-        now = time.monotonic()
-        if asks_what_is_final and now - self._finalized_asked >= FINALIZED_SECONDS:
-            self._finalized_asked = now
-            finalized = await self._called_final(head.number)
-            if finalized is not None and finalized <= head.number:
-                self._said_final = finalized
+        if asks_what_is_final:
+            said_final = await self._final_word.if_due(head.number)
+            if said_final is not None:
+                self._said_final = said_final
         said = (head.hash, self._finalized)
         if self._noted.is_due("head", said):
             async with self._pool.connection() as connection:
@@ -445,27 +436,6 @@ class ChainFollower:
             self._noted.done("head", said)
         metrics.HEAD.labels(self.sources.name).set(head.number)
         self._measure()
-
-    async def _called_final(self, head: int) -> int | None:
-        """The newest block that every node which answers calls final: one that is mistaken would be believed for good.
-        A node that is silent holds nothing up, nor for long one that stands still."""
-        nodes, now = self.node.opinions(), time.monotonic()
-        if len(nodes) == 1:
-            return await self.node.finalized()
-        asked = (asyncio.wait_for(node.finalized(), FINAL_ANSWER_SECONDS) for node in nodes)
-        said = await asyncio.gather(*asked, return_exceptions=True)
-        if any(isinstance(each, Exception) for each in said):
-            self._finalized_asked += FINAL_SILENT_SECONDS - FINALIZED_SECONDS
-        numbers = {position: each for position, each in enumerate(said) if isinstance(each, int) and each <= head}
-        if not numbers:
-            return await self.node.finalized()  # of a third node, perhaps
-        for position, number in numbers.items():
-            if number != self._last_final.get(position, (None, now))[0]:
-                self._last_final[position] = number, now
-        moving = [
-            number for position, number in numbers.items() if now - self._last_final[position][1] < FINAL_STANDS_SECONDS
-        ]
-        return min(moving or numbers.values())
 
     def _believe_what_is_final(self) -> bool:
         """What was called final while the tables followed this chain to its head is so. Whether that was news."""

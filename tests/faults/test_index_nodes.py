@@ -348,7 +348,7 @@ async def test_a_node_that_names_heads_and_refuses_logs_is_not_heard_of(wiped: s
 async def test_a_reorganization_beyond_finality_stops_serves_stale_and_heals(
     tag: int | None, wiped: str, postgres: TestPostgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("indexer.chain.FINALIZED_SECONDS", 0)  # also of the false fork the node says what is final
+    monkeypatch.setattr("indexer.final.ASK_SECONDS", 0)  # also of the false fork the node says what is final
     chain, crowd = busy_chain("deep", 60)
     node = SimNode(chain)
     node.finalized_depth = tag

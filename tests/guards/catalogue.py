@@ -307,6 +307,13 @@ RELAYER_ON_CHAIN = (
         (f"{VIEWS}::test_nothing_is_final_whose_block_was_not_seen_standing",),
     ),
     Guard(
+        "what had ended is on its way again, though another URL has its receipt: it may land twice",
+        "relayer/repairing.py",
+        "landed |= await receipts_if_told(node, ended)",
+        "pass",
+        (f"{VIEWS}::test_what_ended_stays_so_while_any_url_has_its_receipt",),
+    ),
+    Guard(
         "one answer names a head far above ours, and all that was mined is final at once",
         "relayer/feed.py",
         "below is None or below.hash != head.parent_hash",
@@ -381,9 +388,9 @@ INDEXER = (
     ),
     Guard(
         "what one of two nodes calls final is believed, though the other does not call it so",
-        "indexer/chain.py",
-        "return min(moving or numbers.values())",
-        "return max(moving or numbers.values())",
+        "indexer/final.py",
+        "return min(self._moving(numbers, now) or numbers.values())",
+        "return max(self._moving(numbers, now) or numbers.values())",
         ("tests/integration/test_index_noted.py::test_final_is_what_every_node_that_answers_calls_so",),
     ),
     Guard(

@@ -13,14 +13,9 @@ from msgspec.structs import replace
 
 from core.chain import RpcError, RpcErrorKind
 from core.db.engine import ConnectionPool
-from indexer.chain import (
-    FINAL_SILENT_SECONDS,
-    FINAL_STANDS_SECONDS,
-    FINALIZED_SECONDS,
-    GONE_SECONDS,
-    NOTED_AGAIN_SECONDS,
-)
+from indexer.chain import GONE_SECONDS, NOTED_AGAIN_SECONDS
 from indexer.errors import NodeFault
+from indexer.final import ASK_SECONDS, SILENT_SECONDS, STANDS_SECONDS
 from tests.support.index_chain import SimChain, SimNode, world_sources
 from tests.support.index_tables import following, wipe
 from tests.support.index_world import Crowd
@@ -39,7 +34,8 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The follower's clock, which moves when a test moves it."""
     now = [time.monotonic()]
     clock = SimpleNamespace(monotonic=lambda: now[0], time=time.time, perf_counter=time.perf_counter)
-    monkeypatch.setattr("indexer.chain.time", clock)
+    for module in ("chain", "final"):
+        monkeypatch.setattr(f"indexer.{module}.time", clock)
     return now
 
 
@@ -108,7 +104,7 @@ async def test_what_a_node_calls_final_without_its_chain_being_followed_is_not_b
         below = chain.blocks[-2].header
         node.fault = lambda method, answer: replace(below, hash="0x" + "bb" * 32) if method == "head" else answer
         node.finalized_depth = 1
-        now[0] += FINALIZED_SECONDS
+        now[0] += ASK_SECONDS
         await follower.catch_up()
         node.fault, node.finalized_depth = lambda _method, answer: answer, 10
         chain.mine([])
@@ -140,7 +136,7 @@ async def test_what_a_node_calls_final_whose_logs_it_refuses_is_not_believed_of_
             raise RpcError(RpcErrorKind.UNAVAILABLE, "it is going down")
 
         node.fault, node.finalized_depth = fails, 0
-        now[0] += FINALIZED_SECONDS
+        now[0] += ASK_SECONDS
         with suppress(RpcError, NodeFault):
             await follower.catch_up()
         node.fault, node.finalized_depth = lambda _method, answer: answer, 10
@@ -177,7 +173,7 @@ async def test_final_is_what_every_node_that_answers_calls_so(
         await follower.open()
 
         async def final() -> int:
-            now[0] += FINALIZED_SECONDS
+            now[0] += ASK_SECONDS
             chain.mine([])
             await follower.catch_up()
             return chain.head.header.number - (await _cursor(pool))[2]
@@ -186,15 +182,15 @@ async def test_final_is_what_every_node_that_answers_calls_so(
         # One that does not answer, or stands still, holds nothing up.
         monkeypatch.setattr(other, "finalized", stands_still)
         assert await final() > 10
-        now[0] += FINAL_STANDS_SECONDS
+        now[0] += STANDS_SECONDS
         node.finalized_depth = 9
         assert await final() == 9
         node.finalized_depth = 8
-        monkeypatch.setattr("indexer.chain.FINAL_ANSWER_SECONDS", 0.05)
+        monkeypatch.setattr("indexer.final.ANSWER_SECONDS", 0.05)
         for silent in (fails, hangs):
             monkeypatch.setattr(other, "finalized", silent)
             assert await final() == 8
-            now[0] += FINAL_SILENT_SECONDS
+            now[0] += SILENT_SECONDS
 
 
 async def test_an_older_head_does_not_hide_one_that_was_named_and_not_read(database_url: str, now: list[float]) -> None:

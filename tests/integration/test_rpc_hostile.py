@@ -381,10 +381,13 @@ async def test_what_is_offered_everywhere_is_taken_when_one_url_takes_it(raws: l
 
 async def test_a_url_that_hangs_does_not_hold_up_what_is_offered_everywhere() -> None:
     taken = each(lambda request: {"result": request["params"][0]})
-    async with hostile_node(silence(5)) as one, hostile_node(taken) as two:
-        async with client(one.url, two.url, timeout_seconds=60) as rpc:
-            async with asyncio.timeout(2):
-                assert await rpc.send_raw_everywhere([b"\x01", b"\x02"]) == ["0x01", "0x02"]
+    async with (
+        hostile_node(silence(5)) as one,
+        hostile_node(taken) as two,
+        client(one.url, two.url, timeout_seconds=60) as rpc,
+        asyncio.timeout(2),
+    ):
+        assert await rpc.send_raw_everywhere([b"\x01", b"\x02"]) == ["0x01", "0x02"]
 
 
 # Batches

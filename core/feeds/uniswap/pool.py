@@ -1,6 +1,6 @@
-"""The pool: its price, the liquidity at each tick and its fees, changed by swaps and by providers.
+"""The pool: its price and the liquidity at each tick, changed by swaps and by providers.
 
-It holds no balances: what a caller has to pay or is paid is what its functions return.
+It holds no balances and knows nobody's share of fees: what a caller has to pay or is paid is what its functions return.
 """
 
 from __future__ import annotations
@@ -46,8 +46,6 @@ class Pool:
     liquidity: int = 0  # in range
     ticks: dict[int, Tick] = field(default_factory=dict)
     initialized: list[int] = field(default_factory=list)
-    fee_growth0: int = 0  # per unit of liquidity, Q128
-    fee_growth1: int = 0
 
     @classmethod
     def at(cls, sqrt_price: int, fee_pips: int, spacing: int) -> Self:
@@ -131,8 +129,6 @@ class Pool:
                 remaining += step.given
                 other += step.taken + step.fee
             fees += step.fee
-            if self.liquidity > 0:
-                self._pay_providers(zero_for_one, step.fee)
             if self.sqrt_price == edge_price:
                 if initialized:
                     net = self.ticks[edge].net
@@ -149,13 +145,6 @@ class Pool:
         if sqrt_price == self.sqrt_price:
             return SwapResult(0, 0, 0)
         return self.swap(sqrt_price < self.sqrt_price, 2**255 - 1, sqrt_price)
-
-    def _pay_providers(self, zero_for_one: bool, fee: int) -> None:
-        grown = (fee << 128) // self.liquidity  # down
-        if zero_for_one:
-            self.fee_growth0 = (self.fee_growth0 + grown) % 2**256
-        else:
-            self.fee_growth1 = (self.fee_growth1 + grown) % 2**256
 
     def _next_edge(self, zero_for_one: bool) -> tuple[int, bool]:
         """The next tick with liquidity in the direction of the swap, or the end of the bitmap's word."""

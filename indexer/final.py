@@ -1,0 +1,67 @@
+"""What a chain's nodes call final: believed once every one that answers says so, for what is final is never undone."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from indexer.node import ChainNode
+
+ASK_SECONDS = 5.0
+ANSWER_SECONDS = 1.0
+SILENT_SECONDS = 60.0
+"""After so long a node is asked again that did not answer: the head waits for each."""
+STANDS_SECONDS = 3600.0
+"""A node that calls the same block final for so long has no say while another does not: it stands still."""
+
+
+@dataclass(slots=True)
+class _Said:
+    """A block that a node calls final, and when it was first seen to."""
+
+    number: int
+    since: float
+
+
+@dataclass(slots=True)
+class FinalWord:
+    """The nodes' word on what is final, asked for now and then. `due_at`: when next. `last`: by a node's place, what
+    it said last."""
+
+    node: ChainNode
+    due_at: float = -math.inf
+    last: dict[int, _Said] = field(default_factory=dict)
+
+    async def if_due(self, head: int) -> int | None:
+        """The newest block, up to the head, that is called final. None when it is not time to ask, or nobody says."""
+        now = time.monotonic()
+        if now < self.due_at:
+            return None
+        self.due_at = now + ASK_SECONDS
+        number = await self._of_all(head, now)
+        return number if number is not None and number <= head else None
+
+    async def _of_all(self, head: int, now: float) -> int | None:
+        """A node that is mistaken would be believed for good, so all that answer must call it final. One that is silent
+        holds nothing up, nor for long one that stands still."""
+        nodes = self.node.opinions()
+        if len(nodes) == 1:
+            return await self.node.finalized()
+        asked = (asyncio.wait_for(node.finalized(), ANSWER_SECONDS) for node in nodes)
+        said = await asyncio.gather(*asked, return_exceptions=True)
+        if any(isinstance(each, Exception) for each in said):
+            self.due_at = now + SILENT_SECONDS
+        numbers = {place: each for place, each in enumerate(said) if isinstance(each, int) and each <= head}
+        if not numbers:
+            return await self.node.finalized()  # of a third node, perhaps
+        return min(self._moving(numbers, now) or numbers.values())
+
+    def _moving(self, numbers: Mapping[int, int], now: float) -> list[int]:
+        """Of these, by the nodes' places, what was not said for too long."""
+        for place, number in numbers.items():
+            if place not in self.last or self.last[place].number != number:
+                self.last[place] = _Said(number, now)
+        return [number for place, number in numbers.items() if now - self.last[place].since < STANDS_SECONDS]
