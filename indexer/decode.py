@@ -15,6 +15,9 @@ from indexer.errors import NodeFault
 from indexer.logs import BlockInfo, LogRecord
 from indexer.sources import Sources
 
+INDEXES = 2**31
+"""The places in a block: as many as its column holds, and more than there can be."""
+
 
 def block_hashes(logs: Sequence[Log], first: int, last: int) -> dict[int, str]:
     """The blocks the logs say they are in; NodeFault for one outside the range, or with two hashes."""
@@ -49,6 +52,8 @@ def decode_logs(logs: Sequence[Log], sources: Sources, blocks: Mapping[int, Bloc
         if log.transaction_hash != tx_text:
             tx_text = log.transaction_hash
             tx = from_hex(tx_text[2:])
+            if len(tx) != 32:
+                raise ValueError(f"{tx_text} is no hash")
         topics = layout.topic + from_hex("".join([topic[2:] for topic in log.topics[1:]]))
         data = from_hex(log.data[2:])
         if len(topics) != layout.topics_bytes or (
@@ -58,11 +63,14 @@ def decode_logs(logs: Sequence[Log], sources: Sources, blocks: Mapping[int, Bloc
                 f"{layout.name} in block {number}: {len(topics)} bytes of topics and {len(data)} of data are not its"
                 " layout."
             )
+        index = int(log.log_index, 16)
+        if not 0 <= index < INDEXES:
+            raise ValueError(f"{log.log_index} is no place in a block")
         entity = layout.entity
         out.append(
             LogRecord(
                 number,
-                int(log.log_index, 16),
+                index,
                 at,
                 tx,
                 emitter.address,

@@ -48,13 +48,26 @@ class Fetcher:
 
     async def linked(self, first: int, last: int, parent: bytes | None, head: Header) -> Page:
         """The blocks `first` to `last`, whose predecessor must be `parent`. Replaced when it is not."""
-        with _readable(first, last):
+        with self._readable(first, last):
             return await self._linked(first, last, parent, head)
 
     async def settled(self, first: int, last: int) -> Page:
         """The same for blocks that are final, with as few questions as possible."""
-        with _readable(first, last):
+        with self._readable(first, last):
             return await self._settled(first, last)
+
+    @contextmanager
+    def _readable(self, first: int, last: int) -> Iterator[None]:
+        """Logs are decoded without a look at each field before: text that is not what it should be shows here, and is
+        looked at when it is asked for again."""
+        try:
+            yield
+        except NodeFault:
+            self.node.look_closely()
+            raise
+        except ValueError as error:
+            self.node.look_closely()
+            raise NodeFault(f"A node's logs of blocks {first} to {last} cannot be read: {error}.") from error
 
     async def _linked(self, first: int, last: int, parent: bytes | None, head: Header) -> Page:
         headers, logs = await asyncio.gather(self._headers(first, last, head), self._ours_and_payments(first, last))
@@ -63,12 +76,11 @@ class Fetcher:
         for one, after in pairwise(headers):
             if after.parent_hash != one.hash:
                 raise NodeFault(f"The chain changed at block {after.number} while it was read.")
-        by_number = {header.number: header for header in headers}
         for number, digest in block_hashes(logs, first, last).items():
-            if by_number[number].hash != digest:
+            if headers[number - first].hash != digest:
                 raise NodeFault(f"A node's logs of block {number} are of another block than its header.")
         logs = await self._complete(headers, logs)
-        logs += await self._authorizations_of(by_number, logs)
+        logs += await self._authorizations_of(headers, logs)
         blocks = {header.number: header.info(self.sources.l1_blocks) for header in headers}
         return self._page(first, tuple(blocks.values()), blocks, logs)
 
@@ -119,7 +131,7 @@ class Fetcher:
             times = {log.block_number: log.block_timestamp for log in logs}
             if None not in times.values():
                 return {
-                    (number := int(text, 16)): BlockInfo(number, bytes_of(hashes[number]), int(time or "", 16), number)
+                    (number := int(text, 16)): BlockInfo(number, bytes_of(hashes[number], 32), _seconds(time), number)
                     for text, time in times.items()
                 }
         blocks = {}
@@ -162,11 +174,11 @@ class Fetcher:
         payments = self.sources.transfer_filter
         return [self.sources.main_filter] if payments is None else [self.sources.main_filter, payments]
 
-    async def _authorizations_of(self, headers: Mapping[int, Header], logs: Sequence[Log]) -> list[Log]:
+    async def _authorizations_of(self, headers: Sequence[Header], logs: Sequence[Log]) -> list[Log]:
         """Authorizations in the blocks of `logs` that may have made its transfers, asked for block by block."""
         by_block: dict[str, list[Log]] = {}
         for log in self._payments_in(logs):
-            by_block.setdefault(log.block_number, []).append(log)
+            by_block.setdefault(log.block_hash, []).append(log)
         gate = asyncio.Semaphore(HASH_QUESTIONS_AT_ONCE)
 
         async def ask(header: Header, transfers: list[Log]) -> list[Log]:
@@ -176,7 +188,7 @@ class Fetcher:
                 proved = await self.witness.whole(header, filters, given)
                 return _of_block(given if proved is None else proved, header)
 
-        parts = await asyncio.gather(*(ask(headers[int(number, 16)], some) for number, some in by_block.items()))
+        parts = await asyncio.gather(*(ask(each, by_block[each.hash]) for each in headers if each.hash in by_block))
         return [log for part in parts for log in part]
 
     def _payments_in(self, logs: Iterable[Log]) -> list[Log]:
@@ -197,12 +209,12 @@ class Fetcher:
         compared. Where nobody else can be asked, one of which nothing was given is asked for again by its hash."""
         given: dict[str, list[Log]] = {}
         for log in logs:
-            given.setdefault(log.block_number, []).append(log)
-        doubted = [header for header in headers if header.number_hex in given or self._may_hold_ours(header)]
+            given.setdefault(log.block_hash, []).append(log)
+        doubted = [header for header in headers if header.hash in given or self._may_hold_ours(header)]
         gate = asyncio.Semaphore(HASH_QUESTIONS_AT_ONCE)
 
         async def proved(header: Header) -> list[Log]:
-            ours = given.pop(header.number_hex, [])
+            ours = given.get(header.hash, [])
             async with gate:
                 whole = await self.witness.whole(header, self._filters, ours)
                 if whole is None:
@@ -224,13 +236,11 @@ class Fetcher:
         return logs
 
 
-@contextmanager
-def _readable(first: int, last: int) -> Iterator[None]:
-    """Logs are decoded without a look at each field before: text that is not what it should be shows here."""
-    try:
-        yield
-    except ValueError as error:
-        raise NodeFault(f"A node's logs of blocks {first} to {last} cannot be read: {error}.") from error
+def _seconds(text: str | None) -> int:
+    seconds = int(text or "", 16)
+    if not 0 <= seconds < 2**60:
+        raise ValueError(f"{text} is no time")
+    return seconds
 
 
 def _of_block(logs: list[Log], header: Header) -> list[Log]:

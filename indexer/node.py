@@ -14,11 +14,13 @@ from core.chain.errors import RpcError, RpcErrorKind
 from core.chain.provider import ChainProvider, values
 from core.chain.wire import Log
 from indexer.sources import Filter
-from indexer.wire import Header, ReceiptLogs
+from indexer.wire import Header, ReceiptLogs, SoundLog, SoundReceiptLogs
 
 _MAYBE_HEADER: Any = Header | None
 _LOGS: Any = list[Log]
 _RECEIPTS: Any = list[ReceiptLogs]
+_SOUND_LOGS: Any = list[SoundLog]
+_SOUND_RECEIPTS: Any = list[SoundReceiptLogs]
 
 T = TypeVar("T")
 
@@ -27,6 +29,9 @@ SENDERS_AT_ONCE = 200
 # What a node does not know is not asked for so long. Not for ever: behind one address, or after a fail-over, it may
 # have been another node that answered.
 UNKNOWN_SECONDS = 300.0
+# To look at each field of each log takes seven times as long as to decode it. It is done for so long after a fault:
+# what is no log is then the fault of the URL that gave it, and the next one is asked.
+CLOSELY_SECONDS = 300.0
 
 
 class ChainNode(Protocol):
@@ -52,6 +57,9 @@ class ChainNode(Protocol):
     def opinions(self) -> Sequence[ChainNode]:
         """Each node by itself, at most two: what both say is believed where a mistake would be costly."""
 
+    def look_closely(self) -> None:
+        """What it gave was faulty: for a while it passes on no log before it has looked at every field."""
+
 
 class RpcNode:
     """A `ChainNode` over JSON-RPC. With several URLs, they fail over in order."""
@@ -60,6 +68,7 @@ class RpcNode:
         self._rpc = rpc
         self._unknown_until: dict[str, float] = {}
         self._opinions: tuple[RpcNode, ...] = ()
+        self._closely_until = -math.inf
 
     async def head(self) -> Header:
         return await self._rpc.call("eth_getBlockByNumber", ["latest", False], Header)
@@ -81,18 +90,28 @@ class RpcNode:
         return values(await self._rpc.batch(requests, _MAYBE_HEADER))
 
     async def logs(self, chosen: Filter, first: int, last: int) -> list[Log]:
-        logs: list[Log] = await self._rpc.call(
-            "eth_getLogs", [{**chosen, "fromBlock": hex(first), "toBlock": hex(last)}], _LOGS
-        )
-        return logs
+        return await self._logs({**chosen, "fromBlock": hex(first), "toBlock": hex(last)})
 
     async def logs_of_block(self, chosen: Filter, block_hash: str) -> list[Log]:
-        logs: list[Log] = await self._rpc.call("eth_getLogs", [{**chosen, "blockHash": block_hash}], _LOGS)
+        return await self._logs({**chosen, "blockHash": block_hash})
+
+    async def _logs(self, asked: Filter) -> list[Log]:
+        logs: list[Log] = await self._rpc.call("eth_getLogs", [asked], _SOUND_LOGS if self._looks_closely else _LOGS)
         return logs
 
     async def receipt_logs(self, block_hash: str) -> list[Log] | None:
-        receipts = await self._if_served("eth_getBlockReceipts", [block_hash], _RECEIPTS)
+        shape = _SOUND_RECEIPTS if self._looks_closely else _RECEIPTS
+        receipts = await self._if_served("eth_getBlockReceipts", [block_hash], shape)
         return None if receipts is None else [log for receipt in receipts for log in receipt.logs]
+
+    @property
+    def _looks_closely(self) -> bool:
+        return time.monotonic() < self._closely_until
+
+    def look_closely(self) -> None:
+        self._closely_until = time.monotonic() + CLOSELY_SECONDS
+        for each in self._opinions:
+            each.look_closely()
 
     async def _if_served(self, method: str, params: Sequence[Any], shape: type[T]) -> T | None:
         """The answer; None while it is taken that the node does not know what is asked for."""

@@ -394,6 +394,27 @@ INDEXER = (
         ("tests/integration/test_index_noted.py::test_final_is_what_every_node_that_answers_calls_so",),
     ),
     Guard(
+        "of a node that pads the numbers of its logs, and leaves blooms empty, no log is read",
+        "indexer/fetch.py",
+        "given.setdefault(log.block_hash, []).append(log)",
+        "given.setdefault(log.block_number, []).append(log)",
+        ("tests/unit/test_index_node.py::test_logs_whose_numbers_are_padded_are_of_the_same_blocks",),
+    ),
+    Guard(
+        "a log whose place no column holds ends the indexer",
+        "indexer/decode.py",
+        "if not 0 <= index < INDEXES:",
+        "if False:",
+        ("tests/unit/test_index_node.py::test_for_logs_that_cannot_be_read_the_next_node_is_asked_from_then_on",),
+    ),
+    Guard(
+        "a node whose logs cannot be read is asked for them for ever, though there is another",
+        "indexer/fetch.py",
+        "            self.node.look_closely()\n            raise NodeFault",
+        "            raise NodeFault",
+        ("tests/unit/test_index_node.py::test_for_logs_that_cannot_be_read_the_next_node_is_asked_from_then_on",),
+    ),
+    Guard(
         "what one node called final is believed of the chain of another, whose head was followed instead",
         "indexer/chain.py",
         "        self._said_final = None\n",

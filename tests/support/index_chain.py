@@ -143,6 +143,9 @@ class SimNode:
     def opinions(self) -> Sequence[SimNode]:
         return (self, *self.others)
 
+    def look_closely(self) -> None:
+        """It has no text that could be malformed."""
+
 
 def _wire(each: Emission, tx: Tx, index: int, number: int, digest: str, time: int) -> Log:
     return Log(

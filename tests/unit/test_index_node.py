@@ -3,11 +3,13 @@ is its fault, and the next one is asked."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from msgspec import structs
+from aiohttp import web
+from msgspec import json, structs
 
 from core.chain.errors import RpcError, RpcErrorKind
 from core.chain.provider import ChainProvider
@@ -109,6 +111,7 @@ def test_a_bloom_that_is_none_denies_nothing(bloom: str | None) -> None:
         {"block_number": "0x"},
         {"block_number": "0xffff"},
         {"transaction_hash": "none"},
+        {"transaction_hash": "0x12"},
     ],
     ids=str,
 )
@@ -131,3 +134,109 @@ async def test_logs_that_cannot_be_read_are_a_nodes_fault(answering: str, wrong:
     if answering == "logs":
         with pytest.raises(NodeFault):
             await fetcher.settled(1, 20)
+
+
+@pytest.mark.parametrize("wrong", [{"block_timestamp": hex(2**63)}, {"block_timestamp": ""}, {"block_hash": "0x12"}])
+async def test_history_whose_logs_tell_of_no_block_is_a_nodes_fault(wrong: dict[str, str]) -> None:
+    chain, crowd, sources = SimChain(), Crowd("no block"), world_sources()
+    for _ in range(20):
+        chain.mine([crowd.next(chain.head.world)])
+    chain.mine([])
+    node = SimNode(chain)
+    fetcher = Fetcher(node, sources, BloomTest(sources), Witness(node, sources.name))
+    node.fault = lambda method, answer: (
+        [structs.replace(log, **wrong) for log in answer]
+        if method == "logs"
+        else None
+        if method == "receipts"
+        else answer
+    )
+    with pytest.raises(NodeFault):
+        await fetcher.settled(1, 21)
+
+
+MALFORMED: dict[str, dict[str, str]] = {
+    "data cut short": {"data": "0x0"},
+    "a number that is none": {"block_number": "0x"},
+    "an index no log has": {"log_index": hex(2**31)},
+    "an index below all": {"log_index": "-0x1"},
+    "a short hash": {"transaction_hash": "0x12"},
+}
+
+
+def _served(chain: SimChain, wrong: dict[str, str]) -> Any:
+    """How a node of this chain answers, whose logs are wrong in this."""
+    node = SimNode(chain)
+
+    async def one(body: dict[str, Any]) -> Any:
+        match body["method"], body["params"]:
+            case "eth_getBlockByNumber", [number, _]:
+                return (await node.headers([int(number, 16)]))[0]
+            case "eth_getLogs", [{"blockHash": block_hash} as chosen]:
+                logs = await node.logs_of_block(chosen, block_hash)
+            case "eth_getLogs", [chosen]:
+                logs = await node.logs(chosen, int(chosen["fromBlock"], 16), int(chosen["toBlock"], 16))
+            case "eth_getBlockReceipts", [block_hash]:
+                return [{"logs": [structs.replace(log, **wrong) for log in await node.receipt_logs(block_hash) or ()]}]
+        return [structs.replace(log, **wrong) for log in logs]
+
+    async def answer(body: Any) -> web.Response:
+        each = body if isinstance(body, list) else [body]
+        answers = [{"jsonrpc": "2.0", "id": item["id"], "result": await one(item)} for item in each]
+        return web.Response(body=json.encode(answers if isinstance(body, list) else answers[0]))
+
+    return answer
+
+
+@pytest.mark.parametrize("wrong", MALFORMED.values(), ids=MALFORMED)
+async def test_for_logs_that_cannot_be_read_the_next_node_is_asked_from_then_on(wrong: dict[str, str]) -> None:
+    chain, crowd, sources = SimChain(), Crowd("malformed"), replace(world_sources(), token=None)
+    for _ in range(20):
+        chain.mine([crowd.next(chain.head.world)])
+    expected = await Fetcher(node := SimNode(chain), sources, BloomTest(sources), Witness(node, "base")).linked(
+        1, 20, None, chain.head.header
+    )
+    async with (
+        hostile_node(_served(chain, wrong), chain_id=8453) as one,
+        hostile_node(_served(chain, {}), chain_id=8453) as other,
+        ChainProvider((one.url, other.url), chain_id=8453, pause_seconds=0.01) as rpc,
+    ):
+        node = RpcNode(rpc)
+        fetcher = Fetcher(node, sources, BloomTest(sources), Witness(node, "base"))
+        with pytest.raises(NodeFault):
+            await fetcher.linked(1, 20, None, chain.head.header)
+        assert (await fetcher.linked(1, 20, None, chain.head.header)).logs == expected.logs
+        assert (await fetcher.settled(1, 20)).logs == expected.logs
+
+
+@pytest.mark.parametrize("field", ["number", "timestamp", "l1BlockNumber"])
+async def test_a_number_larger_than_any_is_that_of_no_header(field: str) -> None:
+    async with (
+        hostile_node({**FIELDS, field: hex(2**63)}) as one,
+        hostile_node(FIELDS) as other,
+        ChainProvider((one.url, other.url), chain_id=31337, pause_seconds=0.01) as rpc,
+    ):
+        assert await RpcNode(rpc).head() == structs.replace(
+            HEADER, l1_block_number_hex="0x5", logs_bloom=FIELDS["logsBloom"]
+        )
+
+
+async def test_logs_whose_numbers_are_padded_are_of_the_same_blocks() -> None:
+    """Also where a node leaves its headers' blooms empty."""
+    chain, crowd, sources = SimChain(), Crowd("padded"), world_sources()
+    for _ in range(20):
+        chain.mine([crowd.next(chain.head.world)])
+    node = SimNode(chain)
+    fetcher = Fetcher(node, sources, BloomTest(sources), Witness(node, "base"))
+    expected = await fetcher.linked(1, 20, None, chain.head.header)
+
+    def padded(method: str, answer: Any) -> Any:
+        if method == "headers":
+            return [structs.replace(each, logs_bloom="0x" + "0" * 512) for each in answer]
+        if method in ("head", "receipts"):
+            return None
+        return [structs.replace(log, block_number="0x00" + log.block_number[2:]) for log in answer]
+
+    node.fault = padded
+    head = structs.replace(chain.head.header, logs_bloom="0x" + "0" * 512)
+    assert (await fetcher.linked(1, 20, None, head)).logs == expected.logs
