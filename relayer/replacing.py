@@ -104,7 +104,7 @@ class Replacer:
             return
         if bump(self._policy.fees, self._feed.market, transaction.newest.fees) is not None:
             cap = transaction.max_fee_cap_wei / 1e9
-            reason = f"The base fee rose above the {cap:g} gwei it may pay; a no-op took its nonce."
+            reason = f"It was not mined, and may not pay more than {cap:g} gwei for gas; a no-op took its nonce."
             transaction.doomed = ("fee_cap", reason)
 
     async def _replace(self, replacements: Sequence[tuple[LaneTransaction, Unsigned, bool]], now: float) -> None:

@@ -584,6 +584,7 @@ async def test_an_intent_that_may_pay_too_little_gives_way_to_those_behind_it(ri
         first, second = [await rig.read(each) for each in asked]
     assert first.state is IntentState.REPLACED
     assert first.reason_code == "fee_cap"
+    assert first.reason == "It was not mined, and may not pay more than 3 gwei for gas; a no-op took its nonce."
     assert second.state is IntentState.FINAL
     assert await rig.balances([poor.to, behind.to]) == [0, 1]
 
