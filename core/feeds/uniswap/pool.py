@@ -24,7 +24,6 @@ class SwapResult(NamedTuple):
 
     amount0: int
     amount1: int
-    fee: int  # of the token that came in
 
 
 @dataclass
@@ -113,7 +112,7 @@ class Pool:
         inside = MIN_SQRT_PRICE < limit < self.sqrt_price if zero_for_one else self.sqrt_price < limit < MAX_SQRT_PRICE
         if not inside:
             raise PoolError(f"The limit {limit} is not between the price and the end of all prices.")
-        remaining, other, fees = amount, 0, 0
+        remaining, other = amount, 0
         while remaining != 0 and self.sqrt_price != limit:
             start = self.sqrt_price
             edge, initialized = self._next_edge(zero_for_one)
@@ -128,7 +127,6 @@ class Pool:
             else:
                 remaining += step.given
                 other += step.taken + step.fee
-            fees += step.fee
             if self.sqrt_price == edge_price:
                 if initialized:
                     net = self.ticks[edge].net
@@ -138,12 +136,12 @@ class Pool:
                 self.tick = tick_at(self.sqrt_price)
         swapped = amount - remaining
         first_is_0 = zero_for_one == (amount > 0)
-        return SwapResult(swapped, other, fees) if first_is_0 else SwapResult(other, swapped, fees)
+        return SwapResult(swapped, other) if first_is_0 else SwapResult(other, swapped)
 
     def swap_to(self, sqrt_price: int) -> SwapResult:
         """As much as it takes to bring the price there."""
         if sqrt_price == self.sqrt_price:
-            return SwapResult(0, 0, 0)
+            return SwapResult(0, 0)
         return self.swap(sqrt_price < self.sqrt_price, 2**255 - 1, sqrt_price)
 
     def _next_edge(self, zero_for_one: bool) -> tuple[int, bool]:
