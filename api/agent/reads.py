@@ -166,7 +166,7 @@ class Reads:
     async def bundle(self, name: str) -> dict[str, Any]:
         """Everything known of a market, by id or slug; 404 when there is none."""
         venue, market = await self._listed(name)
-        async with storage("The market's history", seconds=5.0, retry_after=2), self._engine.connect() as connection:
+        async with storage("The market's history", seconds=5.0), self._engine.connect() as connection:
             stakes = await read_history(connection, market.key, HISTORY_POINTS)
             rounds = await read_observations(connection, self._chain_id, market.spec.feed, OBSERVATION_POINTS)
             times = list(deciding_times(market, venue.now).values())
@@ -272,7 +272,7 @@ class Reads:
         seconds = min(store.LOCK_SECONDS, market.closes_at - now)
         expires = datetime.now(UTC) + timedelta(seconds=seconds)
         if tier == "locked":
-            async with storage("The price locks", retry_after=2), self._pool.connection() as connection:
+            async with storage("The price locks"), self._pool.connection() as connection:
                 expires = await store.save_lock(connection, quote_id, market.key, outcome, size, got.shares, seconds)
         body = render.quote(
             market,
@@ -303,7 +303,7 @@ class Reads:
         return await (await self._books.of(wallet)).page(limit, before)
 
     async def _read_book(self, wallet: str, before: Book | None) -> Book:
-        async with storage("The positions", seconds=5.0, retry_after=2), self._engine.connect() as connection:
+        async with storage("The positions", seconds=5.0), self._engine.connect() as connection:
             stakes = await read_wallet(connection, wallet)
         venue = self._index.required()
         markets: dict[bytes, ListedMarket] = {}
@@ -327,7 +327,7 @@ class Reads:
         return await self._proofs.answer(request, trade_id, lambda: self._proof(trade_id))
 
     async def _proof(self, trade_id: bytes) -> bytes:
-        async with storage("The proofs", seconds=5.0, status=503, retry_after=2), self._engine.connect() as connection:
+        async with storage("The proofs", seconds=5.0, status=503), self._engine.connect() as connection:
             stake = await read_by_bet(connection, trade_id)
             if stake is None:
                 raise _no_proof()

@@ -190,7 +190,7 @@ class Sentiment:
             func.coalesce(func.sum(by_wallet.c.staked), 0),
             func.coalesce(func.max(by_wallet.c.staked), 0),
         ).select_from(by_wallet)
-        async with storage("The bets", seconds=5.0, retry_after=2), self._engine.connect() as connection:
+        async with storage("The bets", seconds=5.0), self._engine.connect() as connection:
             bettors, leaning, staked, largest = (await connection.execute(query)).one()
         return Crowd(bettors, leaning, int(staked), int(largest))
 

@@ -1,4 +1,6 @@
-"""Asking the database within a request: a few seconds at most, and `internal_error` when it does not answer."""
+"""Asking the database within a request: a few seconds at most. When it does not answer, `internal_error` says when to
+ask again.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,10 @@ from api.agent.errors import problem
 from api.unreadable import reading
 
 PATIENCE_SECONDS = 3.0
+AGAIN_SECONDS = 2
 
 
-def storage(
-    what: str, *, seconds: float = PATIENCE_SECONDS, status: int = 500, retry_after: int | None = None
-) -> AbstractAsyncContextManager[None]:
+def storage(what: str, *, seconds: float = PATIENCE_SECONDS, status: int = 500) -> AbstractAsyncContextManager[None]:
     """`what` cannot be read now, says the refusal."""
-    refusal = partial(problem, "internal_error", status=status, retry_after=retry_after)
+    refusal = partial(problem, "internal_error", status=status, retry_after=AGAIN_SECONDS)
     return reading(what, seconds=seconds, refusal=refusal)

@@ -18,7 +18,7 @@ from api.agent.chain import TOKEN_SYMBOL
 from api.agent.reads import Reads
 from api.context import Context
 from api.cup.service import CupService
-from api.http.application import json_response
+from api.http.application import json_response, unavailable
 from api.http.asked import Asked
 from api.http.caching import NO_STORE
 from api.http.caller import caller_ip
@@ -218,7 +218,21 @@ def _part(made: Sequence[Surface], kind: type[Part]) -> Part | None:
 
 def _page(path: str, handler: Handler, summary: str, content_type: str = HTML, *, timed: bool = True) -> Operation:
     answers = {200: DocumentedAnswer(summary, content_type=content_type)}
-    return Operation("GET", path, handler, summary, answers, timed=timed, hidden=True)
+    return Operation("GET", path, _soon_there_again(handler), summary, answers, timed=timed, hidden=True)
+
+
+def _soon_there_again(handler: Handler) -> Handler:
+    """What the agent API's specification has as a 500 though it passes is a 503 to browsers and crawlers."""
+
+    async def handled(request: web.Request) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        except Problem as problem:
+            if problem.status == 500 and "Retry-After" in problem.headers:
+                raise unavailable(problem.message) from None
+            raise
+
+    return handled
 
 
 def _error(pages: Pages, request: web.Request, problem: Problem) -> web.StreamResponse:
