@@ -28,7 +28,7 @@ async def test_an_outage_is_told_for_as_long_as_it_lasts_and_nobody_else_need_as
             assert not await reach.answers()
             await asyncio.sleep(0.3)
         node.replies = [HEAD]
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while not await reach.answers():
                 await asyncio.sleep(0.1)
 

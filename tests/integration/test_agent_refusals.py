@@ -19,6 +19,7 @@ from api.agent.trade.store import SignedBet, take_in
 from core.agent.bet import Bet, idem_hash
 from core.chain import checksum
 from core.db.engine import conninfo, make_pool
+from core.db.switches import POLL_SECONDS
 from core.money import USD
 from core.outbox import IntentRequest
 from scripts._stack import wallets
@@ -26,6 +27,7 @@ from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer, bet, header, sign
 from tests.support.genesis import Genesis, RunningChain
+from tests.waiting import PATIENCE
 
 DEV = wallets.DEV
 POOR = wallets.wallet("a wallet without money")
@@ -473,19 +475,25 @@ async def test_the_operators_switch_is_seen_within_two_seconds(
         "INSERT INTO operator_switch (name, is_on, changed_by) VALUES ('trading_paused', %s, 'test') "
         "ON CONFLICT (name) DO UPDATE SET is_on = excluded.is_on"
     )
+
+    async def answered_with(status: int) -> tuple[aiohttp.ClientResponse, Any]:
+        async with asyncio.timeout(PATIENCE):
+            while (told := await buyer.post(bet("near", DEV[3])))[0].status != status:
+                await asyncio.sleep(0.1)
+        return told
+
+    assert POLL_SECONDS <= 1
     with psycopg.connect(conninfo(database_url), autocommit=True) as connection:
         connection.execute(query, (True,))
         try:
-            await asyncio.sleep(2)
-            response, refused = await buyer.post(bet("near", DEV[3]))
+            response, refused = await answered_with(503)
             check_body(response, refused, 503, "platform_paused")
             assert (await buyer.get("/health"))[1]["health"]["ok"] is False
             response, replayed = await buyer.post(settled)
             assert replayed["receipt"] == first["receipt"]
         finally:
             connection.execute(query, (False,))
-    await asyncio.sleep(2)
-    assert (await buyer.post(bet("near", DEV[3])))[0].status == 402
+    await answered_with(402)
 
 
 @pytest.mark.proves("agent.trade.decision.double_pay_guard")

@@ -92,7 +92,7 @@ def _running(log: Path, *argv: str) -> Iterator[None]:
         assert process.poll() is None, log.read_text()
     finally:
         process.terminate()
-        process.wait(timeout=10)
+        process.wait(timeout=PATIENCE)
 
 
 def _until(holds: Callable[[], bool], what: str) -> None:

@@ -13,6 +13,7 @@ import pytest_asyncio
 
 from api.cup import download
 from tests.support.cup_rig import BASE, Cup, cup_door
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -49,10 +50,10 @@ async def connections(cup: Cup) -> int:
     return int(found)
 
 
-async def until(cup: Cup, wanted: int, seconds: float) -> None:
+async def until(cup: Cup, wanted: int) -> None:
     began = time.monotonic()
     while await connections(cup) != wanted:
-        assert time.monotonic() - began < seconds, f"{await connections(cup)} connections are open, not {wanted}"
+        assert time.monotonic() - began < PATIENCE, f"{await connections(cup)} connections are open, not {wanted}"
         await asyncio.sleep(0.1)
 
 
@@ -66,13 +67,13 @@ async def whole_export(cup: Cup) -> bytes:
 @pytest.mark.thorough
 async def test_readers_who_do_not_read_keep_no_connection(cup: Cup) -> None:
     async with silent(cup), silent(cup, "198.51.100.2"):
-        await until(cup, download.AT_ONCE, 10)
+        await until(cup, download.AT_ONCE)
         refused = await cup.get("/export")
         assert (refused.status, refused.body["error"]) == (503, "busy")
         assert refused.body["message"]
         assert refused.body["meta"]["version"] == "service-cup-api-v1"
         assert int(refused.headers["Retry-After"]) >= 1
-        await until(cup, 0, download.SLOW_SECONDS + 10)
+        await until(cup, 0)
     exported = await whole_export(cup)  # and whoever reads has all of it
     assert exported.splitlines()[-1].startswith(b'{"type":"end"')
     assert exported.count(b'"type":"score"') == SCORES
@@ -82,7 +83,7 @@ async def test_readers_who_do_not_read_keep_no_connection(cup: Cup) -> None:
 async def test_one_address_does_not_keep_the_others_from_the_file(cup: Cup) -> None:
     """Each of its downloads may take five minutes."""
     async with silent(cup):
-        await until(cup, 1, 10)
+        await until(cup, 1)
         headers = {"X-Forwarded-For": "203.0.113.1"}
         async with cup.session.get(cup.url + BASE + "/export", headers=headers) as response:
             told = await response.json()
@@ -94,10 +95,10 @@ async def test_one_address_does_not_keep_the_others_from_the_file(cup: Cup) -> N
 async def test_a_reader_who_never_gets_done_is_cut_off(cup: Cup, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(download, "SLOW_SECONDS", 60.0)  # no single piece is what ends it
     monkeypatch.setattr(download, "MAX_SECONDS", 2.0)
-    # Not the address of the test before: until it is noticed that a reader went away, it has his place.
-    async with silent(cup, "203.0.113.3") as reader:
-        await until(cup, 1, 5)
-        await until(cup, 0, 10)
+    await until(cup, 0)  # until it is noticed that a reader of the test before went away, he has his place
+    async with silent(cup) as reader:
+        await until(cup, 1)
+        await until(cup, 0)
         received = b""
         with contextlib.suppress(ConnectionError):
             while more := await reader.read(1 << 20):
@@ -108,8 +109,9 @@ async def test_a_reader_who_never_gets_done_is_cut_off(cup: Cup, monkeypatch: py
 
 async def test_the_headers_alone_cost_no_connection(cup: Cup) -> None:
     """So they are told even while no more exports may be under way."""
-    async with silent(cup, "203.0.113.4"), silent(cup, "198.51.100.5"):
-        await until(cup, download.AT_ONCE, 10)
+    await until(cup, 0)
+    async with silent(cup), silent(cup, "198.51.100.2"):
+        await until(cup, download.AT_ONCE)
         async with cup.session.head(cup.url + BASE + "/export") as response:
             assert response.status == 200
             assert response.headers["Content-Type"] == "application/x-ndjson"

@@ -6,11 +6,11 @@ import asyncio
 import contextlib
 import random
 import socket
-import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from functools import partial
 from types import SimpleNamespace
+from typing import Any
 
 import psycopg
 import pytest
@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.db import heartbeat
+from core.db import heartbeat, switches
 from core.db.channels import Signal, listen, notify
 from core.db.engine import ConnectionPool, check_database, connect, make_engine, make_pool, sqlalchemy_url
 from core.db.switches import TRADING_PAUSED, SwitchWatcher, read_switches, set_switch
@@ -56,10 +56,8 @@ async def test_a_wrong_url_is_one_sentence(
     database_url: str, parts: dict[str, object], said: str, exit_code: int
 ) -> None:
     url = _changed(database_url, **parts)
-    started = time.monotonic()
     with pytest.raises(DatabaseError) as e:
         await check_database(url)
-    assert time.monotonic() - started < 6
     assert said in e.value.message
     assert e.value.exit_code == exit_code
     for password in (sqlalchemy_url(database_url).password, "wrong-password"):
@@ -72,10 +70,9 @@ async def test_a_server_that_never_answers_is_given_up_on() -> None:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         url = f"postgresql://u:p@127.0.0.1:{silent.getsockname()[1]}/x"
-        started = time.monotonic()
-        with pytest.raises(DatabaseError, match="did not answer in time"):
-            await check_database(url, connect_timeout_seconds=2)
-        assert time.monotonic() - started < 5
+        async with asyncio.timeout(PATIENCE):
+            with pytest.raises(DatabaseError, match="did not answer in time"):
+                await check_database(url, connect_timeout_seconds=2)
 
 
 async def test_a_good_url_passes(database_url: str) -> None:
@@ -227,6 +224,7 @@ def _all_say(watchers: list[SwitchWatcher], wanted: bool) -> bool:
 
 
 async def test_every_process_sees_a_switch_within_two_seconds(database_url: str, pool: ConnectionPool) -> None:
+    assert switches.POLL_SECONDS <= 1  # when the signal is lost
     watchers = [SwitchWatcher(database_url, pool) for _ in range(2)]
     tasks = [asyncio.create_task(watcher.run()) for watcher in watchers]
     try:
@@ -236,7 +234,7 @@ async def test_every_process_sees_a_switch_within_two_seconds(database_url: str,
             async with pool.connection() as connection:
                 await set_switch(connection, TRADING_PAUSED, wanted, reason="drill", changed_by="test")
                 assert (await read_switches(connection))[TRADING_PAUSED] is wanted
-            await until(partial(_all_say, watchers, wanted), 2)
+            await until(partial(_all_say, watchers, wanted))
     finally:
         await end(*tasks)
 
@@ -251,7 +249,7 @@ async def test_a_switch_is_seen_by_polling_when_signals_are_lost(
         await asyncio.sleep(0.2)
         async with pool.connection() as connection:
             await set_switch(connection, "cup_halted", True, reason="drill", changed_by="test")
-        await until(lambda: watcher.is_on("cup_halted"), 2)
+        await until(lambda: watcher.is_on("cup_halted"))
     finally:
         await end(task)
 
@@ -275,14 +273,19 @@ async def test_a_heartbeat_tells_who_runs_and_forgets_the_dead(
         beating = asyncio.create_task(
             heartbeat.beat_forever(pool, "indexer", is_leader=lambda: True, detail=lambda: lag)
         )
-        await asyncio.sleep(0.4)
-        lag["blocks"] = 4
-        await asyncio.sleep(0.4)
+
+        async def told() -> list[tuple[Any, ...]]:
+            return await (
+                await connection.execute(
+                    "SELECT instance, is_leader, detail, seen_at > started_at FROM daemon_heartbeat"
+                )
+            ).fetchall()
+
+        async with asyncio.timeout(PATIENCE):
+            for lag["blocks"] in (3, 4):
+                while await told() != [(heartbeat.INSTANCE, True, {"blocks": lag["blocks"]}, True)]:
+                    await asyncio.sleep(0.02)
         await end(beating)
-        cursor = await connection.execute(
-            "SELECT instance, is_leader, detail, seen_at > started_at FROM daemon_heartbeat"
-        )
-        assert await cursor.fetchall() == [(heartbeat.INSTANCE, True, {"blocks": 4}, True)]
 
 
 async def test_a_transaction_whose_connection_was_lost_is_never_taken_for_stored(pool: ConnectionPool) -> None:
@@ -418,7 +421,7 @@ async def test_a_caller_that_is_stopped_as_its_connection_comes_stops_and_gives_
         working = asyncio.create_task(work())
         await until(lambda: pool.get_stats()["requests_waiting"] == 1)
         await asyncio.gather(pool.putconn(held), stop())
-        await asyncio.wait((working,), timeout=2)
+        await asyncio.wait((working,), timeout=PATIENCE)
         assert working.cancelled()
-        async with asyncio.timeout(2), pool.connection():
+        async with asyncio.timeout(PATIENCE), pool.connection():
             pass

@@ -29,7 +29,7 @@ from core.local.postgres import (
 from core.local.process import SpawnPlan, start_process
 from core.paths import REPOSITORY
 from tests.support.forgetting import forget_postgres
-from tests.waiting import wait
+from tests.waiting import PATIENCE, wait
 
 
 @pytest.fixture
@@ -270,5 +270,5 @@ def test_the_program_ends_when_its_owner_is_killed(tmp_path: Path) -> None:
 
 def test_a_program_that_does_not_exist_is_an_exit_code_not_a_hang(tmp_path: Path) -> None:
     running = start_process(SpawnPlan("none", ("/no/such/program",), env={}), tmp_path / "log")
-    assert running.guard.wait(10) == 127
+    assert running.guard.wait(PATIENCE) == 127
     assert "cannot be run" in running.tail()

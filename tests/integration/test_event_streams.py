@@ -167,13 +167,13 @@ async def test_a_quiet_stream_shows_that_it_lives_and_ends_with_its_window(
     usual = Settings.model_validate({"DATABASE_URL": database_url})
     assert (event_stream.HEARTBEAT_SECONDS, usual.agent_stream_seconds) == (15.0, 300.0)
     async with (
-        service(database_url, monkeypatch, window_seconds=2.0, heartbeat_seconds=0.5) as url,
+        service(database_url, monkeypatch, window_seconds=2.0, heartbeat_seconds=0.2) as url,
         aiohttp.ClientSession() as session,
         session.get(url + PATH, params={"wallet": NAME}) as response,
     ):
         started = time.monotonic()
         said = [each.comments async for each in messages(response)]
-        assert 1.5 < time.monotonic() - started < 6
+        assert time.monotonic() - started > 1.5
         assert said.count(["still here"]) >= 2
         assert "window" in said[-1][0]
 
@@ -215,8 +215,8 @@ async def test_streams_end_when_the_service_does(database_url: str, monkeypatch:
         async with service(database_url, monkeypatch) as url:
             response = await session.get(url + PATH, params={"wallet": NAME})
             assert response.status == 200
-            started = time.monotonic()
-        assert time.monotonic() - started < 5
+            ending = time.monotonic()
+        assert time.monotonic() - ending < PATIENCE, "it waited for the stream's window"
         assert b"comes next" in await response.content.read()
 
 

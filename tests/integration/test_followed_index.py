@@ -17,7 +17,7 @@ from api.followed_index import FollowedIndex
 from core.db.channels import Channel
 from core.db.engine import conninfo, make_engine
 from core.service.cancelling import end
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 CHAIN = 42161
 REBUILT = '{"chain":"stock","chainId":42161,"block":9,"all":true}'
@@ -99,7 +99,7 @@ async def test_a_state_and_its_tick_are_seen_together(shown: Shown) -> None:
         stirred = index.stirred
         async with index._published:  # somebody looks at what is published
             reading = asyncio.create_task(index.refresh())
-            await asyncio.wait_for(stirred.wait(), 5)
+            await asyncio.wait_for(stirred.wait(), PATIENCE)
             seen = (index.venue, index.tick)
         await reading
     assert seen == (1, 1)
@@ -135,21 +135,21 @@ async def test_while_it_cannot_be_read_the_last_state_stands(shown: Shown, caplo
 
 async def test_a_rebuild_that_could_not_be_read_is_not_forgotten(shown: Shown) -> None:
     async with followed(shown) as index, running(index):
-        await until(lambda: len(shown.held) > 2 and shown.held[-1] == 1, 10)
+        await until(lambda: len(shown.held) > 2 and shown.held[-1] == 1)
         shown.do("ALTER TABLE shown RENAME TO hidden")
-        await until(lambda: not index.readable, 10)
+        await until(lambda: not index.readable)
         tried, read = len(shown.held), len(shown.read_with)
         shown.tell(REBUILT)
-        await until(lambda: len(shown.held) > tried + 2, 10)  # in vain
+        await until(lambda: len(shown.held) > tried + 2)  # in vain
         shown.do("ALTER TABLE hidden RENAME TO shown")
-        await until(lambda: len(shown.read_with) > read + 1, 10)
+        await until(lambda: len(shown.read_with) > read + 1)
         assert shown.read_with[read : read + 2] == [None, 1]  # all of it once, then what changed
 
 
 async def test_a_rebuild_is_published_even_when_the_state_is_the_same(shown: Shown) -> None:
     """What was read of it before (a market's positions) may not be what is there now."""
     async with followed(shown) as index, running(index):
-        await until(lambda: len(shown.held) > 2 and shown.held[-1] == 1, 10)
+        await until(lambda: len(shown.held) > 2 and shown.held[-1] == 1)
         tick, generation = index.tick, index.generation
         shown.tell(REBUILT)
         assert await index.changed(tick, 10) == tick + 1
@@ -161,7 +161,7 @@ async def test_a_reading_begun_earlier_never_publishes_over_a_later_one(shown: S
         await index.refresh()
         shown.slow_seconds = [0.5]
         early = asyncio.create_task(index.refresh())
-        await until(lambda: not shown.slow_seconds, 10)  # it has read, and is slow to come back
+        await until(lambda: not shown.slow_seconds)  # it has read, and is slow to come back
         shown.do("UPDATE shown SET value = 2")
         await asyncio.gather(early, *(index.refresh() for _ in range(20)))
         assert index.venue == 2
@@ -170,19 +170,19 @@ async def test_a_reading_begun_earlier_never_publishes_over_a_later_one(shown: S
 
 async def test_what_another_chain_has_is_no_news(shown: Shown) -> None:
     async with followed(shown) as index, running(index):
-        await until(lambda: len(shown.held) > 2 and shown.held[-1] == 1, 10)
+        await until(lambda: len(shown.held) > 2 and shown.held[-1] == 1)
         seen = len(shown.held)
         shown.tell('{"chain":"base","chainId":8453,"block":7,"all":true}')  # to read everything of its own again
         shown.do("UPDATE shown SET value = 2")
         shown.tell('{"chain":"stock","chainId":42161,"block":10}')
-        await until(lambda: index.venue == 2, 10)
+        await until(lambda: index.venue == 2)
         assert None not in shown.held[seen:]
 
 
 async def test_after_a_lost_connection_everything_is_read(shown: Shown) -> None:
     async with followed(shown) as index, running(index):
-        await until(lambda: len(shown.held) > 2 and shown.held[-1] == 1, 10)
+        await until(lambda: len(shown.held) > 2 and shown.held[-1] == 1)
         seen = len(shown.held)
         shown.do("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'vpm-listen'")
-        await until(lambda: None in shown.held[seen:], 10)
+        await until(lambda: None in shown.held[seen:])
         assert index.venue == 1

@@ -17,7 +17,7 @@ import pytest
 
 from core.errors import EXIT_CONFIG, EXIT_CRASH, EXIT_UNAVAILABLE
 from core.paths import REPOSITORY
-from tests.waiting import wait
+from tests.waiting import PATIENCE, wait
 
 HEADER = """
 import asyncio, sys
@@ -84,7 +84,7 @@ class Probe:
 
     def end(self) -> int:
         """Waits for the end; the exit code."""
-        return self.process.wait(15)
+        return self.process.wait(PATIENCE)
 
 
 @pytest.fixture
@@ -133,22 +133,21 @@ def test_a_task_that_does_not_finish_is_cancelled_after_the_grace(daemon: StartD
     started = time.monotonic()
     probe.process.terminate()
     assert probe.end() == 0
-    assert 0.9 < time.monotonic() - started < 5
+    assert time.monotonic() - started > 0.9
     assert probe.until("daemon.cancelled")["tasks"] == ["stubborn"]
     assert probe.out.index("deaf cancelled") < probe.out.index("resources closed")
 
 
 @pytest.mark.thorough
 def test_a_second_signal_does_not_wait(daemon: StartDaemon) -> None:
-    probe = daemon(STUBBORN, VPM_STOP_GRACE_SECONDS="60")
+    probe = daemon(f"{WORKER}; {STUBBORN}", VPM_STOP_GRACE_SECONDS="300")  # far longer than `end` waits
     probe.until("daemon.ready")
     probe.process.terminate()
+    wait(lambda: "worker finished" in probe.out)  # two signals that come before either is seen are one
     time.sleep(0.5)
     assert probe.process.poll() is None
-    started = time.monotonic()
     probe.process.terminate()
     assert probe.end() == 0
-    assert time.monotonic() - started < 5
 
 
 @pytest.mark.thorough
@@ -233,7 +232,7 @@ def test_ready_is_told_by_file_and_over_http(daemon: StartDaemon, tmp_path: Path
     probe.until("daemon.ready")
     told = json.loads(file.read_text())
     assert (told["daemon"], told["pid"]) == ("probe", probe.process.pid)
-    with urllib.request.urlopen(told["metrics"].replace("/metrics", "/ready"), timeout=5) as response:
+    with urllib.request.urlopen(told["metrics"].replace("/metrics", "/ready"), timeout=60) as response:
         assert response.status == 200
     assert [path.name for path in file.parent.iterdir()] == ["ready.json"]
 

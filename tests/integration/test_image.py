@@ -20,7 +20,7 @@ from tests.support.genesis import Genesis
 from tests.support.image import Image
 from tests.support.stack import stack_of
 
-READY_SECONDS = 90
+READY_SECONDS = 240
 OF_THE_CHECKOUT = (
     *(
         "scripts._bench",

@@ -90,7 +90,7 @@ class Daemon:
 
     def get(self, path: str) -> tuple[int, str]:
         try:
-            with urllib.request.urlopen(f"{self.metrics_url}{path}", timeout=5) as response:
+            with urllib.request.urlopen(f"{self.metrics_url}{path}", timeout=60) as response:
                 return response.status, response.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
@@ -113,7 +113,7 @@ def daemon(
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
             try:
-                process.wait(15)
+                process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
@@ -308,5 +308,5 @@ def test_other_contracts_than_those_the_tables_came_from_are_refused(
     with psycopg.connect(conninfo(url), autocommit=True) as connection:
         connection.execute("""UPDATE chain_cursor SET sources = jsonb_set(sources, '{settler}', '"0xab"')""")
     with daemon(tmp_path, "second", env) as second:
-        assert second.process.wait(30) == 69
+        assert second.process.wait(PATIENCE) == 69
     assert "of other contracts than those" in second.log.read_text()

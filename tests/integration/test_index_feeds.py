@@ -23,6 +23,7 @@ from tests.support import questions
 from tests.support.index_chain import SimChain, SimNode, world_sources
 from tests.support.index_tables import contents, differences, following, fresh_index
 from tests.support.index_world import FEEDS, POOL_FEED, Crowd, address_of
+from tests.waiting import PATIENCE
 
 
 def proxy_code(aggregators: list[bytes]) -> bytes:
@@ -94,9 +95,9 @@ async def test_a_feed_that_is_added_later_is_indexed_from_the_start(
         async with contextlib.aclosing(listen(fresh_database_url, [Channel.CHAIN_INDEXED])) as signals:
             assert (await anext(signals)).missed
             await follower.catch_up()
-            told = [orjson.loads((await asyncio.wait_for(anext(signals), 10)).payload)]
+            told = [orjson.loads((await asyncio.wait_for(anext(signals), PATIENCE)).payload)]
             while not told[-1].get("all"):  # rows came in blocks that readers have passed
-                told.append(orjson.loads((await asyncio.wait_for(anext(signals), 10)).payload))
+                told.append(orjson.loads((await asyncio.wait_for(anext(signals), PATIENCE)).payload))
         async with pool.connection() as connection:
             ours = await contents(connection)
     other = postgres.create()

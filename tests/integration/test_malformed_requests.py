@@ -10,13 +10,14 @@ import pytest
 
 from api.app import MAX_HEADER_BYTES, MAX_LINE_BYTES, serve
 from api.http.application import application
+from tests.waiting import PATIENCE
 
 OWNER = "0x52908400098527886E0F7030069857D2E4169EE7"
 HOST = b"Host: somewhere\r\n\r\n"
 
 
 async def _asked(sent: bytes) -> tuple[int, dict[str, str], bytes]:
-    async with serve(application([]), "127.0.0.1", 0) as port, asyncio.timeout(20):
+    async with serve(application([]), "127.0.0.1", 0) as port, asyncio.timeout(PATIENCE):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(sent)
         head, _, body = (await reader.read()).partition(b"\r\n\r\n")

@@ -91,7 +91,7 @@ def test_it_dies_when_it_is_killed(running: tuple[RunningProcess, int]) -> None:
 def test_the_guard_says_how_it_died(running: tuple[RunningProcess, int]) -> None:
     process, pid = running
     os.kill(pid, signal.SIGKILL)
-    assert process.guard.wait(10) == 128 + signal.SIGKILL
+    assert process.guard.wait(PATIENCE) == 128 + signal.SIGKILL
 
 
 def test_it_does_not_outlive_the_process_it_runs_for(database_url: str, tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_it_does_not_outlive_the_process_it_runs_for(database_url: str, tmp_path
     assert process.alive()
     owner.kill()
     owner.wait()
-    process.guard.wait(20)
+    process.guard.wait(PATIENCE)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 from core.outbox import IntentState, LaneStatus, report
 from tests.conftest import StartAnvil
 from tests.support.relayer_rig import Relayers, relayer_processes, rigged, until
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ async def test_a_relayer_process_from_start_to_an_orderly_end(relayers: Relayers
         assert checks == {"chain base": True, "lanes": True}
     assert not any(secret[2:] in relayers.log_of(process) for secret in relayers.secrets)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(15) == 0, relayers.log_of(process)
+    assert process.wait(PATIENCE) == 0, relayers.log_of(process)
     async with rig.pool.connection() as connection:
         lanes = (await report(connection, rig.chain_id, "relay")).lanes
     assert [(lane.leased, lane.status) for lane in lanes] == [(False, LaneStatus.STOPPED)] * 2
@@ -62,5 +63,5 @@ async def test_a_relayer_for_another_chain_than_its_node_serves_ends_with_a_sent
     deployment = relayers.folder / "base.json"
     deployment.write_text(deployment.read_text().replace("8453", "1"))
     process = relayers.start()
-    assert process.wait(20) == 78
+    assert process.wait(PATIENCE) == 78
     assert "serves chain 8453, but chain 1 is configured" in relayers.log_of(process)

@@ -580,7 +580,7 @@ async def test_an_intent_that_may_pay_too_little_gives_way_to_those_behind_it(ri
             await asyncio.sleep(0.2)
             return all([(await rig.read(each)).state.ended for each in asked])
 
-        await until(ended, 25, "the end of both")
+        await until(ended, what="the end of both")
         first, second = [await rig.read(each) for each in asked]
     assert first.state is IntentState.REPLACED
     assert first.reason_code == "fee_cap"
@@ -666,7 +666,7 @@ async def test_a_holder_that_stops_in_a_pipeline_loses_its_lane(rig: Rig) -> Non
             async def both() -> bool:
                 return len(relayer.leases.by_lane) == 2
 
-            await until(both, 30, "the takeover")
+            await until(both, what="the takeover")
             epochs = {lease.signer: lease.epoch for lease in relayer.leases.by_lane.values()}
         assert epochs == {busy: 1, signer: 2}
         with pytest.raises(psycopg.OperationalError):

@@ -17,6 +17,7 @@ from api.http.application import application, json_response
 from api.http.operation import DocumentedAnswer, Operation, Surface
 from api.http.requests import read_json
 from core.config import Settings
+from tests.waiting import PATIENCE
 
 
 class Thing(BaseModel):
@@ -57,14 +58,14 @@ async def answer(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
 
 async def test_a_body_that_never_comes_is_waited_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arriving, "SECONDS", 0.5)
-    async with service() as port, asyncio.timeout(5), posting(port, b'{"a":', 7) as (reader, _):
+    async with service() as port, asyncio.timeout(PATIENCE), posting(port, b'{"a":', 7) as (reader, _):
         status, told = await answer(reader)
         assert (status, told["error"]) == (408, "invalid_request")
         assert "did not come" in told["message"]
 
 
 async def test_one_address_has_so_many_on_the_way_and_others_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with service() as port, AsyncExitStack() as stack, asyncio.timeout(10):
+    async with service() as port, AsyncExitStack() as stack, asyncio.timeout(PATIENCE):
         late = [await stack.enter_async_context(posting(port, b'{"a":', 8)) for _ in range(arriving.MOST_EACH)]
         await asyncio.sleep(0.3)
         async with posting(port, b"{", 7) as (reader, _):

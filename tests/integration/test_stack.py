@@ -267,7 +267,7 @@ def _ends_when_killed(stack: Stack, name: str, sign: str) -> None:
     while f"{name} was killed by SIGKILL" not in stack.output:
         assert time.monotonic() - killed_at < NOTICED_SECONDS + 30, stack.output
         time.sleep(0.02)
-    assert stack.process.wait(30) == 1
+    assert stack.process.wait(PATIENCE) == 1
     assert gone(family, 1)
 
 
@@ -305,7 +305,7 @@ def test_a_fork_of_another_chain_is_one_sentence(new_stack: Callable[..., Stack]
 
 
 def _refused(stack: Stack, *parts: str) -> None:
-    assert stack.process.wait(60) == 1
+    assert stack.process.wait(PATIENCE) == 1
     sentence = stack.output.strip().splitlines()[-1]
     assert sentence.startswith("vpm: ")
     for part in parts:

@@ -34,7 +34,7 @@ from core.service.cancelling import end
 from tests.support import hostile_endpoint as hostile
 from tests.support.measured import measured
 from tests.support.webhook_receiver import Receiver, receiver
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 LINKS = Links("http://127.0.0.1:1", None, "0x" + "00" * 20)
 
@@ -65,11 +65,10 @@ async def test_a_misbehaving_endpoint_costs_a_bounded_time_and_little_memory(
 ) -> None:
     monkeypatch.setattr(webhook_sending, "TOTAL_SECONDS", 1.0)
     async with hostile.endpoint(behaviour) as url:
-        started = time.monotonic()
-        sent = await _sender().send(url, "evt_1", b"{}", "secret", read_answer=True)
+        async with asyncio.timeout(PATIENCE):  # none of those that give no answer ever ends by itself
+            sent = await _sender().send(url, "evt_1", b"{}", "secret", read_answer=True)
     assert sent.outcome == outcome, sent
     assert len(sent.answer) <= webhook_sending.ANSWER_BYTES
-    assert time.monotonic() - started < 5
     assert sent.ok or sent.error
 
 
@@ -116,7 +115,8 @@ async def test_one_address_gets_few_at_once() -> None:
 
 
 @pytest.fixture
-async def pool(fresh_database_url: str) -> AsyncIterator[ConnectionPool]:
+async def pool(fresh_database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ConnectionPool]:
+    monkeypatch.setattr(webhook_dispatcher, "POLL_SECONDS", 0.1)  # retries come when they are due
     async with make_pool(fresh_database_url, size=6, autocommit=True) as made:
         yield made
 
@@ -363,13 +363,28 @@ async def test_one_that_was_switched_off_comes_back_only_where_its_wallet_has_ro
     assert (await _row(pool, first)).status == "pending_verification"
 
 
+async def _shown_as_slow(pool: ConnectionPool, count: int) -> None:
+    """Waits until so many endpoints have shown how slow they are."""
+    query = "SELECT count(*) FROM agent_webhook WHERE slow_until > now()"
+    async with asyncio.timeout(PATIENCE), pool.connection() as connection:
+        while await (await connection.execute(query)).fetchone() != (count,):
+            await asyncio.sleep(0.05)
+
+
 async def test_endpoints_that_hang_hold_up_nobody_else(
     pool: ConnectionPool, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More hanging endpoints than a process has places, and one that works."""
-    monkeypatch.setattr(webhook_sending, "TOTAL_SECONDS", 3.0)
+    monkeypatch.setattr(webhook_sending, "TOTAL_SECONDS", webhook_sending.SLOW_SECONDS + 0.5)
     monkeypatch.setattr(webhook_sending, "AT_ONCE_PER_ADDRESS", 1_000)  # all of ours are on one address
-    async with hostile.endpoint(hostile.silent) as hanging, receiver() as there:
+    begun = 0
+
+    async def hangs(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal begun
+        begun += 1
+        await hostile.silent(reader, writer)
+
+    async with hostile.endpoint(hangs) as hanging, receiver() as there:
         for number in range(webhook_dispatcher.AT_ONCE + 8):
             wallet = bytes([0x40, number]) * 10
             await _hook(pool, wallet, f"{hanging}?{number}")
@@ -377,12 +392,13 @@ async def test_endpoints_that_hang_hold_up_nobody_else(
         well = b"\x24" * 20
         await _hook(pool, well, there.url)
         async with dispatching(fresh_database_url, retries=(0.1,) * 50):
-            await asyncio.sleep(4)  # every hanging one has failed once by now, or waits
+            await _shown_as_slow(pool, webhook_dispatcher.AT_ONCE + 8)
+            monkeypatch.setattr(webhook_sending, "TOTAL_SECONDS", 600.0)  # from now on nothing ends a hanging one
+            filled = begun + webhook_dispatcher.MOST[webhook_store.Kind.HAMPERED]
+            await until(lambda: begun >= filled)  # and they have all the places that they get
             for number in range(5):
                 await _tell(pool, well, f"event {number}")
-            started = time.monotonic()
             await there.until(lambda: len(there.events()) == 5)
-            assert time.monotonic() - started < 3.0 + 5
         assert _names(there) == [f"event {number}" for number in range(5)]
 
 
@@ -391,9 +407,10 @@ async def test_endpoints_that_take_their_time_hold_up_nobody_else(
 ) -> None:
     """They take everything, each time just before it is given up: more of them than a process has places."""
     monkeypatch.setattr(webhook_sending, "AT_ONCE_PER_ADDRESS", 1_000)  # all of ours are on one address
+    seconds = webhook_sending.SLOW_SECONDS + 0.5
 
     async def late(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(2.5)
+        await asyncio.sleep(seconds)
         await hostile.answering("HTTP/1.1 204 Fine")(_reader, writer)
 
     async with hostile.endpoint(late) as slow, receiver() as there, receiver() as new:
@@ -404,16 +421,17 @@ async def test_endpoints_that_take_their_time_hold_up_nobody_else(
         well = b"\x24" * 20
         await _hook(pool, well, there.url)
         async with dispatching(fresh_database_url):
-            await asyncio.sleep(6)  # each has shown by now how it is
-            started = time.monotonic()
+            await _shown_as_slow(pool, webhook_dispatcher.AT_ONCE + 8)
+            seconds = 600.0  # as late as can be: what waits for one of them does not come
+            monkeypatch.setattr(webhook_sending, "TOTAL_SECONDS", 600.0)
             for number in range(5):
                 await _tell(pool, well, f"event {number}")
             hook = await _hook(pool, b"\x27" * 20, new.url, status="pending_verification")
             await there.until(lambda: len(there.events()) == 5)
             await new.until(lambda: len(new.deliveries) == 1)
-            assert time.monotonic() - started < 2.5
-            await asyncio.sleep(0.2)
-            assert (await _row(pool, hook)).status == "active"
+            async with asyncio.timeout(PATIENCE):
+                while (await _row(pool, hook)).status != "active":
+                    await asyncio.sleep(0.02)
 
 
 async def test_webhooks_with_nothing_to_send_are_not_looked_at(pool: ConnectionPool, fresh_database_url: str) -> None:
@@ -552,7 +570,7 @@ async def test_a_dispatcher_that_is_stopped_as_its_connections_come_stops(databa
             while pool.get_stats()["requests_waiting"] < 2:
                 await asyncio.sleep(0.01)
         await asyncio.gather(pool.putconn(held), stop())
-        await asyncio.wait((working,), timeout=2)
+        await asyncio.wait((working,), timeout=PATIENCE)
         assert working.cancelled()
 
 

@@ -110,7 +110,7 @@ async def typescript_client(url: str) -> AsyncIterator[tuple[list[dict[str, Any]
     try:
         yield (await exchange(url))["tools"], call
         sink.close()
-        assert await asyncio.wait_for(process.wait(), 10) == 0
+        assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
     finally:
         if process.returncode is None:
             process.kill()

@@ -253,7 +253,7 @@ class Relayers:
 
     def kill(self, process: Process) -> None:
         process.kill()
-        process.wait(10)
+        process.wait(PATIENCE)
 
     def log_of(self, process: Process) -> str:
         return (self.folder / f"relayer-{self.running.index(process)}.log").read_text(errors="replace")

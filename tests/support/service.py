@@ -69,7 +69,7 @@ class Service(Generic[C]):
 
     def metrics(self, name: str) -> str:
         address = json.loads(self._ready_file(name).read_text())["metrics"]
-        with DIRECT.open(address, timeout=5) as response:
+        with DIRECT.open(address, timeout=60) as response:
             return str(response.read().decode())
 
     def _ready_file(self, name: str) -> Path:

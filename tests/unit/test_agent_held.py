@@ -9,6 +9,7 @@ from typing import Any
 from aiohttp.test_utils import make_mocked_request
 
 from api.agent.held import HELD_BYTES, OWN, HeldBodies
+from tests.waiting import PATIENCE
 
 
 async def test_all_who_ask_before_a_body_is_there_wait_for_the_same() -> None:
@@ -35,7 +36,7 @@ async def test_who_leaves_takes_the_making_from_nobody() -> None:
         return b"{}"
 
     request = make_mocked_request("GET", "/positions")
-    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
         leaves = tasks.create_task(held.answer(request, "one", render))
         tasks.create_task(held.answer(request, "one", render))
         await asyncio.sleep(0)

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from core.service.cancelling import end, heed_cancellation
+from tests.waiting import PATIENCE
 
 
 async def test_a_swallowed_cancellation_is_noticed() -> None:
@@ -25,7 +26,7 @@ async def test_a_swallowed_cancellation_is_noticed() -> None:
     task = asyncio.create_task(deaf())
     await asyncio.sleep(0.05)
     task.cancel()
-    done, _ = await asyncio.wait({task}, timeout=2)
+    done, _ = await asyncio.wait({task}, timeout=PATIENCE)
     assert done == {task}
     assert task.cancelled()
     assert rounds > 1
@@ -60,6 +61,6 @@ async def test_a_task_that_has_not_noticed_is_cancelled_again(monkeypatch: pytes
     await asyncio.sleep(0)
     came.set()
     await asyncio.sleep(0)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await end(*tasks)
     assert [task.cancelled() for task in tasks] == [True, False, True]

@@ -14,6 +14,7 @@ from api.cup.boards import MAX_WEEKS, Boards
 from core.cup import board
 from core.cup.board import ALL_TIME, Board
 from core.db.engine import ConnectionPool
+from tests.waiting import PATIENCE
 
 
 class SlowReads:
@@ -43,7 +44,7 @@ def shown() -> Boards:
 
 
 async def test_however_many_weeks_are_asked_for_a_board_is_read_once_at_a_time(reads: SlowReads, shown: Boards) -> None:
-    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
         for _ in range(3):
             tasks.create_task(shown.get(ALL_TIME))
             for week in range(MAX_WEEKS + 1):

@@ -16,6 +16,7 @@ from api.stock.outcomes import BetOutcomes
 from api.stock.relay import Relay
 from core.outbox import RELAY, Intent, IntentState
 from tests.support.relayed import CHAIN, relayed
+from tests.waiting import PATIENCE
 
 SENT = Intent(
     id=1,
@@ -61,7 +62,7 @@ def parts() -> tuple[Any, Any]:
 
 async def test_while_her_block_is_awaited_what_was_known_before_stands() -> None:
     bet, taken_in = relayed(1), KnownBet(1, SENT, landed=None, was_told=False)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         said = await BetOutcomes(*parts()).of(bet, taken_in, asyncio.get_running_loop().time())
     assert (said.receipt, said.tx_hash) == ("pending", SENT.tx_hash_hex)
 

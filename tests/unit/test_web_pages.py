@@ -8,6 +8,7 @@ import pytest
 
 from api.web.assets import Assets
 from api.web.templating import Pages
+from tests.waiting import PATIENCE
 
 
 class Slow:
@@ -33,7 +34,7 @@ def pages() -> Pages:
 
 async def test_a_page_is_rendered_once_for_all_who_come_meanwhile(pages: Pages) -> None:
     slow = Slow()
-    async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
         asked = [tasks.create_task(pages.last_rendering("cup", 1, slow.render)) for _ in range(5)]
         await asyncio.sleep(0.05)
         asked[0].cancel()  # whoever leaves takes it from nobody

@@ -36,7 +36,7 @@ async def test_a_change_is_told_and_the_end_ends_it() -> None:
     async with served(pulse) as (session, url, running), session.get(url, params={"of": "stock"}) as response:
         assert response.headers["Content-Type"] == "text/event-stream"
         assert await response.content.readuntil(b"\n\n") == b"retry: 2000\n\n"
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             stamp["agent"] = 2  # another page's
             stamp["stock"] = 2
             assert (await response.content.readuntil(b"\n\n")).startswith(b"data: ")
@@ -47,7 +47,7 @@ async def test_a_change_is_told_and_the_end_ends_it() -> None:
 async def test_silence_is_kept_alive_and_the_window_ends() -> None:
     pulse = Pulse({"stock": lambda: 1}, caller, heartbeat_seconds=0.05, window_seconds=0.5)
     async with served(pulse) as (session, url, _), session.get(url, params={"of": "stock"}) as response:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             body = await response.read()
     assert b": still here" in body
 

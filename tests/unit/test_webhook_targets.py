@@ -13,6 +13,7 @@ import pytest
 from api.agent.notices.dispatcher import AT_ONCE
 from api.agent.notices.sending import DeliverySigner, WebhookSender
 from api.agent.notices.targets import Pinned, TargetRefused, checked_url, is_public, resolve
+from tests.waiting import PATIENCE
 
 LITERALS = [
     "https://127.0.0.1/",
@@ -200,7 +201,7 @@ async def test_names_that_are_slow_to_resolve_hold_up_no_other(monkeypatch: pyte
     ]
     try:
         await asyncio.sleep(0.1)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await resolve(checked_url("https://good.example/", allow_private=False), allow_private=False)
         assert not any(each.done() for each in slow)
     finally:
