@@ -117,52 +117,36 @@ def not_sent(intent: Intent) -> Problem:
 
 def of_its_payer(intent: Intent, relayed: RelayedBet) -> Problem:
     """What its wallet's bets have cost us forbids it for now."""
-    return _later(f"The bet was not sent. {intent.reason} Or send the call in escapeKit yourself.", 300, relayed)
+    message = f"The bet was not sent. {intent.reason} Or send the call in escapeKit yourself."
+    return _later(429, "rate_limited", message, 300, relayed)
 
 
 def money_on_its_way(promised: int, balance: int, relayed: RelayedBet) -> Problem:
-    return _later(
+    message = (
         f"The wallet holds {decimal_text(balance)} USDG, and its bets on their way take {decimal_text(promised)} of "
-        "it: too little is left for this one. Send the same body again once those are booked.",
-        5,
-        relayed,
+        "it: too little is left for this one. Send the same body again once those are booked."
     )
+    return _later(429, "rate_limited", message, 5, relayed)
 
 
 def returned(bets: int, relayed: RelayedBet) -> Problem:
-    return _later(
+    message = (
         f"{bets} bets of this wallet within an hour came back nearly whole: their sides were full. Bet later, "
-        "where there is headroom, or send the call in escapeKit yourself.",
-        600,
-        relayed,
+        "where there is headroom, or send the call in escapeKit yourself."
     )
-
-
-def _later(message: str, seconds: int, relayed: RelayedBet) -> Problem:
-    headers = {"Retry-After": str(seconds)}
-    return Problem(429, "rate_limited", message, headers=headers, extra=_with(relayed))
+    return _later(429, "rate_limited", message, 600, relayed)
 
 
 def busy(waiting: int, relayed: RelayedBet) -> Problem:
     # About a second for every fifty bets ahead, and never longer than a few Ethereum blocks.
     seconds = min(30, 2 + waiting // 50)
-    return Problem(
-        503,
-        "busy",
-        f"Many bets are on their way. Send the same body again in {seconds} s.",
-        headers={"Retry-After": str(seconds)},
-        extra={"retryAfter": seconds, **_with(relayed)},
-    )
+    message = f"Many bets are on their way. Send the same body again in {seconds} s."
+    return _later(503, "busy", message, seconds, relayed, retryAfter=seconds)
 
 
 def off(relayed: RelayedBet) -> Problem:
-    return Problem(
-        503,
-        "relay_unavailable",
-        "The relayer is off or out of gas. Send the call in escapeKit yourself, or try again later.",
-        headers={"Retry-After": "30"},
-        extra=_with(relayed),
-    )
+    message = "The relayer is off or out of gas. Send the call in escapeKit yourself, or try again later."
+    return _later(503, "relay_unavailable", message, 30, relayed)
 
 
 def failed(relayed: RelayedBet) -> Problem:
@@ -171,6 +155,11 @@ def failed(relayed: RelayedBet) -> Problem:
 
 def unproven(relayed: RelayedBet) -> UnprovenBet:
     return UnprovenBet(502, "relay_failed", _FAILED, extra=_with(relayed))
+
+
+def _later(status: int, code: str, message: str, seconds: int, relayed: RelayedBet, **more: Any) -> Problem:
+    headers = {"Retry-After": str(seconds)}
+    return Problem(status, code, message, headers=headers, extra={**more, **_with(relayed)})
 
 
 def _with(relayed: RelayedBet) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,25 +19,11 @@ from core.money import USD
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet
 from tests.support.agent_service import AgentService
-from tests.support.client_bets import Sync, TypeScript, balance, market_shown, service_of_clients
+from tests.support.client_bets import Sync, TypeScript, balance
 from tests.support.client_libraries import strangers
 from tests.support.gateway import CUT_OFF, Answer, gateway
-from tests.support.genesis import Genesis
 
 DEV = wallets.DEV
-
-
-@pytest.fixture(scope="module")
-def service(
-    local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[AgentService]:
-    with service_of_clients(local_genesis, database_url, tmp_path_factory.mktemp("clients")) as running:
-        yield running
-
-
-@pytest.fixture
-async def market(service: AgentService) -> str:
-    return await market_shown(service)
 
 
 def is_trade(request: web.BaseRequest) -> bool:
@@ -148,43 +134,45 @@ def either(*rules: Rule) -> Rule:
 
 @pytest.mark.parametrize("told", STORIES)
 async def test_what_is_said_of_a_payment_is_true_whatever_stands_before_the_service(
-    service: AgentService, market: str, told: str
+    quick_service: AgentService, quick_market: str, told: str
 ) -> None:
     story = STORIES[told]
-    who = with_five_dollars(service, f"behind a gateway: {told}")
-    async with gateway(service.url, story.rule()) as before:
+    who = with_five_dollars(quick_service, f"behind a gateway: {told}")
+    async with gateway(quick_service.url, story.rule()) as before:
         with strangers() as http:
             account = Account.from_key(who.private_key)
             client = Client(before.url, account, http=http, patience_seconds=3, final_seconds=20)
-            ours = await asyncio.to_thread(outcome, lambda: client.bet(market, "yes", 1, final=story.final))
+            ours = await asyncio.to_thread(outcome, lambda: client.bet(quick_market, "yes", 1, final=story.final))
     assert (ours["payment"], ours["error"]) == (story.payment and story.payment.value, story.error), ours
-    assert 5 * USD - balance(service, who.address) == story.stakes * USD
+    assert 5 * USD - balance(quick_service, who.address) == story.stakes * USD
     if story.stakes and ours["ticket"] is not None:
-        placed = await Sync(service).place(who, ours["ticket"])  # whatever was said: it is one bet
+        placed = await Sync(quick_service).place(who, ours["ticket"])  # whatever was said: it is one bet
         assert placed["replay"]
-        assert 5 * USD - balance(service, who.address) == story.stakes * USD
+        assert 5 * USD - balance(quick_service, who.address) == story.stakes * USD
 
 
 @pytest.mark.parametrize(
     "told",
     [each if each == LOST else pytest.param(each, marks=pytest.mark.thorough) for each in STORIES],
 )
-async def test_what_typescript_says_of_a_payment_is_true(service: AgentService, market: str, told: str) -> None:
+async def test_what_typescript_says_of_a_payment_is_true(
+    quick_service: AgentService, quick_market: str, told: str
+) -> None:
     story = STORIES[told]
-    who = with_five_dollars(service, f"behind a gateway, in TypeScript: {told}")
-    async with gateway(service.url, story.rule()) as before:
+    who = with_five_dollars(quick_service, f"behind a gateway, in TypeScript: {told}")
+    async with gateway(quick_service.url, story.rule()) as before:
         order = {
-            "wish": {"market": market, "side": "yes", "sizeUsd": 1},
+            "wish": {"market": quick_market, "side": "yes", "sizeUsd": 1},
             "final": story.final,
             "options": {"patienceSeconds": 3, "finalSeconds": 20},
             "baseUrl": before.url,
         }
-        said = await TypeScript(service).ask(who, "bet", **order)
+        said = await TypeScript(quick_service).ask(who, "bet", **order)
     error = said.get("error", {})
     name = {"ApiError": error.get("code")}.get(error.get("name"), error.get("name", ""))
     expected = (story.payment and story.payment.value, story.error.lower())
     assert (error.get("payment"), name.replace("_", "").lower()) == expected, said
-    assert 5 * USD - balance(service, who.address) == story.stakes * USD
+    assert 5 * USD - balance(quick_service, who.address) == story.stakes * USD
 
 
 def with_five_dollars(service: AgentService, name: str) -> Wallet:

@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -53,13 +53,10 @@ from tests.support.client_bets import (
     Sync,
     TypeScript,
     balance,
-    market_shown,
     python_error,
-    service_of_clients,
     stake_of,
 )
 from tests.support.client_libraries import async_strangers, built, environment, strangers
-from tests.support.genesis import Genesis
 from tests.support.webhook_receiver import receiver
 
 DEV = wallets.DEV
@@ -67,25 +64,12 @@ POOR = wallets.wallet("somebody without money")
 CLIENTS = REPOSITORY / "api" / "clients"
 
 
-@pytest.fixture(scope="module")
-def service(
-    local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[AgentService]:
-    with service_of_clients(local_genesis, database_url, tmp_path_factory.mktemp("clients")) as running:
-        yield running
-
-
-@pytest.fixture
-async def market(service: AgentService) -> str:
-    return await market_shown(service)
-
-
 @pytest.fixture(
     params=[Sync, *(pytest.param(each, marks=pytest.mark.thorough) for each in (Async, TypeScript))],
     ids=["sync", "async", "typescript"],
 )
-def library(request: pytest.FixtureRequest, service: AgentService) -> Library:
-    made: Library = request.param(service)
+def library(request: pytest.FixtureRequest, quick_service: AgentService) -> Library:
+    made: Library = request.param(quick_service)
     return made
 
 
@@ -94,18 +78,20 @@ def library(request: pytest.FixtureRequest, service: AgentService) -> Library:
 
 @pytest.mark.parametrize("size", [2.5, 25])
 @pytest.mark.thorough
-async def test_one_call_is_a_whole_bet(library: Library, service: AgentService, market: str, size: float) -> None:
+async def test_one_call_is_a_whole_bet(
+    library: Library, quick_service: AgentService, quick_market: str, size: float
+) -> None:
     """Quoted, locked above 10 USD, bound, settled, final, and its receipt signed by the service's key."""
     who = DEV[0]
-    before = balance(service, who.address)
-    placed = await library.bet(who, market, "yes", size, final=True)
+    before = balance(quick_service, who.address)
+    placed = await library.bet(who, quick_market, "yes", size, final=True)
     assert (placed["final"], placed["replay"]) == (True, False)
     assert placed["attester"].lower() == wallets.ATTESTATION.address.lower()
     ticket = placed["ticket"]
     assert ("quoteId" in ticket) is (size > 10)
-    stake = stake_of(service, who.address, ticket["idemKey"])
+    stake = stake_of(quick_service, who.address, ticket["idemKey"])
     assert stake["amount"] == round(size * USD)
-    assert before - balance(service, who.address) == stake["amount"]
+    assert before - balance(quick_service, who.address) == stake["amount"]
     # Shown to its keeper before it was paid for, and again, signed, before that was sent.
     first, *_, last = placed["kept"]
     assert "payment" not in first
@@ -114,19 +100,21 @@ async def test_one_call_is_a_whole_bet(library: Library, service: AgentService, 
 
 
 @pytest.mark.thorough
-async def test_a_ticket_placed_again_is_the_same_bet(library: Library, service: AgentService, market: str) -> None:
+async def test_a_ticket_placed_again_is_the_same_bet(
+    library: Library, quick_service: AgentService, quick_market: str
+) -> None:
     """Also by another library: a ticket is plain JSON with the same fields in both."""
     who = DEV[1]
-    placed = await library.bet(who, market, "no", 1.25)
-    before = balance(service, who.address)
-    for each in (library, Sync(service), TypeScript(service)):
+    placed = await library.bet(who, quick_market, "no", 1.25)
+    before = balance(quick_service, who.address)
+    for each in (library, Sync(quick_service), TypeScript(quick_service)):
         again = await each.place(who, placed["ticket"])
         assert (again["replay"], again["tradeId"]) == (True, placed["tradeId"])
-    assert balance(service, who.address) == before
+    assert balance(quick_service, who.address) == before
 
 
 @pytest.mark.thorough
-async def test_the_readmes_first_example_runs(service: AgentService, market: str) -> None:
+async def test_the_readmes_first_example_runs(quick_service: AgentService, quick_market: str) -> None:
     """As it stands, as a program of its own."""
     first = {}
     for name in ("python", "typescript"):
@@ -134,7 +122,7 @@ async def test_the_readmes_first_example_runs(service: AgentService, market: str
         first[name] = re.findall(rf"```{name}\n(.*?)```", text, re.DOTALL)[0]
     place = _compiled(first["typescript"])
     for command in ([sys.executable, "-c", first["python"]], ["node", str(place)]):
-        env = {**environment(), "VPM_URL": service.url, "VPM_KEY": DEV[2].private_key}
+        env = {**environment(), "VPM_URL": quick_service.url, "VPM_KEY": DEV[2].private_key}
         env["PYTHONPATH"] = str(CLIENTS / "python" / "src")
         done = await asyncio.to_thread(subprocess.run, command, env=env, capture_output=True, text=True, timeout=90)
         assert done.returncode == 0, done.stderr
@@ -188,12 +176,14 @@ def test_threads_may_read_their_first_answers_at_once() -> None:
 
 
 @pytest.mark.thorough
-async def test_the_reads_are_typed_and_a_wallet_left_out_is_the_clients(service: AgentService, market: str) -> None:
+async def test_the_reads_are_typed_and_a_wallet_left_out_is_the_clients(
+    quick_service: AgentService, quick_market: str
+) -> None:
     def read() -> None:
         with strangers() as http:
-            client = Client(service.url, Account.from_key(DEV[3].private_key), http=http)
-            assert client.market(market).market.id == market
-            assert client.research(market).research.market.id == market
+            client = Client(quick_service.url, Account.from_key(DEV[3].private_key), http=http)
+            assert client.market(quick_market).market.id == quick_market
+            assert client.research(quick_market).research.market.id == quick_market
             assert client.positions().wallet == DEV[3].address.lower()
             assert client.readiness(DEV[3].address).readiness.can_bet_min
             assert client.replay().events == []
@@ -202,11 +192,11 @@ async def test_the_reads_are_typed_and_a_wallet_left_out_is_the_clients(service:
             assert client.getting_started().steps
             assert client.discover(q="bnkr").meta.freshness.block > 0
             assert client.sentiment("BNKR").token
-            assert client.result(market).result.status == "pending"
+            assert client.result(quick_market).result.status == "pending"
             assert client.resolved().events == []
 
     await asyncio.to_thread(read)
-    said = await TypeScript(service).ask(DEV[3], "reads")
+    said = await TypeScript(quick_service).ask(DEV[3], "reads")
     assert (said["markets"], said["positions"]) == (1, 0)
 
 
@@ -226,44 +216,48 @@ class Digests:
 
 
 @pytest.mark.thorough
-async def test_a_wallet_may_be_a_key_service(service: AgentService, market: str) -> None:
+async def test_a_wallet_may_be_a_key_service(quick_service: AgentService, quick_market: str) -> None:
     async with async_strangers() as http:
-        placed = await AsyncClient(service.url, Digests(DEV[4]), http=http).bet(market, "yes", 1, final=False)
-    assert stake_of(service, DEV[4].address, placed.ticket.idem_key)["amount"] == USD
+        placed = await AsyncClient(quick_service.url, Digests(DEV[4]), http=http).bet(
+            quick_market, "yes", 1, final=False
+        )
+    assert stake_of(quick_service, DEV[4].address, placed.ticket.idem_key)["amount"] == USD
     with strangers() as http_sync, pytest.raises(TypeError, match="AsyncClient"):
-        await asyncio.to_thread(Client(service.url, Digests(DEV[4]), http=http_sync).bet, market, "yes", 1)
+        await asyncio.to_thread(Client(quick_service.url, Digests(DEV[4]), http=http_sync).bet, quick_market, "yes", 1)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("signer", ["viem", "digest", "der"])
-async def test_a_typescript_wallet_is_any_of_three(service: AgentService, market: str, signer: str) -> None:
-    wish = {"market": market, "side": "no", "sizeUsd": 1}
-    said = await TypeScript(service).ask(DEV[4], "bet", wish=wish, signer=signer)
+async def test_a_typescript_wallet_is_any_of_three(quick_service: AgentService, quick_market: str, signer: str) -> None:
+    wish = {"market": quick_market, "side": "no", "sizeUsd": 1}
+    said = await TypeScript(quick_service).ask(DEV[4], "bet", wish=wish, signer=signer)
     assert "placed" in said, said
-    assert stake_of(service, DEV[4].address, said["placed"]["ticket"]["idemKey"])["amount"] == USD
+    assert stake_of(quick_service, DEV[4].address, said["placed"]["ticket"]["idemKey"])["amount"] == USD
 
 
-async def test_a_wallet_may_be_a_contract(service: AgentService, market: str) -> None:
+async def test_a_wallet_may_be_a_contract(quick_service: AgentService, quick_market: str) -> None:
     address = checksum("0x" + keccak(text="a contract that accepts")[12:].hex())
-    service.chain.ask("anvil_setCode", address, YES_CODE)
-    token = service.chain.contracts.token
-    service.chain.send(token.call("transfer", address, 5 * USD), DEV[7].address)
+    quick_service.chain.ask("anvil_setCode", address, YES_CODE)
+    token = quick_service.chain.contracts.token
+    quick_service.chain.send(token.call("transfer", address, 5 * USD), DEV[7].address)
     wallet = ContractWallet(address, Account.from_key(DEV[5].private_key))
     with strangers() as http:
-        client = Client(service.url, wallet, http=http)
-        placed = await asyncio.to_thread(client.bet, market, "yes", 1, final=False)
-    assert stake_of(service, address, placed.ticket.idem_key)["amount"] == USD
+        client = Client(quick_service.url, wallet, http=http)
+        placed = await asyncio.to_thread(client.bet, quick_market, "yes", 1, final=False)
+    assert stake_of(quick_service, address, placed.ticket.idem_key)["amount"] == USD
 
 
 # ---------------------------------------------------------------- what is refused, and what is known of the payment
 
 
 @pytest.mark.thorough
-async def test_a_refusal_says_what_is_wrong_and_that_nothing_was_paid(service: AgentService, market: str) -> None:
+async def test_a_refusal_says_what_is_wrong_and_that_nothing_was_paid(
+    quick_service: AgentService, quick_market: str
+) -> None:
     def refusals_of(client: Client) -> None:
         unknown = python_error(lambda: client.bet("nowhere", "yes", 1))
         assert isinstance(unknown, refusals.MarketNotFound)
-        side = python_error(lambda: client.bet(market, "perhaps", 1))
+        side = python_error(lambda: client.bet(quick_market, "perhaps", 1))
         assert isinstance(side, refusals.InvalidSide)
         field = python_error(lambda: client.markets(limit=500))
         assert isinstance(field, refusals.InvalidRequest)
@@ -271,18 +265,18 @@ async def test_a_refusal_says_what_is_wrong_and_that_nothing_was_paid(service: A
         assert field.hint
         assert {each.payment for each in (unknown, side, field)} == {Payment.NONE}
         # Signed and sent, and the service says for good that it took nothing.
-        poor = python_error(lambda: client.bet(market, "yes", 1))
+        poor = python_error(lambda: client.bet(quick_market, "yes", 1))
         assert isinstance(poor, refusals.InsufficientBalance)
         assert (poor.payment, poor.may_have_paid) == (Payment.REFUSED, False)
         assert poor.signed_until is not None
-        assert poor.ticket.market_id == market
+        assert poor.ticket.market_id == quick_market
 
     with strangers() as http:
-        await asyncio.to_thread(refusals_of, Client(service.url, Account.from_key(POOR.private_key), http=http))
-    said = await TypeScript(service).ask(POOR, "bet", wish={"market": market, "side": "yes", "sizeUsd": 1})
+        await asyncio.to_thread(refusals_of, Client(quick_service.url, Account.from_key(POOR.private_key), http=http))
+    said = await TypeScript(quick_service).ask(POOR, "bet", wish={"market": quick_market, "side": "yes", "sizeUsd": 1})
     error = said["error"]
     assert (error["code"], error["payment"], error["mayHavePaid"]) == ("insufficient_balance", "refused", False)
-    said = await TypeScript(service).ask(POOR, "bet", wish={"market": "nowhere", "side": "yes", "sizeUsd": 1})
+    said = await TypeScript(quick_service).ask(POOR, "bet", wish={"market": "nowhere", "side": "yes", "sizeUsd": 1})
     assert (said["error"]["code"], said["error"]["payment"]) == ("market_not_found", "none")
 
 
@@ -317,12 +311,14 @@ OFFERS: dict[str, tuple[str, Callable[[Any], None]]] = {
 
 
 @pytest.mark.parametrize("lie", OFFERS)
-async def test_a_challenge_for_anything_else_is_not_signed(service: AgentService, market: str, lie: str) -> None:
+async def test_a_challenge_for_anything_else_is_not_signed(
+    quick_service: AgentService, quick_market: str, lie: str
+) -> None:
     named, change = OFFERS[lie]
     transport = Liar(402, lambda body: change(body["accepts"][0]))
     with httpx.Client(transport=transport) as http:
-        client = Client(service.url, Account.from_key(DEV[5].private_key), http=http)
-        error = await asyncio.to_thread(python_error, lambda: client.bet(market, "yes", 1))
+        client = Client(quick_service.url, Account.from_key(DEV[5].private_key), http=http)
+        error = await asyncio.to_thread(python_error, lambda: client.bet(quick_market, "yes", 1))
     assert isinstance(error, Untrusted)
     assert named in str(error)
     assert error.payment is Payment.NONE
@@ -332,22 +328,22 @@ async def test_a_challenge_for_anything_else_is_not_signed(service: AgentService
 @pytest.mark.parametrize(
     "lie", [pytest.param(each, marks=() if each == "another payee" else pytest.mark.thorough) for each in OFFERS]
 )
-async def test_nor_is_it_in_typescript(service: AgentService, market: str, lie: str) -> None:
+async def test_nor_is_it_in_typescript(quick_service: AgentService, quick_market: str, lie: str) -> None:
     named, _ = OFFERS[lie]
-    said = await TypeScript(service).ask(
-        DEV[5], "bet", wish={"market": market, "side": "yes", "sizeUsd": 1}, lie={"status": 402, "named": lie}
+    said = await TypeScript(quick_service).ask(
+        DEV[5], "bet", wish={"market": quick_market, "side": "yes", "sizeUsd": 1}, lie={"status": 402, "named": lie}
     )
     assert (said["error"]["name"], said["error"]["payment"], said["paid"]) == ("Untrusted", "none", False)
     assert named in said["error"]["message"]
 
 
-async def test_addresses_that_were_named_are_insisted_on(service: AgentService, market: str) -> None:
+async def test_addresses_that_were_named_are_insisted_on(quick_service: AgentService, quick_market: str) -> None:
     account = Account.from_key(DEV[5].private_key)
 
     def refused(**insisted: str) -> VpmError:
         with strangers() as http:
-            client = Client(service.url, account, http=http, **insisted)  # type: ignore[arg-type]
-            return python_error(lambda: client.bet(market, "yes", 1, final=False))
+            client = Client(quick_service.url, account, http=http, **insisted)  # type: ignore[arg-type]
+            return python_error(lambda: client.bet(quick_market, "yes", 1, final=False))
 
     for insisted in ({"token": POOR.address}, {"contract": POOR.address}):
         error = await asyncio.to_thread(refused, **insisted)
@@ -374,58 +370,60 @@ RECEIPTS: dict[str, Callable[[Any], None]] = {
 
 
 @pytest.mark.parametrize("lie", RECEIPTS)
-async def test_a_receipt_that_is_not_of_this_bet_is_not_believed(service: AgentService, market: str, lie: str) -> None:
+async def test_a_receipt_that_is_not_of_this_bet_is_not_believed(
+    quick_service: AgentService, quick_market: str, lie: str
+) -> None:
     who = DEV[list(RECEIPTS).index(lie)]  # each has a rate of its own
     with httpx.Client(transport=Liar(200, RECEIPTS[lie])) as http:
-        client = Client(service.url, Account.from_key(who.private_key), http=http)
-        error = await asyncio.to_thread(python_error, lambda: client.bet(market, "yes", 1, final=False))
+        client = Client(quick_service.url, Account.from_key(who.private_key), http=http)
+        error = await asyncio.to_thread(python_error, lambda: client.bet(quick_market, "yes", 1, final=False))
     assert isinstance(error, ReceiptWrong), error
     assert (error.payment, error.may_have_paid) == (Payment.MADE, True)
     # It was one: without the liar, the same ticket has its receipt.
-    placed = await Sync(service).place(who, json.loads(error.ticket.to_json()))
+    placed = await Sync(quick_service).place(who, json.loads(error.ticket.to_json()))
     assert placed["replay"]
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("lie", RECEIPTS)
-async def test_nor_is_it_believed_in_typescript(service: AgentService, market: str, lie: str) -> None:
+async def test_nor_is_it_believed_in_typescript(quick_service: AgentService, quick_market: str, lie: str) -> None:
     who = DEV[list(RECEIPTS).index(lie)]  # each has a rate of its own
-    said = await TypeScript(service).ask(
-        who, "bet", wish={"market": market, "side": "yes", "sizeUsd": 1}, lie={"status": 200, "named": lie}
+    said = await TypeScript(quick_service).ask(
+        who, "bet", wish={"market": quick_market, "side": "yes", "sizeUsd": 1}, lie={"status": 200, "named": lie}
     )
     assert (said["error"]["name"], said["error"]["payment"], said["paid"]) == ("ReceiptWrong", "made", True)
 
 
 @pytest.mark.thorough
-async def test_an_outcome_that_nobody_tells_is_found_out_later(service: AgentService, market: str) -> None:
+async def test_an_outcome_that_nobody_tells_is_found_out_later(quick_service: AgentService, quick_market: str) -> None:
     """The relayer is away: the payment is with the service, and nobody can say what becomes of it. By the same ticket
     it is one bet, whoever asks."""
     who = DEV[6]
-    before = balance(service, who.address)
+    before = balance(quick_service, who.address)
     with strangers() as http:
-        client = Client(service.url, Account.from_key(who.private_key), http=http, patience_seconds=4)
-        ticket = await asyncio.to_thread(client.prepare, market, "yes", 3)
+        client = Client(quick_service.url, Account.from_key(who.private_key), http=http, patience_seconds=4)
+        ticket = await asyncio.to_thread(client.prepare, quick_market, "yes", 3)
         signing = asyncio.Event()
         loop = asyncio.get_running_loop()
 
         def keep(each: Ticket) -> None:
             if each.payment is not None:
-                service.kill("relayer")
+                quick_service.kill("relayer")
                 loop.call_soon_threadsafe(signing.set)
 
         error = await asyncio.to_thread(python_error, lambda: client.place(ticket, final=False, keep=keep))
     assert signing.is_set()
-    service.start("relayer")
+    quick_service.start("relayer")
     assert isinstance(error, OutcomeUnknown)
     assert (error.payment, error.may_have_paid) == (Payment.UNKNOWN, True)
     kept = json.loads(error.ticket.to_json())
     assert kept["payment"]
-    placed = [await each.place(who, kept) for each in (TypeScript(service), Sync(service))]
+    placed = [await each.place(who, kept) for each in (TypeScript(quick_service), Sync(quick_service))]
     assert placed[0]["tradeId"] == placed[1]["tradeId"] == ticket.trade_id
-    assert before - balance(service, who.address) == 3 * USD
+    assert before - balance(quick_service, who.address) == 3 * USD
 
 
-async def test_an_api_that_is_not_there_is_told_apart_from_an_unknown_outcome(service: AgentService) -> None:
+async def test_an_api_that_is_not_there_is_told_apart_from_an_unknown_outcome(quick_service: AgentService) -> None:
     account = Account.from_key(DEV[6].private_key)
     with httpx.Client(trust_env=False) as http:
         client = Client("http://127.0.0.1:9", account, http=http, patience_seconds=1)
@@ -435,16 +433,16 @@ async def test_an_api_that_is_not_there_is_told_apart_from_an_unknown_outcome(se
 
 
 async def test_a_payment_whose_time_has_passed_is_signed_again_with_its_own_nonce(
-    service: AgentService, market: str, monkeypatch: pytest.MonkeyPatch
+    quick_service: AgentService, quick_market: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """First by a wrong clock, which is told so; then its ticket is placed by a right one."""
     who = DEV[6]
-    before = balance(service, who.address)
+    before = balance(quick_service, who.address)
     right = time.time
     with strangers() as http:
-        client = Client(service.url, Account.from_key(who.private_key), http=http)
+        client = Client(quick_service.url, Account.from_key(who.private_key), http=http)
         monkeypatch.setattr("vpm_client.betting.time.time", lambda: right() - 600)
-        error = await asyncio.to_thread(python_error, lambda: client.bet(market, "no", 2, final=False))
+        error = await asyncio.to_thread(python_error, lambda: client.bet(quick_market, "no", 2, final=False))
         monkeypatch.undo()
         assert isinstance(error, PaymentRefused)
         assert "validBefore" in str(error)
@@ -453,46 +451,48 @@ async def test_a_payment_whose_time_has_passed_is_signed_again_with_its_own_nonc
     assert placed.ticket.payment is not None
     assert placed.ticket.payment.valid_before > first.valid_before
     assert placed.receipt.trade_id == error.ticket.trade_id
-    assert before - balance(service, who.address) == 2 * USD
+    assert before - balance(quick_service, who.address) == 2 * USD
 
 
 @pytest.mark.parametrize(
     "kind", [Sync, pytest.param(TypeScript, marks=pytest.mark.thorough)], ids=["python", "typescript"]
 )
 async def test_a_lock_that_has_run_out_is_taken_again_for_the_same_bet(
-    service: AgentService, market: str, kind: type[Library]
+    quick_service: AgentService, quick_market: str, kind: type[Library]
 ) -> None:
     """Limits and hash stay as they were, so the payment does as well."""
     who = DEV[6]
     with strangers() as http:
-        client = Client(service.url, Account.from_key(who.private_key), http=http)
-        ticket = await asyncio.to_thread(client.prepare, market, "yes", 12, min_shares=1)
-    with psycopg.connect(conninfo(service.env["DATABASE_URL"]), autocommit=True) as connection:
+        client = Client(quick_service.url, Account.from_key(who.private_key), http=http)
+        ticket = await asyncio.to_thread(client.prepare, quick_market, "yes", 12, min_shares=1)
+    with psycopg.connect(conninfo(quick_service.env["DATABASE_URL"]), autocommit=True) as connection:
         query = "UPDATE agent_quote SET expires_at = now() - interval '1 minute' WHERE quote_id = %s"
         assert connection.execute(query, (ticket.quote_id,)).rowcount == 1
-    placed = await kind(service).place(who, json.loads(ticket.to_json()))
+    placed = await kind(quick_service).place(who, json.loads(ticket.to_json()))
     assert placed["ticket"]["quoteId"] != ticket.quote_id
     assert placed["tradeId"] == ticket.trade_id
-    assert stake_of(service, who.address, ticket.idem_key)["amount"] == 12 * USD
+    assert stake_of(quick_service, who.address, ticket.idem_key)["amount"] == 12 * USD
 
 
-async def test_a_stake_that_is_not_final_in_time_is_told_with_its_receipt(service: AgentService, market: str) -> None:
+async def test_a_stake_that_is_not_final_in_time_is_told_with_its_receipt(
+    quick_service: AgentService, quick_market: str
+) -> None:
     with strangers() as http:
-        client = Client(service.url, Account.from_key(DEV[6].private_key), http=http, final_seconds=0.01)
-        error = await asyncio.to_thread(python_error, lambda: client.bet(market, "yes", 1))
+        client = Client(quick_service.url, Account.from_key(DEV[6].private_key), http=http, final_seconds=0.01)
+        error = await asyncio.to_thread(python_error, lambda: client.bet(quick_market, "yes", 1))
     assert isinstance(error, NotFinal)
     assert error.placed.receipt.tx_hash
     assert (error.payment, error.may_have_paid) == (Payment.MADE, True)
 
 
 async def test_a_signature_is_good_for_minutes_however_long_the_challenge_asks_for(
-    service: AgentService, market: str
+    quick_service: AgentService, quick_market: str
 ) -> None:
     longest = time.time() + 630
     lie = Liar(402, lambda body: body["accepts"][0].update(maxTimeoutSeconds=315_360_000))
     with httpx.Client(transport=lie) as http:
-        client = Client(service.url, Account.from_key(DEV[2].private_key), http=http)
-        error = await asyncio.to_thread(python_error, lambda: client.bet(market, "yes", 1, final=False))
+        client = Client(quick_service.url, Account.from_key(DEV[2].private_key), http=http)
+        error = await asyncio.to_thread(python_error, lambda: client.bet(quick_market, "yes", 1, final=False))
     assert isinstance(error, PaymentRefused)  # by the service, which takes two minutes
     assert error.signed_until is not None
     assert error.signed_until < longest
@@ -503,19 +503,19 @@ async def test_a_signature_is_good_for_minutes_however_long_the_challenge_asks_f
 
 @pytest.mark.thorough
 async def test_a_stream_has_every_event_once_through_every_break(
-    library: Library, service: AgentService, market: str
+    library: Library, quick_service: AgentService, quick_market: str
 ) -> None:
     """The API dies while it is read, and is told where to go on."""
     who = DEV[7]
-    await Sync(service).bet(who, market, "yes", 1)
+    await Sync(quick_service).bet(who, quick_market, "yes", 1)
     with strangers() as http:
-        client = Client(service.url, http=http)
+        client = Client(quick_service.url, http=http)
         start = (await asyncio.to_thread(client.replay, wallet=who.address)).last_seq or 0
     reading = asyncio.create_task(library.events(who, 5, start))
     for side in ("yes", "no"):
-        await Sync(service).bet(who, market, side, 1)
-        await asyncio.to_thread(service.kill, "api")
-        await asyncio.to_thread(service.start, "api")
+        await Sync(quick_service).bet(who, quick_market, side, 1)
+        await asyncio.to_thread(quick_service.kill, "api")
+        await asyncio.to_thread(quick_service.start, "api")
     # The newest before, and of each bet that it was sent and that it was placed.
     assert await asyncio.wait_for(reading, 60) == list(range(start, start + 5))
 
@@ -531,11 +531,11 @@ async def hook() -> AsyncIterator[Any]:
 
 @pytest.mark.thorough
 async def test_a_webhook_is_registered_and_its_deliveries_are_the_services(
-    service: AgentService, market: str, hook: Any
+    quick_service: AgentService, quick_market: str, hook: Any
 ) -> None:
     who = DEV[3]
     async with async_strangers() as http:
-        client = AsyncClient(service.url, Account.from_key(who.private_key), http=http)
+        client = AsyncClient(quick_service.url, Account.from_key(who.private_key), http=http)
         webhook = (await client.register_webhook(hook.url)).webhook
         await hook.until(lambda: bool(hook.deliveries))
         assert webhook.secret is not None
@@ -543,18 +543,18 @@ async def test_a_webhook_is_registered_and_its_deliveries_are_the_services(
         greeting = verifier.verify(hook.deliveries[0].headers, hook.deliveries[0].raw)
         answer = handshake(greeting)
         assert answer is not None
-        await client.bet(market, "yes", 1, final=False)
+        await client.bet(quick_market, "yes", 1, final=False)
         await hook.until(lambda: any(each["type"] == "bet.placed" for each in hook.events()))
         for delivery in hook.deliveries[1:]:
             event = verifier.verify(delivery.headers, delivery.raw)
             assert handshake(event) is None
         assert (await client.delete_webhook(webhook.id)).deleted
-    said = await TypeScript(service).ask(who, "register", url=hook.url)
+    said = await TypeScript(quick_service).ask(who, "register", url=hook.url)
     assert said["webhook"]["secret"]
 
 
 @pytest.mark.thorough
-async def test_the_typescript_library_tells_deliveries_apart(service: AgentService) -> None:
+async def test_the_typescript_library_tells_deliveries_apart(quick_service: AgentService) -> None:
     """Signed by the service's own signer: each is taken the first time and refused the second; a changed one never
     is."""
     now, secret, attester = int(time.time()), "whsec_of_a_test", wallets.ATTESTATION
@@ -580,7 +580,7 @@ async def test_the_typescript_library_tells_deliveries_apart(service: AgentServi
         case(by_secret, webhook, at=now + 301),
         case(by_secret, webhook, at=now - 301),
     ]
-    said = await TypeScript(service).ask(DEV[0], "webhooks", deliveries=[*good, *bad])
+    said = await TypeScript(quick_service).ask(DEV[0], "webhooks", deliveries=[*good, *bad])
     for at in range(len(good)):
         assert said[2 * at] == "evt_1"
         assert "seen before" in said[2 * at + 1]["message"]

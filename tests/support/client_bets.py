@@ -1,17 +1,14 @@
-"""Bets by our client libraries, each library asked in the same words, and the service they are placed with."""
+"""Bets by our client libraries, each library asked in the same words."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 from eth_account import Account
 from vpm_client import AsyncClient, Client, Cursor, Placed, Ticket, VpmError
@@ -19,31 +16,8 @@ from vpm_client import AsyncClient, Client, Cursor, Placed, Ticket, VpmError
 from core.agent.bet import idem_hash
 from core.chain import checksum
 from scripts._stack.wallets import Wallet
-from tests.support.agent_chain import AgentChain
-from tests.support.agent_service import AgentService, agent_service
-from tests.support.buyer import Buyer
+from tests.support.agent_service import AgentService
 from tests.support.client_libraries import async_strangers, node, strangers
-from tests.support.genesis import Genesis, chain
-
-
-@contextlib.contextmanager
-def service_of_clients(genesis: Genesis, database_url: str, folder: Path) -> Iterator[AgentService]:
-    """With one market, `ours`, a block a second, and each final two blocks later."""
-    soon = ("--slots-in-an-epoch", "1")
-    with chain(genesis, "base", folder / "anvil.log", block_seconds=1, extra=soon) as base:
-        played = AgentChain.on(base.url, base.deployment)
-        played.list("ours")
-        env = {"VPM_ALLOW_PRIVATE_WEBHOOKS": "1", "VPM_RELAYER_LEASE_SECONDS": "2"}
-        with agent_service(played, database_url, genesis.deployments, folder, **env) as running:
-            running.start("indexer", "relayer", "api")
-            yield running
-
-
-async def market_shown(service: AgentService) -> str:
-    """The market's id, once the service shows it."""
-    async with aiohttp.ClientSession() as session:
-        await Buyer(session, service).shows("ours")
-    return service.chain.ids["ours"]
 
 
 @dataclass

@@ -53,3 +53,27 @@ async def buyer(agents: AgentService) -> AsyncIterator[Buyer]:
     """Somebody at the door of `agents`."""
     async with aiohttp.ClientSession() as session:
         yield Buyer(session, agents)
+
+
+@pytest.fixture(scope="module")
+def quick_service(
+    local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[AgentService]:
+    """The agent surface with one market, `ours`, a block a second, and each final two blocks later."""
+    folder: Path = tmp_path_factory.mktemp("quick")
+    soon = ("--slots-in-an-epoch", "1")
+    with chain(local_genesis, "base", folder / "anvil.log", block_seconds=1, extra=soon) as base:
+        played = AgentChain.on(base.url, base.deployment)
+        played.list("ours")
+        env = {"VPM_ALLOW_PRIVATE_WEBHOOKS": "1", "VPM_RELAYER_LEASE_SECONDS": "2"}
+        with agent_service(played, database_url, local_genesis.deployments, folder, **env) as running:
+            running.start("indexer", "relayer", "api")
+            yield running
+
+
+@pytest.fixture
+async def quick_market(quick_service: AgentService) -> str:
+    """The id of its market, once the service shows it."""
+    async with aiohttp.ClientSession() as session:
+        await Buyer(session, quick_service).shows("ours")
+    return quick_service.chain.ids["ours"]
