@@ -22,7 +22,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 # In one statement, since each sees a moment of its own.
-Load = Callable[[AsyncConnection, Sequence[K]], Awaitable[Mapping[K, V]]]
+LoadRows = Callable[[AsyncConnection, Sequence[K]], Awaitable[Mapping[K, V]]]
 
 
 class Archive(Generic[K, V]):
@@ -32,7 +32,7 @@ class Archive(Generic[K, V]):
     being read meanwhile is given to who asked and not kept: it may be older than the change.
     """
 
-    def __init__(self, engine: AsyncEngine, load: Load[K, V], *, most: int = MAX_KEPT) -> None:
+    def __init__(self, engine: AsyncEngine, load: LoadRows[K, V], *, most: int = MAX_KEPT) -> None:
         self._engine = engine
         self._load = load
         self._kept: Kept[K, V] = Kept(most)

@@ -7,28 +7,26 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from contextvars import Context
 from typing import Generic, TypeVar
 
-Key = TypeVar("Key", bound=Hashable)
-Asked = TypeVar("Asked")
-Answer = TypeVar("Answer")
+K = TypeVar("K", bound=Hashable)
+Q = TypeVar("Q")
+A = TypeVar("A")
 
 
-class Batches(Generic[Key, Asked, Answer]):
+class Batches(Generic[K, Q, A]):
     """A gathering of calls by key. The first of a key is worked at once; those that come meanwhile are the next batch.
 
     `work` gives an answer for each call, in their order; an exception in an answer's place is raised to that caller
     alone, one that `work` raises to all callers of the batch. A caller that goes away takes nothing back.
     """
 
-    def __init__(
-        self, work: Callable[[Key, Sequence[Asked]], Awaitable[Sequence[Answer | Exception]]], most: int = 128
-    ) -> None:
+    def __init__(self, work: Callable[[K, Sequence[Q]], Awaitable[Sequence[A | Exception]]], most: int = 128) -> None:
         self._work = work
         self._most = most
-        self._waiting: dict[Key, list[tuple[Asked, asyncio.Future[Answer]]]] = {}
+        self._waiting: dict[K, list[tuple[Q, asyncio.Future[A]]]] = {}
         self._running: set[asyncio.Task[None]] = set()
 
-    async def ask(self, key: Key, asked: Asked) -> Answer:
-        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    async def ask(self, key: K, asked: Q) -> A:
+        answer: asyncio.Future[A] = asyncio.get_running_loop().create_future()
         if key in self._waiting:
             self._waiting[key].append((asked, answer))
         else:
@@ -39,7 +37,7 @@ class Batches(Generic[Key, Asked, Answer]):
             task.add_done_callback(self._running.discard)
         return await answer
 
-    async def _run(self, key: Key) -> None:
+    async def _run(self, key: K) -> None:
         try:
             while waiting := self._waiting[key]:
                 batch, self._waiting[key] = waiting[: self._most], waiting[self._most :]
@@ -48,8 +46,8 @@ class Batches(Generic[Key, Asked, Answer]):
             for _, answer in self._waiting.pop(key):
                 answer.cancel()
 
-    async def _answer(self, key: Key, batch: Sequence[tuple[Asked, asyncio.Future[Answer]]]) -> None:
-        given: Sequence[Answer | Exception]
+    async def _answer(self, key: K, batch: Sequence[tuple[Q, asyncio.Future[A]]]) -> None:
+        given: Sequence[A | Exception]
         try:
             given = await self._work(key, [asked for asked, _ in batch])
         except Exception as error:

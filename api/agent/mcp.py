@@ -20,7 +20,7 @@ from api.agent.tools import INSTRUCTIONS, TOOLS
 from api.agent.trade import x402
 from api.http import tool_schemas
 from api.http.mcp_door import Described, McpDoor
-from api.http.operation import ErrorBody, Operation
+from api.http.operation import ErrorWording, Operation
 from api.http.rest_tools import RestTools, result_of
 
 NAME: Final = "service-agent"
@@ -31,7 +31,7 @@ PAID: Final = "trade"
 class AgentMcp:
     """The tools of the agent surface; `trade` is paid for."""
 
-    def __init__(self, operations: tuple[Operation, ...], error_body: ErrorBody, *, origin: str) -> None:
+    def __init__(self, operations: tuple[Operation, ...], error_body: ErrorWording, *, origin: str) -> None:
         self._tools = RestTools(TOOLS, operations, error_body)
         server = Described(NAME, "Agent markets", INSTRUCTIONS, origin, PATH, f"{origin}/agents.txt")
         self.door = McpDoor(server, self.described, self._call)

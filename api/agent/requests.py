@@ -35,7 +35,7 @@ MAX_AMOUNT = 10**18
 PRIVATE = "allow_private"
 # Of nobody.
 EXAMPLE_WALLET = "0x" + "a1" * 20
-Wallet = Annotated[str, WithJsonSchema({"type": "string", "pattern": WALLET, "examples": [EXAMPLE_WALLET]})]
+WalletAddress = Annotated[str, WithJsonSchema({"type": "string", "pattern": WALLET, "examples": [EXAMPLE_WALLET]})]
 WALLET_WORDS = "0x and 40 hexadecimal digits, in any case."
 MARKET_WORDS = "A market's id or slug, from a list of markets."
 SIDE_WORDS = "One of the market's outcome keys: `yes` or `no`, `up` or `down`, or a range's key."
@@ -77,7 +77,7 @@ def _amount(value: Decimal) -> Decimal:
     return value
 
 
-Amount = Annotated[
+UsdAmount = Annotated[
     Decimal,
     BeforeValidator(_exact),
     AfterValidator(_amount),
@@ -90,7 +90,7 @@ Line = Annotated[Text, AfterValidator(line), Field(json_schema_extra=WITHOUT_NUL
 
 
 CURSOR_WORDS = "nextCursor of the page before; one that no answer gave is refused."
-Cursor = Annotated[str, WithJsonSchema({"type": "string", "pattern": "^[A-Za-z0-9_-]+$"})]
+PageCursor = Annotated[str, WithJsonSchema({"type": "string", "pattern": "^[A-Za-z0-9_-]+$"})]
 
 
 class TradeRequest(BaseModel):
@@ -100,13 +100,13 @@ class TradeRequest(BaseModel):
 
     market_id: Line = Field(alias="marketId", description=MARKET_WORDS)
     side: Line = Field(description=SIDE_WORDS)
-    size_usd: Amount = Field(alias="sizeUsd", description="The stake in USD: at least 1, at most 6 decimals.")
+    size_usd: UsdAmount = Field(alias="sizeUsd", description="The stake in USD: at least 1, at most 6 decimals.")
     idem_key: Annotated[str, Field(min_length=8, max_length=128)] = Field(
         alias="idemKey",
         description="Chosen by you, 8 to 128 characters, one for each bet you mean to make (a UUID, say). Sent again, "
         "it returns the first receipt and pays nothing.",
     )
-    wallet_address: Wallet = Field(
+    wallet_address: WalletAddress = Field(
         alias="walletAddress", description="The paying wallet; it owns the position and is paid."
     )
     quote_id: Line | None = Field(
@@ -115,7 +115,7 @@ class TradeRequest(BaseModel):
         description="Of a quote for this market, side and size, at most 60 seconds old. Required above 10 USD, with "
         "minSharesOut or maxPriceCents.",
     )
-    min_shares_out: Amount | None = Field(
+    min_shares_out: UsdAmount | None = Field(
         default=None,
         alias="minSharesOut",
         description="The fewest shares you take, at most 6 decimals; fewer, and the bet is refused, by the contract, "
@@ -219,7 +219,7 @@ class MarketsQuery(BaseModel):
         description="Ids or slugs, separated by commas; one at least. Those that have ended only with `status=all`.",
     )
     limit: Annotated[int, Field(ge=1, le=200, description="How many, 1 to 200.")] = 50
-    cursor: Cursor | None = Field(default=None, description=CURSOR_WORDS)
+    cursor: PageCursor | None = Field(default=None, description=CURSOR_WORDS)
 
 
 class MarketPath(BaseModel):
@@ -231,7 +231,7 @@ class TradePath(BaseModel):
 
 
 class AddressPath(BaseModel):
-    address: Wallet = Field(description=WALLET_WORDS)
+    address: WalletAddress = Field(description=WALLET_WORDS)
 
 
 class QuoteQuery(BaseModel):
@@ -245,7 +245,7 @@ class QuoteQuery(BaseModel):
         description="The stake in USD: at least 1, at most 6 decimals.",
         json_schema_extra={"default": 1},
     )
-    wallet: Wallet | None = Field(
+    wallet: WalletAddress | None = Field(
         default=None, description="Who would pay; with it a `wallet_underfunded` is among the warnings."
     )
 
@@ -257,7 +257,7 @@ class ResultQuery(BaseModel):
 class WalletQuery(BaseModel):
     model_config = ConfigDict(json_schema_extra=required("wallet"))
 
-    wallet: Wallet | None = Field(default=None, description=WALLET_WORDS)
+    wallet: WalletAddress | None = Field(default=None, description=WALLET_WORDS)
 
 
 # What one answer lists. Whoever knows no pages has the whole book in it, and a wallet beyond it costs no more.
@@ -266,7 +266,7 @@ MAX_POSITIONS = 5_000
 
 class PositionsQuery(WalletQuery):
     limit: Annotated[int, Field(ge=1, le=MAX_POSITIONS, description=f"How many, 1 to {MAX_POSITIONS}.")] = MAX_POSITIONS
-    cursor: Cursor | None = Field(default=None, description=CURSOR_WORDS)
+    cursor: PageCursor | None = Field(default=None, description=CURSOR_WORDS)
 
 
 class PaymentHeaders(BaseModel):

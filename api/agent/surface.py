@@ -30,7 +30,7 @@ from api.context import Context
 from api.http.application import json_response
 from api.http.asked import Asked
 from api.http.mcp_door import HEADERS as MCP_HEADERS
-from api.http.operation import Cors, ErrorBody, Surface
+from api.http.operation import Cors, ErrorWording, Surface
 from api.http.problem import Problem
 from api.http.requests import request_id
 from core.contracts.deployments import load_deployment
@@ -155,7 +155,7 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
         )
 
 
-def _switched_off(wording: ErrorBody) -> Surface:
+def _switched_off(wording: ErrorWording) -> Surface:
     """Every path is 404 while the platform flag is off."""
 
     def off(request: web.Request, _raised: Problem) -> web.StreamResponse:

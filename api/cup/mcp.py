@@ -10,7 +10,7 @@ from aiohttp import web
 from api.cup.service import CupService
 from api.cup.tools import INSTRUCTIONS, TOOLS
 from api.http.mcp_door import Described, McpDoor, refusal
-from api.http.operation import ErrorBody, Operation
+from api.http.operation import ErrorWording, Operation
 from api.http.problem import Problem
 from api.http.rest_tools import RestTools
 from core.config import Settings
@@ -20,7 +20,7 @@ PATH: Final = "/api/cup/mcp"
 
 
 def cup_mcp(
-    settings: Settings, service: CupService, operations: tuple[Operation, ...], error_body: ErrorBody
+    settings: Settings, service: CupService, operations: tuple[Operation, ...], error_body: ErrorWording
 ) -> McpDoor:
     tools = RestTools(TOOLS, operations, error_body)
 

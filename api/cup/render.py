@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
+from api.http.body import Json
 from core.agent.book import Book
 from core.cup import betting, wheel
 from core.cup.amounts import number_of, percent
@@ -19,8 +19,6 @@ from core.cup.wallets import PaperPosition, Summary
 from core.hexadecimal import hex_of
 from core.iso import iso_of
 from core.money import json_number, json_ratio_down, parts_of
-
-Json = dict[str, Any]
 
 
 def _times(market: PaperMarket | PaperPosition) -> Json:

@@ -74,7 +74,7 @@ Week = Annotated[
     AfterValidator(_week),
     WithJsonSchema({"type": "string", "pattern": "^[0-9]{4}-W(0[1-9]|[1-4][0-9]|5[0-3])$", "examples": ["2026-W47"]}),
 ]
-Wallet = Annotated[
+WalletAddress = Annotated[
     str,
     BeforeValidator(_wallet),
     StringConstraints(pattern=r"^0x[0-9a-f]{40}$"),
@@ -103,9 +103,9 @@ STAKE_WORDS = (
 ROUND_WORDS = (
     f"A round takes bets for {rounds.BETTING.seconds} seconds and spins for {rounds.SPIN.seconds}; then the next opens."
 )
-Amount = Annotated[int, BeforeValidator(_amount), _AMOUNT]
+PaperAmount = Annotated[int, BeforeValidator(_amount), _AMOUNT]
 # What is out of bounds is refused with the bounds.
-Stake = Annotated[
+PaperStake = Annotated[
     int,
     BeforeValidator(_number),
     WithJsonSchema(
@@ -118,7 +118,7 @@ Stake = Annotated[
         }
     ),
 ]
-AmountText = Annotated[int, BeforeValidator(_amount_text), _AMOUNT]
+PaperAmountText = Annotated[int, BeforeValidator(_amount_text), _AMOUNT]
 IssuedAt = Annotated[
     str,
     StringConstraints(pattern=r"^[0-9A-Z:+. -]{10,40}$"),
@@ -134,7 +134,7 @@ IssuedAt = Annotated[
     ),
 ]
 # Of any length, as are names below: what they say is looked at, and has codes of its own.
-Signature = Annotated[str, Field(description="The EIP-191 personal_sign signature as 0x hex, 65 bytes.")]
+SignatureText = Annotated[str, Field(description="The EIP-191 personal_sign signature as 0x hex, 65 bytes.")]
 TradeId = Annotated[
     str,
     StringConstraints(pattern=r"^[!-~]{1,128}$"),
@@ -164,7 +164,7 @@ BoardLimit = Annotated[
     Field(ge=1, description="How many, at least 1; more than 200 counts as 200."),
     AfterValidator(partial(min, 200)),
 ]
-BetKey = Annotated[
+PocketKey = Annotated[
     str,
     Field(
         description="An outcome's key in the live round, such as colour:red or num:17:yes.",
@@ -181,11 +181,11 @@ class Request(BaseModel):
 
 
 class WalletRequest(Request):
-    wallet_address: Wallet
+    wallet_address: WalletAddress
 
 
 class WalletPath(Request):
-    address: Wallet
+    address: WalletAddress
 
 
 class MarketPath(Request):
@@ -198,43 +198,43 @@ class MarketsQuery(Request):
 
 class QuoteQuery(Request):
     side: SideKey
-    size_paper: AmountText
+    size_paper: PaperAmountText
 
 
 class TradeRequest(Request):
-    wallet_address: Annotated[Wallet | None, Field(description="Needed for a real trade.")] = None
+    wallet_address: Annotated[WalletAddress | None, Field(description="Needed for a real trade.")] = None
     slug: Slug
     side: SideKey
-    size_paper: Amount
+    size_paper: PaperAmount
     simulate: Annotated[Simulate, Field(description="true: a dry run, no signature, nothing written.")] = False
     trade_id: Annotated[TradeId | None, Field(description="Needed for a real trade.")] = None
     issued_at: Annotated[IssuedAt | None, Field(description="Needed for a real trade.")] = None
-    signature: Annotated[Signature | None, Field(description="Needed for a real trade.")] = None
+    signature: Annotated[SignatureText | None, Field(description="Needed for a real trade.")] = None
 
 
 class BoardQuery(Request):
     week: Annotated[Week | None, Field(description="An ISO week (UTC) that its year has; left out: all time.")] = None
     limit: BoardLimit = 50
-    wallet: Annotated[Wallet | None, Field(description="Adds this wallet's own rank as `you`.")] = None
+    wallet: Annotated[WalletAddress | None, Field(description="Adds this wallet's own rank as `you`.")] = None
 
 
 class RoundQuery(Request):
-    wallet: Annotated[Wallet | None, Field(description="Adds this wallet's bets on the round.")] = None
+    wallet: Annotated[WalletAddress | None, Field(description="Adds this wallet's bets on the round.")] = None
 
 
 class BetRequest(Request):
-    wallet_address: Annotated[Wallet | None, Field(description="Needed for a real bet.")] = None
-    bet_key: BetKey
-    stake_paper: Stake
+    wallet_address: Annotated[WalletAddress | None, Field(description="Needed for a real bet.")] = None
+    bet_key: PocketKey
+    stake_paper: PaperStake
     simulate: Annotated[Simulate, Field(description="true: a dry run, no signature, nothing written.")] = False
     round_no: Annotated[RoundNo | None, Field(description="Needed for a real bet: the live round.")] = None
     issued_at: Annotated[IssuedAt | None, Field(description="Needed for a real bet.")] = None
-    signature: Annotated[Signature | None, Field(description="Needed for a real bet.")] = None
+    signature: Annotated[SignatureText | None, Field(description="Needed for a real bet.")] = None
 
 
 class EnrolRequest(Request):
-    wallet_address: Wallet
-    signature: Signature
+    wallet_address: WalletAddress
+    signature: SignatureText
     issued_at: IssuedAt
     note: Annotated[
         str,

@@ -19,8 +19,8 @@ from psycopg_pool import PoolTimeout
 from api.cup import guide, render, requests
 from api.cup.boards import Boards
 from api.cup.intake import Intake, SignedTrade
-from api.cup.render import Json
 from api.http.application import unavailable
+from api.http.body import Json
 from api.http.caller import network
 from api.http.limits import RateLimits
 from api.http.problem import Problem, invalid_part

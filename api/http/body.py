@@ -9,6 +9,7 @@ from typing import Any, TypeGuard
 import msgspec
 from pydantic import BaseModel
 
+Json = dict[str, Any]
 Schema = dict[str, Any]
 
 

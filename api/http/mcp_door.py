@@ -35,7 +35,7 @@ VERSION = "1.0.0"
 HEADERS = ("Accept", "Mcp-Protocol-Version", "Mcp-Session-Id", "Mcp-Method", "Mcp-Name")
 CORS = Cors(allow_headers=("Content-Type", "If-None-Match", *HEADERS))
 
-Call = Callable[[web.Request, types.CallToolRequestParams], Awaitable[types.CallToolResult]]
+ToolCall = Callable[[web.Request, types.CallToolRequestParams], Awaitable[types.CallToolResult]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class McpDoor:
     """An MCP server, open for as long as requests come: `async with door.running():`. `describe` makes its tools, when
     somebody first asks; `call` answers a tool's call made by a request."""
 
-    def __init__(self, described: Described, describe: Callable[[], Sequence[types.Tool]], call: Call) -> None:
+    def __init__(self, described: Described, describe: Callable[[], Sequence[types.Tool]], call: ToolCall) -> None:
         self._described = described
         self._later = Later(describe)
         self._tools: dict[str, types.Tool] = {}

@@ -13,7 +13,7 @@ from api.http.body import AnswerModel
 from api.http.problem import Problem
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-ErrorBody = Callable[[Problem, str], Mapping[str, Any]]
+ErrorWording = Callable[[Problem, str], Mapping[str, Any]]
 ErrorResponse = Callable[[web.Request, Problem], web.StreamResponse]
 
 
@@ -98,7 +98,7 @@ class Surface:
     description: str
     prefixes: tuple[str, ...]
     operations: tuple[Operation, ...]
-    error_body: ErrorBody = usual_error
+    error_body: ErrorWording = usual_error
     error_response: ErrorResponse | None = None
     cors: Cors = Cors()
     security_schemes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

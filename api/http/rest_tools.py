@@ -18,9 +18,10 @@ from pydantic import BaseModel
 
 from api.http import tool_schemas
 from api.http.application import instrumented, problem_of
+from api.http.body import Schema
 from api.http.inner import inner_request
 from api.http.mcp_door import refusal, success
-from api.http.operation import ErrorBody, Operation
+from api.http.operation import ErrorWording, Operation
 from api.http.problem import Problem, invalid, invalid_part
 from api.http.requests import request_id
 
@@ -67,7 +68,7 @@ class BoundTool:
             tool.called.get(name, name) for names in self._places.values() for name in names if name not in tool.fixed
         }
 
-    def described(self, output: tool_schemas.Schema | None = None) -> types.Tool:
+    def described(self, output: Schema | None = None) -> types.Tool:
         """`output`: what it gives, if that is not what the operation does."""
         tool = self.tool
         return types.Tool(
@@ -85,7 +86,7 @@ class BoundTool:
             ),
         )
 
-    def gives(self) -> tool_schemas.Schema:
+    def gives(self) -> Schema:
         model = next(answer.model for status, answer in self._operation.answers.items() if status < 300)
         assert model is not None, f"{self._operation.id} gives no JSON"
         return tool_schemas.gives(model)
@@ -162,7 +163,7 @@ class BoundTool:
         names = {name: self.tool.called.get(name, name) for name in self._places[place]}
         return {name: given[called] for name, called in names.items() if called in given}
 
-    def _input(self) -> tool_schemas.Schema:
+    def _input(self) -> Schema:
         """The operation's parameters under the names they have here."""
         operation, tool = self._operation, self.tool
         models = (operation.path_parameters, operation.query, operation.body)
@@ -188,7 +189,7 @@ class RestTools:
         self,
         tools: Sequence[RestTool],
         operations: Sequence[Operation],
-        error_body: ErrorBody,
+        error_body: ErrorWording,
         *,
         kept: Sequence[str] = (),
     ) -> None:
@@ -200,7 +201,7 @@ class RestTools:
     def __getitem__(self, name: str) -> BoundTool:
         return self._tools[name]
 
-    def described(self, **outputs: tool_schemas.Schema) -> list[types.Tool]:
+    def described(self, **outputs: Schema) -> list[types.Tool]:
         """`outputs`: what some give, if that is not what their operations do."""
         return [tool.described(outputs.get(name)) for name, tool in self._tools.items()]
 

@@ -8,9 +8,7 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
-from api.http.body import AnswerModel, is_body, schemas_of
-
-Schema = dict[str, Any]
+from api.http.body import AnswerModel, Schema, is_body, schemas_of
 
 
 def takes(models: Iterable[type[BaseModel]]) -> Schema:

@@ -20,7 +20,7 @@ from pydantic import SecretStr
 
 from api.http.application import json_response
 from api.http.problem import Problem, not_found
-from api.stock.bodies.cron import CronReport, Job
+from api.stock.bodies.cron import CronJob, CronReport
 from core.db.channels import Channel, listen
 from core.db.engine import ConnectionPool
 from core.errors import DatabaseError
@@ -29,7 +29,7 @@ from core.service import jobs
 
 log = get_logger(__name__)
 
-JOBS: tuple[Job, ...] = get_args(Job)
+JOBS: tuple[CronJob, ...] = get_args(CronJob)
 WAIT_SECONDS = 55.0
 _LOOK_AGAIN_SECONDS = 1.0
 

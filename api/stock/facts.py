@@ -12,11 +12,11 @@ from enum import StrEnum
 from typing import Final, Literal
 
 from api.head import Head
-from api.stock.bodies.parts import Family, Side
+from api.stock.bodies.parts import FamilyName, Side
 from core.feeds.rounds import Round, Spec
 from core.stock.vested import Position, VestedMarket, Vintage
 
-FAMILIES: Final[tuple[Family, ...]] = ("daily", "weekly", "drill")
+FAMILIES: Final[tuple[FamilyName, ...]] = ("daily", "weekly", "drill")
 SIDES: Final[tuple[Side, Side]] = ("UP", "DOWN")
 
 

@@ -40,8 +40,8 @@ MARKETS_AT_ONCE, POSITIONS_AT_ONCE = 200, 500
 # What a feed may be late beyond its heartbeat before it counts as silent.
 FEED_SLACK_SECONDS = 3600
 
-Finding = tuple[bool, str]
-NO_RPC: Finding = (False, "no RPC URL is configured for the stock chain")
+CheckFinding = tuple[bool, str]
+NO_RPC: CheckFinding = (False, "no RPC URL is configured for the stock chain")
 
 
 class Health:
@@ -61,7 +61,7 @@ class Health:
         return json_response(body, 200 if ok else 503)
 
     async def _ask(self) -> list[CheckBody]:
-        checks: dict[str, Callable[[], Awaitable[Finding]]] = {
+        checks: dict[str, Callable[[], Awaitable[CheckFinding]]] = {
             "rpc-head": self._rpc_head,
             "settlement": self._settlement,
             "keeper": self._keeper,
@@ -76,7 +76,7 @@ class Health:
         }
         return list(await asyncio.gather(*(self._run(name, check) for name, check in checks.items())))
 
-    async def _run(self, name: str, check: Callable[[], Awaitable[Finding]]) -> CheckBody:
+    async def _run(self, name: str, check: Callable[[], Awaitable[CheckFinding]]) -> CheckBody:
         if self._sources.contracts is None and name != "rpc-head":
             return CheckBody(name=name, ok=True, detail="not deployed yet")
         try:
@@ -91,7 +91,7 @@ class Health:
 
     # ------------------------------------------------------------ the chain and the index
 
-    async def _rpc_head(self) -> Finding:
+    async def _rpc_head(self) -> CheckFinding:
         if self._sources.client is None:
             return NO_RPC
         head = await self._sources.client.head(timeout_seconds=CHECK_SECONDS)
@@ -100,14 +100,14 @@ class Health:
             return True, f"block {head.number} of a local chain"
         return age < HEAD_OLD_SECONDS, f"block {head.number} is {age} s old"
 
-    async def _market_reads(self) -> Finding:
+    async def _market_reads(self) -> CheckFinding:
         contracts, client = self._sources.contracts, self._sources.client
         if contracts is None or client is None:
             return NO_RPC
         count = await client.read(contracts.settler.call("marketCount"), timeout_seconds=CHECK_SECONDS)
         return True, f"{count} markets by view calls"
 
-    async def _market_logs(self) -> Finding:
+    async def _market_logs(self) -> CheckFinding:
         index = self._sources.index
         if index is None or index.venue is None:
             return False, "nothing has been indexed yet"
@@ -124,14 +124,14 @@ class Health:
 
     # ------------------------------------------------------------ the keeper's work
 
-    async def _keeper(self) -> Finding:
+    async def _keeper(self) -> CheckFinding:
         async with self._pool.connection() as connection:
             silence = await silence_of(connection, "keeper")
         if silence is None:
             return False, "no keeper runs"
         return silence <= KEEPER_SILENT_SECONDS, f"heard of a keeper {max(0.0, silence):.0f} s ago"
 
-    async def _settlement(self) -> Finding:
+    async def _settlement(self) -> CheckFinding:
         venue = self._venue()
         now = venue.head.timestamp
         late = [
@@ -141,7 +141,7 @@ class Health:
         ]
         return not late, _listing(late, "unsettled 30 min after the bell", "every market past its bell is settled")
 
-    async def _delivery(self) -> Finding:
+    async def _delivery(self) -> CheckFinding:
         """Positions the token itself refused are their owners' affair and are passed over."""
         index, venue = self._sources.index, self._venue()
         generation = 0 if index is None else index.generation
@@ -167,7 +167,7 @@ class Health:
         self._delivered = {each: seen for each, seen in self._delivered.items() if each in venue.markets}
         return not late, _listing(late, "undelivered 20 min after settlement", "everything settled is delivered")
 
-    async def _open_schedule(self) -> Finding:
+    async def _open_schedule(self) -> CheckFinding:
         venue = self._venue()
         session = await asyncio.to_thread(trading_day, venue.head.timestamp)
         if session is None:
@@ -188,7 +188,7 @@ class Health:
             ]
         return not missing, f"not listed: {', '.join(missing)}" if missing else f"{len(allowed)} tickers are listed"
 
-    async def _keeper_eth(self) -> Finding:
+    async def _keeper_eth(self) -> CheckFinding:
         group = await self._lanes(KEEPER)
         broke = [lane for lane in group.lanes if lane.status is LaneStatus.OUT_OF_GAS or lane.balance_wei == 0]
         funded = [lane for lane in group.lanes if lane not in broke and lane.balance_wei is not None]
@@ -196,7 +196,7 @@ class Health:
             return False, "no lane serves the keeper"
         return bool(funded), f"{len(funded)} of {len(group.lanes)} lanes can pay for gas"
 
-    async def _keeper_token(self) -> Finding:
+    async def _keeper_token(self) -> CheckFinding:
         contracts, client = self._sources.contracts, self._sources.client
         if contracts is None or client is None:
             return NO_RPC
@@ -214,7 +214,7 @@ class Health:
         most = max(balances)
         return most >= needed, f"{decimal_text(most)} USDG for seeds, a day needs {decimal_text(needed)}"
 
-    async def _feeds(self) -> Finding:
+    async def _feeds(self) -> CheckFinding:
         oracle = self._sources.oracle
         if oracle is None or not oracle.oracle.latest:
             return False, "no feed could be read"
@@ -234,7 +234,7 @@ class Health:
         ]
         return not silent, f"silent: {', '.join(silent)}" if silent else f"{len(latest)} feeds are fresh"
 
-    async def _relayer(self) -> Finding:
+    async def _relayer(self) -> CheckFinding:
         group = await self._lanes(RELAY)
         if not group.lanes:
             return False, "no lane takes bets"

@@ -18,7 +18,7 @@ from api.stock.bodies.markets import (
     ResolutionBody,
     TotalsBody,
     UpDown,
-    VoidReason,
+    VoidReasonName,
 )
 from api.stock.bodies.parts import OutcomeName, RoundBody
 from api.stock.bodies.positions import PositionBody
@@ -50,7 +50,7 @@ _VERDICTS: dict[PreviewStatus, OutcomeName] = {
     PreviewStatus.DOWN: "DOWN",
     PreviewStatus.FLAT: "FLAT",
 }
-_REASONS: dict[StockReason, VoidReason | None] = {
+_REASONS: dict[StockReason, VoidReasonName | None] = {
     StockReason.ROUNDS: None,
     StockReason.FLAT: "flat",
     StockReason.STALE: "stale",
@@ -166,7 +166,7 @@ def outcome_name(market: ListedMarket, settled: MarketResult) -> OutcomeName:
     return _OUTCOMES[StockOutcome(settled.outcome)]
 
 
-def void_reason(settled: MarketResult) -> VoidReason | None:
+def void_reason(settled: MarketResult) -> VoidReasonName | None:
     """Why a market is void; None of one that its rounds decided."""
     return "timeout" if settled.reason is None else _REASONS[StockReason(settled.reason)]
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any
 
 from aiohttp import web
 
 from api.agent.reads import Reads
+from api.http.body import Json
 from api.web import figures
 from api.web.answers import exact
 from api.web.charts import Chart, ChartLine, Level, Unit
 from api.web.templating import Pages
-
-Json = Mapping[str, Any]
 
 
 class AgentPages:

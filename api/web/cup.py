@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -12,6 +12,7 @@ from aiohttp import web
 
 from api.cup import requests
 from api.cup.service import Answering, CupService
+from api.http.body import Json
 from api.http.problem import Problem
 from api.web.answers import PRIVATE, REVALIDATE, exact
 from api.web.owner import owner_of
@@ -106,9 +107,9 @@ class CupPages:
         return await self._pages.answer(request, page, stamp, render, REVALIDATE if owner is None else PRIVATE)
 
 
-async def read(service: CupService, answering: Answering[R], asked: R) -> Mapping[str, Any]:
+async def read(service: CupService, answering: Answering[R], asked: R) -> Json:
     """As the API answers it, with its exact numbers."""
-    body: Mapping[str, Any] = exact(await service.answer(answering, asked, "pages"))
+    body: Json = exact(await service.answer(answering, asked, "pages"))
     return body
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from aiohttp import web
 from limits import parse
@@ -13,7 +11,7 @@ from limits import parse
 from api.agent.reads import Reads
 from api.cup import requests
 from api.cup.service import CupService
-from api.http.body import encode
+from api.http.body import Json, encode
 from api.http.caller import caller_ip
 from api.http.limits import RateLimits
 from api.stock.bodies.positions import OwnerBody
@@ -30,8 +28,6 @@ from core.money import loads
 OWNER_RATE = parse("60/minute")
 ID = re.compile(r"[1-9][0-9]{0,17}")
 STOCK_POSITIONS_SHOWN, AGENT_BETS_SHOWN = 200, 50
-
-Json = Mapping[str, Any]
 
 
 class PortfolioPage:

@@ -13,14 +13,14 @@ from aiohttp import web
 from markupsafe import Markup, escape
 
 from api.agent.reads import Reads
-from api.http.docs import ServiceDescription
+from api.http.body import Json
+from api.http.docs import OpenApi, ServiceDescription
 from api.http.operation import Operation, Surface
 from api.http.problem import not_found
 from api.stock.reads import StockReads
 from api.web.answers import or_none
 from api.web.templating import Pages
 
-Json = Mapping[str, Any]
 JSON_TYPE = "application/json"
 # Of an address nobody has: what is read of it is empty, and well formed.
 NOBODY = "0x0000000000000000000000000000000000000001"
@@ -144,12 +144,12 @@ class Reference:
         }
 
 
-def _operation(whole: Json, operation: Operation) -> Json:
+def _operation(whole: OpenApi, operation: Operation) -> Json:
     described: Json = whole["paths"][operation.path][operation.method.lower()]
     return described
 
 
-def _entry(whole: Json, operation: Operation, samples: Mapping[str, str]) -> Entry:
+def _entry(whole: OpenApi, operation: Operation, samples: Mapping[str, str]) -> Entry:
     described = _operation(whole, operation)
     body = described.get("requestBody")
     answers = tuple(
@@ -173,7 +173,7 @@ def _entry(whole: Json, operation: Operation, samples: Mapping[str, str]) -> Ent
     )
 
 
-def _used(whole: Json, group: Group) -> set[str]:
+def _used(whole: OpenApi, group: Group) -> set[str]:
     """The schemas that a group's operations name, and those that these name."""
     names: set[str] = set()
     waiting = [name for each in group.operations for name in _named(_operation(whole, each))]

@@ -3,18 +3,16 @@ that its portfolio shows, so that a long history costs no more than a short one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import accumulate
-from typing import Any
 
+from api.http.body import Json
 from api.stock.bodies.positions import OwnerBody
 from api.web import figures
 from api.web.charts import Chart, ChartLine, Level, Tone, Unit
 from core.money import USD
-
-Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

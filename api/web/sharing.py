@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
-from typing import Any
 
 from aiohttp import web
 
 from api.agent.reads import Reads
+from api.http.body import Json
 from api.http.places import NoPlace, Places
 from api.http.rendered import Rendered
 from api.kept import Kept
@@ -33,8 +33,6 @@ HELD, HELD_BYTES = 256, 16_000_000
 MAX_WAITING, MAX_WAITING_EACH = 16, 4
 SITE = ShareCard("Prediction markets whose record is the chain", foot="What you are promised only rises")
 STATES = {"closed": "Closed, being settled", "resolved": "Resolved", "void": "Void: every stake is given back"}
-
-Json = Mapping[str, Any]
 
 
 class SharePictures:

@@ -54,7 +54,7 @@ from core.config import ChainSettings
 from core.contracts.deployments import Deployment, load_deployment
 from core.errors import ConfigError
 
-Part = TypeVar("Part")
+T = TypeVar("T")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -212,7 +212,7 @@ def _stamps(reads: StockReads | None, agent: Reads | None) -> dict[str, Callable
     }
 
 
-def _part(made: Sequence[Surface], kind: type[Part]) -> Part | None:
+def _part(made: Sequence[Surface], kind: type[T]) -> T | None:
     return next((each for surface in made for each in surface.reads if isinstance(each, kind)), None)
 
 

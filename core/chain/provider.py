@@ -36,7 +36,7 @@ log = get_logger(__name__)
 CONNECTIONS = 16  # open to one URL at most
 
 T = TypeVar("T")
-Request = tuple[str, Sequence[Any]]  # method, params
+RpcRequest = tuple[str, Sequence[Any]]  # method, params
 
 
 class ChainProvider(AsyncJSONBaseProvider):
@@ -173,7 +173,7 @@ class ChainProvider(AsyncJSONBaseProvider):
 
     async def batch(
         self,
-        requests: Sequence[Request],
+        requests: Sequence[RpcRequest],
         shapes: type[T] | Sequence[Any] | None = None,
         *,
         timeout_seconds: float | None = None,
@@ -258,7 +258,7 @@ class ChainProvider(AsyncJSONBaseProvider):
         return [best[index].answer if index in best else resting for index in range(count)]
 
     async def _batch(
-        self, requests: Sequence[Request], chunk: range, shapes: Sequence[Any], seconds: float
+        self, requests: Sequence[RpcRequest], chunk: range, shapes: Sequence[Any], seconds: float
     ) -> list[T | RpcError]:
         done: dict[int, T | RpcError] = {}
         pending = list(chunk)
@@ -290,7 +290,7 @@ class ChainProvider(AsyncJSONBaseProvider):
     async def _ask(
         self,
         endpoint: Endpoint,
-        requests: Sequence[Request],
+        requests: Sequence[RpcRequest],
         indices: Sequence[int],
         shapes: Sequence[Any],
         seconds: float,

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from core.config.loading import SettingsBase, named_after
 
-Seconds = Annotated[float, Field(gt=0, le=86_400, description="a number of seconds above 0")]
+Interval = Annotated[float, Field(gt=0, le=86_400, description="a number of seconds above 0")]
 ADDRESS = r"^0x[0-9a-fA-F]{40}$"
 
 
@@ -19,10 +19,10 @@ class KeeperSettings(SettingsBase):
     model_config = named_after("VPM_KEEPER_")
 
     # How often the jobs look
-    settle_every_seconds: Seconds = 10.0
-    list_every_seconds: Seconds = 30.0
-    snapshot_every_seconds: Seconds = 60.0
-    canary_every_seconds: Seconds = 240.0
+    settle_every_seconds: Interval = 10.0
+    list_every_seconds: Interval = 30.0
+    snapshot_every_seconds: Interval = 60.0
+    canary_every_seconds: Interval = 240.0
 
     # Stock markets. A day before a session is about when the one before it ends; a weekly is listed over the weekend.
     daily_lead_seconds: int = Field(default=18 * 3600, ge=300, le=172_800, description="seconds from 300 to 172800")

@@ -28,7 +28,7 @@ from core.cup.export import FORMAT
 from core.cup.ledger import MINT, market_account, round_account, wallet_account
 from core.hexadecimal import bytes_of
 
-Row = Mapping[str, Any]
+ExportRow = Mapping[str, Any]
 Entries = dict[str, int]
 MAX_SHOWN = 20
 
@@ -74,11 +74,11 @@ class _Export:
     """The file's rows by kind, in its order."""
 
     def __init__(self, raw: Iterable[bytes], finding: Verification) -> None:
-        self.rows: dict[str, list[Row]] = {}
+        self.rows: dict[str, list[ExportRow]] = {}
         count, ended, header = 0, False, False
         for number, line in enumerate(raw, 1):
             try:
-                row: Row = orjson.loads(line)
+                row: ExportRow = orjson.loads(line)
                 kind = str(row["type"])
             except (orjson.JSONDecodeError, KeyError, TypeError):
                 finding.faults.append(f"line {number} is not a row of an export")
@@ -95,7 +95,7 @@ class _Export:
         finding.expect(header, f"this is no file of the format {FORMAT}")
         finding.expect(ended, "the file was cut short")
 
-    def of(self, kind: str) -> list[Row]:
+    def of(self, kind: str) -> list[ExportRow]:
         return self.rows.get(kind, [])
 
 
@@ -118,7 +118,7 @@ class _Check:
         self._export = export
         self._finding = finding
         self._expect = finding.expect
-        self._posted: dict[str, Row] = {}
+        self._posted: dict[str, ExportRow] = {}
         self._explained: set[str] = set()
         self._gains: dict[tuple[str, str], _Gain] = {}
 
@@ -195,14 +195,14 @@ class _Check:
             message = messages.enrolment_message(row["wallet"], row["issued_at"])
             self._signed(f"the enrolment of {row['wallet']}", row, message)
 
-    def _signed(self, what: str, row: Row, message: str) -> None:
+    def _signed(self, what: str, row: ExportRow, message: str) -> None:
         signer = messages.signer_of(message, bytes_of(row["signature"]))
         self._expect(signer == row["wallet"], f"{what} is not signed by {row['wallet']}")
 
     # ---------------------------------------------------------------- markets
 
     def _markets(self) -> None:
-        trades: dict[str, list[Row]] = {}
+        trades: dict[str, list[ExportRow]] = {}
         for row in self._export.of("trade"):
             trades.setdefault(row["slug"], []).append(row)
         positions = {(row["slug"], row["wallet"], row["outcome"]): row for row in self._export.of("position")}
@@ -211,7 +211,9 @@ class _Check:
         self._expect(not trades, f"trades on markets that are not in the file: {', '.join(trades)}")
         self._expect(not positions, f"{len(positions)} positions that no trade explains")
 
-    def _market(self, market: Row, trades: list[Row], positions: dict[tuple[str, str, int], Row]) -> None:
+    def _market(
+        self, market: ExportRow, trades: list[ExportRow], positions: dict[tuple[str, str, int], ExportRow]
+    ) -> None:
         slug, sides = market["slug"], market["outcomes"]
         book = Book.empty(market["weights_cents"], FEE_BPS)
         self._expect(book.outcomes == len(sides), f"{slug} has {len(sides)} sides and {book.outcomes} weights")
@@ -241,10 +243,10 @@ class _Check:
 
     def _settled_market(
         self,
-        market: Row,
+        market: ExportRow,
         book: Book,
         bought: Mapping[tuple[str, int], list[int]],
-        positions: dict[tuple[str, str, int], Row],
+        positions: dict[tuple[str, str, int], ExportRow],
     ) -> None:
         slug, is_open, winner = market["slug"], market["status"] == "open", market["winner"]
         self._expect((market["status"] == "resolved") == (winner is not None), f"{slug} is resolved without a winner")
@@ -270,7 +272,7 @@ class _Check:
     # ---------------------------------------------------------------- roulette
 
     def _rounds(self) -> None:
-        bets: dict[int, list[Row]] = {}
+        bets: dict[int, list[ExportRow]] = {}
         for row in self._export.of("bet"):
             bets.setdefault(row["round_no"], []).append(row)
         last = 0
@@ -281,7 +283,7 @@ class _Check:
             self._round(round_, bets.pop(number, []))
         self._expect(not bets, f"bets on rounds that are not in the file: {sorted(bets)}")
 
-    def _round(self, round_: Row, bets: list[Row]) -> None:
+    def _round(self, round_: ExportRow, bets: list[ExportRow]) -> None:
         number = round_["round_no"]
         totals: dict[str, int] = {}
         for row in bets:
@@ -312,7 +314,7 @@ class _Check:
         self._expect(pocket == round_["pocket"], f"round {number} fell on {pocket}, the file says {round_['pocket']}")
         self._paid_round(round_, pocket, bets)
 
-    def _paid_round(self, round_: Row, pocket: int, bets: list[Row]) -> None:
+    def _paid_round(self, round_: ExportRow, pocket: int, bets: list[ExportRow]) -> None:
         number = round_["round_no"]
         results = wheel.settle(
             [wheel.WheelStake(row["wallet"], row["bet_key"], row["stake_cents"]) for row in bets], pocket

@@ -75,7 +75,7 @@ class Spec:
 
 
 T = TypeVar("T")
-Reads: TypeAlias = Generator[int, Round | None, T]
+RoundReads: TypeAlias = Generator[int, Round | None, T]
 """A computation that yields the ids of rounds it wants to read and is sent those rounds."""
 
 
@@ -83,7 +83,7 @@ def round_id(phase: int, number: int) -> int:
     return phase << 64 | number
 
 
-async def run_async(reads: Reads[T], read: Callable[[int], Awaitable[Round | None]]) -> T:
+async def run_async(reads: RoundReads[T], read: Callable[[int], Awaitable[Round | None]]) -> T:
     """Drives a computation with reads that have to be waited for. All of them must see one block."""
     try:
         asked_id = next(reads)
@@ -104,7 +104,7 @@ def current_phase(head: FeedHead) -> tuple[int, int, RoundProblem]:
     return phase, head.latest_round_id & (2**64 - 1), RoundProblem.OK
 
 
-def in_effect_at(head: FeedHead, time: int) -> Reads[RoundReading]:
+def in_effect_at(head: FeedHead, time: int) -> RoundReads[RoundReading]:
     """Finds the round in effect at `time`."""
     phase_now, latest, problem = current_phase(head)
     if problem is not RoundProblem.OK:
@@ -118,7 +118,7 @@ def in_effect_at(head: FeedHead, time: int) -> Reads[RoundReading]:
     return RoundReading(None, RoundProblem.NO_ROUND if oldest == 1 else RoundProblem.TOO_MANY_PHASES)
 
 
-def prove_in_effect_at(head: FeedHead, proposed: int, time: int) -> Reads[Round | None]:
+def prove_in_effect_at(head: FeedHead, proposed: int, time: int) -> RoundReads[Round | None]:
     """The round with id `proposed` if it proves to be the one in effect at `time`, else None."""
     phase_now, _, problem = current_phase(head)
     if problem is not RoundProblem.OK:
@@ -169,12 +169,12 @@ def _out_of_band(r: Round) -> bool:
     return not 0 < r.answer < TOO_HIGH
 
 
-def _at_or_before(asked_id: int, time: int) -> Reads[Round | None]:
+def _at_or_before(asked_id: int, time: int) -> RoundReads[Round | None]:
     candidate = yield asked_id
     return candidate if candidate is not None and candidate.updated_at <= time else None
 
 
-def _last(low: Round, hint: int, time: int) -> Reads[Round]:
+def _last(low: Round, hint: int, time: int) -> RoundReads[Round]:
     """The last round at or before `time` in the phase of `low`, its round 1, which is one.
 
     Gallops away from `hint`, or from 1, then halves; the hint saves reads and is not trusted.

@@ -22,10 +22,10 @@ AUTHORIZATION = RowKind(token_authorization)
 
 PAID, UNPAIRED, CANCELED = "paid", "unpaired", "canceled"
 
-Place = tuple[int, int]
+LogPlace = tuple[int, int]
 
 
-def pairs(logs: Iterable[LogRecord]) -> dict[Place, LogRecord]:
+def pairs(logs: Iterable[LogRecord]) -> dict[LogPlace, LogRecord]:
     """By the place of an AuthorizationUsed, the transfer it made. Of logs in chain order; each transfer has at most one
     log before it, so none is used twice."""
     return {(used.block, used.index): after for used, after in pairwise(logs) if _made(used, after)}

@@ -15,7 +15,7 @@ from core.errors import DatabaseUnreachable, SchemaOutdated
 CONNECT_SECONDS = 5
 STATEMENT_MS = 10_000
 
-Row = dict[str, Any]
+FactRow = dict[str, Any]
 
 _DAEMONS = """
 SELECT daemon, instance, is_leader, detail, extract(epoch FROM now() - seen_at)::float AS silent_seconds,
@@ -103,14 +103,14 @@ _SECTIONS: tuple[tuple[str, LiteralString, str], ...] = (
 class StatusFacts:
     """What a status is told from: rows by section; `metrics` are the samples scraped, by endpoint."""
 
-    sections: Mapping[str, list[Row]]
+    sections: Mapping[str, list[FactRow]]
     metrics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def __getitem__(self, section: str) -> list[Row]:
+    def __getitem__(self, section: str) -> list[FactRow]:
         return self.sections.get(section, [])
 
 
-def read(url: str) -> dict[str, list[Row]]:
+def read(url: str) -> dict[str, list[FactRow]]:
     """DatabaseUnreachable or SchemaOutdated with one sentence when there is nothing to be read."""
     try:
         with psycopg.connect(conninfo(url), connect_timeout=CONNECT_SECONDS, row_factory=dict_row) as connection:

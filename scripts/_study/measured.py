@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from core.paths import REPOSITORY
 from scripts._study import attacks, collusion, returns, venue
+from scripts._study.claims import Figures
 
 DATA: Final = REPOSITORY / "docs" / "fairness.json"
-Figures = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any, Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from core.paths import REPOSITORY
-from scripts._study.measured import Figures
+from scripts._study.claims import Figures
 
 PAGE: Final = REPOSITORY / "docs" / "fairness.md"
 TEMPLATE: Final = "page.md.jinja"

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from core.paths import REPOSITORY
-from scripts._study.measured import DATA, Figures, digest
+from scripts._study.claims import Figures
+from scripts._study.measured import DATA, digest
 from scripts._vpm import side
 
 FOLDER: Final = REPOSITORY / "docs" / "pictures"

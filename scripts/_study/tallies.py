@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import sqrt
 
-Json = dict[str, float]
+Statistics = dict[str, float]
 NINETY_FIVE = 1.96
 
 
@@ -31,7 +31,7 @@ class Ratio:
         self._ss += staked * staked
         self.markets += 1
 
-    def summary(self) -> Json:
+    def summary(self) -> Statistics:
         """The expected return for each unit, half the width of its 95% interval, and how many markets had one."""
         if not self.staked:
             return {"mean": 0.0, "pm": 0.0, "markets": 0}
@@ -55,7 +55,7 @@ class Mean:
         self._least = min(self._least, value)
         self._count += 1
 
-    def summary(self) -> Json:
+    def summary(self) -> Statistics:
         if not self._count:
             return {"mean": 0.0, "pm": 0.0, "least": 0.0}
         mean = self._sum / self._count

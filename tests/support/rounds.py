@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from core.contracts.statuses import PreviewStatus
-from core.feeds.rounds import FeedHead, Reads, Round, Spec, in_effect_at, judge
+from core.feeds.rounds import FeedHead, Round, RoundReads, Spec, in_effect_at, judge
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ class Preview:
     final: Round | None = None
 
 
-def run(reads: Reads[T], read: Callable[[int], Round | None]) -> T:
+def run(reads: RoundReads[T], read: Callable[[int], Round | None]) -> T:
     """Drives a computation from memory, for example `tape.get`."""
     try:
         asked_id = next(reads)
@@ -33,7 +33,7 @@ def run(reads: Reads[T], read: Callable[[int], Round | None]) -> T:
         return result
 
 
-def preview(spec: Spec, head: FeedHead, *, paused: bool, now: int) -> Reads[Preview]:
+def preview(spec: Spec, head: FeedHead, *, paused: bool, now: int) -> RoundReads[Preview]:
     """The contract's `preview` of a registered market at the block time `now`.
 
     `paused` is true also for an oracle whose pause cannot be read.

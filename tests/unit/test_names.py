@@ -1,5 +1,5 @@
-"""One name, one idea: no two public classes of the product share a name, but for the same idea on two sides; and a
-name says what it is of."""
+"""One name, one idea: no two public classes or names of types of the product are called the same, but for the same idea
+on two sides; and a name says what it is of."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ SAME_IDEA = {
         (
             "ErrorBody", "EscapeKit", "GuideStep", "HealthBody", "MarketBody", "MarketPath", "MarketsBody",
             "MarketsQuery", "Meta", "PositionBody", "QuoteBody", "QuoteQuery", "TradeBody", "TradeRequest",
+            "WalletAddress",
         ),
         _SURFACES,
     ),
@@ -34,13 +35,21 @@ SAME_IDEA = {
 }  # fmt: skip
 
 
-def public_classes(sources: Iterable[tuple[str, str]]) -> Mapping[str, list[str]]:
-    """The public classes of the modules given by path and text: by name, where each stands."""
+def public_types(sources: Iterable[tuple[str, str]]) -> Mapping[str, list[str]]:
+    """The public classes of the modules given by path and text, and what else they name as types are (`Row = ...`): by
+    name, where each stands. A type variable of one letter is its module's own."""
     places: dict[str, list[str]] = defaultdict(list)
     for path, text in sources:
         for node in ast.parse(text).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places[node.name].append(f"{path}:{node.lineno}")
+            match node:
+                case ast.ClassDef(name=name) | ast.Assign(targets=[ast.Name(id=name)]):
+                    pass
+                case ast.AnnAssign(target=ast.Name(id=name)):
+                    pass
+                case _:
+                    continue
+            if name[0].isupper() and not name.isupper():
+                places[name].append(f"{path}:{node.lineno}")
     return places
 
 
@@ -68,24 +77,26 @@ def of_the_client() -> Iterable[tuple[str, str]]:
         yield str(path.relative_to(REPOSITORY)), path.read_text()
 
 
-def test_no_two_classes_share_a_name_for_different_ideas() -> None:
-    strangers = {
-        name: where for name, where in shared(public_classes(of_the_product())).items() if name not in SAME_IDEA
-    }
+def test_no_two_types_share_a_name_for_different_ideas() -> None:
+    strangers = {name: where for name, where in shared(public_types(of_the_product())).items() if name not in SAME_IDEA}
     assert strangers == {}, "rename all but one, or say in SAME_IDEA why they are one idea"
 
 
-def test_no_two_classes_of_the_client_share_a_name() -> None:
-    assert shared(public_classes(of_the_client())) == {}
+def test_no_two_types_of_the_client_share_a_name() -> None:
+    assert shared(public_types(of_the_client())) == {}
 
 
-def test_no_exception_has_outlived_its_classes() -> None:
-    assert SAME_IDEA.keys() - shared(public_classes(of_the_product())).keys() == set()
+def test_no_exception_has_outlived_its_types() -> None:
+    assert SAME_IDEA.keys() - shared(public_types(of_the_product())).keys() == set()
 
 
 def test_a_shared_name_is_seen() -> None:
-    modules = (("core/a.py", "class Seat: pass\nclass _Own: pass"), ("api/b.py", "class Seat: pass\nclass _Own: pass"))
-    assert shared(public_classes(modules)) == {"Seat": ["core/a.py:1", "api/b.py:1"]}
+    first = "class Seat: pass\nclass _Own: pass\nRow = dict[str, int]\nCalls: TypeAlias = list[Row]\nMAX = T = 1"
+    modules = (("core/a.py", first), ("api/b.py", "class Row: pass\nSeat = int\nclass _Own: pass\nCalls = MAX = T = 1"))
+    assert shared(public_types(modules)) == {
+        "Seat": ["core/a.py:1", "api/b.py:2"],
+        "Row": ["core/a.py:3", "api/b.py:1"],
+    }
 
 
 def test_a_name_says_what_was_found() -> None:

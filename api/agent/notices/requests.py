@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from api.agent.requests import WITHOUT_NUL, Wallet, WalletQuery, line
+from api.agent.requests import WITHOUT_NUL, WalletAddress, WalletQuery, line
 from api.http.openapi import required
 
 HIGHEST_SEQ = 2**53 - 1
@@ -45,7 +45,7 @@ def _without_default(schema: dict[str, Any]) -> None:
 class EventsQuery(BaseModel):
     model_config = ConfigDict(json_schema_extra=required("wallet"))
 
-    wallet: Wallet | None = None
+    wallet: WalletAddress | None = None
     from_seq: Seq = Field(default=0, alias="fromSeq", description="The first event wanted; `Last-Event-ID` wins.")
     trade_id: Annotated[str, Field(pattern=TRADE_ID)] | None = Field(
         default=None, alias="tradeId", description="Only events that name this trade."
@@ -79,7 +79,7 @@ class WebhookRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
-    wallet: Wallet = Field(description="Whose events are pushed.")
+    wallet: WalletAddress = Field(description="Whose events are pushed.")
     url: Annotated[str, Field(min_length=1, max_length=2048), AfterValidator(line)] = Field(
         description="Where to, an https URL.", json_schema_extra={"format": "uri", **WITHOUT_NUL}
     )

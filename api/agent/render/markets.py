@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from api.agent.facts import Ending, FeedRound, ListedMarket, Venue
 from api.agent.links import Links
-from api.agent.render.numbers import Json, feed_usd, pct, percents, prices, usd
+from api.agent.render.numbers import feed_usd, pct, percents, prices, usd
+from api.http.body import Json
 from core.contracts.statuses import MarketKind
 from core.hexadecimal import hex_of
 from core.iso import iso

@@ -6,7 +6,6 @@ Cents have at most 4 decimals, shares and dollars 6, percentages 4.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import orjson
 
@@ -14,34 +13,33 @@ from core.agent.book import Book
 from core.agent.words import FEED_DECIMALS
 from core.money import json_number, json_ratio_down, parts_of
 
-Json = dict[str, Any]
-Number = orjson.Fragment
+JsonNumber = orjson.Fragment
 CENT_DECIMALS = 4
 PCT_DECIMALS = 4
 
 
-def pct(numerator: int, denominator: int) -> Number:
+def pct(numerator: int, denominator: int) -> JsonNumber:
     return json_ratio_down(100 * numerator, denominator, PCT_DECIMALS)
 
 
-def percents(weights: Sequence[int]) -> list[Number]:
+def percents(weights: Sequence[int]) -> list[JsonNumber]:
     """Together they are 100, to the last digit."""
     return [json_number(part, PCT_DECIMALS) for part in parts_of(100 * 10**PCT_DECIMALS, weights)]
 
 
-def prices(book: Book) -> list[Number]:
+def prices(book: Book) -> list[JsonNumber]:
     """Of each outcome in cents, which is percent."""
     return percents([book.weight(at) for at in range(book.outcomes)])
 
 
-def usd(units: int) -> Number:
+def usd(units: int) -> JsonNumber:
     return json_number(units)
 
 
-def feed_usd(value: int) -> Number:
+def feed_usd(value: int) -> JsonNumber:
     return json_number(value, FEED_DECIMALS)
 
 
-def average_cents(net: int, shares: int) -> Number:
+def average_cents(net: int, shares: int) -> JsonNumber:
     """What a share cost on average, fee apart; rounded down."""
     return json_ratio_down(100 * net, shares, CENT_DECIMALS) if shares else usd(0)

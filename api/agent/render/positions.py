@@ -9,7 +9,8 @@ from api.agent.facts import ListedMarket, Stake
 from api.agent.links import Links
 from api.agent.outlook import Outlook
 from api.agent.render.markets import times
-from api.agent.render.numbers import Json, average_cents, prices, usd
+from api.agent.render.numbers import average_cents, prices, usd
+from api.http.body import Json
 from core.agent.fixed import WAD
 from core.hexadecimal import hex_of
 from core.iso import iso

@@ -8,7 +8,8 @@ from api.agent.facts import ListedMarket, Venue
 from api.agent.links import Links
 from api.agent.outlook import Outlook
 from api.agent.render.markets import ladder, odds, stats, times, token_snapshot
-from api.agent.render.numbers import Json, average_cents, pct, usd
+from api.agent.render.numbers import average_cents, pct, usd
+from api.http.body import Json
 from core.agent.book import Quote
 from core.agent.fixed import WAD
 

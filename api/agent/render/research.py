@@ -8,7 +8,8 @@ from api.agent import outlook
 from api.agent.facts import FeedRound, ListedMarket, Stake, deciding_times
 from api.agent.links import Links
 from api.agent.render.markets import source, source_url, times
-from api.agent.render.numbers import Json, average_cents, feed_usd, pct, percents, usd
+from api.agent.render.numbers import average_cents, feed_usd, pct, percents, usd
+from api.http.body import Json
 from core.agent.fixed import WAD
 from core.agent.words import usd_label
 from core.contracts.statuses import MarketKind

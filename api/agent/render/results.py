@@ -6,7 +6,8 @@ from api.agent import outlook
 from api.agent.facts import ListedMarket
 from api.agent.links import Links
 from api.agent.render.markets import source, source_url, times
-from api.agent.render.numbers import Json, Number, feed_usd, usd
+from api.agent.render.numbers import JsonNumber, feed_usd, usd
+from api.http.body import Json
 from core.contracts.statuses import MarketKind
 from core.hexadecimal import hex_of
 from core.iso import iso
@@ -41,5 +42,5 @@ def result(market: ListedMarket, links: Links) -> Json:
     }
 
 
-def _reading(answer: int | None) -> Number | None:
+def _reading(answer: int | None) -> JsonNumber | None:
     return None if answer is None else feed_usd(answer)

@@ -6,7 +6,8 @@ from api.agent import outlook
 from api.agent.facts import BookTotals, ListedMarket, Stake
 from api.agent.links import Links
 from api.agent.render.markets import NETWORK, market_facts, times
-from api.agent.render.numbers import Json, average_cents, usd
+from api.agent.render.numbers import average_cents, usd
+from api.http.body import Json
 from core.hexadecimal import hex_of
 from core.iso import iso
 

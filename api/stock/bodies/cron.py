@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Literal
 
 from api.http.body import Body
-from api.stock.bodies.parts import Hash, Seconds
+from api.stock.bodies.parts import HexHash, UnixSeconds
 
-Job = Literal["open", "resolve", "deliver"]
+CronJob = Literal["open", "resolve", "deliver"]
 
 
 class CronAction(Body):
     kind: str
     target: str
     status: str
-    tx_hash: Hash | None
+    tx_hash: HexHash | None
     detail: str | None
 
 
@@ -26,10 +26,10 @@ class CronSkip(Body):
 class CronReport(Body):
     """What the keeper's job did, left out and failed at. Running it again changes nothing that was done."""
 
-    job: Job
+    job: CronJob
     ok: bool
-    started_at: Seconds
-    finished_at: Seconds
+    started_at: UnixSeconds
+    finished_at: UnixSeconds
     actions: list[CronAction]
     skipped: list[CronSkip]
     errors: list[str]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from api.http.body import Body
-from api.stock.bodies.parts import Seconds
+from api.stock.bodies.parts import UnixSeconds
 
 
 class CheckBody(Body):
@@ -17,5 +17,5 @@ class HealthBody(Body):
 
     ok: bool
     deployed: bool
-    now_sec: Seconds
+    now_sec: UnixSeconds
     checks: list[CheckBody]

@@ -8,24 +8,24 @@ from msgspec import Meta
 
 from api.http.body import Body
 from api.stock.bodies.parts import (
-    Address,
-    Amount,
     Answer8,
-    Family,
-    Hash,
+    FamilyName,
+    HexAddress,
+    HexHash,
     Integer,
     OutcomeName,
     PhaseName,
     ReadAt,
     RoundBody,
     RoundId,
-    Seconds,
     Side,
     Stale,
+    UnixSeconds,
+    UsdgUnits,
 )
 from api.stock.bodies.positions import PositionBody
 
-VoidReason = Literal["flat", "stale", "paused", "timeout"]
+VoidReasonName = Literal["flat", "stale", "paused", "timeout"]
 PreviewName = Literal["NOT READY", "UP", "DOWN", "FLAT", "STALE", "BAD PROOF", "PAUSED", "BAD ANSWER"]
 
 
@@ -36,22 +36,22 @@ class ChangeBody(Body):
 
 
 class UpDown(Body):
-    up: Amount
-    down: Amount
+    up: UsdgUnits
+    down: UsdgUnits
 
 
 class TotalsBody(Body):
-    pool: Amount
-    up: Amount
-    down: Amount
-    pending_up: Annotated[Amount, Meta(description="Offered in the batch that is not matched yet.")]
-    pending_down: Amount
-    paid_out: Annotated[Amount, Meta(description="Settlement payouts sent, after fees.")]
+    pool: UsdgUnits
+    up: UsdgUnits
+    down: UsdgUnits
+    pending_up: Annotated[UsdgUnits, Meta(description="Offered in the batch that is not matched yet.")]
+    pending_down: UsdgUnits
+    paid_out: Annotated[UsdgUnits, Meta(description="Settlement payouts sent, after fees.")]
 
 
 class LimitsBody(Body):
-    min_entry: Amount
-    max_entry: Amount
+    min_entry: UsdgUnits
+    max_entry: UsdgUnits
     fee_bps: int
 
 
@@ -72,7 +72,7 @@ class MarketBody(Body):
     id: str
     href: str
     ticker: str
-    family: Family
+    family: FamilyName
     question: str
     phase: Annotated[
         PhaseName,
@@ -80,8 +80,8 @@ class MarketBody(Body):
     ]
     status: str
     winner: Side | None
-    strike_time: Seconds
-    final_time: Seconds
+    strike_time: UnixSeconds
+    final_time: UnixSeconds
     strike: Annotated[
         RoundBody | None,
         Meta(description="The round in effect at the strike time; before it, the latest. Zeros when there is none."),
@@ -97,13 +97,13 @@ class MarketBody(Body):
     max_strike_age: int
     max_final_age: int
     voidable_at: Annotated[int, Meta(description="From then on anyone can void it, if it is still unsettled.")]
-    seed_per_leg: Amount
-    opener: Address
-    opened_at: Seconds
-    opened_tx: Hash
-    spec_id: Hash
-    feed: Address
-    stock_token: Address
+    seed_per_leg: UsdgUnits
+    opener: HexAddress
+    opened_at: UnixSeconds
+    opened_tx: HexHash
+    spec_id: HexHash
+    feed: HexAddress
+    stock_token: HexAddress
     positions: Annotated[int, Meta(description="How many there are, the seed's two counted.")]
     rules: RulesBody
 
@@ -125,20 +125,20 @@ class ResolutionBody(Body):
     stayed paused, the timeout)."""
 
     outcome: OutcomeName
-    reason: VoidReason | None
+    reason: VoidReasonName | None
     detail: str
     strike_round: RoundId | None
     final_round: RoundId | None
     strike: RoundBody | None
     final: RoundBody | None
-    tx: Hash
-    at: Seconds
+    tx: HexHash
+    at: UnixSeconds
 
 
 class HeadBody(Body):
     block_number: Integer
     l1_block_number: Integer
-    timestamp: Seconds
+    timestamp: UnixSeconds
 
 
 class BookBody(Body):

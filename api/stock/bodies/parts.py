@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from api.http.body import Body
 
-Amount = Annotated[
+UsdgUnits = Annotated[
     str,
     Meta(pattern=r"^(0|[1-9][0-9]*)$", description="USDG in its smallest unit (6 decimals).", examples=["5000000"]),
 ]
@@ -20,11 +20,11 @@ Answer8 = Annotated[
 RoundId = Annotated[
     str, Meta(pattern=r"^(0|[1-9][0-9]*)$", description="`phase << 64 | number`.", examples=["18446744073709551617"])
 ]
-Address = Annotated[str, Meta(pattern=r"^0x[0-9a-fA-F]{40}$", description="A checksummed address.")]
-Hash = Annotated[str, Meta(pattern=r"^0x[0-9a-f]{64}$")]
-Seconds = Annotated[int, Meta(ge=0, description="Unix seconds.")]
+HexAddress = Annotated[str, Meta(pattern=r"^0x[0-9a-fA-F]{40}$", description="A checksummed address.")]
+HexHash = Annotated[str, Meta(pattern=r"^0x[0-9a-f]{64}$")]
+UnixSeconds = Annotated[int, Meta(ge=0, description="Unix seconds.")]
 Side = Literal["UP", "DOWN"]
-Family = Literal["daily", "weekly", "drill"]
+FamilyName = Literal["daily", "weekly", "drill"]
 PhaseName = Literal["opens", "live", "frozen", "resolved", "void"]
 OutcomeName = Literal["UP", "DOWN", "FLAT", "VOID"]
 ReadAt = Annotated[int, Meta(ge=0, description="When the chain was last read, in Unix seconds; 0 if never.")]
@@ -46,4 +46,4 @@ class ErrorBody(BaseModel):
 class RoundBody(Body):
     answer: Answer8
     round_id: RoundId
-    at: Seconds
+    at: UnixSeconds

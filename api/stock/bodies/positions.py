@@ -7,31 +7,33 @@ from typing import Annotated
 from msgspec import Meta
 
 from api.http.body import Body
-from api.stock.bodies.parts import Address, Amount, Hash, PhaseName, ReadAt, Seconds, Side, Stale
+from api.stock.bodies.parts import HexAddress, HexHash, PhaseName, ReadAt, Side, Stale, UnixSeconds, UsdgUnits
 
 
 class SettlementBody(Body):
-    gross: Amount
-    fee: Amount
-    net: Amount
-    refund: Amount
-    total: Annotated[Amount, Meta(description="What of `net` and `refund` is not sent yet.")]
+    gross: UsdgUnits
+    fee: UsdgUnits
+    net: UsdgUnits
+    refund: UsdgUnits
+    total: Annotated[UsdgUnits, Meta(description="What of `net` and `refund` is not sent yet.")]
     deliverable: bool
 
 
 class PositionBody(Body):
     id: str
     market_id: str
-    owner: Annotated[Address, Meta(description="Who holds it now, and is paid.")]
-    entered_by: Annotated[Address, Meta(description="Who placed it, whoever it was transferred to since.")]
+    owner: Annotated[HexAddress, Meta(description="Who holds it now, and is paid.")]
+    entered_by: Annotated[HexAddress, Meta(description="Who placed it, whoever it was transferred to since.")]
     side: Side
-    offered: Amount
-    accepted: Annotated[Amount | None, Meta(description="Null until its batch is matched.")]
-    refused: Amount
-    accrued: Annotated[Amount, Meta(description="Paid if this side won now, before the fee on the gain; only goes up.")]
-    payout: Annotated[Amount | None, Meta(description="After settlement: what it is paid, after the fee.")]
+    offered: UsdgUnits
+    accepted: Annotated[UsdgUnits | None, Meta(description="Null until its batch is matched.")]
+    refused: UsdgUnits
+    accrued: Annotated[
+        UsdgUnits, Meta(description="Paid if this side won now, before the fee on the gain; only goes up.")
+    ]
+    payout: Annotated[UsdgUnits | None, Meta(description="After settlement: what it is paid, after the fee.")]
     classic_payout: Annotated[
-        Amount | None, Meta(description="After a resolution: what an ordinary pool would have paid.")
+        UsdgUnits | None, Meta(description="After a resolution: what an ordinary pool would have paid.")
     ]
     seed: bool
     opener: Annotated[bool, Meta(description="Placed by the wallet that listed the market.")]
@@ -40,10 +42,10 @@ class PositionBody(Body):
     claimed: Annotated[bool, Meta(description="A payout was sent. The contract's flag also counts one of nothing.")]
     vintage: Annotated[str, Meta(description="Ethereum block of entry, 0 for the seed.")]
     settlement: SettlementBody
-    paid_out: Amount | None
+    paid_out: UsdgUnits | None
     entered_at: int | None
-    entry_tx: Hash | None
-    payout_tx: Hash | None
+    entry_tx: HexHash | None
+    payout_tx: HexHash | None
 
 
 class OwnedPositionBody(PositionBody):
@@ -53,23 +55,23 @@ class OwnedPositionBody(PositionBody):
     phase: PhaseName
     status: str
     winner: Side | None
-    final_time: Seconds
+    final_time: UnixSeconds
     open: bool
 
 
 class OwnerTotalsBody(Body):
-    staked: Amount
-    accrued: Annotated[Amount, Meta(description="Over open positions, if their side wins now, before the fee.")]
-    paid: Annotated[Amount, Meta(description="Settlement payouts already sent, after the fee.")]
-    accepted: Amount
-    deliverable: Annotated[Amount, Meta(description="What claims and refunds would deliver now.")]
+    staked: UsdgUnits
+    accrued: Annotated[UsdgUnits, Meta(description="Over open positions, if their side wins now, before the fee.")]
+    paid: Annotated[UsdgUnits, Meta(description="Settlement payouts already sent, after the fee.")]
+    accepted: UsdgUnits
+    deliverable: Annotated[UsdgUnits, Meta(description="What claims and refunds would deliver now.")]
     open: int
 
 
 class OwnerBody(Body):
     """One address's positions across markets, newest first: a page of them, and the totals of all."""
 
-    owner: Address
+    owner: HexAddress
     deployed: bool
     positions: list[OwnedPositionBody]
     totals: OwnerTotalsBody

@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from api.http.body import Body
-from api.stock.bodies.parts import Address, Answer8, ReadAt, RoundId
+from api.stock.bodies.parts import Answer8, HexAddress, ReadAt, RoundId
 
 
 class PriceReading(Body):
     ticker: str
     name: str
-    feed: Address
+    feed: HexAddress
     answer: Answer8
     round_id: RoundId
     updated_at: Annotated[int, Meta(description="The round's update time, in Unix seconds.")]

@@ -8,32 +8,32 @@ from msgspec import Meta
 
 from api.http.body import Body
 from api.stock.bodies.parts import (
-    Address,
-    Amount,
     Answer8,
-    Hash,
+    HexAddress,
+    HexHash,
     Integer,
     OutcomeName,
     ReadAt,
     RoundBody,
-    Seconds,
     Stale,
+    UnixSeconds,
+    UsdgUnits,
 )
 
 
 class ContractProof(Body):
     name: str
     role: str
-    address: Address
-    deploy_tx: Hash | None
+    address: HexAddress
+    deploy_tx: HexHash | None
     verified: bool
 
 
 class FeedProof(Body):
     name: str
-    address: Address
+    address: HexAddress
     ticker: str
-    stock_token: Address
+    stock_token: HexAddress
     decimals: int
     heartbeat_seconds: int
     deviation_bps: int
@@ -44,7 +44,7 @@ class FeedProof(Body):
 class SafeProof(Body):
     """The multi-signature wallet, as its own contract answers."""
 
-    address: Address
+    address: HexAddress
     threshold: int
     owners: int
 
@@ -64,16 +64,16 @@ class SettledProof(Body):
     outcome: OutcomeName
     strike: RoundBody | None
     final: RoundBody | None
-    resolve_tx: Hash
+    resolve_tx: HexHash
     positions: int
-    total_paid: Amount
+    total_paid: UsdgUnits
 
 
 class RefundProof(Body):
     position_id: str
-    owner: Address
-    amount: Amount
-    tx: Hash | None
+    owner: HexAddress
+    amount: UsdgUnits
+    tx: HexHash | None
 
 
 class RefundDrillProof(Body):
@@ -85,29 +85,29 @@ class RefundDrillProof(Body):
 
 
 class FeeSweepProof(Body):
-    tx: Hash
-    amount: Amount
-    at: Seconds
+    tx: HexHash
+    amount: UsdgUnits
+    at: UnixSeconds
 
 
 class BettorsProof(Body):
     """The wallets that bet: `distinct` and `bets` leave the operator's own out; their bets are `operatorBets`."""
 
     distinct: int
-    excluded: list[Address]
+    excluded: list[HexAddress]
     operator_bets: int
     bets: int
 
 
 class UsdgProof(Body):
-    staked: Amount
-    accepted: Amount
-    seeded: Amount
-    paid_to_bettors: Amount
-    paid_out: Amount
-    fees_taken: Amount
-    fees_accrued: Amount
-    fees_swept: Amount
+    staked: UsdgUnits
+    accepted: UsdgUnits
+    seeded: UsdgUnits
+    paid_to_bettors: UsdgUnits
+    paid_out: UsdgUnits
+    fees_taken: UsdgUnits
+    fees_accrued: UsdgUnits
+    fees_swept: UsdgUnits
 
 
 class SolvencyProof(Body):
@@ -116,16 +116,16 @@ class SolvencyProof(Body):
     contract: str
     chain: Literal["stock", "base"]
     token: str
-    address: Address
-    balance: Amount
-    liabilities: Amount
+    address: HexAddress
+    balance: UsdgUnits
+    liabilities: UsdgUnits
     block: Integer
 
 
 class AuditProof(Body):
     """The last comparison of everything shown with the contracts' own views."""
 
-    at: Seconds
+    at: UnixSeconds
     block: Integer
     compared: int
     mismatches: int
@@ -145,7 +145,7 @@ class ProofBody(Body):
     solvency: list[SolvencyProof]
     audit: AuditProof | None
     attester: Annotated[
-        Address | None, Meta(description="Whose key signs offers and receipts of the agent API; null without one.")
+        HexAddress | None, Meta(description="Whose key signs offers and receipts of the agent API; null without one.")
     ]
     newest_only: Annotated[
         list[Literal["settled", "feeSweeps"]],

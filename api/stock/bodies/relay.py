@@ -8,17 +8,17 @@ from msgspec import Meta, field
 
 from api.http.body import Body
 from api.stock.bodies.markets import HeadBody
-from api.stock.bodies.parts import Address, Hash, Integer, ReadAt, Seconds, Stale
+from api.stock.bodies.parts import HexAddress, HexHash, Integer, ReadAt, Stale, UnixSeconds
 from api.stock.bodies.positions import PositionBody
 
 
 class EscapeKit(Body):
     """The call that places the bet: anyone can send it, with or without this service, until the bet expires."""
 
-    to: Address
+    to: HexAddress
     data: Annotated[str, Meta(pattern=r"^0x[0-9a-f]+$")]
     chain_id: int
-    expires_at: Seconds
+    expires_at: UnixSeconds
 
 
 class RelayBody(Body):
@@ -26,8 +26,8 @@ class RelayBody(Body):
     sending the same body again asks after it and never bets twice."""
 
     ok: bool
-    tx_hash: Hash
-    nonce: Annotated[Hash, Meta(description="The authorization's nonce.")]
+    tx_hash: HexHash
+    nonce: Annotated[HexHash, Meta(description="The authorization's nonce.")]
     receipt: Literal["confirmed", "pending", "reverted"]
     position_id: Annotated[str | None, Meta(description="Once it is known.")]
     block_number: Integer | None
@@ -47,7 +47,7 @@ class ReceiptBody(Body):
     nothing undoes."""
 
     receipt: Literal["pending", "confirmed", "final"]
-    tx_hash: Hash | None
+    tx_hash: HexHash | None
     block_number: Integer | None
     position: Annotated[
         PositionBody | None,
@@ -63,18 +63,18 @@ class DomainBody(Body):
     name: str
     version: str
     chain_id: int
-    verifying_contract: Address
+    verifying_contract: HexAddress
 
 
 class AuthorizationBody(Body):
     """The token's ReceiveWithAuthorization; numbers as text, so that no wallet rounds them."""
 
-    from_: Address = field(name="from")
-    to: Address
+    from_: HexAddress = field(name="from")
+    to: HexAddress
     value: Integer
     valid_after: Integer
     valid_before: Integer
-    nonce: Hash
+    nonce: HexHash
 
 
 class TypedDataBody(Body):
@@ -85,6 +85,6 @@ class TypedDataBody(Body):
     types: dict[str, list[dict[str, str]]]
     primary_type: Literal["ReceiveWithAuthorization"]
     message: AuthorizationBody
-    nonce: Hash
+    nonce: HexHash
     nonce_formula: str
     request: dict[str, Any]

@@ -23,7 +23,7 @@ from vpm_client.steps import Ask, Keep, Pause, Sign, Steps
 from vpm_client.wallets import ask_text, ask_typed_data, checked
 
 T = TypeVar("T")
-KeepTicket = Callable[[Ticket], object] | Callable[[Ticket], Awaitable[object]]
+KeepTicketAsync = Callable[[Ticket], object] | Callable[[Ticket], Awaitable[object]]
 
 
 class AsyncClient(Configured[httpx.AsyncClient], AsyncOperations):
@@ -57,7 +57,7 @@ class AsyncClient(Configured[httpx.AsyncClient], AsyncOperations):
         callback_url: str | None = None,
         ref: str | None = None,
         final: bool = True,
-        keep: KeepTicket | None = None,
+        keep: KeepTicketAsync | None = None,
     ) -> Placed:
         """As `Client.bet`. Cancelled, it may have paid: go on with the ticket that `keep` was shown."""
         ticket = await self.prepare(
@@ -78,7 +78,7 @@ class AsyncClient(Configured[httpx.AsyncClient], AsyncOperations):
         settings = self._settings
         return await self._do(betting.prepare(settings.address, settings.terms, market, side, size_usd, **more))
 
-    async def place(self, ticket: Ticket, *, final: bool = True, keep: KeepTicket | None = None) -> Placed:
+    async def place(self, ticket: Ticket, *, final: bool = True, keep: KeepTicketAsync | None = None) -> Placed:
         """As `Client.place`."""
         return await self._do(betting.place(ticket, self._settings.terms, final=final), keep)
 
@@ -143,7 +143,7 @@ class AsyncClient(Configured[httpx.AsyncClient], AsyncOperations):
     async def _call(self, call: Call[T]) -> T:
         return await self._do(self._settings.steps_of(call))
 
-    async def _do(self, steps: Steps[T], keep: KeepTicket | None = None) -> T:
+    async def _do(self, steps: Steps[T], keep: KeepTicketAsync | None = None) -> T:
         done: Any = None
         try:
             while True:
@@ -172,7 +172,7 @@ class AsyncClient(Configured[httpx.AsyncClient], AsyncOperations):
         return reply_of(response)
 
 
-async def _shown(keep: KeepTicket | None, ticket: Ticket) -> None:
+async def _shown(keep: KeepTicketAsync | None, ticket: Ticket) -> None:
     kept = None if keep is None else keep(ticket)
     if inspect.isawaitable(kept):
         await kept
