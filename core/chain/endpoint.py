@@ -172,20 +172,17 @@ class Endpoint:
             raise RpcError(
                 RpcErrorKind.TIMEOUT,
                 f"{self.label} did not answer {method} within {timeout_seconds:g} s.",
-                method=method,
                 maybe_delivered=True,
             ) from None
         except aiohttp.ClientConnectorError as error:
             raise RpcError(
                 RpcErrorKind.UNAVAILABLE,
                 f"{self.label} cannot be reached ({error.os_error.strerror or type(error.os_error).__name__}).",
-                method=method,
             ) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise RpcError(
                 RpcErrorKind.UNAVAILABLE,
                 f"{self.label} dropped the connection during {method} ({type(error).__name__}).",
-                method=method,
                 maybe_delivered=True,
             ) from None
         SECONDS.labels(self._chain, self.label, method).observe(time.perf_counter() - started)
@@ -216,8 +213,6 @@ class Endpoint:
         return RpcError(
             kind,
             f"{self.label} answered {method} with HTTP {response.status}{said}.",
-            method=method,
-            rpc_code=error.code if error else None,
             data=revert_data(error) if error else None,
             # A gateway's 5xx says nothing about whether the node behind it took the request.
             maybe_delivered=response.status >= 500,
@@ -227,9 +222,7 @@ class Endpoint:
 
 def bad_answer(label: str, method: str, what: str) -> RpcError:
     """The node took the request, and what it answered is none."""
-    return RpcError(
-        RpcErrorKind.BAD_ANSWER, f"{label} answered {method} with {what}.", method=method, maybe_delivered=True
-    )
+    return RpcError(RpcErrorKind.BAD_ANSWER, f"{label} answered {method} with {what}.", maybe_delivered=True)
 
 
 def decode_answer(answer: bytes, shape: type[T], method: str, label: str) -> T:
@@ -256,9 +249,7 @@ def decode_answer(answer: bytes, shape: type[T], method: str, label: str) -> T:
 def from_error_object(error: ErrorObject, method: str, label: str) -> RpcError:
     kind = classify(error.code, error.message)
     said = error.message.strip().rstrip(".")[:500] or f"error {error.code}"
-    return RpcError(
-        kind, f"{label} refused {method}: {said}.", method=method, rpc_code=error.code, data=revert_data(error)
-    )
+    return RpcError(kind, f"{label} refused {method}: {said}.", data=revert_data(error))
 
 
 def revert_data(error: ErrorObject) -> str | None:

@@ -298,8 +298,6 @@ class RpcError(VpmError):
         kind: RpcErrorKind,
         message: str,
         *,
-        method: str = "",
-        rpc_code: int | None = None,
         data: str | None = None,
         maybe_delivered: bool = False,
         retry_after_seconds: float | None = None,
@@ -307,8 +305,6 @@ class RpcError(VpmError):
     ) -> None:
         super().__init__(message, hint=hint, retriable=kind.retriable)
         self.kind = kind
-        self.method = method
-        self.rpc_code = rpc_code
         self.data = data
         self.maybe_delivered = maybe_delivered
         self.retry_after_seconds = retry_after_seconds
@@ -323,11 +319,10 @@ class ContractReverted(RpcError):
         self,
         message: str,
         *,
-        method: str = "eth_call",
         name: str | None = None,
         arguments: dict[str, object] | None = None,
         data: str | None = None,
     ) -> None:
-        super().__init__(RpcErrorKind.REVERTED, message, method=method, data=data)
+        super().__init__(RpcErrorKind.REVERTED, message, data=data)
         self.name = name
         self.arguments = arguments or {}

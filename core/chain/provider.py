@@ -305,7 +305,6 @@ class ChainProvider(AsyncJSONBaseProvider):
             try:
                 decode_answer(answer, object, method, endpoint.label)
                 whole = bad_answer(endpoint.label, "a batch", "one item")
-                whole.method = method
             except RpcError as error:
                 whole = error
             endpoint.failed(whole)
@@ -361,7 +360,6 @@ class ChainProvider(AsyncJSONBaseProvider):
         return RpcError(
             RpcErrorKind.UNAVAILABLE,
             f"Every RPC URL of chain {self.chain_id} is resting after failures, so {method} was not sent.",
-            method=method,
         )
 
 

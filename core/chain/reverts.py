@@ -26,7 +26,7 @@ def explain(error: RpcError, errors: Mapping[bytes, CustomError] | None = None) 
         said = re.search(r"revert(?:ed)?(?: with reason string)?:? '?(.+?)'?\.?$", error.message)
         if said and said.group(1).strip("."):
             sentence = f"The call reverted: {said.group(1)}."
-    return ContractReverted(sentence, method=error.method, name=name, arguments=arguments, data=error.data)
+    return ContractReverted(sentence, name=name, arguments=arguments, data=error.data)
 
 
 def decode_revert(data: bytes, errors: Mapping[bytes, CustomError]) -> tuple[str | None, dict[str, Any], str]:

@@ -26,8 +26,6 @@ class LoadResult:
     seconds: float
     p50_ms: float
     p99_ms: float
-    worst_ms: float
-    bytes_received: int
 
     @property
     def rate(self) -> float:
@@ -50,7 +48,6 @@ class _Client(asyncio.Protocol):
         self._send()
 
     def data_received(self, data: bytes) -> None:
-        self._run.received += len(data)
         if self._left > 0:
             self._left -= len(data)
         else:
@@ -89,7 +86,6 @@ class _Run:
     def __init__(self, requests: int) -> None:
         self.requests = requests
         self.latencies: list[float] = []
-        self.received = 0
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def answered(self, seconds: float) -> bool:
@@ -146,8 +142,6 @@ async def _load(port: int, requests: Iterator[bytes], count: int, connections: i
         seconds=seconds,
         p50_ms=ordered[len(ordered) // 2] * 1000,
         p99_ms=ordered[len(ordered) * 99 // 100] * 1000,
-        worst_ms=ordered[-1] * 1000,
-        bytes_received=run.received,
     )
 
 

@@ -38,7 +38,7 @@ class Answers:
     async def optional(self, method: str, parameters: list[object], shape: Any) -> object:
         self.asked += 1
         if not self.knows:
-            raise RpcError(RpcErrorKind.INVALID_PARAMS, "what is that?", method=method)
+            raise RpcError(RpcErrorKind.INVALID_PARAMS, "what is that?")
         return self.answer
 
 

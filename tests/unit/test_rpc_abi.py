@@ -181,7 +181,7 @@ def test_errors_of_contracts_below_are_known_too() -> None:
     token = Abi([{"type": "error", "name": "Frozen", "inputs": [{"name": "who", "type": "address"}]}])
     contract = Contract(ALICE, ABI, token)
     data = token.errors[next(iter(token.errors))].selector + abi_encode(["address"], [ALICE])
-    error = RpcError(RpcErrorKind.REVERTED, "execution reverted", method="eth_call", data="0x" + data.hex())
+    error = RpcError(RpcErrorKind.REVERTED, "execution reverted", data="0x" + data.hex())
     explained = explain(error, contract.errors)
     assert explained.name == "Frozen"
     assert explained.arguments == {"who": ALICE}
