@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from api.context import Context
 from api.cup import bodies, requests
 from api.cup.download import Download
 from api.cup.mcp import cup_mcp
 from api.cup.rest import RestDoor, read_quote, read_wallet
-from api.cup.service import CupService
+from api.cup.service import Answering, CupService
 from api.http.asked import Asked
 from api.http.mcp_door import CORS
 from api.http.operation import DocumentedAnswer, Handler, Operation, Surface
@@ -23,6 +23,8 @@ DESCRIPTION = (
     "path answers 409 `cup_closed`. The same contract is served to agents as MCP tools at /api/cup/mcp."
 )
 BASE = "/api/cup/v1"
+
+M = TypeVar("M", bound=requests.Request)
 
 
 @asynccontextmanager
@@ -91,10 +93,11 @@ def _get(
 
 
 def _post(
+    rest: RestDoor,
     path: str,
-    handler: Handler,
+    answering: Answering[M],
+    asked: type[M],
     summary: str,
-    body: type[requests.Request],
     model: type[bodies.Answered],
     errors: Mapping[int, DocumentedAnswer] | None = None,
     description: str = "",
@@ -109,21 +112,22 @@ def _post(
     return Operation(
         "POST",
         f"{BASE}{path}",
-        handler,
+        rest.post(answering, asked),
         summary,
         {**answers, **(errors or {})},
         description=description,
-        body=body,
+        body=asked,
     )
 
 
 def _wallet_operations(rest: RestDoor, service: CupService) -> tuple[Operation, ...]:
     return (
         _post(
+            rest,
             "/wallet",
-            rest.post(service.claim, requests.WalletRequest),
-            "Claim 10,000 pUSDC, once",
+            service.claim,
             requests.WalletRequest,
+            "Claim 10,000 pUSDC, once",
             bodies.ClaimBody,
             {429: _RATE},
             "A repeat answers `minted: false` and the balance as it is. No signature. An address claims for 500 "
@@ -167,10 +171,11 @@ def _market_operations(rest: RestDoor, service: CupService) -> tuple[Operation, 
             query=requests.QuoteQuery,
         ),
         _post(
+            rest,
             "/trade",
-            rest.post(service.trade, requests.TradeRequest),
-            "Place or simulate a paper trade",
+            service.trade,
             requests.TradeRequest,
+            "Place or simulate a paper trade",
             bodies.TradeBody,
             {
                 **_SIGNED,
@@ -209,10 +214,11 @@ def _roulette_operations(rest: RestDoor, service: CupService) -> tuple[Operation
             "answered. Caches keep an answer for a second.",
         ),
         _post(
+            rest,
             "/roulette/bet",
-            rest.post(service.bet, requests.BetRequest),
-            "Place or simulate a roulette bet",
+            service.bet,
             requests.BetRequest,
+            "Place or simulate a roulette bet",
             bodies.BetBody,
             {
                 **_SIGNED,
@@ -228,10 +234,11 @@ def _roulette_operations(rest: RestDoor, service: CupService) -> tuple[Operation
 def _agent_operations(rest: RestDoor, service: CupService, download: Download) -> tuple[Operation, ...]:
     return (
         _post(
+            rest,
             "/agent/enroll",
-            rest.post(service.enrol, requests.EnrolRequest),
-            "Enroll an agent's wallet",
+            service.enrol,
             requests.EnrolRequest,
+            "Enroll an agent's wallet",
             bodies.EnrolBody,
             {401: _SIGNED[401], 403: _error("`house_fleet_wallet`"), 429: _RATE},
             "An enrolled wallet keeps trading while live trading is halted. An address enrolls 500 wallets a day.",

@@ -123,11 +123,11 @@ class Proof:
             await self.refresh()
             took = time.monotonic() - started
             await asyncio.sleep(min(PAUSE_SECONDS, max(MIN_PAUSE_SECONDS, PAUSE_PER_GATHERING * took)))
-            await self._market_changed(PAUSE_SECONDS)
+            await self._market_changed()
 
-    async def _market_changed(self, timeout_seconds: float) -> None:
+    async def _market_changed(self) -> None:
         """Waits until a market differs from what was gathered, or time is up."""
-        until = time.monotonic() + timeout_seconds
+        until = time.monotonic() + PAUSE_SECONDS
         while (left := until - time.monotonic()) > 0:
             index, earlier = self._index, self._gathered.venue
             if index is None:

@@ -130,14 +130,14 @@ def ask(url: str, method: str, *params: object, timeout_seconds: float = 10.0) -
 def _same_node(url: str, socket_path: Path) -> bool:
     """Whether both doors lead to one node: each instance has an id of its own, drawn when it starts."""
     try:
-        ours = _ask_socket(socket_path, "anvil_metadata")["instanceId"]
+        ours = _metadata_by_socket(socket_path)["instanceId"]
         return bool(ours == ask(url, "anvil_metadata", timeout_seconds=2.0)["instanceId"])
     except (OSError, ValueError, KeyError, TypeError):  # not there yet, or not anvil
         return False
 
 
-def _ask_socket(path: Path, method: str) -> Any:
-    request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": []}
+def _metadata_by_socket(path: Path) -> Any:
+    request = {"jsonrpc": "2.0", "id": 1, "method": "anvil_metadata", "params": []}
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
         door.settimeout(2.0)
         door.connect(str(path))

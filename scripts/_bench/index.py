@@ -196,7 +196,7 @@ async def _watch(options: AnvilOptions, url: str) -> list[float]:
     announced: dict[int, float] = {}
     seen: dict[int, float] = {}
     async with ChainProvider((options.url,), chain_id=CHAIN_ID) as rpc:
-        await _until_indexed(url, 1)
+        await _until_indexed(url)
         tasks = [
             asyncio.create_task(_announcements(options.ws_url, announced)),
             asyncio.create_task(_reader(url, seen)),
@@ -251,12 +251,12 @@ async def _traffic(rpc: ChainProvider) -> None:
         await asyncio.sleep(max(0.0, len(records) / HEAD_EVENTS_PER_SECOND - (time.perf_counter() - started)))
 
 
-async def _until_indexed(url: str, number: int) -> None:
+async def _until_indexed(url: str) -> None:
     async with asyncio.timeout(60):
         while True:
             with psycopg.connect(conninfo(url)) as connection:
                 row = connection.execute("SELECT number FROM chain_cursor").fetchone()
-            if row is not None and row[0] >= number:
+            if row is not None and row[0] >= 1:
                 return
             await asyncio.sleep(0.2)
 

@@ -252,7 +252,7 @@ async def deep_reorg(fleet: Fleet, load: Load) -> DrillHeld:
     await fleet.rpc("stock", "anvil_mine", hex(DEEP + 10), hex(1))
     await fleet.indexed("stock")
     # What is final is asked for every few seconds only: until then the index cannot know that this is too deep.
-    await fleet.until(lambda: _final_within(fleet, DEEP - SPARE), "the index knowing what is final", 60)
+    await fleet.until(lambda: _too_much_is_final(fleet), "the index knowing what is final", 60)
     try:
         # What a chain takes back beyond finality nobody can keep: those promises end here. All before it still stand.
         kept_to = int((await fleet.head("stock"))["number"], 16) - DEEP
@@ -300,11 +300,11 @@ def _stands(bet: Promise, block: int) -> bool:
     return bet.report is LoadReport.REFUSED
 
 
-def _final_within(fleet: Fleet, blocks: int) -> bool:
-    """Whether less than so many blocks are not final yet, as far as the index knows."""
+def _too_much_is_final(fleet: Fleet) -> bool:
+    """Whether the index knows a block as final that the deep reorganization undoes, with some to spare."""
     query = "SELECT number - finalized_number FROM chain_cursor WHERE chain_id = %s"
     ((depth,),) = fleet.rows(query, CHAIN_IDS["stock"])
-    return depth is not None and depth < blocks
+    return depth is not None and depth < DEEP - SPARE
 
 
 def _state(fleet: Fleet) -> str:

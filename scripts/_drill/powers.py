@@ -28,7 +28,7 @@ async def pause_bets(fleet: Fleet, load: Load) -> DrillHeld:
         await _pauser(fleet, chain, "pause", wallets.GUARDIAN.address)
     try:
         require(await _paused(fleet) == [True, True], "the contracts do not say that they are paused")
-        refused = await fleet.until(lambda: _door_says(load, "platform_paused"), "agent bets refused", 60, pause=0.5)
+        refused = await fleet.until(lambda: _door_is_paused(load), "agent bets refused", 60, pause=0.5)
         resumed = True
         try:
             await _pauser(fleet, "base", "resume", wallets.GUARDIAN.address)
@@ -99,8 +99,8 @@ async def _pauser(fleet: Fleet, chain: str, call: str, sender: str) -> None:
     await fleet.send(chain, fleet.contract(chain, "Pauser").call(call), sender=sender)
 
 
-async def _door_says(load: Load, code: str) -> bool:
-    """Whether a bet on the newest market is answered so."""
+async def _door_is_paused(load: Load) -> bool:
+    """Whether a bet on the newest market is refused for that."""
     status, listed = await load.call("GET", "/api/agent/v1/markets?limit=1")
     if status != 200 or not listed["markets"]:
         return False
@@ -113,7 +113,7 @@ async def _door_says(load: Load, code: str) -> bool:
         "walletAddress": load.bettors[0].address,
     }
     _, answer = await load.call("POST", "/api/agent/v1/trade", body)
-    return isinstance(answer, dict) and answer.get("error") == code
+    return isinstance(answer, dict) and answer.get("error") == "platform_paused"
 
 
 def _count(fleet: Fleet, feed: bytes, condition: str) -> int:

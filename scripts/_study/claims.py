@@ -52,7 +52,7 @@ CLAIMS: Final[dict[str, Callable[[Figures], bool]]] = {
     "a larger seed takes more and leaves the first less, and the last quarter as it was": lambda f: (
         _falls([-each["seed"]["mean"] for each in _by(f["sweep"]["seed"])])
         and _falls([each["quarters"][0]["mean"] for each in _by(f["sweep"]["seed"])])
-        and _near([each["quarters"][3]["mean"] for each in _by(f["sweep"]["seed"])], 0.01)
+        and _near([each["quarters"][3]["mean"] for each in _by(f["sweep"]["seed"])])
     ),
     "kappa 10 and seed 3 cost the crowd less, at any pace": lambda f: all(
         f["sweep"]["together"]["10/3"][blocks]["all"]["mean"] > f["sweep"]["together"]["30/10"][blocks]["all"]["mean"]
@@ -105,8 +105,8 @@ def _falls(values: list[float]) -> bool:
     return values == sorted(values, reverse=True)
 
 
-def _near(values: list[float], within: float) -> bool:
-    return max(values) - min(values) <= within
+def _near(values: list[float]) -> bool:
+    return max(values) - min(values) <= 0.01
 
 
 def broken(figures: Figures) -> list[str]:
