@@ -6,7 +6,6 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from core.db.engine import Connection
@@ -84,7 +83,7 @@ class IntentRequest:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """An intent as it stands. Fees in wei, `not_after` in Unix seconds of the chain's clock, hashes as 32 bytes.
+    """An intent as it stands. Fees in wei, hashes as 32 bytes.
 
     block_number: that mined it; of one that was refused, in which its call would have reverted for this very reason, if
     that is known.
@@ -92,9 +91,6 @@ class Intent:
 
     id: int
     key: str
-    chain_id: int
-    group: str
-    kind: str
     state: IntentState
     outcome: MinedOutcome | None
     reason_code: str | None
@@ -104,8 +100,6 @@ class Intent:
     block_number: int | None
     gas_used: int | None
     fee_wei: int | None
-    not_after: int | None
-    created_at: datetime
 
     @property
     def tx_hash_hex(self) -> str | None:
@@ -122,10 +116,7 @@ class Intent:
         return self.state is IntentState.FAILED and self.nonce is None
 
 
-_COLUMNS = (
-    "id, key, chain_id, lane_group, kind, state, outcome, reason_code, reason, nonce, tx_hash, block_number, gas_used, "
-    "fee_wei, not_after, created_at"
-)
+_COLUMNS = "id, key, state, outcome, reason_code, reason, nonce, tx_hash, block_number, gas_used, fee_wei"
 _INSERT = f"""
 INSERT INTO outbox_intent (key, fingerprint, chain_id, lane_group, kind, to_address, data, value_wei, gas_limit,
                            max_fee_cap_wei, simulate, replay_safe, priority, not_after, depends_on, payer)
@@ -201,18 +192,13 @@ def _intent(row: tuple[Any, ...]) -> Intent:
     return Intent(
         id=row[0],
         key=row[1],
-        chain_id=row[2],
-        group=row[3],
-        kind=row[4],
-        state=IntentState(row[5]),
-        outcome=None if row[6] is None else MinedOutcome(row[6]),
-        reason_code=row[7],
-        reason=row[8],
-        nonce=row[9],
-        tx_hash=row[10],
-        block_number=row[11],
-        gas_used=row[12],
-        fee_wei=None if row[13] is None else int(row[13]),
-        not_after=row[14],
-        created_at=row[15],
+        state=IntentState(row[2]),
+        outcome=None if row[3] is None else MinedOutcome(row[3]),
+        reason_code=row[4],
+        reason=row[5],
+        nonce=row[6],
+        tx_hash=row[7],
+        block_number=row[8],
+        gas_used=row[9],
+        fee_wei=None if row[10] is None else int(row[10]),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from unittest.mock import MagicMock
 
 import pytest
@@ -25,12 +24,10 @@ def words(refusal: Problem) -> str:
 
 
 def intent(reason_code: str | None, *, reason: str = "The token said no.") -> Intent:
-    now = datetime.now(UTC)
     return Intent(
-        id=1, key="k", chain_id=1, group="relay", kind="settle", state=IntentState.FAILED,
+        id=1, key="k", state=IntentState.FAILED,
         outcome=MinedOutcome.REVERTED,
         reason_code=reason_code, reason=reason, nonce=1, tx_hash=TX, block_number=1, gas_used=1, fee_wei=1,
-        not_after=None, created_at=now,
     )  # fmt: skip
 
 

@@ -25,9 +25,6 @@ def errand(
     intent = Intent(
         id=1,
         key="k",
-        chain_id=1,
-        group="keeper",
-        kind="resolve",
         state=state,
         outcome=outcome,
         reason_code=None,
@@ -37,8 +34,6 @@ def errand(
         block_number=block,
         gas_used=None,
         fee_wei=None,
-        not_after=None,
-        created_at=asked,
     )
     return Errand("s", 1_000, failures, asked, intent)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,16 +13,13 @@ from api.http.problem import Problem
 from api.stock.bets import KnownBet
 from api.stock.outcomes import BetOutcomes
 from api.stock.relay import Relay
-from core.outbox import RELAY, Intent, IntentState
+from core.outbox import Intent, IntentState
 from tests.support.relayed import CHAIN, relayed
 from tests.waiting import PATIENCE
 
 SENT = Intent(
     id=1,
     key="relay:1",
-    chain_id=CHAIN,
-    group=RELAY,
-    kind="enter",
     state=IntentState.SENT,
     outcome=None,
     reason_code=None,
@@ -33,8 +29,6 @@ SENT = Intent(
     block_number=None,
     gas_used=None,
     fee_wei=None,
-    not_after=None,
-    created_at=datetime(2026, 1, 1, tzinfo=UTC),
 )
 
 
