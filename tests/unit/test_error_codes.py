@@ -13,7 +13,7 @@ from api.web.error_codes import AGENT_CAUSES, COMMON, CUP, STOCK, tables
 from core.paths import REPOSITORY
 
 # Where the code stands among the arguments of what refuses.
-PLACES = {"Problem": 1, "problem": 0, "Refusal": 1}
+PLACES = {"Problem": 1, "problem": 0, "Refusal": 1, "_later": 1}
 
 
 def codes(*folders: str) -> set[str]:
