@@ -232,7 +232,7 @@ class ChainProvider(AsyncJSONBaseProvider):
         return self._answers(best, len(raws))
 
     async def _offer(
-        self, endpoint: Endpoint, offers: Sequence[Request], indices: Sequence[int], best: dict[int, _Verdict]
+        self, endpoint: Endpoint, offers: Sequence[RpcRequest], indices: Sequence[int], best: dict[int, _Verdict]
     ) -> None:
         """Makes these offers to one URL, and keeps what it says of each where no other said better."""
         seconds = self._timeout_seconds
@@ -424,7 +424,7 @@ def values(items: Sequence[Any | RpcError]) -> list[Any]:
     return list(items)
 
 
-def _offers(raws: Sequence[bytes]) -> list[Request]:
+def _offers(raws: Sequence[bytes]) -> list[RpcRequest]:
     return [("eth_sendRawTransaction", [hex_of(raw)]) for raw in raws]
 
 
