@@ -12,11 +12,11 @@ from core.hexadecimal import bytes_of
 from indexer.logs import BlockInfo
 
 BLOOM_CHARACTERS = 2 + 2 * 256
-Number = Annotated[str, msgspec.Meta(pattern="^0x[0-9a-fA-F]{1,15}$")]
+StoredQuantity = Annotated[str, msgspec.Meta(pattern="^0x[0-9a-fA-F]{1,15}$")]
 """A quantity that a column for a block's number or for seconds holds."""
-Index = Annotated[str, msgspec.Meta(pattern="^0x([0-9a-fA-F]{1,7}|[0-7][0-9a-fA-F]{7})$")]
+StoredPlace = Annotated[str, msgspec.Meta(pattern="^0x([0-9a-fA-F]{1,7}|[0-7][0-9a-fA-F]{7})$")]
 """One that a column for a log's place in its block holds."""
-Address = Annotated[str, msgspec.Meta(pattern="^0x[0-9a-fA-F]{40}$")]
+AddressHex = Annotated[str, msgspec.Meta(pattern="^0x[0-9a-fA-F]{40}$")]
 
 
 class Header(msgspec.Struct, frozen=True, rename="camel", gc=False):
@@ -24,10 +24,10 @@ class Header(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
     hash: Hash
     parent_hash: Hash
-    number_hex: Number = msgspec.field(name="number")
-    timestamp_hex: Number = msgspec.field(name="timestamp")
+    number_hex: StoredQuantity = msgspec.field(name="number")
+    timestamp_hex: StoredQuantity = msgspec.field(name="timestamp")
     logs_bloom: Data | None = None
-    l1_block_number_hex: Number | None = msgspec.field(name="l1BlockNumber", default=None)
+    l1_block_number_hex: StoredQuantity | None = msgspec.field(name="l1BlockNumber", default=None)
 
     @property
     def number(self) -> int:
@@ -59,14 +59,14 @@ class ReceiptLogs(msgspec.Struct, frozen=True, gc=False):
 class SoundLog(Log, frozen=True, rename="camel", gc=False, kw_only=True):
     """A log each of whose fields is looked at while it is decoded."""
 
-    address: Address
+    address: AddressHex
     topics: tuple[Hash, ...]
     data: Data
-    block_number: Number
+    block_number: StoredQuantity
     block_hash: Hash
     transaction_hash: Hash
-    log_index: Index
-    block_timestamp: Number | None = None
+    log_index: StoredPlace
+    block_timestamp: StoredQuantity | None = None
 
 
 class SoundReceiptLogs(ReceiptLogs, frozen=True, gc=False):
