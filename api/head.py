@@ -9,11 +9,11 @@ from typing import Any
 from sqlalchemy import Column, ScalarSelect, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from core.chain.lateness import MAX_LAG_SECONDS, why_head_is_late
 from core.db.schema.index import chain_cursor, chain_reorg
 from core.hexadecimal import hex_of
 from core.stock.vested import Moment
 
-MAX_LAG_SECONDS = 60
 # Blocks come with gaps; the wall clock may run ahead of the head by so much before it is not believed.
 CLOCK_SLACK_SECONDS = 60
 
@@ -50,9 +50,7 @@ class Head:
             return "The indexer lags."
         # Compared with when a node told of it, not with now: that a node is no longer heard is the other sentence.
         newest_at = self.timestamp if self.newest_at is None else self.newest_at
-        if blocks_are_regular and self.seen_at - newest_at > MAX_LAG_SECONDS:
-            return "The chain has made no block for a minute."
-        return None
+        return why_head_is_late(newest_at, self.seen_at, blocks_are_regular=blocks_are_regular)
 
 
 def chain_now(head_timestamp: int) -> int:

@@ -49,7 +49,8 @@ class Keeper:
 
 @dataclass
 class JobRun:
-    """One run of one job on one chain. `now` is the chain's clock, `head` its newest block."""
+    """One run of one job on one chain. `now` is the chain's clock, `head` its newest block; `head_late`: why that is
+    no block of the present, or None."""
 
     keeper: Keeper
     chain: KeeperChain
@@ -57,6 +58,7 @@ class JobRun:
     now: int
     head: int
     index: IndexState | None
+    head_late: str | None = None
     dry_run: bool = False
     recalled: dict[str, Errand] = field(default_factory=dict)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections import defaultdict
 from datetime import UTC, datetime
 
@@ -12,6 +13,7 @@ from psycopg.types.json import Jsonb
 from sqlalchemy.exc import SQLAlchemyError
 
 from core.chain import RpcError
+from core.chain.lateness import why_head_is_late
 from core.errors import VpmError
 from core.log import get_logger
 from core.outbox import HAS_HASH, IntentWatch
@@ -62,12 +64,14 @@ class Runner:
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 head = await chain.client.head()
+                regular = chain.deployment.blocks_are_regular
                 run = JobRun(
                     keeper=self.keeper,
                     chain=chain,
                     report=report,
                     now=head.timestamp,
                     head=head.number,
+                    head_late=why_head_is_late(head.timestamp, time.time(), blocks_are_regular=regular),
                     index=await index_state(self.keeper.engine, chain.chain_id),
                     dry_run=dry_run,
                 )

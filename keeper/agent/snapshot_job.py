@@ -31,7 +31,8 @@ RETRY = RetryWaits(after_success_seconds=0.0, after_failure_seconds=15.0, longes
 
 
 async def snapshot(run: JobRun) -> None:
-    if run.stops(await run.lanes_problem(PUBLISHER)):
+    # What is seen now must not be dated into a past whose markets still take bets.
+    if run.stops(run.head_late) or run.stops(await run.lanes_problem(PUBLISHER)):
         return
     configured = load_sources(run.keeper.how.sources_file)
     feeds = run.chain.deployment.published_feeds

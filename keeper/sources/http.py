@@ -13,6 +13,8 @@ from keeper.sources.sample import Sample, SampleRefused, Why, units
 from keeper.sources.settings import HttpSource
 
 MAX_BODY_BYTES = 2_000_000
+MAX_AHEAD_SECONDS = 15
+"""How far a source's own time may be ahead of the chain's: blocks come a little late, and clocks run fast."""
 MILLISECONDS_FROM = 10**11
 """A time above this is in milliseconds: in seconds it would be the year 5138."""
 
@@ -27,7 +29,8 @@ async def sample(http: aiohttp.ClientSession, source: HttpSource, now: int) -> S
         observed_at = stamp // 1000 if stamp > MILLISECONDS_FROM else stamp
         if now - observed_at > source.max_age_seconds:
             raise SampleRefused(Why.LATE, f"{source.name} is {now - observed_at} s old")
-        # A little ahead is a clock that runs fast; the chain's own clock bounds what may be posted.
+        if observed_at - now > MAX_AHEAD_SECONDS:
+            raise SampleRefused(Why.LATE, f"the chain is {observed_at - now} s behind {source.name}")
         observed_at = min(observed_at, now)
     return Sample(units(number, source.multiply), observed_at, source.name)
 

@@ -516,6 +516,20 @@ KEEPER = (
         (SOURCES,),
     ),
     Guard(
+        "what is seen now is dated into the past of a chain that catches up after a halt",
+        "keeper/agent/snapshot_job.py",
+        "if run.stops(run.head_late) or run.stops",
+        "if run.stops",
+        (SOURCES,),
+    ),
+    Guard(
+        "a source that is well ahead of the chain is dated back to the chain's clock",
+        "keeper/sources/http.py",
+        "if observed_at - now > MAX_AHEAD_SECONDS:",
+        "if False:",
+        (SOURCES,),
+    ),
+    Guard(
         "an observation too old for its feed is posted",
         "keeper/sources/agreement.py",
         "if now - sample.observed_at > max_lag:",

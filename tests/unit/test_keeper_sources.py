@@ -16,9 +16,14 @@ import pytest
 from aiohttp import web
 
 from core.chain import RpcError, RpcErrorKind
+from core.contracts.deployments import Deployment
+from core.contracts.feeds import PublishedFeed
 from core.errors import ConfigError
 from keeper.agent import snapshot_job
+from keeper.chain import KeeperChain
 from keeper.run import JobRun
+from keeper.runner import Runner
+from keeper.schedule import BY_NAME
 from keeper.sources import http, simulated
 from keeper.sources.agreement import Bounds, agree, check_move, check_time
 from keeper.sources.sample import ONE, LatestRound, Sample, SampleRefused, Why, dollars, units
@@ -283,6 +288,7 @@ async def test_one_feed_that_fails_does_not_end_the_others(monkeypatch: pytest.M
     monkeypatch.setattr(snapshot_job, "_observe", observe)
     feeds = [SimpleNamespace(key="broken"), SimpleNamespace(key="sound")]
     run = SimpleNamespace(
+        head_late=None,
         lanes_problem=no_problem,
         stops=lambda problem: False,
         keeper=SimpleNamespace(how=SimpleNamespace(sources_file=None)),
@@ -292,6 +298,54 @@ async def test_one_feed_that_fails_does_not_end_the_others(monkeypatch: pytest.M
     with pytest.raises(RpcError):
         await snapshot_job.snapshot(cast(JobRun, run))
     assert posted == ["sound"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "age", "observes"),
+    [("op-stack", 2_300, False), ("op-stack", 61, False), ("op-stack", 30, True), ("local", 2_300, True)],
+)
+async def test_nothing_is_observed_for_a_head_that_is_not_now(
+    monkeypatch: pytest.MonkeyPatch, kind: str, age: int, observes: bool
+) -> None:
+    """A chain that catches up after a halt dates its blocks into the halt, and what is seen now with them."""
+    asked = []
+
+    async def observe(run: JobRun, feed: Any, observed: object) -> None:
+        asked.append(feed)
+
+    async def nothing(*_: object) -> None:
+        return None
+
+    async def head() -> Any:
+        return SimpleNamespace(number=7, timestamp=NOW - age)
+
+    monkeypatch.setattr(snapshot_job, "_observe", observe)
+    monkeypatch.setattr(JobRun, "lanes_problem", nothing)
+    monkeypatch.setattr("keeper.runner.index_state", nothing)
+    monkeypatch.setattr("time.time", lambda: float(NOW))
+    deployment = Deployment.model_construct(
+        kind=kind, network="base", chain_id=8453, status="deployed", feeds=(PublishedFeed.model_construct(key="k"),)
+    )
+    chain = KeeperChain("base", deployment, cast(Any, SimpleNamespace(head=head)))
+    keeper = SimpleNamespace(chains={"base": chain}, engine=None, how=SimpleNamespace(sources_file=None))
+    report = await Runner(cast(Any, keeper)).run(BY_NAME["agent-snapshot"], dry_run=True)
+    assert report.ok, report.errors
+    assert len(asked) == observes
+    assert [each.target for each in report.skipped] == ([] if observes else ["everything"])
+
+
+@pytest.mark.parametrize("ahead", [16, 2_300])
+async def test_a_source_ahead_of_the_head_says_that_the_head_is_late(
+    served: Callable[[Answer], Awaitable[str]], ahead: int
+) -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(text=f'{{"pairs":[{{"marketCap":5,"at":{NOW + ahead},"near":{NOW + 15}}}]}}')
+
+    url = await served(answer)
+    with pytest.raises(SampleRefused) as found:
+        await asked(url, observed_at="pairs.0.at")
+    assert found.value.why is Why.LATE
+    assert (await asked(url, observed_at="pairs.0.near")).observed_at == NOW
 
 
 async def test_silence_is_late_and_nobody_is_down(served: Callable[[Answer], Awaitable[str]]) -> None:
