@@ -323,8 +323,12 @@ async def test_nothing_is_observed_for_a_head_that_is_not_now(
     monkeypatch.setattr(JobRun, "lanes_problem", nothing)
     monkeypatch.setattr("keeper.runner.index_state", nothing)
     monkeypatch.setattr("time.time", lambda: float(NOW))
-    deployment = Deployment.model_construct(
-        kind=kind, network="base", chain_id=8453, status="deployed", feeds=(PublishedFeed.model_construct(key="k"),)
+    deployment = cast(Any, Deployment).model_construct(
+        kind=kind,
+        network="base",
+        chain_id=8453,
+        status="deployed",
+        feeds=(cast(Any, PublishedFeed).model_construct(key="k"),),
     )
     chain = KeeperChain("base", deployment, cast(Any, SimpleNamespace(head=head)))
     keeper = SimpleNamespace(chains={"base": chain}, engine=None, how=SimpleNamespace(sources_file=None))
