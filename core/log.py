@@ -82,7 +82,7 @@ def configure(level: str = "INFO", style: Literal["json", "console"] = "json", s
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(level)
-    for noisy in ("aiohttp.access", "apscheduler", "alembic.runtime"):
+    for noisy in ("aiohttp.access", "alembic.runtime"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLevelName(level)))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Protocol, TypeVar
 
 from core.chain import Call
@@ -21,12 +21,13 @@ from keeper import metrics
 
 @dataclass(frozen=True, slots=True)
 class Errand:
-    """The latest attempt for a subject. `failures`: how many right before it failed in a row."""
+    """The latest attempt for a subject. `failures`: how many right before it failed in a row. `rested_seconds`: since
+    it was asked for, by the database's clock alone; negative once that clock was set back."""
 
     subject: str
     attempts: int
     failures: int
-    asked_at: datetime
+    rested_seconds: float
     intent: Intent
 
     @property
@@ -110,7 +111,7 @@ class Want:
     payer: str | None = None
 
 
-def waits(errand: Errand | None, now: datetime, indexed_block: int, retry: RetryWaits) -> str | None:
+def waits(errand: Errand | None, indexed_block: int, retry: RetryWaits) -> str | None:
     """Why no new attempt may be made yet, or None when it may.
 
     indexed_block: the last block the index holds; a success above it is not visible in what the job read.
@@ -121,36 +122,36 @@ def waits(errand: Errand | None, now: datetime, indexed_block: int, retry: Retry
     if intent.outcome is MinedOutcome.SUCCEEDED:
         if intent.block_number is not None and intent.block_number > indexed_block:
             return f"done in block {intent.block_number}, which the index has not read yet"
-        return _resting(errand, now, retry.after_success_seconds, "was done, yet more is due")
+        return _resting(errand, retry.after_success_seconds, "was done, yet more is due")
     if not intent.state.ended:
         said = f" ({intent.tx_hash_hex})" if intent.tx_hash_hex else ""
         return f"already asked for: {intent.state}{said}"
     pause = min(retry.after_failure_seconds * 2.0 ** min(errand.failures, 20), retry.longest_seconds)
-    return _resting(errand, now, pause, f"it failed: {intent.reason or intent.state}")
+    return _resting(errand, pause, f"it failed: {intent.reason or intent.state}")
 
 
-def _resting(errand: Errand, now: datetime, pause: float, why: str) -> str | None:
-    left = errand.asked_at + timedelta(seconds=pause) - now
-    if left <= timedelta(0):
+def _resting(errand: Errand, pause: float, why: str) -> str | None:
+    if not 0 <= errand.rested_seconds < pause:
         return None
-    return f"{why}; next try in {left.total_seconds():.0f} s"
+    return f"{why}; next try in {pause - errand.rested_seconds:.0f} s"
 
 
 async def recall(connection: Connection, chain_id: int, subjects: Iterable[str]) -> dict[str, Errand]:
     """The latest attempts for those subjects that ever had one."""
     cursor = await connection.execute(
-        "SELECT subject, attempts, failures, asked_at, intent_id FROM keeper_errand "
+        "SELECT subject, attempts, failures, extract(epoch FROM clock_timestamp() - asked_at)::float8, intent_id "
+        "FROM keeper_errand "
         "WHERE chain_id = %s AND subject = ANY(%s)",
         (chain_id, list(subjects)),
     )
     errands: dict[str, Errand] = {}
     intents: dict[int, Intent | None] = {}
-    for subject, attempts, failures, asked_at, intent_id in await cursor.fetchall():
+    for subject, attempts, failures, rested, intent_id in await cursor.fetchall():
         if intent_id not in intents:
             intents[intent_id] = await read(connection, intent_id)
         intent = intents[intent_id]
         if intent is not None:  # else both were forgotten between the two statements
-            errands[subject] = Errand(subject, attempts, failures, asked_at, intent)
+            errands[subject] = Errand(subject, attempts, failures, rested, intent)
     return errands
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import time
+
 from core.metrics import counter, gauge, histogram
 
 RUNS = counter("vpm_keeper_runs", "Runs of a job by result: ok or errors", ("job", "result"))
 RUN_SECONDS = histogram(
     "vpm_keeper_run_seconds", "How long a run took", ("job",), (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 )
-LAST_OK = gauge(
-    "vpm_keeper_last_ok_timestamp_seconds",
-    "When a job last ran without an error, Unix time; until it has, when this keeper first began to lead",
+OK_AGE = gauge(
+    "vpm_keeper_ok_age_seconds",
+    "How long ago a job last ran without an error; until it has, how long ago this keeper first began to lead",
     ("job",),
 )
 PERIOD = gauge("vpm_keeper_period_seconds", "How often a job runs here", ("job",))
@@ -25,6 +27,13 @@ POOL_QUIET = gauge("vpm_pool_quiet", "A pool's silence as a share of what makes 
 CANARY = counter("vpm_keeper_canary", "Canary steps by result", ("step", "result"))
 CANARY_SECONDS = histogram("vpm_keeper_canary_seconds", "How long a canary step took", ("step",))
 TIDIED = counter("vpm_keeper_tidied_rows", "Old rows thinned out or removed, by what they were", ("chain", "what"))
+
+
+def ran_ok(job: str) -> None:
+    """Its age grows from here on by the monotonic clock: a time of day would be in the future once the clock is set
+    back."""
+    at = time.monotonic()
+    OK_AGE.labels(job).set_function(lambda: time.monotonic() - at)
 
 
 def forget_state() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 import aiohttp
@@ -88,16 +87,14 @@ class JobRun:
         """Per subject why it must wait, or None when an attempt may be made now. Remembers the attempts for `ask`."""
         async with self.keeper.pool.connection() as connection:
             self.recalled.update(await errands.recall(connection, self.chain.chain_id, subjects))
-        moment = datetime.now(UTC)
-        return {each: errands.waits(self.recalled.get(each), moment, self.indexed_block, retry) for each in subjects}
+        return {each: errands.waits(self.recalled.get(each), self.indexed_block, retry) for each in subjects}
 
     async def ask(self, want: Want, retry: RetryWaits, also: Also | None = None) -> Action | None:
         """Asks, unless one of the subjects must wait; then that is why it is skipped. `also`: see errands.ask."""
         missing = [subject for subject in want.subjects if subject not in self.recalled]
         standing = await self.free(missing, retry) if missing else {}
-        moment = datetime.now(UTC)
         for subject in want.subjects:
-            why = standing.get(subject) or errands.waits(self.recalled.get(subject), moment, self.indexed_block, retry)
+            why = standing.get(subject) or errands.waits(self.recalled.get(subject), self.indexed_block, retry)
             if why is not None:
                 self.report.skip(want.target, why)
                 return None

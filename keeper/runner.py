@@ -97,7 +97,7 @@ class Runner:
         metrics.RUNS.labels(report.job, "ok" if report.ok else "errors").inc()
         metrics.RUN_SECONDS.labels(report.job).observe((report.finished_at - report.started_at).total_seconds())
         if report.ok:
-            metrics.LAST_OK.labels(report.job).set(report.finished_at.timestamp())
+            metrics.ran_ok(report.job)
 
     async def _write(self, report: RunReport) -> None:
         """The last run of each job, for health and people; a database that is away costs this line only."""

@@ -6,13 +6,12 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeVar
 
 import aiohttp
 import psycopg
-from apscheduler.schedulers.asyncio import AsyncIOScheduler  # type: ignore[import-untyped]
 
 from core.chain import ChainClient, ChainProvider, RpcError
 from core.config import ChainName, KeeperSettings, Settings, load
@@ -26,6 +25,7 @@ from core.db.migrate import check_schema_at
 from core.log import get_logger
 from core.outbox import IntentWatch
 from core.service import jobs
+from core.service.cancelling import end, heed_cancellation
 from core.service.daemon import Daemon
 from core.stock.sessions import sessions_around
 from keeper import metrics
@@ -42,6 +42,8 @@ T = TypeVar("T")
 ROLE = "keeper"
 STALLED_AFTER_PERIODS = 5
 MIN_STALLED_SECONDS = 120.0
+SPREAD_SECONDS = 0.1
+"""Between the first runs of two jobs, so that a start is not a burst."""
 REQUEST_HASH_SECONDS = 8.0
 ASK_AGAIN_SECONDS = 1.0
 LOOK_AGAIN_SECONDS = 30.0
@@ -102,8 +104,7 @@ class Keeping:
         await asyncio.to_thread(sessions_around, int(time.time()))
         is_first, self._led_since = not self._led_since, time.monotonic()
         self._finished.clear()
-        scheduler = AsyncIOScheduler(timezone=UTC)
-        at = datetime.now(UTC)
+        works = [self._serve_requests()]
         for job in JOBS:
             unable = self.runner.unable(job)
             period = job.every(self._keeper.how)
@@ -116,31 +117,27 @@ class Keeping:
             self._periods[job.name] = period
             metrics.PERIOD.labels(job.name).set(period)
             if is_first:
-                metrics.LAST_OK.labels(job.name).set(time.time())
-            # Spread over the first second, so that a start is not a burst; later runs keep their distance.
-            at += timedelta(seconds=0.1)
-            scheduler.add_job(
-                self._tick,
-                "interval",
-                args=(job,),
-                seconds=period,
-                id=job.name,
-                next_run_time=at,
-                max_instances=1,
-                coalesce=True,
-                misfire_grace_time=None,
-            )
-        scheduler.start()
+                metrics.ran_ok(job.name)
+            works.append(self._run_every(period, job, len(works) * SPREAD_SECONDS))
+        tasks = [asyncio.ensure_future(work) for work in works]
         try:
-            await self._serve_requests()
+            ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for each in ended:  # by a fault, for none of them ends by itself
+                each.result()
         finally:
-            scheduler.shutdown(wait=False)
-            await asyncio.sleep(0)  # its shutdown is scheduled, not done
+            await end(*tasks)
             metrics.forget_state()
 
-    async def _tick(self, job: Job) -> None:
-        await self.runner.run(job)
-        self._finished[job.name] = time.monotonic()
+    async def _run_every(self, period: float, job: Job, first_in: float) -> None:
+        """By the monotonic clock, which nobody sets: a run begins a period after the last one began, or when that ends
+        if it lasts longer."""
+        due = time.monotonic() + first_in
+        while True:
+            await asyncio.sleep(due - time.monotonic())
+            await self.runner.run(job)
+            heed_cancellation()
+            self._finished[job.name] = time.monotonic()
+            due = max(due + period, time.monotonic())
 
     async def _serve_requests(self) -> None:
         """Runs what was asked for from outside, one after the other, until cancelled. Looks by the clock, too: nobody

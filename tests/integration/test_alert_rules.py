@@ -26,10 +26,10 @@ NOBODY: Sequence[str] = ()
 ONE: Sequence[str] = ("",)
 
 
-def _job(job: str, period: str, ok: str) -> dict[str, str]:
+def _job(job: str, period: str, age: str) -> dict[str, str]:
     return {
         f'vpm_keeper_period_seconds{{job="{job}", instance="a"}}': period,
-        f'vpm_keeper_last_ok_timestamp_seconds{{job="{job}", instance="a"}}': ok,
+        f'vpm_keeper_ok_age_seconds{{job="{job}", instance="a"}}': age,
     }
 
 
@@ -86,18 +86,23 @@ def _slow(operation: str) -> dict[str, str]:
 
 
 CASES: list[tuple[str, str, Mapping[str, str], Mapping[str, Sequence[str]]]] = [
-    ("VpmJobFails", "once an hour", _job("tidy", "3600x300", "0x60 3600x60 7200x60"), {"59m": NOBODY, "119m": NOBODY}),
-    ("VpmJobFails", "not for hours", _job("tidy", "3600x300", "0x300"), {"2h": NOBODY, "200m": ['job="tidy"']}),
+    (
+        "VpmJobFails",
+        "once an hour",
+        _job("tidy", "3600x300", "0+60x60 60+60x60 120+60x60"),
+        {"59m": NOBODY, "119m": NOBODY},
+    ),
+    ("VpmJobFails", "not for hours", _job("tidy", "3600x300", "0+60x300"), {"2h": NOBODY, "200m": ['job="tidy"']}),
     (
         "VpmJobFails",
         "begins to lead, and then fails",
-        _job("resolve", "_x30 10x60", "_x30 1800x60"),
+        _job("resolve", "_x30 10x60", "_x30 0+60x60"),
         {"40m": NOBODY, "48m": ['job="resolve"']},
     ),
     (
         "VpmJobFails",
         "leads again after hours, and runs",
-        _job("resolve", "10x30 _x200 10x60", "0+60x30 1800x200 13920+60x60"),
+        _job("resolve", "10x30 _x200 10x60", "0x30 60+60x200 0x60"),
         {f"{at}m": NOBODY for at in range(225, 245)},
     ),
     (
@@ -135,9 +140,9 @@ CASES: list[tuple[str, str, Mapping[str, str], Mapping[str, Sequence[str]]]] = [
     ("VpmDeliveryLate", "the token is paused", _due("0x60", "5x60"), {"19m": NOBODY, "59m": ['job="deliver"']}),
     ("VpmDeliveryLate", "nothing is sent", _due("7x60", "0x60"), {"19m": NOBODY, "59m": ['job="deliver"']}),
     ("VpmDeliveryLate", "all is sent in minutes", _due("7x9 0x9 7x9 0x9", "0x60"), {"35m": NOBODY}),
-    ("VpmCanaryFails", "once", _job("agent-canary", "600x60", "0x9 600x9 1200x9 1200x9"), {"36m": NOBODY}),
-    ("VpmCanaryFails", "twice", _job("agent-canary", "600x60", "0x9 600x60"), {"34m": NOBODY, "38m": ONE}),
-    ("VpmCanaryFails", "twice within minutes", _job("agent-canary", "240x60", "0x60"), {"9m": NOBODY, "13m": ONE}),
+    ("VpmCanaryFails", "once", _job("agent-canary", "600x60", "0+60x9 0+60x9 0+60x9 600+60x9"), {"36m": NOBODY}),
+    ("VpmCanaryFails", "twice", _job("agent-canary", "600x60", "0+60x9 0+60x60"), {"34m": NOBODY, "38m": ONE}),
+    ("VpmCanaryFails", "twice within minutes", _job("agent-canary", "240x60", "0+60x60"), {"9m": NOBODY, "13m": ONE}),
     ("VpmCanaryUnsteady", "every second run", _canary("0+1x60", "0+1x60"), {"1m": NOBODY, "59m": ONE}),
     ("VpmCanaryUnsteady", "a bad minute", _canary("0x30 2x30", "0+1x60"), {"40m": NOBODY, "59m": NOBODY}),
     ("VpmCanaryUnsteady", "never", _canary("0x60", "0+1x60"), {"59m": NOBODY}),

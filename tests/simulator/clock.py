@@ -19,8 +19,7 @@ import psycopg
 REAL_MONOTONIC = time.monotonic
 REAL_SLEEP = time.sleep
 
-# Ours, and the one library that asks for the date by itself.
-_PACKAGES = ("core", "api", "indexer", "keeper", "relayer", "apscheduler")
+_PACKAGES = ("core", "api", "indexer", "keeper", "relayer")
 
 # Named before pg_catalog in the search path, so `now()` means this one; SQL that is defined after it follows it too.
 # And whoever sets a time for PostgreSQL to end something after would set it by the machine's clock.

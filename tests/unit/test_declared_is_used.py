@@ -149,7 +149,7 @@ def test_the_python_client_declares_what_it_imports() -> None:
 @pytest.mark.parametrize(
     ("name", "use", "why"),
     [
-        ("apscheduler", "keeper, api", "not imported by api"),
+        ("exchange-calendars", "core, api", "not imported by api"),
         ("orjson", "api", "also imported by core, indexer, keeper, relayer"),
         ("ruff", "keeper", "not imported by keeper"),
         ("ruff", "run as rough", "nothing runs rough"),

@@ -1,0 +1,134 @@
+"""When the jobs of a leading keeper run: by a clock that nobody sets."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, tzinfo
+from types import SimpleNamespace
+from typing import Any, Self, cast
+
+import pytest
+
+from core.metrics import REGISTRY
+from core.service.cancelling import end
+from keeper import metrics
+from keeper.report import RunReport
+from keeper.run import JobRun
+from keeper.schedule import Job
+from keeper.service import Keeping
+
+PERIOD = 0.02
+RUNS = 4
+"""Seen of each job before something happens, and again after it."""
+
+
+class Wall(datetime):
+    """The machine's clock, which somebody sets."""
+
+    ahead = timedelta(0)
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> Self:
+        return cls.fromtimestamp((datetime.now(UTC) + cls.ahead).timestamp(), tz)
+
+
+class Runs:
+    """A runner that counts, and whose runs of `stuck` end when they are cancelled."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self.ended: list[str] = []
+        self.news = asyncio.Event()
+
+    def unable(self, job: Job) -> str | None:
+        return None
+
+    async def run(self, job: Job) -> RunReport:
+        self.begun.append(job.name)
+        self.news.set()
+        if job.name == "broken":
+            raise RuntimeError("a bug")
+        try:
+            await asyncio.sleep(3600 if job.name == "stuck" else 0)
+        finally:
+            self.ended.append(job.name)
+        return RunReport(job.name, datetime.now(UTC))
+
+    async def more(self, name: str, times: int = RUNS) -> None:
+        enough = self.begun.count(name) + times
+        async with asyncio.timeout(10):
+            while self.begun.count(name) < enough:
+                self.news.clear()
+                await self.news.wait()
+
+
+async def _nothing(_: JobRun) -> None: ...
+
+
+def jobs(*names: str) -> tuple[Job, ...]:
+    return tuple(Job(name, "", "base", _nothing, lambda _: PERIOD) for name in names)
+
+
+@pytest.fixture
+def keeping(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Keeping, Runs]]:
+    async def nobody_asks(_: Keeping) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("keeper.service.sessions_around", lambda _: ())
+    monkeypatch.setattr(Keeping, "_serve_requests", nobody_asks)
+    monkeypatch.setattr("keeper.runner.datetime", Wall)
+    monkeypatch.setattr("keeper.service.datetime", Wall)
+    monkeypatch.setattr(Wall, "ahead", timedelta(hours=1))
+    keeper = SimpleNamespace(how=None, chains={"base": SimpleNamespace(is_local=False)})
+    made, runs = Keeping(cast(Any, keeper), "postgresql://nowhere"), Runs()
+    made.runner = cast(Any, runs)
+    yield made, runs
+
+
+async def test_a_clock_that_is_set_back_stops_no_job(
+    keeping: tuple[Keeping, Runs], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leading, runs = keeping
+    monkeypatch.setattr("keeper.service.JOBS", jobs("settle", "pay"))
+    work = asyncio.create_task(leading._lead())
+    await runs.more("settle")
+    Wall.ahead = timedelta(0)
+    await asyncio.gather(runs.more("settle"), runs.more("pay"))
+    await end(work)
+
+
+async def test_a_run_that_lasts_delays_no_other_job_and_ends_with_the_leadership(
+    keeping: tuple[Keeping, Runs], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leading, runs = keeping
+    monkeypatch.setattr("keeper.service.JOBS", jobs("stuck", "pay"))
+    work = asyncio.create_task(leading._lead())
+    await runs.more("stuck", 1)
+    await runs.more("pay")
+    assert (runs.begun.count("stuck"), runs.ended.count("stuck")) == (1, 0)
+    await end(work)
+    assert runs.ended.count("stuck") == 1
+    after = len(runs.begun)
+    await asyncio.sleep(3 * PERIOD)
+    assert len(runs.begun) == after
+
+
+async def test_jobs_that_end_are_noticed(keeping: tuple[Keeping, Runs], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A leader whose jobs do not run any more must not go on leading."""
+    leading, runs = keeping
+    monkeypatch.setattr("keeper.service.JOBS", jobs("broken", "pay"))
+    async with asyncio.timeout(10):
+        with pytest.raises(RuntimeError, match="a bug"):
+            await leading._lead()
+
+
+def test_the_age_of_a_run_goes_by_a_clock_that_nobody_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An alarm that went by the time of day saw nothing for as long as it was set back."""
+    now = time.monotonic()
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    metrics.ran_ok("a job")
+    now += 1_800
+    monkeypatch.setattr("time.time", lambda: 0.0)
+    assert REGISTRY.get_sample_value("vpm_keeper_ok_age_seconds", {"job": "a job"}) == 1_800
