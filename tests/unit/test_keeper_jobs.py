@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, tzinfo
 from types import SimpleNamespace
 from typing import Any, Self, cast
@@ -72,7 +71,7 @@ def jobs(*names: str) -> tuple[Job, ...]:
 
 
 @pytest.fixture
-def keeping(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Keeping, Runs]]:
+def keeping(monkeypatch: pytest.MonkeyPatch) -> tuple[Keeping, Runs]:
     async def nobody_asks(_: Keeping) -> None:
         await asyncio.Event().wait()
 
@@ -84,7 +83,7 @@ def keeping(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Keeping, Runs]]:
     keeper = SimpleNamespace(how=None, chains={"base": SimpleNamespace(is_local=False)})
     made, runs = Keeping(cast(Any, keeper), "postgresql://nowhere"), Runs()
     made.runner = cast(Any, runs)
-    yield made, runs
+    return made, runs
 
 
 async def test_a_clock_that_is_set_back_stops_no_job(
@@ -117,7 +116,7 @@ async def test_a_run_that_lasts_delays_no_other_job_and_ends_with_the_leadership
 
 async def test_jobs_that_end_are_noticed(keeping: tuple[Keeping, Runs], monkeypatch: pytest.MonkeyPatch) -> None:
     """A leader whose jobs do not run any more must not go on leading."""
-    leading, runs = keeping
+    leading, _ = keeping
     monkeypatch.setattr("keeper.service.JOBS", jobs("broken", "pay"))
     async with asyncio.timeout(10):
         with pytest.raises(RuntimeError, match="a bug"):
