@@ -64,6 +64,9 @@ class Payout(Protocol):
     """What is owed to somebody. `failed`: how often the token refused it."""
 
     @property
+    def subject(self) -> str: ...
+
+    @property
     def owner(self) -> bytes: ...
 
     @property
@@ -89,9 +92,8 @@ def in_batches(due: Sequence[AnyPayout]) -> list[tuple[AnyPayout, ...]]:
 def measure_payouts(job: str, what: str, due: Sequence[Payout]) -> None:
     """Tells what is due, and apart from it to how many owners the token sends nothing: one that it has frozen is no
     reason to think that payouts are late."""
-    refused = [each.owner for each in due if each.failed >= REFUSED_TIMES]
-    metrics.DUE.labels(job, what).set(len(due) - len(refused))
-    metrics.DUE.labels(job, "owners refused").set(len(set(refused)))
+    metrics.measure_due(job, what, (each.subject for each in due if each.failed < REFUSED_TIMES))
+    metrics.DUE.labels(job, "owners refused").set(len({each.owner for each in due if each.failed >= REFUSED_TIMES}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,8 @@ log = get_logger(__name__)
 
 RETRY = RetryWaits(after_success_seconds=600.0, after_failure_seconds=60.0, longest_seconds=6 * 3600.0)
 LOOK_BACK_SECONDS = 7 * 86_400
-"""Chain time; an authorization is valid for minutes, and whoever was away this long has other worries."""
+"""Chain time. A payment of what its payer brought is looked for until it is booked; what nobody explains, or proves,
+is not: anybody may send us some, and it would be looked at for ever."""
 MAX_ROWS = 1_000
 """Payments looked at in one run. Those that brought what was to be staked come first: anybody may send us money that
 nobody explains."""
@@ -48,7 +49,8 @@ _PAST_US = text("""
 SELECT a.authorizer, a.nonce, a.value, a.at, a.tx, b.arguments FROM token_authorization a
 LEFT JOIN agent_authorization b ON b.wallet = a.authorizer AND b.nonce = a.nonce
 WHERE a.chain_id = :chain AND a.state = 'paid' AND a.token = :token AND a.recipient = :wallet
-AND a.block_number <= :final AND a.at > :since AND substring(a.nonce FROM 1 FOR :marked) <> :mark
+AND a.block_number <= :final AND (a.at > :since OR a.value = b.amount)
+AND substring(a.nonce FROM 1 FOR :marked) <> :mark
 AND NOT EXISTS (SELECT FROM agent_stake s WHERE s.wallet = a.authorizer AND s.nonce = a.nonce)
 ORDER BY b.amount IS NULL, b.amount <> a.value, a.block_number DESC, a.log_index DESC LIMIT :limit
 """)
@@ -76,29 +78,33 @@ async def credit(run: JobRun) -> None:
     booked = await run.read_all([wallet.call("booked", checksum(each.wallet), each.nonce) for each, _ in payments])
     open_ = [each for each, is_booked in zip(payments, booked, strict=True) if is_booked is not True]
     explained = [(payment, brought) for payment, brought in open_ if brought is not None]
-    metrics.DUE.labels(run.report.job, "payments").set(len(explained))
-    metrics.DUE.labels(run.report.job, "unexplained payments").set(len(open_) - len(explained))
     for payment, brought in open_:
         if brought is None:
             run.report.skip(_target(payment), "nobody has told us what it was to pay for")
     problem = await run.lanes_problem(CREDIT) if explained else None
+    due = []
     for payment, brought in explained:
-        if problem is None:
-            await _credit(run, payment, brought, settlement, token)
-        else:
+        if problem is not None:
             run.report.skip(_target(payment), problem)
+        if problem is not None or await _credit(run, payment, brought, settlement, token):
+            due.append((payment.wallet, payment.nonce))
+    metrics.measure_due(run.report.job, "payments", due)
+    # Of these nothing can be done, and their number is up to strangers: nobody is to be woken for them.
+    metrics.DUE.labels(run.report.job, "unproven payments").set(len(explained) - len(due))
+    metrics.DUE.labels(run.report.job, "unexplained payments").set(len(open_) - len(explained))
 
 
-async def _credit(run: JobRun, payment: ArrivedPayment, brought: BroughtBet, settlement: bytes, token: bytes) -> None:
+async def _credit(run: JobRun, payment: ArrivedPayment, brought: BroughtBet, settlement: bytes, token: bytes) -> bool:
+    """Asks for it, or says in the report why it must wait; False when it cannot be proven what it was."""
     target = _target(payment)
     too_soon = why_wait(payment, run.now)
     if too_soon is not None:
         run.report.skip(target, too_soon)
-        return
+        return True
     trade = carried(brought, await _trades(run, payment))
     if trade is not None and trade.under_way:
         run.report.skip(target, "a transaction that books it is under way")
-        return
+        return True
     used = None
     if brought.bet["amount"] != payment.value:
         used = await _transaction(run, payment)
@@ -106,7 +112,7 @@ async def _credit(run: JobRun, payment: ArrivedPayment, brought: BroughtBet, set
     if isinstance(made, str):
         run.report.skip(target, made)
         log.warning(made, action="keeper.cannot_credit", payer=hex_of(payment.wallet), tx=hex_of(payment.tx))
-        return
+        return False
     said = "give back" if made.is_refund else "book"
     want = Want(
         kind="credit",
@@ -119,6 +125,7 @@ async def _credit(run: JobRun, payment: ArrivedPayment, brought: BroughtBet, set
         payer=checksum(payment.wallet),
     )
     await run.ask(want, RETRY, _following(payment, trade))
+    return True
 
 
 def _target(payment: ArrivedPayment) -> str:

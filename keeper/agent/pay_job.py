@@ -90,10 +90,10 @@ async def _owed(run: JobRun, market: Any) -> list[DueStake]:
 
 
 async def _pay(run: JobRun, market_id: bytes, name: str, owed: list[DueStake]) -> None:
-    waiting = await run.free([_subject(due) for due in owed], RETRY)
+    waiting = await run.free([due.subject for due in owed], RETRY)
     ready = []
     for due in owed:
-        reason = waiting[_subject(due)]
+        reason = waiting[due.subject]
         if reason is None:
             ready.append(due)
         else:
@@ -103,17 +103,13 @@ async def _pay(run: JobRun, market_id: bytes, name: str, owed: list[DueStake]) -
         call = wallet.call("pay", market_id, [due.stake_id for due in batch])
         want = Want(
             kind="pay",
-            subjects=tuple(_subject(due) for due in batch),
+            subjects=tuple(due.subject for due in batch),
             target=f"{len(batch)} stakes of {name}",
             detail=f"send {sum(due.amount for due in batch)} units to their wallets",
             call=call,
             priority=3,
         )
         await run.ask(want, after_refusals(min(due.failed for due in batch), RETRY))
-
-
-def _subject(due: DueStake) -> str:
-    return f"agent:pay:{due.stake_id}"
 
 
 # ---------------------------------------------------------------- what the index lost
@@ -127,10 +123,9 @@ async def _pay_what_the_index_lost(run: JobRun, indexed: int) -> None:
         return  # it moved while it was read; the next run is seconds away
     wallet, block = run.chain.contract("SettlementWallet"), run.indexed_block
     _, unpaid, _ = await run.chain.client.read(wallet.call("liabilities"), block)
-    metrics.DUE.labels(run.report.job, "units the index lost").set(
-        max(0, unpaid - indexed) if has_lost(unpaid, indexed) else 0
-    )
-    if not has_lost(unpaid, indexed):
+    lost = unpaid - indexed if has_lost(unpaid, indexed) else 0
+    metrics.measure_due(run.report.job, "units the index lost", ["units"] if lost else [], lost)
+    if not lost:
         return
     log.error(
         "the contract owes more than the index knows; asking the contract",

@@ -35,6 +35,10 @@ class DueStake:
     amount: int
     failed: int
 
+    @property
+    def subject(self) -> str:
+        return f"agent:pay:{self.stake_id}"
+
 
 @dataclass(frozen=True, slots=True)
 class Counters:

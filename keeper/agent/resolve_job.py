@@ -31,9 +31,8 @@ MARKETS, ROUNDS, FEEDS = agent_market.c, oracle_round.c, agent_feed.c
 
 async def resolve_markets(run: JobRun) -> None:
     due = await _due(run)
-    metrics.DUE.labels(run.report.job, "markets").set(
-        sum(row.settles_after < run.now or (row.condemned and row.published) for row in due)
-    )
+    late = (row.market_id for row in due if row.settles_after < run.now or (row.condemned and row.published))
+    metrics.measure_due(run.report.job, "markets", late)
     wallet, resolver = run.chain.contract("SettlementWallet"), _resolver(run)
     views: list[Any] = await run.read_all([wallet.call("market", row.market_id) for row in due])
     for row, view in zip(due, views, strict=True):

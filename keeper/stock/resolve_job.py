@@ -25,7 +25,7 @@ MARKETS = stock_market.c
 
 async def resolve_markets(run: JobRun) -> None:
     due = await _due(run)
-    metrics.DUE.labels(run.report.job, "markets").set(len(due))
+    metrics.measure_due(run.report.job, "markets", (row.market_id for row in due))
     for row, facts in zip(due, await _facts(run, due), strict=True):
         name = f"{row.ticker or 'market'} #{row.market_id}"
         decision = decide(await _agreement(run, facts), run.now)

@@ -50,11 +50,15 @@ def _lane(lane: str, in_flight: str, mined: str) -> dict[str, str]:
     }
 
 
-def _due(positions: str, refused: str) -> dict[str, str]:
+def _due(job: str, what: str, age: str) -> dict[str, str]:
     return {
-        f'vpm_keeper_due{{job="deliver", what="{what}", instance="a"}}': each
-        for what, each in (("positions", positions), ("owners refused", refused))
+        f'vpm_keeper_due_oldest_seconds{{job="{job}", what="{what}", instance="a"}}': age,
+        f'vpm_keeper_due{{job="{job}", what="{what}", instance="a"}}': "7x60",
     }
+
+
+def _refused(owners: str) -> dict[str, str]:
+    return {'vpm_keeper_due{job="deliver", what="owners refused", instance="a"}': owners}
 
 
 def _canary(errors: str, fine: str) -> dict[str, str]:
@@ -135,11 +139,33 @@ CASES: list[tuple[str, str, Mapping[str, str], Mapping[str, Sequence[str]]]] = [
         },
         {f"{at}m": NOBODY for at in range(50, 90)},
     ),
-    ("VpmDeliveryLate", "two owners are frozen", _due("0x60", "2x60"), {"59m": NOBODY}),
-    ("VpmOwnerRefused", "two owners are frozen", _due("0x60", "2x60"), {"5m": NOBODY, "59m": ['job="deliver"']}),
-    ("VpmDeliveryLate", "the token is paused", _due("0x60", "5x60"), {"19m": NOBODY, "59m": ['job="deliver"']}),
-    ("VpmDeliveryLate", "nothing is sent", _due("7x60", "0x60"), {"19m": NOBODY, "59m": ['job="deliver"']}),
-    ("VpmDeliveryLate", "all is sent in minutes", _due("7x9 0x9 7x9 0x9", "0x60"), {"35m": NOBODY}),
+    ("VpmTokenRefuses", "two owners are frozen", _refused("2x60"), {"59m": NOBODY}),
+    ("VpmOwnerRefused", "two owners are frozen", _refused("2x60"), {"5m": NOBODY, "59m": ['job="deliver"']}),
+    ("VpmTokenRefuses", "the token is paused", _refused("5x60"), {"19m": NOBODY, "59m": ['job="deliver"']}),
+    (
+        "VpmDueLong",
+        "nothing is sent",
+        _due("deliver", "positions", "0+60x60"),
+        {"19m": NOBODY, "59m": ['job="deliver", what="positions"']},
+    ),
+    (
+        "VpmDueLong",
+        "there is always something due, which is done in seconds",
+        _due("deliver", "positions", "15x60"),
+        {"59m": NOBODY},
+    ),
+    (
+        "VpmDueLong",
+        "what was sent past us cannot be booked",
+        _due("agent-credit", "payments", "0+60x60"),
+        {"19m": NOBODY, "59m": ['job="agent-credit", what="payments"']},
+    ),
+    (
+        "VpmDueLong",
+        "a market waits for a second look at its stale reading",
+        _due("agent-resolve", "markets", "0+60x17 0x20"),
+        {f"{at}m": NOBODY for at in (17, 18, 19, 30)},
+    ),
     ("VpmCanaryFails", "once", _job("agent-canary", "600x60", "0+60x9 0+60x9 0+60x9 600+60x9"), {"36m": NOBODY}),
     ("VpmCanaryFails", "twice", _job("agent-canary", "600x60", "0+60x9 0+60x60"), {"34m": NOBODY, "38m": ONE}),
     ("VpmCanaryFails", "twice within minutes", _job("agent-canary", "240x60", "0+60x60"), {"9m": NOBODY, "13m": ONE}),

@@ -162,7 +162,7 @@ async def test_a_payer_who_never_returns_is_credited_once_and_not_before_it_is_f
 
 
 async def test_a_stake_that_can_no_longer_be_taken_becomes_a_refund(service: AgentService, buyer: Buyer) -> None:
-    """Its market closed meanwhile: the money is booked as owed back, and `agent-pay` sends it."""
+    """Its market closed meanwhile: the money is booked as owed back, however late, and `agent-pay` sends it."""
     who = payer(service, "late")
     closes = service.chain.now + 1_800
     market = service.chain.list("credit-too-late", closes_at=closes)
@@ -171,6 +171,8 @@ async def test_a_stake_that_can_no_longer_be_taken_becomes_a_refund(service: Age
     body, envelope = await overtaken(service, buyer, who, market)
     service.chain.warp_to(closes)
     await becomes_final(service, nonce_of(envelope))
+    eight_days_ago = "UPDATE token_authorization SET at = at - 8 * 86400 WHERE nonce = %s RETURNING 1"
+    assert rows(service, eight_days_ago, nonce_of(envelope))
     report = await job(service)
     assert [kind for kind, _ in of(report, who)] == ["credit"], report.body()
     owed = "SELECT status, amount, refund_reason FROM agent_stake WHERE wallet = %s AND idem_hash = %s"
