@@ -13,7 +13,7 @@ from keeper import metrics
 from keeper.errands import RetryWaits, Want
 from keeper.run import JobRun
 from keeper.sources import chainlink, http, simulated
-from keeper.sources.agreement import agree, check_move, check_time
+from keeper.sources.agreement import agree, check_move, check_time, is_new
 from keeper.sources.sample import LatestRound, Sample, SampleRefused, Why, dollars
 from keeper.sources.settings import (
     SIMULATED,
@@ -54,7 +54,10 @@ async def _observe(run: JobRun, feed: PublishedFeed, observed: FeedSources | Non
         last = await chainlink.latest_round(run.chain.client, contract, run.head)
         lag = int(await run.chain.client.read(contract.call("maxLag"), run.head))
         believed = await _believe(run, feed, contract, observed, last)
-        sample = check_time(believed, last, run.now, lag)
+        if not is_new(believed, last):
+            run.report.skip(feed.key, f"{believed.source} says nothing new since the last round")
+            return
+        sample = check_time(believed, run.now, lag)
     except SampleRefused as refusal:
         metrics.REFUSALS.labels(feed.key, str(refusal.why)).inc()
         run.report.skip(feed.key, f"{refusal.why}: {refusal.message}")

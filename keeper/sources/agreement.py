@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from keeper.sources.sample import LatestRound, Sample, SampleRefused, Why, dollars
 
@@ -23,9 +23,11 @@ class Bounds:
 
 
 def agree(samples: Sequence[Sample], refusals: Sequence[SampleRefused], bounds: Bounds) -> Sample:
-    """The value to believe. With two or more sources configured, two must agree; the lower of the closest pair counts.
+    """The value to believe. With two or more sources configured, two must agree.
 
-    It is observed when the older of the two was.
+    Of the closest pair the newer counts, of two of one time the lower, and the other is its witness. It keeps its own
+    time: under the older one, a value of now would be dated into the past, and a feed had no more readings than its
+    slowest source.
     """
     configured = len(samples) + len(refusals)
     sane = [each for each in samples if bounds.lowest <= each.value <= bounds.highest]
@@ -49,7 +51,8 @@ def agree(samples: Sequence[Sample], refusals: Sequence[SampleRefused], bounds: 
             Why.DISAGREE,
             f"{low.source} says {dollars(low.value)}, {high.source} says {dollars(high.value)}",
         )
-    return Sample(low.value, min(low.observed_at, high.observed_at), f"{low.source} + {high.source}")
+    newer = low if low.observed_at >= high.observed_at else high
+    return replace(newer, source=f"{low.source} + {high.source}")
 
 
 def check_move(sample: Sample, last: LatestRound | None, bounds: Bounds, *, agreed: bool) -> Sample:
@@ -66,12 +69,15 @@ def check_move(sample: Sample, last: LatestRound | None, bounds: Bounds, *, agre
     return sample
 
 
-def check_time(sample: Sample, last: LatestRound | None, now: int, max_lag: int) -> Sample:
-    """The sample, if the feed can take it: later than the last round, not from the future, not too old."""
+def is_new(sample: Sample, last: LatestRound | None) -> bool:
+    """Whether it was observed after the last round: a sound source may be slower than we ask."""
+    return last is None or sample.observed_at > last.updated_at
+
+
+def check_time(sample: Sample, now: int, max_lag: int) -> Sample:
+    """The new sample, if the feed can take it: not from the future, not too old."""
     if sample.observed_at > now:
         raise SampleRefused(Why.ABSURD, f"{sample.source} is {sample.observed_at - now} s ahead of the chain")
     if now - sample.observed_at > max_lag:
         raise SampleRefused(Why.LATE, f"{sample.source} is {now - sample.observed_at} s old, at most {max_lag} s count")
-    if last is not None and sample.observed_at <= last.updated_at:
-        raise SampleRefused(Why.LATE, f"{sample.source} is no newer than the last round")
     return sample

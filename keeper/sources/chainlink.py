@@ -10,11 +10,12 @@ from keeper.sources.settings import ChainlinkSource
 
 
 async def latest_round(client: ChainClient, feed: Contract, block: int) -> LatestRound | None:
-    """The feed's newest round at a block; None when it has none or cannot be read."""
+    """The feed's newest round at a block; None when it has none. A node that cannot say is another matter, and raises:
+    a feed taken for empty would take any value for its first."""
     try:
         _, answer, _, updated_at, _ = await client.read(feed.call("latestRoundData"), block)
     except RpcError as error:
-        if error.kind not in (RpcErrorKind.REVERTED, RpcErrorKind.BAD_ANSWER):
+        if error.kind is not RpcErrorKind.REVERTED:
             raise
         return None
     return LatestRound(answer, updated_at) if updated_at else None

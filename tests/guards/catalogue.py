@@ -509,6 +509,20 @@ KEEPER = (
         (SOURCES,),
     ),
     Guard(
+        "a single source leaps and is believed while the node cannot say what the last round was",
+        "keeper/sources/chainlink.py",
+        "if error.kind is not RpcErrorKind.REVERTED:",
+        "if error.kind not in (RpcErrorKind.REVERTED, RpcErrorKind.BAD_ANSWER):",
+        (SOURCES,),
+    ),
+    Guard(
+        "a value of now is posted under the older time of the source that agrees with it",
+        "keeper/sources/agreement.py",
+        "return replace(newer, source=",
+        "return replace(newer, observed_at=min(low.observed_at, high.observed_at), source=",
+        (SOURCES,),
+    ),
+    Guard(
         "an observation from the future is posted",
         "keeper/sources/agreement.py",
         "if sample.observed_at > now:",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,11 +22,14 @@ from core.contracts.feeds import PublishedFeed
 from core.errors import ConfigError
 from keeper.agent import snapshot_job
 from keeper.chain import KeeperChain
+from keeper.errands import Want
+from keeper.metrics import REFUSALS
+from keeper.report import RunReport
 from keeper.run import JobRun
 from keeper.runner import Runner
 from keeper.schedule import BY_NAME
 from keeper.sources import http, simulated
-from keeper.sources.agreement import Bounds, agree, check_move, check_time
+from keeper.sources.agreement import Bounds, agree, check_move, check_time, is_new
 from keeper.sources.sample import ONE, LatestRound, Sample, SampleRefused, Why, dollars, units
 from keeper.sources.settings import ChainlinkSource, FeedSources, HttpSource, load_sources
 from tests.support.serving import serving
@@ -81,8 +85,9 @@ def test_what_agrees_is_believed(samples: list[Sample], refusals: list[SampleRef
     assert agree(samples, refusals, BOUNDS).value == value * ONE
 
 
-def test_an_agreement_is_as_old_as_its_older_half() -> None:
-    assert agree([said(100, at=NOW - 40), said(100, "b")], [], BOUNDS).observed_at == NOW - 40
+@pytest.mark.parametrize("old", [99, 100, 101])
+def test_of_a_pair_the_newer_is_believed_and_no_value_gets_the_time_of_another(old: int) -> None:
+    assert agree([said(old, at=NOW - 40), said(100, "b")], [], BOUNDS) == said(100, "b + a" if old > 100 else "a + b")
 
 
 @pytest.mark.parametrize(
@@ -108,25 +113,21 @@ def test_a_single_source_cannot_leap(last: LatestRound | None, value: int, agree
 
 
 @pytest.mark.parametrize(
-    ("observed_at", "last", "refused"),
-    [
-        (NOW, None, None),
-        (NOW - 600, None, None),
-        (NOW - 601, None, Why.LATE),
-        (NOW + 1, None, Why.ABSURD),
-        (NOW, LatestRound(ONE, NOW - 1), None),
-        (NOW, LatestRound(ONE, NOW), Why.LATE),
-        (NOW - 5, LatestRound(ONE, NOW), Why.LATE),
-    ],
+    ("observed_at", "refused"), [(NOW, None), (NOW - 600, None), (NOW - 601, Why.LATE), (NOW + 1, Why.ABSURD)]
 )
-def test_only_what_the_feed_can_take(observed_at: int, last: LatestRound | None, refused: Why | None) -> None:
+def test_only_what_the_feed_can_take(observed_at: int, refused: Why | None) -> None:
     def work() -> Sample:
-        return check_time(said(100, at=observed_at), last, NOW, 600)
+        return check_time(said(100, at=observed_at), NOW, 600)
 
     if refused is None:
         assert work().observed_at == observed_at
     else:
         assert why(work) is refused
+
+
+@pytest.mark.parametrize(("last", "new"), [(None, True), (NOW - 1, True), (NOW, False), (NOW + 5, False)])
+def test_only_what_was_observed_after_the_last_round_is_new(last: int | None, new: bool) -> None:
+    assert is_new(said(100), None if last is None else LatestRound(ONE, last)) is new
 
 
 # ---------------------------------------------------------------- numbers
@@ -298,6 +299,91 @@ async def test_one_feed_that_fails_does_not_end_the_others(monkeypatch: pytest.M
     with pytest.raises(RpcError):
         await snapshot_job.snapshot(cast(JobRun, run))
     assert posted == ["sound"]
+
+
+class OneFeed:
+    """A run on a chain with one feed of ours, `k`; posts land at once. Sources say what `say` has for their names."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *sources: str) -> None:
+        self.now = NOW
+        self.last: tuple[int, ...] | RpcError = RpcError(RpcErrorKind.REVERTED, "no round yet")
+        self.say: dict[str, Sample | SampleRefused] = {}
+        self.posted: list[Want] = []
+        self.report = RunReport("agent-snapshot", datetime.now(UTC))
+        self.sources = tuple(source("http://nowhere.example/v", name=each) for each in sources)
+
+        async def sample(_: object, asked: HttpSource, now: int) -> Sample:
+            said = self.say[asked.name]
+            if isinstance(said, SampleRefused):
+                raise said
+            return said
+
+        monkeypatch.setattr(http, "sample", sample)
+
+    async def read(self, call: Any, block: int) -> Any:
+        if call[0] == "maxLag":
+            return 600
+        if isinstance(self.last, RpcError):
+            raise self.last
+        return self.last
+
+    async def ask(self, want: Want, _: object) -> None:
+        self.posted.append(want)
+        value, at = cast(Any, want.call)[1:]
+        self.last = (1, value, at, at, 1)
+
+    async def observe(self) -> None:
+        contract = SimpleNamespace(call=lambda *parts: parts)
+        run = SimpleNamespace(
+            keeper=SimpleNamespace(http=None),
+            chain=SimpleNamespace(at=lambda address, name: contract, client=self, is_local=False),
+            now=self.now,
+            head=7,
+            report=self.report,
+            ask=self.ask,
+        )
+        observed = FeedSources(sources=self.sources)
+        await snapshot_job._observe(cast(JobRun, run), cast(Any, SimpleNamespace(key="k", address="0x")), observed)
+
+    @property
+    def refusals(self) -> float:
+        return sum(each.value for each in REFUSALS.collect()[0].samples if each.name.endswith("_total"))
+
+
+@pytest.mark.parametrize("slow_value", [99, 100, 101])
+async def test_a_source_slower_than_the_keeper_is_no_refusal_and_starves_no_feed(
+    monkeypatch: pytest.MonkeyPatch, slow_value: int
+) -> None:
+    """One is of now, and its witness prints every twenty minutes: the feed gets a reading each minute."""
+    feed = OneFeed(monkeypatch, "fast", "slow")
+    before = feed.refusals
+    for minute in range(120):
+        feed.now = NOW + 60 * minute
+        feed.say = {"fast": said(100, "fast", feed.now), "slow": said(slow_value, "slow", NOW + minute // 20 * 1200)}
+        await feed.observe()
+    assert feed.refusals == before
+    assert len(feed.posted) == 120
+
+
+async def test_a_feed_of_a_slow_source_alone_has_its_prints_and_no_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
+    feed = OneFeed(monkeypatch, "slow")
+    before = feed.refusals
+    for minute in range(120):
+        feed.now = NOW + 60 * minute
+        feed.say = {"slow": said(100, "slow", NOW + minute // 20 * 1200)}
+        await feed.observe()
+    assert (feed.refusals, len(feed.posted), len(feed.report.skipped)) == (before, 6, 114)
+
+
+@pytest.mark.parametrize("answer", [RpcErrorKind.BAD_ANSWER, RpcErrorKind.UNAVAILABLE])
+async def test_a_node_that_cannot_say_our_last_round_lets_no_source_leap(
+    monkeypatch: pytest.MonkeyPatch, answer: RpcErrorKind
+) -> None:
+    feed = OneFeed(monkeypatch, "alone")
+    feed.last, feed.say = RpcError(answer, "0x"), {"alone": said(4_000, "alone")}
+    with pytest.raises(RpcError):
+        await feed.observe()
+    assert feed.posted == []
 
 
 @pytest.mark.parametrize(
