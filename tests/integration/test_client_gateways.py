@@ -34,6 +34,10 @@ def is_paid(request: web.BaseRequest) -> bool:
     return "X-PAYMENT" in request.headers
 
 
+def is_quote(request: web.BaseRequest) -> bool:
+    return request.path.endswith("/quote")
+
+
 def is_proof(request: web.BaseRequest) -> bool:
     return "/proof/" in request.path
 
@@ -44,6 +48,7 @@ def refusal_of(code: str, message: str = "It says no.", **more: Any) -> dict[str
 
 SWITCHED_OFF = Answer(404, refusal_of("platform_disabled"))
 OTHERS = "0x" + "05" * 32
+SUBMITTED = refusal_of("internal_error", retriable=True, txHash=OTHERS)
 
 Rule = Callable[[web.BaseRequest], Answer | None]
 
@@ -62,13 +67,15 @@ def in_turn(holds: Callable[[web.BaseRequest], bool], *answers: Answer | None) -
 
 @dataclass(frozen=True)
 class Story:
-    """What becomes of a bet of one dollar, and what is said of its payment. `payment`: None where it is placed."""
+    """What becomes of a bet of so many dollars, and what is said of its payment. `payment`: None where it is placed;
+    `stakes`: how many there are."""
 
     rule: Callable[[], Rule]
     payment: Payment | None
     error: str = ""
     final: bool = False
     stakes: int = 1
+    size: int = 1
 
 
 TAKEN_AND = partial(Answer, passes_on=True)
@@ -86,6 +93,30 @@ STORIES = {
         lambda: in_turn(is_paid, TAKEN_AND(403), Answer(403)), Payment.UNKNOWN, "OutcomeUnknown"
     ),
     "a firewall that lets the next call through": Story(lambda: in_turn(is_paid, TAKEN_AND(403), None), None),
+    "a hosting's page instead of the first answer": Story(
+        lambda: in_turn(is_paid, TAKEN_AND(402)), Payment.UNKNOWN, "OutcomeUnknown"
+    ),
+    "a hosting that wants to be paid in JSON": Story(
+        lambda: in_turn(is_paid, TAKEN_AND(402, {"error": {"code": "402", "message": "Payment required"}})),
+        Payment.UNKNOWN,
+        "OutcomeUnknown",
+    ),
+    "somebody else's challenge": Story(
+        lambda: in_turn(is_paid, TAKEN_AND(402, {"x402Version": 1, "error": "Pay to crawl.", "accepts": []})),
+        Payment.UNKNOWN,
+        "OutcomeUnknown",
+    ),
+    "a firewall that speaks JSON": Story(
+        lambda: in_turn(is_paid, TAKEN_AND(403, {"error": "Forbidden"})), Payment.UNKNOWN, "OutcomeUnknown"
+    ),
+    "a deployment while its transaction is on the way": Story(
+        lambda: in_turn(is_paid, TAKEN_AND(500, SUBMITTED), Answer(404, {"status": 404, "error": "Not Found"})),
+        Payment.UNKNOWN,
+        "OutcomeUnknown",
+    ),
+    "switched off while its transaction is on the way": Story(
+        lambda: in_turn(is_paid, TAKEN_AND(500, SUBMITTED), SWITCHED_OFF), Payment.UNKNOWN, "PlatformDisabled"
+    ),
     "switched off after an answer that was lost": Story(
         lambda: in_turn(is_paid, TAKEN_AND(502), SWITCHED_OFF), Payment.UNKNOWN, "PlatformDisabled"
     ),
@@ -119,6 +150,16 @@ STORIES = {
         "MarketClosed",
         stakes=0,
     ),
+    "refused for now, and there is no other lock": Story(
+        lambda: either(
+            in_turn(is_paid, Answer(422, refusal_of("quote_expired", retriable=True, final=False))),
+            in_turn(is_quote, None, Answer(409, refusal_of("market_closed"))),
+        ),
+        Payment.UNKNOWN,
+        "MarketClosed",
+        stakes=0,
+        size=25,
+    ),
     "refused for good": Story(
         lambda: in_turn(is_paid, Answer(409, refusal_of("market_closed", moneyMoved=False))),
         Payment.REFUSED,
@@ -137,18 +178,20 @@ async def test_what_is_said_of_a_payment_is_true_whatever_stands_before_the_serv
     quick_service: AgentService, quick_market: str, told: str
 ) -> None:
     story = STORIES[told]
-    who = with_five_dollars(quick_service, f"behind a gateway: {told}")
+    who = with_fifty_dollars(quick_service, f"behind a gateway: {told}")
     async with gateway(quick_service.url, story.rule()) as before:
         with strangers() as http:
             account = Account.from_key(who.private_key)
             client = Client(before.url, account, http=http, patience_seconds=3, final_seconds=20)
-            ours = await asyncio.to_thread(outcome, lambda: client.bet(quick_market, "yes", 1, final=story.final))
+            ours = await asyncio.to_thread(
+                outcome, lambda: client.bet(quick_market, "yes", story.size, final=story.final)
+            )
     assert (ours["payment"], ours["error"]) == (story.payment and story.payment.value, story.error), ours
-    assert 5 * USD - balance(quick_service, who.address) == story.stakes * USD
+    assert 50 * USD - balance(quick_service, who.address) == story.stakes * story.size * USD
     if story.stakes and ours["ticket"] is not None:
         placed = await Sync(quick_service).place(who, ours["ticket"])  # whatever was said: it is one bet
         assert placed["replay"]
-        assert 5 * USD - balance(quick_service, who.address) == story.stakes * USD
+        assert 50 * USD - balance(quick_service, who.address) == story.stakes * story.size * USD
 
 
 @pytest.mark.parametrize(
@@ -159,10 +202,10 @@ async def test_what_typescript_says_of_a_payment_is_true(
     quick_service: AgentService, quick_market: str, told: str
 ) -> None:
     story = STORIES[told]
-    who = with_five_dollars(quick_service, f"behind a gateway, in TypeScript: {told}")
+    who = with_fifty_dollars(quick_service, f"behind a gateway, in TypeScript: {told}")
     async with gateway(quick_service.url, story.rule()) as before:
         order = {
-            "wish": {"market": quick_market, "side": "yes", "sizeUsd": 1},
+            "wish": {"market": quick_market, "side": "yes", "sizeUsd": story.size},
             "final": story.final,
             "options": {"patienceSeconds": 3, "finalSeconds": 20},
             "baseUrl": before.url,
@@ -172,12 +215,12 @@ async def test_what_typescript_says_of_a_payment_is_true(
     name = {"ApiError": error.get("code")}.get(error.get("name"), error.get("name", ""))
     expected = (story.payment and story.payment.value, story.error.lower())
     assert (error.get("payment"), name.replace("_", "").lower()) == expected, said
-    assert 5 * USD - balance(quick_service, who.address) == story.stakes * USD
+    assert 50 * USD - balance(quick_service, who.address) == story.stakes * story.size * USD
 
 
-def with_five_dollars(service: AgentService, name: str) -> Wallet:
+def with_fifty_dollars(service: AgentService, name: str) -> Wallet:
     who = wallets.wallet(name)
-    service.chain.send(service.chain.contracts.token.call("transfer", who.address, 5 * USD), DEV[7].address)
+    service.chain.send(service.chain.contracts.token.call("transfer", who.address, 50 * USD), DEV[7].address)
     return who
 
 

@@ -39,7 +39,15 @@ const LONGEST_VALIDITY_SECONDS = 600;
 const MAX_QUOTES = 5;
 const FINAL_PAUSE_SECONDS = 1;
 /** Refusals by which nobody has looked whether the bet is on the chain. */
-const KNOWS_NO_BETS = ["platform_disabled", ""];
+const KNOWS_NO_BETS = [
+  "platform_disabled",
+  "not_found",
+  "invalid_request",
+  "invalid_wallet",
+  "method_not_allowed",
+  "payload_too_large",
+  "unsupported_media_type",
+];
 
 /** A bet as it is wished for. */
 export interface Wish {
@@ -192,6 +200,8 @@ class Bet {
   // Whether a call with the payment may have arrived without our hearing what became of it; also in a process before
   // this one.
   private inTheDark: boolean;
+  // How often the payment may have been sent; one that a process before this one signed counts as sent by it.
+  private sent: number;
   private attester: string | null | undefined;
 
   constructor(
@@ -202,6 +212,7 @@ class Bet {
     private readonly keep: KeepTicket | undefined,
   ) {
     this.inTheDark = ticket.payment !== undefined;
+    this.sent = ticket.payment === undefined ? 0 : 1;
     this.attester = terms.attester;
   }
 
@@ -210,6 +221,7 @@ class Bet {
     let quotes = 0;
     let txHash: string | undefined;
     for (;;) {
+      if (this.ticket.payment !== undefined) this.sent += 1;
       const heard = await this.http.ask("POST", "/trade", {
         body: this.body(),
         headers: this.ticket.payment === undefined ? {} : { "X-PAYMENT": this.ticket.payment.header },
@@ -221,15 +233,16 @@ class Bet {
         continue;
       }
       if (heard.status === 200) return await this.receipt(heard, patience);
-      if (heard.status === 402) {
-        if (this.ticket.payment !== undefined) await this.rest(patience, this.whyRefused(heard), undefined, txHash);
-        await this.pay(heard);
+      const challenge = this.challenge(heard);
+      if (challenge !== undefined) {
+        if (this.ticket.payment !== undefined) await this.rest(patience, this.whyRefused(challenge), undefined, txHash);
+        await this.pay(challenge);
         continue;
       }
       const error = refusal(heard);
       if ((error.code === "quote_expired" || error.code === "quote_mismatch") && quotes < MAX_QUOTES) {
         quotes += 1;
-        await this.lockAgain(patience);
+        await this.lockAgain(patience, error);
         continue;
       }
       // Not the API's: of something before it, which knows nothing of the bet and may have passed it on.
@@ -289,9 +302,26 @@ class Bet {
 
   // ---------------------------------------------------------------- paying
 
+  /**
+   * What is asked for the bet; undefined where nothing is. Of a payment that was sent only a challenge for this very bet
+   * tells anything: whatever else asks for money is not the API, and knows nothing of the bet.
+   */
+  private challenge(reply: Reply): AgentChallenge | undefined {
+    if (reply.status !== 402) return undefined;
+    try {
+      const challenge = decoded<AgentChallenge>(reply.text);
+      if (!Array.isArray(challenge.accepts) || !challenge.accepts.every((each) => each?.extra)) return undefined;
+      if (this.ticket.payment !== undefined) this.checked(challenge);
+      return challenge;
+    } catch (wrong) {
+      if (wrong instanceof VpmError) return undefined;
+      throw wrong;
+    }
+  }
+
   /** Why a payment was answered by another challenge, if that is because its time has passed; else it is refused. */
-  private whyRefused(reply: Reply): string {
-    const why = this.challenge(reply).error ?? "The payment was not taken.";
+  private whyRefused(challenge: AgentChallenge): string {
+    const why = challenge.error ?? "The payment was not taken.";
     const payment = this.ticket.payment;
     if (payment !== undefined && now() < payment.validBefore - ABOUT_TO_END_SECONDS) {
       throw this.told(new PaymentRefused(why), this.atWorst());
@@ -299,20 +329,12 @@ class Bet {
     return why;
   }
 
-  private challenge(reply: Reply): AgentChallenge {
-    try {
-      return decoded<AgentChallenge>(reply.text);
-    } catch (wrong) {
-      throw wrong instanceof VpmError ? this.told(wrong, this.atWorst()) : wrong;
-    }
-  }
-
   /**
    * Signs what the challenge asks for, if that is this bet. A payment whose time has passed is signed anew with its own
    * nonce: the token takes that once, so it stays one payment.
    */
-  private async pay(reply: Reply): Promise<void> {
-    const offer = this.checked(this.challenge(reply));
+  private async pay(challenge: AgentChallenge): Promise<void> {
+    const offer = this.checked(challenge);
     const until = Math.floor(now()) + Math.min(offer.maxTimeoutSeconds, LONGEST_VALIDITY_SECONDS);
     const nonce = boundNonce(tradeId(this.ticket));
     const signature = await signTypedData(
@@ -344,7 +366,7 @@ class Bet {
   /** The offer, if it asks for this bet's amount and for this bet alone. */
   private checked(challenge: AgentChallenge): AgentPaymentOffer {
     const offer = challenge.accepts?.[0];
-    if (offer === undefined) throw this.told(new Untrusted("The challenge offers no way to pay."), this.atWorst());
+    if (offer === undefined) throw this.told(new Untrusted("The challenge offers no way to pay."), "none");
     const wanted: Record<string, [string, string]> = {
       scheme: [offer.scheme, "exact"],
       network: [offer.network, "base"],
@@ -357,21 +379,23 @@ class Bet {
     for (const [name, [given, ours]] of Object.entries(wanted)) {
       if (same(String(given), ours)) continue;
       const sentence = `The challenge's ${name} is ${given}; for this bet it is ${ours}. Nothing was signed.`;
-      throw this.told(new Untrusted(sentence), this.atWorst());
+      throw this.told(new Untrusted(sentence), "none");
     }
     return offer;
   }
 
-  /** Another lock for the same bet: its limits, its hash and with it the payment stay as they are. */
-  private async lockAgain(patience: Patience): Promise<void> {
+  /**
+   * Another lock for the same bet: its limits, its hash and with it the payment stay as they are. `refusal`: what the bet
+   * was refused with, which alone says anything of the payment where there is no other lock.
+   */
+  private async lockAgain(patience: Patience, refusal: ApiError): Promise<void> {
     const { marketId, side, sizeUsd, wallet } = this.ticket;
     try {
       const { quote } = await this.http.asked<AgentQuoteAnswer>("GET", "/quote", { marketId, side, sizeUsd, wallet }, patience);
       await this.changed({ ...this.ticket, quoteId: quote.quoteId });
     } catch (error) {
       if (error instanceof Unreachable) throw this.outOfTime(error.message, undefined);
-      if (error instanceof ApiError) throw this.told(error, this.refused(error));
-      throw error instanceof VpmError ? this.told(error, this.atWorst()) : error;
+      throw error instanceof VpmError ? this.told(error, this.refused(refusal)) : error;
     }
   }
 
@@ -507,7 +531,7 @@ class Bet {
   private refused(error: ApiError): PaymentState {
     if (error.moneyMoved) return "made";
     if (this.ticket.payment === undefined) return "none";
-    if (!error.isFinal || (this.inTheDark && KNOWS_NO_BETS.includes(error.code))) return "unknown";
+    if (!error.isFinal || (this.sent > 1 && KNOWS_NO_BETS.includes(error.code))) return "unknown";
     return error.moneyMoved === undefined ? this.atWorst() : "refused";
   }
 

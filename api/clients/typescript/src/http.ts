@@ -113,6 +113,10 @@ export class Http {
 const wrong = (reply: Reply): ApiError | undefined =>
   reply.status >= 200 && reply.status < 300 ? undefined : refusal(reply);
 
+/**
+ * The error of a non-2xx answer. One that is not in the API's form did not come from it, and has no code: whatever stands
+ * before it may well name an `error` too.
+ */
 export function refusal(reply: Reply): ApiError {
   let content: unknown;
   try {
@@ -120,9 +124,14 @@ export function refusal(reply: Reply): ApiError {
   } catch {
     content = undefined;
   }
-  const isObject = typeof content === "object" && content !== null && !Array.isArray(content);
-  const body = isObject ? (content as Record<string, unknown>) : { message: `The answer has status ${reply.status} and no error body.` };
+  const body = isTheApis(content) ? content : { message: `The answer has status ${reply.status} and is not the API's.` };
   return new ApiError(reply.status, reply.headers, body);
+}
+
+/** Every refusal of the API has a code and says whether the same request may succeed later. */
+function isTheApis(content: unknown): content is Record<string, unknown> {
+  const { error, retriable } = (content ?? {}) as Record<string, unknown>;
+  return typeof error === "string" && typeof retriable === "boolean";
 }
 
 export function decoded<T>(text: string): T {

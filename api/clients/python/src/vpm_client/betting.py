@@ -46,7 +46,15 @@ ABOUT_TO_END_SECONDS = 15
 LONGEST_VALIDITY_SECONDS = 600
 MAX_QUOTES = 5
 FINAL_PAUSE_SECONDS = 1.0
-KNOWS_NO_BETS = ("platform_disabled", "")
+KNOWS_NO_BETS = (
+    "platform_disabled",
+    "not_found",
+    "invalid_request",
+    "invalid_wallet",
+    "method_not_allowed",
+    "payload_too_large",
+    "unsupported_media_type",
+)
 """Refusals by which nobody has looked whether the bet is on the chain."""
 
 
@@ -209,20 +217,23 @@ class _Bet:
         # Whether a call with the payment may have arrived without our hearing what became of it; also in a process
         # before this one.
         self.in_the_dark = ticket.payment is not None
+        # How often the payment may have been sent; one that a process before this one signed counts as sent by it.
+        self.sent = 0 if ticket.payment is None else 1
         self.attester = terms.attester
 
     def staked(self) -> Steps[Placed]:
         patience, quotes, tx_hash = Patience(self.terms.patience_seconds), 0, None
         why = "no answer"
         while True:
-            call = self.trade()
-            heard = yield from ask(call)
+            self.sent += self.ticket.payment is not None
+            heard = yield from ask(self.trade())
             if isinstance(heard, Reply) and heard.status == 200:
                 return (yield from self.receipt(heard, patience))
-            if isinstance(heard, Reply) and heard.status == 402:
+            challenge = self.challenge(heard)
+            if challenge is not None:
                 if self.ticket.payment is not None:
-                    yield from self.rest(patience, self.why_refused(heard))
-                yield from self.pay(heard)
+                    yield from self.rest(patience, self.why_refused(challenge))
+                yield from self.pay(challenge)
                 continue
             least = None
             if isinstance(heard, Lost):
@@ -232,7 +243,7 @@ class _Bet:
                 error = refusal(heard.status, heard.headers, heard.body)
                 if error.code in ("quote_expired", "quote_mismatch") and quotes < MAX_QUOTES:
                     quotes += 1
-                    yield from self.lock_again(patience)
+                    yield from self.lock_again(patience, error)
                     continue
                 if not error.code and self.ticket.payment is not None:
                     # Not the API's: of something before it, which knows nothing of the bet and may have passed it on.
@@ -290,28 +301,35 @@ class _Bet:
 
     # ------------------------------------------------------------ paying
 
-    def why_refused(self, reply: Reply) -> str:
+    def challenge(self, heard: Reply | Lost) -> AgentChallenge | None:
+        """What is asked for the bet; None where nothing is. Of a payment that was sent only a challenge for this very
+        bet tells anything: whatever else asks for money is not the API, and knows nothing of the bet."""
+        if isinstance(heard, Lost) or heard.status != 402:
+            return None
+        try:
+            challenge = decoded(AgentChallenge, heard.body)
+            if self.ticket.payment is not None:
+                self.checked(challenge)
+        except VpmError:
+            return None
+        return challenge
+
+    def why_refused(self, challenge: AgentChallenge) -> str:
         """Why a payment was answered by another challenge, if that is because its time has passed; else it is
         refused."""
-        why = self.challenge(reply).error or "The payment was not taken."
+        why = challenge.error or "The payment was not taken."
         payment = self.ticket.payment
         if payment is not None and time.time() < payment.valid_before - ABOUT_TO_END_SECONDS:
             raise self.with_payment(PaymentRefused(why), self.at_worst())
         return why
 
-    def challenge(self, reply: Reply) -> AgentChallenge:
-        try:
-            return decoded(AgentChallenge, reply.body)
-        except VpmError as wrong:
-            raise self.with_payment(wrong, self.at_worst()) from None
-
-    def pay(self, reply: Reply) -> Steps[None]:
+    def pay(self, challenge: AgentChallenge) -> Steps[None]:
         """Signs what the challenge asks for, if that is this bet. A payment whose time has passed is signed anew with
         its own nonce: the token takes that once, so it stays one payment."""
         try:
-            offer = self.checked(self.challenge(reply))
+            offer = self.checked(challenge)
         except Untrusted as wrong:
-            raise self.with_payment(wrong, self.at_worst()) from None
+            raise self.with_payment(wrong, Payment.NONE) from None
         until = int(time.time()) + min(offer.max_timeout_seconds, LONGEST_VALIDITY_SECONDS)
         typed = bound.authorization(
             token=offer.asset,
@@ -356,18 +374,17 @@ class _Bet:
                 raise Untrusted(f"The challenge's {name} is {given}; for this bet it is {ours}. Nothing was signed.")
         return offer
 
-    def lock_again(self, patience: Patience) -> Steps[None]:
-        """Another lock for the same bet: its limits, its hash and with it the payment stay as they are."""
+    def lock_again(self, patience: Patience, refusal: ApiError) -> Steps[None]:
+        """Another lock for the same bet: its limits, its hash and with it the payment stay as they are. `refusal`: what
+        the bet was refused with, which alone says anything of the payment where there is no other lock."""
         ticket = self.ticket
         again = calls.quote(ticket.market_id, side=ticket.side, size_usd=ticket.size_usd, wallet=ticket.wallet)
         try:
             quote = (yield from asked(again, patience)).quote
-        except ApiError as error:
-            raise self.with_payment(error, self.refused(error)) from None
         except Unreachable as error:
             raise self.out_of_time(str(error), None) from None
         except VpmError as error:
-            raise self.with_payment(error, self.at_worst()) from None
+            raise self.with_payment(error, self.refused(refusal)) from None
         self.ticket = msgspec.structs.replace(ticket, quote_id=quote.quote_id)
         yield Keep(self.ticket)
 
@@ -485,7 +502,7 @@ class _Bet:
             return Payment.MADE
         if self.ticket.payment is None:
             return Payment.NONE
-        if not error.is_final or (self.in_the_dark and error.code in KNOWS_NO_BETS):
+        if not error.is_final or (self.sent > 1 and error.code in KNOWS_NO_BETS):
             return Payment.UNKNOWN
         return self.at_worst() if error.money_moved is None else Payment.REFUSED
 

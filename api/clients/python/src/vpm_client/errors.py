@@ -94,7 +94,7 @@ class ApiError(VpmError):
 
     def __init__(self, status: int, headers: Mapping[str, str], body: Mapping[str, Any]) -> None:
         self.status = status
-        self.code = str(body.get("error", ""))
+        self.code: str = body.get("error", "")
         self.message = str(body.get("message", ""))
         self.hint: str | None = body.get("hint")
         self.docs_url: str | None = body.get("docsUrl")
@@ -116,16 +116,26 @@ class ApiError(VpmError):
 
 
 def refusal(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
-    """The error of a non-2xx answer; one that did not come from the API itself, such as a proxy's, has no code."""
+    """The error of a non-2xx answer. One that is not in the API's form did not come from it, and has no code: whatever
+    stands before it may well name an `error` too."""
     from vpm_client.refusals import BY_CODE  # noqa: PLC0415 (it needs ApiError)
 
     try:
         content = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
         content = None
-    if not isinstance(content, dict):
-        content = {"message": f"The answer has status {status} and no error body."}
-    return BY_CODE.get(str(content.get("error")), ApiError)(status, headers, content)
+    if not _is_the_apis(content):
+        content = {"message": f"The answer has status {status} and is not the API's."}
+    return BY_CODE.get(content.get("error", ""), ApiError)(status, headers, content)
+
+
+def _is_the_apis(content: Any) -> bool:
+    """Every refusal of the API has a code and says whether the same request may succeed later."""
+    return (
+        isinstance(content, dict)
+        and isinstance(content.get("error"), str)
+        and isinstance(content.get("retriable"), bool)
+    )
 
 
 def _issues(given: Any) -> list[Issue]:
