@@ -1139,6 +1139,13 @@ CLIENTS = (
         (f"{GATEWAY}[refused for now, and there is no other lock]",),
     ),
     Guard(
+        "a caller's own key is forgotten once its market has closed, and its bet is made elsewhere a second time",
+        f"{PYTHON}/betting.py",
+        "        before = yield from made_before(",
+        "        before = None and made_before(",
+        (f"{GATEWAYS}::test_the_same_bet_by_a_key_of_ones_own_is_told_whatever_has_closed_since",),
+    ),
+    Guard(
         "a refusal that a reorganization may undo is told as one for good",
         f"{PYTHON}/betting.py",
         "if not error.is_final or (self.sent",

@@ -68,7 +68,7 @@ def in_turn(holds: Callable[[web.BaseRequest], bool], *answers: Answer | None) -
 @dataclass(frozen=True)
 class Story:
     """What becomes of a bet of so many dollars, and what is said of its payment. `payment`: None where it is placed;
-    `stakes`: how many there are."""
+    `stakes`: how many there are; `own_key`: the bet's key, where the caller names it."""
 
     rule: Callable[[], Rule]
     payment: Payment | None
@@ -76,6 +76,7 @@ class Story:
     final: bool = False
     stakes: int = 1
     size: int = 1
+    own_key: str | None = None
 
 
 TAKEN_AND = partial(Answer, passes_on=True)
@@ -160,6 +161,20 @@ STORIES = {
         stakes=0,
         size=25,
     ),
+    "a key of the caller's own that is settling for long": Story(
+        lambda: in_turn(is_trade, Answer(429, refusal_of("rate_limited", retriable=True))),
+        Payment.UNKNOWN,
+        "RateLimited",
+        stakes=0,
+        own_key="order-0001",
+    ),
+    "the same bet under another key than the caller's own": Story(
+        lambda: in_turn(is_trade, Answer(429, refusal_of("rate_limited", retriable=True, tradeId=OTHERS))),
+        Payment.NONE,
+        "RateLimited",
+        stakes=0,
+        own_key="order-0002",
+    ),
     "refused for good": Story(
         lambda: in_turn(is_paid, Answer(409, refusal_of("market_closed", moneyMoved=False))),
         Payment.REFUSED,
@@ -184,7 +199,7 @@ async def test_what_is_said_of_a_payment_is_true_whatever_stands_before_the_serv
             account = Account.from_key(who.private_key)
             client = Client(before.url, account, http=http, patience_seconds=3, final_seconds=20)
             ours = await asyncio.to_thread(
-                outcome, lambda: client.bet(quick_market, "yes", story.size, final=story.final)
+                outcome, lambda: client.bet(quick_market, "yes", story.size, final=story.final, idem_key=story.own_key)
             )
     assert (ours["payment"], ours["error"]) == (story.payment and story.payment.value, story.error), ours
     assert 50 * USD - balance(quick_service, who.address) == story.stakes * story.size * USD
@@ -205,7 +220,7 @@ async def test_what_typescript_says_of_a_payment_is_true(
     who = with_fifty_dollars(quick_service, f"behind a gateway, in TypeScript: {told}")
     async with gateway(quick_service.url, story.rule()) as before:
         order = {
-            "wish": {"market": quick_market, "side": "yes", "sizeUsd": story.size},
+            "wish": {"market": quick_market, "side": "yes", "sizeUsd": story.size, "idemKey": story.own_key},
             "final": story.final,
             "options": {"patienceSeconds": 3, "finalSeconds": 20},
             "baseUrl": before.url,
@@ -216,6 +231,38 @@ async def test_what_typescript_says_of_a_payment_is_true(
     expected = (story.payment and story.payment.value, story.error.lower())
     assert (error.get("payment"), name.replace("_", "").lower()) == expected, said
     assert 50 * USD - balance(quick_service, who.address) == story.stakes * story.size * USD
+
+
+CLOSED = Answer(409, refusal_of("market_closed"))
+
+
+async def test_the_same_bet_by_a_key_of_ones_own_is_told_whatever_has_closed_since(
+    quick_service: AgentService, quick_market: str
+) -> None:
+    who = with_fifty_dollars(quick_service, "a key of one's own")
+    async with gateway(quick_service.url, in_turn(is_quote, None, CLOSED)) as before:
+        with strangers() as http:
+            client = Client(before.url, Account.from_key(who.private_key), http=http)
+
+            def bet() -> Placed:
+                return client.bet(quick_market, "yes", 25, idem_key="order-0003", final=False)
+
+            first, again = await asyncio.to_thread(bet), await asyncio.to_thread(bet)
+    assert (first.replay, again.replay) == (False, True)
+    assert again.receipt == first.receipt
+    assert again.ticket.min_shares_out == first.receipt.position.shares  # should its block go, it is no worse a bet
+    assert 50 * USD - balance(quick_service, who.address) == 25 * USD
+
+
+async def test_in_typescript_too(quick_service: AgentService, quick_market: str) -> None:
+    who = with_fifty_dollars(quick_service, "a key of one's own, in TypeScript")
+    wish = {"market": quick_market, "side": "yes", "sizeUsd": 25, "idemKey": "order-0003"}
+    async with gateway(quick_service.url, in_turn(is_quote, None, CLOSED)) as before:
+        library = TypeScript(quick_service)
+        first, again = [await library.ask(who, "bet", wish=wish, baseUrl=before.url) for _ in range(2)]
+    assert again.get("placed", {}).get("receipt") == first["placed"]["receipt"], again
+    assert again["placed"]["replay"]
+    assert 50 * USD - balance(quick_service, who.address) == 25 * USD
 
 
 def with_fifty_dollars(service: AgentService, name: str) -> Wallet:

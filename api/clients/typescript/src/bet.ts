@@ -54,7 +54,10 @@ export interface Wish {
   market: string;
   side: string;
   sizeUsd: number;
-  /** Of your own: the same bet asked for again tells what became of the first call. */
+  /**
+   * Of your own: the same bet asked for again tells what became of the first call, whatever has closed since; `payment` is
+   * `unknown` where the service cannot say.
+   */
   idemKey?: string;
   /** What it must give at least, else a hundredth under the quote. */
   minShares?: number;
@@ -128,21 +131,22 @@ export const tradeId = (ticket: Ticket): Hex =>
     ref: ticket.ref,
   });
 
-/** A quote and, above 10 USD, its lock. Nothing is signed and nothing is paid. */
+/**
+ * A quote and, above 10 USD, its lock; or what was bet before under a key of the caller's own. Nothing is signed and nothing
+ * is paid.
+ */
 export async function prepare(http: Http, wallet: Wallet, terms: Terms, wish: Wish): Promise<Ticket> {
   const patience = new Patience(terms.patienceSeconds);
   units(wish.sizeUsd); // refuses what is no amount
+  const address = addressOf(wallet);
+  const before = wish.idemKey === undefined ? undefined : await madeBefore(http, address, wish, patience);
   const path = `/markets/${encodeURIComponent(wish.market)}`;
   const { market } = await http.asked<AgentOneMarket>("GET", path, undefined, patience);
-  const address = addressOf(wallet);
-  const { quote } = await http.asked<AgentQuoteAnswer>(
-    "GET",
-    "/quote",
-    { marketId: market.id, side: wish.side, sizeUsd: wish.sizeUsd, wallet: address },
-    patience,
-  );
-  const outcome = (market.outcomes ?? []).findIndex((each) => each.key === quote.side);
-  if (outcome < 0) throw new Untrusted(`The quote is for "${quote.side}", which market ${market.id} does not have.`);
+  const asked = { marketId: market.id, side: wish.side, sizeUsd: wish.sizeUsd, wallet: address };
+  const quote = before ? undefined : (await http.asked<AgentQuoteAnswer>("GET", "/quote", asked, patience)).quote;
+  const { side } = (quote ?? before)!;
+  const outcome = (market.outcomes ?? []).findIndex((each) => each.key === side);
+  if (outcome < 0) throw new Untrusted(`The service speaks of "${side}", which market ${market.id} does not have.`);
   if (marketKey(market.id) !== market.settlement.marketKey.toLowerCase()) {
     throw new Untrusted(`The contract's key of market ${market.id} is not the hash of its id.`);
   }
@@ -154,17 +158,62 @@ export async function prepare(http: Http, wallet: Wallet, terms: Terms, wish: Wi
     marketId: market.id,
     marketKey: market.settlement.marketKey as Hex,
     contract,
-    side: quote.side,
+    side,
     outcome,
     sizeUsd: wish.sizeUsd,
-    minSharesOut: wish.minShares ?? quote.suggestedMinSharesOut,
+    minSharesOut: wish.minShares ?? quote?.suggestedMinSharesOut ?? before!.position.shares,
     idemKey: wish.idemKey ?? `bet-${crypto.randomUUID()}`,
     wallet: address,
-    ...(wish.sizeUsd > SIMPLE_MAX_USD ? { quoteId: quote.quoteId } : {}),
+    ...(quote !== undefined && wish.sizeUsd > SIMPLE_MAX_USD ? { quoteId: quote.quoteId } : {}),
     ...(wish.builderCode === undefined ? {} : { builderCode: wish.builderCode }),
     ...(wish.callbackUrl === undefined ? {} : { callbackUrl: wish.callbackUrl }),
     ...(wish.ref === undefined ? {} : { ref: wish.ref }),
   };
+}
+
+/**
+ * The receipt of what was bet under a key of the caller's own, undefined where nothing was. Asked before the quote, which a
+ * market that has closed has no more. Throws where nobody can say: then another bet might be a second one.
+ */
+async function madeBefore(
+  http: Http,
+  walletAddress: Address,
+  { market: marketId, side, sizeUsd, idemKey, builderCode, callbackUrl, ref }: Wish,
+  patience: Patience,
+): Promise<AgentTradeReceipt | undefined> {
+  const body = { marketId, side, sizeUsd, idemKey, walletAddress, builderCode, callbackUrl, ref };
+  for (;;) {
+    const heard = await http.ask("POST", "/trade", { body, seconds: TRADE_SECONDS });
+    let error: VpmError;
+    if ("lost" in heard) error = new Unreachable(`What became of an earlier call could not be asked: ${heard.lost}`);
+    else if (heard.status !== 200) error = refusal(heard);
+    else {
+      try {
+        return decoded<AgentTradeAnswer>(heard.text).receipt;
+      } catch (wrong) {
+        if (!(wrong instanceof VpmError)) throw wrong;
+        error = wrong;
+      }
+    }
+    const told = error instanceof ApiError ? error : undefined;
+    if (told !== undefined && isOfNoBet(told)) return undefined;
+    const mayPass = "lost" in heard || (told !== undefined && told.retriable && told.isFinal);
+    const pause = mayPass ? patience.next(told?.retryAfter) : undefined;
+    if (pause === undefined) {
+      error.payment = told?.moneyMoved ? "made" : "unknown";
+      throw error;
+    }
+    await sleep(pause);
+  }
+}
+
+/**
+ * Whether an unpaid call is refused so that its key holds no bet: payment is asked for, the wallet's same bet is on its way
+ * under another key, or it is refused for good by who has looked.
+ */
+function isOfNoBet(error: ApiError): boolean {
+  const isForGood = error.code !== "" && error.code !== "platform_disabled" && !error.retriable && error.isFinal;
+  return !error.moneyMoved && (error.status === 402 || error.tradeId !== undefined || isForGood);
 }
 
 /**

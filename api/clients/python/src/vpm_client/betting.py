@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import secrets
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -156,14 +157,24 @@ def prepare(
     callback_url: str | None = None,
     ref: str | None = None,
 ) -> Steps[Ticket]:
-    """A quote and, above 10 USD, its lock. Nothing is signed and nothing is paid."""
+    """A quote and, above 10 USD, its lock; or what was bet before under a key of the caller's own. Nothing is signed
+    and nothing is paid."""
     patience = Patience(terms.patience_seconds)
     size = decimal(size_usd)
+    before: AgentTradeReceipt | None = None
+    if idem_key is not None:
+        same = {"marketId": market, "side": side, "sizeUsd": size, "idemKey": idem_key, "walletAddress": wallet}
+        more = {"builderCode": builder_code, "callbackUrl": callback_url, "ref": ref}
+        before = yield from made_before(trade_call({**same, **more}), patience)
     listed = (yield from asked(calls.market(market), patience)).market
-    quote = (yield from asked(calls.quote(listed.id, side=side, size_usd=size, wallet=wallet), patience)).quote
+    if before is None:
+        quote = (yield from asked(calls.quote(listed.id, side=side, size_usd=size, wallet=wallet), patience)).quote
+        taken, least, quote_id = quote.side, quote.suggested_min_shares_out, quote.quote_id
+    else:
+        taken, least, quote_id = before.side, before.position.shares, None
     keys = [each.key for each in listed.outcomes or ()]
-    if quote.side not in keys:
-        raise Untrusted(f"The quote is for {quote.side!r}, which market {listed.id} does not have.")
+    if taken not in keys:
+        raise Untrusted(f"The service speaks of {taken!r}, which market {listed.id} does not have.")
     if "0x" + bound.market_key(listed.id).hex() != listed.settlement.market_key.lower():
         raise Untrusted(f"The contract's key of market {listed.id} is not the hash of its id.")
     contract = listed.settlement.contract
@@ -173,16 +184,57 @@ def prepare(
         market_id=listed.id,
         market_key=listed.settlement.market_key,
         contract=contract,
-        side=quote.side,
-        outcome=keys.index(quote.side),
+        side=taken,
+        outcome=keys.index(taken),
         size_usd=size,
-        min_shares_out=quote.suggested_min_shares_out if min_shares is None else decimal(min_shares),
+        min_shares_out=least if min_shares is None else decimal(min_shares),
         idem_key=idem_key or f"bet-{secrets.token_hex(16)}",
         wallet=wallet,
-        quote_id=quote.quote_id if size > SIMPLE_MAX_USD else None,
+        quote_id=quote_id if size > SIMPLE_MAX_USD else None,
         builder_code=builder_code,
         callback_url=callback_url,
         ref=ref,
+    )
+
+
+def made_before(unpaid: Call[AgentTradeAnswer], patience: Patience) -> Steps[AgentTradeReceipt | None]:
+    """The receipt of what was bet under a key of the caller's own, None where nothing was. Asked before the quote,
+    which a market that has closed has no more. Raises where nobody can say: then another bet might be a second one."""
+    while True:
+        heard = yield from ask(unpaid)
+        least, may_pass = None, isinstance(heard, Lost)
+        if isinstance(heard, Lost):
+            error: VpmError = Unreachable(f"What became of an earlier call could not be asked: {heard.why}")
+        elif heard.status == 200:
+            try:
+                return decoded(AgentTradeAnswer, heard.body).receipt
+            except VpmError as wrong:
+                error = wrong
+        else:
+            error = told = refusal(heard.status, heard.headers, heard.body)
+            if is_of_no_bet(told):
+                return None
+            least, may_pass = told.retry_after, told.retriable and told.is_final
+        pause = patience.next(least) if may_pass else None
+        if pause is None:
+            error.payment = Payment.MADE if isinstance(error, ApiError) and error.money_moved else Payment.UNKNOWN
+            raise error
+        yield Pause(pause)
+
+
+def is_of_no_bet(error: ApiError) -> bool:
+    """Whether an unpaid call is refused so that its key holds no bet: payment is asked for, the wallet's same bet is on
+    its way under another key, or it is refused for good by who has looked."""
+    is_for_good = bool(error.code) and error.code != "platform_disabled" and not error.retriable and error.is_final
+    return not error.money_moved and (error.status == 402 or error.trade_id is not None or is_for_good)
+
+
+def trade_call(body: Mapping[str, Any], payment: SignedPayment | None = None) -> Call[AgentTradeAnswer]:
+    headers = {"Content-Type": "application/json"}
+    if payment is not None:
+        headers["X-PAYMENT"] = payment.header
+    return Call(
+        "POST", f"{PREFIX}/trade", AgentTradeAnswer, body=json_body(body), headers=headers, seconds=TRADE_SECONDS
     )
 
 
@@ -292,12 +344,7 @@ class _Bet:
             "callbackUrl": ticket.callback_url,
             "ref": ticket.ref,
         }
-        headers = {"Content-Type": "application/json"}
-        if ticket.payment is not None:
-            headers["X-PAYMENT"] = ticket.payment.header
-        return Call(
-            "POST", f"{PREFIX}/trade", AgentTradeAnswer, body=json_body(body), headers=headers, seconds=TRADE_SECONDS
-        )
+        return trade_call(body, ticket.payment)
 
     # ------------------------------------------------------------ paying
 

@@ -66,7 +66,8 @@ class Client(Configured[httpx.Client], Operations):
 
         `min_shares`: what it must give at least, else a hundredth under the quote. `keep` is shown the ticket whenever
         it changes, before anything is sent with it: written down, it outlives this process, and `place` goes on with
-        it. With an `idem_key` of your own, calling this again with the same bet tells what became of the first call.
+        it. With an `idem_key` of your own, calling this again with the same bet tells what became of the first call,
+        whatever has closed since; `payment` is `UNKNOWN` where the service cannot say.
         """
         ticket = self.prepare(
             market,
