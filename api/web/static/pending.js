@@ -4,8 +4,10 @@
 /** A place for one signed thing at a time; `keyOf` tells it from another. */
 export function pendingOf(what, keyOf) {
   const name = `vpm.pending.${what}`;
+  let refused = null; // what the browser would not keep, as private windows may: then only this page knows of it
 
   function get() {
+    if (refused !== null) return refused;
     try {
       return JSON.parse(localStorage.getItem(name) ?? "null");
     } catch {
@@ -16,15 +18,22 @@ export function pendingOf(what, keyOf) {
   function keep(value) {
     try {
       localStorage.setItem(name, JSON.stringify(value));
+      refused = null;
     } catch {
-      // Private windows may refuse; then only this page knows of it.
+      refused = value;
     }
   }
 
   /** Unless another has been begun meanwhile. */
   function forget(value) {
     const there = get();
-    if (there && keyOf(there) === keyOf(value)) localStorage.removeItem(name);
+    if (!there || keyOf(there) !== keyOf(value)) return;
+    refused = null;
+    try {
+      localStorage.removeItem(name);
+    } catch {
+      // It was never kept there.
+    }
   }
 
   return { get, keep, forget };
