@@ -27,10 +27,16 @@ globalThis.Date = class extends Right {
 };
 """
 
+NO_STORAGE = """
+Object.defineProperty(window, "localStorage", { get() { throw new DOMException("Site data is blocked."); } });
+"""
 
-def _priced(visitor: Visitor, slug: str, amount: str, who: Wallet) -> Page:
-    """An agent market's page with its price shown. Each test has its own wallet: one may trade ten times a minute."""
+
+def _priced(visitor: Visitor, slug: str, amount: str, who: Wallet, *, before: str = "") -> Page:
+    """An agent market's page with its price shown. Each test has its own wallet: one may trade ten times a minute.
+    `before`: a script that runs before those of the page."""
     visit, _ = visitor.with_wallet(who)
+    visit.page.add_init_script(before)
     visit.open(f"/markets/{slug}")
     page = visit.page
     page.get_by_label("Amount in USDC").fill(amount)
@@ -101,9 +107,14 @@ def test_a_signed_agent_bet_comes_before_another(site: Site, visitor: Visitor) -
 
 
 @pytest.mark.thorough
-def test_whoever_presses_again_goes_on_with_the_bet_that_is_signed(site: Site, visitor: Visitor) -> None:
-    slug = site.open_agent_market("bnkr-pressed-again")
-    page = _priced(visitor, slug, "4", DEV[5])
+@pytest.mark.parametrize(
+    ("kept", "who"), [pytest.param(True, DEV[5], id="kept"), pytest.param(False, DEV[2], id="storage refused")]
+)
+def test_whoever_presses_again_goes_on_with_the_bet_that_is_signed(
+    site: Site, visitor: Visitor, kept: bool, who: Wallet
+) -> None:
+    slug = site.open_agent_market(f"bnkr-pressed-again-{int(kept)}")
+    page = _priced(visitor, slug, "4", who, before="" if kept else NO_STORAGE)
 
     off = {"error": "platform_disabled", "message": "Switched off.", "retriable": False}
     paid: list[bool] = []
@@ -126,7 +137,7 @@ def test_whoever_presses_again_goes_on_with_the_bet_that_is_signed(site: Site, v
     page.get_by_label("Amount in USDC").fill("5")
     _bet(page)
     expect(page.locator("#a-status")).to_have_text(re.compile(r"^In: 4\.00 USDC on yes"))
-    site.until(_held(DEV[5]), lambda _: _stakes(site, slug, DEV[5]) == 1)
+    site.until(_held(who), lambda _: _stakes(site, slug, who) == 1)
 
 
 @pytest.mark.thorough
@@ -179,6 +190,57 @@ def test_a_stock_bet_is_not_given_up_for_the_line_it_is_asked_over(site: Site, v
     site.stock.mine()  # a node that is busy may have its transaction still to mine
     expect(page.locator("#bet-status")).to_have_text(re.compile(r"^Confirmed"))
     assert len(site.stock.positions(market)) == 2 + 1
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("heard", [True, False])
+def test_a_stock_bet_is_not_given_up_for_a_firewalls_word(site: Site, visitor: Visitor, heard: bool) -> None:
+    """It was passed on, and the relay's word of it came first or not; then a firewall says no, in JSON."""
+    market = site.open_market(ticker="NVDA")
+    visit, _ = visitor.with_wallet(DEV[3])
+    visit.open(f"/m/{market}")
+    page = visit.page
+    sent: list[int] = []
+    told: list[bool] = []
+
+    def behind_a_firewall(route: Route) -> None:
+        sent.append(1)
+        if len(sent) == 1:
+            route.fetch()
+        if len(sent) == 1 and heard:
+            route.fulfill(json={"receipt": "pending", "txHash": "0x" + "05" * 32})
+        else:
+            route.fulfill(status=403, json={"message": "Forbidden"} if heard else {"error": "Forbidden"})
+            told.extend([True] if len(sent) > 1 else [])
+
+    page.route(RELAY, behind_a_firewall)
+    page.route("**/api/relay/receipt*", lambda route: route.continue_() if told else route.abort())
+    page.get_by_role("button", name="Review the bet").click()
+    page.get_by_role("button", name="Sign in my wallet").click()
+    site.stock.mine()  # a node that is busy may have its transaction still to mine
+    expect(page.locator("#bet-status")).to_have_text(re.compile(r"^Confirmed"), timeout=30_000)
+    assert len(site.stock.positions(market)) == 2 + 1
+
+
+@pytest.mark.thorough
+def test_a_stock_bet_that_may_still_be_taken_comes_before_another(site: Site, visitor: Visitor) -> None:
+    """It was refused in a block that may be undone: another bet waits until the chain can take it no more."""
+    market = site.open_market(strike_in=3_000, lasts=9_000, ticker="NVDA")
+    visit, _ = visitor.with_wallet(DEV[3])
+    visit.open(f"/m/{market}")
+    page = visit.page
+    page.route(RELAY, lambda route: route.fulfill(json={"receipt": "reverted", "final": False}))
+    page.get_by_role("button", name="Review the bet").click()
+    page.get_by_role("button", name="Sign in my wallet").click()
+    expect(page.locator("#bet-status")).to_contain_text("may still be taken")
+    review = page.get_by_role("button", name="Review the bet")
+    expect(review).to_have_attribute("aria-disabled", "true")
+    page.reload()
+    expect(page.locator("#bet-status")).to_contain_text("may still be taken")
+    expect(review).to_have_attribute("aria-disabled", "true")
+    site.stock.warp_to(site.stock.now + 700)
+    expect(page.locator("#bet-status")).to_contain_text("nothing can be any more", timeout=30_000)
+    expect(review).not_to_have_attribute("aria-disabled", "true")
 
 
 @pytest.mark.parametrize("way", ["/cup", "/roulette"])

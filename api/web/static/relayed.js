@@ -8,20 +8,28 @@ import { patience, pause, unsure } from "./resend.js";
 import { say } from "./signing.js";
 import { local } from "./times.js";
 
-/** `unheard`: it was sent, and an answer to that never came.
- * @typedef {{body: object, nonce: string, side: string, stake: string, unheard?: boolean, landed?: {txHash: string}, refused?: string}} Bet */
+/** `wasSent`: it was sent before, and nobody has refused it since.
+ * @typedef {{body: object, nonce: string, side: string, stake: string, wasSent?: boolean, landed?: {txHash: string}, refused?: string}} Bet */
 
 const RECEIPT_SECONDS = 3;
 const FOR_NOW = "That is not final yet: should the chain undo the block that refused it, it may still be taken, and this page tells.";
 const EARLIER_TRY = "What was sent of it before may still be taken, and this page tells.";
-/** Refusals of who asks: whether the chain has the bet, nobody has looked. */
-const LOOKED_FOR_NOTHING = new Set([undefined, "region_blocked"]);
+/** The relay's refusals of a bet. An answer by any other name is of something before it, and says nothing of the bet. */
+const OF_THE_BET = new Set([
+  "market_not_found", "market_closed", "amount_out_of_bounds", "expired", "bad_signature", "contract_signer", "already_used",
+  "insufficient_balance", "simulation_failed",
+]);
+/** Its refusals of who asks or how: whether the chain has the bet, nobody has looked. */
+const LOOKED_FOR_NOTHING = new Set([
+  "region_blocked", "invalid_request", "not_found", "method_not_allowed", "payload_too_large", "unsupported_media_type",
+]);
+const isTheRelays = ({ error }) => OF_THE_BET.has(error) || LOOKED_FOR_NOTHING.has(error);
 const kept = pendingOf(`stock.${document.body.dataset.market}`, (bet) => bet.nonce);
 const byId = (id) => document.getElementById(id);
 const line = byId("bet-progress");
 const status = byId("bet-status");
 const shown = new Map(); // the receipt's parts by name
-const followed = new WeakSet(); // bets whose receipt is asked for
+const followed = new WeakMap(); // how it ends with each bet whose receipt is asked for
 let current = null; // the bet that the page tells of
 
 for (const each of byId("bet-receipt").querySelectorAll("[data-receipt]")) shown.set(each.dataset.receipt, each);
@@ -29,7 +37,8 @@ for (const each of byId("bet-receipt").querySelectorAll("[data-receipt]")) shown
 /** The bet that a page before this one was at; null when there is none. */
 export const keptBet = kept.get;
 
-/** Until it is known what became of it; its final block is waited for beside. `escape` is offered the relay's way around. */
+/** Until it is known what became of it: it is in a block, or can be in none any more. Its final block is waited for beside.
+ * `escape` is offered the relay's way around. */
 export async function follow(bet, escape) {
   current = bet;
   byId("bet-receipt").hidden = true;
@@ -39,16 +48,17 @@ export async function follow(bet, escape) {
     return;
   }
   if (bet.refused) {
-    refused(bet, bet.refused, false);
+    await refused(bet, bet.refused, false);
     return;
   }
-  bet.unheard ||= keptBet()?.nonce === bet.nonce; // a page before this one may have sent it
+  bet.wasSent ||= keptBet()?.nonce === bet.nonce; // a page before this one may have sent it
   kept.keep(bet);
   reached(line, "signed");
   say(status, "Sending…");
   for (let attempt = 0; ; attempt += 1) {
     const said = await sent(bet);
     if (said?.ok && said.receipt === "pending") {
+      remember(bet);
       reached(line, "sent");
       byId("bet-actions").replaceChildren();
       say(status, "Sent. Waiting for its block…");
@@ -56,18 +66,17 @@ export async function follow(bet, escape) {
       landed(bet, said); // also when an answer before this one was lost: then it is refused as used, and said to be booked
       return;
     } else if (said?.receipt === "reverted") {
-      refused(bet, `The contract refused it. ${said.final ? "Nothing was taken. The book may have moved; try again." : FOR_NOW}`, said.final);
+      await refused(bet, `The contract refused it. ${said.final ? "Nothing was taken. The book may have moved; try again." : FOR_NOW}`, said.final);
       return;
-    } else if (said && !unsure(said.status)) {
-      const isOpen = bet.unheard && said.final === undefined && LOOKED_FOR_NOTHING.has(said.error);
+    } else if (said && !unsure(said.status) && isTheRelays(said)) {
+      const isOpen = bet.wasSent && said.final === undefined && LOOKED_FOR_NOTHING.has(said.error);
       const why = said.message ?? "It was refused.";
-      if (isOpen) refused(bet, `${why} ${EARLIER_TRY}`, false);
-      else refused(bet, why, said.final);
+      const known = isOpen ? refused(bet, `${why} ${EARLIER_TRY}`, false) : refused(bet, why, said.final);
       escape(said.escapeKit, () => untilFinal(bet));
+      await known;
       return;
     } else {
-      bet.unheard = true;
-      kept.keep(bet);
+      remember(bet);
       say(status, unanswered(said));
       escape(said?.escapeKit, () => untilFinal(bet));
       const receipt = await receiptOf(bet);
@@ -84,6 +93,12 @@ export async function follow(bet, escape) {
   }
 }
 
+function remember(bet) {
+  if (bet.wasSent) return;
+  bet.wasSent = true;
+  kept.keep(bet);
+}
+
 /** The relay's answer; null when there is none. `retryAfter`: what it asks for, in its body or before it. */
 async function sent({ body }) {
   try {
@@ -96,7 +111,7 @@ async function sent({ body }) {
 }
 
 function unanswered(said) {
-  if (said === null) return "No connection. The same bet is sent again…";
+  if (said === null || !(unsure(said.status) && said.message)) return "No connection. The same bet is sent again…";
   const isOfWhoAsks = said.error === "rate_limited" && !said.escapeKit; // nobody looked at the bet
   return isOfWhoAsks ? "Not known yet. It is asked for again shortly…" : said.message;
 }
@@ -104,8 +119,9 @@ function unanswered(said) {
 /** The chain can take it no more: what is not in a block by then never will be. */
 const tooLate = (bet, receipt) => receipt.head.timestamp > Number(bet.body.validBefore);
 
-/** In a block that may still be undone (`final` is false) it is looked for until the chain can take it no more, and not sent. */
-function refused(bet, text, final) {
+/** In a block that may still be undone (`final` is false) it is looked for until the chain can take it no more, and not sent.
+ * Until then it is not known what became of it. */
+async function refused(bet, text, final) {
   if (final !== false) {
     over(bet, text);
     return;
@@ -115,7 +131,7 @@ function refused(bet, text, final) {
   reached(line, "");
   byId("bet-actions").replaceChildren();
   say(status, text, "bad");
-  untilFinal(bet);
+  await untilFinal(bet);
 }
 
 /** Nothing of it is or will be on the chain. */
@@ -145,9 +161,12 @@ function keepLanded(bet, where) {
 }
 
 /** Asks for its receipt until nothing undoes its block. A block that is replaced by another takes the bet back for a while. */
-async function untilFinal(bet) {
-  if (followed.has(bet)) return;
-  followed.add(bet);
+function untilFinal(bet) {
+  if (!followed.has(bet)) followed.set(bet, receipts(bet));
+  return followed.get(bet);
+}
+
+async function receipts(bet) {
   while (current === bet) {
     const said = await receiptOf(bet);
     if (current !== bet) return;
