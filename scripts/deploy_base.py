@@ -1,15 +1,20 @@
 """Deploys the Base side: `ape run deploy_base --network URL --account ALIAS --facts deployments/base.json ...`."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
 from ape import Contract, accounts, project
 from ape.cli import ConnectedProviderCommand, network_option
 
+from core.contracts.deployments import ContractInfo
 from core.contracts.feeds import PublishedFeed
 from core.money import USD
 from scripts._deploy import base, flow
+from scripts._deploy.journal import Journal
 from scripts._deploy.session import plain_refusals
+
+UINT32 = click.IntRange(1, 2**32 - 1)
 
 
 @click.command(cls=ConnectedProviderCommand)
@@ -22,7 +27,7 @@ from scripts._deploy.session import plain_refusals
 @click.option("--publisher", required=True, help="the account that posts observations")
 @click.option("--attester", help="the address of the API's attestation key, for those who verify its signatures")
 @click.option("--observe", "feeds", multiple=True, help="what to observe, like BNKR/market_cap (repeatable)")
-@click.option("--lag", type=int, default=600, show_default=True, help="oldest observation that can be posted, seconds")
+@click.option("--lag", type=UINT32, default=600, show_default=True, help="oldest observation that can be posted, s")
 @click.option("--memory", type=int, help="seconds a reading looks back; the lag if left out")
 @click.option("--max-age", type=int, default=3_600, show_default=True, help="oldest reading that decides, seconds")
 @click.option("--pot-cap", type=int, default=25_000, show_default=True, help="what each market may hold, USD")
@@ -45,30 +50,32 @@ def cli(
     """Deploy the settlement wallet with its three siblings and one feed per --observe, owned by a Safe."""
     plan = flow.prepare(provider, accounts, project, Contract, **given)
     holders = base.Holders(listers, relayers, creditors, guardians, publisher)
-    if not plan.confirm((*base.ROLES, *map(base.contract_name, feeds)), holders.steps()):
-        return
-    owner = plan.safe()
-    contracts = base.deploy(
-        plan.session.sender,
-        project,
-        plan.facts,
-        owner.address,
-        holders=holders,
-        feeds=feeds,
-        max_lag_seconds=lag,
+    steps = [f"take stakes in {plan.facts.token('USDC').address}", f"list within {base.bounds_of(plan.facts)}"]
+
+    def deploy(safe: str, journal: Journal) -> None:
+        sender = plan.session.sender
+        base.deploy(sender, project, plan.facts, safe, journal, holders=holders, feeds=feeds, max_lag_seconds=lag)
+
+    def sources(contracts: Mapping[str, ContractInfo]) -> list[PublishedFeed]:
+        return [
+            PublishedFeed(
+                kind="published",
+                key=key,
+                address=contracts[base.contract_name(key)].address,
+                max_lag_seconds=lag,
+                memory_seconds=lag if memory is None else memory,
+                max_age_seconds=max_age,
+                pot_cap_units=pot_cap * USD,
+            )
+            for key in feeds
+        ]
+
+    course = flow.Course(
+        contracts=(*base.ROLES, *map(base.contract_name, feeds)),
+        steps=[*steps, *holders.steps()],
+        wallets=holders.wallets() | ({"attestation": attester} if attester else {}),
+        deploy=deploy,
+        sources=sources,
     )
-    wallets = holders.wallets() | ({"attestation": attester} if attester else {})
-    sources = [
-        PublishedFeed(
-            kind="published",
-            key=key,
-            address=contracts[base.contract_name(key)].address,
-            max_lag_seconds=lag,
-            memory_seconds=lag if memory is None else memory,
-            max_age_seconds=max_age,
-            pot_cap_units=pot_cap * USD,
-        )
-        for key in feeds
-    ]
-    plan.finish(project, contracts, owner, wallets, sources)
-    click.echo("feeds are allowed by the Safe once their publisher has posted: ape run allow_feed")
+    if plan.carry_out(project, course):
+        click.echo("feeds are allowed by the Safe once their publisher has posted: ape run allow_feed")

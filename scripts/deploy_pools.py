@@ -47,6 +47,7 @@ def cli(provider: Any, facts: str, asked_for: str, alias: str, send: bool) -> No
         click.echo(f"  {feed.key}: {feed.window_seconds} s, every {feed.step_seconds} s, over {through}")
         click.echo(f"    supply {feed.supply} of {feed.token}")
         click.echo(f"    reference liquidity {', '.join(str(pool.reference_liquidity) for pool in feed.pools)}")
+    write_deployment(deployment, path, rehearse=True)
     if not session.send:
         return
     for feed in feeds:

@@ -7,6 +7,7 @@ from ape import Contract, accounts, project
 from ape.cli import ConnectedProviderCommand, network_option
 
 from scripts._deploy import flow, stock
+from scripts._deploy.journal import Journal
 from scripts._deploy.record import numbered
 from scripts._deploy.session import plain_refusals
 
@@ -20,12 +21,12 @@ from scripts._deploy.session import plain_refusals
 def cli(provider: Any, openers: tuple[str, ...], guardians: tuple[str, ...], **given: Any) -> None:
     """Deploy VestedMarkets, RoundResolver, MarketLister and Pauser, owned by a Safe."""
     plan = flow.prepare(provider, accounts, project, Contract, **given)
-    steps = [f"allow {one.ticker} with feed {one.proxy}" for one in plan.facts.price_feeds]
+    steps = [f"take bets in {plan.facts.token('USDG').address}", f"list by {stock.bounds_of(plan.facts)}"]
+    steps += [f"allow {one.ticker} with feed {one.proxy}" for one in plan.facts.price_feeds]
     steps += [f"let {one} list" for one in openers] + [f"let {one} stop new bets" for one in guardians]
-    if not plan.confirm(stock.ROLES, steps):
-        return
-    owner = plan.safe()
-    contracts = stock.deploy(
-        plan.session.sender, project, plan.facts, owner.address, openers=openers, guardians=guardians
-    )
-    plan.finish(project, contracts, owner, {**numbered("opener", openers), **numbered("guardian", guardians)})
+
+    def deploy(safe: str, journal: Journal) -> None:
+        stock.deploy(plan.session.sender, project, plan.facts, safe, journal, openers=openers, guardians=guardians)
+
+    wallets = {**numbered("opener", openers), **numbered("guardian", guardians)}
+    plan.carry_out(project, flow.Course(tuple(stock.ROLES), steps, wallets, deploy))

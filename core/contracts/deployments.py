@@ -177,16 +177,17 @@ def load_deployment(path: Path) -> Deployment:
     except orjson.JSONDecodeError as error:
         raise DeploymentError(f"{path} is not JSON: {error}.") from None
     except ValidationError as error:
-        raise DeploymentError(f"{path} is wrong: {_faults(error)}.") from None
+        raise DeploymentError(f"{path} is wrong: {faults(error)}.") from None
     if deployment.network != path.stem:
         raise DeploymentError(f"{path} is wrong: network is {deployment.network!r}, but the file is {path.stem!r}.")
     return deployment
 
 
-def write_deployment(deployment: Deployment, path: Path) -> None:
+def write_deployment(deployment: Deployment, path: Path, *, rehearse: bool = False) -> None:
     """Writes a file whole or not at all. A file that says `deployed` is replaced only if every contract stays.
 
-    Contracts may be added to it, and facts about them completed; none may vanish or move to another address.
+    Contracts may be added to it, and facts about them completed; none may vanish or move to another address. A
+    rehearsal does everything but the last step, so what it lets pass can be written there later.
     """
     if path.stem != deployment.network:
         raise DeploymentError(f"Network {deployment.network} belongs in {deployment.network}.json, not {path.name}.")
@@ -194,18 +195,23 @@ def write_deployment(deployment: Deployment, path: Path) -> None:
         _refuse_overwriting(load_deployment(path), deployment, path)
     body = deployment.model_dump(mode="json", by_alias=True)
     text = orjson.dumps(body, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-")
+    partial: str | None = None
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-")
         with os.fdopen(descriptor, "wb") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(partial, 0o644)  # public facts, read by every daemon
-        os.replace(partial, path)
+        if not rehearse:
+            os.replace(partial, path)
+            partial = None
     except OSError as error:
-        Path(partial).unlink(missing_ok=True)
         raise DeploymentError(f"{path} cannot be written: {error.strerror}.") from None
+    finally:
+        if partial is not None:
+            Path(partial).unlink(missing_ok=True)
 
 
 def json_schema() -> bytes:
@@ -228,7 +234,8 @@ def _refuse_overwriting(old: Deployment, new: Deployment, path: Path) -> None:
             raise DeploymentError(f"{path} is for chain {old.chain_id}, not {new.chain_id}; it is not overwritten.")
 
 
-def _faults(error: ValidationError) -> str:
+def faults(error: ValidationError) -> str:
+    """Each fault with its place, as the file spells it."""
     said = []
     for problem in error.errors(include_url=False):
         parts = [part for part in problem["loc"] if part not in FEED_KINDS]  # which model it was held against
@@ -236,5 +243,5 @@ def _faults(error: ValidationError) -> str:
         message = problem["msg"].removeprefix("Value error, ")
         given = problem.get("input")
         shown = f" (it is {given!r})" if isinstance(given, str | int | float | bool) and place else ""
-        said.append(f"{place or 'the document'}: {message[0].lower()}{message[1:]}{shown}")
+        said.append(f"{f'{place}: ' if place else ''}{message[0].lower()}{message[1:]}{shown}")
     return "; ".join(said)

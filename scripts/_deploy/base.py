@@ -13,7 +13,8 @@ from typing import Any
 
 from eth_utils.crypto import keccak
 
-from core.contracts.deployments import ContractInfo, Deployment
+from core.contracts.deployments import Deployment
+from scripts._deploy.journal import Journal
 from scripts._deploy.record import deployed, numbered
 from scripts._deploy.siblings import Siblings
 from scripts._deploy.stock import PAUSER_ROLE
@@ -82,16 +83,17 @@ def deploy(
     project: Any,
     facts: Deployment,
     safe: str,
+    journal: Journal,
     *,
     holders: Holders,
     feeds: Sequence[str],
     max_lag_seconds: int,
-) -> dict[str, ContractInfo]:
+) -> None:
     """Deploy and give out the powers; ownership of everything is offered to the Safe, which has to accept it.
 
     `safe` becomes the treasury of the settlement wallet and the pauser its guardian, both for good.
     """
-    new = Siblings(sender, project, ROLES)
+    new = Siblings(sender, project, ROLES, journal)
     wallet = new.put(
         "SettlementWallet",
         token=facts.token("USDC").address,
@@ -119,18 +121,10 @@ def deploy(
         pauser.setGuardian(account, True, sender=sender)
     for owned in (wallet, lister, pauser):
         owned.transferOwnership(safe, sender=sender)
-    return new.deployed | _feeds(sender, project, safe, holders.publisher, feeds, max_lag_seconds)
-
-
-def _feeds(
-    sender: Any, project: Any, safe: str, publisher: str, keys: Sequence[str], max_lag_seconds: int
-) -> dict[str, ContractInfo]:
-    out = {}
-    for key in keys:
+    for key in feeds:
         args = {"owner": sender.address, "description": key, "maxLag": max_lag_seconds}
         feed = sender.deploy(project.ObservationFeed, *args.values())
-        role = f"append-only record of {key}, written by the publisher"
-        out[contract_name(key)] = deployed(feed, role, args)
-        feed.setPublisher(publisher, sender=sender)
+        told = f"append-only record of {key}, written by the publisher"
+        journal.stands(contract_name(key), deployed(feed, told, args))
+        feed.setPublisher(holders.publisher, sender=sender)
         feed.transferOwnership(safe, sender=sender)
-    return out

@@ -1,8 +1,8 @@
-"""The course of a deployment, the same on both chains: check, show, deploy, record, hand over."""
+"""The course of a deployment, the same on both chains: check, rehearse, show, deploy, record, hand over."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,10 @@ from core.contracts.feeds import AgentFeed
 from core.errors import DeploymentError
 from scripts._deploy import handover
 from scripts._deploy import safe as safes
+from scripts._deploy.journal import Journal
 from scripts._deploy.record import deployed_network
 from scripts._deploy.session import DeploySession, ScriptRefused, is_local, open_session
+from scripts._deploy.siblings import create_address
 from scripts._vpm import bytecode
 
 
@@ -35,6 +37,28 @@ def deployment_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @dataclass(frozen=True)
+class Course:
+    """What one deployment is to put on its chain. `sources` are its feeds once the contracts of these names stand."""
+
+    contracts: Sequence[str]
+    steps: Sequence[str]  # in words, for whoever confirms
+    wallets: Mapping[str, str]
+    deploy: Callable[[str, Journal], None]  # with the Safe's address
+    sources: Callable[[Mapping[str, ContractInfo]], Sequence[AgentFeed]] = lambda _contracts: ()
+
+    def record(self, facts: Deployment, contracts: Mapping[str, ContractInfo], owner: Safe) -> Deployment:
+        return deployed_network(facts, contracts, owner, self.wallets, self.sources(contracts))
+
+    def rehearsed(self, facts: Deployment, owner: Safe) -> Deployment:
+        """The record as it will be, but for the addresses of the contracts."""
+        stand_ins = {
+            name: ContractInfo(address=create_address(safes.ZERO, number), role="rehearsed", deploy_block=0)
+            for number, name in enumerate(self.contracts)
+        }
+        return self.record(facts, stand_ins, owner)
+
+
+@dataclass(frozen=True)
 class Plan:
     """A deployment before it is confirmed: the session, what is known, where the result goes, and whose it will be."""
 
@@ -46,42 +70,49 @@ class Plan:
     safe_owners: Sequence[str]
     threshold: int
 
-    def confirm(self, contracts: Iterable[str], steps: Sequence[str]) -> bool:
-        """Show everything that would happen; False means it was a dry run."""
+    def carry_out(self, project: Any, course: Course) -> bool:
+        """Rehearse the record, so what cannot be recorded is never sent; show everything; deploy; record, and let the
+        Safe accept what was offered to it. False means it was a dry run."""
         if not self.existing_safe and len(set(self.safe_owners)) < self.threshold:
             raise ScriptRefused(
                 f"a new Safe needs at least {self.threshold} different --safe-owner; {len(set(self.safe_owners))} "
                 "given. Or name an existing one with --safe."
             )
-        self.session.announce(f"Deploying {', '.join(contracts)}")
-        a_new_one = f"a new Safe, {self.threshold} of {len(self.safe_owners)}"
-        click.echo(f"  owner and treasury: {self.existing_safe or a_new_one}")
-        for line in steps:
-            click.echo(f"  {line}")
-        click.echo(f"  record it in {self.out}")
-        return self.session.send
-
-    def safe(self) -> Safe:
-        address = self.existing_safe
-        if address is None:
-            address = safes.create(self.session.sender, self.bind, self.safe_owners, self.threshold)
-        bound = self.bind(address, abi=safes.safe_abi())
-        return Safe(address=address, threshold=int(bound.getThreshold()), owners=tuple(bound.getOwners()))
-
-    def finish(
-        self,
-        project: Any,
-        contracts: Mapping[str, ContractInfo],
-        owner: Safe,
-        wallets: Mapping[str, str],
-        sources: Sequence[AgentFeed] = (),
-    ) -> None:
-        """Record first, so nothing deployed is ever forgotten, then let the Safe accept what was offered to it."""
-        deployment = deployed_network(self.facts, contracts, owner, wallets, sources)
+        journal = Journal(self.out)
+        journal.refuse_another()
+        if self.existing_safe:
+            owner = self._standing(self.existing_safe)
+        else:
+            owner = Safe(address=safes.ZERO, threshold=self.threshold, owners=tuple(self.safe_owners))
+        write_deployment(course.rehearsed(self.facts, owner), self.out, rehearse=True)
+        self._show(course)
+        if not self.session.send:
+            return False
+        journal.begin(self.session.chain_id, self.session.sender)
+        if not self.existing_safe:
+            made = safes.create(self.session.sender, self.bind, self.safe_owners, self.threshold)
+            journal.safe_stands(made)
+            owner = self._standing(made)
+        course.deploy(owner.address, journal)
+        deployment = course.record(self.facts, journal.contracts, owner)
         write_deployment(deployment, self.out)
+        journal.end()
         click.echo(f"recorded in {self.out}")
         calls = list(handover.pending(binder(project), deployment))
         handover.put_to_safe(self.session, self.bind, owner.address, calls)
+        return True
+
+    def _show(self, course: Course) -> None:
+        self.session.announce(f"Deploying {', '.join(course.contracts)}")
+        a_new_one = f"a new Safe, {self.threshold} of {len(self.safe_owners)}"
+        click.echo(f"  owner and treasury: {self.existing_safe or a_new_one}")
+        for line in course.steps:
+            click.echo(f"  {line}")
+        click.echo(f"  record it in {self.out}")
+
+    def _standing(self, address: str) -> Safe:
+        bound = self.bind(address, abi=safes.safe_abi())
+        return Safe(address=address, threshold=int(bound.getThreshold()), owners=tuple(bound.getOwners()))
 
 
 def binder(project: Any) -> Callable[[str, str], Any]:

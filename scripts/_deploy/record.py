@@ -49,4 +49,4 @@ def deployed_network(
             "feeds": (*facts.price_feeds, *feeds),
         }
     )
-    return Deployment.model_validate(changed.model_dump())
+    return Deployment.model_validate(changed.model_dump(by_alias=True))

@@ -10,9 +10,11 @@ from typing import Any
 
 import click
 from ape.exceptions import ContractLogicError, CustomError
+from pydantic import ValidationError
 
 from core.chain.reverts import decode_revert
 from core.contracts.abi import all_errors
+from core.contracts.deployments import faults
 from core.errors import VpmError
 from core.hexadecimal import bytes_of
 
@@ -78,6 +80,8 @@ def plain_refusals(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(*args, **kwargs)
         except VpmError as error:
             raise ScriptRefused(error.sentence()) from None
+        except ValidationError as error:
+            raise ScriptRefused(f"A deployment file cannot hold this: {faults(error)}.") from None
         except ContractLogicError as error:
             said = str(error.revert_message or error)
             if isinstance(error, CustomError):  # ape knew the contract's ABI and has the arguments in words

@@ -12,7 +12,7 @@ import rlp
 from eth_utils.address import to_canonical_address, to_checksum_address
 from eth_utils.crypto import keccak
 
-from core.contracts.deployments import ContractInfo
+from scripts._deploy.journal import Journal
 from scripts._deploy.record import deployed
 
 
@@ -29,13 +29,13 @@ def create_address(deployer: str, nonce: int) -> str:
 class Siblings:
     """Contracts deployed in the order of `roles`, each at the address that `self[name]` promised."""
 
-    def __init__(self, sender: Any, project: Any, roles: Mapping[str, str]) -> None:
+    def __init__(self, sender: Any, project: Any, roles: Mapping[str, str], journal: Journal) -> None:
         self._sender = sender
         self._project = project
         self._roles = roles
+        self._journal = journal
         first = int(sender.nonce)
         self._at = {name: create_address(sender.address, first + n) for n, name in enumerate(roles)}
-        self.deployed: dict[str, ContractInfo] = {}
 
     def __getitem__(self, name: str) -> str:
         return self._at[name]
@@ -48,10 +48,10 @@ class Siblings:
             raise TypeError(f"{name} is constructed with {', '.join(names)}, not with {', '.join(given)}")
         args = {each: given[each] for each in names}
         instance = self._sender.deploy(container, *args.values())
+        self._journal.stands(name, deployed(instance, self._roles[name], args))
         if instance.address != self._at[name]:
             raise AddressMoved(
                 f"{name} is at {instance.address}, but its siblings expect {self._at[name]}: another transaction of "
-                f"{self._sender.address} came in between. Nothing is wired; run the deployment again."
+                f"{self._sender.address} came in between. Nothing is wired, and what stands is of no use."
             )
-        self.deployed[name] = deployed(instance, self._roles[name], args)
         return instance

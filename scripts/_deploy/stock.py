@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from core.contracts.deployments import ContractInfo, Deployment
+from core.contracts.deployments import Deployment
+from scripts._deploy.journal import Journal
 from scripts._deploy.siblings import Siblings
 
 PAUSER_ROLE = "stops new bets at once by any guardian key; only the Safe, which owns it, lets them go on"
@@ -17,14 +18,30 @@ ROLES = {
 }
 
 
+def bounds_of(facts: Deployment) -> dict[str, int]:
+    """What the lister fixes for all markets, as its constructor names it."""
+    return {
+        "kappa": facts.param("kappa"),
+        "feeBps": facts.param("feeBps"),
+        "voidDelay": facts.param("voidDelaySeconds"),
+    }
+
+
 def deploy(
-    sender: Any, project: Any, facts: Deployment, safe: str, *, openers: Sequence[str], guardians: Sequence[str]
-) -> dict[str, ContractInfo]:
+    sender: Any,
+    project: Any,
+    facts: Deployment,
+    safe: str,
+    journal: Journal,
+    *,
+    openers: Sequence[str],
+    guardians: Sequence[str],
+) -> None:
     """Deploy and wire everything; the ownership of lister and pauser is offered to the Safe, which has to accept it.
 
     `safe` becomes the treasury of the settler and the pauser its guardian, both for good.
     """
-    new = Siblings(sender, project, ROLES)
+    new = Siblings(sender, project, ROLES, journal)
     token = facts.token("USDG").address
     new.put("VestedMarkets", token=token, lister=new["MarketLister"], guardian=new["Pauser"], treasury=safe)
     new.put("RoundResolver", settler=new["VestedMarkets"], lister=new["MarketLister"])
@@ -33,9 +50,7 @@ def deploy(
         settler=new["VestedMarkets"],
         resolver=new["RoundResolver"],
         owner=sender.address,
-        kappa=facts.param("kappa"),
-        feeBps=facts.param("feeBps"),
-        voidDelay=facts.param("voidDelaySeconds"),
+        **bounds_of(facts),
     )
     pauser = new.put("Pauser", target=new["VestedMarkets"], owner=sender.address)
     for feed in facts.price_feeds:
@@ -47,4 +62,3 @@ def deploy(
         pauser.setGuardian(guardian, True, sender=sender)
     for owned in (lister, pauser):
         owned.transferOwnership(safe, sender=sender)
-    return new.deployed

@@ -18,6 +18,7 @@ from core.local.anvil import ask
 from core.paths import REPOSITORY
 from keeper.sources.simulated import first_value
 from scripts._deploy.handover import OWNER_KEYS_VARIABLE
+from scripts._deploy.journal import Journal
 from scripts._stack import agent_pools, chain_setup, wallets
 from scripts._stack.agent_pools import AgentPools
 from scripts._stack.ape import ACCOUNT, Ape, alone, ape, import_account
@@ -60,7 +61,9 @@ async def deploy_all(chains: Mapping[str, LocalChain], state: State) -> None:
 
 async def _make(chain: LocalChain, state: State, started: Ape) -> None:
     """What one chain holds, and saves it. ape works for one at a time; whatever else there is to do goes on."""
-    state.deployment(chain.name).unlink(missing_ok=True)
+    file = state.deployment(chain.name)
+    for old in (file, Journal(file).path):  # a start may have been stopped in the middle of a deployment
+        old.unlink(missing_ok=True)
     with step(f"{chain.name}: local tokens, feeds, the Safe contracts and funded wallets"):
         await asyncio.to_thread(_prepare_chain, chain, state)
     with step(f"{chain.name}: contracts, through ape"):

@@ -762,6 +762,20 @@ SCRIPTS = (
         ("tests/unit/test_pot_caps.py",),
     ),
     Guard(
+        "a deployment is paid for whose inputs cannot be recorded",
+        "scripts/_deploy/flow.py",
+        "        write_deployment(course.rehearsed(self.facts, owner), self.out, rehearse=True)\n",
+        "",
+        ("tests/unit/test_deploy_flow.py::test_what_cannot_be_recorded_is_never_sent",),
+    ),
+    Guard(
+        "what stands of a deployment that broke off is forgotten",
+        "scripts/_deploy/journal.py",
+        '        self._note(contract=name, **contract.model_dump(mode="json", by_alias=True))\n',
+        "",
+        ("tests/unit/test_deploy_flow.py::test_what_stands_when_a_deployment_breaks_off_is_found",),
+    ),
+    Guard(
         "a contract that only looks like the pool feed chooses what its readings are held to",
         "scripts/_verify/pools.py",
         "    if named is None:\n        return",

@@ -15,6 +15,7 @@ from core.errors import EXIT_CONFIG, DeploymentError
 from core.money import USD
 from core.paths import REPOSITORY
 from scripts._deploy.base import Holders
+from scripts._deploy.journal import Journal
 from scripts._deploy.siblings import Siblings, create_address
 
 FOLDER = REPOSITORY / "deployments"
@@ -272,7 +273,7 @@ def test_every_holder_of_a_power_is_named_in_the_file() -> None:
     assert len(holders.steps()) == len(holders.wallets())
 
 
-def test_the_arguments_of_a_constructor_go_by_their_names() -> None:
+def test_the_arguments_of_a_constructor_go_by_their_names(tmp_path: Path) -> None:
     """Owner and treasury are both addresses: in the wrong order they would change places in silence."""
     first = create_address(ADDRESS, 7)
     sent: list[Any] = []
@@ -286,11 +287,12 @@ def test_the_arguments_of_a_constructor_go_by_their_names() -> None:
     inputs = [SimpleNamespace(name="owner_"), SimpleNamespace(name="treasury")]
     constructor = SimpleNamespace(inputs=inputs)
     project = SimpleNamespace(Wallet=SimpleNamespace(contract_type=SimpleNamespace(constructor=constructor)))
-    new = Siblings(sender, project, {"Wallet": "holds the stakes"})
+    journal = Journal(tmp_path / "base.json")
+    new = Siblings(sender, project, {"Wallet": "holds the stakes"}, journal)
     assert new["Wallet"] == first
     new.put("Wallet", treasury="t", owner="o")
     assert sent == [("o", "t")]
-    made = new.deployed["Wallet"]
+    made = journal.contracts["Wallet"]
     assert (made.role, made.constructor_args) == ("holds the stakes", {"owner": "o", "treasury": "t"})
     with pytest.raises(TypeError, match="constructed with owner, treasury, not with owner"):
         new.put("Wallet", owner="o")
