@@ -11,17 +11,26 @@ from dataclasses import dataclass
 from typing import Any
 
 from eth_utils.address import to_checksum_address
-from eth_utils.crypto import keccak
 from hexbytes import HexBytes
 
 from core.contracts.deployments import ContractInfo, Deployment
+from core.contracts.events.agent import AGENT_LISTER_EVENTS, WALLET_EVENTS
+from core.contracts.events.pauser import PAUSER_EVENTS
+from core.contracts.events.stock import LISTER_EVENTS
 from core.contracts.feeds import PoolFeed, PublishedFeed
 from core.hexadecimal import hex_of
 from scripts._deploy import base, pools, safe
 from scripts._deploy.flow import binder
 
 BLOCKS_A_REQUEST = 10_000  # what public nodes answer for logs at once
-FEED_SET = "FeedSet(address,bool,bool,uint32,uint32,uint32,uint64,uint32)"
+EVENTS = {
+    "MarketLister": LISTER_EVENTS,
+    "SettlementWallet": WALLET_EVENTS,
+    "AgentLister": AGENT_LISTER_EVENTS,
+    "Pauser": PAUSER_EVENTS,
+}
+FIRST_MODULE = "0x0000000000000000000000000000000000000001"  # where a Safe's list of modules begins
+MODULES_NAMED = 10
 OWNED = ("MarketLister", "SettlementWallet", "AgentLister", "Pauser")
 
 
@@ -80,19 +89,20 @@ class _Chain:
         """The operator wallets of one power: `relay 0`, `relay 1` for the word `relay`."""
         return {name: at for name, at in self.file.operator_wallets.items() if name.split(" ")[0] == word}
 
-    def allowed(self, name: str, event: str, *topics: bytes) -> set[str]:
-        """Whom, or what, the contract's log allows last: the last indexed argument where the first value is true."""
+    def allowed(self, name: str, event: str, subject: str, *topics: bytes) -> set[str]:
+        """Whom, or what, the contract's log allows last; `subject` is the field of the event that names it."""
         info = self.file.contract(name)
-        asked = [hex_of(each) for each in (keccak(text=event), *topics)]
+        layout = next(each for each in EVENTS[name].values() if each.name == event)
+        asked = [hex_of(each) for each in (layout.topic, *topics)]
         last: dict[str, bool] = {}
         first, head = info.deploy_block or self.file.start_block, int(self.provider.get_block("latest").number)
         for start in range(first, head + 1, BLOCKS_A_REQUEST):
             end = min(start + BLOCKS_A_REQUEST - 1, head)
             given = {"address": info.address, "topics": asked, "fromBlock": hex(start), "toBlock": hex(end)}
             for log in self.provider.make_request("eth_getLogs", [given]):
-                subject = to_checksum_address(bytes(HexBytes(log["topics"][-1]))[-20:])
-                last[subject] = bool(int.from_bytes(bytes(HexBytes(log["data"]))[:32]))
-        return {subject for subject, allowed in last.items() if allowed}
+                said = layout.read(b"".join(map(HexBytes, log["topics"])), bytes(HexBytes(log["data"])))
+                last[to_checksum_address(getattr(said, subject))] = said.allowed
+        return {each for each, allowed in last.items() if allowed}
 
 
 def _equal(what: str, on_chain: Any, in_file: Any) -> Finding:
@@ -119,6 +129,8 @@ def _safe(bound: Any, deployment: Deployment) -> Iterator[Finding]:
     assert deployment.safe is not None
     yield _equal("Safe threshold", int(bound.getThreshold()), deployment.safe.threshold)
     yield _equal("Safe owners", tuple(sorted(bound.getOwners())), tuple(sorted(deployment.safe.owners)))
+    modules = ", ".join(bound.getModulesPaginated(FIRST_MODULE, MODULES_NAMED)[0])
+    yield Finding(not modules, "no module may act for the Safe" + (f", but {modules} may" if modules else ""))
 
 
 def _names(chain: _Chain, name: str, expected: Mapping[str, str]) -> Iterator[Finding]:
@@ -147,9 +159,7 @@ def _holders(what: str, named: Mapping[str, str], on_chain: Iterable[str]) -> It
 
 
 def _guardians(chain: _Chain) -> Iterator[Finding]:
-    yield from _holders(
-        "stop new bets", chain.wallets("guardian"), chain.allowed("Pauser", "GuardianSet(address,bool)")
-    )
+    yield from _holders("stop new bets", chain.wallets("guardian"), chain.allowed("Pauser", "GuardianSet", "account"))
 
 
 def _stock(chain: _Chain) -> Iterator[Finding]:
@@ -168,8 +178,12 @@ def _stock(chain: _Chain) -> Iterator[Finding]:
     for feed in chain.file.price_feeds:
         standing = bound.feed(feed.proxy)
         yield Finding(bool(standing.allowed), f"{feed.ticker} is allowed with feed {feed.proxy}")
+        yield _equal(f"{feed.ticker} ticker at the lister", standing.ticker, feed.ticker)
         yield _equal(f"{feed.ticker} stock token", standing.stockToken, feed.stock_token)
-    listing = chain.allowed("MarketLister", "OpenerSet(address,bool)")
+        yield _equal(f"{feed.ticker} oldest strike (s)", standing.maxStrikeAge, feed.max_strike_age_seconds)
+        yield _equal(f"{feed.ticker} oldest final (s)", standing.maxFinalAge, feed.max_final_age_seconds)
+    yield _none_else(chain, "MarketLister", [feed.proxy for feed in chain.file.price_feeds])
+    listing = chain.allowed("MarketLister", "OpenerSet", "opener")
     yield from _holders("list stock markets", chain.wallets("opener"), listing)
     yield from _guardians(chain)
 
@@ -193,9 +207,9 @@ def _base(chain: _Chain) -> Iterator[Finding]:
         yield _equal(f"AgentLister {name}", getattr(bounds, name), number)
     yield from _base_feeds(chain)
     for role, word, what in ((base.RELAYER, "relay", "settle payments"), (base.CREDITOR, "creditor", "book payments")):
-        holding = chain.allowed("SettlementWallet", "RoleSet(bytes32,address,bool)", role)
+        holding = chain.allowed("SettlementWallet", "RoleSet", "account", role)
         yield from _holders(what, chain.wallets(word), holding)
-    listing = chain.allowed("AgentLister", "ListerSet(address,bool)")
+    listing = chain.allowed("AgentLister", "ListerSet", "account")
     yield from _holders("list agent markets", chain.wallets("lister"), listing)
     yield from _guardians(chain)
 
@@ -227,7 +241,7 @@ def _base_feeds(chain: _Chain) -> Iterator[Finding]:
             yield _equal(f"{source.key} step at the lister (s)", standing.step, step)
             as_known = "has a publisher" if published else "has no publisher"
             yield Finding(bool(standing.published) == published, f"{source.key} {as_known}, as the lister knows it")
-    yield _none_else(chain.allowed("AgentLister", FEED_SET), [source.address for source in chain.file.agent_feeds])
+    yield _none_else(chain, "AgentLister", [source.address for source in chain.file.agent_feeds])
 
 
 def _made_of(feed: Any, source: PoolFeed) -> Iterator[Finding]:
@@ -242,6 +256,6 @@ def _made_of(feed: Any, source: PoolFeed) -> Iterator[Finding]:
     yield _equal(f"{source.key} longest quiet (s)", feed.maxQuiet(), source.max_quiet_seconds)
 
 
-def _none_else(allowed: set[str], recorded: Sequence[str]) -> Finding:
-    others = sorted(allowed - set(recorded))
+def _none_else(chain: _Chain, lister: str, recorded: Sequence[str]) -> Finding:
+    others = sorted(chain.allowed(lister, "FeedSet", "feed") - set(recorded))
     return Finding(not others, "no other feed is allowed" + (f", but {', '.join(others)} is" if others else ""))

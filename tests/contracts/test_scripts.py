@@ -24,6 +24,8 @@ from core.direct import DIRECT
 from core.local.anvil import ask
 from core.paths import REPOSITORY
 from scripts._deploy.handover import OWNER_KEYS_VARIABLE
+from scripts._deploy.safe import safe_abi
+from scripts._deploy.siblings import create_address
 from scripts._stack import ape, wallets
 from scripts._stack.chain_setup import LocalNode, send_all
 from scripts._vpm import bootstrap
@@ -342,6 +344,41 @@ def test_a_power_that_somebody_kept_is_found(base_chain: RunningChain, facts: Pa
     assert f"WRONG {source.key} memory (s) is 61, the file says 60" in done.stdout
     assert f"WRONG Pauser is offered to {deployer}" in done.stdout
     assert "4 wrong" in done.stdout
+
+
+@pytest.mark.thorough
+def test_a_feed_that_somebody_kept_is_found_on_the_stock_chain(
+    stock_chain: RunningChain, facts: Path, ape_folder: Path
+) -> None:
+    """A feed of its own, other bounds and another name for one of the file's, and a module of the Safe."""
+    chain, one = stock_chain, stock_chain.deployment.price_feeds[0]
+    assert chain.deployment.safe is not None
+    module = wallets.GUARDIAN.address
+    before = ask(chain.url, "evm_snapshot")
+    try:
+        now = int(ask(chain.url, "eth_getBlockByNumber", "latest", False)["timestamp"], 16)
+        kept = create_address(wallets.DEPLOYER.address, 2**32)
+        ask(chain.url, "anvil_setCode", kept, ask(chain.url, "eth_getCode", one.proxy, "latest"))
+        answer = Contract(kept, abi("LocalFeed")).call("pushMany", [10**8], [now])
+        send_all(LocalNode(chain.url), [answer], wallets.DEPLOYER.address)
+        _as_safe(chain, "MarketLister", "setFeed", kept, one.stock_token, one.ticker, 2**32 - 1, 2**32 - 1, True)
+        ages = (one.max_strike_age_seconds + 1, one.max_final_age_seconds + 2)
+        _as_safe(chain, "MarketLister", "setFeed", one.proxy, one.stock_token, "OTHER", *ages, True)
+        enable = Contract(chain.deployment.safe.address, safe_abi()).call("enableModule", module)
+        send_all(LocalNode(chain.url), [enable], chain.deployment.safe.address)
+        done = _ape(ape_folder, "check_wiring", "--network", chain.url, "--facts", str(facts / "stock.json"))
+    finally:
+        ask(chain.url, "evm_revert", before)
+    assert done.returncode == 1, done.stdout + done.stderr
+    for said in (
+        f"no other feed is allowed, but {kept} is",
+        f"{one.ticker} ticker at the lister is OTHER, the file says {one.ticker}",
+        f"{one.ticker} oldest strike (s) is {ages[0]}, the file says {ages[0] - 1}",
+        f"{one.ticker} oldest final (s) is {ages[1]}, the file says {ages[1] - 2}",
+        f"no module may act for the Safe, but {module} may",
+    ):
+        assert f"WRONG {said}" in done.stdout
+    assert "5 wrong" in done.stdout
 
 
 @pytest.mark.thorough
