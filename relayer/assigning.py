@@ -100,10 +100,10 @@ class Assigner:
         if now < self._late_looked_at + LOOK_AGAIN_SECONDS:
             return
         self._late_looked_at = now
-        chain_time = self._feed.head.timestamp
-        late = await self._queries.too_late(self._policy.batch_size, list(self._claims), chain_time)
+        head = self._feed.head
+        late = await self._queries.too_late(self._policy.batch_size, list(self._claims), head.timestamp)
         with self._claimed(late) as candidates:
-            refusals = [refused_unasked(each, chain_time) for each in candidates]
+            refusals = [refused_unasked(each, head) for each in candidates]
             await self._refuse(
                 [each for each in refusals if each is not None], {each.intent_id: each for each in candidates}
             )
@@ -121,7 +121,7 @@ class Assigner:
 
     async def _take(self, candidates: list[Candidate]) -> None:
         terms = CheckTerms(
-            chain_time=self._feed.head.timestamp,
+            head=self._feed.head,
             market=self._feed.market,
             policy=self._policy.fees,
             max_gas=self._policy.max_gas,

@@ -43,7 +43,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class IntentRefusal:
-    """A queued intent that is not sent, and why. block_number: in which its call is refused so, if nodes said that."""
+    """A queued intent that is not sent, and why. block_number: in which its call is refused so, if that is known."""
 
     intent_id: int
     code: str

@@ -8,7 +8,7 @@ from typing import Any, assert_never
 
 from eth_utils.crypto import keccak as keccak256
 
-from core.chain import ChainClient, RpcError, RpcErrorKind
+from core.chain import Block, ChainClient, RpcError, RpcErrorKind
 from core.chain.contract import CustomError
 from core.chain.reverts import explain
 from core.hexadecimal import bytes_of, hex_of
@@ -28,10 +28,9 @@ GAS_CEILINGS = {"settle": 600_000, "credit": 600_000}
 
 @dataclass(frozen=True, slots=True)
 class CheckTerms:
-    """The terms that hold for all candidates of one check. chain_time: the head's Unix seconds. max_gas: per
-    transaction."""
+    """The terms that hold for all candidates of one check. max_gas: per transaction."""
 
-    chain_time: int
+    head: Block
     market: FeeMarket
     policy: FeePolicy
     max_gas: int
@@ -60,7 +59,7 @@ async def check(client: ChainClient, sender: bytes, candidates: Sequence[Candida
     checked = Checked()
     asked: list[Candidate] = []
     for each in candidates:
-        refusal = refused_unasked(each, terms.chain_time)
+        refusal = refused_unasked(each, terms.head)
         if refusal is not None:
             checked.refuse(each, refusal)
         else:
@@ -103,13 +102,12 @@ async def _placed(
     return placed
 
 
-def refused_unasked(candidate: Candidate, chain_time: int) -> IntentRefusal | None:
+def refused_unasked(candidate: Candidate, head: Block) -> IntentRefusal | None:
     """What can be refused without a node: too late on the chain's clock, or its dependency did not succeed."""
-    if candidate.not_after is not None and chain_time > candidate.not_after:
-        late = chain_time - candidate.not_after
-        return IntentRefusal(
-            candidate.intent_id, EXPIRED, f"It was not sent in time: its deadline passed {late} s ago."
-        )
+    if candidate.not_after is not None and head.timestamp > candidate.not_after:
+        late = head.timestamp - candidate.not_after
+        sentence = f"It was not sent in time: its deadline passed {late} s ago."
+        return IntentRefusal(candidate.intent_id, EXPIRED, sentence, head.number)
     if candidate.depends_on_state in (IntentState.FAILED, IntentState.REPLACED) or (
         candidate.depends_on_state is not None and candidate.depends_on_outcome is not MinedOutcome.SUCCEEDED
     ):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.chain import RpcErrorKind
+from core.chain import Block, RpcErrorKind
 from core.outbox import LaneStatus
 from core.outbox.states import (
     CODE_REVERTS,
@@ -345,8 +345,11 @@ def candidate(**changes: object) -> Candidate:
     ],
 )
 def test_refused_without_asking_a_node(given_candidate: Candidate, code: str | None) -> None:
-    refusal = refused_unasked(given_candidate, chain_time=1_000)
+    head = Block("0x" + "11" * 32, "0x" + "22" * 32, number_hex=hex(7), timestamp_hex=hex(1_000))
+    refusal = refused_unasked(given_candidate, head)
     assert (refusal.code if refusal else None) == code
+    if refusal is not None and code == "expired":
+        assert refusal.block_number == head.number  # by whose clock it is too late
 
 
 def test_only_what_the_chain_says_about_the_call_itself_ends_an_intent() -> None:
