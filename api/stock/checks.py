@@ -91,3 +91,8 @@ def check_unused(facts: ChainFacts) -> None:
 def check_balance(bet: StockBet, facts: ChainFacts) -> None:
     if facts.balance < bet.amount:
         raise refusals.insufficient_balance(facts.balance, bet.amount)
+
+
+def check_call(facts: ChainFacts) -> None:
+    if facts.refusal is not None:
+        raise refusals.would_revert(facts.refusal)

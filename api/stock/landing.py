@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from api.stock.authorization import StockBet
 from api.stock.chain import StockContracts
 from api.unreadable import UNREADABLE
-from core.chain import Call, ChainClient, Receipt, RpcError, RpcErrorKind, checksum, values
+from core.chain import Call, ChainClient, ContractReverted, Receipt, RpcError, RpcErrorKind, checksum, values
 from core.chain.wire import data_bytes
 from core.contracts.events import topic_of
 from core.contracts.events.stock import ENTERED
@@ -40,7 +40,8 @@ _SEARCH_STEP_BLOCKS = 5_000
 @dataclass(frozen=True, slots=True)
 class ChainFacts:
     """What the chain says of a bet, all of one block. `market` is None for an id that was never listed. `room`: what
-    its side takes; the bets of this block.number share it."""
+    its side takes; the bets of this block.number share it. `refusal`: of the call that places it, if it is made here.
+    """
 
     block: int
     timestamp: int
@@ -50,12 +51,13 @@ class ChainFacts:
     signer_has_code: bool
     authorization_used: bool
     balance: int
+    refusal: ContractReverted | None
 
 
 async def read_facts(
-    client: ChainClient, contracts: StockContracts, bet: StockBet, timeout_seconds: float
+    client: ChainClient, contracts: StockContracts, bet: StockBet, call: Call | None, timeout_seconds: float
 ) -> ChainFacts:
-    """RpcError when the chain cannot be asked."""
+    """`call`: that places the bet, to be tried on the same block. RpcError when the chain cannot be asked."""
     calls = [
         contracts.settler.call("market", bet.market_id),
         contracts.settler.call("books", bet.market_id),
@@ -63,10 +65,14 @@ async def read_facts(
         contracts.token.call("authorizationState", bet.signer, bet.nonce),
         contracts.token.call("balanceOf", bet.signer),
     ]
+    if call is not None:
+        calls.append(call)
     head, code, (market, books, *answers) = await client.read_newest(bet.signer, calls, timeout_seconds=timeout_seconds)
+    tried = None if call is None else answers.pop()
+    refusal = tried if isinstance(tried, ContractReverted) else None
     if isinstance(market, RpcError) and market.kind is RpcErrorKind.REVERTED:
         market = books = None
-    market, books, paused, used, balance = values([market, books, *answers])
+    market, books, paused, used, balance, _ = values([market, books, *answers, None if refusal else tried])
     return ChainFacts(
         block=head.number,
         timestamp=head.timestamp,
@@ -76,6 +82,7 @@ async def read_facts(
         signer_has_code=bool(code),
         authorization_used=used,
         balance=balance,
+        refusal=refusal,
     )
 
 
@@ -115,39 +122,29 @@ async def landing_of(
     bet: StockBet,
     timeout_seconds: float,
     *,
-    seen: int = 0,
-    newest: bool = False,
+    seen: int | None,
     spent: bool = False,
-    refused: Call | None = None,
 ) -> Landing:
     """Whether the chain has a bet, by the index, else by the authorization's state in a block that is named.
 
-    seen: a block that was heard of: older views prove nothing. newest: the node's newest block is asked, for the bet
-    was once in one that the index may not have yet. spent: a node said that the authorization is used. refused: the
-    call, when a node refused it; it must be refused on the very block that does not have the bet, for the node may have
-    refused it because it saw a later block, in which the bet is.
+    seen: a block that was heard of: older views prove nothing. None: none was, and the node's newest is asked. spent: a
+    node said that the authorization is used, which no other view takes back.
     """
     index = await _indexed(engine, bet, timeout_seconds)
     if index.tx is not None:
         return Landing(index.tx)
-    block = max(seen, index.number)
     try:
         async with asyncio.timeout(4 * timeout_seconds):
-            if newest or spent or not block:
-                block = max(block, (await client.head(timeout_seconds=timeout_seconds)).number)
+            if seen is None:
+                seen = (await client.head(timeout_seconds=timeout_seconds)).number
+            block = max(seen, index.number)
             if not spent:
                 state = contracts.token.call("authorizationState", bet.signer, bet.nonce)
-                asked = [state] if refused is None else [state, refused]
-                is_spent, *again = await client.read_many(asked, block, timeout_seconds=timeout_seconds)
-                if not values([is_spent])[0]:
-                    return _ABSENT if all(map(_is_refusal, again)) else _UNKNOWN
+                if not values(await client.read_many([state], block, timeout_seconds=timeout_seconds))[0]:
+                    return _ABSENT
             return await _spent_on(client, contracts, bet, index, block, timeout_seconds)
     except (RpcError, TimeoutError):
         return Landing(unreachable=True)
-
-
-def _is_refusal(answer: Any) -> bool:
-    return isinstance(answer, RpcError) and answer.kind is RpcErrorKind.REVERTED
 
 
 async def _indexed(engine: AsyncEngine, bet: StockBet, timeout_seconds: float) -> _Indexed:

@@ -35,8 +35,6 @@ log = get_logger(__name__)
 
 SPENT = "AuthorizationSpent"
 """A reason: the token says that the bet's authorization is used."""
-# Why the relayer may refuse a bet that no node refused.
-_UNSIMULATED = OF_ITS_PAYER | {"too_much_gas", "gas_limit", "tx_invalid"}
 
 
 class BetOutcomes:
@@ -72,9 +70,7 @@ class BetOutcomes:
             assert intent.tx_hash is not None
             return await self.confirmed(relayed, intent.tx_hash, intent.block_number)
         if intent.refused or intent.outcome is not None:
-            is_of_a_node = intent.refused and intent.reason_code not in _UNSIMULATED
-            spent, seen = intent.reason_code == SPENT, intent.block_number or 0
-            tx = await self.landed(relayed, seen=seen, spent=spent, refused=is_of_a_node)
+            tx = await self.landed(relayed, seen=intent.block_number, spent=intent.reason_code == SPENT)
             if tx is not None:
                 return await self.confirmed(relayed, tx)
         if intent.outcome is MinedOutcome.REVERTED:
@@ -82,8 +78,11 @@ class BetOutcomes:
             final = not await self._may_land(relayed)
             return relay_body(relayed, intent.tx_hash, "reverted", block=intent.block_number, final=final)
         if intent.refused:
-            is_for_its_payer = intent.reason_code in OF_ITS_PAYER
-            raise refusals.of_its_payer(intent, relayed) if is_for_its_payer else refusals.not_sent(intent)
+            if intent.reason_code in OF_ITS_PAYER:
+                raise refusals.of_its_payer(intent, relayed)
+            # A block no older than that which refused the bet does not have it: what refused it was not the bet itself,
+            # brought by somebody else. Where the relayer's nodes agreed on no such block, it may have been.
+            raise refusals.unproven(relayed) if intent.block_number is None else refusals.not_sent(intent)
         if intent.tx_hash is None or intent.state.ended or intent.outcome is not None:
             raise refusals.failed(relayed) if await self._lanes_work(relayed) else refusals.off(relayed)
         return relay_body(relayed, intent.tx_hash, "pending")
@@ -93,12 +92,10 @@ class BetOutcomes:
 
     # ------------------------------------------------------------ on the chain
 
-    async def landed(
-        self, relayed: RelayedBet, *, seen: int = 0, spent: bool = False, refused: bool = False
-    ) -> bytes | None:
+    async def landed(self, relayed: RelayedBet, *, seen: int | None, spent: bool = False) -> bytes | None:
         """Asked before a bet is said to be refused or not sent: the transaction that the chain has it in; None when it
         certainly has it in none. When it may, nobody is told that it does not."""
-        tx = await self._look_for(relayed, seen=seen, spent=spent, refused=refused)
+        tx = await self._look_for(relayed, seen=seen, spent=spent)
         if tx is None:
             return None
         try:
@@ -112,18 +109,10 @@ class BetOutcomes:
         """Nobody follows a transaction that is not ours: the chain itself must still have it."""
         if taken_in.landed is None or taken_in.is_ours:
             return taken_in
-        return replace(taken_in, landed=await self._look_for(relayed, newest=True))
+        return replace(taken_in, landed=await self._look_for(relayed, seen=None))
 
-    async def _look_for(
-        self,
-        relayed: RelayedBet,
-        *,
-        seen: int = 0,
-        newest: bool = False,
-        spent: bool = False,
-        refused: bool = False,
-    ) -> bytes | None:
-        """See `landing_of`; refused: by a node. A 502 when nobody knows."""
+    async def _look_for(self, relayed: RelayedBet, *, seen: int | None, spent: bool = False) -> bytes | None:
+        """See `landing_of`. A 502 when nobody knows."""
         if self._client is None or self._contracts is None:
             raise refusals.failed(relayed)
         landing = await landing_of(
@@ -133,9 +122,7 @@ class BetOutcomes:
             relayed.bet,
             self._request_seconds,
             seen=seen,
-            newest=newest,
             spent=spent,
-            refused=relayed.call if refused else None,
         )
         if landing.tx is None and not landing.absent:
             raise refusals.failed(relayed) if landing.unreachable else refusals.unproven(relayed)

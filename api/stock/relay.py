@@ -26,12 +26,12 @@ from api.stock.bets import KnownBet
 from api.stock.bodies.relay import RelayBody
 from api.stock.chain import STOCK_TOKEN_SYMBOL
 from api.stock.landing import ChainFacts, read_facts
-from api.stock.outcomes import SPENT, BetOutcomes
+from api.stock.outcomes import BetOutcomes
 from api.stock.relayed import BetKey, RelayedBet
 from api.stock.requests import RelayRequest
 from api.stock.sources import StockSources
 from api.unreadable import UNREADABLE
-from core.chain import ContractReverted, RpcError
+from core.chain import RpcError
 from core.log import get_logger
 from core.metrics import counter
 from core.outbox import RELAY, report
@@ -168,7 +168,7 @@ class Relay:
             checks.check_market(bet, facts, now)
             checks.check_room(bet, facts)
         except Problem:
-            # What a node said of the market may be newer than what one said of the authorization.
+            # The index may have it in a block that is newer than that of the facts.
             if relayed.is_signed and not facts.authorization_used and facts.market is not None:
                 checks.check_domain(relayed)
                 if (tx := await self._outcomes.landed(relayed, seen=facts.block)) is not None:
@@ -181,13 +181,10 @@ class Relay:
         checks.check_unused(facts)
         try:
             checks.check_balance(bet, facts)
-            await self._simulate(relayed)
-        except Problem as refusal:
-            if refusal.status == 422:
-                spent = refusal.extra.get("reason") == SPENT
-                tx = await self._outcomes.landed(relayed, seen=facts.block, spent=spent, refused=True)
-                if tx is not None:
-                    return tx
+            checks.check_call(facts)
+        except Problem:
+            if (tx := await self._outcomes.landed(relayed, seen=facts.block)) is not None:
+                return tx
             raise
         await self._check_lanes(relayed)
         return await self._ask(relayed, attempts + 1, Funds(facts.balance, facts.block))
@@ -197,21 +194,11 @@ class Relay:
             raise refusals.off(relayed)
         patience = self._settings.rpc_request_path_timeout_seconds
         try:
-            return await read_facts(self._client, self._contracts, relayed.bet, patience)
+            # What another signed for a wallet with code would have the node run that code, however dear.
+            call = relayed.call if relayed.is_signed else None
+            return await read_facts(self._client, self._contracts, relayed.bet, call, patience)
         except RpcError as error:
             log.warning("the relay has no chain", action="relay.no_chain", why=error)
-            raise refusals.off(relayed) from None
-
-    async def _simulate(self, relayed: RelayedBet) -> None:
-        if self._client is None:
-            raise refusals.off(relayed)
-        patience = self._settings.rpc_request_path_timeout_seconds
-        try:
-            await self._client.simulate(relayed.call, timeout_seconds=patience)
-        except ContractReverted as reverted:
-            raise refusals.would_revert(reverted) from None
-        except RpcError as error:
-            log.warning("a bet could not be simulated", action="relay.no_chain", why=error)
             raise refusals.off(relayed) from None
 
     async def _check_lanes(self, relayed: RelayedBet) -> None:

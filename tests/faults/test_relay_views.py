@@ -10,6 +10,7 @@ import asyncio
 import functools
 import itertools
 import random
+import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -24,6 +25,7 @@ from tests.support.hazy_node import HazyNode
 from tests.support.service import Door
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
 from tests.support.stock_service import StockService, stock_service
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -140,6 +142,50 @@ async def test_the_relayer_refuses_what_landed_and_the_doors_own_view_lags(
     _, body, transaction = await landed(service, market, "seen by the relayer alone", indexed=has_index)
     node.lag_of = lambda _method, _params: BEHIND
     await told_in_the_end(node, door, body, transaction, indexed=has_index)
+
+
+@pytest.fixture
+async def relayers_node(service: StockService, door: Door) -> AsyncIterator[HazyNode]:
+    """What the relayer asks, whose lanes work."""
+
+    async def restarted(**env: str) -> None:
+        await asyncio.to_thread(service.stop, "relayer")
+        await asyncio.to_thread(service.start, "relayer", **env)
+
+    async with HazyNode(service.chain.url, 8) as node:
+        node.head_seconds = 0.0
+        await restarted(VPM_STOCK_RPC_URLS=node.url)
+        deadline = time.monotonic() + PATIENCE
+        while "relayer" in {each["name"] for each in (await door.get("/api/health"))[1]["checks"] if not each["ok"]}:
+            assert time.monotonic() < deadline, service.log("relayer")
+            await asyncio.sleep(0.2)
+        yield node
+        await restarted()
+
+
+@pytest.mark.parametrize("has_index", ["without the index"], indirect=True)
+@pytest.mark.parametrize("is_placed", [True, False])
+async def test_the_relayer_refuses_what_landed_for_another_reason_than_that(
+    service: StockService,
+    node: HazyNode,
+    relayers_node: HazyNode,
+    door: Door,
+    market: int,
+    has_index: bool,
+    is_placed: bool,
+) -> None:
+    """New bets are paused after it landed, and the door's view has seen neither. is_placed: whether the relayer's nodes
+    agree on a block in which the bet is refused."""
+    chain = service.chain
+    _, body, transaction = await landed(service, market, "before the pause", indexed=has_index)
+    chain.pause()
+    node.lag_of = lambda _method, _params: BEHIND
+    if not is_placed:
+        relayers_node.lag_of = lambda method, _: BEHIND if method == "eth_blockNumber" else 0
+    try:
+        await told_in_the_end(node, door, body, transaction, indexed=has_index)
+    finally:
+        chain.resume()
 
 
 @pytest.mark.parametrize("newest", ["all but the authorization", "the balance alone"])

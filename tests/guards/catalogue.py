@@ -206,7 +206,7 @@ RELAYER = (
     Guard(
         "an intent whose deadline has passed is sent",
         "relayer/preflight.py",
-        "if candidate.not_after is not None and chain_time > candidate.not_after:",
+        "if candidate.not_after is not None and head.timestamp > candidate.not_after:",
         "if False:",
         (f"{DECISIONS}::test_refused_without_asking_a_node",),
     ),
@@ -674,16 +674,16 @@ API = (
     Guard(
         "a bet that is on the chain is refused because the node that was asked has not seen its block",
         "api/stock/landing.py",
-        "await client.read_many(asked, block, timeout_seconds=timeout_seconds)",
-        'await client.read_many(asked, "latest", timeout_seconds=timeout_seconds)',
-        (f"{RELAY_VIEWS}::test_the_money_is_gone_because_the_bet_has_it",),
+        "await client.read_many([state], block, timeout_seconds=timeout_seconds)",
+        'await client.read_many([state], "latest", timeout_seconds=timeout_seconds)',
+        (f"{RELAY_VIEWS}::test_the_relayer_refuses_what_landed_for_another_reason_than_that",),
     ),
     Guard(
-        "a node refuses a bet for having it, and an older view is believed that it has it not",
-        "api/stock/landing.py",
-        "return _ABSENT if all(map(_is_refusal, again)) else _UNKNOWN",
-        "return _ABSENT",
-        (f"{RELAY_VIEWS}::test_the_money_is_gone_because_the_bet_has_it",),
+        "a bet is refused in a block that no node names, and an older one is believed that it is on no chain",
+        "api/stock/outcomes.py",
+        "raise refusals.unproven(relayed) if intent.block_number is None else refusals.not_sent(intent)",
+        "raise refusals.not_sent(intent)",
+        (f"{RELAY_VIEWS}::test_the_relayer_refuses_what_landed_for_another_reason_than_that",),
     ),
     Guard(
         "a name that changes its mind between the check and the connection is followed to where it leads then",

@@ -157,7 +157,7 @@ async def test_one_cancelled_authorization_asks_no_log_again_and_again_and_wakes
     async with ChainProvider((chain.url,), chain_id=chain.deployment.chain_id) as node:
         engine, client = make_engine(service.env["DATABASE_URL"], pool_size=1), ChainClient(node)
         monkeypatch.setattr(client, "logs", lambda *_: pytest.fail("a log was asked for"))
-        found = await landing.landing_of(engine, client, chain.contracts, bet, 5.0, spent=True)
+        found = await landing.landing_of(engine, client, chain.contracts, bet, 5.0, seen=chain.block, spent=True)
         await engine.dispose()
     assert found.absent
 
