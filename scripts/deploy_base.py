@@ -28,7 +28,7 @@ UINT32 = click.IntRange(1, 2**32 - 1)
 @click.option("--attester", help="the address of the API's attestation key, for those who verify its signatures")
 @click.option("--observe", "feeds", multiple=True, help="what to observe, like BNKR/market_cap (repeatable)")
 @click.option("--lag", type=UINT32, default=600, show_default=True, help="oldest observation that can be posted, s")
-@click.option("--memory", type=int, help="seconds a reading looks back; the lag if left out")
+@click.option("--memory", type=int, help="seconds a reading looks back, or its feed is silent; the lag if left out")
 @click.option("--max-age", type=int, default=3_600, show_default=True, help="oldest reading that decides, seconds")
 @click.option("--pot-cap", type=int, default=25_000, show_default=True, help="what each market may hold, USD")
 @plain_refusals

@@ -14,8 +14,9 @@ import {IFeedResolver} from "./IFeedResolver.sol";
 ///           closesAt - opensAt <= endsAt - memory - closesAt
 ///         - early-resolvable threshold: readings count from earlyFrom = closesAt + MARGIN + memory to endsAt, and
 ///           endsAt - earlyFrom >= closesAt - opensAt
-///         And none that decides was known while stakes were taken: it looks at nothing before closesAt + MARGIN, however much older the
-///         feed's maxAge would let it be. A feed that is silent for so long voids.
+///         And none that decides was known while stakes were taken. It is dated closesAt + MARGIN or later, a grid's with its whole window,
+///         however much older the feed's maxAge would let it be; of a direction the reading at the end may be as old as the one at the
+///         start. A feed that is silent for longer voids. So on a feed that people post to, `memory` is also how long it may be silent.
 interface IAgentLister {
     // ---------------------------------------------------------------- Types
 

@@ -127,7 +127,7 @@ def decide(
             skipped.append(Skipped(plan.name, str(doubt)))
         else:
             for turn in empty:
-                made = _listing(plan, plan.last.answer, turn, now, bounds, priors)
+                made = _listing(plan, plan.last, turn, now, bounds, priors)
                 if isinstance(made, Listing):
                     listings.append(made)
                 else:
@@ -136,9 +136,10 @@ def decide(
 
 
 def _listing(
-    plan: SeriesPlan, value: int, turn: Turn, now: int, bounds: ListingBounds, priors: Priors
+    plan: SeriesPlan, last: LatestRound, turn: Turn, now: int, bounds: ListingBounds, priors: Priors
 ) -> Listing | str:
     """A market for a turn, or the rule it would break."""
+    value = last.answer
     design = design_of(plan.series, plan.feed, value, plan.position)
     if design.kind is MarketKind.RANGE and not rises(design.bounds):
         return "its value is too small for ranges of their own"
@@ -157,6 +158,9 @@ def _listing(
         terms = listing_terms(spec, plan.feed.terms, bounds, now)
     except ValueError as problem:  # Unlistable, or weights for which the Safe's bounds have no room
         return str(problem)
+    age = now - last.updated_at
+    if not plan.feed.terms.step and age > terms.max_age:  # a grid's readings are recorded when they are needed
+        return f"its feed's last value is {age} s old, and one older than {terms.max_age} s would decide nothing"
     if plan.feed.terms.pot_cap < len(spec.weights) * MIN_STAKE:
         return f"its feed lets a market hold too little for the least stake on each of {len(spec.weights)} outcomes"
     words = rendered(Specification.of_listing(spec, bytes_of(plan.feed.address), terms), plan.feed.key)

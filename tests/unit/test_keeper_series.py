@@ -229,6 +229,17 @@ def test_the_next_round_is_listed_while_bets_on_this_one_are_open() -> None:
     assert following.spec.opens_at == late < this.spec.closes_at
 
 
+def test_no_round_is_listed_on_a_value_that_could_not_decide_it() -> None:
+    """Bets on a round end just so early that a reading may be as old as the feed's memory."""
+    slow = replace(BNKR, terms=replace(LOCAL, memory=600))
+    for age, listed in ((600, 1), (601, 0)):
+        plans = round_plans([slow], [LatestRound(VALUE, NOW - age)], HOUR, quick=False)
+        assert len(made(plans)) == listed
+    assert made(standing_plans([slow], [LatestRound(VALUE, NOW - 601)]))  # these end later after bets do
+    pool = replace(slow, terms=replace(slow.terms, lag=0, published=False, step=60))
+    assert made(round_plans([pool], [LatestRound(VALUE, NOW - 601)], HOUR, quick=False))  # recorded when it is needed
+
+
 def test_quick_rounds_are_of_the_first_feed_that_is_quick_enough() -> None:
     plans = round_plans([AIXBT, BNKR], [FRESH, FRESH], HOUR, quick=True)
     assert [(each.series, each.feed.symbol) for each in plans] == [
