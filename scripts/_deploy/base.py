@@ -124,7 +124,7 @@ def deploy(
     for key in feeds:
         args = {"owner": sender.address, "description": key, "maxLag": max_lag_seconds}
         feed = sender.deploy(project.ObservationFeed, *args.values())
-        role = f"append-only record of {key}, written by the publisher"
-        journal.stands(contract_name(key), deployed(feed, role, args))
+        purpose = f"append-only record of {key}, written by the publisher"
+        journal.stands(contract_name(key), deployed(feed, purpose, args))
         feed.setPublisher(holders.publisher, sender=sender)
         feed.transferOwnership(safe, sender=sender)
