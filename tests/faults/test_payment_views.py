@@ -258,10 +258,12 @@ async def test_a_bet_that_landed_before_its_market_closed_is_not_refused_for_the
         send(chain, refused["escapeKit"])
         node.views = (1,)
         await asyncio.sleep(closes_at + 1 - time.time())
-        response, told = await buyer.post(body, headers=headers)
+        answers = [await buyer.post(it, headers=its) for it, its in ((body, headers), (other, unsent))]
     finally:
         service.start("indexer", "relayer")
-    assert (response.status, told["error"], told["retriable"]) == (429, "rate_limited", True), told
+    for response, told in answers:
+        assert (response.status, told["error"], told["retriable"]) == (429, "rate_limited", True), told
+        assert told["message"].startswith("The market has closed by the clock"), told
     node.views = (0,)
     await until_receipt(buyer, body, headers)
     assert stakes_of(service, body) == 1

@@ -109,6 +109,18 @@ def settling(kit: dict[str, Any] | None, tx_hash: str | None = None, *, is_on_it
     )
 
 
+def closing() -> Problem:
+    """The clock has closed the market, and the block that was asked is from before that: a later one may have the
+    stake."""
+    return problem(
+        "rate_limited",
+        "The market has closed by the clock, and the newest block is from before that; whether this bet came in is "
+        "known with the next block.",
+        hint="Send the same request again in a few seconds, and pay nothing more for this bet.",
+        retry_after=AGAIN_SECONDS,
+    )
+
+
 def unknown(tx_hash: str, kit: dict[str, Any] | None) -> Problem:
     return problem(
         "internal_error",

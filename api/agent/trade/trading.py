@@ -224,10 +224,8 @@ class TradeDesk:
                     await self._arrivals.account_for(order.wallet, order.bet.amount, nonce, facts.block)
             now = chain_now(venue.now)
             if refusal is not None:
-                # The clock has closed the market, and the block that was asked is from before that: a later one may
-                # have the stake.
                 is_early = facts.timestamp < order.market.closes_at <= now
-                raise trade_refusals.settling(None) if is_early else refusal
+                raise trade_refusals.closing() if is_early and refusal.code == "market_closed" else refusal
             if payment is not None:
                 closes_at = order.market.closes_at
                 outside = paying.outside_its_window(payment, head_time=facts.timestamp, now=now, closes_at=closes_at)
