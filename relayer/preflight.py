@@ -55,7 +55,8 @@ class Checked:
 
 
 async def check(client: ChainClient, sender: bytes, candidates: Sequence[Candidate], terms: CheckTerms) -> Checked:
-    """Sorts candidates. One JSON-RPC batch for all calls; a failure of the node defers, only a revert refuses."""
+    """Sorts candidates. One JSON-RPC batch for all calls, and another for what is refused; a failure of the node
+    defers, only a revert refuses."""
     checked = Checked()
     asked: list[Candidate] = []
     for each in candidates:
@@ -68,7 +69,8 @@ async def check(client: ChainClient, sender: bytes, candidates: Sequence[Candida
     payers = list({each.payer for each in asked if each.payer is not None})
     calls = [request for request in requests if request is not None]
     calls += [("eth_getCode", [hex_of(payer), "latest"]) for payer in payers]
-    said = await client.provider.batch(calls) if calls else []
+    said = await client.provider.batch([*calls, ("eth_blockNumber", [])]) if calls else []
+    newest = said.pop() if said else hex(terms.head.number)
     answers, codes = iter(said), dict(zip(payers, said[len(said) - len(payers) :], strict=True))
     refused: list[tuple[Candidate, IntentRefusal]] = []
     for each, request in zip(asked, requests, strict=True):
@@ -78,19 +80,24 @@ async def check(client: ChainClient, sender: bytes, candidates: Sequence[Candida
             refused.append((each, refusal))
         else:
             _judge(checked, each, answer, "0x" if each.payer is None else codes[each.payer], terms)
-    for each, refusal in await _placed(client, sender, refused, terms) if refused else ():
+    for each, refusal in await _placed(client, sender, refused, newest, terms) if refused else ():
         checked.refuse(each, refusal)
     return checked
 
 
 async def _placed(
-    client: ChainClient, sender: bytes, refused: list[tuple[Candidate, IntentRefusal]], terms: CheckTerms
+    client: ChainClient,
+    sender: bytes,
+    refused: list[tuple[Candidate, IntentRefusal]],
+    newest: str | RpcError,
+    terms: CheckTerms,
 ) -> list[tuple[Candidate, IntentRefusal]]:
     """The refusals, each with a block in which it holds: nodes do not tell what "latest" was to them, so they are asked
-    again of one that is named. Where they say something else of that, no block is told."""
+    again of one that is named, the `newest`. Where they say something else of that, no block is told."""
+    if isinstance(newest, RpcError):
+        return refused
+    requests = [_request(each, sender, terms.max_gas, newest) for each, _ in refused]
     try:
-        block = await client.eth.block_number
-        requests = [_request(each, sender, terms.max_gas, hex(block)) for each, _ in refused]
         said = iter(await client.provider.batch([each for each in requests if each is not None]))
     except RpcError:
         return refused
@@ -98,7 +105,7 @@ async def _placed(
     for (each, refusal), request in zip(refused, requests, strict=True):
         again = _refusal(each, next(said) if request is not None else "0x", terms)
         holds = again is not None and again.code == refusal.code
-        placed.append((each, replace(refusal, block_number=block) if holds else refusal))
+        placed.append((each, replace(refusal, block_number=int(newest, 16)) if holds else refusal))
     return placed
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.chain import Block, RpcErrorKind
+from core.chain import Block, ChainClient, RpcError, RpcErrorKind
 from core.outbox import LaneStatus
 from core.outbox.states import (
     CODE_REVERTS,
@@ -23,7 +24,7 @@ from relayer.fees import FeeMarket, FeePolicy, bump, expected_price, most, quote
 from relayer.intents import Candidate
 from relayer.nonces import Reconciled, drift, reconcile
 from relayer.payers import PayerBook, PayerRecord
-from relayer.preflight import fate, refused_unasked, with_margin
+from relayer.preflight import CheckTerms, check, fate, refused_unasked, with_margin
 from relayer.signing import Fees
 from relayer.standing import LaneStanding, lane_status
 from relayer.takers import Taker
@@ -326,6 +327,32 @@ def candidate(**changes: object) -> Candidate:
         depends_on_outcome=None,
     )
     return replace(made, **changes)  # type: ignore[arg-type]
+
+
+class OneBatchAtATime:
+    """A client each of whose requests but a batch fails. Every call reverts. `newest`: what it says of the newest
+    block."""
+
+    def __init__(self, newest: str | RpcError) -> None:
+        self.eth = self.provider = self
+        self.newest = newest
+        self.batches: list[list[tuple[str, list[Any]]]] = []
+
+    async def batch(self, requests: list[tuple[str, list[Any]]]) -> list[str | RpcError]:
+        self.batches.append(list(requests))
+        reverted = RpcError(RpcErrorKind.REVERTED, "execution reverted")
+        return [self.newest if method == "eth_blockNumber" else reverted for method, _ in requests]
+
+
+@pytest.mark.parametrize("newest", ["0x7", RpcError(RpcErrorKind.TIMEOUT, "late")], ids=["told", "not told"])
+async def test_a_refusal_costs_the_batch_one_more_round_trip(newest: str | RpcError) -> None:
+    client = OneBatchAtATime(newest)
+    head = Block("0x" + "11" * 32, "0x" + "22" * 32, number_hex=hex(5), timestamp_hex=hex(1_000))
+    terms = CheckTerms(head, FeeMarket(100, 10), POLICY, max_gas=10**6, errors={})
+    checked = await check(cast(ChainClient, client), b"s" * 20, [candidate()], terms)
+    told = newest == "0x7"
+    assert [(each.code, each.block_number) for each in checked.refused] == [("reverted", 7 if told else None)]
+    assert [batch[0][1][1] for batch in client.batches] == (["latest", "0x7"] if told else ["latest"])
 
 
 @pytest.mark.parametrize(
