@@ -168,13 +168,13 @@ async def check_listing(chain: PinnedChain, market: AgentMarket, said: Findings)
     except Unlistable as error:
         said.says("stakes end before anything that decides it is measured", False, shown, str(error))
         return
+    given = market.given
     said.says(
         "stakes end before anything that decides it is measured",
         True,
         shown,
-        f"stakes until {spec.closes_at}, then nothing older than {feed.event.memory} s counts until {spec.ends_at}",
+        f"stakes until {spec.closes_at}; what decides is at most {given.max_age} s old at its moment",
     )
-    given = market.given
     said.same(
         "opening, fee, pot cap, age bound and times of settling are what the Safe's numbers give",
         (spec.opens_at, *_GIVEN(given)),

@@ -73,6 +73,17 @@ def test_on_a_grid_feed_a_crossing_may_be_recorded_for_an_hour() -> None:
     assert listing_terms(THRESHOLD, grid, BOUNDS, NOW).settles_after == THRESHOLD.ends_at + POOL_FEED.lag
 
 
+@pytest.mark.parametrize("spec", [THRESHOLD, RANGE, DIRECTION])
+@pytest.mark.parametrize(("step", "at_the_latest"), [(0, POOL_FEED.memory), (60, 60)])
+def test_a_reading_may_be_as_old_as_looks_at_no_time_of_stakes(spec: MarketSpec, step: int, at_the_latest: int) -> None:
+    """One of a grid is older by a step at most when stakes end as late as they may: it looks back itself."""
+    feed = replace(POOL_FEED, step=step)
+    latest = (spec.start_at or spec.ends_at) - feed.memory - MARGIN
+    for earlier in (0, 1, HOUR):
+        closed = replace(spec, closes_at=latest - earlier, opens_at=latest - earlier - MARGIN)
+        assert listing_terms(closed, feed, BOUNDS, NOW).max_age == min(feed.max_age, at_the_latest + earlier)
+
+
 def test_an_opening_in_the_past_is_the_present() -> None:
     assert listing_terms(replace(THRESHOLD, opens_at=5), POOL_FEED, BOUNDS, NOW).opens_at == NOW
     assert listing_terms(replace(THRESHOLD, opens_at=NOW + 9), POOL_FEED, BOUNDS, NOW).opens_at == NOW + 9
