@@ -11,7 +11,8 @@ from itertools import pairwise
 
 from core.chain.wire import Log
 from core.contracts.events import UndecodableLog
-from indexer.errors import NodeFault
+from core.hexadecimal import bytes_of, hex_of
+from indexer.errors import ChainMoved, NodeFault
 from indexer.logs import BlockInfo, LogRecord
 from indexer.sources import Sources
 
@@ -20,7 +21,10 @@ INDEXES = 2**31
 
 
 def block_hashes(logs: Sequence[Log], first: int, last: int) -> dict[int, str]:
-    """The blocks the logs say they are in; NodeFault for one outside the range, or with two hashes."""
+    """The blocks the logs say they are in; NodeFault for one outside the range, ChainMoved for one with two hashes.
+
+    A hash that is none is a ValueError here, so that it is not taken for another block's.
+    """
     hashes: dict[int, str] = {}
     number_text, number, hash_text = "", -1, ""
     for log in logs:
@@ -28,8 +32,12 @@ def block_hashes(logs: Sequence[Log], first: int, last: int) -> dict[int, str]:
             continue
         number_text, hash_text = log.block_number, log.block_hash
         number = int(number_text, 16)
-        if log.removed or not first <= number <= last or hashes.setdefault(number, hash_text) != hash_text:
-            raise NodeFault(f"A node's logs of blocks {first} to {last} contradict each other at block {number}.")
+        if hex_of(bytes_of(hash_text, 32)) != hash_text.lower():
+            raise ValueError(f"{hash_text} is no hash")
+        if not first <= number <= last:
+            raise NodeFault(f"A node answered for blocks {first} to {last} with a log of block {number}.")
+        if log.removed or hashes.setdefault(number, hash_text) != hash_text:
+            raise ChainMoved(f"A node's logs of blocks {first} to {last} contradict each other at block {number}.")
     return hashes
 
 

@@ -12,6 +12,10 @@ class NodeFault(VpmError):
     default_retriable = True
 
 
+class ChainMoved(NodeFault):
+    """A node's answers are of two chains, or of one that is behind: a fork or a lag, for which no log is to blame."""
+
+
 class Contradiction(VpmError):
     """A log does not follow from the logs before it: some are missing, or they are not our contracts'."""
 

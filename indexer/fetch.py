@@ -22,7 +22,7 @@ from core.hexadecimal import bytes_of, hex_of
 from indexer import metrics
 from indexer.bloom import BloomTest
 from indexer.decode import block_hashes, decode_logs
-from indexer.errors import NodeFault
+from indexer.errors import ChainMoved, NodeFault
 from indexer.fold.payments import relevant
 from indexer.logs import BlockInfo, Page
 from indexer.node import SENDERS_AT_ONCE, ChainNode
@@ -62,6 +62,8 @@ class Fetcher:
         looked at when it is asked for again."""
         try:
             yield
+        except ChainMoved:
+            raise
         except NodeFault:
             self.node.look_closely()
             raise
@@ -75,10 +77,10 @@ class Fetcher:
             raise Replaced
         for one, after in pairwise(headers):
             if after.parent_hash != one.hash:
-                raise NodeFault(f"The chain changed at block {after.number} while it was read.")
+                raise ChainMoved(f"The chain changed at block {after.number} while it was read.")
         for number, digest in block_hashes(logs, first, last).items():
             if headers[number - first].hash != digest:
-                raise NodeFault(f"A node's logs of block {number} are of another block than its header.")
+                raise ChainMoved(f"A node's logs of block {number} are of another block than its header.")
         logs = await self._complete(headers, logs)
         logs += await self._authorizations_of(headers, logs)
         blocks = {header.number: header.info(self.sources.l1_blocks) for header in headers}
@@ -90,7 +92,7 @@ class Fetcher:
         (end,), logs = await asyncio.gather(self._present([last]), self._logs(first, last))
         hashes = block_hashes(logs, first, last)
         if hashes.get(last, end.hash) != end.hash:
-            raise NodeFault(f"A node's logs of block {last} are of another block than its header.")
+            raise ChainMoved(f"A node's logs of block {last} are of another block than its header.")
         blocks, _ = await asyncio.gather(self._blocks_of(logs, hashes), self._sampled(logs))
         blocks[last] = end.info(self.sources.l1_blocks)
         return self._page(first, tuple(blocks[number] for number in sorted(blocks)), blocks, logs)
@@ -121,7 +123,7 @@ class Fetcher:
         headers = []
         for number, header in zip(numbers, await self.node.headers(numbers), strict=True):
             if header is None or header.number != number:
-                raise NodeFault(f"A node says it is past block {number}, but does not have it.")
+                raise ChainMoved(f"A node says it is past block {number}, but does not have it.")
             headers.append(header)
         return headers
 
@@ -137,7 +139,7 @@ class Fetcher:
         blocks = {}
         for header in await self._present(sorted(hashes)):
             if header.hash != hashes[header.number]:
-                raise NodeFault(f"A node's logs of block {header.number} are of another block than its header.")
+                raise ChainMoved(f"A node's logs of block {header.number} are of another block than its header.")
             blocks[header.number] = header.info(self.sources.l1_blocks)
         return blocks
 

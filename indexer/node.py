@@ -130,4 +130,6 @@ class RpcNode:
             return (self,)
         if not self._opinions:
             self._opinions = (RpcNode(self._rpc.pinned(0)), RpcNode(self._rpc.pinned(1)))
+            for each in self._opinions:
+                each._closely_until = self._closely_until
         return self._opinions

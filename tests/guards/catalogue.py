@@ -415,6 +415,20 @@ INDEXER = (
         ("tests/unit/test_index_node.py::test_for_logs_that_cannot_be_read_the_next_node_is_asked_from_then_on",),
     ),
     Guard(
+        "a fork or a lag, which come often, has every log looked at closely, and the index falls behind",
+        "indexer/fetch.py",
+        "        except ChainMoved:\n            raise\n",
+        "",
+        ("tests/unit/test_index_node.py::test_for_a_fork_or_a_lag_no_log_is_looked_at_closely",),
+    ),
+    Guard(
+        "a log whose block's hash is none counts as one of a fork, and its node is asked for ever",
+        "indexer/decode.py",
+        "        if hex_of(bytes_of(hash_text, 32)) != hash_text.lower():",
+        "        if False:",
+        ("tests/unit/test_index_node.py::test_for_logs_that_cannot_be_read_the_next_node_is_asked_from_then_on",),
+    ),
+    Guard(
         "what one node called final is believed of the chain of another, whose head was followed instead",
         "indexer/chain.py",
         "        self._said_final = None\n",
@@ -788,6 +802,13 @@ SCRIPTS = (
         "pool = pool or await from_logs(chain, address, at, feed.terms.window)",
         "pool = pool or None",
         (f"{POOL_VERIFY}::test_a_true_market_holds_and_a_lying_feed_is_found_out",),
+    ),
+    Guard(
+        "a true market on a grid is called false, since its age bound is worked out as that of a feed of rounds",
+        "core/agent/book.py",
+        "    looks_back = feed.memory - feed.step if feed.step else 0",
+        "    looks_back = 0",
+        ("tests/unit/test_settlement_listing.py::test_a_reading_may_be_as_old_as_looks_at_no_time_of_stakes",),
     ),
     Guard(
         "everybody on the machine reads the keys and the database's password in the ready file",

@@ -108,6 +108,7 @@ class SimNode:
         self.others = others
         self.finalized_depth: int | None = None
         self.asked: list[str] = []
+        self.closely = 0
         self.fault: Callable[[str, Any], Any] = lambda _method, answer: answer
 
     def _answer(self, method: str, answer: Any) -> Any:
@@ -144,7 +145,8 @@ class SimNode:
         return (self, *self.others)
 
     def look_closely(self) -> None:
-        """It has no text that could be malformed."""
+        """It has no text that could be malformed, and counts how often it is doubted."""
+        self.closely += 1
 
 
 def _wire(each: Emission, tx: Tx, index: int, number: int, digest: str, time: int) -> Log:

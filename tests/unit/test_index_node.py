@@ -161,6 +161,8 @@ MALFORMED: dict[str, dict[str, str]] = {
     "an index no log has": {"log_index": hex(2**31)},
     "an index below all": {"log_index": "-0x1"},
     "a short hash": {"transaction_hash": "0x12"},
+    "a block that is none": {"block_hash": "0x12"},
+    "a block without its prefix": {"block_hash": "12" * 32},
 }
 
 
@@ -207,6 +209,33 @@ async def test_for_logs_that_cannot_be_read_the_next_node_is_asked_from_then_on(
             await fetcher.linked(1, 20, None, chain.head.header)
         assert (await fetcher.linked(1, 20, None, chain.head.header)).logs == expected.logs
         assert (await fetcher.settled(1, 20)).logs == expected.logs
+
+
+OTHER = "0x" + "7" * 64
+MOVED: dict[str, tuple[str, Any]] = {
+    "a header names another parent": ("headers", lambda one: structs.replace(one, parent_hash=OTHER)),
+    "a header is not there yet": ("headers", lambda _: None),
+    "a log is of another block": ("logs", lambda one: structs.replace(one, block_hash=OTHER)),
+    "a log was taken back": ("logs", lambda one: structs.replace(one, removed=True)),
+}
+
+
+@pytest.mark.parametrize(("answering", "moved"), MOVED.values(), ids=MOVED)
+async def test_for_a_fork_or_a_lag_no_log_is_looked_at_closely(answering: str, moved: Any) -> None:
+    """Either comes often, and the look is dear: it would be had all the time, and find nothing."""
+    chain, crowd, sources = SimChain(), Crowd("moved"), world_sources()
+    for _ in range(20):
+        chain.mine([crowd.next(chain.head.world)])
+    node = SimNode(chain)
+    fetcher = Fetcher(node, sources, BloomTest(sources), Witness(node, sources.name))
+    node.fault = lambda method, answer: [*answer[:-1], moved(answer[-1])] if method == answering and answer else answer
+    for fetched in (fetcher.linked(1, 20, None, chain.head.header), fetcher.settled(1, 20)):
+        try:
+            await fetched
+        except NodeFault as fault:
+            met = fault
+    assert met.code == "node_fault"
+    assert node.closely == 0
 
 
 @pytest.mark.parametrize("field", ["number", "timestamp", "l1BlockNumber"])
