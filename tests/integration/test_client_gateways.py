@@ -38,6 +38,10 @@ def is_quote(request: web.BaseRequest) -> bool:
     return request.path.endswith("/quote")
 
 
+def is_market(request: web.BaseRequest) -> bool:
+    return "/markets/" in request.path
+
+
 def is_proof(request: web.BaseRequest) -> bool:
     return "/proof/" in request.path
 
@@ -48,6 +52,7 @@ def refusal_of(code: str, message: str = "It says no.", **more: Any) -> dict[str
 
 SWITCHED_OFF = Answer(404, refusal_of("platform_disabled"))
 OTHERS = "0x" + "05" * 32
+CLOSED = Answer(409, refusal_of("market_closed"))
 SUBMITTED = refusal_of("internal_error", retriable=True, txHash=OTHERS)
 
 Rule = Callable[[web.BaseRequest], Answer | None]
@@ -68,7 +73,8 @@ def in_turn(holds: Callable[[web.BaseRequest], bool], *answers: Answer | None) -
 @dataclass(frozen=True)
 class Story:
     """What becomes of a bet of so many dollars, and what is said of its payment. `payment`: None where it is placed;
-    `stakes`: how many there are; `own_key`: the bet's key, where the caller names it."""
+    `stakes`: how many there are; `own_key`: the bet's key, where the caller names it; `is_made`: whether an earlier
+    call has made it."""
 
     rule: Callable[[], Rule]
     payment: Payment | None
@@ -77,9 +83,18 @@ class Story:
     stakes: int = 1
     size: int = 1
     own_key: str | None = None
+    is_made: bool = False
 
 
 TAKEN_AND = partial(Answer, passes_on=True)
+
+
+def closed_and(*answers: Answer | None) -> Rule:
+    """Calls for a trade are answered so, and the market has closed meanwhile."""
+    return either(in_turn(is_trade, *answers), in_turn(is_quote, CLOSED))
+
+
+made_story = partial(Story, is_made=True, own_key="order-0004")
 
 LOST = "an answer that is cut off"
 STORIES = {
@@ -175,6 +190,29 @@ STORIES = {
         stakes=0,
         own_key="order-0002",
     ),
+    "a bet that is made, and its market is not found": made_story(
+        lambda: in_turn(is_market, Answer(404, refusal_of("market_not_found"))), Payment.MADE, "MarketNotFound"
+    ),
+    "a bet that is made, and nothing more is heard": made_story(
+        lambda: in_turn(is_trade, None, Answer(503)), Payment.MADE, "Unreachable"
+    ),
+    "a portal's 200 where a bet is made": made_story(
+        lambda: closed_and(Answer(200, {"ok": True})), Payment.UNKNOWN, "UnexpectedAnswer"
+    ),
+    "a hosting that wants to be paid where a bet is made": made_story(
+        lambda: closed_and(Answer(402)), Payment.UNKNOWN, "UnexpectedAnswer"
+    ),
+    "somebody else's challenge where a bet is made": made_story(
+        lambda: closed_and(Answer(402, {"x402Version": 1, "error": "Pay to crawl.", "accepts": []})),
+        Payment.UNKNOWN,
+        "UnexpectedAnswer",
+    ),
+    "a call that came too slowly where a bet is made": made_story(
+        lambda: closed_and(Answer(408, refusal_of("invalid_request")), None), None
+    ),
+    "a deployment without the route where a bet is made": made_story(
+        lambda: closed_and(Answer(404, refusal_of("not_found"))), Payment.UNKNOWN, "NotFound"
+    ),
     "refused for good": Story(
         lambda: in_turn(is_paid, Answer(409, refusal_of("market_closed", moneyMoved=False))),
         Payment.REFUSED,
@@ -194,6 +232,7 @@ async def test_what_is_said_of_a_payment_is_true_whatever_stands_before_the_serv
 ) -> None:
     story = STORIES[told]
     who = with_fifty_dollars(quick_service, f"behind a gateway: {told}")
+    await made_earlier(quick_service, quick_market, who, story)
     async with gateway(quick_service.url, story.rule()) as before:
         with strangers() as http:
             account = Account.from_key(who.private_key)
@@ -218,6 +257,7 @@ async def test_what_typescript_says_of_a_payment_is_true(
 ) -> None:
     story = STORIES[told]
     who = with_fifty_dollars(quick_service, f"behind a gateway, in TypeScript: {told}")
+    await made_earlier(quick_service, quick_market, who, story)
     async with gateway(quick_service.url, story.rule()) as before:
         order = {
             "wish": {"market": quick_market, "side": "yes", "sizeUsd": story.size, "idemKey": story.own_key},
@@ -231,9 +271,6 @@ async def test_what_typescript_says_of_a_payment_is_true(
     expected = (story.payment and story.payment.value, story.error.lower())
     assert (error.get("payment"), name.replace("_", "").lower()) == expected, said
     assert 50 * USD - balance(quick_service, who.address) == story.stakes * story.size * USD
-
-
-CLOSED = Answer(409, refusal_of("market_closed"))
 
 
 async def test_the_same_bet_by_a_key_of_ones_own_is_told_whatever_has_closed_since(
@@ -269,6 +306,13 @@ def with_fifty_dollars(service: AgentService, name: str) -> Wallet:
     who = wallets.wallet(name)
     service.chain.send(service.chain.contracts.token.call("transfer", who.address, 50 * USD), DEV[7].address)
     return who
+
+
+async def made_earlier(service: AgentService, market: str, who: Wallet, story: Story) -> None:
+    if story.is_made:
+        with strangers() as http:
+            client = Client(service.url, Account.from_key(who.private_key), http=http)
+            await asyncio.to_thread(partial(client.bet, market, "yes", story.size, final=False, idem_key=story.own_key))
 
 
 def outcome(act: Callable[[], Placed]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import {
   PaymentRefused,
   type PaymentState,
   ReceiptWrong,
+  UnexpectedAnswer,
   Unreachable,
   Untrusted,
   VpmError,
@@ -38,16 +39,16 @@ const ABOUT_TO_END_SECONDS = 15;
 const LONGEST_VALIDITY_SECONDS = 600;
 const MAX_QUOTES = 5;
 const FINAL_PAUSE_SECONDS = 1;
-/** Refusals by which nobody has looked whether the bet is on the chain. */
-const KNOWS_NO_BETS = [
+/** Refusals by which the bet itself was not read. */
+const HAS_NOT_LOOKED = [
   "platform_disabled",
   "not_found",
-  "invalid_request",
-  "invalid_wallet",
   "method_not_allowed",
   "payload_too_large",
   "unsupported_media_type",
 ];
+/** Refusals by which nobody has looked whether the bet is on the chain. */
+const KNOWS_NO_BETS = [...HAS_NOT_LOOKED, "invalid_request", "invalid_wallet"];
 
 /** A bet as it is wished for. */
 export interface Wish {
@@ -75,7 +76,8 @@ export interface SignedPayment {
 /**
  * A bet and all it takes to go on with it, also in another process: plain JSON, for `place`.
  *
- * Whoever holds a ticket with a payment can have that one bet made, and nothing else.
+ * Whoever holds a ticket with a payment can have that one bet made, and nothing else. `wasMade`: whether the service had the
+ * bet on the chain when the ticket was prepared.
  */
 export interface Ticket {
   marketId: string;
@@ -92,6 +94,7 @@ export interface Ticket {
   callbackUrl?: string;
   ref?: string;
   payment?: SignedPayment;
+  wasMade?: boolean;
 }
 
 /** A bet that is on the chain. */
@@ -140,6 +143,22 @@ export async function prepare(http: Http, wallet: Wallet, terms: Terms, wish: Wi
   units(wish.sizeUsd); // refuses what is no amount
   const address = addressOf(wallet);
   const before = wish.idemKey === undefined ? undefined : await madeBefore(http, address, wish, patience);
+  try {
+    return await ticketOf(http, address, terms, wish, before, patience);
+  } catch (error) {
+    if (error instanceof VpmError && before !== undefined) error.payment = "made";
+    throw error;
+  }
+}
+
+async function ticketOf(
+  http: Http,
+  address: Address,
+  terms: Terms,
+  wish: Wish,
+  before: AgentTradeReceipt | undefined,
+  patience: Patience,
+): Promise<Ticket> {
   const path = `/markets/${encodeURIComponent(wish.market)}`;
   const { market } = await http.asked<AgentOneMarket>("GET", path, undefined, patience);
   const asked = { marketId: market.id, side: wish.side, sizeUsd: wish.sizeUsd, wallet: address };
@@ -168,6 +187,7 @@ export async function prepare(http: Http, wallet: Wallet, terms: Terms, wish: Wi
     ...(wish.builderCode === undefined ? {} : { builderCode: wish.builderCode }),
     ...(wish.callbackUrl === undefined ? {} : { callbackUrl: wish.callbackUrl }),
     ...(wish.ref === undefined ? {} : { ref: wish.ref }),
+    ...(before === undefined ? {} : { wasMade: true }),
   };
 }
 
@@ -185,22 +205,18 @@ async function madeBefore(
   for (;;) {
     const heard = await http.ask("POST", "/trade", { body, seconds: TRADE_SECONDS });
     let error: VpmError;
-    if ("lost" in heard) error = new Unreachable(`What became of an earlier call could not be asked: ${heard.lost}`);
-    else if (heard.status !== 200) error = refusal(heard);
-    else {
-      try {
-        return decoded<AgentTradeAnswer>(heard.text).receipt;
-      } catch (wrong) {
-        if (!(wrong instanceof VpmError)) throw wrong;
-        error = wrong;
-      }
+    try {
+      if ("lost" in heard) throw new Unreachable(`What became of an earlier call could not be asked: ${heard.lost}`);
+      return found(heard);
+    } catch (wrong) {
+      if (!(wrong instanceof VpmError)) throw wrong;
+      error = wrong;
     }
-    const told = error instanceof ApiError ? error : undefined;
-    if (told !== undefined && isOfNoBet(told)) return undefined;
-    const mayPass = "lost" in heard || (told !== undefined && told.retriable && told.isFinal);
-    const pause = mayPass ? patience.next(told?.retryAfter) : undefined;
+    const refused = error instanceof ApiError ? error : undefined;
+    const mayPass = "lost" in heard || (refused !== undefined && refused.retriable && refused.isFinal);
+    const pause = mayPass ? patience.next(refused?.retryAfter) : undefined;
     if (pause === undefined) {
-      error.payment = told?.moneyMoved ? "made" : "unknown";
+      error.payment = refused?.moneyMoved ? "made" : "unknown";
       throw error;
     }
     await sleep(pause);
@@ -208,12 +224,39 @@ async function madeBefore(
 }
 
 /**
- * Whether an unpaid call is refused so that its key holds no bet: payment is asked for, the wallet's same bet is on its way
- * under another key, or it is refused for good by who has looked.
+ * What an unpaid call tells of its key: the receipt of its bet, undefined where it holds none. Throws what tells neither:
+ * whatever else than the API asks for money, or says OK, knows nothing of the bet.
+ */
+function found(reply: Reply): AgentTradeReceipt | undefined {
+  if (reply.status === 200) {
+    const { receipt } = decoded<Partial<AgentTradeAnswer>>(reply.text);
+    if (!receipt?.position) throw new UnexpectedAnswer("The answer has no receipt.");
+    return receipt;
+  }
+  if (reply.status === 402) {
+    if (challengeOf(reply).accepts.length === 0) throw new UnexpectedAnswer("The challenge offers no way to pay.");
+    return undefined;
+  }
+  const error = refusal(reply);
+  if (!isOfNoBet(error)) throw error;
+  return undefined;
+}
+
+function challengeOf(reply: Reply): AgentChallenge {
+  const challenge = decoded<AgentChallenge>(reply.text);
+  if (!Array.isArray(challenge.accepts) || !challenge.accepts.every((each) => each?.extra?.receiveNonce)) {
+    throw new UnexpectedAnswer("The answer is no challenge.");
+  }
+  return challenge;
+}
+
+/**
+ * Whether an unpaid call is refused so that its key holds no bet: the wallet's same bet is on its way under another key, or
+ * it is refused for good by who has looked.
  */
 function isOfNoBet(error: ApiError): boolean {
-  const isForGood = error.code !== "" && error.code !== "platform_disabled" && !error.retriable && error.isFinal;
-  return !error.moneyMoved && (error.status === 402 || error.tradeId !== undefined || isForGood);
+  const isForGood = error.code !== "" && !HAS_NOT_LOOKED.includes(error.code) && !error.retriable && error.isFinal;
+  return !error.moneyMoved && (error.tradeId !== undefined || isForGood);
 }
 
 /**
@@ -358,8 +401,7 @@ class Bet {
   private challenge(reply: Reply): AgentChallenge | undefined {
     if (reply.status !== 402) return undefined;
     try {
-      const challenge = decoded<AgentChallenge>(reply.text);
-      if (!Array.isArray(challenge.accepts) || !challenge.accepts.every((each) => each?.extra)) return undefined;
+      const challenge = challengeOf(reply);
       if (this.ticket.payment !== undefined) this.checked(challenge);
       return challenge;
     } catch (wrong) {
@@ -585,7 +627,7 @@ class Bet {
   }
 
   private told<E extends VpmError>(error: E, payment: PaymentState): E {
-    error.payment = payment;
+    error.payment = payment === "none" && this.ticket.wasMade ? "made" : payment;
     error.ticket = this.ticket;
     error.signedUntil = this.ticket.payment?.validBefore;
     return error;

@@ -6,10 +6,11 @@ import type { ErrorCode } from "./models.js";
 /**
  * What is known of the payment when an error is thrown.
  *
- * - `none`: nothing was signed.
+ * - `none`: nothing was signed, and no earlier call of the same key is known to have made the bet.
  * - `refused`: it was signed and sent, and the service refused it: no money moved. Whoever holds the signature could still
  *   send it to the contract until `signedUntil`, for this one bet and never twice.
- * - `unknown`: it was signed and sent, and nobody said what became of it. Go on with `place(error.ticket)`.
+ * - `unknown`: it was signed and sent, now or by an earlier call, and nobody said what became of it. Go on with
+ *   `place(error.ticket)`; where there is no ticket, call `bet` again with the same key.
  * - `made`: the stake is on the chain, or the money arrived and is booked or given back.
  */
 export type PaymentState = "none" | "refused" | "unknown" | "made";
@@ -103,8 +104,9 @@ export class ApiError extends VpmError {
     this.code = code;
     this.hint = text("hint");
     this.docsUrl = text("docsUrl");
-    this.retriable =
-      typeof body["retriable"] === "boolean" ? body["retriable"] : status === 408 || status === 429 || status >= 500;
+    // A call that did not arrive in time was looked at by nobody, whatever its code says of others.
+    const mayPass = typeof body["retriable"] === "boolean" ? body["retriable"] : status === 429 || status >= 500;
+    this.retriable = status === 408 || mayPass;
     this.requestId = text("requestId") ?? headers.get("x-request-id") ?? undefined;
     this.txHash = text("txHash");
     this.tradeId = text("tradeId");

@@ -26,6 +26,7 @@ from vpm_client.errors import (
     Payment,
     PaymentRefused,
     ReceiptWrong,
+    UnexpectedAnswer,
     Unreachable,
     Untrusted,
     VpmError,
@@ -47,15 +48,9 @@ ABOUT_TO_END_SECONDS = 15
 LONGEST_VALIDITY_SECONDS = 600
 MAX_QUOTES = 5
 FINAL_PAUSE_SECONDS = 1.0
-KNOWS_NO_BETS = (
-    "platform_disabled",
-    "not_found",
-    "invalid_request",
-    "invalid_wallet",
-    "method_not_allowed",
-    "payload_too_large",
-    "unsupported_media_type",
-)
+HAS_NOT_LOOKED = ("platform_disabled", "not_found", "method_not_allowed", "payload_too_large", "unsupported_media_type")
+"""Refusals by which the bet itself was not read."""
+KNOWS_NO_BETS = (*HAS_NOT_LOOKED, "invalid_request", "invalid_wallet")
 """Refusals by which nobody has looked whether the bet is on the chain."""
 
 
@@ -69,7 +64,8 @@ class SignedPayment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class Ticket(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A bet and all it takes to go on with it, also in another process: `to_json`, `Ticket.from_json`, `place`.
 
-    Whoever holds a ticket with a payment can have that one bet made, and nothing else.
+    Whoever holds a ticket with a payment can have that one bet made, and nothing else. `was_made`: whether the service
+    had the bet on the chain when the ticket was prepared.
     """
 
     market_id: str
@@ -86,6 +82,7 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     callback_url: str | None = None
     ref: str | None = None
     payment: SignedPayment | None = None
+    was_made: bool = False
 
     @property
     def hash(self) -> bytes:
@@ -166,20 +163,24 @@ def prepare(
         same = {"marketId": market, "side": side, "sizeUsd": size, "idemKey": idem_key, "walletAddress": wallet}
         more = {"builderCode": builder_code, "callbackUrl": callback_url, "ref": ref}
         before = yield from made_before(trade_call({**same, **more}), patience)
-    listed = (yield from asked(calls.market(market), patience)).market
-    if before is None:
-        quote = (yield from asked(calls.quote(listed.id, side=side, size_usd=size, wallet=wallet), patience)).quote
-        taken, least, quote_id = quote.side, quote.suggested_min_shares_out, quote.quote_id
-    else:
-        taken, least, quote_id = before.side, before.position.shares, None
-    keys = [each.key for each in listed.outcomes or ()]
-    if taken not in keys:
-        raise Untrusted(f"The service speaks of {taken!r}, which market {listed.id} does not have.")
-    if "0x" + bound.market_key(listed.id).hex() != listed.settlement.market_key.lower():
-        raise Untrusted(f"The contract's key of market {listed.id} is not the hash of its id.")
-    contract = listed.settlement.contract
-    if terms.contract is not None and contract.lower() != terms.contract.lower():
-        raise Untrusted(f"The service settles by {contract}, and you named {terms.contract}.")
+    try:
+        listed = (yield from asked(calls.market(market), patience)).market
+        if before is None:
+            quote = (yield from asked(calls.quote(listed.id, side=side, size_usd=size, wallet=wallet), patience)).quote
+            taken, least, quote_id = quote.side, quote.suggested_min_shares_out, quote.quote_id
+        else:
+            taken, least, quote_id = before.side, before.position.shares, None
+        keys = [each.key for each in listed.outcomes or ()]
+        if taken not in keys:
+            raise Untrusted(f"The service speaks of {taken!r}, which market {listed.id} does not have.")
+        if "0x" + bound.market_key(listed.id).hex() != listed.settlement.market_key.lower():
+            raise Untrusted(f"The contract's key of market {listed.id} is not the hash of its id.")
+        contract = listed.settlement.contract
+        if terms.contract is not None and contract.lower() != terms.contract.lower():
+            raise Untrusted(f"The service settles by {contract}, and you named {terms.contract}.")
+    except VpmError as error:
+        error.payment = Payment.NONE if before is None else Payment.MADE
+        raise
     return Ticket(
         market_id=listed.id,
         market_key=listed.settlement.market_key,
@@ -194,6 +195,7 @@ def prepare(
         builder_code=builder_code,
         callback_url=callback_url,
         ref=ref,
+        was_made=before is not None,
     )
 
 
@@ -202,31 +204,41 @@ def made_before(unpaid: Call[AgentTradeAnswer], patience: Patience) -> Steps[Age
     which a market that has closed has no more. Raises where nobody can say: then another bet might be a second one."""
     while True:
         heard = yield from ask(unpaid)
-        least, may_pass = None, isinstance(heard, Lost)
-        if isinstance(heard, Lost):
-            error: VpmError = Unreachable(f"What became of an earlier call could not be asked: {heard.why}")
-        elif heard.status == 200:
-            try:
-                return decoded(AgentTradeAnswer, heard.body).receipt
-            except VpmError as wrong:
-                error = wrong
-        else:
-            error = told = refusal(heard.status, heard.headers, heard.body)
-            if is_of_no_bet(told):
-                return None
-            least, may_pass = told.retry_after, told.retriable and told.is_final
-        pause = patience.next(least) if may_pass else None
+        try:
+            if isinstance(heard, Lost):
+                raise Unreachable(f"What became of an earlier call could not be asked: {heard.why}")
+            return found(heard)
+        except VpmError as wrong:
+            error = wrong
+        refused = error if isinstance(error, ApiError) else None
+        may_pass = isinstance(heard, Lost) or (refused is not None and refused.retriable and refused.is_final)
+        pause = patience.next(refused and refused.retry_after) if may_pass else None
         if pause is None:
-            error.payment = Payment.MADE if isinstance(error, ApiError) and error.money_moved else Payment.UNKNOWN
+            error.payment = Payment.MADE if refused is not None and refused.money_moved else Payment.UNKNOWN
             raise error
         yield Pause(pause)
 
 
+def found(reply: Reply) -> AgentTradeReceipt | None:
+    """What an unpaid call tells of its key: the receipt of its bet, None where it holds none. Raises what tells
+    neither: whatever else than the API asks for money, or says OK, knows nothing of the bet."""
+    if reply.status == 200:
+        return decoded(AgentTradeAnswer, reply.body).receipt
+    if reply.status == 402:
+        if not decoded(AgentChallenge, reply.body).accepts:
+            raise UnexpectedAnswer("The challenge offers no way to pay.")
+        return None
+    error = refusal(reply.status, reply.headers, reply.body)
+    if not is_of_no_bet(error):
+        raise error
+    return None
+
+
 def is_of_no_bet(error: ApiError) -> bool:
-    """Whether an unpaid call is refused so that its key holds no bet: payment is asked for, the wallet's same bet is on
-    its way under another key, or it is refused for good by who has looked."""
-    is_for_good = bool(error.code) and error.code != "platform_disabled" and not error.retriable and error.is_final
-    return not error.money_moved and (error.status == 402 or error.trade_id is not None or is_for_good)
+    """Whether an unpaid call is refused so that its key holds no bet: the wallet's same bet is on its way under another
+    key, or it is refused for good by who has looked."""
+    is_for_good = bool(error.code) and error.code not in HAS_NOT_LOOKED and not error.retriable and error.is_final
+    return not error.money_moved and (error.trade_id is not None or is_for_good)
 
 
 def trade_call(body: Mapping[str, Any], payment: SignedPayment | None = None) -> Call[AgentTradeAnswer]:
@@ -554,7 +566,8 @@ class _Bet:
         return self.at_worst() if error.money_moved is None else Payment.REFUSED
 
     def with_payment(self, error: VpmError, payment: Payment) -> VpmError:
-        error.payment, error.ticket = payment, self.ticket
+        is_made = payment is Payment.NONE and self.ticket.was_made
+        error.payment, error.ticket = Payment.MADE if is_made else payment, self.ticket
         error.signed_until = None if self.ticket.payment is None else self.ticket.payment.valid_before
         return error
 

@@ -14,12 +14,13 @@ class Payment(Enum):
     """What is known of the payment when an error is raised."""
 
     NONE = "none"
-    """Nothing was signed."""
+    """Nothing was signed, and no earlier call of the same key is known to have made the bet."""
     REFUSED = "refused"
     """It was signed and sent, and the service refused it: no money moved. Whoever holds the signature could still send
     it to the contract until `signed_until`, for this one bet and never twice."""
     UNKNOWN = "unknown"
-    """It was signed and sent, and nobody said what became of it. Go on with `place(error.ticket)`."""
+    """It was signed and sent, now or by an earlier call, and nobody said what became of it. Go on with
+    `place(error.ticket)`; where there is no ticket, call `bet` again with the same key."""
     MADE = "made"
     """The stake is on the chain, or the money arrived and is booked or given back."""
 
@@ -98,7 +99,8 @@ class ApiError(VpmError):
         self.message = str(body.get("message", ""))
         self.hint: str | None = body.get("hint")
         self.docs_url: str | None = body.get("docsUrl")
-        self.retriable = bool(body.get("retriable", status in (408, 429) or status >= 500))
+        # A call that did not arrive in time was looked at by nobody, whatever its code says of others.
+        self.retriable = status == 408 or bool(body.get("retriable", status == 429 or status >= 500))
         self.request_id: str | None = body.get("requestId") or headers.get("x-request-id")
         self.tx_hash: str | None = body.get("txHash")
         self.trade_id: str | None = body.get("tradeId")
