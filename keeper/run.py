@@ -22,6 +22,7 @@ from core.log import get_logger
 from core.outbox import LaneReport
 from core.outbox import report as lane_report
 from keeper import errands, metrics, sightings
+from keeper.agent.crediting import Backlog
 from keeper.chain import IndexState, KeeperChain
 from keeper.errands import Also, Errand, RetryWaits, Want
 from keeper.report import Action, RunReport
@@ -44,6 +45,7 @@ class Keeper:
     engine: AsyncEngine
     http: aiohttp.ClientSession
     chains: Mapping[ChainName, KeeperChain]
+    backlog: Backlog = field(default_factory=Backlog)
 
 
 @dataclass

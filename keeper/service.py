@@ -127,6 +127,7 @@ class Keeping:
         finally:
             await end(*tasks)
             metrics.forget_state()
+            self._keeper.backlog.forget()
 
     async def _run_every(self, period: float, job: Job, first_in: float) -> None:
         """By the monotonic clock, which nobody sets: a run begins a period after the last one began, or when that ends

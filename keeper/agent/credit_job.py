@@ -8,6 +8,7 @@ nonce, what was really signed stands in the transaction that moved it, and that 
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from sqlalchemy import text
@@ -21,7 +22,9 @@ from core.log import get_logger
 from core.outbox import CREDIT, Intent
 from keeper import metrics
 from keeper.agent.crediting import (
+    LOOK_BACK_SECONDS,
     ArrivedPayment,
+    Backlog,
     BroughtBet,
     TokenCall,
     Trade,
@@ -37,19 +40,23 @@ from keeper.run import JobRun
 log = get_logger(__name__)
 
 RETRY = RetryWaits(after_success_seconds=600.0, after_failure_seconds=60.0, longest_seconds=6 * 3600.0)
-LOOK_BACK_SECONDS = 7 * 86_400
-"""Chain time. A payment of what its payer brought is looked for until it is booked; what nobody explains, or proves,
-is not: anybody may send us some, and it would be looked at for ever."""
 MAX_ROWS = 1_000
 """Payments looked at in one run. Those that brought what was to be staked come first: anybody may send us money that
 nobody explains."""
 
 # Marked nonces are of the receive form: the contract alone can use them, and books what they bring in the same call.
 _PAST_US = text("""
-SELECT a.authorizer, a.nonce, a.value, a.at, a.tx, b.arguments FROM token_authorization a
+WITH looked_at AS (
+    SELECT authorizer, nonce FROM token_authorization WHERE chain_id = :chain AND block_number > coalesce((
+        SELECT block_number FROM token_authorization WHERE chain_id = :chain AND at <= :since
+        ORDER BY block_number DESC LIMIT 1), -1)
+    UNION SELECT * FROM unnest(CAST(:payers AS bytea[]), CAST(:nonces AS bytea[]))
+)
+SELECT a.authorizer, a.nonce, a.value, a.at, a.tx, b.arguments FROM looked_at
+JOIN token_authorization a USING (authorizer, nonce)
 LEFT JOIN agent_authorization b ON b.wallet = a.authorizer AND b.nonce = a.nonce
 WHERE a.chain_id = :chain AND a.state = 'paid' AND a.token = :token AND a.recipient = :wallet
-AND a.block_number <= :final AND (a.at > :since OR a.value = b.amount)
+AND a.block_number <= :final AND (a.at > :recent OR a.value = b.amount)
 AND substring(a.nonce FROM 1 FOR :marked) <> :mark
 AND NOT EXISTS (SELECT FROM agent_stake s WHERE s.wallet = a.authorizer AND s.nonce = a.nonce)
 ORDER BY b.amount IS NULL, b.amount <> a.value, a.block_number DESC, a.log_index DESC LIMIT :limit
@@ -74,7 +81,9 @@ async def credit(run: JobRun) -> None:
     wallet = run.chain.contract("SettlementWallet")
     token = bytes_of(run.chain.deployment.token("USDC").address)
     settlement = bytes_of(wallet.address)
-    payments = await _past_us(run, settlement, token)
+    backlog, began = run.keeper.backlog, time.monotonic()
+    whole = backlog.begins_anew(began)
+    payments = await _past_us(run, settlement, token, backlog, whole=whole)
     booked = await run.read_all([wallet.call("booked", checksum(each.wallet), each.nonce) for each, _ in payments])
     open_ = [each for each, is_booked in zip(payments, booked, strict=True) if is_booked is not True]
     explained = [(payment, brought) for payment, brought in open_ if brought is not None]
@@ -88,6 +97,7 @@ async def credit(run: JobRun) -> None:
             run.report.skip(_target(payment), problem)
         if problem is not None or await _credit(run, payment, brought, settlement, token):
             due.append((payment.wallet, payment.nonce))
+    backlog.leave(due, began if whole else None)
     metrics.measure_due(run.report.job, "payments", due)
     # Of these nothing can be done, and their number is up to strangers: nobody is to be woken for them.
     metrics.DUE.labels(run.report.job, "unproven payments").set(len(explained) - len(due))
@@ -132,17 +142,24 @@ def _target(payment: ArrivedPayment) -> str:
     return f"payment of {payment.value} units by {hex_of(payment.wallet)}"
 
 
-async def _past_us(run: JobRun, settlement: bytes, token: bytes) -> list[tuple[ArrivedPayment, BroughtBet | None]]:
-    """Pairs in final blocks that no stake carries, each with what its payer brought it for."""
+async def _past_us(
+    run: JobRun, settlement: bytes, token: bytes, backlog: Backlog, *, whole: bool
+) -> list[tuple[ArrivedPayment, BroughtBet | None]]:
+    """Pairs in final blocks that no stake carries, each with what its payer brought it for. Of what is not recent only
+    what brought the amount it was brought for: the rest is up to strangers, and would be looked at for ever."""
     final = run.final_block
     if final < 0:
         return []
+    recent = run.now - LOOK_BACK_SECONDS
     values = {
         "chain": run.chain.chain_id,
         "token": token,
         "wallet": settlement,
         "final": final,
-        "since": run.now - LOOK_BACK_SECONDS,
+        "since": -1 if whole else recent,
+        "recent": recent,
+        "payers": [payer for payer, _ in backlog.due],
+        "nonces": [nonce for _, nonce in backlog.due],
         "mark": NONCE_MARK,
         "marked": len(NONCE_MARK),
         "limit": MAX_ROWS,

@@ -8,7 +8,7 @@ exactly that payer and nonce, decoded by the ABI, and amounts are compared.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from eth_abi.exceptions import DecodingError
@@ -21,6 +21,10 @@ from core.hexadecimal import bytes_of
 
 PATIENCE_SECONDS = 60
 """So long a payer has to come back: then the API books the payment and answers with the receipt."""
+
+LOOK_BACK_SECONDS = 7 * 86_400
+"""Chain time. What arrived since is looked at in every run, what is older only as long as it is due."""
+WHOLE_EVERY_SECONDS = 3600.0
 
 WITH_BYTES = "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)"
 WITH_PARTS = "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)"
@@ -70,6 +74,27 @@ class Credit:
 
     data: bytes
     is_refund: bool
+
+
+@dataclass
+class Backlog:
+    """What the runs of one leadership have left due. With every look at all that ever arrived it begins anew: almost
+    all of that is booked, so most runs look at the last days and at what was due in the run before."""
+
+    due: set[tuple[bytes, bytes]] = field(default_factory=set)  # payer and nonce
+    _whole_at: float | None = None  # by the monotonic clock
+
+    def begins_anew(self, now: float) -> bool:
+        return self._whole_at is None or now - self._whole_at >= WHOLE_EVERY_SECONDS
+
+    def leave(self, due: Iterable[tuple[bytes, bytes]], whole_at: float | None) -> None:
+        """Of a run that got to its end; `whole_at`: when it began, if it looked at everything."""
+        self.due = set(due)
+        self._whole_at = self._whole_at if whole_at is None else whole_at
+
+    def forget(self) -> None:
+        self.leave((), None)
+        self._whole_at = None
 
 
 def why_wait(payment: ArrivedPayment, now: int) -> str | None:

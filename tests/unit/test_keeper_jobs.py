@@ -13,6 +13,7 @@ import pytest
 from core.metrics import REGISTRY
 from core.service.cancelling import end
 from keeper import metrics
+from keeper.agent.crediting import Backlog
 from keeper.report import RunReport
 from keeper.run import JobRun
 from keeper.schedule import Job
@@ -80,7 +81,7 @@ def keeping(monkeypatch: pytest.MonkeyPatch) -> tuple[Keeping, Runs]:
     monkeypatch.setattr("keeper.runner.datetime", Wall)
     monkeypatch.setattr("keeper.service.datetime", Wall)
     monkeypatch.setattr(Wall, "ahead", timedelta(hours=1))
-    keeper = SimpleNamespace(how=None, chains={"base": SimpleNamespace(is_local=False)})
+    keeper = SimpleNamespace(how=None, backlog=Backlog(), chains={"base": SimpleNamespace(is_local=False)})
     made, runs = Keeping(cast(Any, keeper), "postgresql://nowhere"), Runs()
     made.runner = cast(Any, runs)
     return made, runs
@@ -103,12 +104,14 @@ async def test_a_run_that_lasts_delays_no_other_job_and_ends_with_the_leadership
 ) -> None:
     leading, runs = keeping
     monkeypatch.setattr("keeper.service.JOBS", jobs("stuck", "pay"))
+    leading._keeper.backlog.leave((), time.monotonic())
     work = asyncio.create_task(leading._lead())
     await runs.more("stuck", 1)
     await runs.more("pay")
     assert (runs.begun.count("stuck"), runs.ended.count("stuck")) == (1, 0)
     await end(work)
     assert runs.ended.count("stuck") == 1
+    assert leading._keeper.backlog.begins_anew(time.monotonic()), "what another keeper leaves is looked at anew"
     after = len(runs.begun)
     await asyncio.sleep(3 * PERIOD)
     assert len(runs.begun) == after

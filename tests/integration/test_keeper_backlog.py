@@ -1,0 +1,133 @@
+"""Which payments that came past us a run of `agent-credit` looks at: of those that are long done, hardly any."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any, cast
+
+import aiohttp
+import pytest
+
+from core.config import KeeperSettings, load
+from core.contracts.abi import abi
+from core.contracts.statuses import Form
+from core.db.engine import make_engine, make_pool
+from core.hexadecimal import hex_of
+from core.metrics import REGISTRY
+from keeper import metrics
+from keeper.agent.credit_job import credit
+from keeper.chain import IndexState
+from keeper.report import RunReport
+from keeper.run import JobRun, Keeper
+from tests.support.cup_rig import settings_for
+
+CHAIN = 84
+DAY = 86_400
+NOW = 100 * DAY
+TOKEN, WALLET, PAYER = b"\x70" * 20, b"\x5e" * 20, b"\x11" * 20
+AMOUNT = 4_000_000
+
+
+class Payments:
+    """A keeper whose chain books nothing by itself and has no lane that would; `looked_at`: what the last run read."""
+
+    def __init__(self, keeper: Keeper) -> None:
+        self.keeper = keeper
+        self.looked_at: list[bytes] = []
+        self.booked: set[bytes] = set()
+        contract = SimpleNamespace(address=hex_of(WALLET), call=lambda name, payer, nonce: nonce)
+        self.chain = SimpleNamespace(
+            name="base",
+            chain_id=CHAIN,
+            contract=lambda name: contract,
+            deployment=SimpleNamespace(token=lambda name: SimpleNamespace(address=hex_of(TOKEN))),
+            client=SimpleNamespace(read_many=self._read),
+        )
+
+    async def _read(self, nonces: list[bytes], block: int) -> list[bool]:
+        self.looked_at = nonces
+        return [each in self.booked for each in nonces]
+
+    async def arrives(self, nonce: bytes, at: int) -> None:
+        """What its payer brought to the API, and used past it."""
+        bet: tuple[tuple[str, object], ...] = (
+            ("marketId", b"\x01" * 32),
+            ("outcome", 0),
+            ("amount", AMOUNT),
+            ("minShares", 0),
+            ("wallet", hex_of(PAYER)),
+        )
+        bet += ("idemHash", nonce), ("builder", "0x" + "00" * 20), ("ref", bytes(32))
+        given: tuple[tuple[str, object], ...] = (
+            ("form", int(Form.TRANSFER)),
+            ("value", AMOUNT),
+            ("validAfter", 0),
+            ("validBefore", 2**40),
+        )
+        given += ("nonce", nonce), ("signature", b"\x01" * 65)
+        arguments = abi("SettlementWallet").function("credit").encode(dict(bet), dict(given))[4:]
+        async with self.keeper.pool.connection() as connection:
+            await connection.execute(
+                "INSERT INTO token_authorization VALUES (%s, %s, %s, %s, 'paid', %s, %s, %s, 0, %s, %s)",
+                (CHAIN, PAYER, nonce, TOKEN, WALLET, AMOUNT, at // 10, at, nonce),
+            )
+            await connection.execute(
+                "INSERT INTO agent_authorization VALUES (%s, %s, %s, %s, %s, %s)",
+                (PAYER, nonce, nonce, nonce, AMOUNT, arguments),
+            )
+
+    async def run(self, now: int = NOW) -> None:
+        report = RunReport("agent-credit", datetime.now(UTC))
+        index = IndexState(number=now, time=now, l1_number=now, state="tail", finalized=now)
+        await credit(JobRun(self.keeper, cast(Any, self.chain), report, now, now, index))
+        assert report.ok, report.errors
+
+
+def measured(name: str) -> float | None:
+    return REGISTRY.get_sample_value(name, {"job": "agent-credit", "what": "payments"})
+
+
+@pytest.fixture
+async def payments(fresh_database_url: str) -> AsyncIterator[Payments]:
+    metrics.forget_state()  # what other tests of this process left
+    engine, settings = make_engine(fresh_database_url), settings_for(fresh_database_url)
+    async with make_pool(fresh_database_url, size=2, autocommit=True) as pool, aiohttp.ClientSession() as http:
+        yield Payments(Keeper(settings, load(KeeperSettings, {}), pool, engine, http, {}))
+    await engine.dispose()
+
+
+async def test_what_is_old_and_done_is_looked_at_once_an_hour(
+    payments: Payments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service that lives has more of them every day."""
+    clock = 10_000.0
+    monkeypatch.setattr("time.monotonic", lambda: clock)
+    old, young = b"\x01" * 32, b"\x02" * 32
+    await payments.arrives(old, NOW - 30 * DAY)
+    await payments.arrives(young, NOW - DAY)
+    payments.booked = {old, young}
+    for at, expected in ((0, [young, old]), (15, [young]), (3_585, [young]), (3_600, [young, old]), (3_615, [young])):
+        clock = 10_000.0 + at
+        await payments.run()
+        assert payments.looked_at == expected, at
+    payments.keeper.backlog.forget()  # another keeper led meanwhile
+    await payments.run()
+    assert payments.looked_at == [young, old]
+
+
+async def test_what_is_due_stays_in_sight_however_old_it_becomes(payments: Payments) -> None:
+    old, young, done = b"\x01" * 32, b"\x02" * 32, b"\x03" * 32
+    await payments.arrives(done, NOW - 40 * DAY)
+    await payments.arrives(old, NOW - 30 * DAY)
+    await payments.arrives(young, NOW - DAY)
+    payments.booked = {done}
+    for days in (0, 5, 6, 7, 60):  # all within an hour of the keeper's
+        await payments.run(NOW + days * DAY)
+        assert measured("vpm_keeper_due") == 2
+    assert payments.looked_at == [young, old]
+    payments.booked.add(old)
+    await payments.run(NOW + 61 * DAY)
+    await payments.run(NOW + 61 * DAY)
+    assert (measured("vpm_keeper_due"), payments.looked_at) == (1, [young])
