@@ -81,6 +81,9 @@ def keeping(monkeypatch: pytest.MonkeyPatch) -> tuple[Keeping, Runs]:
     monkeypatch.setattr("keeper.runner.datetime", Wall)
     monkeypatch.setattr("keeper.service.datetime", Wall)
     monkeypatch.setattr(Wall, "ahead", timedelta(hours=1))
+    # Every clock of the machine that the loop could go by.
+    clocks = SimpleNamespace(monotonic=time.monotonic, time=lambda: time.time() + Wall.ahead.total_seconds())
+    monkeypatch.setattr("keeper.service.time", clocks)
     keeper = SimpleNamespace(how=None, backlog=Backlog(), chains={"base": SimpleNamespace(is_local=False)})
     made, runs = Keeping(cast(Any, keeper), "postgresql://nowhere"), Runs()
     made.runner = cast(Any, runs)
