@@ -31,11 +31,15 @@ RETRY = RetryWaits(after_success_seconds=0.0, after_failure_seconds=15.0, longes
 
 
 async def snapshot(run: JobRun) -> None:
+    feeds = run.chain.deployment.published_feeds
     # What is seen now must not be dated into a past whose markets still take bets.
-    if run.stops(run.head_late) or run.stops(await run.lanes_problem(PUBLISHER)):
+    if run.stops(run.head_late):
+        for feed in feeds:
+            metrics.REFUSALS.labels(feed.key, str(Why.LATE)).inc()
+        return
+    if run.stops(await run.lanes_problem(PUBLISHER)):
         return
     configured = load_sources(run.keeper.how.sources_file)
-    feeds = run.chain.deployment.published_feeds
     keys = {feed.key for feed in feeds}
     run.report.skip_all([key for key in configured if key not in keys], "the deployment has no such feed")
     observing = (_observe(run, feed, configured.get(feed.key)) for feed in feeds)

@@ -546,8 +546,8 @@ KEEPER = (
     Guard(
         "what is seen now is dated into the past of a chain that catches up after a halt",
         "keeper/agent/snapshot_job.py",
-        "if run.stops(run.head_late) or run.stops",
-        "if run.stops",
+        "if run.stops(run.head_late):",
+        "if False:",
         (SOURCES,),
     ),
     Guard(

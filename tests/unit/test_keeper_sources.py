@@ -20,6 +20,7 @@ from core.chain import RpcError, RpcErrorKind
 from core.contracts.deployments import Deployment
 from core.contracts.feeds import PublishedFeed
 from core.errors import ConfigError
+from core.metrics import REGISTRY
 from keeper.agent import snapshot_job
 from keeper.chain import KeeperChain
 from keeper.errands import Want
@@ -418,9 +419,13 @@ async def test_nothing_is_observed_for_a_head_that_is_not_now(
     )
     chain = KeeperChain("base", deployment, cast(Any, SimpleNamespace(head=head)))
     keeper = SimpleNamespace(chains={"base": chain}, engine=None, how=SimpleNamespace(sources_file=None))
+    late = {"feed": "k", "why": "late"}
+    before = REGISTRY.get_sample_value("vpm_keeper_source_refusals_total", late) or 0
     report = await Runner(cast(Any, keeper)).run(BY_NAME["agent-snapshot"], dry_run=True)
     assert report.ok, report.errors
     assert len(asked) == observes
+    counted = (REGISTRY.get_sample_value("vpm_keeper_source_refusals_total", late) or 0) - before
+    assert counted == 1 - observes, "else VpmSourceRefused never says that the feeds get nothing"
     assert [each.target for each in report.skipped] == ([] if observes else ["everything"])
 
 
