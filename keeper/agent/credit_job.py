@@ -91,12 +91,15 @@ async def credit(run: JobRun) -> None:
         if brought is None:
             run.report.skip(_target(payment), "nobody has told us what it was to pay for")
     problem = await run.lanes_problem(CREDIT) if explained else None
+    await run.free([_subject(payment) for payment, _ in explained], RETRY)
     due = []
     for payment, brought in explained:
         if problem is not None:
             run.report.skip(_target(payment), problem)
-        if problem is not None or await _credit(run, payment, brought, settlement, token):
-            due.append((payment.wallet, payment.nonce))
+        key, errand = (payment.wallet, payment.nonce), run.recalled.get(_subject(payment))
+        is_refused = backlog.is_refused(key, None if errand is None else errand.intent)
+        if (problem is not None or await _credit(run, payment, brought, settlement, token)) and not is_refused:
+            due.append(key)
     backlog.leave(due, began if whole else None)
     metrics.measure_due(run.report.job, "payments", due)
     # Of these nothing can be done, and their number is up to strangers: nobody is to be woken for them.
@@ -126,7 +129,7 @@ async def _credit(run: JobRun, payment: ArrivedPayment, brought: BroughtBet, set
     said = "give back" if made.is_refund else "book"
     want = Want(
         kind="credit",
-        subjects=(f"agent:credit:{hex_of(payment.wallet)}:{hex_of(payment.nonce)}",),
+        subjects=(_subject(payment),),
         target=target,
         detail=f"{said} a {target}, which was sent past us",
         call=Call(checksum(settlement), made.data, credit_function()),
@@ -136,6 +139,10 @@ async def _credit(run: JobRun, payment: ArrivedPayment, brought: BroughtBet, set
     )
     await run.ask(want, RETRY, _following(payment, trade))
     return True
+
+
+def _subject(payment: ArrivedPayment) -> str:
+    return f"agent:credit:{hex_of(payment.wallet)}:{hex_of(payment.nonce)}"
 
 
 def _target(payment: ArrivedPayment) -> str:

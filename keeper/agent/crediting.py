@@ -18,6 +18,7 @@ from core.chain.contract import Function
 from core.contracts.abi import abi
 from core.contracts.statuses import Form
 from core.hexadecimal import bytes_of
+from core.outbox import Intent
 
 PATIENCE_SECONDS = 60
 """So long a payer has to come back: then the API books the payment and answers with the receipt."""
@@ -25,6 +26,10 @@ PATIENCE_SECONDS = 60
 LOOK_BACK_SECONDS = 7 * 86_400
 """Chain time. What arrived since is looked at in every run, what is older only as long as it is due."""
 WHOLE_EVERY_SECONDS = 3600.0
+
+REFUSED_FOR_GOOD = ("NotSignedBy", "UnknownMarket", "AmountOutOfBounds")
+"""The contract's words for a payment that none of us can book: its payer's contract says no, a reorganization undid
+its market's listing, or it brought nothing. Strangers can make such."""
 
 WITH_BYTES = "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)"
 WITH_PARTS = "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)"
@@ -82,10 +87,17 @@ class Backlog:
     all of that is booked, so most runs look at the last days and at what was due in the run before."""
 
     due: set[tuple[bytes, bytes]] = field(default_factory=set)  # payer and nonce
+    refused: set[tuple[bytes, bytes]] = field(default_factory=set)
     _whole_at: float | None = None  # by the monotonic clock
 
     def begins_anew(self, now: float) -> bool:
         return self._whole_at is None or now - self._whole_at >= WHOLE_EVERY_SECONDS
+
+    def is_refused(self, key: tuple[bytes, bytes], latest: Intent | None) -> bool:
+        """By the latest attempt that ended: while another one is under way, what was said before it counts."""
+        if latest is not None and (latest.state.ended or latest.outcome is not None):
+            (self.refused.add if latest.reason_code in REFUSED_FOR_GOOD else self.refused.discard)(key)
+        return key in self.refused
 
     def leave(self, due: Iterable[tuple[bytes, bytes]], whole_at: float | None) -> None:
         """Of a run that got to its end; `whole_at`: when it began, if it looked at everything."""
@@ -94,6 +106,7 @@ class Backlog:
 
     def forget(self) -> None:
         self.leave((), None)
+        self.refused.clear()
         self._whole_at = None
 
 

@@ -10,15 +10,19 @@ from typing import Any, cast
 import aiohttp
 import pytest
 
+from core.chain import Call
 from core.config import KeeperSettings, load
 from core.contracts.abi import abi
 from core.contracts.statuses import Form
 from core.db.engine import make_engine, make_pool
 from core.hexadecimal import hex_of
 from core.metrics import REGISTRY
-from keeper import metrics
+from core.outbox import CREDIT
+from keeper import errands, metrics
 from keeper.agent.credit_job import credit
+from keeper.agent.crediting import credit_function
 from keeper.chain import IndexState
+from keeper.errands import Want
 from keeper.report import RunReport
 from keeper.run import JobRun, Keeper
 from tests.support.cup_rig import settings_for
@@ -131,3 +135,25 @@ async def test_what_is_due_stays_in_sight_however_old_it_becomes(payments: Payme
     await payments.run(NOW + 61 * DAY)
     await payments.run(NOW + 61 * DAY)
     assert (measured("vpm_keeper_due"), payments.looked_at) == (1, [young])
+
+
+@pytest.mark.parametrize("code", ["NotSignedBy", "UnknownMarket", "AmountOutOfBounds", "MissingRole"])
+async def test_what_the_contract_refuses_for_good_wakes_nobody(payments: Payments, code: str) -> None:
+    """A dollar, and a contract that says no once it has paid; while we try again, it is no younger."""
+    nonce = b"\x01" * 32
+    await payments.arrives(nonce, NOW - DAY)
+    key = f"agent:credit:{hex_of(PAYER)}:{hex_of(nonce)}"
+    async with payments.keeper.pool.connection() as connection:
+        want = Want("credit", (key,), "t", "d", Call(hex_of(WALLET), b"\x01", credit_function()), CREDIT)
+        made = await errands.ask(connection, CHAIN, want, {})
+        assert made is not None
+        expected = 1 if code == "MissingRole" else 0
+        for state, said in (("failed", code), ("queued", None)):
+            await connection.execute(
+                "UPDATE outbox_intent SET state = %s, reason_code = %s, reason = %s WHERE id = %s",
+                (state, said, said, made.id),
+            )
+            await payments.run()
+            assert measured("vpm_keeper_due") == expected, state
+    unproven = {"job": "agent-credit", "what": "unproven payments"}
+    assert REGISTRY.get_sample_value("vpm_keeper_due", unproven) == 1 - expected
