@@ -70,6 +70,18 @@ def in_turn(holds: Callable[[web.BaseRequest], bool], *answers: Answer | None) -
     return rule
 
 
+def once(holds: Callable[[web.BaseRequest], bool], then: Rule) -> Rule:
+    """From a call on of which it holds, the other rule."""
+    came = False
+
+    def rule(request: web.BaseRequest) -> Answer | None:
+        nonlocal came
+        came = came or holds(request)
+        return then(request) if came else None
+
+    return rule
+
+
 @dataclass(frozen=True)
 class Story:
     """What becomes of a bet of so many dollars, and what is said of its payment. `payment`: None where it is placed;
@@ -148,7 +160,7 @@ STORIES = {
     "a page instead of the proof": Story(lambda: in_turn(is_proof, Answer(200)), Payment.MADE, "NotFinal", final=True),
     "gone for a while, and a firewall": Story(
         lambda: either(
-            in_turn(is_proof, Answer(404, refusal_of("not_found"))), in_turn(is_trade, None, None, Answer(403))
+            in_turn(is_proof, Answer(404, refusal_of("not_found"))), once(is_proof, in_turn(is_trade, Answer(403)))
         ),
         Payment.MADE,
         "NotFinal",

@@ -212,7 +212,7 @@ def made_before(unpaid: Call[AgentTradeAnswer], patience: Patience) -> Steps[Age
             error = wrong
         refused = error if isinstance(error, ApiError) else None
         may_pass = isinstance(heard, Lost) or (refused is not None and refused.retriable and refused.is_final)
-        pause = patience.next(refused and refused.retry_after) if may_pass else None
+        pause = patience.next(None if refused is None else refused.retry_after) if may_pass else None
         if pause is None:
             error.payment = Payment.MADE if refused is not None and refused.money_moved else Payment.UNKNOWN
             raise error
