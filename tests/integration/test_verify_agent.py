@@ -56,7 +56,7 @@ def traded(
     closes_at = chain.now + HOUR
     list_early(chain, "early")
     chain.list("ladder", kind=MarketKind.RANGE, bounds=BOUNDS, closes_at=closes_at)
-    chain.list("updown", kind=MarketKind.DIRECTION, closes_at=closes_at)
+    chain.list("updown", kind=MarketKind.DIRECTION, closes_at=closes_at, start_at=closes_at + HOUR // 4)
     chain.list("stale", feed=SILENT_KEY, closes_at=closes_at)
     with agent_service(chain, database_url, deployments, folder) as running:
         running.start("indexer", "relayer", "api")
@@ -97,12 +97,12 @@ async def _trade(service: AgentService, deployments: Path) -> Traded:
 def _play(chain: AgentChain) -> None:
     """Readings at every moment that decides, then everything is settled and paid by anybody."""
     updown, ladder = chain.terms("updown"), chain.terms("ladder")
-    chain.warp_to(updown["startAt"] - 5)
-    chain.observe(70 * MILLION)
     chain.warp_to(chain.terms("early")["earlyFrom"] + 20)
     push(chain, CAP + 1)
     chain.warp_to(chain.now + 5)
     _settle(chain, "early")
+    chain.warp_to(updown["startAt"] - 5)
+    chain.observe(70 * MILLION)
     for ends_at in (updown["endsAt"], ladder["endsAt"]):
         chain.warp_to(ends_at - 5)
         chain.observe(90 * MILLION)
