@@ -243,9 +243,11 @@ class Load:
         await self.insist(promise, "/api/relay/enter", body, refusals)
         return promise
 
-    async def agent(self, market: str | None = None, side: str | None = None) -> Promise | None:
+    async def agent(
+        self, wallet: Wallet | None = None, market: str | None = None, side: str | None = None
+    ) -> Promise | None:
         """None when nothing was signed. `market` and `side`: by their names in the API; one that is open otherwise."""
-        wallet = self._dice.choice(self.bettors)
+        wallet = wallet or self._dice.choice(self.bettors)
         latest = await self.fleet.now("base")
         if market is None:
             status, listed = await self.call("GET", "/api/agent/v1/markets?limit=50")
