@@ -207,7 +207,7 @@ async function madeBefore(
     let error: VpmError;
     try {
       if ("lost" in heard) throw new Unreachable(`What became of an earlier call could not be asked: ${heard.lost}`);
-      return found(heard);
+      return betUnderKey(heard);
     } catch (wrong) {
       if (!(wrong instanceof VpmError)) throw wrong;
       error = wrong;
@@ -227,7 +227,7 @@ async function madeBefore(
  * What an unpaid call tells of its key: the receipt of its bet, undefined where it holds none. Throws what tells neither:
  * whatever else than the API asks for money, or says OK, knows nothing of the bet.
  */
-function found(reply: Reply): AgentTradeReceipt | undefined {
+function betUnderKey(reply: Reply): AgentTradeReceipt | undefined {
   if (reply.status === 200) {
     const { receipt } = decoded<Partial<AgentTradeAnswer>>(reply.text);
     if (!receipt?.position) throw new UnexpectedAnswer("The answer has no receipt.");

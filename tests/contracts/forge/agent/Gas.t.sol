@@ -134,7 +134,7 @@ contract Gas is WalletBase, RecordedBuild {
         }
         measure(
             "list a binary market with 400 bytes of metadata",
-            194_800,
+            195_100,
             LISTER,
             address(lister),
             abi.encodeCall(lister.list, ("m", thresholdSpec(true), string(metadata)))

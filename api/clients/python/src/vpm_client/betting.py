@@ -207,7 +207,7 @@ def made_before(unpaid: Call[AgentTradeAnswer], patience: Patience) -> Steps[Age
         try:
             if isinstance(heard, Lost):
                 raise Unreachable(f"What became of an earlier call could not be asked: {heard.why}")
-            return found(heard)
+            return bet_under_key(heard)
         except VpmError as wrong:
             error = wrong
         refused = error if isinstance(error, ApiError) else None
@@ -219,7 +219,7 @@ def made_before(unpaid: Call[AgentTradeAnswer], patience: Patience) -> Steps[Age
         yield Pause(pause)
 
 
-def found(reply: Reply) -> AgentTradeReceipt | None:
+def bet_under_key(reply: Reply) -> AgentTradeReceipt | None:
     """What an unpaid call tells of its key: the receipt of its bet, None where it holds none. Raises what tells
     neither: whatever else than the API asks for money, or says OK, knows nothing of the bet."""
     if reply.status == 200:
