@@ -3,6 +3,7 @@ is its fault, and the next one is asked."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,6 +14,7 @@ from msgspec import json, structs
 
 from core.chain.errors import RpcError, RpcErrorKind
 from core.chain.provider import ChainProvider
+from core.chain.wire import Log
 from indexer import node as nodes
 from indexer.bloom import BloomTest
 from indexer.errors import NodeFault
@@ -155,10 +157,15 @@ async def test_history_whose_logs_tell_of_no_block_is_a_nodes_fault(wrong: dict[
         await fetcher.settled(1, 21)
 
 
-MALFORMED: dict[str, dict[str, str]] = {
+def _far(log: Log) -> Log:
+    """In a place of its own, which no column holds."""
+    return structs.replace(log, log_index=hex(2**31 + int(log.log_index, 16)))
+
+
+MALFORMED: dict[str, dict[str, str] | Callable[[Log], Log]] = {
     "data cut short": {"data": "0x0"},
     "a number that is none": {"block_number": "0x"},
-    "an index no log has": {"log_index": hex(2**31)},
+    "an index no log has": _far,
     "an index below all": {"log_index": "-0x1"},
     "a short hash": {"transaction_hash": "0x12"},
     "a block that is none": {"block_hash": "0x12"},
@@ -166,9 +173,12 @@ MALFORMED: dict[str, dict[str, str]] = {
 }
 
 
-def _served(chain: SimChain, wrong: dict[str, str]) -> Any:
+def _served(chain: SimChain, wrong: dict[str, str] | Callable[[Log], Log]) -> Any:
     """How a node of this chain answers, whose logs are wrong in this."""
     node = SimNode(chain)
+
+    def given(logs: Iterable[Log]) -> list[Log]:
+        return [structs.replace(log, **wrong) if isinstance(wrong, dict) else wrong(log) for log in logs]
 
     async def one(body: dict[str, Any]) -> Any:
         match body["method"], body["params"]:
@@ -179,8 +189,8 @@ def _served(chain: SimChain, wrong: dict[str, str]) -> Any:
             case "eth_getLogs", [chosen]:
                 logs = await node.logs(chosen, int(chosen["fromBlock"], 16), int(chosen["toBlock"], 16))
             case "eth_getBlockReceipts", [block_hash]:
-                return [{"logs": [structs.replace(log, **wrong) for log in await node.receipt_logs(block_hash) or ()]}]
-        return [structs.replace(log, **wrong) for log in logs]
+                return [{"logs": given(await node.receipt_logs(block_hash) or ())}]
+        return given(logs)
 
     async def answer(body: Any) -> web.Response:
         each = body if isinstance(body, list) else [body]
@@ -191,7 +201,9 @@ def _served(chain: SimChain, wrong: dict[str, str]) -> Any:
 
 
 @pytest.mark.parametrize("wrong", MALFORMED.values(), ids=MALFORMED)
-async def test_for_logs_that_cannot_be_read_the_next_node_is_asked_from_then_on(wrong: dict[str, str]) -> None:
+async def test_for_logs_that_cannot_be_read_the_next_node_is_asked_from_then_on(
+    wrong: dict[str, str] | Callable[[Log], Log],
+) -> None:
     chain, crowd, sources = SimChain(), Crowd("malformed"), replace(world_sources(), token=None)
     for _ in range(20):
         chain.mine([crowd.next(chain.head.world)])
