@@ -16,7 +16,6 @@ from typing import Protocol, TypeVar
 from core.chain import Call
 from core.db.engine import Connection
 from core.outbox import KEEPER, Intent, IntentConflict, IntentRequest, MinedOutcome, enqueue, read
-from keeper import metrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +60,16 @@ def after_refusals(times: int, retry: RetryWaits) -> RetryWaits:
 
 
 class Payout(Protocol):
-    """What is owed to somebody. `failed`: how often the token refused it."""
+    """What is owed to somebody. `due_at`: since when, on the chain; `failed`: how often the token refused it."""
 
     @property
     def subject(self) -> str: ...
 
     @property
     def owner(self) -> bytes: ...
+
+    @property
+    def due_at(self) -> int: ...
 
     @property
     def failed(self) -> int: ...
@@ -87,13 +89,6 @@ def in_batches(due: Sequence[AnyPayout]) -> list[tuple[AnyPayout, ...]]:
         for group in groups
         for start in range(0, len(group), PAYOUTS_AT_ONCE)
     ]
-
-
-def measure_payouts(job: str, what: str, due: Sequence[Payout]) -> None:
-    """Tells what is due, and apart from it to how many owners the token sends nothing: one that it has frozen is no
-    reason to think that payouts are late."""
-    metrics.measure_due(job, what, (each.subject for each in due if each.failed < REFUSED_TIMES))
-    metrics.DUE.labels(job, "owners refused").set(len({each.owner for each in due if each.failed >= REFUSED_TIMES}))
 
 
 @dataclass(frozen=True, slots=True)

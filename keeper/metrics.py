@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Iterable
+from collections.abc import Sequence
 
 from core.metrics import counter, gauge, histogram
 
@@ -21,7 +21,7 @@ ACTIONS = counter("vpm_keeper_actions", "Transactions asked for", ("job", "kind"
 DUE = gauge("vpm_keeper_due", "What a job found due and not done yet", ("job", "what"))
 DUE_OLDEST = gauge(
     "vpm_keeper_due_oldest_seconds",
-    "How long the oldest of what is due has been so, as this keeper saw it",
+    "How long the oldest of what is due has been so, by the chain's clock",
     ("job", "what"),
 )
 OBSERVED = gauge("vpm_keeper_observation", "The last value posted, in units of the feed", ("feed",))
@@ -42,21 +42,14 @@ def ran_ok(job: str) -> None:
     OK_AGE.labels(job).set_function(lambda: time.monotonic() - at)
 
 
-_due_since: dict[tuple[str, str], dict[Hashable, float]] = {}
-
-
-def measure_due(job: str, what: str, things: Iterable[Hashable], units: int | None = None) -> None:
-    """Tells how much is due (`units`, else how many things), and since when the oldest has been due run for run: a busy
-    service always has something due, and nothing old."""
-    now, before = time.monotonic(), _due_since.get((job, what), {})
-    since = _due_since[job, what] = {each: before.get(each, now) for each in things}
-    DUE.labels(job, what).set(len(since) if units is None else units)
-    DUE_OLDEST.labels(job, what).set(now - min(since.values(), default=now))
+def measure_due(job: str, what: str, ages: Sequence[int], units: int | None = None) -> None:
+    """Tells how much is due (`units`, else how many things), and for how long the oldest has been."""
+    DUE.labels(job, what).set(len(ages) if units is None else units)
+    DUE_OLDEST.labels(job, what).set(max(ages, default=0))
 
 
 def forget_state() -> None:
     """Of a keeper that leads no longer: what is due and how feeds stand is the next leader's to say, and what was left
     standing here would be alarmed about for ever."""
-    _due_since.clear()
     for each in (DUE, DUE_OLDEST, PERIOD, FEED_BEHIND, FEED_LOST, POOL_DEPTH, POOL_QUIET):
         each.clear()

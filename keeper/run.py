@@ -6,7 +6,7 @@ A job is `async def job(run: JobRun) -> None`. It reads through `run.chain`, dec
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,8 +24,9 @@ from core.outbox import report as lane_report
 from keeper import errands, metrics, sightings
 from keeper.agent.crediting import Backlog
 from keeper.chain import IndexState, KeeperChain
-from keeper.errands import Also, Errand, RetryWaits, Want
+from keeper.errands import REFUSED_TIMES, Also, Errand, Payout, RetryWaits, Want
 from keeper.report import Action, RunReport
+from keeper.sightings import Sighting
 
 log = get_logger(__name__)
 
@@ -134,12 +135,33 @@ class JobRun:
 
     async def agreed(self, subject: str, what: str) -> bool:
         """Whether a read some time ago said the same of it. Remembers this one, except in a dry run."""
+        seen = await self._sighting(subject, what)
+        return seen is not None and seen.agreed(what, self.now)
+
+    async def said_since(self, subject: str, what: str) -> int:
+        """Since when every read has said this of it, whichever keeper read. Remembers this one, except in a dry run."""
+        seen = await self._sighting(subject, what)
+        return self.now if seen is None or seen.what != what else seen.since
+
+    async def _sighting(self, subject: str, what: str) -> Sighting | None:
         async with self.keeper.pool.connection() as connection:
             if self.dry_run:
-                seen = await sightings.recall(connection, self.chain.chain_id, subject)
-            else:
-                seen = await sightings.note(connection, self.chain.chain_id, subject, what, self.now)
-        return seen is not None and seen.agreed(what, self.now)
+                return await sightings.recall(connection, self.chain.chain_id, subject)
+            return await sightings.note(connection, self.chain.chain_id, subject, what, self.now)
+
+    def measure_due(self, what: str, due_at: Iterable[int], units: int | None = None) -> None:
+        """Tells how much is due (`units`, else how many things), each since a time of the chain, so that whoever leads
+        says the same. Its age is by the block that the index is at: while that reads the past, what was done in time is
+        not late."""
+        now = self.now if self.index is None else self.index.time
+        metrics.measure_due(self.report.job, what, [max(0, now - at) for at in due_at], units)
+
+    def measure_payouts(self, what: str, due: Sequence[Payout]) -> None:
+        """Tells what is due, and apart from it to how many owners the token sends nothing: one that it has frozen is no
+        reason to think that payouts are late."""
+        self.measure_due(what, (each.due_at for each in due if each.failed < REFUSED_TIMES))
+        refused = {each.owner for each in due if each.failed >= REFUSED_TIMES}
+        metrics.DUE.labels(self.report.job, "owners refused").set(len(refused))
 
     async def lanes_problem(self, group: str) -> str | None:
         """Why what is asked of this group would only pile up, or None. Unknown lanes are told, not waited for."""

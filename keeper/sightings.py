@@ -1,4 +1,5 @@
-"""Reads that must agree twice, some time apart, before money is moved on their word."""
+"""Since when every read has said the same, whichever keeper read: some reads must agree twice, some time apart, before
+money is moved on their word, and some things have no other age."""
 
 from __future__ import annotations
 

@@ -32,6 +32,7 @@ from keeper.agent.crediting import (
     carried,
     credit_function,
     credit_of,
+    due_at,
     why_wait,
 )
 from keeper.errands import Also, RetryWaits, Want
@@ -99,12 +100,19 @@ async def credit(run: JobRun) -> None:
         key, errand = (payment.wallet, payment.nonce), run.recalled.get(_subject(payment))
         is_refused = backlog.is_refused(key, None if errand is None else errand.intent)
         if (problem is not None or await _credit(run, payment, brought, settlement, token)) and not is_refused:
-            due.append(key)
-    backlog.leave(due, began if whole else None)
-    metrics.measure_due(run.report.job, "payments", due)
+            due.append(payment)
+    backlog.leave(((each.wallet, each.nonce) for each in due), began if whole else None)
+    lag = await _finality_lag(run) if due else 0
+    run.measure_due("payments", (max(due_at(each), each.at + lag) for each in due))
     # Of these nothing can be done, and their number is up to strangers: nobody is to be woken for them.
     metrics.DUE.labels(run.report.job, "unproven payments").set(len(explained) - len(due))
     metrics.DUE.labels(run.report.job, "unexplained payments").set(len(open_) - len(explained))
+
+
+async def _finality_lag(run: JobRun) -> int:
+    """How long a block takes now to become final, in seconds: before that nothing is booked, and nothing is late."""
+    final = await run.chain.client.block(run.final_block)
+    return 0 if final is None else run.now - final.timestamp
 
 
 async def _credit(run: JobRun, payment: ArrivedPayment, brought: BroughtBet, settlement: bytes, token: bytes) -> bool:

@@ -110,9 +110,14 @@ class Backlog:
         self._whole_at = None
 
 
+def due_at(payment: ArrivedPayment) -> int:
+    """When its payer has had the time to come back."""
+    return payment.at + PATIENCE_SECONDS
+
+
 def why_wait(payment: ArrivedPayment, now: int) -> str | None:
     """Why it is too soon, or None."""
-    left = payment.at + PATIENCE_SECONDS - now
+    left = due_at(payment) - now
     return f"its payer has {left} s to come back" if left > 0 else None
 
 

@@ -16,10 +16,9 @@ from core.contracts.statuses import AgentMarketStatus, StakeStatus
 from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake
 from core.hexadecimal import bytes_of, hex_of
 from core.log import get_logger
-from keeper import metrics
 from keeper.agent.paying import Counters, DueStake, UnpaidStake, dues, has_lost, lost_ids
 from keeper.chain import index_state
-from keeper.errands import RetryWaits, Want, after_refusals, in_batches, measure_payouts
+from keeper.errands import RetryWaits, Want, after_refusals, in_batches
 from keeper.run import JobRun
 
 log = get_logger(__name__)
@@ -40,7 +39,7 @@ async def pay(run: JobRun) -> None:
         owed_by_index += sum(due.amount for due in owed)
         is_all = is_all and len(owed) < MAX_ROWS
         await _pay(run, market.market_id, market.slug or hex_of(market.market_id), owed)
-    measure_payouts(run.report.job, "stakes", owed_in_all)
+    run.measure_payouts("stakes", owed_in_all)
     if is_all:
         await _pay_what_the_index_lost(run, owed_by_index)
     await _sweep(run)
@@ -82,7 +81,14 @@ async def _owed(run: JobRun, market: Any) -> list[DueStake]:
     )
     stakes = [
         UnpaidStake(
-            row.stake_id, row.wallet, row.status, row.outcome, int(row.amount), int(row.shares), row.failed_payouts
+            row.stake_id,
+            row.wallet,
+            row.status,
+            row.outcome,
+            int(row.amount),
+            int(row.shares),
+            row.failed_payouts,
+            due_at=row.staked_at if row.status == StakeStatus.OWED_BACK else market.closed_at,
         )
         for row in rows
     ]
@@ -124,7 +130,8 @@ async def _pay_what_the_index_lost(run: JobRun, indexed: int) -> None:
     wallet, block = run.chain.contract("SettlementWallet"), run.indexed_block
     _, unpaid, _ = await run.chain.client.read(wallet.call("liabilities"), block)
     lost = unpaid - indexed if has_lost(unpaid, indexed) else 0
-    metrics.measure_due(run.report.job, "units the index lost", ["units"] if lost else [], lost)
+    since = await run.said_since("agent:pay:index", "lost" if lost else "whole")
+    run.measure_due("units the index lost", [since] if lost else [], lost)
     if not lost:
         return
     log.error(
@@ -155,7 +162,7 @@ async def _pay_lost(run: JobRun, wallet: Contract, market_id: bytes, view: Any) 
         part = ids[start : start + MAX_ROWS]
         stakes = await _views(run, [wallet.call("stake", each) for each in part])
         owed += [
-            DueStake(each, bytes_of(stake["wallet"]), stake["payable_"], 0)
+            DueStake(each, bytes_of(stake["wallet"]), stake["payable_"], failed=0, due_at=run.now)
             for each, stake in zip(part, stakes, strict=True)
             if stake["payable_"]
         ]

@@ -15,7 +15,7 @@ a stake can be owed, more than what is left of divisions."""
 
 @dataclass(frozen=True, slots=True)
 class UnpaidStake:
-    """A stake the contract has not paid, with what decides what it is owed."""
+    """A stake the contract has not paid, with what decides what it is owed. `due_at`: since when that may be sent."""
 
     stake_id: int
     wallet: bytes
@@ -24,6 +24,7 @@ class UnpaidStake:
     amount: int
     shares: int
     failed: int  # payouts the token refused so far
+    due_at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class DueStake:
     owner: bytes
     amount: int
     failed: int
+    due_at: int
 
     @property
     def subject(self) -> str:
@@ -63,7 +65,7 @@ def dues(stakes: Sequence[UnpaidStake], book: Book, status: int, winner: int | N
                 winner if status == AgentMarketStatus.RESOLVED else None, stake.outcome, stake.amount, stake.shares
             )
         if owed:
-            owing.append(DueStake(stake.stake_id, stake.wallet, owed, stake.failed))
+            owing.append(DueStake(stake.stake_id, stake.wallet, owed, stake.failed, stake.due_at))
     return sorted(owing, key=lambda due: due.stake_id)
 
 

@@ -45,19 +45,19 @@ async def record_readings(run: JobRun) -> None:
         return
     feeds = run.chain.deployment.pool_feeds
     needs, listed_on = await _needs(run), await _listed_on(run)
-    due: list[tuple[str, int]] = []
+    due: list[int] = []
     for feed in feeds:
         standing = await _standing(run, feed, needs[bytes_of(feed.address)], bytes_of(feed.address) in listed_on)
         if standing is None:
             continue
         waiting = standing.due(run.now)
-        due += [(feed.key, at) for at in waiting]
+        due += waiting
         behind = run.now - waiting[0] if waiting else 0
         metrics.FEED_BEHIND.labels(feed.key).set(behind)
         metrics.FEED_LOST.labels(feed.key).set(len(standing.lost(run.now)))
         await _record(run, standing)
         await _watch(run, feed)
-    metrics.measure_due(run.report.job, "readings", due)
+    run.measure_due("readings", due)
     await _grow(run, feeds)
 
 

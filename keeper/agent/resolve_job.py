@@ -16,7 +16,6 @@ from core.db.schema.index_agent import agent_feed, agent_market
 from core.db.schema.index_shared import oracle_round
 from core.feeds import rounds
 from core.hexadecimal import hex_of
-from keeper import metrics
 from keeper.agent.settling import BY_FINDING, RESOLVE, Facts, InEffect, claim, decide_market
 from keeper.errands import RetryWaits, Want
 from keeper.opinions import Word, ask_each
@@ -31,8 +30,8 @@ MARKETS, ROUNDS, FEEDS = agent_market.c, oracle_round.c, agent_feed.c
 
 async def resolve_markets(run: JobRun) -> None:
     due = await _due(run)
-    late = (row.market_id for row in due if row.settles_after < run.now or (row.condemned and row.published))
-    metrics.measure_due(run.report.job, "markets", late)
+    due_at = [await _due_at(run, row) for row in due]
+    run.measure_due("markets", (at for at in due_at if at is not None))
     wallet, resolver = run.chain.contract("SettlementWallet"), _resolver(run)
     views: list[Any] = await run.read_all([wallet.call("market", row.market_id) for row in due])
     for row, view in zip(due, views, strict=True):
@@ -73,6 +72,13 @@ async def _due(run: JobRun) -> list[Any]:
         .order_by(MARKETS.ends_at, MARKETS.market_id)
     )
     return await run.rows(query)
+
+
+async def _due_at(run: JobRun, row: Any) -> int | None:
+    """Since when it ought to be settled; None while it need not be."""
+    if row.condemned and row.published and row.settles_after >= run.now:
+        return await run.said_since(f"agent:feed:{hex_of(row.feed)}", "condemned")
+    return row.settles_after if row.settles_after < run.now else None
 
 
 async def _facts(run: JobRun, row: Any, view: Any) -> Facts:

@@ -7,7 +7,7 @@ from sqlalchemy import and_, func, select, tuple_
 from core.db.schema.index_stock import stock_market, stock_position, stock_vintage
 from core.stock.projection import market_of, may_be_owed, position_of, vintage_of
 from core.stock.vested import Moment
-from keeper.errands import RetryWaits, Want, after_refusals, in_batches, measure_payouts
+from keeper.errands import RetryWaits, Want, after_refusals, in_batches
 from keeper.run import JobRun
 from keeper.stock.delivering import DuePosition, Holding, dues, poke, residue_due
 
@@ -58,7 +58,7 @@ async def _ready(run: JobRun, now: Moment) -> list[DuePosition]:
         if len(page) < MAX_ROWS:
             break
         after = max((holding.failed, holding.position.position_id) for holding in page)
-    measure_payouts(run.report.job, "positions", owed_in_all)
+    run.measure_payouts("positions", owed_in_all)
     return ready
 
 
@@ -96,6 +96,7 @@ async def _holdings(run: JobRun, after: tuple[int, int]) -> list[Holding]:
     markets = await run.rows(select(stock_market).where(MARKETS.market_id.in_(market_ids)))
     vintages = await run.rows(select(stock_vintage).where(VINTAGES.market_id.in_(market_ids)))
     by_id = {row.market_id: market_of(row) for row in markets}
+    closed = {row.market_id: row.closed_at for row in markets}
     by_block = {(row.market_id, row.vintage): vintage_of(row) for row in vintages}
     return [
         Holding(
@@ -103,6 +104,8 @@ async def _holdings(run: JobRun, after: tuple[int, int]) -> list[Holding]:
             position=position_of(row),
             vintage=by_block[row.market_id, row.vintage],
             failed=row.failed_deliveries,
+            entered_at=row.entered_at,
+            closed_at=closed[row.market_id],
         )
         for row in positions
     ]

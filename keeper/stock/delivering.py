@@ -13,7 +13,7 @@ POKE_AFTER_SECONDS = 60
 
 @dataclass(frozen=True, slots=True)
 class DuePosition:
-    """A position that is owed something now; token units."""
+    """A position that is owed something now, since `due_at`; token units."""
 
     position_id: int
     market_id: int
@@ -21,6 +21,7 @@ class DuePosition:
     amount: int
     failed: int  # deliveries the token refused so far
     settled: bool  # its market is; before that only a refused part is owed
+    due_at: int
 
     @property
     def subject(self) -> str:
@@ -36,22 +37,27 @@ class Holding:
     position: Position
     vintage: Vintage
     failed: int
+    entered_at: int
+    closed_at: int | None
 
 
 def dues(holdings: Iterable[Holding], now: Moment) -> list[DuePosition]:
     """Those that a delivery would send something to, by market and position."""
     owed = []
     for holding in holdings:
-        total = settlement(holding.market, holding.position, holding.vintage, now).total
-        if total:
+        what = settlement(holding.market, holding.position, holding.vintage, now)
+        if what.total:
+            has_refused_part = what.refund and not holding.position.refunded
             owed.append(
                 DuePosition(
                     holding.position.position_id,
                     holding.position.market_id,
                     holding.position.owner,
-                    total,
+                    what.total,
                     holding.failed,
                     holding.market.settled,
+                    # A refused part is owed from the next block on.
+                    holding.entered_at if has_refused_part or holding.closed_at is None else holding.closed_at,
                 )
             )
     return sorted(owed, key=lambda due: (due.market_id, due.position_id))

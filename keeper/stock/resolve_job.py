@@ -11,7 +11,6 @@ from core.chain import Call, ChainClient, values
 from core.contracts.statuses import PreviewStatus, RoundProblem, StockMarketStatus
 from core.db.schema.index_stock import stock_market
 from core.hexadecimal import hex_of
-from keeper import metrics
 from keeper.errands import RetryWaits, Want
 from keeper.opinions import Word, ask_each
 from keeper.run import JobRun
@@ -25,7 +24,7 @@ MARKETS = stock_market.c
 
 async def resolve_markets(run: JobRun) -> None:
     due = await _due(run)
-    metrics.measure_due(run.report.job, "markets", (row.market_id for row in due))
+    run.measure_due("markets", (row.final_time for row in due))
     for row, facts in zip(due, await _facts(run, due), strict=True):
         name = f"{row.ticker or 'market'} #{row.market_id}"
         decision = decide(await _agreement(run, facts), run.now)

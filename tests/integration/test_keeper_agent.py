@@ -15,6 +15,8 @@ from core.agent.document import Metadata, Specification, described, feed_keys
 from core.contracts.abi import abi
 from core.contracts.statuses import AgentMarketStatus, VoidReason
 from core.local.ports import free_port
+from core.metrics import REGISTRY
+from keeper import metrics
 from keeper.agent.series import Series
 from keeper.report import RunReport
 from scripts._stack import wallets
@@ -188,7 +190,15 @@ async def test_a_condemned_feed_gives_every_stake_back_at_once(rig: Rig) -> None
     assert safe is not None
     rig.ask("base", "anvil_setBalance", safe.address, hex(10**18))
     data = abi("AgentLister").function("condemn").encode(feed)
+    rig.stop("keeper", "relayer")  # a while in which one keeper after the other sees it, and nothing is sent
     rig.send("base", safe.address, deployment.contract("AgentLister").address, data)
+    for age in (0, 1_300):
+        rig.warp("base", rig.now("base") + age)
+        await _at_head(rig)
+        metrics.forget_state()
+        assert (await rig.run("agent-resolve")).actions or age
+        assert age <= (_measured("agent-resolve", "markets", "vpm_keeper_due_oldest_seconds") or 0) < age + 60
+    rig.start("relayer", "keeper", VPM_KEEPER_SWEEP_FROM_UNITS="1")
     await rig.until(lambda: one(rig, round_.slug) == (AgentMarketStatus.VOID, None, VoidReason.CONDEMNED), "the void")
     assert rig.now("base") < round_.ends_at
     await rig.until(lambda: usdc(rig, CAT.address) == held + 25 * DOLLAR, "the refund")
@@ -224,6 +234,8 @@ async def test_a_winner_whose_row_is_gone_is_paid_all_the_same(rig: Rig) -> None
     with rig.no_blocks("base"):  # the index moves with every block; it is compared only where it stands still
         await _at_head(rig)
         assert (await rig.run("agent-pay")).actions
+    assert (_measured("agent-pay", "units the index lost") or 0) > 40 * DOLLAR
+    assert rig.rows("SELECT what FROM keeper_sighting WHERE subject = 'agent:pay:index'") == [("lost",)]
     await rig.until(lambda: usdc(rig, ANN.address) > held, "the payout")
 
 
@@ -231,6 +243,11 @@ async def _at_head(rig: Rig) -> None:
     """Until the index has read what the chain's clock was moved to."""
     now = rig.now("base")
     await rig.until(lambda: rig.rows("SELECT 1 FROM chain_cursor WHERE block_time >= %s", now), "the index")
+
+
+def _measured(job: str, what: str, name: str = "vpm_keeper_due") -> float | None:
+    """By the last run in this process."""
+    return REGISTRY.get_sample_value(name, {"job": job, "what": what})
 
 
 def _liabilities(rig: Rig) -> tuple[int, int, int]:

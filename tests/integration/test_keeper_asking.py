@@ -7,8 +7,10 @@ import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -18,6 +20,8 @@ from core.db.engine import ConnectionPool, make_pool
 from core.service import jobs
 from keeper import errands, sightings
 from keeper.errands import Want
+from keeper.report import RunReport
+from keeper.run import JobRun
 from tests.support import nursery
 from tests.support.genesis import Genesis
 from tests.support.keeper_rig import Rig, rigged
@@ -96,6 +100,22 @@ async def test_a_sighting_keeps_its_start_until_it_changes(pool: ConnectionPool)
         assert await note("B", 180) == 180
         assert await note("A", 190) == 190
         assert await note("A", 50) == 50  # the chain was set back: the wait begins anew
+
+
+async def test_what_every_read_says_is_as_old_as_the_first_whichever_keeper_read(pool: ConnectionPool) -> None:
+    async def since(what: str, now: int, *, dry_run: bool = False) -> int:
+        keeper, chain = SimpleNamespace(pool=pool), SimpleNamespace(chain_id=CHAIN)
+        report = RunReport("a job", datetime.now(UTC))
+        run = JobRun(cast(Any, keeper), cast(Any, chain), report, now, now, None, dry_run=dry_run)
+        return await run.said_since("s", what)
+
+    assert await since("lost", 100, dry_run=True) == 100
+    assert await since("lost", 110) == 110, "a rehearsal leaves nothing behind"
+    assert await since("lost", 900) == 110
+    assert await since("lost", 950, dry_run=True) == 110
+    assert await since("whole", 990, dry_run=True) == 990
+    assert await since("whole", 1_000) == 1_000
+    assert await since("lost", 1_100) == 1_100
 
 
 # ---------------------------------------------------------------- whole

@@ -20,7 +20,7 @@ from core.metrics import REGISTRY
 from core.outbox import CREDIT
 from keeper import errands, metrics
 from keeper.agent.credit_job import credit
-from keeper.agent.crediting import credit_function
+from keeper.agent.crediting import PATIENCE_SECONDS, credit_function
 from keeper.chain import IndexState
 from keeper.errands import Want
 from keeper.report import RunReport
@@ -41,18 +41,22 @@ class Payments:
         self.keeper = keeper
         self.looked_at: list[bytes] = []
         self.booked: set[bytes] = set()
+        self.finality_seconds = 0
         contract = SimpleNamespace(address=hex_of(WALLET), call=lambda name, payer, nonce: nonce)
         self.chain = SimpleNamespace(
             name="base",
             chain_id=CHAIN,
             contract=lambda name: contract,
             deployment=SimpleNamespace(token=lambda name: SimpleNamespace(address=hex_of(TOKEN))),
-            client=SimpleNamespace(read_many=self._read),
+            client=SimpleNamespace(read_many=self._read, block=self._block),
         )
 
     async def _read(self, nonces: list[bytes], block: int) -> list[bool]:
         self.looked_at = nonces
         return [each in self.booked for each in nonces]
+
+    async def _block(self, number: int) -> Any:
+        return SimpleNamespace(timestamp=number - self.finality_seconds)
 
     async def arrives(self, nonce: bytes, at: int) -> None:
         """What its payer brought to the API, and used past it."""
@@ -135,6 +139,19 @@ async def test_what_is_due_stays_in_sight_however_old_it_becomes(payments: Payme
     await payments.run(NOW + 61 * DAY)
     await payments.run(NOW + 61 * DAY)
     assert (measured("vpm_keeper_due"), payments.looked_at) == (1, [young])
+
+
+async def test_a_payment_is_as_old_as_it_is_whoever_leads(payments: Payments) -> None:
+    """A keeper that changes hands every few minutes sees nothing for long, and what is due is old all the same."""
+    await payments.arrives(b"\x01" * 32, NOW)
+    for at in range(0, 1_800, 300):
+        metrics.forget_state()  # the former leader's
+        payments.keeper.backlog.forget()
+        await payments.run(NOW + at)
+        assert measured("vpm_keeper_due_oldest_seconds") == max(0, at - PATIENCE_SECONDS)
+    payments.finality_seconds = 1_400  # what is not final yet is not late
+    await payments.run(NOW + 1_500)
+    assert measured("vpm_keeper_due_oldest_seconds") == 100
 
 
 @pytest.mark.parametrize("code", ["NotSignedBy", "UnknownMarket", "AmountOutOfBounds", "MissingRole"])

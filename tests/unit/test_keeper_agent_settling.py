@@ -194,7 +194,7 @@ BOOK = Book((10, 10), 200, net=(98, 196), shares=(100, 300), excess=(10, 104))
 def stake(
     number: int, outcome: int | None, amount: int, shares: int, status: int = IN_BOOK, failed: int = 0
 ) -> UnpaidStake:
-    return UnpaidStake(number, b"a", status, outcome, amount, shares, failed)
+    return UnpaidStake(number, b"a", status, outcome, amount, shares, failed, due_at=0)
 
 
 STAKES = [
@@ -232,7 +232,9 @@ def test_everybody_is_given_back_when_nobody_won_or_nobody_lost(winner: int) -> 
 
 @pytest.mark.parametrize(("fresh", "failed", "sizes"), [(0, 0, []), (50, 1, [50, 1]), (101, 0, [50, 50, 1])])
 def test_payments_of_fifty(fresh: int, failed: int, sizes: list[int]) -> None:
-    ready = [DueStake(n, b"a", 1, 0) for n in range(fresh)] + [DueStake(1000 + n, b"a", 1, 3) for n in range(failed)]
+    ready = [DueStake(n, b"a", 1, 0, 0) for n in range(fresh)] + [
+        DueStake(1000 + n, b"a", 1, 3, 0) for n in range(failed)
+    ]
     batches = in_batches(ready)
     assert [len(batch) for batch in batches] == sizes
     assert all(len(batch) <= PAYOUTS_AT_ONCE for batch in batches)

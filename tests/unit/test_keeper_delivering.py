@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from core.metrics import REGISTRY
 from core.stock.vested import (
     DOWN,
     UP,
@@ -20,7 +19,7 @@ from core.stock.vested import (
     open_books,
     seed_vintage,
 )
-from keeper.errands import PAYOUTS_AT_ONCE, REFUSED_TIMES, in_batches, measure_payouts
+from keeper.errands import PAYOUTS_AT_ONCE, in_batches
 from keeper.stock.delivering import DuePosition, Holding, dues, poke, residue_due
 
 DOLLAR = 10**6
@@ -39,6 +38,7 @@ TERMS = Terms(
 )
 FRESH = VestedMarket(terms=TERMS, books=open_books(SEED))
 BEFORE, AFTER = Moment(50, 9_000), Moment(60, 11_000)
+ENTERED, CLOSED = 8_000, 10_500
 
 
 def played() -> tuple[VestedMarket, dict[str, tuple[Position, Vintage]]]:
@@ -58,9 +58,17 @@ def played() -> tuple[VestedMarket, dict[str, tuple[Position, Vintage]]]:
     }
 
 
+def dues_of(market: VestedMarket, held: dict[str, tuple[Position, Vintage]], now: Moment) -> list[DuePosition]:
+    closed = CLOSED if market.settled else None
+    return dues((Holding(market, position, vintage, 0, ENTERED, closed) for position, vintage in held.values()), now)
+
+
 def owed(market: VestedMarket, held: dict[str, tuple[Position, Vintage]], now: Moment) -> dict[int, int]:
-    holdings = [Holding(market, position, vintage, 0) for position, vintage in held.values()]
-    return {due.position_id: due.amount for due in dues(holdings, now)}
+    return {due.position_id: due.amount for due in dues_of(market, held, now)}
+
+
+def since(market: VestedMarket, held: dict[str, tuple[Position, Vintage]], now: Moment) -> dict[int, int]:
+    return {due.position_id: due.due_at for due in dues_of(market, held, now)}
 
 
 def test_before_the_end_only_refused_parts_are_owed() -> None:
@@ -95,27 +103,27 @@ def test_what_was_sent_is_owed_no_more() -> None:
     assert owed(replace(market, voided=True), held, AFTER)[5] == 290 * DOLLAR
 
 
+def test_a_refused_part_is_owed_since_it_was_offered_and_a_payout_since_the_end() -> None:
+    market, held = played()
+    resolved = replace(market, winner=DOWN)
+    assert since(market, held, BEFORE) == {5: ENTERED}
+    assert since(resolved, held, AFTER) == {3: CLOSED, 5: ENTERED, 6: CLOSED}
+    position, vintage = held["ann"]
+    held["ann"] = (replace(position, refunded=True), vintage)
+    assert since(replace(market, voided=True), held, AFTER)[5] == CLOSED
+
+
 def test_a_refused_part_and_a_settlement_are_two_errands() -> None:
-    assert DuePosition(5, 1, b"a", 10, 0, settled=False).subject != DuePosition(5, 1, b"a", 10, 0, settled=True).subject
-
-
-def test_owners_whom_the_token_refuses_are_told_apart_from_what_is_late() -> None:
-    late = [DuePosition(n, 1, b"late", 10, REFUSED_TIMES - 1, True) for n in range(4)]
-    frozen = [DuePosition(n, 1, b"cold%d" % (n % 2), 10, REFUSED_TIMES, True) for n in range(10, 17)]
-    measure_payouts("a job", "positions", [*late, *frozen])
-    told = {
-        what: REGISTRY.get_sample_value("vpm_keeper_due", {"job": "a job", "what": what})
-        for what in ("positions", "owners refused")
-    }
-    assert told == {"positions": 4, "owners refused": 2}
+    before, after = (DuePosition(5, 1, b"a", 10, 0, settled, ENTERED) for settled in (False, True))
+    assert before.subject != after.subject
 
 
 @pytest.mark.parametrize(
     ("fresh", "failed", "sizes"), [(0, 0, []), (1, 0, [1]), (50, 0, [50]), (51, 0, [50, 1]), (120, 3, [50, 50, 20, 3])]
 )
 def test_batches_of_fifty_with_the_refused_ones_apart(fresh: int, failed: int, sizes: list[int]) -> None:
-    ready = [DuePosition(n, 1, b"a", 10, 0, True) for n in range(fresh)] + [
-        DuePosition(1000 + n, 1, b"a", 10, 2, True) for n in range(failed)
+    ready = [DuePosition(n, 1, b"a", 10, 0, True, CLOSED) for n in range(fresh)] + [
+        DuePosition(1000 + n, 1, b"a", 10, 2, True, CLOSED) for n in range(failed)
     ]
     batches = in_batches(ready)
     assert [len(batch) for batch in batches] == sizes

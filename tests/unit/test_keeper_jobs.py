@@ -137,23 +137,3 @@ def test_the_age_of_a_run_goes_by_a_clock_that_nobody_sets(monkeypatch: pytest.M
     now += 1_800
     monkeypatch.setattr("time.time", lambda: 0.0)
     assert REGISTRY.get_sample_value("vpm_keeper_ok_age_seconds", {"job": "a job"}) == 1_800
-
-
-def test_what_is_due_is_as_old_as_the_oldest_that_was_due_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Something is due at every look, and each is done within seconds: only what stays is old."""
-    now, ages = time.monotonic(), list[float]()
-    monkeypatch.setattr("time.monotonic", lambda: now)
-    label = {"job": "a job", "what": "things"}
-    for number in range(150):
-        metrics.measure_due("a job", "things", [number, number + 1] + ["stuck"] * (number >= 100))
-        ages.append(REGISTRY.get_sample_value("vpm_keeper_due_oldest_seconds", label) or 0)
-        now += 10
-    assert max(ages[:100]) == 10
-    assert ages[-1] == 490
-    metrics.measure_due("a job", "things", [])
-    assert REGISTRY.get_sample_value("vpm_keeper_due_oldest_seconds", label) == 0
-    assert REGISTRY.get_sample_value("vpm_keeper_due", label) == 0
-    metrics.measure_due("a job", "things", ["stuck"], 700)
-    assert REGISTRY.get_sample_value("vpm_keeper_due", label) == 700
-    metrics.forget_state()
-    assert REGISTRY.get_sample_value("vpm_keeper_due_oldest_seconds", label) is None

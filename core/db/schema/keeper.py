@@ -24,7 +24,8 @@ keeper_errand = Table(
     Index("ix_keeper_errand_intent_id", "intent_id"),
 )
 
-# What a read said that must be said again, later, before it is acted on (the proof of a void): `what` since when.
+# What every read has said since when: what must be said again, later, before it is acted on (the proof of a void), and
+# what is due and says nowhere since when.
 keeper_sighting = Table(
     "keeper_sighting",
     metadata,

@@ -1,0 +1,55 @@
+"""What the keeper measures of what is due: how much, and for how long by the chain's clock, whoever leads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from core.metrics import REGISTRY
+from keeper import metrics
+from keeper.chain import IndexState
+from keeper.errands import REFUSED_TIMES
+from keeper.report import RunReport
+from keeper.run import JobRun
+from keeper.stock.delivering import DuePosition
+
+HEAD_AT = 100_000
+
+
+def run_at(index: IndexState | None) -> JobRun:
+    report = RunReport("a job", datetime.now(UTC))
+    return JobRun(cast(Any, None), cast(Any, None), report, now=HEAD_AT, head=9, index=index)
+
+
+def told(name: str, what: str) -> float | None:
+    return REGISTRY.get_sample_value(name, {"job": "a job", "what": what})
+
+
+def test_what_is_due_is_as_old_as_its_oldest_by_the_block_that_the_index_is_at() -> None:
+    """While the index reads the past, what was done in time is not late in it."""
+
+    def measured(
+        index: IndexState | None, due_at: Sequence[int], units: int | None = None
+    ) -> tuple[float | None, float | None]:
+        run_at(index).measure_due("things", due_at, units)
+        return told("vpm_keeper_due", "things"), told("vpm_keeper_due_oldest_seconds", "things")
+
+    newest = IndexState(8, 99_990, 8, "tail")
+    assert measured(newest, [99_000, 98_000, 99_980]) == (3, 1_990)
+    assert measured(IndexState(5, 98_030, 5, "backfill"), [98_000, 98_020]) == (2, 30)
+    assert measured(newest, [HEAD_AT]) == (1, 0), "it is due by a block that the index has not read"
+    assert measured(None, [99_999]) == (1, 1)
+    assert measured(newest, [98_990], 700) == (700, 1_000)
+    assert measured(newest, []) == (0, 0)
+    metrics.forget_state()
+    assert told("vpm_keeper_due_oldest_seconds", "things") is None
+
+
+def test_owners_whom_the_token_refuses_are_told_apart_from_what_is_late() -> None:
+    late = [DuePosition(n, 1, b"late", 10, REFUSED_TIMES - 1, True, HEAD_AT - n) for n in range(4)]
+    frozen = [DuePosition(n, 1, b"cold%d" % (n % 2), 10, REFUSED_TIMES, True, 0) for n in range(10, 17)]
+    run_at(None).measure_payouts("positions", [*late, *frozen])
+    assert told("vpm_keeper_due", "positions") == 4
+    assert told("vpm_keeper_due", "owners refused") == 2
+    assert told("vpm_keeper_due_oldest_seconds", "positions") == 3
