@@ -238,6 +238,9 @@ def _npm_packages(*, developing: bool) -> None:
         else:
             argv = [*NPM, *([] if developing else ["--omit=dev"])]
         _run(argv, "install npm packages", env=environment())
+        # ape looks at 500 files below contracts/, and puts all the libraries' there when it compiles: with their own
+        # builds among them it would see few of our contracts, or none, from then on.
+        shutil.rmtree(REPOSITORY / "node_modules" / "@openzeppelin" / "contracts" / "build", ignore_errors=True)
         _foundry_for_this_machine()
         (everything if developing else running).write()
         (running if developing else everything).forget()
