@@ -15,6 +15,7 @@ SETTLING = "tests/unit/test_keeper_settling.py"
 TARGETS = "tests/unit/test_webhook_targets.py"
 LINEAGE = "tests/unit/test_index_decisions.py"
 CREDITING = "tests/unit/test_keeper_crediting.py"
+DUE = "tests/unit/test_keeper_due.py"
 CUP = "tests/unit/test_cup_pure.py"
 GRID = "tests/unit/test_grid.py"
 RECORDING = "tests/unit/test_keeper_recording.py"
@@ -591,6 +592,27 @@ KEEPER = (
         'return f"its payer has {left} s to come back" if left > 0 else None',
         "return None",
         (CREDITING,),
+    ),
+    Guard(
+        "what was done in time pages while the index reads the past",
+        "keeper/run.py",
+        "now = self.now if self.index is None else self.index.time\n",
+        "now = self.now\n",
+        (f"{DUE}::test_what_is_due_is_as_old_as_its_oldest_by_the_block_that_the_index_is_at",),
+    ),
+    Guard(
+        "an owner whom the token has frozen pages for ever",
+        "keeper/run.py",
+        "(each.due_at for each in due if each.failed < REFUSED_TIMES)",
+        "(each.due_at for each in due)",
+        (f"{DUE}::test_owners_whom_the_token_refuses_are_told_apart_from_what_is_late",),
+    ),
+    Guard(
+        "a payment sent past us pages before its block is final, when nobody may book it",
+        "keeper/agent/credit_job.py",
+        "    lag = await _finality_lag(run) if due else 0\n",
+        "    lag = 0\n",
+        ("tests/integration/test_keeper_backlog.py::test_a_payment_is_as_old_as_it_is_whoever_leads",),
     ),
 )
 
