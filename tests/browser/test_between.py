@@ -162,6 +162,11 @@ def test_a_service_that_asks_for_an_hour_is_not_asked_without_pause(site: Site, 
     expect(page.locator("#a-status")).to_have_text(re.compile(r"^In: 2\.00 USDC on yes"))
 
 
+def _bet_on_the_stock(page: Page) -> None:
+    page.get_by_role("button", name="Review the bet").click()
+    page.get_by_role("button", name="Sign in my wallet").click()
+
+
 @pytest.mark.thorough
 def test_a_stock_bet_is_not_given_up_for_the_line_it_is_asked_over(site: Site, visitor: Visitor) -> None:
     """Sent, and its answer lost as the line changes to one of a closed region: the chain has it, and the page tells."""
@@ -183,8 +188,7 @@ def test_a_stock_bet_is_not_given_up_for_the_line_it_is_asked_over(site: Site, v
 
     page.route(RELAY, elsewhere)
     page.route("**/api/relay/receipt*", lambda route: route.continue_() if told else route.abort())
-    page.get_by_role("button", name="Review the bet").click()
-    page.get_by_role("button", name="Sign in my wallet").click()
+    _bet_on_the_stock(page)
     expect(page.locator("#bet-status")).to_contain_text("may still be taken")
     told.append(True)
     site.stock.mine()  # a node that is busy may have its transaction still to mine
@@ -215,8 +219,7 @@ def test_a_stock_bet_is_not_given_up_for_a_firewalls_word(site: Site, visitor: V
 
     page.route(RELAY, behind_a_firewall)
     page.route("**/api/relay/receipt*", lambda route: route.continue_() if told else route.abort())
-    page.get_by_role("button", name="Review the bet").click()
-    page.get_by_role("button", name="Sign in my wallet").click()
+    _bet_on_the_stock(page)
     site.stock.mine()  # a node that is busy may have its transaction still to mine
     expect(page.locator("#bet-status")).to_have_text(re.compile(r"^Confirmed"), timeout=30_000)
     assert len(site.stock.positions(market)) == 2 + 1
@@ -230,8 +233,7 @@ def test_a_stock_bet_that_may_still_be_taken_comes_before_another(site: Site, vi
     visit.open(f"/m/{market}")
     page = visit.page
     page.route(RELAY, lambda route: route.fulfill(json={"receipt": "reverted", "final": False}))
-    page.get_by_role("button", name="Review the bet").click()
-    page.get_by_role("button", name="Sign in my wallet").click()
+    _bet_on_the_stock(page)
     expect(page.locator("#bet-status")).to_contain_text("may still be taken")
     review = page.get_by_role("button", name="Review the bet")
     expect(review).to_have_attribute("aria-disabled", "true")

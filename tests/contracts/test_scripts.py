@@ -103,6 +103,11 @@ def live_looking(node: str) -> Iterator[str]:
         server.server_close()
 
 
+def _options(url: str, facts: Path) -> list[str]:
+    """Of a script that the deployer runs."""
+    return ["--network", url, "--account", ape.ACCOUNT, "--facts", str(facts)]
+
+
 def _standing(chain: RunningChain) -> tuple[str, str]:
     """The head, and how many transactions the deployer has sent."""
     sent = ask(chain.url, "eth_getTransactionCount", wallets.DEPLOYER.address, "latest")
@@ -163,7 +168,7 @@ def test_a_live_network_sees_a_dry_run(stock_chain: RunningChain, tmp_path: Path
         ask(stock_chain.url, "eth_getTransactionCount", wallets.DEPLOYER.address, "latest"),
     )
     with live_looking(stock_chain.url) as url:
-        options = ["--network", url, "--account", ape.ACCOUNT, "--facts", str(REPOSITORY / "deployments/stock.json")]
+        options = _options(url, REPOSITORY / "deployments/stock.json")
         owners = [part for each in wallets.SAFE_OWNERS for part in ("--safe-owner", each.address)]
         done = _ape(ape_folder, "deploy_stock", *options, *owners, "--out", str(out))
     assert done.returncode == 0, done.stdout + done.stderr
@@ -184,14 +189,7 @@ WRONG = {
 @pytest.mark.thorough
 def test_what_cannot_be_recorded_is_never_sent(base_chain: RunningChain, tmp_path: Path, ape_folder: Path) -> None:
     """Each is refused in a sentence, the deployer has sent nothing, and nothing lies in the folder."""
-    options = [
-        "--network",
-        base_chain.url,
-        "--account",
-        ape.ACCOUNT,
-        "--facts",
-        str(REPOSITORY / "deployments/base.json"),
-    ]
+    options = _options(base_chain.url, REPOSITORY / "deployments/base.json")
     options += [part for each in wallets.SAFE_OWNERS for part in ("--safe-owner", each.address)]
     options += ["--publisher", wallets.PUBLISHER.address, "--observe", "BNKR/market_cap"]
     options += ["--out", str(tmp_path / "base.json")]
@@ -212,18 +210,11 @@ def test_what_cannot_be_recorded_is_never_sent(base_chain: RunningChain, tmp_pat
 @pytest.mark.thorough
 def test_deploying_over_a_deployment_is_refused(stock_chain: RunningChain, facts: Path, ape_folder: Path) -> None:
     before = (facts / "stock.json").read_bytes()
-    options = ["--network", stock_chain.url, "--account", ape.ACCOUNT, "--facts", str(facts / "stock.json")]
+    options = _options(stock_chain.url, facts / "stock.json")
     done = _ape(ape_folder, "deploy_stock", *options, "--safe", wallets.DEPLOYER.address)
     assert done.returncode != 0
     assert "not deployed over" in done.stderr
-    fresh = [
-        "--network",
-        stock_chain.url,
-        "--account",
-        ape.ACCOUNT,
-        "--facts",
-        str(REPOSITORY / "deployments/stock.json"),
-    ]
+    fresh = _options(stock_chain.url, REPOSITORY / "deployments/stock.json")
     done = _ape(
         ape_folder, "deploy_stock", *fresh, "--out", str(facts / "stock.json"), "--safe", wallets.DEPLOYER.address
     )
@@ -234,14 +225,7 @@ def test_deploying_over_a_deployment_is_refused(stock_chain: RunningChain, facts
 
 @pytest.mark.thorough
 def test_deploying_on_another_chain_is_refused(base_chain: RunningChain, tmp_path: Path, ape_folder: Path) -> None:
-    options = [
-        "--network",
-        base_chain.url,
-        "--account",
-        ape.ACCOUNT,
-        "--facts",
-        str(REPOSITORY / "deployments/stock.json"),
-    ]
+    options = _options(base_chain.url, REPOSITORY / "deployments/stock.json")
     out = tmp_path / "stock.json"
     done = _ape(ape_folder, "deploy_stock", *options, "--out", str(out), "--safe", wallets.DEPLOYER.address)
     assert done.returncode != 0
