@@ -45,12 +45,14 @@ MAX_ROWS = 1_000
 """Payments looked at in one run. Those that brought what was to be staked come first: anybody may send us money that
 nobody explains."""
 
+# By itself: a number that PostgreSQL knows lets it go by the index of blocks instead of through all that ever was.
+_BLOCK_BEFORE = text("""
+SELECT block_number FROM token_authorization WHERE chain_id = :chain AND at <= :since ORDER BY block_number DESC LIMIT 1
+""")
 # Marked nonces are of the receive form: the contract alone can use them, and books what they bring in the same call.
 _PAST_US = text("""
 WITH looked_at AS (
-    SELECT authorizer, nonce FROM token_authorization WHERE chain_id = :chain AND block_number > coalesce((
-        SELECT block_number FROM token_authorization WHERE chain_id = :chain AND at <= :since
-        ORDER BY block_number DESC LIMIT 1), -1)
+    SELECT authorizer, nonce FROM token_authorization WHERE chain_id = :chain AND block_number > :after
     UNION SELECT * FROM unnest(CAST(:payers AS bytea[]), CAST(:nonces AS bytea[]))
 )
 SELECT a.authorizer, a.nonce, a.value, a.at, a.tx, b.arguments FROM looked_at
@@ -166,12 +168,13 @@ async def _past_us(
     if final < 0:
         return []
     recent = run.now - LOOK_BACK_SECONDS
+    before = [] if whole else await run.rows(_BLOCK_BEFORE, {"chain": run.chain.chain_id, "since": recent})
     values = {
         "chain": run.chain.chain_id,
         "token": token,
         "wallet": settlement,
         "final": final,
-        "since": -1 if whole else recent,
+        "after": before[0].block_number if before else -1,
         "recent": recent,
         "payers": [payer for payer, _ in backlog.due],
         "nonces": [nonce for _, nonce in backlog.due],
