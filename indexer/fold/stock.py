@@ -140,6 +140,7 @@ class StockFold:
             paid_principal=0,
             paid=0,
             fees=0,
+            refused=0,
             refunded=0,
             residue_claimed=0,
             positions=0,
@@ -217,6 +218,8 @@ class StockFold:
         state.become(after)
         row = self._vintages[e.market_id, e.vintage]
         self._write_vintage(row, vintage)
+        assert vintage.accepted is not None
+        state.row.refused += sum(vintage.offered) - sum(vintage.accepted)
         self._touch(log, state)
 
     def _closed(self, log: LogRecord, e: ev.Resolved | ev.Voided) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import and_, exists, or_, select
+from sqlalchemy import and_, or_, select
 
 from core.agent.book import Book
 from core.chain import Call, Contract, values
@@ -46,18 +46,8 @@ async def pay(run: JobRun) -> None:
 
 
 async def _markets(run: JobRun) -> list[Any]:
-    """Those with a stake that may be owed something."""
-    book = exists().where(OUTCOMES.market_id == MARKETS.market_id, OUTCOMES.outcome == MARKETS.winner)
-    one_sided = book.where(or_(OUTCOMES.shares == 0, OUTCOMES.net == MARKETS.net_pool))
-    in_book = and_(
-        STAKES.status == StakeStatus.IN_BOOK,
-        or_(
-            MARKETS.status == AgentMarketStatus.VOID,
-            and_(MARKETS.status == AgentMarketStatus.RESOLVED, or_(STAKES.outcome == MARKETS.winner, one_sided)),
-        ),
-    )
-    owed = exists().where(STAKES.market_id == MARKETS.market_id, or_(STAKES.status == StakeStatus.OWED_BACK, in_book))
-    return await run.rows(select(agent_market).where(owed).order_by(MARKETS.closed_at, MARKETS.market_id))
+    """Those that owe a stake something."""
+    return await run.rows(select(agent_market).where(MARKETS.unpaid > 0).order_by(MARKETS.closed_at, MARKETS.market_id))
 
 
 async def _owed(run: JobRun, market: Any) -> list[DueStake]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from sqlalchemy import and_, func, select, tuple_
+from collections.abc import Sequence
 
-from core.db.schema.index_stock import stock_market, stock_position, stock_vintage
+from sqlalchemy import and_, func, select, text, tuple_
+
+from core.db.schema.index_stock import DUSTY, OWING, stock_market, stock_position, stock_vintage
 from core.stock.projection import market_of, may_be_owed, position_of, vintage_of
 from core.stock.vested import Moment
 from keeper.errands import RetryWaits, Want, after_refusals, in_batches
@@ -49,9 +51,10 @@ async def _ready(run: JobRun, now: Moment) -> list[DuePosition]:
     refuses their owner, an attempt is under way), they never hide those behind them."""
     ready: list[DuePosition] = []
     owed_in_all: list[DuePosition] = []
+    owing = [row.market_id for row in await run.rows(select(MARKETS.market_id).where(text(OWING)))]
     after = (-1, -1)
     while len(ready) < MAX_ROWS:
-        page = await _holdings(run, after)
+        page = await _holdings(run, owing, after)
         owed = dues(page, now)
         owed_in_all += owed
         ready += await _free(run, owed)
@@ -78,15 +81,15 @@ async def _free(run: JobRun, owed: list[DuePosition]) -> list[DuePosition]:
     return free
 
 
-async def _holdings(run: JobRun, after: tuple[int, int]) -> list[Holding]:
-    """Positions that may be owed something, in the order of how often the token refused them, then of their ids.
-    `after` is where the page before ended."""
+async def _holdings(run: JobRun, owing: Sequence[int], after: tuple[int, int]) -> list[Holding]:
+    """Positions of these markets that may be owed something, in the order of how often the token refused them, then of
+    their ids. `after` is where the page before ended."""
     place = tuple_(POSITIONS.failed_deliveries, POSITIONS.position_id)
     query = (
         select(POSITIONS.position_id)
         .join(stock_market, MARKETS.market_id == POSITIONS.market_id)
         .join(stock_vintage, and_(VINTAGES.market_id == POSITIONS.market_id, VINTAGES.vintage == POSITIONS.vintage))
-        .where(may_be_owed(), place > after)
+        .where(POSITIONS.market_id.in_(owing), may_be_owed(), place > after)
         .order_by(POSITIONS.failed_deliveries, POSITIONS.position_id)
         .limit(MAX_ROWS)
     )
@@ -139,9 +142,8 @@ async def _poke(run: JobRun, now: Moment) -> None:
 
 
 async def _residue(run: JobRun) -> None:
-    query = select(stock_market).where(MARKETS.closed_tx.is_not(None), MARKETS.residue_tx.is_(None))
     settler = run.chain.contract("VestedMarkets")
-    for row in await run.rows(query):
+    for row in await run.rows(select(stock_market).where(text(DUSTY))):
         amount = residue_due(market_of(row))
         if not amount:
             continue

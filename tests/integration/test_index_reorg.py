@@ -15,6 +15,7 @@ from tests.conftest import TestPostgres
 from tests.support.index_chain import SimChain, SimNode, world_sources
 from tests.support.index_tables import (
     check_counts,
+    check_owing,
     check_stock_against,
     contents,
     differences,
@@ -85,6 +86,7 @@ async def _one_chain(url: str, fresh_url: str, number: int) -> None:
                 ours = await contents(connection)
                 await check_stock_against(connection, chain.head.world)
                 await check_counts(connection)
+                await check_owing(connection)
             theirs = await fresh_index(fresh_url, node, sources, finality_blocks=FINALITY)
             different = differences(ours, theirs)
             assert not different, (SEED, number, step)

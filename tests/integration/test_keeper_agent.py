@@ -205,7 +205,8 @@ async def test_a_condemned_feed_gives_every_stake_back_at_once(rig: Rig) -> None
     condemned = bytes.fromhex(feed[2:])
     open_on_it = "SELECT 1 FROM agent_market WHERE feed = %s AND status = 1"
     await rig.until(lambda: not rig.rows(open_on_it, condemned), "all of the feed's markets void")
-    assert rig.rows("SELECT 1 FROM agent_market WHERE feed <> %s AND status <> 1", condemned) == []
+    others = "SELECT 1 FROM agent_market WHERE feed <> %s AND void_reason = %s"
+    assert rig.rows(others, condemned, int(VoidReason.CONDEMNED)) == []
     report = await rig.run("agent-list")
     assert (VOLUME, "the Safe has condemned its feed") in [(e.target, e.reason) for e in report.skipped]
 

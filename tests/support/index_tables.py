@@ -12,11 +12,14 @@ from core.db.engine import Connection, ConnectionPool, make_pool
 from core.db.schema import index_agent, index_shared, index_stock
 from core.db.schema.index import chain_log
 from core.stock.projection import market_of, position_of, vintage_of
+from core.stock.vested import settlement
+from core.stock.vested_fold import AFTERWARDS
 from indexer.chain import ChainFollower
 from indexer.fold.stock import MARKET, POSITION, VINTAGE
 from indexer.node import ChainNode
 from indexer.sources import Sources
 from indexer.store.tables import all_rows
+from keeper.stock.delivering import residue_due
 from tests.support.index_world import World
 
 PROJECTIONS = tuple(
@@ -112,18 +115,53 @@ _UNPAID = (
     " LEFT JOIN agent_outcome w ON w.market_id = m.market_id AND w.outcome = m.winner GROUP BY m.market_id"
 )
 
+_REFUSED = (
+    "SELECT market_id, m.refused, coalesce(sum(offered_up + offered_down - accepted_up - accepted_down), 0)"
+    " FROM stock_market m JOIN stock_vintage USING (market_id) GROUP BY market_id"
+)
+
 
 async def check_counts(connection: Connection) -> int:
-    """Sums are those over the rows, and each market has as many unpaid stakes as its row says; returns how many."""
+    """Sums are those over the rows, and each market has as much refused and as many unpaid stakes as its row says;
+    returns how many stakes."""
     for rows, kept in SUMS.items():
         over = await (await connection.execute(rows.encode())).fetchone()
         held = await (await connection.execute(kept.encode())).fetchone()
         assert over is not None
         assert held is not None
         assert [each or 0 for each in held] == [each or 0 for each in over], kept
+    refused = await (await connection.execute(_REFUSED.encode())).fetchall()
+    assert [row for row in refused if row[1] != row[2]] == []
     counted = await (await connection.execute(_UNPAID.encode())).fetchall()
     assert [row for row in counted if row[1] != row[2]] == []
     return sum(row[1] for row in counted)
+
+
+async def check_owing(connection: Connection) -> set[int]:
+    """The keeper looks at each market of which a position is owed something, at no settled one besides, and for dust at
+    exactly those that have some; returns the settled ones that owe."""
+    rows = {row.market_id: row for row in await all_rows(connection, MARKET)}
+    markets = {market_id: market_of(row) for market_id, row in rows.items()}
+    vintages = {(row.market_id, row.vintage): vintage_of(row) for row in await all_rows(connection, VINTAGE)}
+    owing = {
+        row.market_id
+        for row in await all_rows(connection, POSITION)
+        if settlement(
+            markets[row.market_id], position_of(row), vintages[row.market_id, row.vintage], AFTERWARDS
+        ).deliverable
+    }
+    looked_at = await _those(connection, index_stock.OWING)
+    assert owing <= looked_at
+    settled = {market_id for market_id, market in markets.items() if market.settled}
+    assert looked_at & settled == owing & settled
+    dusty = {market_id for market_id, market in markets.items() if residue_due(market)}
+    assert await _those(connection, index_stock.DUSTY) == dusty
+    return owing & settled
+
+
+async def _those(connection: Connection, condition: str) -> set[int]:
+    cursor = await connection.execute(f"SELECT market_id FROM stock_market WHERE {condition}".encode())
+    return {market_id for (market_id,) in await cursor.fetchall()}
 
 
 @asynccontextmanager

@@ -14,10 +14,17 @@ from core.contracts.statuses import Family
 from core.db.schema import metadata
 from core.db.types import Address, BlockNumber, ChainTime, Hash32, Int256, Uint256
 
+_PAID_FOR = (
+    "CASE WHEN voided THEN principal_up + principal_down WHEN winner = 0 THEN principal_up ELSE principal_down END"
+)
 # Settled, and not all of the principal that is to be paid is paid: the winner's, or both when void.
-UNPAID = (
-    "closed_tx IS NOT NULL AND paid_principal < CASE WHEN voided THEN principal_up + principal_down "
-    "WHEN winner = 0 THEN principal_up ELSE principal_down END"
+UNPAID = f"closed_tx IS NOT NULL AND paid_principal < {_PAID_FOR}"
+# Of these markets alone a position may be owed something: of the others all is sent, or nothing is due yet.
+OWING = f"pending_vintage IS NOT NULL OR refused > refunded OR ({UNPAID})"
+# All winners are paid, and of the rest of the pool something is not with the treasury.
+DUSTY = (
+    "residue_tx IS NULL AND winner IS NOT NULL AND principal_up + principal_down > paid + fees "
+    f"AND paid_principal >= {_PAID_FOR}"
 )
 
 stock_market = Table(
@@ -48,7 +55,8 @@ stock_market = Table(
     Column("paid_principal", Uint256, nullable=False),
     Column("paid", Uint256, nullable=False),  # settlement payouts sent, after fees
     Column("fees", Uint256, nullable=False),
-    Column("refunded", Uint256, nullable=False),
+    Column("refused", Uint256, nullable=False),  # of finalized vintages, whether it was sent back or not
+    Column("refunded", Uint256, nullable=False),  # what of it was sent back
     Column("residue_claimed", Uint256, nullable=False),
     Column("positions", Integer, nullable=False),  # the seed's two counted
     Column("vintages", Integer, nullable=False),  # the seed not counted
@@ -85,10 +93,12 @@ stock_market = Table(
     CheckConstraint("(closed_tx IS NOT NULL) = (voided OR winner IS NOT NULL)", name="closed_once"),
     CheckConstraint("pending_vintage IS NOT NULL OR (pending_up = 0 AND pending_down = 0)", name="pending_has_a_block"),
     # What the API follows: the unsettled, the newest settled, those with winners unpaid, what changed since a block,
-    # and the markets that show refunds.
+    # and the markets that show refunds; and what the keeper has to look at, however long the history is.
     Index("ix_stock_market_open", "market_id", postgresql_where=text("closed_tx IS NULL")),
     Index("ix_stock_market_closed", "closed_at", "market_id", postgresql_where=text("closed_tx IS NOT NULL")),
     Index("ix_stock_market_unpaid", "market_id", postgresql_where=text(UNPAID)),
+    Index("ix_stock_market_owing", "market_id", postgresql_where=text(OWING)),
+    Index("ix_stock_market_dusty", "market_id", postgresql_where=text(DUSTY)),
     Index("ix_stock_market_updated", "updated_block"),
     Index("ix_stock_market_drill", "market_id", postgresql_where=text(f"family = {Family.DRILL:d}")),
 )

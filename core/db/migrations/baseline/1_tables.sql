@@ -708,6 +708,7 @@ CREATE TABLE stock_market (
     paid_principal NUMERIC(78, 0) NOT NULL,
     paid NUMERIC(78, 0) NOT NULL,
     fees NUMERIC(78, 0) NOT NULL,
+    refused NUMERIC(78, 0) NOT NULL,
     refunded NUMERIC(78, 0) NOT NULL,
     residue_claimed NUMERIC(78, 0) NOT NULL,
     positions INTEGER NOT NULL,
@@ -745,7 +746,9 @@ CREATE TABLE stock_market (
 );
 CREATE INDEX ix_stock_market_closed ON stock_market (closed_at, market_id) WHERE closed_tx IS NOT NULL;
 CREATE INDEX ix_stock_market_drill ON stock_market (market_id) WHERE family = 2;
+CREATE INDEX ix_stock_market_dusty ON stock_market (market_id) WHERE residue_tx IS NULL AND winner IS NOT NULL AND principal_up + principal_down > paid + fees AND paid_principal >= CASE WHEN voided THEN principal_up + principal_down WHEN winner = 0 THEN principal_up ELSE principal_down END;
 CREATE INDEX ix_stock_market_open ON stock_market (market_id) WHERE closed_tx IS NULL;
+CREATE INDEX ix_stock_market_owing ON stock_market (market_id) WHERE pending_vintage IS NOT NULL OR refused > refunded OR (closed_tx IS NOT NULL AND paid_principal < CASE WHEN voided THEN principal_up + principal_down WHEN winner = 0 THEN principal_up ELSE principal_down END);
 CREATE INDEX ix_stock_market_unpaid ON stock_market (market_id) WHERE closed_tx IS NOT NULL AND paid_principal < CASE WHEN voided THEN principal_up + principal_down WHEN winner = 0 THEN principal_up ELSE principal_down END;
 CREATE INDEX ix_stock_market_updated ON stock_market (updated_block);
 

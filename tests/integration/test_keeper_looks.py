@@ -1,0 +1,35 @@
+"""How much of all history the keeper looks at: what is owed, and no more."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.db.schema.index_stock import DUSTY, OWING
+from tests.support.index_chain import SimChain, SimNode, world_sources
+from tests.support.index_tables import check_counts, check_owing, following, wipe
+from tests.support.index_world import Crowd
+
+
+async def test_only_markets_that_owe_something_are_looked_at(database_url: str) -> None:
+    crowd, chain = Crowd("owing"), SimChain()
+    owed: list[int] = []
+    async with following(database_url, SimNode(chain), world_sources()) as (follower, pool):
+        async with pool.connection() as connection:
+            await wipe(connection)
+        await follower.open()
+        for _ in range(20):
+            for _ in range(20):
+                chain.mine([crowd.next(chain.head.world) for _ in range(crowd.rng.randrange(4))])
+            await follower.catch_up()
+            async with pool.connection() as connection:
+                await check_counts(connection)
+                owed.append(len(await check_owing(connection)))
+    assert max(owed) > 0, "else nothing was shown"
+
+
+@pytest.mark.parametrize(("condition", "index"), [(OWING, "ix_stock_market_owing"), (DUSTY, "ix_stock_market_dusty")])
+async def test_they_are_found_by_an_index_of_nothing_else(database_url: str, condition: str, index: str) -> None:
+    async with following(database_url, SimNode(SimChain()), world_sources()) as (_, pool), pool.connection() as held:
+        await held.execute("SET enable_seqscan = off")
+        plan = await held.execute(f"EXPLAIN SELECT market_id FROM stock_market WHERE {condition}".encode())
+        assert index in str(await plan.fetchall())
