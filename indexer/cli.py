@@ -8,6 +8,8 @@ import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+import psycopg
+
 from core import log as logging
 from core.chain import ChainClient
 from core.chain.provider import ChainProvider
@@ -15,13 +17,16 @@ from core.config import ChainSettings, Settings, load
 from core.config.settings import CHAIN_NAMES
 from core.contracts.deployments import load_deployment
 from core.db.engine import ConnectionPool, check_database, make_pool
-from core.errors import ConfigError, VpmError
+from core.errors import EXIT_UNAVAILABLE, ConfigError, VpmError
 from indexer import main as daemon
 from indexer.audit.run import Progress, audit
 from indexer.rebuild import rebuild
 from indexer.sources import Sources, sources_of
 
 DESCRIPTION = "Follow the configured chains into the database, or check and renew what is there."
+
+# An audit's verdict, so no command ends with it for another reason.
+EXIT_DIFFERS = 1
 
 ChainWork = Callable[[ConnectionPool, Settings, ChainSettings, Sources], Awaitable[bool]]
 
@@ -51,8 +56,11 @@ def main(arguments: list[str] | None = None) -> int:
         well = asyncio.run(_each_chain(settings, options.chain, work))
     except VpmError as error:
         print(f"indexer: {error.sentence()}", file=sys.stderr)
-        return error.exit_code
-    return 0 if well else 1
+        return EXIT_UNAVAILABLE if error.exit_code == EXIT_DIFFERS else error.exit_code
+    except psycopg.Error as error:
+        print(f"indexer: the database failed: {(str(error) or type(error).__name__).splitlines()[0]}", file=sys.stderr)
+        return EXIT_UNAVAILABLE
+    return 0 if well else EXIT_DIFFERS
 
 
 async def _each_chain(settings: Settings, only: str | None, work: ChainWork) -> bool:

@@ -156,7 +156,8 @@ again within a week, and remembers what it had found. After ./vpm rebuild or ./v
   --chain NAME  only this chain
   --anew        do not go on with one that was stopped
 
-Exit code 0: nothing differs; 1: something does."""
+Exit code 0: nothing differs; 1: something does; 69 or 78: it cannot be compared, for want of a node, the database or a
+setting, which says nothing either way."""
         + _here(),
     ),
     "status": (
