@@ -30,12 +30,12 @@ CANNOT_SAY = 2
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="vpm feed")
     commands = parser.add_subparsers(dest="command", required=True)
-    _cost_options(commands.add_parser("cost", help="what it costs to move a pool's reading, and the cap that follows"))
+    moved = "what it costs to move a pool's reading, and the cap that follows"
+    _cost_options(commands.add_parser("cost", help=moved, allow_abbrev=False))
     written = commands.add_parser("table", help="the same for pools of round sizes, as the guide shows it")
     written.add_argument("--write", action="store_true", help="into docs/pool-feeds.md")
-    record.add_options(
-        commands.add_parser("record", help="record readings of pool feeds with a key of your own"), _folder()
-    )
+    recorded = "record readings of pool feeds with a key of your own"
+    record.add_options(commands.add_parser("record", help=recorded, allow_abbrev=False), _folder())
     options = parser.parse_args(argv)
     if options.command == "table":
         return table.main(write=options.write)

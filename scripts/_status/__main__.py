@@ -22,7 +22,9 @@ MIN_WATCH_SECONDS = 1.0
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="vpm status", description="One look at everything that runs.")
+    parser = argparse.ArgumentParser(
+        prog="vpm status", description="One look at everything that runs.", allow_abbrev=False
+    )
     parser.add_argument("--ready", type=Path, help="the ready file of a local stack, which names everything")
     parser.add_argument("--database", help="PostgreSQL instead of DATABASE_URL")
     parser.add_argument(

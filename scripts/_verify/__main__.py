@@ -25,7 +25,9 @@ CANNOT_ASK = 2
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="vpm verify", description="Check what the service says against a node.")
+    parser = argparse.ArgumentParser(
+        prog="vpm verify", description="Check what the service says against a node.", allow_abbrev=False
+    )
     parser.add_argument("subject", help="a JSON file, a URL, a path of the service, or an id")
     parser.add_argument("--rpc", help="a node of the chain it is about; else the first of the service's own settings")
     given = environment(os.environ).values

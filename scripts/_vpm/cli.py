@@ -78,19 +78,19 @@ def bench(argv: list[str]) -> int:
 def verify(argv: list[str]) -> int:
     if argv[:1] == ["cup"]:
         return _module("core.cup.verify", argv[1:])
-    if "--rpc" not in argv:
+    if not _names(argv, "--rpc"):
         _meet_the_local_stack()
     return _module("scripts._verify", argv)
 
 
 def feed(argv: list[str]) -> int:
-    if argv[:1] in (["cost"], ["record"]) and "--rpc" not in argv:
+    if argv[:1] in (["cost"], ["record"]) and not _names(argv, "--rpc"):
         _meet_the_local_stack()
     return _module("scripts._feed", argv)
 
 
 def status(argv: list[str]) -> int:
-    stack = None if {"--ready", "--database"} & set(argv) else _meet_the_local_stack()
+    stack = None if _names(argv, "--ready", "--database") else _meet_the_local_stack()
     return _module("scripts._status", [*argv, "--ready", str(stack.ready_file)] if stack else argv)
 
 
@@ -108,6 +108,12 @@ def here(package: str, *words: str) -> Callable[[list[str]], int]:
         return _module(package, [*words, *argv])
 
     return run
+
+
+def _names(argv: list[str], *options: str) -> bool:
+    """Whether one of the options is given, as `--option value` or as `--option=value`. Their programs take no shorter
+    form of them."""
+    return any(word.partition("=")[0] in options for word in argv)
 
 
 def _meet_the_local_stack() -> Stack | None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from scripts._feed import __main__ as feed
 from scripts._stack import found
 from scripts._stack.found import Stack, local_stack
 from scripts._stack.state import State, exclusive
+from scripts._status import __main__ as status
+from scripts._verify import __main__ as verify
 from scripts._vpm import cli
 
 READY = {
@@ -84,7 +88,17 @@ def test_commands_go_to_it_and_say_so(
     assert "the local stack at http://127.0.0.1:8400" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [["status", "--ready", "other.json"], ["verify", "1", "--rpc", "http://127.0.0.1:9"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["status", "--ready", "other.json"],
+        ["status", "--ready=other.json"],
+        ["status", "--database=postgresql://elsewhere/vpm"],
+        ["verify", "1", "--rpc", "http://127.0.0.1:9"],
+        ["verify", "1", "--rpc=http://127.0.0.1:9"],
+        ["feed", "cost", "0x1", "--rpc=http://127.0.0.1:9"],
+    ],
+)
 def test_what_names_its_own_service_is_left_alone(monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
     begun: list[list[str]] = []
 
@@ -95,3 +109,22 @@ def test_what_names_its_own_service_is_left_alone(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(os, "execv", lambda _path, argv: begun.append(argv[3:]))
     cli.COMMANDS[words[0]](words[1:])
     assert begun == [words[1:]]
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        (status.main, ["--data", "postgresql://elsewhere/vpm"]),
+        (verify.main, ["1", "--rp", "http://127.0.0.1:9"]),
+        (feed.main, ["cost", "0x1", "--rp", "http://127.0.0.1:9"]),
+        (feed.main, ["record", "--rp", "http://127.0.0.1:9"]),
+    ],
+)
+def test_half_a_name_names_no_service(
+    program: Callable[[list[str]], int], words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It would be taken where the options are read, and not be seen where the local stack is looked for."""
+    with pytest.raises(SystemExit) as refused:
+        program(words)
+    assert refused.value.code == 2
+    assert "unrecognized arguments" in capsys.readouterr().err
