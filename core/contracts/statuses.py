@@ -40,7 +40,7 @@ class StockOutcome(IntEnum):
 
 
 class StockReason(IntEnum):
-    """Why it ended so: the reason in RoundResolver's `Settled`."""
+    """Why a stock market ended so: the reason in RoundResolver's `Settled`."""
 
     ROUNDS = 0
     FLAT = 1

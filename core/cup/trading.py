@@ -103,7 +103,8 @@ async def placed(connection: Connection, trade_ids: Sequence[str]) -> dict[str, 
 
 
 class WalletBusy(Exception):
-    """Another transaction holds the wallet: nothing was written of its trade or bet, which may be placed again."""
+    """The news that another transaction holds the wallet: nothing was written of its trade or bet, which may be placed
+    again."""
 
 
 async def place(

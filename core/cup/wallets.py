@@ -13,7 +13,7 @@ from core.db.engine import Connection
 
 @dataclass(frozen=True, slots=True)
 class ClaimTerms:
-    """A wallet's balance, and whether it was made just now."""
+    """What a claim came to: the wallet's balance, and whether it was made just now."""
 
     balance_cents: int
     minted: bool

@@ -55,7 +55,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class CostReport:
-    """The answer."""
+    """What moving a pool feed's reading costs: the answer to a `CostQuestion`."""
 
     asked: CostQuestion
     chain_id: int

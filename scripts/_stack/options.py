@@ -14,7 +14,7 @@ DEFAULT_STATE = REPOSITORY / ".vpm" / "state"
 
 
 class StackError(Exception):
-    """One sentence that says what stands in the way and what to do."""
+    """The refusal to start a stack: one sentence that says what stands in the way and what to do."""
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,8 @@ async def together(*parts: Coroutine[Any, Any, Any]) -> list[Any]:
 
 
 class ChildFailed(Exception):
-    """A part of the stack ended or never became ready; the message says which, how, and its last words."""
+    """The failure of a part of the stack, which ended or never became ready; the message says which, how, and its last
+    words."""
 
 
 class Process(Protocol):

@@ -23,7 +23,7 @@ SD = 1 / math.sqrt(3)
 
 @dataclass(frozen=True)
 class Worth:
-    """By state at the beginning of the window: the chance to win when nobody pushes, and what attacks make of it."""
+    """The chance to win, by state at the beginning of the window: when nobody pushes, and what attacks make of it."""
 
     chance: Floats
     attacked: Floats

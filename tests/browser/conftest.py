@@ -75,7 +75,7 @@ class Visit:
 
 
 class Visitor:
-    """Opens windows; whatever they say on the console and whatever they ask of others is kept."""
+    """Whoever opens windows; whatever they say on the console and whatever they ask of others is kept."""
 
     def __init__(self, browser: Browser, site: Site) -> None:
         self._browser = browser

@@ -40,7 +40,7 @@ HOSTILE = '<img src=x onerror="document.title=1"> & </script><script>document.ti
 
 @dataclass
 class Site:
-    """Running; `markets` names what was prepared: addresses of pages by what they show."""
+    """The running service. `markets` names what was prepared: addresses of pages by what they show."""
 
     stock: StockChain
     base: AgentChain

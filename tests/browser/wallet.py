@@ -49,7 +49,8 @@ class Refused(Exception):
 
 
 class PageWallet:
-    """`asked`: every method in order. `decline`: the next signature or transaction is refused, as by a person."""
+    """A wallet as a page meets it. `asked`: every method in order. `decline`: the next signature or transaction is
+    refused, as by a person."""
 
     def __init__(self, page: Page, chain: StockChain, wallet: Wallet) -> None:
         self.asked: list[str] = []

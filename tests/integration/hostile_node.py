@@ -18,7 +18,8 @@ Reply = Callable[[Any], "web.StreamResponse | Any"]
 
 @dataclass
 class HostileNode:
-    """Answers `eth_chainId` truthfully unless told otherwise; everything else by `replies`, the last one repeating."""
+    """A node that answers `eth_chainId` truthfully unless told otherwise, everything else by `replies`, the last one
+    repeating."""
 
     chain_id: int = 31337
     replies: list[Any] = field(default_factory=list)

@@ -37,7 +37,7 @@ BLOCK_SECONDS = 2
 
 @dataclass
 class Day:
-    """`now` is the tournament's time; it moves when the day is told to go on."""
+    """A day of the tournament. `now` is its time, which moves when the day is told to go on."""
 
     connection: Connection
     now: datetime

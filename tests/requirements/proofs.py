@@ -32,7 +32,7 @@ _SUFFIXES = {".sol": ".sol", ".ts": ".ts", ".tsx": ".ts", ".js": ".ts", ".mjs": 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Proof:
-    """`test` says it proves `pattern`: an id, or a wildcard over one kind of id.
+    """A claim: `test` says it proves `pattern`, an id or a wildcard over one kind of id.
 
     ordinary: in every run, not only in a thorough one.
     """

@@ -26,7 +26,7 @@ SETTLES_WITHIN_SECONDS = 60
 
 
 class CupJudge(Judge[Truth, PaperBet]):
-    """Asks what the export has of every trade and bet, and the chain what decides them."""
+    """The judge of the cup: it asks what the export has of every trade and bet, and the chain what decides them."""
 
     chain = "base"
 

@@ -34,7 +34,7 @@ REFUSED = "i.outcome IS DISTINCT FROM 'succeeded' AND (i.outcome IS NOT NULL OR 
 
 
 class Judge(ABC, Generic[T, B]):
-    """Asks the chain itself, past every node, and the database past every cache."""
+    """A judge of one side, who asks the chain itself, past every node, and the database past every cache."""
 
     chain: ClassVar[str]  # by name
 

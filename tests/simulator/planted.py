@@ -27,8 +27,9 @@ from tests.simulator.judgement import AUDIT, DOUBLED, LOST, PAID, TRUE
 
 @dataclass(frozen=True)
 class Fault:
-    """`breaks`: the sentences that are false then, no more and no fewer, in the world of `seed` and in this weather;
-    without the fault that world is clean. `surface`: the side of the service that this is a world of."""
+    """A fault put into the code. `breaks`: the sentences that are false then, no more and no fewer, in the world of
+    `seed` and in this weather; without the fault that world is clean. `surface`: the side of the service that this is a
+    world of."""
 
     what: str
     breaks: frozenset[str]

@@ -44,7 +44,7 @@ _DOUBLE_ROWS = {
 
 
 class AgentJudge(Judge[Truth, PaidBet]):
-    """Asks what Base and the tables have of the agent markets."""
+    """The judge of the agent side: it asks what Base and the tables have of its markets."""
 
     chain = "base"
 

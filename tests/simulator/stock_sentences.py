@@ -15,7 +15,7 @@ SETTLES_WITHIN_SECONDS = 60
 
 
 class StockJudge(Judge[StockTruth, RelayedBet]):
-    """Asks what the stock chain and the tables have of its markets."""
+    """The judge of the stock side: it asks what the stock chain and the tables have of its markets."""
 
     chain = "stock"
 

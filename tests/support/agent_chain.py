@@ -26,7 +26,8 @@ HOUR, DAY = 3_600, 86_400
 
 @dataclass(frozen=True)
 class AgentChain(PlayedChain[AgentContracts]):
-    """`ids`: of the markets listed here, by the names the test gives them."""
+    """Base with the contracts of the agent markets. `ids`: of the markets listed here, by the names the test gives
+    them."""
 
     ids: dict[str, str] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=itertools.count)

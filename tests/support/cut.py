@@ -13,7 +13,8 @@ _CHUNK = 64 * 1024
 
 @dataclass
 class Cut:
-    """Listens on `port` and passes everything to the target, until `cut`; `mend` goes on with new connections."""
+    """A line that can be cut: it listens on `port` and passes everything to the target, until `cut`; `mend` goes on
+    with new connections."""
 
     target: tuple[str, int]
     port: int = 0

@@ -37,7 +37,7 @@ async def messages(response: aiohttp.ClientResponse) -> AsyncIterator[Message]:
 
 @dataclass
 class Following:
-    """Follows a wallet's stream through every break, resuming with `Last-Event-ID`."""
+    """A reader of a wallet's stream, who resumes after every break with `Last-Event-ID`."""
 
     url: str
     wallet: str

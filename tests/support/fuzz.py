@@ -69,8 +69,8 @@ class Call:
 
 @dataclass
 class Player:
-    """`complaints`: what was found. `asked`: how often each relation could be asked; `statuses`: by call and status;
-    `followed`: what positions were projected to be paid when bets had ended."""
+    """A player of random calls. `complaints`: what was found. `asked`: how often each relation could be asked;
+    `statuses`: by call and status; `followed`: what positions were projected to be paid when bets had ended."""
 
     origin: str
     seed: int

@@ -29,7 +29,8 @@ class Answer:
 
 @dataclass
 class Gateway:
-    """`rule` is asked of each call: None where it is the service's to answer. `paid`: the payments that came by."""
+    """A gateway before a service. `rule` is asked of each call: None where it is the service's to answer. `paid`: the
+    payments that came by."""
 
     rule: Callable[[web.BaseRequest], Answer | None]
     url: str = ""

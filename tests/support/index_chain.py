@@ -49,7 +49,8 @@ class SimBlock:
 
 @dataclass
 class SimChain:
-    """`blocks[n]` is block n; block 0 is empty. `l1_every` blocks share one block.number of the contracts."""
+    """A chain in memory. `blocks[n]` is block n; block 0 is empty. `l1_every` blocks share one block.number of the
+    contracts."""
 
     l1_every: int = 1
     genesis_time: int = 1_763_000_000
@@ -101,7 +102,8 @@ class SimChain:
 
 
 class SimNode:
-    """`indexer.node.Node` over a SimChain. `fault` is called before every answer and may raise or return another."""
+    """An `indexer.node.ChainNode` over a SimChain. `fault` is called before every answer and may raise or return
+    another."""
 
     def __init__(self, chain: SimChain, others: Sequence[SimNode] = ()) -> None:
         self.chain = chain

@@ -109,7 +109,7 @@ class Cloud:
 
 @dataclass
 class Aws(Cloud):
-    """JSON 1.1 at /, each request signed with SigV4 by `access` and `secret`."""
+    """Amazon's service: JSON 1.1 at /, each request signed with SigV4 by `access` and `secret`."""
 
     access: str = field(default_factory=lambda: "AKIA" + secrets.token_hex(8).upper())
     secret: str = field(default_factory=lambda: secrets.token_urlsafe(30))
@@ -214,7 +214,8 @@ class Aws(Cloud):
 
 @dataclass
 class Gcp(Cloud):
-    """`:asymmetricSign` and `/publicKey` of key versions, and /token, where a service account gets its tokens."""
+    """Google's service: `:asymmetricSign` and `/publicKey` of key versions, and /token, where a service account gets
+    its tokens."""
 
     account: rsa.RSAPrivateKey = field(
         default_factory=lambda: rsa.generate_private_key(public_exponent=65537, key_size=2048)

@@ -25,7 +25,8 @@ class Reverted(Exception):
 
 @dataclass(frozen=True)
 class PlayedChain(Generic[K]):
-    """mine_after: for a chain that mines on demand, so that each transaction sent here gets its block."""
+    """A local chain that a test plays on. `mine_after`: for one that mines on demand, so that each transaction sent
+    here gets its block."""
 
     url: str
     deployment: Deployment

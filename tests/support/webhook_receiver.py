@@ -42,7 +42,8 @@ class Delivery:
 
 @dataclass
 class Receiver:
-    """`answers`: statuses to give to the next deliveries before 200s; `echo`: whether challenges are answered."""
+    """A receiver of webhooks. `answers`: statuses to give to the next deliveries before 200s; `echo`: whether
+    challenges are answered."""
 
     port: int
     echo: bool = True

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable
 
 import pytest
 
+from core.paths import REPOSITORY
 from tests.unit.test_names import of_the_client, of_the_product
 
 # What a method's docstring may well begin with: it says what happens, not what something is.
@@ -14,11 +16,11 @@ DEEDS = {
     "Adds", "Answers", "Asks", "Builds", "Calls", "Checks", "Collects", "Compares", "Computes", "Counts",
     "Creates", "Decides", "Decodes", "Delivers", "Does", "Draws", "Encodes", "Follows", "Gathers", "Gives",
     "Handles", "Holds", "Iterates", "Keeps", "Knows", "Learns", "Listens", "Lists", "Loads", "Locks", "Looks",
-    "Makes", "Manages", "Measures", "Moves", "Posts", "Prints", "Produces", "Provides", "Publishes", "Pushes",
+    "Makes", "Manages", "Measures", "Moves", "Opens", "Posts", "Prints", "Produces", "Provides", "Publishes", "Pushes",
     "Reads", "Receives", "Records", "Refuses", "Remembers", "Renders", "Renews", "Represents", "Resolves",
     "Returns", "Runs", "Saves", "Says", "Sends", "Serves", "Shares", "Shows", "Signs", "Simulates", "Starts",
     "Stops", "Stores", "Takes", "Tells", "Tracks", "Tries", "Verifies", "Waits", "Wakes", "Watches", "Wraps",
-    "Writes", "Add", "Ask", "Call", "Do", "Get", "Give", "Hold", "Keep", "Make", "Read", "Receive", "Run",
+    "Writes", "Add", "Ask", "Call", "Compare", "Do", "Get", "Give", "Hold", "Keep", "Make", "Read", "Receive", "Run",
     "Send", "Serve", "Sign", "Start", "Take", "Use", "Wait",
 }  # fmt: skip
 # What only continues a sentence that stands nowhere.
@@ -48,8 +50,14 @@ def faults(path: str, text: str) -> list[str]:
     ]
 
 
+def of_the_tests() -> Iterable[tuple[str, str]]:
+    for path in sorted((REPOSITORY / "tests").rglob("*.py")):
+        yield str(path.relative_to(REPOSITORY)), path.read_text()
+
+
 def test_every_class_docstring_begins_with_what_the_class_is() -> None:
-    assert [each for path, text in (*of_the_product(), *of_the_client()) for each in faults(path, text)] == []
+    sources = (*of_the_product(), *of_the_client(), *of_the_tests())
+    assert [each for path, text in sources for each in faults(path, text)] == []
 
 
 @pytest.mark.parametrize(

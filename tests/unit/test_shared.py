@@ -12,7 +12,7 @@ from api.http.shared import Shared
 
 
 class Source:
-    """Counts how often it is asked; fails as long as it is told to."""
+    """A source that counts how often it is asked, and fails as long as it is told to."""
 
     def __init__(self) -> None:
         self.asked = 0

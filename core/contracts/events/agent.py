@@ -50,7 +50,7 @@ class MarketSpec(msgspec.Struct, frozen=True):
 
 
 class MarketTerms(msgspec.Struct, frozen=True):
-    """What the Safe's bounds made of it."""
+    """What the Safe's bounds made of a lister's choices."""
 
     fee_bps: int
     pot_cap: int

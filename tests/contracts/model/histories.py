@@ -35,21 +35,21 @@ class Enter:
 
 @dataclass(frozen=True)
 class NextBlock:
-    """`block.number` moves on."""
+    """A step: `block.number` moves on."""
 
     blocks: int
 
 
 @dataclass(frozen=True)
 class Wait:
-    """Time moves and `block.number` does not."""
+    """A step: time moves and `block.number` does not."""
 
     seconds: int
 
 
 @dataclass(frozen=True)
 class Finalize:
-    """`finalizeVintage`; refused when the vintage is still open or there is none."""
+    """A call of `finalizeVintage`; refused when the vintage is still open or there is none."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Check:
-    """Compare everything that can be read."""
+    """A look at everything that can be read."""
 
 
 @dataclass(frozen=True)
@@ -80,28 +80,28 @@ class Void:
 
 @dataclass(frozen=True)
 class Refund:
-    """`withdrawRefund`; refused when nothing is due."""
+    """A call of `withdrawRefund`; refused when nothing is due."""
 
     entry: int
 
 
 @dataclass(frozen=True)
 class Claim:
-    """`claim`; refused when the market is open or nothing is due."""
+    """A call of `claim`; refused when the market is open or nothing is due."""
 
     entry: int
 
 
 @dataclass(frozen=True)
 class Deliver:
-    """`deliver`: passes over whatever is due nothing."""
+    """A call of `deliver`, which passes over whatever is due nothing."""
 
     entries: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class TakeResidue:
-    """`claimResidue`; refused while a winner is unpaid, and when there is none."""
+    """A call of `claimResidue`; refused while a winner is unpaid, and when there is none."""
 
 
 Step: TypeAlias = (
@@ -171,7 +171,7 @@ class Run:
 
 
 class Generator:
-    """Makes one history of `entries` entries, seed aside, and knows its state while it does."""
+    """The maker of one history of `entries` entries, seed aside. It knows the state that the history has come to."""
 
     def __init__(self, rng: Random, entries: tuple[int, int]) -> None:
         self.rng = rng

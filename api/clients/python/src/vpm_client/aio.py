@@ -27,7 +27,7 @@ KeepTicketAsync = Callable[[Ticket], object] | Callable[[Ticket], Awaitable[obje
 
 
 class AsyncClient(Configured[httpx.AsyncClient], AsyncOperations):
-    """What `Client` is, awaited. The wallet and `keep` may be asynchronous."""
+    """The agent API for asyncio: what `Client` does, awaited. The wallet and `keep` may be asynchronous."""
 
     _makes = httpx.AsyncClient
 
