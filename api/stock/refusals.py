@@ -12,6 +12,7 @@ from core.chain import ContractReverted
 from core.hexadecimal import hex_of
 from core.money import decimal_text
 from core.outbox import Intent
+from core.stock.vested import UP
 
 TOO_MANY = "The relay takes 10 requests a minute."
 _FAILED = (
@@ -46,7 +47,7 @@ def market_closed(why: str) -> Problem:
 
 
 def side_is_full(outcome: int, room: int, least: int) -> Problem:
-    side, other = ("UP", "DOWN") if outcome == 0 else ("DOWN", "UP")
+    side, other = ("UP", "DOWN") if outcome == UP else ("DOWN", "UP")
     return Problem(
         400,
         "amount_out_of_bounds",

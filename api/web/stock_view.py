@@ -20,7 +20,7 @@ from api.web.charts import Chart, ChartLine, Level, Mark, Tone, Unit
 from api.web.history import Batch, MarketPast
 from core.chain import Call
 from core.money import USD
-from core.stock.vested import S
+from core.stock.vested import UP, S
 
 EXAMPLE_STAKES = (1 * USD, 10 * USD, 100 * USD)
 CARD_STAKE = 10 * USD
@@ -264,7 +264,7 @@ def accrual_chart(detail: MarketDetailBody, past: MarketPast, position: Position
     now = max(min(detail.head.timestamp, market.final_time), points[-1][0])
     accrued = int(position.accrued)
     points.append((now, max(accrued, points[-1][1])))
-    tone: Tone = "up" if side == 0 else "down"
+    tone: Tone = "up" if side == UP else "down"
     return Chart(
         title=f"Position {figures.ordinal_text(position.id)}: paid if {position.side} wins, before the fee",
         said=f"It began at {figures.plain(accepted)} and stands at {figures.plain(accrued)} USDG.",

@@ -162,7 +162,7 @@ class StockFold:
         if row.winner is not None or row.voided:
             raise mirror.Diverged(f"position {e.position_id} entered a settled market")
         position_id = e.position_id
-        if outcome > 1 or position_id in self._entries or position_id in self._positions:
+        if outcome not in (UP, DOWN) or position_id in self._entries or position_id in self._positions:
             raise mirror.Diverged(f"position {e.position_id} was entered twice, or on outcome {outcome}")
         before = 0
         if vintage == SEED:

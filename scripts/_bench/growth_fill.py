@@ -19,7 +19,7 @@ from core.agent.bet import market_key
 from core.agent.document import Specification, rendered
 from core.contracts.deployments import write_deployment
 from core.contracts.feeds import PublishedFeed
-from core.contracts.statuses import MarketKind
+from core.contracts.statuses import AgentMarketStatus, Family, MarketKind, StakeStatus, StockReason
 from core.db.engine import conninfo
 from core.money import USD
 from scripts._bench.ground import network
@@ -170,7 +170,15 @@ def _agent(connection: psycopg.Connection[tuple[object, ...]], size: HistorySize
         for number, name, spec, settled in agent_names(size, now):
             key = market_key(name)
             closed = spec.ends_at + 60
-            end = (2, number % 2, spec.target, spec.ends_at, closed // BLOCK_SECONDS, closed, key)
+            end = (
+                int(AgentMarketStatus.RESOLVED),
+                number % 2,
+                spec.target,
+                spec.ends_at,
+                closed // BLOCK_SECONDS,
+                closed,
+                key,
+            )
             document = {"id": name, "links": {}, "series": ""}
             copy.write_row(
                 (
@@ -178,7 +186,7 @@ def _agent(connection: psycopg.Connection[tuple[object, ...]], size: HistorySize
                     *(0, spec.ends_at, 2, [WEIGHT, WEIGHT], 200, 10_000 * USD, True, 600, 0, spec.settles_after),
                     *(spec.voids_after, bytes(20), "{}", Jsonb(document), name, staked, net, size.stakes, 0),
                     *((net, size.stakes * 4 * USD, 0, 0) if settled else (0, 0, 0, 0)),
-                    *(end if settled else (1, None, None, None, None, None, None)),
+                    *(end if settled else (int(AgentMarketStatus.OPEN), None, None, None, None, None, None)),
                     *(spec.opens_at // BLOCK_SECONDS, number % 100, spec.opens_at, key),
                     (closed if settled else spec.opens_at + size.stakes) // BLOCK_SECONDS,
                 )
@@ -193,12 +201,18 @@ def _agent(connection: psycopg.Connection[tuple[object, ...]], size: HistorySize
         " paid_amount, paid_block, paid_at, paid_tx, failed_payouts)"
         " SELECT (m.index::bigint << 32) | n, m.market_id, n, decode(lpad(to_hex((m.index + n) %% %(wallets)s + 1), 40,"
         " '0'), 'hex'), n %% 2, 2000000, 40000, 4000000, 500000000000000000, 500000000000000000 + n, h, h, h,"
-        " CASE WHEN n %% 2 = m.winner THEN 3 ELSE 1 END, (m.opens_at + n) / 2, m.index %% 100, m.opens_at + n, h,"
+        " CASE WHEN n %% 2 = m.winner THEN %(paid)s::smallint ELSE %(unpaid)s::smallint END,"
+        " (m.opens_at + n) / 2, m.index %% 100, m.opens_at + n, h,"
         " CASE WHEN n %% 2 = m.winner THEN 3900000 ELSE 0 END, CASE WHEN n %% 2 = m.winner THEN m.closed_block END,"
         " CASE WHEN n %% 2 = m.winner THEN m.closed_at + 5 END, CASE WHEN n %% 2 = m.winner THEN h END, 0"
         " FROM agent_market m, generate_series(0, %(stakes)s - 1) n,"
         " LATERAL (SELECT sha256(m.market_id || int4send(n)) AS h) x",
-        {"wallets": size.wallets, "stakes": size.stakes},
+        {
+            "wallets": size.wallets,
+            "stakes": size.stakes,
+            "paid": int(StakeStatus.PAID),
+            "unpaid": int(StakeStatus.IN_BOOK),
+        },
     )
 
 
@@ -216,6 +230,9 @@ def _stock(connection: psycopg.Connection[tuple[object, ...]], size: HistorySize
         "positions": size.positions,
         "wallets": size.wallets,
         "tickers": list(TICKERS),
+        "drill": int(Family.DRILL),
+        "daily": int(Family.DAILY),
+        "by_rounds": int(StockReason.ROUNDS),
     }
     connection.execute(
         "INSERT INTO stock_market (market_id, opener, resolver, freeze_time, void_delay, fee_bps, kappa, seed_per_leg,"
@@ -229,8 +246,10 @@ def _stock(connection: psycopg.Connection[tuple[object, ...]], size: HistorySize
         " CASE WHEN s THEN 78000000 ELSE 0 END, CASE WHEN s THEN 2000000 ELSE 0 END, 0, 0, 0, 2 + %(positions)s, 1,"
         " o / 2, o, h,"
         " CASE WHEN s THEN (f + 60) / 2 END, CASE WHEN s THEN f + 60 END, CASE WHEN s THEN h END, h, a,"
-        " (%(tickers)s::text[])[i %% 4 + 1], CASE WHEN i %% 50 = 0 THEN 2 ELSE 0 END, a, o, f, 3600, 3600,"
-        " CASE WHEN s THEN i %% 2 END, CASE WHEN s THEN 0 END, CASE WHEN s THEN 1 END,"
+        " (%(tickers)s::text[])[i %% 4 + 1],"
+        " CASE WHEN i %% 50 = 0 THEN %(drill)s::smallint ELSE %(daily)s::smallint END,"
+        " a, o, f, 3600, 3600,"
+        " CASE WHEN s THEN i %% 2 END, CASE WHEN s THEN %(by_rounds)s::smallint END, CASE WHEN s THEN 1 END,"
         " CASE WHEN s THEN 10000000000 END,"
         " CASE WHEN s THEN o END, CASE WHEN s THEN 2 END, CASE WHEN s THEN 10100000000 END, CASE WHEN s THEN f END,"
         " (CASE WHEN s THEN f + 60 ELSE o + 60 END) / 2"
