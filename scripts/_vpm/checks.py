@@ -51,6 +51,7 @@ QUICK = ("lint", "types", "imports", "unit")  # what needs no chain, database or
 CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 FEW = 3  # more failures of a stage than this are not a matter of luck
 CORES = os.cpu_count() or 1
+PROOFS = REPOSITORY / "tests" / "contracts" / "proofs"
 REPORTS = REPOSITORY / ".vpm" / "build" / "pytest"
 
 
@@ -215,14 +216,29 @@ def _shown_later(stage: Stage, before: tuple[str, ...]) -> Iterator[Output]:
 
 
 def _just(paths: Sequence[Path], extra: Sequence[str]) -> int:
-    """These and nothing else: Solidity tests by forge, all others by pytest."""
-    solidity = [each for each in paths if each.name.endswith(".t.sol")]
-    python = [each for each in paths if each not in solidity]
+    """These and nothing else: Solidity tests by forge, all others by pytest. A folder may hold both."""
+    if why := next(filter(None, map(_why_nothing_runs, paths)), None):
+        print(f"vpm test: {why}", file=sys.stderr)
+        return 2
+    files = [each for each in paths if each.name.endswith(".t.sol")]
+    folders = [each for each in paths if any((REPOSITORY / each).rglob("*.t.sol"))]
+    solidity = [*files, *(each / "**" / "*.t.sol" for each in folders)]
+    without_python = [each for each in folders if not any((REPOSITORY / each).rglob("test_*.py"))]
+    python = [each for each in paths if each not in files and each not in without_python]
     forge_test = (foundry_binary("forge"), "test", "--match-path")
     runs = [partial(_call, SCREEN, *forge_test, each, env=PROFILE) for each in solidity]
     if python:
         runs.append(partial(_call, SCREEN, sys.executable, "-m", "pytest", *python, *extra))
     return _both(*runs)
+
+
+def _why_nothing_runs(path: Path) -> str | None:
+    """forge is content where it finds no test."""
+    name = str(path).partition("::")[0]
+    place = REPOSITORY / name
+    if not place.exists():
+        return f"there is no {name} in {REPOSITORY}."
+    return "theorems are proved by ./vpm prove." if place.resolve().is_relative_to(PROOFS) else None
 
 
 def _call(output: Output, *argv: str | Path, env: dict[str, str] | None = None) -> int:

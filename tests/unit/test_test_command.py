@@ -24,16 +24,52 @@ def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
 
 
 def test_a_path_runs_alone(ran: list[list[str]]) -> None:
-    assert checks.main(["tests/unit/test_x.py::test_y", "tests/contracts/forge/X.t.sol", "--", "-x"]) == 0
+    assert checks.main(["tests/unit/test_money.py::test_y", "tests/contracts/forge/stock/Claim.t.sol", "--", "-x"]) == 0
     assert [each[1:] for each in ran] == [
-        ["test", "--match-path", "tests/contracts/forge/X.t.sol"],
-        ["-m", "pytest", "tests/unit/test_x.py::test_y", "-x"],
+        ["test", "--match-path", "tests/contracts/forge/stock/Claim.t.sol"],
+        ["-m", "pytest", "tests/unit/test_money.py::test_y", "-x"],
     ]
+
+
+@pytest.mark.parametrize(
+    ("folder", "programs"),
+    [
+        ("tests/unit", ["pytest"]),
+        ("tests/contracts/forge/rounds", ["forge"]),
+        ("tests/contracts", ["forge", "pytest"]),
+    ],
+)
+def test_a_folder_runs_whole_whatever_its_tests_are_written_in(
+    ran: list[list[str]], folder: str, programs: list[str]
+) -> None:
+    commands = {
+        "forge": ["test", "--match-path", f"{folder}/**/*.t.sol"],
+        "pytest": ["-m", "pytest", folder],
+    }
+    assert checks.main([folder]) == 0
+    assert [each[1:] for each in ran] == [commands[name] for name in programs]
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("tests/contracts/forge/stock/Gone.t.sol", "there is no tests/contracts/forge/stock/Gone.t.sol in "),
+        ("tests/gone.py::test_y", "there is no tests/gone.py in "),
+        ("tests/contracts/proofs", "./vpm prove"),
+    ],
+)
+def test_what_would_run_nothing_is_refused(
+    ran: list[list[str]], capsys: pytest.CaptureFixture[str], path: str, why: str
+) -> None:
+    """forge is content with no test at all."""
+    assert checks.main(["tests/unit", path]) == 2
+    assert why in capsys.readouterr().err
+    assert ran == []
 
 
 def test_a_path_that_fails_is_red(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "_call", lambda _output, *argv, env=None: 1 if "pytest" in argv else 0)
-    assert checks.main(["tests/unit", "tests/contracts/forge/X.t.sol"]) == 1
+    assert checks.main(["tests/unit", "tests/contracts/forge/stock/Claim.t.sol"]) == 1
 
 
 def test_quick_starts_no_chain_and_compiles_nothing(ran: list[list[str]]) -> None:
