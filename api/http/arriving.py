@@ -15,8 +15,8 @@ from api.http.problem import Problem
 
 # For a whole body: the largest that any operation takes is 64 KiB.
 SECONDS = 10.0
-MOST = 2_000
-MOST_EACH = 32
+MAX_AT_ONCE = 2_000
+MAX_EACH = 32
 
 
 class Arriving:
@@ -24,7 +24,7 @@ class Arriving:
 
     def __init__(self, caller: Callable[[web.Request], str]) -> None:
         self._caller = caller
-        self._places = Places(MOST, MOST_EACH)
+        self._places = Places(MAX_AT_ONCE, MAX_EACH)
 
     async def read(self, request: web.Request) -> bytes:
         try:
@@ -32,7 +32,7 @@ class Arriving:
                 return await _in_time(request)
         except NoPlace as none:
             raise none.refusal(
-                f"At most {MOST_EACH} bodies of one address are waited for at once, and a third of all of one network.",
+                f"At most {MAX_EACH} bodies of one address are waited for at once, and a third of all of one network.",
                 "Too many bodies are on their way.",
                 code="unavailable",
                 seconds=round(SECONDS),

@@ -12,7 +12,7 @@ from api.web.figures import percent
 WIDTH, HEIGHT, MARGIN = 240, 32, 3
 WHOLE = 10_000
 # Ten points: a small move does not look like a large one.
-LEAST_SPAN = 1_000
+MIN_SPAN = 1_000
 
 
 Move = Literal["batch", "bet"]
@@ -39,7 +39,7 @@ def _drawn(odds: Sequence[int]) -> Markup:
         middle = HEIGHT / 2
         return Markup('<line class="flat" x1="0" y1="{0}" x2="{1}" y2="{0}"/>').format(middle, WIDTH)
     low, high = min(odds), max(odds)
-    centre, span = (low + high) / 2, max(high - low, LEAST_SPAN)
+    centre, span = (low + high) / 2, max(high - low, MIN_SPAN)
 
     def y(value: int) -> str:
         return f"{HEIGHT / 2 - (value - centre) / span * (HEIGHT - 2 * MARGIN):.1f}"

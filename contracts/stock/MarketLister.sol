@@ -15,12 +15,12 @@ import {IVestedMarkets} from "./IVestedMarkets.sol";
 contract MarketLister is IMarketLister, Ownable2Step, ReentrancyGuardTransient {
     // ---------------------------------------------------------------- Constants and immutables
 
-    uint256 public constant LONGEST_WINDOW = 8 days;
+    uint256 public constant MAX_WINDOW = 8 days;
     /// One token: the least seed per leg and the least minimum entry.
     uint256 public constant ONE_TOKEN = 1e6;
     /// Of the latest reading when a feed is allowed and when a market is opened: feeds rest over weekends and holidays.
     uint256 public constant MAX_FEED_AGE = 5 days;
-    uint256 private constant LONGEST_TICKER = 31;
+    uint256 private constant MAX_TICKER = 31;
     uint8 private constant LAST_FAMILY = 2;
 
     address public immutable settler;
@@ -119,7 +119,7 @@ contract MarketLister is IMarketLister, Ownable2Step, ReentrancyGuardTransient {
         if (p.strikeTime <= block.timestamp) revert StrikeNotAhead(p.strikeTime, block.timestamp);
         if (p.finalTime <= p.strikeTime) revert FinalNotAfterStrike(p.strikeTime, p.finalTime);
         uint256 window = p.finalTime - p.strikeTime;
-        if (window > LONGEST_WINDOW) revert WindowTooLong(window, LONGEST_WINDOW);
+        if (window > MAX_WINDOW) revert WindowTooLong(window, MAX_WINDOW);
         _requireAge("strike", p.maxStrikeAge, f.maxStrikeAge);
         _requireAge("final", p.maxFinalAge, f.maxFinalAge);
     }
@@ -156,7 +156,7 @@ contract MarketLister is IMarketLister, Ownable2Step, ReentrancyGuardTransient {
         if (feed_ == address(0)) revert ZeroAddress("feed");
         if (stockToken == address(0)) revert ZeroAddress("stockToken");
         uint256 length = bytes(ticker).length;
-        if (length == 0 || length > LONGEST_TICKER) revert TickerLength(length, LONGEST_TICKER);
+        if (length == 0 || length > MAX_TICKER) revert TickerLength(length, MAX_TICKER);
         _requireAge("strike", maxStrikeAge, type(uint32).max);
         _requireAge("final", maxFinalAge, type(uint32).max);
         if (allowed) FeedCheck.check(feed_, MAX_FEED_AGE);

@@ -14,7 +14,7 @@ from pathlib import Path
 KEPT_RUNS = 10
 STEPS = "▁▂▃▄▅▆▇█"
 # A line is at least this share of its highest value high: the noise of a machine does not look like a change.
-LEAST_HEIGHT = 0.25
+MIN_HEIGHT = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def line(values: Sequence[float | None]) -> str:
     """The values as a line of steps, the oldest first."""
     there = [value for value in values if value is not None]
     low, high = min(there), max(there)
-    height = max(high - low, LEAST_HEIGHT * abs(high)) or 1.0
+    height = max(high - low, MIN_HEIGHT * abs(high)) or 1.0
     base = (high + low - height) / 2  # what moves little moves in the middle
     top = len(STEPS) - 1
     return "".join("·" if value is None else STEPS[round(round((value - base) / height * top, 6))] for value in values)

@@ -23,7 +23,7 @@ from scripts._vpm import bootstrap
 
 ACCOUNT = "vpm-local-deployer"
 PASSPHRASE = "public-key-of-a-local-stack"  # noqa: S105 (protects a key anybody can derive)
-_LONGEST_ANSWER = 2**24
+_MAX_ANSWER = 2**24
 
 
 class Ape:
@@ -64,7 +64,7 @@ async def ape(folder: Path, env: Mapping[str, str] | None = None) -> AsyncIterat
         stdin=PIPE,
         stdout=PIPE,
         stderr=STDOUT,
-        limit=_LONGEST_ANSWER,
+        limit=_MAX_ANSWER,
         start_new_session=True,  # it and the command that runs end together
     )
     try:

@@ -23,7 +23,7 @@ from scripts._study.mechanisms import Parameters
 from scripts._study.watching import arbitraged, unarbitraged
 
 FACTORS: Final = (10, 25, 30, 35, 50, 70, 100)
-LEAST_CHANCE: Final = 0.01
+MIN_CHANCE: Final = 0.01
 KEPT: Final = 1.0
 """Half a round trip: what was bought is sold elsewhere, so the fee is paid once. The worst case."""
 WIDTHS: Final = (None, 1.0)
@@ -64,10 +64,10 @@ def _pool(size: int, fee_pips: int, spacing: int) -> dict[str, Any]:
 
 def watching(factor: float, steps: int, cells: int) -> dict[str, float]:
     """What the best watcher adds to a fair bet of a market at `factor` times phi * D1 * sd: a part of its cost."""
-    alone = max(unarbitraged(factor / 200, width, KEPT, steps, 2 * cells).added(LEAST_CHANCE) for width in WIDTHS)
+    alone = max(unarbitraged(factor / 200, width, KEPT, steps, 2 * cells).added(MIN_CHANCE) for width in WIDTHS)
     undone, narrower = (
         max(
-            each.added(LEAST_CHANCE)
+            each.added(MIN_CHANCE)
             for width in WIDTHS
             for each in arbitraged(factor / 200, reach, width, steps=steps, cells=cells)
         )

@@ -10,12 +10,12 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import Scheme, Size, Visitor
 from tests.browser.site import Site
 
-MOST_TABS = 120
+MAX_TABS = 120
 
 
 def _press(page: Page, selector: str, key: str = "Enter") -> None:
     """Goes on with Tab until that element has the focus, which must be seen, and presses a key on it."""
-    for _ in range(MOST_TABS):
+    for _ in range(MAX_TABS):
         page.keyboard.press("Tab")
         if page.evaluate("(selector) => document.activeElement.matches(selector)", selector):
             break

@@ -30,7 +30,7 @@ SECONDS = 20.0
 # Of three ranges the middle one is the cheapest.
 RANGES = (40_000_000 * 10**8, 160_000_000 * 10**8)
 WEIGHTS = (500 * USD, 200 * USD, 300 * USD)
-LARGEST = 40 * USDG
+MAX_STAKE = 40 * USDG
 
 Stakes = tuple[tuple[str, str, int], ...]
 
@@ -144,7 +144,7 @@ class World:
 
     async def _largest(self, who: Wallet) -> Scene:
         market = await self._stock_market()
-        return Scene("largest", who, {"market": market}, positions=((market, "DOWN", LARGEST),), spent=LARGEST)
+        return Scene("largest", who, {"market": market}, positions=((market, "DOWN", MAX_STAKE),), spent=MAX_STAKE)
 
     async def _market(self, name: str, **how: Any) -> dict[str, Any]:
         self._service.chain.list(name, **how)
@@ -153,7 +153,7 @@ class World:
         return dict(body["market"])
 
     async def _stock_market(self) -> str:
-        number = str(self._chain.open_market(strike_in=86_400, lasts=86_400, max_entry=LARGEST))
+        number = str(self._chain.open_market(strike_in=86_400, lasts=86_400, max_entry=MAX_STAKE))
         async with asyncio.timeout(SECONDS):
             while (await self._read(f"/api/markets/{number}"))[0] != 200:
                 await asyncio.sleep(0.05)

@@ -44,7 +44,7 @@ LONG = os.environ.get("VPM_TEST_LONG") == "1"
 SECONDS = float(os.environ.get("VPM_TEST_SECONDS", "120" if LONG else "20"))
 CLIENTS = 200
 MAX_PAUSE_BETWEEN_KILLS = 6.0
-MOST_EXTRA_SECONDS = 60.0
+MAX_EXTRA_SECONDS = 60.0
 ROUND_SECONDS = 8.0
 """Betting is cut short, so that rounds end while clients bet on them."""
 FINAL_BLOCKS = 100  # more than Base may take back on a local chain
@@ -85,7 +85,7 @@ class Crowd:
     def has_too_little(self, until: float) -> bool:
         """A busy machine may be killed out of every bet of a round; then they go on for a while."""
         played = all(any(told.accepted for told in each.values()) for each in (self.trades, self.bets))
-        return not played and time.monotonic() < until + MOST_EXTRA_SECONDS
+        return not played and time.monotonic() < until + MAX_EXTRA_SECONDS
 
     async def client(self, number: int, until: float) -> None:
         signer, caller = Signer(), f"10.7.{number >> 8}.{number & 255}"

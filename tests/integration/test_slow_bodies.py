@@ -66,7 +66,7 @@ async def test_a_body_that_never_comes_is_waited_for_a_while(monkeypatch: pytest
 
 async def test_one_address_has_so_many_on_the_way_and_others_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     async with service() as port, AsyncExitStack() as stack, asyncio.timeout(PATIENCE):
-        late = [await stack.enter_async_context(posting(port, b'{"a":', 8)) for _ in range(arriving.MOST_EACH)]
+        late = [await stack.enter_async_context(posting(port, b'{"a":', 8)) for _ in range(arriving.MAX_EACH)]
         await asyncio.sleep(0.3)
         async with posting(port, b"{", 7) as (reader, _):
             status, told = await answer(reader)

@@ -394,7 +394,7 @@ async def test_endpoints_that_hang_hold_up_nobody_else(
         async with dispatching(fresh_database_url, retries=(0.1,) * 50):
             await _shown_as_slow(pool, webhook_dispatcher.AT_ONCE + 8)
             monkeypatch.setattr(webhook_sending, "TOTAL_SECONDS", 600.0)  # from now on nothing ends a hanging one
-            filled = begun + webhook_dispatcher.MOST[webhook_store.Kind.HAMPERED]
+            filled = begun + webhook_dispatcher.MAX_AT_ONCE[webhook_store.Kind.HAMPERED]
             await until(lambda: begun >= filled)  # and they have all the places that they get
             for number in range(5):
                 await _tell(pool, well, f"event {number}")

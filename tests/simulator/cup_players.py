@@ -33,7 +33,7 @@ REFUSALS = frozenset(
         "trade_conflict",
     }
 )
-LARGEST_TRADE = 300_00
+MAX_TRADE = 300_00
 STAKES = (10_00, 25_00, 500_00)
 
 
@@ -116,7 +116,7 @@ class CupCrowd(Clients[PaperBet]):
             return None
         chosen = listed["markets"][0] if self.dice.random() < 0.8 else self.dice.choice(listed["markets"])
         side = self.dice.choice([each["key"] for each in chosen["outcomes"]])
-        amount, trade = self.dice.randrange(1, LARGEST_TRADE), f"sim-{self.dice.getrandbits(64):016x}"
+        amount, trade = self.dice.randrange(1, MAX_TRADE), f"sim-{self.dice.getrandbits(64):016x}"
         message = messages.trade_message(wallet.address, chosen["slug"], side, amount, trade, self._now)
         body = {"slug": chosen["slug"], "side": side, "sizePaper": amount / 100, "tradeId": trade}
         return self._signed(wallet, amount, "/trade", body, message, ("trade", trade))

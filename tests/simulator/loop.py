@@ -23,7 +23,7 @@ from tests.simulator.clock import VirtualClock
 
 # Of a world's own time: every story is over in a quarter of it.
 ROUNDS_AT_ONCE = 10_000
-LONGEST_SECONDS = 3_600
+MAX_SECONDS = 3_600
 STEPS_AT_ONCE = 4_096
 
 
@@ -131,8 +131,8 @@ class _Jump(selectors.SelectSelector):
         self.before_jump: Callable[[float | None], bool] = lambda _: False
 
     def select(self, timeout: float | None = None) -> list[Any]:
-        if self._clock.elapsed > LONGEST_SECONDS:
-            raise RuntimeError(f"it is not over after {LONGEST_SECONDS} s")
+        if self._clock.elapsed > MAX_SECONDS:
+            raise RuntimeError(f"it is not over after {MAX_SECONDS} s")
         if timeout == 0:
             self._go_on()
             return []

@@ -36,7 +36,7 @@ from tests.support.genesis import Genesis, started
 
 TEMPLATE = "simulated_template"
 # A seed takes about fifteen seconds of processor time, one whose clients wait to its end minutes.
-LONGEST_PROCESSOR_SECONDS, LONGEST_SECONDS = 300, 1_800
+MAX_PROCESSOR_SECONDS, MAX_SECONDS = 300, 1_800
 # Nothing runs by itself there: when it would, no seed says.
 SETTINGS = {**UNSAFE_BUT_FAST, "autovacuum": "off"}
 
@@ -107,8 +107,8 @@ class Stand:
             chain, options = started(self.origin, CHAINS[self.surface], log, None, True, ("--order", "fifo"))
             signal.signal(signal.SIGALRM, _too_long)
             signal.signal(signal.SIGPROF, _too_long)
-            signal.alarm(LONGEST_SECONDS)
-            signal.setitimer(signal.ITIMER_PROF, LONGEST_PROCESSOR_SECONDS)
+            signal.alarm(MAX_SECONDS)
+            signal.setitimer(signal.ITIMER_PROF, MAX_PROCESSOR_SECONDS)
             world = World(
                 seed,
                 self.surface,
@@ -139,7 +139,7 @@ class TooLong(KeyboardInterrupt):
 
 
 def _too_long(_signal: int, _frame: object) -> None:
-    raise TooLong(f"it took {LONGEST_PROCESSOR_SECONDS} s of processor time or {LONGEST_SECONDS} s; it was here")
+    raise TooLong(f"it took {MAX_PROCESSOR_SECONDS} s of processor time or {MAX_SECONDS} s; it was here")
 
 
 def _follow_virtual_time(connection: psycopg.Connection[Any], name: sql.Identifier) -> None:

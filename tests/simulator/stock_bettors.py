@@ -25,7 +25,7 @@ REFUSALS = frozenset(
         "simulation_failed",
     }
 )
-LARGEST = 40 * USD
+MAX_STAKE = 40 * USD
 NUMBERS = ("value", "validAfter", "validBefore")
 
 
@@ -74,7 +74,7 @@ class StockCrowd(Clients[RelayedBet]):
         soonest = min(choices, key=lambda each: (each["finalTime"], int(each["id"])))
         chosen = soonest if self.dice.random() < 0.7 else self.dice.choice(choices)
         outcome = 0 if self.dice.random() < self.lean else 1
-        amount = USD + self.dice.randrange(LARGEST - USD)
+        amount = USD + self.dice.randrange(MAX_STAKE - USD)
         salt, seconds = f"0x{self.dice.getrandbits(256):064x}", self.dice.choice((60, 120, 600))
         status, typed = await self.call(
             "GET",

@@ -8,13 +8,13 @@ from PIL import Image, ImageChops
 CELL = 8
 # A square that differs by more in any channel is another; this many of them, in a part of the page, are a difference.
 OTHER = 32
-MOST_OTHERS = 12
-MOST_HIGHER = 6
+MAX_OTHERS = 12
+MAX_HIGHER = 6
 
 
 def difference(kept: Image.Image, taken: Image.Image) -> str | None:
     """What is different in words; None when a person would call it the same."""
-    if abs(kept.width - taken.width) > MOST_HIGHER or abs(kept.height - taken.height) > MOST_HIGHER:
+    if abs(kept.width - taken.width) > MAX_HIGHER or abs(kept.height - taken.height) > MAX_HIGHER:
         return f"it is {taken.width} by {taken.height} pixels and was {kept.width} by {kept.height}"
     box = (0, 0, min(kept.width, taken.width), min(kept.height, taken.height))
     one, other = (each.convert("RGB").crop(box).reduce(CELL) for each in (kept, taken))
@@ -22,7 +22,7 @@ def difference(kept: Image.Image, taken: Image.Image) -> str | None:
     most = ImageChops.lighter(ImageChops.lighter(red, green), blue)
     apart = [value > OTHER for value in most.tobytes()]
     count = sum(apart)
-    if count <= MOST_OTHERS:
+    if count <= MAX_OTHERS:
         return None
     first = apart.index(True)
     x, y = first % one.width * CELL, first // one.width * CELL

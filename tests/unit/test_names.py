@@ -4,6 +4,7 @@ on two sides; and a name says what it is of."""
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
@@ -13,6 +14,7 @@ CLIENT = REPOSITORY / "api" / "clients"
 WINGS = ("core", "api", "indexer", "keeper", "relayer", "scripts")
 SAYS_NOTHING = {"found", "wanted", "known", "told", "held", "tell"}
 _NAMED_ELSEWHERE = (ast.Load, ast.keyword)
+BOUND_ELSEWISE = re.compile(r"\b_?(?:[A-Z0-9]+_)*(?:MOST|LEAST|LONGEST|SHORTEST|LARGEST|SMALLEST)(?:_[A-Z0-9]+)*\b")
 
 _SURFACES = "each surface's own body or request of this kind"
 _KEEPERS = "what each side's settling decides"
@@ -110,3 +112,21 @@ def test_a_name_that_says_nothing_is_seen() -> None:
     assert given_names(text) >= SAYS_NOTHING
     assert given_names("def _told(): self._held = __found = 1") >= {"told", "held", "found"}
     assert given_names("log.error(found, known=wanted.tell(held.told))") == set()
+
+
+def test_a_bound_is_called_max_or_min() -> None:
+    places = [REPOSITORY / each for each in (*WINGS, "contracts", "tests")]
+    texts = [
+        path
+        for place in places
+        for suffix in ("py", "ts", "sol")
+        for path in place.rglob(f"*.{suffix}")
+        if ".cache" not in path.parts and path.name != "test_names.py"
+    ]
+    assert len(texts) > 1_000
+    assert {str(path): names for path in texts if (names := BOUND_ELSEWISE.findall(path.read_text()))} == {}
+
+
+def test_a_bound_called_otherwise_is_seen() -> None:
+    text = "LONGEST_PAUSE = 1\n_MOST = LEAST_OF_ALL\nuint MAX_LEAST; // AT_MOST, ALMOST, MOST_"
+    assert BOUND_ELSEWISE.findall(text) == ["LONGEST_PAUSE", "_MOST", "LEAST_OF_ALL", "MAX_LEAST", "AT_MOST"]

@@ -22,7 +22,7 @@ from api.agent.links import Links
 from api.agent.notices import endpoints as store
 from api.agent.notices.endpoints import Kind, WebhookEndpoint
 from api.agent.notices.render import Addressed, addressed, event_json
-from api.agent.notices.sending import LONGEST_SECONDS, Sent, TooManyThere, WebhookSender
+from api.agent.notices.sending import MAX_SECONDS, Sent, TooManyThere, WebhookSender
 from api.unreadable import UNREADABLE
 from core.agent.notices import log as event_log
 from core.agent.notices.kinds import EventType, source_of
@@ -53,7 +53,7 @@ JITTER = 0.2
 VERIFY_RETRIES = (2, 5, 10, 30, 60, 120, 300, 600)
 
 AT_ONCE = 32
-MOST = {Kind.WORKING: AT_ONCE, Kind.HAMPERED: AT_ONCE // 4, Kind.UNPROVEN: AT_ONCE // 4}
+MAX_AT_ONCE = {Kind.WORKING: AT_ONCE, Kind.HAMPERED: AT_ONCE // 4, Kind.UNPROVEN: AT_ONCE // 4}
 # Events one endpoint gets before others have their turn.
 IN_A_ROW = 100
 PAGE = 20
@@ -123,7 +123,7 @@ class Dispatcher:
         busy = Counter(self._working.values())
         try:
             async with asyncio.timeout(5), self._pool.connection() as connection:
-                for kind, most in MOST.items():
+                for kind, most in MAX_AT_ONCE.items():
                     room = min(AT_ONCE - len(self._working) - len(endpoints), most - busy[kind])
                     if room > 0:
                         endpoints += await store.claim(connection, room, kind)
@@ -231,7 +231,7 @@ class Dispatcher:
         async with self._pool.connection() as connection:
             since = time.monotonic()
             is_ours = await store.hold(connection, endpoint)
-        if not is_ours or time.monotonic() - since > store.LEASE_SECONDS - LONGEST_SECONDS:
+        if not is_ours or time.monotonic() - since > store.LEASE_SECONDS - MAX_SECONDS:
             raise _LeaseTooShort
         with DELIVERY_SECONDS.time():
             sent = await self._sender.send(endpoint.url, event, body, endpoint.secret, read_answer=read_answer)

@@ -25,7 +25,7 @@ from api.agent.notices.targets import RESOLVE_SECONDS, Pinned, Target, TargetRef
 CONNECT_SECONDS = 3.0
 TOTAL_SECONDS = 8.0
 # Of one delivery, its name looked up first.
-LONGEST_SECONDS = RESOLVE_SECONDS + TOTAL_SECONDS
+MAX_SECONDS = RESOLVE_SECONDS + TOTAL_SECONDS
 SLOW_SECONDS = 1.0
 ANSWER_BYTES = 8 * 1024
 AT_ONCE_PER_ADDRESS = 4

@@ -36,7 +36,7 @@ const SIMPLE_MAX_USD = 10;
 /** Longer than the service waits for the chain, so that it is not asked twice at once. */
 const TRADE_SECONDS = 45;
 const ABOUT_TO_END_SECONDS = 15;
-const LONGEST_VALIDITY_SECONDS = 600;
+const MAX_VALIDITY_SECONDS = 600;
 const MAX_QUOTES = 5;
 const FINAL_PAUSE_SECONDS = 1;
 /** Refusals by which the bet itself was not read. */
@@ -426,7 +426,7 @@ class Bet {
    */
   private async pay(challenge: AgentChallenge): Promise<void> {
     const offer = this.checked(challenge);
-    const until = Math.floor(now()) + Math.min(offer.maxTimeoutSeconds, LONGEST_VALIDITY_SECONDS);
+    const until = Math.floor(now()) + Math.min(offer.maxTimeoutSeconds, MAX_VALIDITY_SECONDS);
     const nonce = boundNonce(tradeId(this.ticket));
     const signature = await signTypedData(
       this.wallet,

@@ -7,7 +7,7 @@ import type { AgentEvent, AgentReplayAnswer } from "./models.js";
 /** The service says something every 15 s; a stream that says nothing for so long is dead. */
 const SILENCE_SECONDS = 40;
 const PAUSE_SECONDS = 0.5;
-const LONGEST_PAUSE_SECONDS = 10;
+const MAX_PAUSE_SECONDS = 10;
 
 /** Where a reader is in a wallet's events: `nextSeq` is the first it has not had. Keep that, and go on from there. */
 export class Cursor {
@@ -49,7 +49,7 @@ export async function* events(
       if (!passes) throw error;
     }
     await sleep(pause);
-    pause = Math.min(pause * 2, LONGEST_PAUSE_SECONDS);
+    pause = Math.min(pause * 2, MAX_PAUSE_SECONDS);
   }
 }
 

@@ -9,7 +9,7 @@ export const PREFIX = "/api/agent/v1";
 /** How long an answer may take. A trade takes longer, as it waits for the chain. */
 export const READ_SECONDS = 20;
 const FIRST_PAUSE = 0.25;
-const LONGEST_PAUSE = 5;
+const MAX_PAUSE = 5;
 
 export interface Reply {
   status: number;
@@ -36,7 +36,7 @@ export class Patience {
   /** How long to wait before another try, undefined when there is no time for one. `least`: what the API asked for. */
   next(least = 0): number | undefined {
     const pause = Math.max(this.pause * (0.7 + 0.6 * Math.random()), least);
-    this.pause = Math.min(this.pause * 2, LONGEST_PAUSE);
+    this.pause = Math.min(this.pause * 2, MAX_PAUSE);
     return performance.now() / 1000 + pause > this.ends ? undefined : pause;
   }
 }

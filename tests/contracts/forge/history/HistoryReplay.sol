@@ -35,7 +35,7 @@ abstract contract HistoryReplay is Base {
     /// Actors 0 to 7 enter, actor 8 is the opener.
     uint256 private constant ACTORS = 9;
     uint256 private constant OPENER = 8;
-    uint256 private constant MOST_ENTRIES = 64;
+    uint256 private constant MAX_ENTRIES = 64;
 
     address private constant TREASURY = address(0x7EA5);
 
@@ -110,10 +110,10 @@ abstract contract HistoryReplay is Base {
     function replay(uint256[] calldata words) external {
         Run memory r;
         r.history = words[0];
-        r.ids = new uint256[](MOST_ENTRIES);
-        r.owners = new uint256[](MOST_ENTRIES);
-        r.offered = new uint256[](MOST_ENTRIES);
-        r.blocks = new uint256[](MOST_ENTRIES);
+        r.ids = new uint256[](MAX_ENTRIES);
+        r.owners = new uint256[](MAX_ENTRIES);
+        r.offered = new uint256[](MAX_ENTRIES);
+        r.blocks = new uint256[](MAX_ENTRIES);
         r.balances = new uint256[](ACTORS);
         for (uint256 i = 0; i < ACTORS; ++i) {
             r.balances[i] = token.balanceOf(actor(i));

@@ -10,9 +10,9 @@ import {SignedEntries} from "./SignedEntries.sol";
 /// transfers, freezes, pauses, and an actor that calls back into the settler whenever tokens move. What it can check of
 /// one call it checks there; `audit` checks the rest of what must hold at any time.
 contract Handler is SignedEntries {
-    uint256 private constant MOST_MARKETS = 8;
+    uint256 private constant MAX_MARKETS = 8;
     /// So that audits stay short.
-    uint256 private constant MOST_POSITIONS = 60;
+    uint256 private constant MAX_POSITIONS = 60;
 
     string private tokenArtifact;
     address[] private actors;
@@ -93,7 +93,7 @@ contract Handler is SignedEntries {
 
     function createMarket(uint64 seed, uint32 kappa, uint16 feeBps, uint16 life) external counted {
         // Seldom, so that some are open until the end of a long sequence.
-        if (markets.marketCount() >= MOST_MARKETS || life % 3 != 0) return;
+        if (markets.marketCount() >= MAX_MARKETS || life % 3 != 0) return;
         bool ok =
             open(bound(seed, 1, 1e9), bound(kappa, 1, kappa & 1 == 0 ? 50 : 1e9), feeBps % 10_001, 1 + life % 6 hours);
         vm.assertEq(ok, !markets.entriesPaused());
@@ -118,7 +118,7 @@ contract Handler is SignedEntries {
     function enterNow(uint256 who, uint256 m, uint8 outcome, uint256 amount) external counted {
         address a = actor(who);
         (m, outcome, amount) = shape(m, outcome, amount);
-        if (markets.market(m).positions >= MOST_POSITIONS) return;
+        if (markets.market(m).positions >= MAX_POSITIONS) return;
         bool expected = canEnter(a, m);
         vm.prank(a);
         (bool ok,) = address(markets).call(abi.encodeCall(markets.enter, (m, outcome, amount)));
@@ -130,7 +130,7 @@ contract Handler is SignedEntries {
         counted
     {
         (m, outcome, amount) = shape(m, outcome, amount);
-        if (markets.market(m).positions >= MOST_POSITIONS) return;
+        if (markets.market(m).positions >= MAX_POSITIONS) return;
         Entry memory e = entry(m, outcome, amount);
         uint256 key = second ? KEY + 1 : KEY;
         e.from = vm.addr(key);

@@ -14,7 +14,7 @@ contract ReferenceTest is StockBase {
         uint256 entryAcc;
     }
 
-    uint256 private constant MOST = 24;
+    uint256 private constant MAX_COUNT = 24;
 
     Entry[] private entries;
     uint256 private matchedCount;
@@ -43,7 +43,7 @@ contract ReferenceTest is StockBase {
         seedEntry(1);
         matchedCount = 2;
 
-        uint256 count = seed % MOST;
+        uint256 count = seed % MAX_COUNT;
         for (uint256 i = 0; i < count; ++i) {
             uint256 r = uint256(keccak256(abi.encode(seed, i)));
             if (r & 1 == 0) {

@@ -15,7 +15,7 @@ from vpm_client.betting import Placed, Ticket
 from vpm_client.bound import text_digest
 from vpm_client.call import Amount, Call, Lost, Reply
 from vpm_client.errors import VpmError, refusal
-from vpm_client.events import LONGEST_PAUSE_SECONDS, PAUSE_SECONDS, Cursor, Frames, streaming
+from vpm_client.events import MAX_PAUSE_SECONDS, PAUSE_SECONDS, Cursor, Frames, streaming
 from vpm_client.models import AgentEvent, AgentWebhookAnswer
 from vpm_client.operations import AsyncOperations
 from vpm_client.shared import Configured, lost, passes, registering, registration, reply_of
@@ -99,7 +99,7 @@ class AsyncClient(Configured[httpx.AsyncClient], AsyncOperations):
                 if not passes(error):
                     raise
             await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+            pause = min(pause * 2, MAX_PAUSE_SECONDS)
 
     async def _stream(self, wallet: str, cursor: Cursor, trade_id: str | None) -> AsyncIterator[AgentEvent]:
         call = streaming(wallet, trade_id, cursor)

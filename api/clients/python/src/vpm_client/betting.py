@@ -45,7 +45,7 @@ SIMPLE_MAX_USD = 10
 TRADE_SECONDS = 45.0
 """Longer than the service waits for the chain, so that it is not asked twice at once."""
 ABOUT_TO_END_SECONDS = 15
-LONGEST_VALIDITY_SECONDS = 600
+MAX_VALIDITY_SECONDS = 600
 MAX_QUOTES = 5
 FINAL_PAUSE_SECONDS = 1.0
 HAS_NOT_LOOKED = ("platform_disabled", "not_found", "method_not_allowed", "payload_too_large", "unsupported_media_type")
@@ -389,7 +389,7 @@ class _Bet:
             offer = self.checked(challenge)
         except Untrusted as wrong:
             raise self.with_payment(wrong, Payment.NONE) from None
-        until = int(time.time()) + min(offer.max_timeout_seconds, LONGEST_VALIDITY_SECONDS)
+        until = int(time.time()) + min(offer.max_timeout_seconds, MAX_VALIDITY_SECONDS)
         typed = bound.authorization(
             token=offer.asset,
             name=offer.extra.name,

@@ -14,7 +14,7 @@ from vpm_client.betting import Placed, Ticket
 from vpm_client.bound import text_digest
 from vpm_client.call import Amount, Call, Lost, Reply
 from vpm_client.errors import VpmError, refusal
-from vpm_client.events import LONGEST_PAUSE_SECONDS, PAUSE_SECONDS, Cursor, Frames, streaming
+from vpm_client.events import MAX_PAUSE_SECONDS, PAUSE_SECONDS, Cursor, Frames, streaming
 from vpm_client.models import AgentEvent, AgentWebhookAnswer
 from vpm_client.operations import Operations
 from vpm_client.shared import Configured, lost, passes, registering, registration, reply_of
@@ -110,7 +110,7 @@ class Client(Configured[httpx.Client], Operations):
                 if not passes(error):
                     raise
             time.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+            pause = min(pause * 2, MAX_PAUSE_SECONDS)
 
     def _stream(self, wallet: str, cursor: Cursor, trade_id: str | None) -> Iterator[AgentEvent]:
         call = streaming(wallet, trade_id, cursor)

@@ -10,7 +10,7 @@ from vpm_client.models import AgentEvent
 SILENCE_SECONDS = 40.0
 """The service says something every 15 s; a stream that says nothing for so long is dead."""
 PAUSE_SECONDS = 0.5
-LONGEST_PAUSE_SECONDS = 10.0
+MAX_PAUSE_SECONDS = 10.0
 
 
 @dataclass(slots=True)

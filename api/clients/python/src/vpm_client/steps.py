@@ -18,7 +18,7 @@ from vpm_client.errors import ApiError, Unreachable
 T = TypeVar("T")
 
 FIRST_PAUSE = 0.25
-LONGEST_PAUSE = 5.0
+MAX_PAUSE = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Patience:
     def next(self, least: float | None = None) -> float | None:
         """How long to wait before another try, None when there is no time for one. `least`: what the API asked for."""
         pause = max(self._pause * random.uniform(0.7, 1.3), least or 0.0)  # noqa: S311 (only spreads retries)
-        self._pause = min(self._pause * 2, LONGEST_PAUSE)
+        self._pause = min(self._pause * 2, MAX_PAUSE)
         return None if time.monotonic() + pause > self._ends else pause
 
 
