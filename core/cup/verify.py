@@ -4,7 +4,7 @@ Nothing in the file is believed that follows from something else in it: balances
 from the signed trades, pockets from seeds and beacons, what every position and bet was paid, and the boards. Every
 trade and bet must carry its wallet's signature. What a file cannot show is that a beacon is that block's hash;
 `beacon_number` and `chain_id` say where to look, and a commitment noted before the close shows that the seed was not
-changed.
+changed. Nor can it show what a listed market was, and how it ended: on chain that stands under its `market_key`.
 """
 
 from __future__ import annotations
@@ -215,16 +215,20 @@ class _Check:
         self, market: ExportRow, trades: list[ExportRow], positions: dict[tuple[str, str, int], ExportRow]
     ) -> None:
         slug, sides = market["slug"], market["outcomes"]
+        closes, decides = _time(market["closes_at"]), _time(market["start_at"] or market["ends_at"])
+        self._expect(closes < decides, f"{slug} takes trades until {closes}, while it is being decided")
         book = Book.empty(market["weights_cents"], FEE_BPS)
         self._expect(book.outcomes == len(sides), f"{slug} has {len(sides)} sides and {book.outcomes} weights")
         bought: dict[tuple[str, int], list[int]] = {}  # cost, shares
         for row in trades:
             what, size, outcome = f"trade {row['trade_id']}", row["size_cents"], row["outcome"]
             side = sides[outcome]["key"]
+            # Its wallet may well sign for less than nothing: it would have a stake back before that is lost.
+            self._expect(size > 0, f"{what} is of {size} cents")
             message = messages.trade_message(row["wallet"], slug, side, size, row["trade_id"], row["issued_at"])
             self._signed(what, row, message)
-            opens, closes = _time(market["opens_at"]), _time(market["closes_at"])
-            self._expect(opens <= _time(row["at"]) < closes, f"{what} came while the market took no trades")
+            in_time = _time(market["opens_at"]) <= _time(row["at"]) < closes
+            self._expect(in_time, f"{what} came while the market took no trades")
             self._posts(
                 f"trade:{row['trade_id']}",
                 {wallet_account(row["wallet"]): -size, market_account(slug): size},
@@ -285,6 +289,9 @@ class _Check:
 
     def _round(self, round_: ExportRow, bets: list[ExportRow]) -> None:
         number = round_["round_no"]
+        closes = _time(round_["closes_at"])
+        in_time = closes.timestamp() <= round_["beacon_after"]
+        self._expect(in_time, f"the beacon of round {number} may have been known before its close")
         totals: dict[str, int] = {}
         for row in bets:
             what, stake, wallet = f"bet {number}:{row['bet_key']} of {row['wallet']}", row["stake_cents"], row["wallet"]
@@ -298,7 +305,7 @@ class _Check:
             totals[wallet] = totals.get(wallet, 0) + stake
             inside = wheel.MIN_BET_CENTS <= stake <= wheel.MAX_BET_CENTS and totals[wallet] <= wheel.MAX_ROUND_CENTS
             self._expect(inside, f"{what} is out of bounds")
-            self._expect(_time(row["at"]) <= _time(round_["closes_at"]), f"{what} came after the close")
+            self._expect(_time(row["at"]) <= closes, f"{what} came after the close")
         if round_["settled_at"] is None:
             self._expect(
                 round_["seed"] is None and round_["pocket"] is None, f"round {number} shows a result unsettled"
@@ -306,6 +313,7 @@ class _Check:
             stated = {(row["status"], row["paid_cents"]) for row in bets}
             self._expect(stated <= {("open", 0)}, f"bets of the open round {number} are not open")
             return
+        self._expect(closes <= _time(round_["settled_at"]), f"round {number} was settled before its close")
         seed = bytes_of(round_["seed"], 32)
         self._expect(
             wheel.commitment_of(seed) == bytes_of(round_["commitment"], 32), f"round {number}: the seed is another"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from core.cup.wheel import pocket_of
@@ -39,6 +40,15 @@ def _other_pocket(row: dict[str, Any]) -> None:
     row["pocket"] = (row["pocket"] + 1) % 37
 
 
+def _known_beacon(row: dict[str, Any]) -> None:
+    """One that may be known while bets are taken."""
+    row["beacon_after"] = int(datetime.fromisoformat(row["closes_at"]).timestamp()) - 1
+
+
+def _trades_to_the_end(row: dict[str, Any]) -> None:
+    row["closes_at"] = row["start_at"] or row["ends_at"]
+
+
 def _moved(row: dict[str, Any]) -> None:
     for account in row["entries"]:
         row["entries"][account] *= 2
@@ -56,9 +66,11 @@ TAMPERINGS: tuple[tuple[str, Change], ...] = (
     ("round", _flip("seed")),
     ("round", _other_beacon),
     ("round", _other_pocket),
+    ("round", _known_beacon),
     ("position", _bump("cost_cents")),
     ("score", _bump("score_cents")),
     ("market", _bump("trades")),
+    ("market", _trades_to_the_end),
     ("enrolment", _flip("signature")),
 )
 
