@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import aclosing
 
+import psycopg
 from aiohttp import web
 from limits import RateLimitItemPerMinute
 
@@ -22,6 +23,9 @@ from core.config import Settings
 from core.cup.export import lines
 from core.db.engine import connect
 from core.errors import DatabaseError
+from core.log import get_logger
+
+log = get_logger(__name__)
 
 EACH_CALLER = RateLimitItemPerMinute(12)
 # Downloads of one process; of one address, one.
@@ -69,19 +73,29 @@ class Download:
         async with connection:
             try:
                 async with asyncio.timeout(MAX_SECONDS), aclosing(lines(connection)) as pieces:
-                    await response.prepare(request)
                     async for piece in pieces:
                         async with asyncio.timeout(SLOW_SECONDS):
+                            if not response.prepared:
+                                await response.prepare(request)
                             await response.write(piece)
             except TimeoutError:
-                # The connection breaks off before the last line: nobody takes it for the whole file.
-                if request.transport is not None:
-                    request.transport.abort()
-                return response
+                return _broken_off(request, response)
+            except psycopg.Error as error:
+                log.warning("an export broke off", action="cup.export_broke_off", why=error)
+                if not response.prepared:
+                    raise unavailable() from None
+                return _broken_off(request, response)
             except ConnectionError:
                 return response  # the reader went away
         await response.write_eof()
         return response
+
+
+def _broken_off(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
+    """The connection ends before the last line: nobody takes it for the whole file, and nothing else is said in it."""
+    if request.transport is not None:
+        request.transport.abort()
+    return response
 
 
 def _response() -> web.StreamResponse:

@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import psycopg
 from psycopg.rows import dict_row
 
 from core.config import Settings, load
 from core.cup.ledger import one_moment
 from core.db.engine import Connection, connect
-from core.errors import VpmError
+from core.errors import EXIT_CRASH, EXIT_UNAVAILABLE, VpmError
 from core.hexadecimal import hex_of
 
 FORMAT = "service-cup-export/1"
@@ -116,6 +117,13 @@ def main(arguments: list[str] | None = None) -> int:
     except VpmError as error:
         print(error.sentence(), file=sys.stderr)
         return error.exit_code
+    except OSError as error:
+        print(f"{options.file} cannot be written: {error.strerror}.", file=sys.stderr)
+        return EXIT_CRASH
+    except psycopg.Error as error:
+        why = " ".join(str(error).split())
+        print(f"The database failed meanwhile, {options.file} is not the whole export: {why}", file=sys.stderr)
+        return EXIT_UNAVAILABLE
     return 0
 
 

@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
 from api.cup import download
+from core.cup import export
+from core.db.engine import Connection
 from tests.support.cup_rig import BASE, Cup, cup_door
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+EXPORT = "vpm-cup-export"
 SCORES = 150_000
 """Enough lines (some 20 MB) that no socket's buffers take the whole file."""
 
@@ -46,7 +50,7 @@ async def silent(cup: Cup, address: str = "203.0.113.1") -> AsyncIterator[asynci
 
 
 async def connections(cup: Cup) -> int:
-    found = await cup.value("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'vpm-cup-export'")
+    found = await cup.value("SELECT count(*) FROM pg_stat_activity WHERE application_name = %s", EXPORT)
     return int(found)
 
 
@@ -105,6 +109,51 @@ async def test_a_reader_who_never_gets_done_is_cut_off(cup: Cup, monkeypatch: py
                 received += more
         assert b'{"type":"export"' in received
         assert b'{"type":"end"' not in received
+
+
+async def test_a_database_that_goes_away_meanwhile_breaks_the_file_off(cup: Cup) -> None:
+    """No other answer is written into the one under way, and nobody is left waiting for more."""
+    await until(cup, 0)
+    async with silent(cup) as reader:
+        await until(cup, 1)
+        while not await cup.value("SELECT pid FROM pg_stat_activity WHERE query LIKE 'FETCH%%cup_score%%'"):
+            await asyncio.sleep(0.05)
+        await cup.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s", EXPORT)
+        received = b""
+        async with asyncio.timeout(PATIENCE):
+            with contextlib.suppress(ConnectionError):
+                while more := await reader.read(1 << 20):
+                    received += more
+    assert received.count(b"HTTP/1.1") == 1
+    assert b'{"type":"export"' in received
+    assert b'{"type":"end"' not in received
+
+
+async def test_a_database_that_is_away_is_told(cup: Cup, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it goes after it was connected to, and before the first line."""
+
+    async def lost(connection: Connection) -> AsyncGenerator[bytes]:
+        await connection.close()
+        async for piece in export.lines(connection):
+            yield piece
+
+    await until(cup, 0)
+    monkeypatch.setattr(download, "lines", lost)
+    answer = await cup.get("/export")
+    assert (answer.status, answer.body["error"]) == (503, "unavailable")
+
+
+async def test_what_keeps_the_export_from_its_file_is_told_in_a_sentence(
+    cup: Cup, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", cup.database_url)
+    nowhere = tmp_path / "no such folder" / "cup.ndjson"
+    assert await asyncio.to_thread(export.main, [str(nowhere)]) == 1
+    assert capsys.readouterr().err == f"{nowhere} cannot be written: No such file or directory.\n"
+    monkeypatch.setattr(export, "_PARTS", (("account", "SELECT 1 / 0"),))
+    file = tmp_path / "cup.ndjson"
+    assert await asyncio.to_thread(export.main, [str(file)]) == 69
+    assert capsys.readouterr().err.startswith(f"The database failed meanwhile, {file} is not the whole export: ")
 
 
 async def test_the_headers_alone_cost_no_connection(cup: Cup) -> None:
