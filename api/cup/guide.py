@@ -42,7 +42,7 @@ def body(public_url: str) -> dict[str, Any]:
             "market_not_found": "404: unknown slug",
             "market_closed": "409: trades have ended (see deadlineAt), or not begun",
             "invalid_side": "422: see validSides",
-            "signature_required": "422: a real trade or bet must be signed",
+            "signature_required": "422: a real trade or bet must be signed; see expectedMessage",
             "invalid_signature": "401: the signature is not this wallet's, or too old; see reason and expectedMessage",
             "insufficient_funds": "402: see balance and needed",
             "rate_limited": "429: wait for Retry-After",

@@ -7,6 +7,7 @@ status and code of the contract.
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -259,7 +260,11 @@ class CupService:
                 return {"receipt": render.trade_receipt(receipt, warnings)}
         if request.wallet_address is None:
             raise invalid_part("field", "walletAddress", "a real trade names its wallet")
-        raise _signature_required("trade", "tradeId, issuedAt and signature")
+        trade_id, issued_at = request.trade_id or str(uuid.uuid4()), request.issued_at or iso_of(now_utc())
+        message = messages.trade_message(
+            request.wallet_address, request.slug, request.side, request.size_paper, trade_id, issued_at
+        )
+        raise _signature_required("trade", message, {"tradeId": trade_id, "issuedAt": issued_at})
 
     async def _place_trades(self, _key: None, orders: Sequence[PaperOrder]) -> list[PaperReceipt | Exception]:
         async with self._pool.connection() as connection:
@@ -273,7 +278,7 @@ class CupService:
         if request.wallet_address is None:
             raise invalid_part("field", "walletAddress", "a real bet names its wallet")
         if request.round_no is None or request.issued_at is None or request.signature is None:
-            raise _signature_required("bet", "roundNo, issuedAt and signature")
+            raise await self._unsigned_bet(request.wallet_address, request)
         message = messages.bet_message(
             request.wallet_address, request.round_no, request.bet_key, request.stake_paper, request.issued_at
         )
@@ -294,6 +299,15 @@ class CupService:
         self._require_in_window(request.issued_at)
         await self._take_write("cup_bet", request.wallet_address, caller)
         return {"receipt": render.bet_receipt(await _once_free(lambda: self._place_bet(bet)))}
+
+    async def _unsigned_bet(self, wallet: str, request: requests.BetRequest) -> Problem:
+        """What a real bet lacks: it would be one on the live round, now, where it does not say otherwise."""
+        round_no, issued_at = request.round_no, request.issued_at or iso_of(now_utc())
+        if round_no is None:
+            async with self._pool.connection() as connection:
+                round_no = (await _live(connection)).round_no
+        message = messages.bet_message(wallet, round_no, request.bet_key, request.stake_paper, issued_at)
+        return _signature_required("bet", message, {"roundNo": round_no, "issuedAt": issued_at})
 
     async def _place_bet(self, bet: betting.RouletteBet) -> betting.BetReceipt:
         async with self._pool.connection() as connection:
@@ -417,11 +431,14 @@ async def _balance(connection: Connection, wallet: str) -> int | None:
     return await ledger.balance(connection, wallet_account(wallet))
 
 
-def _signature_required(what: str, needed: str) -> Problem:
+def _signature_required(what: str, message: str, signed: Json) -> Problem:
+    """`signed`: what of the message the request may have left to us; it is sent with the signature."""
     return Problem(
         422,
         "signature_required",
-        f"A real {what} carries {needed}; send simulate: true for a dry run, or see getting-started for the message.",
+        f"A real {what} carries {', '.join(signed)} and signature: sign expectedMessage with the wallet's key and send "
+        "what is shown with it, or send simulate: true for a dry run.",
+        extra={"expectedMessage": message, **signed},
     )
 
 

@@ -71,11 +71,12 @@ _CLOSED = "`cup_closed`: the tournament is not running"
 _BAD = _error("`invalid_request`: `details` names the field.")
 _RATE = DocumentedAnswer("`rate_limited`", bodies.CupError, {"Retry-After": "Seconds until there is room again."})
 _AWAY = _error("`unavailable`: the database is away for a moment.")
+_HALTED = "`cup_agent_trades_halted`: enroll the wallet and send the same again; or `unavailable`."
 _SIGNED = {
     401: _error("`invalid_signature`, with `reason`."),
     402: _error("`insufficient_funds`, with `balance` and `needed`."),
     429: _RATE,
-    503: _error("`cup_agent_trades_halted`: enroll the wallet and send the same again; or `unavailable`."),
+    503: _error(_HALTED),
 }
 _BODY = {413: _error("`payload_too_large`"), 415: _error("`unsupported_media_type`")}
 
@@ -181,7 +182,7 @@ def _market_operations(rest: RestDoor, service: CupService) -> tuple[Operation, 
                 **_SIGNED,
                 404: _error("`market_not_found`"),
                 409: _error(f"`market_closed`; `trade_conflict`: the tradeId was used otherwise; {_CLOSED}."),
-                422: _error("`invalid_side` with `validSides`; `signature_required`."),
+                422: _error("`invalid_side` with `validSides`; `signature_required` with `expectedMessage`."),
             },
             "Once for each `tradeId`: the same trade again answers its first receipt with `replay: true`.",
         ),
@@ -223,7 +224,11 @@ def _roulette_operations(rest: RestDoor, service: CupService) -> tuple[Operation
             {
                 **_SIGNED,
                 409: _error(f"`round_closed`, with `roundNo`; `bet_conflict`; {_CLOSED}."),
-                422: _error("`invalid_bet_key`, `stake_out_of_bounds`, `signature_required`."),
+                422: _error(
+                    "`invalid_bet_key` with `validKeys`; `stake_out_of_bounds` with `bounds`; `signature_required` "
+                    "with `expectedMessage`."
+                ),
+                503: _error(f"`no_round`: the first round has not opened; {_HALTED}"),
             },
             "Once for each wallet, round and key: the same bet again answers its receipt with `replay: true`. The "
             "pools of a simulation may be half a second old; they have the bets of its `walletAddress`.",

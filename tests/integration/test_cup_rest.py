@@ -281,6 +281,24 @@ async def test_refused_trades(cup: Cup) -> None:
     assert await cup.balance(signer) == 10_000
 
 
+@pytest.mark.proves("cup.trade.decision.message_to_sign")
+async def test_an_unsigned_trade_is_told_what_to_sign(cup: Cup) -> None:
+    """Signed, and sent with what is told beside it, that is a trade."""
+    slug, signer = await cup.market(), await cup.claimed()
+    for missing in (("tradeId",), ("issuedAt",), ("signature",), ("tradeId", "issuedAt", "signature")):
+        wanted = signer.trade(slug, "yes", 25_50)
+        body = {name: value for name, value in wanted.items() if name not in missing}
+        refused = await cup.post("/trade", body)
+        assert (refused.status, refused.body["error"]) == (422, "signature_required"), refused.body
+        told = {name: refused.body[name] for name in ("tradeId", "issuedAt")}
+        assert told | body == body | told  # what was given stays
+        signature = signer.sign(refused.body["expectedMessage"])
+        placed = await cup.post("/trade", {**body, **told, "signature": signature})
+        assert placed.status == 200, placed.body
+        assert placed.body["receipt"]["tradeId"] == told["tradeId"]
+    assert await cup.balance(signer) == 9_898
+
+
 @pytest.mark.proves("cup.trade.decision.issued_window", "cup.enroll.limit.issued_window")
 @pytest.mark.parametrize("sign", [-1, 1], ids=["before", "after"])
 async def test_what_is_signed_counts_for_five_minutes_either_way(cup: Cup, sign: int) -> None:

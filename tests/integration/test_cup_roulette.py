@@ -191,6 +191,25 @@ async def test_refused_bets(cup: Cup) -> None:
     await cup.finish_round(number)
 
 
+@pytest.mark.proves("cup.roulette_bet.decision.message_to_sign")
+async def test_an_unsigned_bet_is_told_what_to_sign(cup: Cup) -> None:
+    """Signed, and sent with what is told beside it, that is a bet: on the live round, where it named none."""
+    live, signer = await cup.open_round(), await cup.claimed()
+    unsigned = (("roundNo",), ("issuedAt",), ("signature",), ("roundNo", "issuedAt", "signature"))
+    for number, missing in enumerate(unsigned):
+        wanted = signer.bet(live.round_no, f"num:{number}:yes", 25_50)
+        body = {name: value for name, value in wanted.items() if name not in missing}
+        refused = await cup.post("/roulette/bet", body)
+        assert (refused.status, refused.body["error"]) == (422, "signature_required"), refused.body
+        told = {name: refused.body[name] for name in ("roundNo", "issuedAt")}
+        assert told | body == body | told  # what was given stays
+        signature = signer.sign(refused.body["expectedMessage"])
+        placed = await cup.post("/roulette/bet", {**body, **told, "signature": signature})
+        assert placed.status == 200, placed.body
+    assert await cup.balance(signer) == 9_898
+    await cup.finish_round(live.round_no)
+
+
 @pytest.mark.proves("cup.service.decision.export", "cup.service.behaviour.paper_only")
 async def test_the_export_verifies_and_a_tampered_one_does_not(cup: Cup, tmp_path: Path) -> None:
     slug, void = await cup.market(MarketKind.RANGE, 3), await cup.market()
