@@ -47,9 +47,11 @@ REPLAYS_EACH_CALLER = RateLimitItemPerMinute(6000)
 # of a gigabyte of claims a day.
 CLAIMS_EACH_CALLER = RateLimitItemPerDay(500)
 ENROLMENTS_EACH_CALLER = RateLimitItemPerDay(500)
-CLAIMS_EACH_NETWORK = RateLimitItemPerDay(1_000)
-CLAIMS_OF_ALL = RateLimitItemPerHour(5_000)
 WRITES_EACH_CALLER = RateLimitItemPerMinute(600)
+CLAIMS_EACH_NETWORK = RateLimitItemPerDay(1_000)
+ENROLMENTS_EACH_NETWORK = RateLimitItemPerDay(1_000)
+WRITES_EACH_NETWORK = RateLimitItemPerMinute(1_200)
+CLAIMS_OF_ALL = RateLimitItemPerHour(5_000)
 
 HISTORY = 20
 # For so long all are shown one reading of what is on the wheel, which adds up all its bets.
@@ -320,8 +322,7 @@ class CupService:
         async with self._pool.connection() as connection:
             was_enrolled = await enrolment.is_enrolled(connection, request.wallet_address)
         if not was_enrolled:
-            message = "An address enrolls 500 wallets a day."
-            await self._limits.take_from_outside(ENROLMENTS_EACH_CALLER, "cup_enrolment", caller, message)
+            await self._take_enrolment(caller)
         async with self._pool.connection() as connection:
             created = await enrolment.enrol(
                 connection, request.wallet_address, request.note, request.issued_at, signature
@@ -356,11 +357,19 @@ class CupService:
         message = "5,000 wallets an hour are claimed for, all together."
         await self._limits.take(CLAIMS_OF_ALL, "cup_claims", "all", message)
 
+    async def _take_enrolment(self, caller: str) -> None:
+        message = "An address enrolls 500 wallets a day."
+        await self._limits.take_from_outside(ENROLMENTS_EACH_CALLER, "cup_enrolment", caller, message)
+        message = "A network enrolls 1,000 wallets a day."
+        await self._limits.take_from_outside(ENROLMENTS_EACH_NETWORK, "cup_enrolment_network", network(caller), message)
+
     async def _take_write(self, rule: str, wallet: str, caller: str) -> None:
         """Only what its wallet signed just now counts against it. Everything it ever signed stands in the export: old
         signatures are anybody's to send."""
         message = "An address makes 600 trades and bets a minute."
         await self._limits.take_from_outside(WRITES_EACH_CALLER, "cup_write", caller, message)
+        message = "A network makes 1,200 trades and bets a minute."
+        await self._limits.take_from_outside(WRITES_EACH_NETWORK, "cup_write_network", network(caller), message)
         message = "This wallet sends more than 30 requests in 10 seconds."
         await self._limits.take(WRITES_EACH_WALLET, rule, wallet, message)
 

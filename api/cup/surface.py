@@ -246,7 +246,8 @@ def _agent_operations(rest: RestDoor, service: CupService, download: Download) -
             "Enroll an agent's wallet",
             bodies.EnrolBody,
             {401: _SIGNED[401], 403: _error("`house_fleet_wallet`"), 429: _RATE},
-            "An enrolled wallet keeps trading while live trading is halted. An address enrolls 500 wallets a day.",
+            "An enrolled wallet keeps trading while live trading is halted. An address enrolls 500 wallets a day, a "
+            "network 1,000.",
         ),
         Operation(
             "GET",

@@ -95,3 +95,24 @@ async def test_an_address_writes_only_so_much_with_however_many_wallets(
         told.append((await post(cup, "/roulette/bet", signer.bet(live.round_no, "colour:red", 1000), address)).status)
     assert told == [200, 200, 200, 200, 429, 429]
     assert (await post(cup, "/trade", signers[2].trade(slug, "yes", 100), BYSTANDER)).status == 200
+
+
+@pytest.mark.parametrize("network", ["198.18.7.{}", "2001:db8:8:{}::1"])
+async def test_a_network_enrolls_and_writes_only_what_two_addresses_would(
+    cup: Cup, monkeypatch: pytest.MonkeyPatch, network: str
+) -> None:
+    """Whoever is given an IPv6 /48 has 65,536 addresses, and what they write is kept for good."""
+    monkeypatch.setattr(cup_service, "ENROLMENTS_EACH_NETWORK", RateLimitItemPerHour(2))
+    monkeypatch.setattr(cup_service, "WRITES_EACH_NETWORK", RateLimitItemPerMinute(2))
+    slug, told = await cup.market(), []
+    signers = [await cup.claimed() for _ in range(3)]
+    for number, signer in enumerate(signers, 1):
+        address = network.format(number)
+        enrolled = await post(cup, "/agent/enroll", signer.enrolment(), address)
+        traded = await post(cup, "/trade", signer.trade(slug, "yes", 100), address)
+        told.append((enrolled.status, traded.status))
+    assert told == [(200, 200), (200, 200), (429, 429)]
+    assert "network" in enrolled.body["message"]
+    assert "network" in traded.body["message"]
+    assert (await post(cup, "/agent/enroll", signers[2].enrolment(), BYSTANDER)).status == 200
+    assert (await post(cup, "/trade", signers[2].trade(slug, "yes", 100), BYSTANDER)).status == 200
