@@ -18,7 +18,16 @@ async def follow_markets(run: JobRun) -> None:
             detail = "void: give every stake back" if winner is None else f"outcome {winner} won: pay its positions"
             if run.dry_run:
                 run.report.actions.append(Action("cup-settle", slug, "dry-run", detail))
-            elif (positions := await settling.settle(connection, slug, winner, now_utc)) is not None:
+                continue
+            try:
+                positions = await settling.settle(connection, slug, winner, now_utc)
+            except Exception as error:  # what is wrong with one market keeps nobody of another from being paid
+                if connection.closed:
+                    raise
+                why = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+                run.report.errors.append(f"The paper market {slug} is not settled: {why}")
+                continue
+            if positions is not None:
                 run.report.actions.append(Action("cup-settle", slug, "done", f"{detail}; {positions} positions"))
         now = now_utc()
         if not tournament_runs(run, now):

@@ -213,6 +213,32 @@ async def test_a_listing_that_is_gone_for_good_gives_its_stakes_back(
         assert (await manual.run(follow_markets)).actions == []
 
 
+async def test_a_market_that_cannot_be_settled_holds_up_no_other(anvil: StartAnvil, fresh_database_url: str) -> None:
+    """Neither is anybody else kept from being paid, nor does the tournament go without new markets."""
+    async with manual_keeper(fresh_database_url, anvil(chain_id=CHAIN_ID).url) as manual:
+        broken, sound = sorted((manual.listed(1), manual.listed(2)))
+        await manual.run(follow_markets)
+        async with manual.keeper.pool.connection() as connection:
+            signer = Signer()
+            await wallets.claim(connection, signer.address)
+            for slug in (broken, sound):
+                order = trading.PaperOrder(
+                    f"on {slug}", signer.address, slug, "yes", 500, "2026-11-21T12:00:00Z", b"\x01" * 65
+                )
+                (answer,) = await trading.place(connection, [order], now)
+                assert isinstance(answer, trading.PaperReceipt)
+        ended = "status = 2, winner = %s, closed_tx = listed_tx, closed_block = 1, closed_at = 1"
+        manual.sql(f"UPDATE agent_market SET {ended} WHERE slug = %s", 7, broken)  # of two outcomes
+        manual.sql(f"UPDATE agent_market SET {ended} WHERE slug = %s", 0, sound)
+        manual.indexed_to(100, finalized=90)
+        new = manual.listed(3)
+        report = await manual.run(follow_markets)
+        assert [(action.kind, action.target) for action in report.actions] == [("cup-settle", sound), ("cup-open", new)]
+        assert [broken in error for error in report.errors] == [True]
+        found = manual.sql("SELECT slug, status FROM cup_market")
+        assert set(found) == {(broken, "open"), (sound, "resolved"), (new, "open")}
+
+
 @pytest.mark.proves("cup.roulette.decision.round_times", "cup.roulette.decision.beacon")
 async def test_a_restarted_keeper_finishes_the_round_it_finds(anvil: StartAnvil, fresh_database_url: str) -> None:
     node = anvil(chain_id=CHAIN_ID)
