@@ -349,6 +349,44 @@ async def test_tests_that_nobody_takes_do_not_pile_up(pool: ConnectionPool) -> N
         await _test(pool, hook)
 
 
+async def test_one_that_was_switched_off_with_tests_waiting_comes_back_by_a_test(
+    pool: ConnectionPool, fresh_database_url: str
+) -> None:
+    """Else nothing but a new signature of the wallet would bring it back."""
+    wallet = b"\x2c" * 20
+    async with receiver() as there:
+        hook = await _hook(pool, wallet, there.url, status="pending_verification")
+        for _ in range(webhook_store.MAX_TESTS_WAITING):
+            await _test(pool, hook)
+        async with pool.connection() as connection:  # as an hour without the challenge leaves it
+            await connection.execute("UPDATE agent_webhook SET status = 'disabled' WHERE id = %s", (hook,))
+        asked = await _test(pool, hook)
+        async with dispatching(fresh_database_url):
+            await there.until(lambda: len(there.events()) > 0)
+        assert [each["eventId"] for each in there.events()] == [asked]
+        assert (await _row(pool, hook)).status == "active"
+
+
+async def test_who_is_switched_off_over_a_test_is_told_the_first_event_it_did_not_get(
+    pool: ConnectionPool, fresh_database_url: str
+) -> None:
+    wallet = b"\x2d" * 20
+    async with receiver() as there:
+        hook = await _hook(pool, wallet, there.url)
+        async with dispatching(fresh_database_url, retries=(0.05,) * 8, disable_after_seconds=0.0):
+            await _tell(pool, wallet, "taken")
+            await there.until(lambda: _names(there) == ["taken"])
+            there.always = 500
+            asked = await _test(pool, hook)
+            await _tell(pool, wallet, "missed")
+            async with asyncio.timeout(PATIENCE):
+                while (row := await _row(pool, hook)).status != "disabled":
+                    await asyncio.sleep(0.05)
+        told = orjson.loads((await _log(pool, wallet))[-1].payload)
+        assert (told["eventId"], told["disabled"]) == (asked, True)
+        assert told["seq"] == row.next_seq == 1
+
+
 async def test_one_that_was_switched_off_comes_back_only_where_its_wallet_has_room(pool: ConnectionPool) -> None:
     """Else a wallet had all the webhooks that it ever registered, ten at a time."""
     wallet = b"\x29" * 20

@@ -311,10 +311,12 @@ def _is_about(event: Notice, endpoint: WebhookEndpoint) -> bool:
 def _failure(
     endpoint: WebhookEndpoint, event: Notice | Addressed, attempts: int, error: str, *, disabled: bool
 ) -> Draft:
+    # A test has no number; but of what waited behind it nothing was sent to one that is switched off now.
+    test_seq = endpoint.next_seq if disabled else None
     payload = {
         "webhook": endpoint.ref,
         "eventId": event.id,
-        "seq": event.seq if isinstance(event, Notice) else None,
+        "seq": event.seq if isinstance(event, Notice) else test_seq,
         "attempts": attempts,
         "error": error,
         "disabled": disabled,

@@ -189,7 +189,10 @@ async def remove(connection: Connection, webhook_id: str) -> bool:
 
 
 async def add_test(connection: Connection, endpoint: WebhookEndpoint) -> AskedTest:
-    """`endpoint` is locked: nobody else adds one meanwhile."""
+    """`endpoint` is locked: nobody else adds one meanwhile. What waited for one that was switched off is forgotten:
+    else it would stand in the way of the test that has it begin again."""
+    if endpoint.status == DISABLED:
+        await connection.execute("DELETE FROM agent_webhook_test WHERE webhook_id = %s", (endpoint.id,))
     if len(await tests_of(connection, endpoint, MAX_TESTS_WAITING)) == MAX_TESTS_WAITING:
         raise TooManyTests
     token = secrets.token_hex(16)
