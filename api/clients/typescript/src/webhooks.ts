@@ -11,8 +11,9 @@ const WINDOW_SECONDS = 300;
 export type HeadersLike = Headers | Record<string, string | string[] | undefined>;
 
 /**
- * A judge of deliveries: which are the service's, and new. `secret`: of a registered webhook; or `attester`: the address that signs the
- * callbacks of single trades (`(await client.health()).health.attester`).
+ * A judge of deliveries: which are the service's, and new. `secret`: of a registered webhook; or `attester`: the address
+ * that signs the callbacks of single trades (`(await client.health()).health.attester`). It signs those of everybody's
+ * trades: take only an event whose `tradeId` is yours.
  *
  * A delivery is refused when its signature is wrong, its time is more than `windowSeconds` away, or this very delivery was
  * seen before. An event may be delivered again, with another time: skip the `eventId`s that you have handled.

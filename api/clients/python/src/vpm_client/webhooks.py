@@ -18,7 +18,8 @@ WINDOW_SECONDS = 300
 
 class WebhookVerifier:
     """A judge of deliveries: which are the service's, and new. `secret`: of a registered webhook; or `attester`: the
-    address that signs the callbacks of single trades (`health().health.attester`).
+    address that signs the callbacks of single trades (`health().health.attester`). It signs those of everybody's
+    trades: take only an event whose `trade_id` is yours.
 
     A delivery is refused when its signature is wrong, its time is more than `window_seconds` away, or this very
     delivery was seen before. An event may be delivered again, with another time: skip the `event_id`s that you have
