@@ -140,7 +140,8 @@ TOOLS = (
         "get_api_agent_v1_events_replay",
         "A wallet's events in order",
         "What happened to a wallet's bets, from fromSeq on: bet.placed, market.resolved, position.won, payout.paid and "
-        "so on. Numbers have no gap; pass nextSeq as fromSeq for more, and remember it for the next time.",
+        "so on. Numbers have no gap; pass nextSeq as fromSeq for more. Where it is null that is all there is: the next "
+        "time go on from lastSeq + 1.",
         required=("wallet",),
         defaults={"limit": 50},
     ),
@@ -148,7 +149,8 @@ TOOLS = (
         "get_resolved",
         "get_api_agent_v1_resolved",
         "What has been decided since",
-        "How a wallet's markets ended after an instant, oldest first; pass nextSince as since for more.",
+        "How a wallet's markets ended after an instant, oldest first; pass nextSince as since for more. Where it is "
+        "null that is all there is: the next time go on from the createdAt of the last one, with all its digits.",
         required=("wallet",),
     ),
     RestTool(

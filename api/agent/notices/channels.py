@@ -23,9 +23,9 @@ A server-sent event stream of one wallet's events: each `data:` is one event, th
 that it lives; after 300 s it closes: reconnect with `Last-Event-ID` and nothing is missed. A reader that takes nothing
 for 5 s is cut off."""
 REPLAY = """\
-A wallet's events in order from `fromSeq` on, at most 500 a page; `nextSeq` is null when there are no more. `seq` counts
-from 0 without a gap. An event is never changed: one that a reorganization undid is followed by a correction, the same
-type with `undone: true` and `corrects` in its payload."""
+A wallet's events in order from `fromSeq` on, at most 500 a page; `nextSeq` is null when there are no more: then go on
+later from `lastSeq` + 1. `seq` counts from 0 without a gap. An event is never changed: one that a reorganization undid
+is followed by a correction, the same type with `undone: true` and `corrects` in its payload."""
 RESOLVED = """\
 `market.resolved`, `position.won` and `position.lost` of a wallet after an instant, oldest first. `nextSince` is null
 when there are no more; then go on later from the `createdAt` of the last one, with all its digits. Shortened to a
