@@ -16,7 +16,9 @@ from eth_account.messages import encode_defunct
 from eth_utils.crypto import keccak
 
 from api.agent.notices.bodies import AgentEvent, TestBody
+from api.agent.notices.endpoints import MAX_TESTS_WAITING
 from api.agent.notices.ownership import registration_message
+from core.db.engine import make_pool
 from scripts._stack import wallets
 from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
@@ -298,6 +300,28 @@ async def test_an_address_asks_for_so_many_tests_whatever_webhooks_they_are_of(b
             statuses.append(response.status)
     assert statuses == [404] * 30 + [429] * 2
     assert int(response.headers["Retry-After"]) > 0
+
+
+async def test_where_as_many_tests_wait_as_may_one_more_is_refused_and_those_are_sent_at_once(
+    buyer: Buyer, database_url: str
+) -> None:
+    """Whoever mended an endpoint asks for a test, and does not wait for hours until it is its turn."""
+    async with receiver() as there, make_pool(database_url, size=1) as pool:
+        hook = await registered(buyer, DEV[4], there.url)
+        await active(buyer, hook["id"])
+        async with pool.connection() as connection:  # as many failures leave it
+            await connection.execute(
+                "UPDATE agent_webhook SET attempts = 8, attempt_at = now() + interval '7 hours' WHERE id = %s",
+                (hook["id"],),
+            )
+            await connection.execute(
+                "INSERT INTO agent_webhook_test (webhook_id, token) SELECT %s, n::text FROM generate_series(1, %s) n",
+                (hook["id"], MAX_TESTS_WAITING),
+            )
+        async with buyer.session.post(f"{buyer.service.api}/webhooks/{hook['id']}/test") as response:
+            refused = await response.json()
+        assert (response.status, refused["error"]) == (429, "rate_limited"), refused
+        await there.until(lambda: len(there.events()) == MAX_TESTS_WAITING)
 
 
 @pytest.mark.proves("agent.webhooks.decision.verification_retry", "agent.webhooks.decision.signature_scheme")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from datetime import UTC, datetime
 from functools import partial
@@ -110,17 +111,18 @@ class Webhooks:
             endpoint = await store.find(connection, webhook_id, lock=True)
             if endpoint is None:
                 raise _unknown()
-            try:
+            asked = None
+            with contextlib.suppress(store.TooManyTests):
                 asked = await store.add_test(connection, endpoint)
-            except store.TooManyTests:
-                message = f"{store.MAX_TESTS_WAITING} tests wait already for this webhook to take them."
-                raise problem("rate_limited", message, retry_after=60) from None
             try:
                 await store.wake(connection, endpoint, await next_seq(connection, endpoint.wallet))
             except store.TooManyWebhooks:
                 raise _no_room() from None
             await notify(connection, Channel.AGENT_EVENT, endpoint.wallet.hex())
             woken = await store.find(connection, webhook_id) or endpoint
+        if asked is None:  # what waits is tried now all the same: its turn may be hours away
+            message = f"{store.MAX_TESTS_WAITING} tests wait already for this webhook to take them; they are sent now."
+            raise problem("rate_limited", message, retry_after=60)
         body = {
             "event": asked.event(endpoint).body(),
             "webhook": registration(woken, None),
