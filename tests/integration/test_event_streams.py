@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import secrets
 import time
 from collections.abc import AsyncIterator
@@ -176,6 +177,27 @@ async def test_a_quiet_stream_shows_that_it_lives_and_ends_with_its_window(
         assert time.monotonic() - started > 1.5
         assert said.count(["still here"]) >= 2
         assert "window" in said[-1][0]
+
+
+async def test_a_stream_of_one_trade_shows_that_it_lives_however_much_is_told_of_others(
+    database_url: str, pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else who reads it, or what is in between, takes the connection for dead."""
+
+    async def bet_on() -> None:
+        for number in itertools.count():
+            await tell(pool, f"other {number}", trade_id=b"\x66" * 32)
+            await asyncio.sleep(0.05)
+
+    async with (
+        service(database_url, monkeypatch, window_seconds=2.0, heartbeat_seconds=0.5) as url,
+        aiohttp.ClientSession() as session,
+        session.get(url + PATH, params={"wallet": NAME, "tradeId": "0x" + "77" * 32}) as response,
+    ):
+        betting = asyncio.create_task(bet_on())
+        said = [each.comments async for each in messages(response)]
+        await end(betting)
+    assert said.count(["still here"]) >= 2, said
 
 
 async def test_a_reader_that_does_not_read_is_cut_off(

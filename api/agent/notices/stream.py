@@ -74,6 +74,7 @@ class Events:
         ends = now() + self._window_seconds
         if not await event_stream.written(request, response, b"retry: %d\n: seq %d comes next\n\n" % (RETRY_MS, seq)):
             return "slow"
+        said_at = now()
         while not self._hub.stopping:
             news.clear()
             try:
@@ -84,21 +85,23 @@ class Events:
             if frames:
                 if not await event_stream.written(request, response, b"".join(frame for _, frame in frames)):
                     return "slow"
-                seq = frames[-1][0] + 1
+                seq, said_at = frames[-1][0] + 1, now()
                 if len(frames) == PAGE and now() < ends:
                     continue  # there may be more; behind a page that is not full only news can come
-            left = ends - now()
-            if left <= 0:
+            if now() >= ends:
                 await event_stream.written(request, response, b": the window ends; reconnect to go on\n\n")
                 return "window"
-            # What cannot be read now is tried again soon; otherwise silence lasts until there are news.
-            pause = min(left, event_stream.HEARTBEAT_SECONDS if frames is not None else 1.0)
-            try:
-                async with asyncio.timeout(pause):
+            # What cannot be read now is tried again soon; otherwise silence lasts until there are news. They may be of
+            # another trade than the one asked for, and then nothing was said.
+            silent_until = said_at + event_stream.HEARTBEAT_SECONDS
+            again_at = now() + 1.0 if frames is None else ends
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(min(silent_until, again_at, ends)):
                     await news.wait()
-            except TimeoutError:
+            if now() >= silent_until:
                 if not await event_stream.written(request, response, event_stream.HEARTBEAT):
                     return "slow"
+                said_at = now()
         return "stopping"
 
 
