@@ -92,8 +92,11 @@ async def ask(connection: Connection, relayed: RelayedBet, attempt: int, funds: 
     return KnownBet(attempt, intent, landed=None, was_told=False)
 
 
+# Whoever was given a position did not place it. Positions are found by when they were entered, as their index is.
 _RETURNED = b"""
-SELECT count(*) FROM outbox_intent i JOIN stock_position p ON p.entry_tx = i.tx_hash AND p.owner = i.payer
+SELECT count(*) FROM outbox_intent i
+JOIN token_authorization t ON t.chain_id = i.chain_id AND t.authorizer = i.payer AND t.tx = i.tx_hash
+JOIN stock_position p ON p.entered_at = t.at AND p.vintage > 0 AND p.entry_tx = t.tx AND p.entered_by = t.authorizer
 JOIN stock_vintage v ON v.market_id = p.market_id AND v.vintage = p.vintage
 JOIN stock_market m ON m.market_id = p.market_id
 WHERE i.payer = %s AND i.chain_id = %s AND i.mined_at > now() - interval '1 hour'

@@ -220,7 +220,7 @@ async def read_receipt(
     )
     row = (
         await connection.execute(
-            select(chain_cursor, spent.block_number, spent.tx, spent.value)
+            select(chain_cursor, spent.block_number, spent.at, spent.tx, spent.value)
             .outerjoin(token_authorization, paid)
             .where(chain_cursor.c.chain_id == chain_id)
         )
@@ -228,7 +228,10 @@ async def read_receipt(
     final = final_block(row.number, row.finalized_number, finality_blocks)
     if row.tx is None:
         return EntryReceipt(head_of(row), final)
+    # Positions are found by when they were entered; no index has their transactions.
     made = _HELD.where(
+        stock_position.c.vintage > 0,
+        stock_position.c.entered_at == row.at,
         stock_position.c.entered_by == signer,
         stock_position.c.entry_tx == row.tx,
         stock_position.c.offered == row.value,

@@ -286,6 +286,25 @@ async def test_pages_reach_every_market_once(rig: Rig) -> None:
     assert stock == list(range(everything, 0, -1))
 
 
+async def test_the_receipt_of_a_bet_is_found_without_looking_through_all_there_were(rig: Rig, filled: Filled) -> None:
+    """A page asks for it every few seconds, for every bet that is not final yet."""
+    settler = load_deployment(filled.folder / "stock.json").contracts["VestedMarkets"].address
+    with psycopg.connect(conninfo(rig.url), autocommit=True) as connection:
+        row = connection.execute(
+            "INSERT INTO token_authorization (chain_id, authorizer, nonce, token, state, recipient, value, block_number,"
+            " log_index, at, tx) SELECT %(chain)s, entered_by, entry_tx, %(settler)s, 'paid', %(settler)s, offered,"
+            " entered_block, 1, entered_at, entry_tx FROM stock_position WHERE position_id = (7::bigint << 32) | 3"
+            " RETURNING encode(authorizer, 'hex'), encode(nonce, 'hex')",
+            {"chain": STOCK_CHAIN, "settler": bytes.fromhex(settler[2:])},
+        ).fetchone()
+    assert row is not None
+    body = await rig.get(f"/api/relay/receipt?from=0x{row[0]}&nonce=0x{row[1]}")
+    assert body["position"]["id"] == str((7 << 32) | 3)
+    asked = [each for each in rig.statements.sent if "entry_tx = " in each]
+    assert asked, "it reads the position by its transaction"
+    assert rig.statements.faults(rig.url) == []
+
+
 @pytest.mark.proves("stock.positions.decision.paging", "agent.positions.decision.paging")
 async def test_a_wallets_history_comes_in_pages_and_its_sums_are_of_all(rig: Rig) -> None:
     wallet = wallet_of(7)

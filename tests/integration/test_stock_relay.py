@@ -167,6 +167,7 @@ async def test_a_wallet_whose_bets_come_back_whole_has_us_send_a_few_and_no_more
 ) -> None:
     """In one block many bets share what room there is: all but a crumb of each comes back, at our expense."""
     chain, wallet = service.chain, wallets.DEV[4]
+    wallet_bytes = bytes.fromhex(wallet.address[2:])
     market = chain.open_market(seed=USDG)
     response, body = await door.post("/api/relay/enter", chain.signed(wallet, chain.bet(wallet, market, outcome=1)))
     assert response.status == 200, body
@@ -192,6 +193,12 @@ async def test_a_wallet_whose_bets_come_back_whole_has_us_send_a_few_and_no_more
     await until(lambda: rows(service, sql, market) == [(1,)])
     answer = await refused(door, elsewhere, 429, "rate_limited", "came back")
     assert answer["escapeKit"]["data"].startswith("0x")
+    # Who gives them away placed them still.
+    for (position,) in rows(service, "SELECT position_id FROM stock_position WHERE owner = %s", wallet_bytes):
+        give = chain.contracts.settler.call("transferPosition", position, wallets.DEV[6].address)
+        chain.send(give, wallet.address)
+    await until(lambda: rows(service, "SELECT 1 FROM stock_position WHERE owner = %s", wallet_bytes) == [])
+    await refused(door, elsewhere, 429, "rate_limited", "came back")
 
 
 async def test_what_is_on_its_way_is_not_promised_twice(service: StockService, door: Door) -> None:
