@@ -19,6 +19,7 @@ from api.web import figures
 from api.web.charts import Chart, ChartLine, Level, Mark, Tone, Unit
 from api.web.history import Batch, MarketPast
 from core.chain import Call
+from core.feeds.rounds import PAUSE_PATIENCE
 from core.money import USD
 from core.stock.vested import UP, S
 
@@ -54,11 +55,13 @@ class StakeExample:
 
 @dataclass(frozen=True, slots=True)
 class SettlingCall:
-    """The call that ends the market now, which anybody may send; `call` is None while there is none."""
+    """The call that ends the market now, which anybody may send; `call` is None while there is none. `ours`: when the
+    keeper sends it."""
 
     sentence: str
     name: str
     call: Call | None
+    ours: str = ""
 
     @property
     def data(self) -> str:
@@ -121,19 +124,16 @@ def settling(detail: MarketDetailBody, contracts: StockContracts) -> SettlingCal
     number = int(market.id)
     resolver, settler = contracts.resolver, contracts.settler
     rounds = (number, int(finder.strike_round or 0), int(finder.final_round or 0))
-    if now >= market.voidable_at:
-        return SettlingCall(
-            "Nobody settled it in time. Anyone can void it now, and every stake is given back.",
-            f"VestedMarkets.voidMarket({number})",
-            settler.call("voidMarket", number),
-        )
+    is_late = now >= market.voidable_at
     match preview.name:
         case "UP" | "DOWN":
+            instead = " It is late: anyone can void it instead, and then every stake is given back." if is_late else ""
             return SettlingCall(
                 f"The two proven rounds say {preview.name}. Anyone can settle the market with them now; the contract"
-                " finds and proves both rounds itself.",
+                f" finds and proves both rounds itself.{instead}",
                 f"RoundResolver.resolve({number})",
                 resolver.call("resolve", number),
+                "a minute after the bell",
             )
         case "FLAT":
             return SettlingCall(
@@ -141,25 +141,36 @@ def settling(detail: MarketDetailBody, contracts: StockContracts) -> SettlingCal
                 "back.",
                 f"RoundResolver.resolve({number})",
                 resolver.call("resolve", number),
+                "a minute after the bell",
             )
         case "STALE":
             return SettlingCall(
                 "A reading is older than this market allows. Anyone can prove that now, and every stake is given back.",
                 f"RoundResolver.voidStale{rounds}",
                 resolver.call("voidStale", *rounds),
+                "15 minutes after the bell, or later if its nodes do not agree on that",
             )
         case "BAD ANSWER":
             return SettlingCall(
                 "A reading in effect is not a price. Anyone can prove that now, and every stake is given back.",
                 f"RoundResolver.voidBadAnswer{rounds}",
                 resolver.call("voidBadAnswer", *rounds),
+                "a minute after the bell",
             )
         case "PAUSED":
             return SettlingCall(
                 "The stock's oracle is paused. It may be resumed; if it is still paused 24 hours after the bell, "
                 "anyone can void the market and every stake is given back.",
                 f"RoundResolver.voidPaused({number})",
-                resolver.call("voidPaused", number) if now >= market.final_time + 86_400 else None,
+                resolver.call("voidPaused", number) if now > market.final_time + PAUSE_PATIENCE else None,
+                "once it may",
+            )
+        case _ if is_late:
+            return SettlingCall(
+                "Nobody settled it in time. Anyone can void it now, and every stake is given back.",
+                f"VestedMarkets.voidMarket({number})",
+                settler.call("voidMarket", number),
+                "once it may",
             )
         case _:
             return SettlingCall("The readings of both bells are not available yet.", "", None)

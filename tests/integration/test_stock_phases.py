@@ -49,6 +49,12 @@ async def detail(door: Door, chain: StockChain, market_id: int, holds: Callable[
     )
 
 
+async def text(door: Door, path: str) -> str:
+    async with door.session.get(f"{door.url}{path}") as response:
+        assert response.status == 200
+        return await response.text()
+
+
 def after_bell(chain: StockChain, market_id: int) -> tuple[int, int]:
     """Strike and final time of a market, with the chain's clock moved to just after its bell."""
     spec = chain.read(chain.contracts.resolver.call("spec", market_id))
@@ -291,7 +297,16 @@ async def test_a_paused_oracle_voids(door: Door, chain: StockChain) -> None:
         body = await detail(door, chain, market_id, lambda b: b["preview"] and b["preview"]["status"] == 6)
         hold_detail(chain, body)
         hold_preview(chain, body)
-        chain.warp_to(final + DAY + 1)
+        page = await text(door, f"/m/{market_id}")
+        assert "oracle is paused" in page
+        assert "within a minute or two" not in page
+        call = chain.contracts.resolver.call("voidPaused", market_id)
+        for at, is_offered in ((final + DAY, False), (final + DAY + 1, True)):  # at the first it would revert
+            chain.warp_to(at)
+            await detail(door, chain, market_id)
+            page = await text(door, f"/m/{market_id}")
+            assert (call.parameters()["data"] in page) is is_offered, at
+        assert "a minute after the bell" not in page
         chain.send(chain.contracts.resolver.call("voidPaused", market_id), wallets.DEV[5].address)
         body = await detail(door, chain, market_id, lambda b: b["resolution"] and b["preview"]["status"] == 6)
         hold_detail(chain, body)
@@ -300,6 +315,29 @@ async def test_a_paused_oracle_voids(door: Door, chain: StockChain) -> None:
         chain.pause_oracle(False)
     assert (body["resolution"]["outcome"], body["resolution"]["reason"]) == ("VOID", "paused")
     assert body["resolution"]["strikeRound"] is None
+
+
+async def test_who_won_is_offered_the_call_that_pays_her_also_when_anyone_may_void(
+    door: Door, chain: StockChain
+) -> None:
+    """Both calls go then, and the first one counts: a page with the void alone is the losers' page."""
+    market_id = await opened(door, chain)
+    spec = chain.read(chain.contracts.resolver.call("spec", market_id))
+    chain.warp_to(spec["strikeTime"] + 1)
+    chain.push(FLAT_PRICE + 10**8)
+    after_bell(chain, market_id)
+    body = await detail(door, chain, market_id, lambda b: b["preview"] and b["preview"]["name"] == "UP")
+    assert "Our keeper sends this call a minute after the bell." in await text(door, f"/m/{market_id}")
+    chain.warp_to(body["market"]["voidableAt"])
+    await detail(door, chain, market_id, lambda b: b["preview"]["name"] == "UP")
+    page = await text(door, f"/m/{market_id}")
+    data = chain.contracts.resolver.call("resolve", market_id).parameters()["data"]
+    assert data in page, page.partition('id="settle"')[2][:1500]
+    assert "anyone can void it instead" in page
+    chain.send(chain.contracts.resolver.call("resolve", market_id), wallets.DEV[5].address)
+    body = await detail(door, chain, market_id, lambda b: b["resolution"])
+    assert body["resolution"]["outcome"] == "UP"
+    chain.push(FLAT_PRICE)
 
 
 @pytest.mark.proves("stock.market_detail.state.reason_timeout", "stock.market.field.voidableAt")
