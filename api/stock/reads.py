@@ -358,7 +358,7 @@ class StockReads:
     # ------------------------------------------------------------ one owner
 
     async def _owner_body(self, owner: str, limit: int, before: int | None) -> OwnerBody:
-        venue, positions = await self._owned(bytes_of(owner))
+        venue, positions, are_old = await self._owned(bytes_of(owner))
         start_at = 0 if before is None else _behind(positions, before)
         now, totals = venue.head.moment, OwnerTotals()
         for start in range(0, len(positions), READ_AT_ONCE):
@@ -384,15 +384,16 @@ class StockReads:
             positions=make() if len(page) <= MADE_ASIDE else await asyncio.to_thread(make),
             totals=totals_body(totals),
             read_at=self.read_at,
-            stale=self.stale,
+            stale=self.stale or are_old,
             next_before=str(page[-1].position.position_id) if more else None,
         )
 
     async def _markets_of(self, positions: Sequence[HeldPosition]) -> dict[int, ListedMarket]:
         return await self._indexed.markets(each.position.market_id for each in positions)
 
-    async def _owned(self, owner: bytes) -> tuple[Venue, Sequence[HeldPosition]]:
-        """An owner's positions, of the same block as the venue unless five tries are too few."""
+    async def _owned(self, owner: bytes) -> tuple[Venue, Sequence[HeldPosition], bool]:
+        """An owner's positions, of the same block as the venue unless five tries are too few; and whether they are
+        those of an earlier block, as they cannot be read now."""
         tries = 0
         while True:
             tries += 1
@@ -400,7 +401,7 @@ class StockReads:
             owned = self._owners.get(owner)
             block = (self.generation, venue.reorgs, venue.head.number)
             if owned is not None and owned[0] == block:
-                return venue, owned[1]
+                return venue, owned[1], False
             try:
                 async with reading("Positions"), self._engine.connect() as connection:
                     await connection.execution_options(isolation_level="REPEATABLE READ")
@@ -408,10 +409,10 @@ class StockReads:
             except Problem:
                 if owned is None:
                     raise
-                return venue, owned[1]
+                return venue, owned[1], True
             if number == venue.head.number or tries == 5:
                 self._owners.put(owner, (block, positions), len(positions))
-                return venue, positions
+                return venue, positions, False
             await self._indexed.refresh()
 
 

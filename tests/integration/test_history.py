@@ -344,6 +344,41 @@ async def test_a_wallets_history_comes_in_pages_and_its_sums_are_of_all(rig: Rig
     assert (await rig.get(f"/api/positions?owner={wallet}&before=3", 400))["error"] == "invalid_request"
 
 
+@pytest.mark.thorough
+async def test_what_was_held_before_a_block_is_called_old_where_that_cannot_be_read(rig: Rig) -> None:
+    """Its positions are of another block than its markets then: a winner would read that nothing is due to her."""
+    path = f"/api/positions?owner={wallet_of(9)}"
+
+    def block() -> None:
+        with psycopg.connect(conninfo(rig.url), autocommit=True) as connection:
+            next_block(connection, STOCK_CHAIN)
+
+    block()
+    body = await rig.get(path)
+    deadline = time.monotonic() + PATIENCE
+    while body["stale"]:
+        assert time.monotonic() < deadline, "it never was fresh"
+        block()
+        body = await rig.get(path)
+    with psycopg.connect(conninfo(rig.url)) as connection:
+        connection.execute("LOCK TABLE stock_position IN ACCESS EXCLUSIVE MODE")
+        block()
+        deadline = time.monotonic() + PATIENCE
+        while (await rig.get("/api/markets"))["readAt"] < body["readAt"]:
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(1)
+        held = await rig.get(path)
+        connection.rollback()
+    assert held["positions"] == body["positions"]
+    assert held["stale"]
+    block()
+    deadline = time.monotonic() + PATIENCE
+    while (await rig.get(path))["stale"]:
+        assert time.monotonic() < deadline, "it stays old"
+        await asyncio.sleep(0.1)
+
+
 async def test_an_old_market_is_known_by_its_id_and_its_key_and_takes_no_bets(rig: Rig) -> None:
     name = rig.names[10]
     body = await rig.get(f"{AGENT}/markets/{name}")
