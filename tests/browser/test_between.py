@@ -14,6 +14,7 @@ from scripts._stack import wallets
 from scripts._stack.wallets import Wallet
 from tests.browser.conftest import Visitor
 from tests.browser.site import Site
+from tests.browser.wallet import PageWallet
 from tests.support.client_libraries import strangers
 
 DEV = wallets.DEV
@@ -243,6 +244,39 @@ def test_a_stock_bet_that_may_still_be_taken_comes_before_another(site: Site, vi
     site.stock.warp_to(site.stock.now + 700)
     expect(page.locator("#bet-status")).to_contain_text("nothing can be any more", timeout=30_000)
     expect(review).not_to_have_attribute("aria-disabled", "true")
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_stock_bet_of_one_tab_comes_before_that_of_another(site: Site, visitor: Visitor, is_late: bool) -> None:
+    """The browser keeps one bet of a market until it is known what became of it: another would be forgotten, or signed
+    in place of one that is on its way. `is_late`: the other tab was about to sign already."""
+    market = site.open_market(ticker="NVDA")
+    visit, _ = visitor.with_wallet(DEV[3])
+    visit.open(f"/m/{market}")
+    one, two = visit.page, visit.page.context.new_page()
+    signer = PageWallet(two, site.stock, DEV[3])
+    two.goto(one.url)
+    one.route(RELAY, lambda route: route.abort())
+    one.route("**/api/relay/receipt*", lambda route: route.abort())
+    if is_late:
+        two.get_by_role("button", name="Review the bet").click()
+        expect(two.get_by_role("dialog", name="Sign this bet")).to_be_visible()
+    one.get_by_role("button", name="Review the bet").click()
+    one.get_by_role("button", name="Sign in my wallet").click()
+    expect(one.locator("#bet-status")).to_contain_text("No connection")
+    if is_late:
+        two.get_by_role("button", name="Sign in my wallet").click()
+        expect(two.locator("#bet-status")).to_contain_text("another tab")
+        assert len(site.stock.positions(market)) == 2
+    two.get_by_role("button", name="Review the bet").click()
+    expect(two.locator("#bet-status")).to_have_text(re.compile(r"^Confirmed"), timeout=30_000)
+    assert len(signer.signed) == int(is_late)
+    assert len(site.stock.positions(market)) == 2 + 1
+    one.unroute(RELAY)
+    one.unroute("**/api/relay/receipt*")
+    expect(one.locator("#bet-status")).to_have_text(re.compile(r"^Confirmed"), timeout=30_000)
+    assert len(site.stock.positions(market)) == 2 + 1
 
 
 @pytest.mark.parametrize("way", ["/cup", "/roulette"])

@@ -70,11 +70,22 @@ function show() {
   hold(byId("bet-review"), wrong || underWay || isAsked || !found.accepting);
 }
 
+/** A bet of this market that another tab has begun, and of which nobody knows yet what became: it comes first. */
+function ofAnotherTab() {
+  const begun = keptBet();
+  return begun && !begun.landed ? begun : null;
+}
+
 async function review() {
   const status = byId("bet-status");
   byId("bet-actions").replaceChildren();
   const found = quote();
   if (found.problem) return;
+  const begun = ofAnotherTab();
+  if (begun) {
+    relay(begun);
+    return;
+  }
   isAsked = true; // until the wallet has answered: a second question would be a second bet
   show();
   try {
@@ -145,6 +156,7 @@ async function sign(found, typed, status) {
   say(status, "Confirm in your wallet…");
   const { domain, types, primaryType, message } = typed;
   const signature = await signTyped({ domain, types, primaryType, message });
+  if (ofAnotherTab()) throw new WalletError("A bet from another tab is on its way. This one was not sent; it can be made once that one is known.");
   relay({ body: { ...typed.request, signature }, nonce: typed.nonce, side: SIDES[found.side], stake: String(found.stake) });
 }
 
