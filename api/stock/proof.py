@@ -308,10 +308,24 @@ class Proof:
             counter(
                 "Bets", betting.bets, "bets", "VestedMarkets Entered events", "without the seed and the operator's own"
             ),
-            counter("Distinct bettors", betting.distinct, "wallets", "VestedMarkets Entered events"),
-            counter("Staked", usdg.staked, STOCK_TOKEN_SYMBOL, "VestedMarkets.position(id).offered"),
-            counter("Accepted", usdg.accepted, STOCK_TOKEN_SYMBOL, "VestedMarkets.market(id).pool"),
-            counter("Paid out", usdg.paid_out, STOCK_TOKEN_SYMBOL, "VestedMarkets Delivered events", "after fees"),
+            counter(
+                "Distinct bettors",
+                betting.distinct,
+                "wallets",
+                "VestedMarkets Entered events",
+                "without the operator's own",
+            ),
+            counter(
+                "Staked", usdg.staked, STOCK_TOKEN_SYMBOL, "VestedMarkets.position(id).offered", "without the seed"
+            ),
+            counter("Accepted", usdg.accepted, STOCK_TOKEN_SYMBOL, "VestedMarkets.market(id).pool", "without the seed"),
+            counter(
+                "Paid out",
+                usdg.paid_out,
+                STOCK_TOKEN_SYMBOL,
+                "VestedMarkets Delivered events",
+                "after fees; to the seed, too, and without refused parts that came back",
+            ),
             counter("Fees taken", usdg.fees_taken, STOCK_TOKEN_SYMBOL, "VestedMarkets Delivered events"),
         ]
 

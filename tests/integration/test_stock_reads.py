@@ -332,6 +332,11 @@ async def test_the_proof_adds_up_on_the_chain(door: Door, chain: StockChain) -> 
     counters = {each["label"]: each for each in body["counters"]}
     assert counters["Markets listed"]["value"] == str(count)
     assert all(each["source"].startswith("http") and each["sourceLabel"] for each in body["counters"])
+    # Who sums what the calls say has the seeds in it, and the operator among the wallets, unless a note says so.
+    assert int(counters["Accepted"]["value"]) + usdg["seeded"] == sum(view["pool"] for view in pools)
+    for label in ("Staked", "Accepted"):
+        assert counters[label]["note"] == "without the seed"
+    assert "operator" in counters["Distinct bettors"]["note"]
 
 
 # ---------------------------------------------------------------- health
