@@ -337,6 +337,17 @@ async def test_who_won_is_offered_the_call_that_pays_her_also_when_anyone_may_vo
     chain.send(chain.contracts.resolver.call("resolve", market_id), wallets.DEV[5].address)
     body = await detail(door, chain, market_id, lambda b: b["resolution"])
     assert body["resolution"]["outcome"] == "UP"
+    # Nobody has sent it yet: it is due, and not paid.
+    page = await text(door, f"/m/{market_id}?owner={wallets.DEV[1].address}")
+    tile = page.partition('<article class="position">')[2].partition("</article>")[0]
+    assert "<dt>Due</dt>" in tile
+    assert "<dt>Paid</dt>" not in tile
+    (won,) = [each["id"] for each in body["positions"] if each["owner"] == wallets.DEV[1].address]
+    chain.send(chain.contracts.settler.call("deliver", [int(won)]), wallets.DEV[5].address)
+    await detail(door, chain, market_id)
+    page = await text(door, f"/m/{market_id}?owner={wallets.DEV[1].address}")
+    tile = page.partition('<article class="position">')[2].partition("</article>")[0]
+    assert "<dt>Paid</dt>" in tile
     chain.push(FLAT_PRICE)
 
 
