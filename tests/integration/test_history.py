@@ -291,9 +291,10 @@ async def test_the_receipt_of_a_bet_is_found_without_looking_through_all_there_w
     settler = load_deployment(filled.folder / "stock.json").contracts["VestedMarkets"].address
     with psycopg.connect(conninfo(rig.url), autocommit=True) as connection:
         row = connection.execute(
-            "INSERT INTO token_authorization (chain_id, authorizer, nonce, token, state, recipient, value, block_number,"
-            " log_index, at, tx) SELECT %(chain)s, entered_by, entry_tx, %(settler)s, 'paid', %(settler)s, offered,"
-            " entered_block, 1, entered_at, entry_tx FROM stock_position WHERE position_id = (7::bigint << 32) | 3"
+            "INSERT INTO token_authorization (chain_id, authorizer, nonce, token, state, recipient, value,"
+            " block_number, log_index, at, tx) SELECT %(chain)s, entered_by, entry_tx, %(settler)s, 'paid',"
+            " %(settler)s, offered, entered_block, 1, entered_at, entry_tx FROM stock_position"
+            " WHERE position_id = (7::bigint << 32) | 3"
             " RETURNING encode(authorizer, 'hex'), encode(nonce, 'hex')",
             {"chain": STOCK_CHAIN, "settler": bytes.fromhex(settler[2:])},
         ).fetchone()
