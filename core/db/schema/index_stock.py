@@ -13,9 +13,10 @@ from sqlalchemy import BigInteger, Boolean, CheckConstraint, Column, Index, Inte
 from core.contracts.statuses import Family
 from core.db.schema import metadata
 from core.db.types import Address, BlockNumber, ChainTime, Hash32, Int256, Uint256
+from core.stock.vested import DOWN, UP
 
 _PAID_FOR = (
-    "CASE WHEN voided THEN principal_up + principal_down WHEN winner = 0 THEN principal_up ELSE principal_down END"
+    f"CASE WHEN voided THEN principal_up + principal_down WHEN winner = {UP} THEN principal_up ELSE principal_down END"
 )
 # Settled, and not all of the principal that is to be paid is paid: the winner's, or both when void.
 UNPAID = f"closed_tx IS NOT NULL AND paid_principal < {_PAID_FOR}"
@@ -88,7 +89,7 @@ stock_market = Table(
     Column("final_answer", Int256),
     Column("final_round_at", ChainTime),
     Column("updated_block", BlockNumber, nullable=False),
-    CheckConstraint("winner IN (0, 1)", name="winner_is_a_side"),
+    CheckConstraint(f"winner IN ({UP}, {DOWN})", name="winner_is_a_side"),
     CheckConstraint("NOT (voided AND winner IS NOT NULL)", name="void_has_no_winner"),
     CheckConstraint("(closed_tx IS NOT NULL) = (voided OR winner IS NOT NULL)", name="closed_once"),
     CheckConstraint("pending_vintage IS NOT NULL OR (pending_up = 0 AND pending_down = 0)", name="pending_has_a_block"),
@@ -142,7 +143,7 @@ stock_position = Table(
     Column("payout_tx", Hash32),
     Column("failed_deliveries", Integer, nullable=False),
     Column("failed_tx", Hash32),  # the last delivery the token refused
-    CheckConstraint("outcome IN (0, 1)", name="outcome_is_a_side"),
+    CheckConstraint(f"outcome IN ({UP}, {DOWN})", name="outcome_is_a_side"),
     Index("ix_stock_position_market_id_ordinal", "market_id", "ordinal", unique=True),
     Index("ix_stock_position_owner", "owner"),
     # The bets entered last; the seed is no bet.
