@@ -16,10 +16,10 @@ from typing import Generic, TypeVar
 import orjson
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from api.pace import Pace
 from api.unreadable import UNREADABLE
 from core.db.channels import Channel, News, Signal
 from core.log import get_logger
-from core.pace import Pace
 
 log = get_logger(__name__)
 

@@ -27,12 +27,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from api.agent.cursors import ListPlace
 from api.agent.facts import Arrival, ArrivalState, BookTotals, Ending, FeedRound, ListedMarket, Stake, Venue
 from api.archive import Archive
+from api.given import given
 from api.head import Head, head_of, read_cursor
 from core.agent.book import Book
 from core.agent.document import Metadata, Specification, described
 from core.chain import checksum
 from core.contracts.statuses import AgentMarketStatus, RefundReason
-from core.db.given import given
 from core.db.schema.agent import agent_trade
 from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake, agent_venue
 from core.db.schema.index_shared import oracle_round, token_authorization

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from core.batches import Batches
+from api.cup.batches import Batches
 from core.cup import books, messages, trading
 from core.cup.books import PaperMarket
 from core.cup.trading import PaperOrder, PlacedTrade

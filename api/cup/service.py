@@ -18,6 +18,7 @@ from limits import RateLimitItemPerDay, RateLimitItemPerHour, RateLimitItemPerMi
 from psycopg_pool import PoolTimeout
 
 from api.cup import guide, render, requests
+from api.cup.batches import Batches
 from api.cup.boards import Boards
 from api.cup.intake import Intake, SignedTrade
 from api.http.application import unavailable
@@ -26,7 +27,6 @@ from api.http.caller import network
 from api.http.limits import RateLimits
 from api.http.problem import Problem, invalid_part
 from api.http.shared import Shared, SharedSlot, Slots
-from core.batches import Batches
 from core.config import Settings
 from core.cup import betting, board, books, enrolment, ledger, messages, outlook, rounds, trading, wallets
 from core.cup.amounts import MAX_CENTS, number_of

@@ -18,6 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from api.agent.facts import ListedMarket as AgentMarket
 from api.agent.reads import Reads
+from api.given import given
 from api.http.problem import Problem
 from api.stock.facts import SIDES
 from api.stock.facts import ListedMarket as StockMarket
@@ -26,7 +27,6 @@ from api.unreadable import UNREADABLE
 from core.agent.fixed import WAD
 from core.chain import checksum
 from core.contracts.statuses import MarketKind
-from core.db.given import given
 from core.db.schema.index_agent import agent_stake
 from core.db.schema.index_stock import stock_position, stock_vintage
 from core.db.types import Hash32

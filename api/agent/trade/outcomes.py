@@ -25,13 +25,13 @@ from api.agent.storage import storage
 from api.agent.trade import refusals as trade_refusals
 from api.agent.trade import store
 from api.agent.trade.arrivals import INDEX_WAIT_SECONDS
+from api.agent.trade.beside import beside
 from api.agent.trade.receipts import Receipts
 from api.context import Context
 from api.finality import for_now, may_land
 from api.http.problem import Problem
 from api.unreadable import UNREADABLE
 from core.agent.bet import ZERO_ADDRESS, idem_hash
-from core.beside import beside
 from core.contracts.statuses import RefundReason
 from core.hexadecimal import bytes_of
 from core.log import get_logger

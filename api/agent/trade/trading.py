@@ -26,6 +26,7 @@ from api.agent.trade import refusals as trade_refusals
 from api.agent.trade import store, x402
 from api.agent.trade.arrivals import PaymentArrivals
 from api.agent.trade.attest import Attester
+from api.agent.trade.beside import beside
 from api.agent.trade.calls import payment_call
 from api.agent.trade.orders import Order, OrderEntry
 from api.agent.trade.outcomes import PastTrade, TradeOutcomes
@@ -41,7 +42,6 @@ from api.head import chain_now
 from api.http.application import json_response
 from api.http.problem import Problem
 from core.agent.bet import idem_hash
-from core.beside import beside
 from core.chain import ChainClient, RpcError, checksum
 from core.contracts.statuses import Form
 from core.hexadecimal import bytes_of, hex_of

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from core.batches import Batches
+from api.cup.batches import Batches
 
 
 class Bench:

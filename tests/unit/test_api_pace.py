@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.pace import Pace
+from api.pace import Pace
 
 
 class Clock:
