@@ -155,7 +155,7 @@ class WheelStake:
 
 
 @dataclass(frozen=True, slots=True)
-class SettledBets:
+class SettledStake:
     """A bet and what it was paid."""
 
     stake: WheelStake
@@ -163,7 +163,7 @@ class SettledBets:
     paid_cents: int
 
 
-def settle(stakes: list[WheelStake], pocket: int) -> list[SettledBets]:
+def settle(stakes: list[WheelStake], pocket: int) -> list[SettledStake]:
     """What each bet is paid: winners split their market's whole pool by stake, rounded down; without a winner all of
     that market is refunded. The rest of a division goes to the mint."""
     pools: dict[str, int] = {}
@@ -173,14 +173,14 @@ def settle(stakes: list[WheelStake], pocket: int) -> list[SettledBets]:
         pools[market.id] = pools.get(market.id, 0) + stake.cents
         if pocket in OUTCOMES[stake.bet_key].pockets:
             winning[market.id] = winning.get(market.id, 0) + stake.cents
-    done: list[SettledBets] = []
+    done: list[SettledStake] = []
     for stake in stakes:
         market = MARKET_OF_KEY[stake.bet_key]
         won = winning.get(market.id, 0)
         if won == 0:
-            done.append(SettledBets(stake, "refunded", stake.cents))
+            done.append(SettledStake(stake, "refunded", stake.cents))
         elif pocket in OUTCOMES[stake.bet_key].pockets:
-            done.append(SettledBets(stake, "won", stake.cents * pools[market.id] // won))
+            done.append(SettledStake(stake, "won", stake.cents * pools[market.id] // won))
         else:
-            done.append(SettledBets(stake, "lost", 0))
+            done.append(SettledStake(stake, "lost", 0))
     return done
