@@ -38,7 +38,7 @@ from core.outbox import RELAY, report
 
 log = get_logger(__name__)
 
-ANSWERS = counter("vpm_relay_answers", "What the relay answered", ("answer",))
+ANSWERS = counter("vpm_stock_relay_answers", "What the relay answered", ("answer",))
 
 RELAY_RATE = parse("10/minute")
 RECEIPT_WAIT_SECONDS = 10.0

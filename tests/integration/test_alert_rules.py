@@ -201,8 +201,8 @@ CASES: list[tuple[str, str, Mapping[str, str], Mapping[str, Sequence[str]]]] = [
         "VpmRelayRefuses",
         "a payer moves its money to and fro",
         {
-            'vpm_relay_answers_total{answer="unproven", instance="a"}': "0+60x60",
-            'vpm_relay_answers_total{answer="relay_failed", instance="a"}': "0x60",
+            'vpm_stock_relay_answers_total{answer="unproven", instance="a"}': "0+60x60",
+            'vpm_stock_relay_answers_total{answer="relay_failed", instance="a"}': "0x60",
         },
         {"30m": NOBODY},
     ),

@@ -132,7 +132,7 @@ async def test_a_bettor_who_was_cut_off_is_told_when_she_asks_again(
 def confirmations(service: StockService) -> float:
     """Bets answered as confirmed so far."""
     lines = service.metrics("api").splitlines()
-    return sum(float(each.split()[-1]) for each in lines if 'vpm_relay_answers_total{answer="confirmed"' in each)
+    return sum(float(each.split()[-1]) for each in lines if 'vpm_stock_relay_answers_total{answer="confirmed"' in each)
 
 
 def bettor_without_mining(service: StockService) -> wallets.Wallet:
