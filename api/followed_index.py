@@ -13,12 +13,11 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
-import orjson
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from api.pace import Pace
 from api.unreadable import UNREADABLE
-from core.db.channels import Channel, News, Signal
+from core.db.channels import CHAIN_INDEXED, IndexStep, Missed, News
 from core.log import get_logger
 
 log = get_logger(__name__)
@@ -94,7 +93,7 @@ class FollowedIndex(Generic[V]):
         self._readings_begun = 0
 
     async def run(self) -> None:
-        async with self._news.of(self._url, Channel.CHAIN_INDEXED, self._hear):
+        async with self._news.of(self._url, CHAIN_INDEXED, self._hear):
             while True:
                 self._news.forget()
                 await self.refresh()
@@ -164,15 +163,13 @@ class FollowedIndex(Generic[V]):
         self.stirred.set()
         self.stirred = asyncio.Event()
 
-    def _hear(self, signal: Signal) -> bool:
-        news = orjson.loads(signal.payload) if signal.payload else {}
-        if not signal.missed and news.get("chainId") != self._chain_id:
-            return False
+    def _hear(self, step: IndexStep | Missed) -> bool:
+        if not isinstance(step, Missed):
+            if step.chain_id != self._chain_id:
+                return False
+            self._told_block, self._told_at = step.block, time.monotonic()
         self._stir()
-        # Without a list of what changed (a rebuild, or very much at once), and when such a signal may have been missed,
-        # every market is read again.
-        if signal.missed or news.get("all"):
+        # A step that was missed may have been one of those after which every market is read again.
+        if isinstance(step, Missed) or step.everything:
             self._all_again, self._all_again_until = True, time.monotonic() + self._lag_seconds
-        if not signal.missed:
-            self._told_block, self._told_at = news["block"], time.monotonic()
         return True

@@ -16,7 +16,7 @@ from psycopg.types.json import Jsonb
 from core.chain.errors import RpcError, RpcErrorKind
 from core.chain.provider import ChainProvider
 from core.chain.wire import Data
-from core.db.channels import Channel, notify
+from core.db.channels import CHAIN_INDEXED, IndexStep, notify
 from core.db.engine import Connection, ConnectionPool
 from core.db.schema.index_shared import oracle_measure, oracle_round
 from core.hexadecimal import bytes_of, hex_of
@@ -25,14 +25,13 @@ from indexer.backfill import Width, pages
 from indexer.bloom import BloomTest
 from indexer.fetch import Fetcher
 from indexer.fold.shared import FeedRounds, rounds
-from indexer.logs import BlockInfo, Page
+from indexer.logs import Page
 from indexer.node import ChainNode
 from indexer.proof import Witness
 from indexer.sources import Sources
 from indexer.store.cursor import Cursor, feeds_json, keep, known_feeds
-from indexer.store.folding import Changed
 from indexer.store.raw_logs import write_logs
-from indexer.store.steps import payload, remember
+from indexer.store.steps import remember
 from indexer.store.tables import begin_writing, store
 
 log = get_logger(__name__)
@@ -96,9 +95,8 @@ async def read_past(pool: ConnectionPool, node: ChainNode, sources: Sources, cur
             "UPDATE chain_cursor SET sources = jsonb_set(sources, '{feeds}', %s) WHERE chain_id = %s",
             (Jsonb(feeds_json({**followed, **sources.feeds})), sources.chain_id),
         )
-        # Rows came in blocks that the cursor has long passed. Their time is nobody's news.
-        end = BlockInfo(cursor.number, cursor.hash or b"", 0, 0)
-        await notify(connection, Channel.CHAIN_INDEXED, payload(sources, end, Changed(), everything=True))
+        # Rows came in blocks that the cursor has long passed.
+        await notify(connection, CHAIN_INDEXED, IndexStep(sources.chain_id, cursor.number, everything=True))
 
 
 async def _write(connection: Connection, added: Sources, cursor: Cursor, page: Page) -> None:

@@ -18,7 +18,7 @@ from core.contracts.events import Role
 from core.contracts.events.agent import AGENT_VENUE
 from core.contracts.events.pauser import PAUSER
 from core.contracts.events.stock import STOCK_VENUE
-from core.db.channels import Channel, notify
+from core.db.channels import CHAIN_INDEXED, IndexStep, notify
 from core.db.engine import ConnectionPool
 from core.service.cancelling import end
 from indexer import notices
@@ -26,12 +26,12 @@ from indexer.errors import CursorMoved
 from indexer.fold import agent, shared, stock
 from indexer.fold.rows import Removal
 from indexer.fold.venues import VenueFold
-from indexer.logs import BlockInfo, LogRecord
+from indexer.logs import LogRecord
 from indexer.sources import Sources
 from indexer.store.cursor import known_feeds
-from indexer.store.folding import Changed, fold_logs
+from indexer.store.folding import fold_logs
 from indexer.store.lookup import hashes_of
-from indexer.store.steps import payload, stored_batches
+from indexer.store.steps import stored_batches
 from indexer.store.tables import begin_writing, look_up_by_key, remove
 
 _PATIENT = b"SET LOCAL statement_timeout = 0"  # of either connection: what a statement takes grows with the history
@@ -58,9 +58,7 @@ async def rebuild(
         missing = Aside(connection)
         await missing.open()
         cursor = await connection.execute(
-            "SELECT number, hash, coalesce(block_time, 0), coalesce(l1_block_number, 0) FROM chain_cursor"
-            " WHERE chain_id = %s FOR UPDATE",
-            (sources.chain_id,),
+            "SELECT number FROM chain_cursor WHERE chain_id = %s FOR UPDATE", (sources.chain_id,)
         )
         row = await cursor.fetchone()
         if row is None:
@@ -82,8 +80,7 @@ async def rebuild(
                 folded += len(batch)
                 progress(folded)
         await missing.append()
-        at = BlockInfo(row[0], row[1] or b"", row[2], row[3])
-        await notify(connection, Channel.CHAIN_INDEXED, payload(sources, at, Changed(), reorg=True, everything=True))
+        await notify(connection, CHAIN_INDEXED, IndexStep(sources.chain_id, row[0], everything=True))
     return Rebuilt(row[0], folded, time.monotonic() - started)
 
 

@@ -17,7 +17,7 @@ from core.chain import ChainClient, ChainProvider, RpcError
 from core.config import ChainName, KeeperSettings, Settings, load
 from core.config.settings import CHAIN_NAMES
 from core.contracts.deployments import load_deployment
-from core.db.channels import Channel, News
+from core.db.channels import KEEPER_JOB, News
 from core.db.engine import Connection, check_database, make_engine, make_pool
 from core.db.heartbeat import INSTANCE, beat_forever
 from core.db.leader import Leadership
@@ -144,7 +144,7 @@ class Keeping:
         """Runs what was asked for from outside, one after the other, until cancelled. Looks by the clock, too: nobody
         tells of a job whose keeper died with it."""
         news = News()
-        async with IntentWatch(self._url, self._keeper.pool) as watch, news.of(self._url, Channel.KEEPER_JOB):
+        async with IntentWatch(self._url, self._keeper.pool) as watch, news.of(self._url, KEEPER_JOB):
             while True:
                 news.forget()
                 await self._serve_all(watch)

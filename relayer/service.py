@@ -15,7 +15,7 @@ from core.config import RelayerSecrets, RelayerSettings, Settings, load
 from core.config.settings import CHAIN_NAMES
 from core.contracts.abi import all_errors
 from core.contracts.deployments import Deployment, load_deployment
-from core.db.channels import Channel, listen
+from core.db.channels import OUTBOX_QUEUED, Missed, listen
 from core.db.engine import ConnectionPool, check_database, make_pool
 from core.db.heartbeat import beat_forever
 from core.db.migrate import check_schema_at
@@ -121,14 +121,13 @@ class Relayer:
                 chain.feed.look_now()
 
     async def _listen(self) -> None:
-        async with contextlib.aclosing(listen(self._url, [Channel.OUTBOX_QUEUED])) as signals:
-            async for signal in signals:
-                chain_id, _, group = signal.payload.partition(":")
+        async with contextlib.aclosing(listen(self._url, OUTBOX_QUEUED)) as signals:
+            async for queued in signals:
                 for lane, _task in list(self._lanes.values()):
-                    if signal.missed:
+                    if isinstance(queued, Missed):
                         lane.wake(None)
-                    elif int(chain_id) == lane.lease.chain_id:
-                        lane.wake(group)
+                    elif queued.chain_id == lane.lease.chain_id:
+                        lane.wake(queued.group)
 
 
 @contextlib.asynccontextmanager

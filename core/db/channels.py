@@ -1,17 +1,18 @@
-"""LISTEN / NOTIFY that survives a lost connection.
+"""LISTEN / NOTIFY that survives a lost connection: every channel of the product, and what is told on it.
 
-PostgreSQL keeps no signals for a listener who is away. So after every (re)connection the first thing delivered is a
-signal with `missed=True`: whoever listens must then read the present state again.
+A signal only says where to look: whoever hears it reads the tables again. PostgreSQL keeps no signals for a listener
+who is away, so the first thing delivered after every (re)connection is `MISSED`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection
 from dataclasses import dataclass
-from enum import StrEnum
+from typing import Final, Generic, NamedTuple, TypeVar
 
+import msgspec
 import psycopg
 from psycopg import sql
 
@@ -27,37 +28,86 @@ IDLE_SECONDS = 5.0
 MAX_PAUSE_SECONDS = 2.0
 PAYLOAD_MAX_BYTES = 7999  # PostgreSQL's limit; a longer payload is an error in the sender
 
-
-class Channel(StrEnum):
-    """The channels of the product. A payload only says where to look: whoever hears it reads the tables again."""
-
-    AGENT_EVENT = "agent_event"
-    """Wallets with news in the log, 40 hex digits each, joined by commas; `*`: any."""
-    CHAIN_INDEXED = "chain_indexed"
-    """What a step of an index changed, as the JSON of `indexer.store.steps.payload`."""
-    KEEPER_JOB = "keeper_job"
-    """The id of a job that somebody asks for."""
-    KEEPER_JOB_DONE = "keeper_job_done"
-    """The id of a job whose report is there."""
-    OPERATOR_SWITCH = "operator_switch"
-    """The name of a switch that was changed."""
-    OUTBOX_QUEUED = "outbox_queued"
-    """`<chain id>:<lane group>` with something new to send."""
-    OUTBOX_STATE = "outbox_state"
-    """`<intent id>:<state>` joined by commas."""
+P = TypeVar("P")
+P_co = TypeVar("P_co", covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Signal:
-    """What one NOTIFY carries, or (`missed`) the news that some may have been lost."""
-
-    channel: str
-    payload: str
-    missed: bool = False
+class Missed:
+    """There may be news that no signal tells of: whoever listens must read the present state again."""
 
 
-async def listen(url: str, channels: Sequence[str]) -> AsyncGenerator[Signal, None]:
-    """Signals for ever, reconnecting as needed. Close it (`contextlib.aclosing`) to let go of the connection."""
+MISSED: Final = Missed()
+
+
+@dataclass(frozen=True)
+class Channel(Generic[P_co]):
+    """A channel by its name in PostgreSQL, and how the text of its signals is read."""
+
+    name: str
+    read: Callable[[str], P_co | Missed]
+
+
+@dataclass(frozen=True)
+class WrittenChannel(Channel[P]):
+    """A channel that `notify` writes to. To any other, a trigger of the baseline migration does."""
+
+    write: Callable[[P], str]
+
+
+class IndexStep(msgspec.Struct, frozen=True):
+    """A step of a chain's index, to `block`. `everything`: rows of blocks that it had passed changed, too."""
+
+    chain_id: int
+    block: int
+    everything: bool = False
+
+
+class LaneGroup(NamedTuple):
+    """Which lanes have something new to send."""
+
+    chain_id: int
+    group: str
+
+
+def _wallets_text(wallets: Collection[bytes]) -> str:
+    text = ",".join(each.hex() for each in wallets)
+    return text if len(text) <= PAYLOAD_MAX_BYTES else "*"
+
+
+def _wallets_of(text: str) -> Collection[bytes] | Missed:
+    return MISSED if text == "*" else [bytes.fromhex(each) for each in text.split(",")]
+
+
+def _lane_group_of(text: str) -> LaneGroup:
+    """Of `<chain id>:<lane group>`."""
+    chain_id, _, group = text.partition(":")
+    return LaneGroup(int(chain_id), group)
+
+
+def _intent_ids_of(text: str) -> Collection[int]:
+    """Of `<intent id>:<state>` joined by commas."""
+    return [int(each.partition(":")[0]) for each in text.split(",")]
+
+
+AGENT_EVENT: Final = WrittenChannel[Collection[bytes]]("agent_event", _wallets_of, _wallets_text)
+"""Wallets with news in the log."""
+CHAIN_INDEXED: Final = WrittenChannel[IndexStep](
+    "chain_indexed", msgspec.json.Decoder(IndexStep).decode, lambda step: msgspec.json.encode(step).decode()
+)
+KEEPER_JOB: Final = Channel[int]("keeper_job", int)
+"""The id of a job that somebody asks for."""
+KEEPER_JOB_DONE: Final = Channel[int]("keeper_job_done", int)
+"""The id of a job whose report is there."""
+OPERATOR_SWITCH: Final = Channel[str]("operator_switch", str)
+"""The name of a switch that was changed."""
+OUTBOX_QUEUED: Final = Channel[LaneGroup]("outbox_queued", _lane_group_of)
+OUTBOX_STATE: Final = Channel[Collection[int]]("outbox_state", _intent_ids_of)
+"""Ids of intents whose state changed."""
+
+
+async def listen(url: str, channel: Channel[P]) -> AsyncGenerator[P | Missed, None]:
+    """What is told on a channel, for ever, reconnecting as needed. Close it (`contextlib.aclosing`) to let go of the
+    connection."""
     pause = 0.1
     while True:
         heed_cancellation()
@@ -71,14 +121,13 @@ async def listen(url: str, channels: Sequence[str]) -> AsyncGenerator[Signal, No
             pause = min(pause * 2, MAX_PAUSE_SECONDS)
             continue
         try:
-            for channel in channels:
-                await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+            await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel.name)))
             pause = 0.1
             heed_cancellation()
-            yield Signal("", "", missed=True)
+            yield MISSED
             while True:
                 async for message in connection.notifies(timeout=IDLE_SECONDS):
-                    yield Signal(message.channel, message.payload)
+                    yield channel.read(message.payload)
                     heed_cancellation()
                 heed_cancellation()
                 async with asyncio.timeout(IDLE_SECONDS):
@@ -116,22 +165,22 @@ class News:
 
     @contextlib.asynccontextmanager
     async def of(
-        self, url: str, channel: str, hear: Callable[[Signal], bool] = lambda _signal: True
+        self, url: str, channel: Channel[P], hear: Callable[[P | Missed], bool] = lambda _signal: True
     ) -> AsyncIterator[None]:
         """Listens meanwhile; `hear` says of each signal whether it is told, or somebody else's news."""
-        self._listening = asyncio.create_task(self._listen(url, channel, hear), name=f"news of {channel}")
+        self._listening = asyncio.create_task(self._listen(url, channel, hear), name=f"news of {channel.name}")
         try:
             yield
         finally:
             await end(self._listening)
 
-    async def _listen(self, url: str, channel: str, hear: Callable[[Signal], bool]) -> None:
-        async with contextlib.aclosing(listen(url, [channel])) as signals:
+    async def _listen(self, url: str, channel: Channel[P], hear: Callable[[P | Missed], bool]) -> None:
+        async with contextlib.aclosing(listen(url, channel)) as signals:
             async for signal in signals:
                 if hear(signal):
                     self.announce()
 
 
-async def notify(connection: Connection, channel: str, payload: str = "") -> None:
+async def notify(connection: Connection, channel: WrittenChannel[P], payload: P) -> None:
     """Sends a signal; inside a transaction it goes out with the commit, or not at all."""
-    await connection.execute("SELECT pg_notify(%s, %s)", (channel, payload))
+    await connection.execute("SELECT pg_notify(%s, %s)", (channel.name, channel.write(payload)))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import psycopg
 
-from core.db.channels import Channel, News
+from core.db.channels import OPERATOR_SWITCH, News
 from core.db.engine import Connection, ConnectionPool
 from core.log import get_logger
 
@@ -51,7 +51,7 @@ class SwitchWatcher:
 
     async def run(self) -> None:
         """Keeps the state fresh until cancelled."""
-        async with self._changed.of(self._url, Channel.OPERATOR_SWITCH):
+        async with self._changed.of(self._url, OPERATOR_SWITCH):
             while True:
                 self._changed.forget()
                 try:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from types import TracebackType
 from typing import Self
 
-from core.db.channels import Channel, listen
+from core.db.channels import OUTBOX_STATE, Missed, listen
 from core.db.engine import ConnectionPool
 from core.outbox.intents import Intent, read
 from core.outbox.states import IntentState
@@ -67,12 +67,8 @@ class IntentWatch:
                 del self._waiting[intent_id]
 
     async def _listen(self) -> None:
-        async with contextlib.aclosing(listen(self._url, [Channel.OUTBOX_STATE])) as signals:
-            async for signal in signals:
-                if signal.missed:
-                    intent_ids = list(self._waiting)
-                else:
-                    intent_ids = [int(part.partition(":")[0]) for part in signal.payload.split(",")]
-                for intent_id in intent_ids:
+        async with contextlib.aclosing(listen(self._url, OUTBOX_STATE)) as signals:
+            async for moved in signals:
+                for intent_id in list(self._waiting) if isinstance(moved, Missed) else moved:
                     for event in self._waiting.get(intent_id, ()):
                         event.set()

@@ -2,7 +2,7 @@
 
     job = await request(connection, "resolve")                    # the API
     ...
-    claimed = await claim(connection, INSTANCE)                   # the leading keeper, told by Channel.KEEPER_JOB
+    claimed = await claim(connection, INSTANCE)                   # the leading keeper, told by KEEPER_JOB
     await finish(connection, claimed.id, report)                  # wakes the asker
 
 Jobs are idempotent, so one whose keeper died is simply taken again after `ABANDONED_AFTER_SECONDS`.

@@ -320,10 +320,6 @@ class AgentFold:
             STAKE.write(self._stakes[each] for each in self._touched_stakes),
         ]
 
-    @property
-    def changed(self) -> set[bytes]:
-        return self._touched_markets
-
     @staticmethod
     def removals(market_ids: Iterable[bytes]) -> list[Removal]:
         """Everything stored of some markets."""

@@ -313,11 +313,6 @@ class StockFold:
             POSITION.write((self._positions[each] for each in self._touched_positions), self._entries.values()),
         ]
 
-    @property
-    def changed(self) -> set[int]:
-        """Ids of the markets whose pages look different now."""
-        return self._touched_markets
-
     @staticmethod
     def removals(market_ids: Iterable[int]) -> list[Removal]:
         """Everything stored of some markets."""

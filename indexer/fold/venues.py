@@ -46,7 +46,6 @@ class VenueFold:
         self._chain_id = chain_id
         self._rows: dict[tuple[str, Any], Any] = {}
         self._touched: dict[tuple[str, Any], RowKind] = {}
-        self.changed: set[bytes] = set()
 
     def give(self, kind: RowKind, row: Any) -> None:
         self._rows[kind.table.name, tuple(getattr(row, name) for name in kind.key)] = row
@@ -96,8 +95,6 @@ class VenueFold:
                 row = self._row(PAUSER_ACT, self._chain_id, log.block, log.index)
                 row.account, row.paused = e.account, isinstance(e, pauser.PausedBy)
                 row.at, row.tx = log.at, log.tx
-        assert log.entity is not None
-        self.changed.add(log.entity)
 
     def writes(self) -> list[Write]:
         by_kind: dict[RowKind, list[Any]] = {}

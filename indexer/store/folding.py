@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from core.contracts.events.agent import AGENT_MARKET, AGENT_VENUE
-from core.contracts.events.feed import AnswerUpdated
 from core.contracts.events.pauser import PAUSER
 from core.contracts.events.stock import STOCK_MARKET, STOCK_VENUE
 from core.db.engine import Connection
@@ -21,16 +19,6 @@ from indexer.store.tables import all_rows, remove, rows_by_key, store
 
 SLICE = 100
 """Logs folded before other tasks get a turn."""
-
-
-@dataclass(slots=True)
-class Changed:
-    """What readers should look at again."""
-
-    stock_markets: set[int] = field(default_factory=set)
-    agent_markets: set[bytes] = field(default_factory=set)
-    feeds: set[bytes] = field(default_factory=set)
-    venues: set[bytes] = field(default_factory=set)
 
 
 class Folding:
@@ -89,19 +77,13 @@ class Folding:
                 await asyncio.sleep(0)
         self._agent_fold.finish()
 
-    async def store(self, connection: Connection) -> Changed:
+    async def store(self, connection: Connection) -> None:
         """Writes what became of the rows."""
         writes = self._stock_fold.writes() + self._agent_fold.writes() + self._venue_fold.writes()
         writes += shared.rounds(self._chain_id, self._single, self._feeds)
         writes.append(payments.authorizations(self._chain_id, self._single, self._authorizations))
         for write in writes:
             await store(connection, write)
-        return Changed(
-            stock_markets=self._stock_fold.changed,
-            agent_markets=self._agent_fold.changed,
-            feeds={self._feeds[log.address].proxy for log in self._single if isinstance(log.event, AnswerUpdated)},
-            venues=self._venue_fold.changed,
-        )
 
     async def _load_stock(self, connection: Connection) -> None:
         fold, logs = self._stock_fold, self._stock
@@ -130,7 +112,7 @@ class Folding:
 
 async def fold_logs(
     connection: Connection, chain_id: int, feeds: Mapping[bytes, FeedRounds], logs: list[LogRecord]
-) -> Changed:
+) -> None:
     """Brings the projections from before the logs to after them, inside the caller's transaction.
 
     The logs are in chain order and follow directly on what is stored of the entities they are about.
@@ -138,7 +120,7 @@ async def fold_logs(
     folding = Folding(chain_id, feeds, logs)
     await folding.load(connection)
     await folding.run()
-    return await folding.store(connection)
+    await folding.store(connection)
 
 
 async def forget(connection: Connection, chain_id: int, entities: list[bytes]) -> None:

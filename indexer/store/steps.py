@@ -7,14 +7,11 @@ from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import aclosing
 from typing import Any
 
-import orjson
-
 from core.agent.notices.log import undo_above
 from core.contracts.events import Role, layouts_of
-from core.db.channels import PAYLOAD_MAX_BYTES, Channel, notify
+from core.db.channels import CHAIN_INDEXED, IndexStep, notify
 from core.db.engine import Connection
 from core.db.schema.index import chain_block
-from core.hexadecimal import hex_of
 from core.service.cancelling import end
 from indexer import notices
 from indexer.errors import CursorMoved
@@ -22,7 +19,7 @@ from indexer.fold.shared import APPENDED
 from indexer.logs import BlockInfo, LogRecord, Page
 from indexer.sources import Sources
 from indexer.store.cursor import Cursor, keep, move
-from indexer.store.folding import Changed, Folding, fold_logs, forget
+from indexer.store.folding import Folding, fold_logs, forget
 from indexer.store.log_ranges import enters_range, make_ranges
 from indexer.store.lookup import forget_empty_blocks
 from indexer.store.payments import warn_of_unpaid
@@ -56,10 +53,10 @@ async def append(
             await end(writing)
             raise
         await writing
-        changed = await folding.store(connection)
+        await folding.store(connection)
         await warn_of_unpaid(connection, sources, page.logs)
         await notices.announce(connection, sources, page.logs, page.hashes)
-        await notify(connection, Channel.CHAIN_INDEXED, payload(sources, page.end, changed))
+        await notify(connection, CHAIN_INDEXED, IndexStep(sources.chain_id, page.end.number))
     return moved
 
 
@@ -81,13 +78,10 @@ async def rewind(connection: Connection, sources: Sources, cursor: Cursor, ances
             )
         entities = [entity for entity in removed if entity is not None]
         await forget(connection, chain_id, entities)
-        changed = await refold(connection, sources, entities)
-        changed.feeds = {each.proxy for each in sources.feeds.values()}
-        _mark(changed, entities)
+        await refold(connection, sources, entities)
         if Role.WALLET in sources.contracts:
             await undo_above(connection, moved.number)
-        at = ancestor or BlockInfo(moved.number, b"", 0, 0)
-        await notify(connection, Channel.CHAIN_INDEXED, payload(sources, at, changed, reorg=True))
+        await notify(connection, CHAIN_INDEXED, IndexStep(chain_id, moved.number))
     return moved
 
 
@@ -113,14 +107,13 @@ async def mend(
         await write_logs(connection, chain_id, missing)
         entities = sorted({log.entity for log in missing if log.entity is not None})
         await forget(connection, chain_id, entities)
-        changed = await refold(connection, sources, entities)
+        await refold(connection, sources, entities)
         rounds = [log for log in missing if log.entity is None and log.address != sources.token]
-        changed.feeds |= (await fold_logs(connection, chain_id, sources.feeds, rounds)).feeds
+        await fold_logs(connection, chain_id, sources.feeds, rounds)
         token_blocks = {log.block for log in missing if log.address == sources.token}
         await _pair_again(connection, sources, token_blocks)
-        _mark(changed, entities)
         await notices.announce(connection, sources, missing, page.hashes)
-        await notify(connection, Channel.CHAIN_INDEXED, payload(sources, page.end, changed, everything=True))
+        await notify(connection, CHAIN_INDEXED, IndexStep(chain_id, page.end.number, everything=True))
 
 
 async def _pair_again(connection: Connection, sources: Sources, blocks: set[int]) -> None:
@@ -149,15 +142,13 @@ async def remember(connection: Connection, chain_id: int, block: BlockInfo) -> N
         raise CursorMoved(f"Block {block.number} is another one than the tables have.")
 
 
-async def refold(connection: Connection, sources: Sources, entities: Sequence[bytes]) -> Changed:
+async def refold(connection: Connection, sources: Sources, entities: Sequence[bytes]) -> None:
     """Folds some entities, of which nothing is stored, from all their logs."""
-    changed = Changed()
     if not entities:
-        return changed
+        return
     async with aclosing(stored_batches(connection, sources, entities)) as batches:
         async for batch in batches:
             await fold_logs(connection, sources.chain_id, sources.feeds, batch)
-    return changed
 
 
 async def stored_batches(
@@ -208,35 +199,6 @@ async def stored_logs(
             yield LogRecord(block, index, at, tx, address, topics, data, entity, event)
 
 
-def payload(
-    sources: Sources, end: BlockInfo, changed: Changed, *, reorg: bool = False, everything: bool = False
-) -> str:
-    """What a step's signal says, as JSON:
-
-    chain, chainId; block (the cursor now); at (its time, where the step read it); reorg (blocks were taken back);
-    stock (ids of stock markets that changed), agent (ids of agent markets, hex), feeds (proxies, hex),
-    venues ("v" stock, "w" agent, "g" the pauser). With too many of them, and after a rebuild, `all: true` instead:
-    anything may have changed.
-    """
-    head = {
-        "chain": sources.name,
-        "chainId": sources.chain_id,
-        "block": end.number,
-        "at": end.timestamp,
-        "reorg": reorg,
-    }
-    full = head | {
-        "stock": sorted(changed.stock_markets),
-        "agent": sorted(hex_of(each) for each in changed.agent_markets),
-        "feeds": sorted(hex_of(each) for each in changed.feeds),
-        "venues": sorted(each.decode() for each in changed.venues),
-    }
-    text = orjson.dumps(full)
-    if everything or len(text) > PAYLOAD_MAX_BYTES:
-        text = orjson.dumps(head | {"all": True})
-    return text.decode()
-
-
 async def _write_blocks(connection: Connection, chain_id: int, blocks: Sequence[BlockInfo]) -> None:
     if blocks:
         await copy_rows(
@@ -269,15 +231,3 @@ async def _take_back_logs(connection: Connection, chain_id: int, cursor: Cursor,
         {"chain": chain_id, "to": down_to, "reorg": row[0]},
     )
     return {entity for (entity,) in await moved.fetchall()}
-
-
-def _mark(changed: Changed, entities: Sequence[bytes]) -> None:
-    """An entity whose logs are all gone changed too, although nothing was folded."""
-    for entity in entities:
-        match entity[:1]:
-            case b"m":
-                changed.stock_markets.add(int.from_bytes(entity[1:]))
-            case b"a":
-                changed.agent_markets.add(entity[1:])
-            case _:
-                changed.venues.add(entity)

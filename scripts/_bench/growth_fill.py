@@ -20,6 +20,7 @@ from core.agent.document import Specification, rendered
 from core.contracts.deployments import write_deployment
 from core.contracts.feeds import PublishedFeed
 from core.contracts.statuses import AgentMarketStatus, Family, MarketKind, StakeStatus, StockReason
+from core.db.channels import CHAIN_INDEXED, IndexStep
 from core.db.engine import conninfo
 from core.money import USD
 from scripts._bench.ground import network
@@ -99,14 +100,12 @@ def next_block(connection: psycopg.Connection[object], chain_id: int, change: st
         row = connection.execute(
             "UPDATE chain_cursor SET number = number + 1, hash = sha256(hash), head_number = number + 1,"
             " head_seen_at = now(), block_time = greatest(block_time, extract(epoch FROM now())::bigint)"
-            " WHERE chain_id = %s RETURNING name, number",
+            " WHERE chain_id = %s RETURNING number",
             (chain_id,),
         ).fetchone()
         assert isinstance(row, tuple)
         connection.execute(
-            "SELECT pg_notify('chain_indexed', json_build_object('chain', %s::text, 'chainId', %s::bigint,"
-            " 'block', %s::bigint)::text)",
-            (row[0], chain_id, row[1]),
+            "SELECT pg_notify(%s, %s)", (CHAIN_INDEXED.name, CHAIN_INDEXED.write(IndexStep(chain_id, row[0])))
         )
 
 

@@ -35,6 +35,7 @@ import psycopg
 
 from core.chain.provider import ChainProvider
 from core.contracts.deployments import write_deployment
+from core.db.channels import CHAIN_INDEXED, IndexStep
 from core.db.engine import connect, conninfo
 from core.db.migrate import migrate
 from core.local.anvil import AnvilOptions, start_anvil
@@ -226,16 +227,17 @@ async def _announcements(ws_url: str, announced: dict[int, float]) -> None:
 async def _reader(url: str, seen: dict[int, float]) -> None:
     listener = await connect(url)
     reader = await connect(url)
-    await listener.execute("LISTEN chain_indexed")
+    await listener.execute(f"LISTEN {CHAIN_INDEXED.name}")
     highest = 0
     async for signal in listener.notifies():
-        block = orjson.loads(signal.payload)["block"]
+        step = CHAIN_INDEXED.read(signal.payload)
+        assert isinstance(step, IndexStep)
         row = await (
             await reader.execute("SELECT number, (SELECT max(entered_block) FROM stock_position) FROM chain_cursor")
         ).fetchone()
         now = time.perf_counter()
         assert row is not None
-        assert row[0] >= block
+        assert row[0] >= step.block
         for number in range(highest + 1, row[0] + 1):
             seen[number] = now
         highest = max(highest, row[0])

@@ -9,7 +9,6 @@ import socket
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -19,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.db import heartbeat, switches
-from core.db.channels import Signal, listen, notify
+from core.db.channels import MISSED, WrittenChannel, listen, notify
 from core.db.engine import ConnectionPool, check_database, connect, make_engine, make_pool, sqlalchemy_url
 from core.db.switches import TRADING_PAUSED, SwitchWatcher, read_switches, set_switch
 from core.db.types import Address, Hash32, Int256, Uint256, UtcDateTime
@@ -27,6 +26,8 @@ from core.errors import EXIT_CONFIG, EXIT_UNAVAILABLE, DatabaseError
 from core.hexadecimal import bytes_of, hex_of
 from core.service.cancelling import end
 from tests.waiting import PATIENCE, until
+
+ODD = WrittenChannel[int]("Odd name", int, str)
 
 
 @pytest.fixture
@@ -186,34 +187,33 @@ async def test_a_transaction_that_does_nothing_is_ended(
 
 
 async def test_notices_and_the_gap_after_a_lost_connection(database_url: str, pool: ConnectionPool) -> None:
-    async with contextlib.aclosing(listen(database_url, ["books", "Odd name"])) as signals, asyncio.timeout(PATIENCE):
-        assert (await anext(signals)).missed
+    async with contextlib.aclosing(listen(database_url, ODD)) as signals, asyncio.timeout(PATIENCE):
+        assert await anext(signals) is MISSED
         async with pool.connection() as connection:
-            await notify(connection, "books", "7")
-            await notify(connection, "Odd name", "8")
-        assert await anext(signals) == Signal("books", "7")
-        assert await anext(signals) == Signal("Odd name", "8")
+            await notify(connection, ODD, 7)
+            await notify(connection, ODD, 8)
+        assert [await anext(signals), await anext(signals)] == [7, 8]
         with psycopg.connect(database_url, autocommit=True) as other:
             killed = other.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'vpm-listen'"
                 " AND datname = current_database()"
             ).fetchall()
         assert len(killed) == 1
-        assert (await anext(signals)).missed, "whoever listens is told to look again"
+        assert await anext(signals) is MISSED, "whoever listens is told to look again"
         async with pool.connection() as connection:
-            await notify(connection, "books", "9")
-        assert await anext(signals) == Signal("books", "9")
+            await notify(connection, ODD, 9)
+        assert await anext(signals) == 9
 
 
 async def test_a_signal_goes_out_with_its_transaction(database_url: str, pool: ConnectionPool) -> None:
-    async with contextlib.aclosing(listen(database_url, ["books"])) as signals, asyncio.timeout(PATIENCE):
+    async with contextlib.aclosing(listen(database_url, ODD)) as signals, asyncio.timeout(PATIENCE):
         await anext(signals)
         async with pool.connection() as connection:
             async with connection.transaction(force_rollback=True):
-                await notify(connection, "books", "undone")
+                await notify(connection, ODD, 1)
             async with connection.transaction():
-                await notify(connection, "books", "done")
-        assert await anext(signals) == Signal("books", "done")
+                await notify(connection, ODD, 2)
+        assert await anext(signals) == 2
 
 
 # Switches and heartbeats
@@ -242,7 +242,7 @@ async def test_every_process_sees_a_switch_within_two_seconds(database_url: str,
 async def test_a_switch_is_seen_by_polling_when_signals_are_lost(
     database_url: str, pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.db.switches.Channel", SimpleNamespace(OPERATOR_SWITCH="another_channel"))
+    monkeypatch.setattr("core.db.switches.OPERATOR_SWITCH", ODD)
     watcher = SwitchWatcher(database_url, pool)
     task = asyncio.create_task(watcher.run())
     try:

@@ -14,13 +14,13 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from api.followed_index import FollowedIndex
-from core.db.channels import Channel
+from core.db.channels import CHAIN_INDEXED, IndexStep
 from core.db.engine import conninfo, make_engine
 from core.service.cancelling import end
 from tests.waiting import PATIENCE, until
 
 CHAIN = 42161
-REBUILT = '{"chain":"stock","chainId":42161,"block":9,"all":true}'
+REBUILT = IndexStep(CHAIN, 9, everything=True)
 
 
 @dataclass
@@ -47,8 +47,8 @@ class Shown:
             for each in statements:
                 connection.execute(each.encode())
 
-    def tell(self, payload: str) -> None:
-        self.do(f"SELECT pg_notify('{Channel.CHAIN_INDEXED}', '{payload}')")
+    def tell(self, step: IndexStep) -> None:
+        self.do(f"NOTIFY {CHAIN_INDEXED.name}, '{CHAIN_INDEXED.write(step)}'")
 
 
 @pytest.fixture
@@ -111,7 +111,8 @@ async def test_a_notice_is_read_at_once_and_a_silent_change_at_the_next_look(sho
         await asyncio.sleep(0.1)  # the listener is there, and its first signal is behind us
         seen = index.tick
         waiting = asyncio.create_task(index.changed(seen, 10))
-        shown.do("UPDATE shown SET value = 2", f"NOTIFY {Channel.CHAIN_INDEXED}")
+        shown.do("UPDATE shown SET value = 2")
+        shown.tell(IndexStep(CHAIN, 2))
         assert await waiting == seen + 1
         assert index.venue == 2
         shown.do("UPDATE shown SET value = 4")
@@ -172,9 +173,9 @@ async def test_what_another_chain_has_is_no_news(shown: Shown) -> None:
     async with followed(shown) as index, running(index):
         await until(lambda: len(shown.held) > 2 and shown.held[-1] == 1)
         seen = len(shown.held)
-        shown.tell('{"chain":"base","chainId":8453,"block":7,"all":true}')  # to read everything of its own again
+        shown.tell(IndexStep(8453, 7, everything=True))  # to read everything of its own again
         shown.do("UPDATE shown SET value = 2")
-        shown.tell('{"chain":"stock","chainId":42161,"block":10}')
+        shown.tell(IndexStep(CHAIN, 10))
         await until(lambda: index.venue == 2)
         assert None not in shown.held[seen:]
 

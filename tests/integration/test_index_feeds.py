@@ -6,13 +6,12 @@ import asyncio
 import contextlib
 from dataclasses import replace
 
-import orjson
 import pytest
 from eth_utils.crypto import keccak
 
 from core.chain.provider import ChainProvider
 from core.chain.wire import Log
-from core.db.channels import Channel, listen
+from core.db.channels import CHAIN_INDEXED, Missed, listen
 from core.db.engine import make_pool
 from indexer.backfill import Width
 from indexer.feeds import emitters_of
@@ -92,12 +91,14 @@ async def test_a_feed_that_is_added_later_is_indexed_from_the_start(
         async with make_pool(fresh_database_url, size=2) as pool:
             await rebuild(pool, some)  # should nobody want the feed any more
     async with following(fresh_database_url, node, every) as (follower, pool):
-        async with contextlib.aclosing(listen(fresh_database_url, [Channel.CHAIN_INDEXED])) as signals:
-            assert (await anext(signals)).missed
+        async with contextlib.aclosing(listen(fresh_database_url, CHAIN_INDEXED)) as steps:
+            assert isinstance(await anext(steps), Missed)
             await follower.catch_up()
-            told = [orjson.loads((await asyncio.wait_for(anext(signals), PATIENCE)).payload)]
-            while not told[-1].get("all"):  # rows came in blocks that readers have passed
-                told.append(orjson.loads((await asyncio.wait_for(anext(signals), PATIENCE)).payload))
+            async with asyncio.timeout(PATIENCE):
+                async for step in steps:
+                    assert not isinstance(step, Missed)
+                    if step.everything:  # rows came in blocks that readers have passed
+                        break
         async with pool.connection() as connection:
             ours = await contents(connection)
     other = postgres.create()

@@ -23,8 +23,6 @@ from indexer.fold.stock import POSITION
 from indexer.lineage import Fork, common_ancestor, confirms
 from indexer.logs import BlockInfo
 from indexer.sources import sources_of
-from indexer.store.folding import Changed
-from indexer.store.steps import payload
 from indexer.store.tables import column_types
 from tests.support.index_chain import SimChain, bloom_of, world_sources
 from tests.support.index_world import ADDRESSES, TOKEN, Crowd, address_of, emission
@@ -228,18 +226,6 @@ def test_an_entry_has_the_columns_of_a_position_in_their_order() -> None:
     assert (row.outcome, row.offered) == (1, 5 * 10**6)
     assert (row.vintage, row.offered_before, row.claimed, row.failed_deliveries) == (2, 0, False, 0)
     assert (row.entered_block, row.entered_at, row.entry_tx) == (2, chain.head.header.timestamp, chain.head.txs[0].hash)
-
-
-def test_a_signal_that_would_be_too_long_says_all() -> None:
-    sources, end = world_sources(), block(7)
-    short = payload(sources, end, Changed(stock_markets={3, 1}, agent_markets={b"\xaa" * 32}, venues={b"v"}))
-    assert short == (
-        '{"chain":"base","chainId":8453,"block":7,"at":7,"reorg":false,"stock":[1,3],"agent":["0x'
-        + "aa" * 32
-        + '"],"feeds":[],"venues":["v"]}'
-    )
-    long = payload(sources, end, Changed(stock_markets=set(range(10_000))))
-    assert long == '{"chain":"base","chainId":8453,"block":7,"at":7,"reorg":false,"all":true}'
 
 
 def test_nothing_here_needs_web3() -> None:

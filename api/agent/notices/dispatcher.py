@@ -28,7 +28,7 @@ from core.agent.notices import log as event_log
 from core.agent.notices.kinds import EventType, source_of
 from core.agent.notices.log import Draft
 from core.agent.notices.reading import Notice, notices_from
-from core.db.channels import Channel, News
+from core.db.channels import AGENT_EVENT, News
 from core.db.engine import Connection, ConnectionPool
 from core.log import get_logger
 from core.metrics import counter, gauge, histogram
@@ -93,7 +93,7 @@ class Dispatcher:
     async def run(self) -> None:
         tidying = asyncio.create_task(self._tidy(), name="webhook tidying")
         try:
-            async with self._news.of(self._url, Channel.AGENT_EVENT):
+            async with self._news.of(self._url, AGENT_EVENT):
                 while True:
                     self._news.forget()
                     if not await self._claim():

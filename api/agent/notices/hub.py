@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from api.agent.errors import problem
 from api.agent.links import Links
 from api.agent.notices.render import stream_frame
 from api.http.places import NoPlace, Places
 from core.agent.notices.reading import notices_from
-from core.db.channels import Channel, listen
+from core.db.channels import AGENT_EVENT, Missed, listen
 from core.db.engine import ConnectionPool
 from core.metrics import counter, gauge
 
@@ -48,17 +48,14 @@ class NoticeHub:
 
     async def run(self) -> None:
         try:
-            async with contextlib.aclosing(listen(self._url, [Channel.AGENT_EVENT])) as signals:
-                async for signal in signals:
-                    if signal.missed or signal.payload == "*":
-                        self._wake(list(self._seats))
-                    else:
-                        self._wake([bytes.fromhex(each) for each in signal.payload.split(",")])
+            async with contextlib.aclosing(listen(self._url, AGENT_EVENT)) as signals:
+                async for wallets in signals:
+                    self._wake(list(self._seats) if isinstance(wallets, Missed) else wallets)
         finally:
             self.stopping = True
             self._wake(list(self._seats))
 
-    def _wake(self, wallets: list[bytes]) -> None:
+    def _wake(self, wallets: Collection[bytes]) -> None:
         # A read that has begun may not see what was announced after it, also where no stream of the wallet is open now.
         self._tick += 1
         for wallet in wallets:

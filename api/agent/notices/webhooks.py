@@ -28,7 +28,7 @@ from api.http.requests import read_json, read_path, validated_body
 from core.agent.notices.reading import next_seq
 from core.chain import ChainClient
 from core.config import Settings
-from core.db.channels import Channel, notify
+from core.db.channels import AGENT_EVENT, notify
 from core.db.engine import ConnectionPool
 from core.hexadecimal import bytes_of, hex_of
 from core.iso import iso_of
@@ -81,7 +81,7 @@ class Webhooks:
                     raise proposed.unproven("The message was used before: a registration is signed anew each time.")
                 made = await store.register(connection, owner, asked.url)
                 # Whoever sends is told at once.
-                await notify(connection, Channel.AGENT_EVENT, wallet[2:])
+                await notify(connection, AGENT_EVENT, [owner])
         except store.TooManyWebhooks:
             raise _no_room() from None
         return reply(self._links, {"webhook": registration(made, made.secret)}, status=201)
@@ -118,7 +118,7 @@ class Webhooks:
                 await store.wake(connection, endpoint, await next_seq(connection, endpoint.wallet))
             except store.TooManyWebhooks:
                 raise _no_room() from None
-            await notify(connection, Channel.AGENT_EVENT, endpoint.wallet.hex())
+            await notify(connection, AGENT_EVENT, [endpoint.wallet])
             woken = await store.find(connection, webhook_id) or endpoint
         if asked is None:  # what waits is tried now all the same: its turn may be hours away
             message = f"{store.MAX_TESTS_WAITING} tests wait already for this webhook to take them; they are sent now."

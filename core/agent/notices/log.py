@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from core.agent.notices.kinds import EventType, event_id, undoing
 from core.agent.notices.payloads import undone
-from core.db.channels import PAYLOAD_MAX_BYTES, Channel, notify
+from core.db.channels import AGENT_EVENT, notify
 from core.db.engine import Connection
 from core.metrics import counter
 
@@ -103,7 +103,7 @@ async def append_parts(connection: Connection, locked: Iterable[bytes], parts: A
         # Of history, too, whose pages may be lost in a crash of the database: a reader goes on after the number it has
         # seen, and must not miss another event that is given the same.
         await connection.execute("SET LOCAL synchronous_commit = on")
-        await _notify(connection, wallets)
+        await notify(connection, AGENT_EVENT, wallets)
 
 
 async def hold(connection: Connection, wallet: bytes) -> int:
@@ -138,7 +138,7 @@ async def undo_above(connection: Connection, block: int) -> None:
         at.next_seq += 1
     await _insert(connection, rows)
     await _store_wallets(connection, wallets)
-    await _notify(connection, wallets)
+    await notify(connection, AGENT_EVENT, wallets)
 
 
 async def _append(connection: Connection, wallets: dict[bytes, _Wallet], drafts: Sequence[Draft]) -> int:
@@ -243,8 +243,3 @@ async def _wake(connection: Connection, rows: Sequence[_Row]) -> None:
             list({each.draft.trade_id for each in rows if each.draft.trade_id is not None}),
         ),
     )
-
-
-async def _notify(connection: Connection, wallets: Iterable[bytes]) -> None:
-    names = ",".join(each.hex() for each in wallets)
-    await notify(connection, Channel.AGENT_EVENT, names if len(names) <= PAYLOAD_MAX_BYTES else "*")
