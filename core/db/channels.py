@@ -33,7 +33,8 @@ P_co = TypeVar("P_co", covariant=True)
 
 
 class Missed:
-    """There may be news that no signal tells of: whoever listens must read the present state again."""
+    """What is heard instead of a signal where some may have been lost: whoever listens must read the present state
+    again."""
 
 
 MISSED: Final = Missed()
