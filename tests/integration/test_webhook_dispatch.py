@@ -166,6 +166,13 @@ async def _row(pool: ConnectionPool, webhook_id: str) -> webhook_store.WebhookEn
     return found
 
 
+async def _let_go(pool: ConnectionPool, webhook_id: str) -> None:
+    """What came of what was sent is written."""
+    async with asyncio.timeout(PATIENCE):
+        while (await _row(pool, webhook_id)).lease is not None:
+            await asyncio.sleep(0.02)
+
+
 def _names(there: Receiver) -> list[str]:
     return [each["payload"].get("name", each["type"]) for each in there.events()]
 
@@ -339,6 +346,58 @@ async def test_a_test_goes_to_its_endpoint_alone_and_is_tried_again_as_any_event
             None,
         )
         assert [each.type for each in await _log(pool, wallet)][1:] == [EventType.DELIVERY_FAILED]
+
+
+async def test_a_tests_failures_are_its_own_and_no_event_behind_it_loses_or_gains_a_try(
+    pool: ConnectionPool, fresh_database_url: str
+) -> None:
+    wallet = b"\x2d" * 20
+    async with receiver() as broken, receiver() as well:
+        broken.always = 500
+        hook = await _hook(pool, wallet, broken.url)
+        await _hook(pool, wallet, well.url)
+        await _tell(pool, wallet, "first")
+        async with pool.connection() as connection:  # its last try is hours away
+            await connection.execute(
+                "UPDATE agent_webhook SET attempts = 3, failing_since = now(), attempt_at = now() + interval '7 hours'"
+                " WHERE id = %s",
+                (hook,),
+            )
+        test = await _test(pool, hook)
+        async with dispatching(fresh_database_url, retries=(0.05,) * 3):
+            await broken.until(lambda: len(broken.events()) >= 5)
+            await well.until(lambda: len(well.events()) >= 3)
+        sent = [each["eventId"] for each in broken.events()]
+        assert sent == [test] * 4 + [(await _log(pool, wallet))[0].id]
+        told = [orjson.loads(each.payload) for each in (await _log(pool, wallet))[1:]]
+        assert [(each["eventId"], each["attempts"]) for each in told] == [(test, 4), (sent[-1], 4)]
+
+
+async def test_tests_asked_for_in_a_row_of_a_dead_endpoint_use_up_no_tries(
+    pool: ConnectionPool, fresh_database_url: str
+) -> None:
+    """Each wakes the endpoint, and what waits first is sent at once: not one try of those it has over a day."""
+    wallet = b"\x2e" * 20
+    async with receiver() as there:
+        there.always = 500
+        hook = await _hook(pool, wallet, there.url)
+        async with dispatching(fresh_database_url, retries=(3_600.0,) * 3):
+            for count in range(1, 8):
+                await _test(pool, hook)
+                await there.until(lambda count=count: len(there.events()) >= count)
+                await _let_go(pool, hook)
+            assert len({each["eventId"] for each in there.events()}) == 1
+            assert await _log(pool, wallet) == []
+            row = await _row(pool, hook)
+            assert (row.attempts, row.kind) == (0, webhook_store.Kind.HAMPERED)  # in no place of those that work
+            async with pool.connection() as connection:
+                tries = "SELECT attempts FROM agent_webhook_test ORDER BY id"
+                assert await (await connection.execute(tries)).fetchall() == [(1,)] + [(0,)] * 6
+                away = "SELECT attempt_at > now() + interval '59 minutes' FROM agent_webhook WHERE id = %s"
+                assert await (await connection.execute(away, (hook,))).fetchall() == [(True,)]
+            there.always = None  # mended: one more has all of them sent
+            await _test(pool, hook)
+            await there.until(lambda: len(there.events()) == 7 + 8)
 
 
 async def test_tests_that_nobody_takes_do_not_pile_up(pool: ConnectionPool) -> None:

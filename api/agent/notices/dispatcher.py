@@ -242,11 +242,16 @@ class Dispatcher:
         self, endpoint: WebhookEndpoint, event: Notice | Addressed, sent: Sent, asked: store.AskedTest | None = None
     ) -> None:
         """`asked`: the test that the event is."""
-        attempts, since = endpoint.attempts, endpoint.failing_since
-        if attempts < len(self._retries):
-            seconds = _jittered(self._retries[attempts])
+        since = endpoint.failing_since
+        attempts = endpoint.attempts if asked is None else asked.attempts
+        early = asked is not None and asked.early
+        if early or attempts < len(self._retries):
+            seconds = 0.0 if early else _jittered(self._retries[attempts])
             async with self._pool.connection() as connection:
-                await store.put_off(connection, endpoint, sent.error, seconds=seconds, slow=sent.slow)
+                if asked is None:
+                    await store.put_off(connection, endpoint, sent.error, seconds=seconds, slow=sent.slow)
+                else:
+                    await store.put_off_test(connection, endpoint, asked, sent.error, seconds=seconds, slow=sent.slow)
             return
         # Asked only here: after a quiet time `since` is of a former outage, and one failure says nothing of this one.
         disable = since is not None and datetime.now(UTC) - since >= self._disable_after

@@ -35,8 +35,8 @@ MAX_TESTS_WAITING = 10
 
 
 class Kind(StrEnum):
-    """How an endpoint did lately, by which it waits for its turn: it works; it failed, or was slow; it has not shown
-    yet that it listens."""
+    """How an endpoint did lately, by which it waits for its turn: it works; it failed and took nothing since, or was
+    slow; it has not shown yet that it listens."""
 
     WORKING = "working"
     HAMPERED = "hampered"
@@ -45,7 +45,8 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WebhookEndpoint:
-    """A webhook's registration, or with `trade_id` a callback. `attempts`: failed ones of what it gets next."""
+    """A webhook's registration, or with `trade_id` a callback. `attempts`: failed ones of the event `next_seq`; tests
+    have their own."""
 
     id: str
     wallet: bytes
@@ -75,18 +76,21 @@ def ref_of(webhook_id: str) -> str:
 
 _KIND = (
     "CASE WHEN w.status = 'pending_verification' THEN 'unproven'"
-    " WHEN w.attempts > 0 OR w.slow_until > now() THEN 'hampered' ELSE 'working' END"
+    " WHEN w.failing_since IS NOT NULL OR w.slow_until > now() THEN 'hampered' ELSE 'working' END"
 )
 _COLUMNS = ", ".join(_KIND if each.name == "kind" else f"w.{each.name}" for each in fields(WebhookEndpoint))
 
 
 @dataclass(frozen=True, slots=True)
 class AskedTest:
-    """A test that somebody asked for."""
+    """A test that somebody asked for. `attempts`: those that failed in their turn; `early`: its next turn is yet to
+    come, and it would be tried only because its endpoint was woken."""
 
     id: int
     token: str
     at: datetime
+    attempts: int = 0
+    early: bool = False
 
     def event(self, endpoint: WebhookEndpoint) -> Addressed:
         at_micros = round(self.at.timestamp() * 1000) * 1000
@@ -206,7 +210,10 @@ async def add_test(connection: Connection, endpoint: WebhookEndpoint) -> AskedTe
 
 async def tests_of(connection: Connection, endpoint: WebhookEndpoint, limit: int) -> list[AskedTest]:
     """Those that wait, oldest first."""
-    query = "SELECT id, token, at FROM agent_webhook_test WHERE webhook_id = %s ORDER BY id LIMIT %s"
+    query = (
+        "SELECT id, token, at, attempts, attempt_at > now() FROM agent_webhook_test WHERE webhook_id = %s"
+        " ORDER BY id LIMIT %s"
+    )
     return [AskedTest(*row) for row in await (await connection.execute(query, (endpoint.id, limit))).fetchall()]
 
 
@@ -257,6 +264,7 @@ async def _mine(connection: Connection, endpoint: WebhookEndpoint, changes: str,
     return done.rowcount == 1
 
 
+_FAILED = "last_error = %s, failing_since = coalesce(failing_since, now()), lease = NULL, lease_until = NULL"
 _SLOW = "slow_until = CASE WHEN %s THEN now() + make_interval(secs => %s) ELSE slow_until END"
 
 
@@ -322,23 +330,42 @@ async def put_off(
     return await _mine(
         connection,
         endpoint,
-        "attempts = attempts + 1, attempt_at = now() + make_interval(secs => %s), last_error = %s,"
-        f" failing_since = coalesce(failing_since, now()), lease = NULL, lease_until = NULL, {_SLOW}",
+        f"attempts = attempts + 1, attempt_at = now() + make_interval(secs => %s), {_FAILED}, {_SLOW}",
         (seconds, error, slow, SLOW_FOR_SECONDS),
     )
+
+
+async def put_off_test(
+    connection: Connection, endpoint: WebhookEndpoint, asked: AskedTest, error: str, *, seconds: float, slow: bool
+) -> bool:
+    """A test failed; its next turn is after so long. One that was tried early keeps its turn and its count: else
+    whoever asks for a few in a row uses up the tries of a day. What waits behind it keeps its count as well."""
+    async with connection.transaction():
+        if not asked.early:
+            await connection.execute(
+                "UPDATE agent_webhook_test SET attempts = attempts + 1, attempt_at = now() + make_interval(secs => %s)"
+                " WHERE id = %s AND EXISTS (SELECT FROM agent_webhook w WHERE w.id = webhook_id AND w.lease = %s)",
+                (seconds, asked.id, endpoint.lease),
+            )
+        return await _mine(
+            connection,
+            endpoint,
+            f"attempt_at = (SELECT t.attempt_at FROM agent_webhook_test t WHERE t.id = %s), {_FAILED}, {_SLOW}",  # noqa: S608
+            (asked.id, error, slow, SLOW_FOR_SECONDS),
+        )
 
 
 async def given_up(
     connection: Connection, endpoint: WebhookEndpoint, seq: int | None, error: str, *, disable: bool
 ) -> bool:
     """It failed for the last time: the event is a dead letter, and the next one is tried, unless it is disabled. `seq`
-    is None for what is in no log."""
+    is None for what is in no log: it leaves the event behind it the attempts that it has."""
+    next_seq, attempts = (endpoint.next_seq, endpoint.attempts) if seq is None else (seq + 1, 0)
     done = await _mine(
         connection,
         endpoint,
-        "next_seq = %s, attempts = 0, attempt_at = now(), last_error = %s, status = %s,"
-        " failing_since = coalesce(failing_since, now()), lease = NULL, lease_until = NULL",
-        (endpoint.next_seq if seq is None else seq + 1, error, DISABLED if disable else endpoint.status),
+        f"next_seq = %s, attempts = %s, attempt_at = now(), status = %s, {_FAILED}",
+        (next_seq, attempts, DISABLED if disable else endpoint.status, error),
     )
     if done and seq is not None:
         await connection.execute(

@@ -76,7 +76,7 @@ agent_webhook = Table(
     Column("secret", Text),  # of the HMAC; a callback has none, the attestation key signs for it
     Column("challenge", Text),
     Column("next_seq", BigInteger, nullable=False, server_default="0"),
-    Column("attempts", Integer, nullable=False, server_default="0"),  # failed ones of what is sent next
+    Column("attempts", Integer, nullable=False, server_default="0"),  # failed ones of the event `next_seq`
     Column("attempt_at", UtcDateTime, nullable=False, server_default=func.now()),  # infinity: nothing is to be sent
     Column("slow_until", UtcDateTime),  # it answered slowly, or not at all, and waits with others that do
     Column("failing_since", UtcDateTime),
@@ -94,7 +94,8 @@ agent_webhook = Table(
     Index("ix_agent_webhook_attempt_at", "attempt_at", postgresql_where=text("status <> 'disabled'")),
 )
 
-# Tests that were asked for and not taken yet: each is for one endpoint alone, before the events of the log.
+# Tests that were asked for and not taken yet: each is for one endpoint alone, before the events of the log. `attempts`
+# failed in their turn; the next turn is at `attempt_at`. Asking for a test has the oldest tried before its turn.
 agent_webhook_test = Table(
     "agent_webhook_test",
     metadata,
@@ -107,6 +108,8 @@ agent_webhook_test = Table(
     ),
     Column("token", Text, nullable=False),
     Column("at", UtcDateTime, nullable=False, server_default=func.now()),
+    Column("attempts", Integer, nullable=False, server_default="0"),
+    Column("attempt_at", UtcDateTime, nullable=False, server_default=func.now()),
     Index("ix_agent_webhook_test_webhook_id", "webhook_id", "id"),
 )
 

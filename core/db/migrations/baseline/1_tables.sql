@@ -843,6 +843,8 @@ CREATE TABLE agent_webhook_test (
     webhook_id TEXT NOT NULL,
     token TEXT NOT NULL,
     at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+    attempts INTEGER DEFAULT '0' NOT NULL,
+    attempt_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
     CONSTRAINT pk_agent_webhook_test PRIMARY KEY (id),
     CONSTRAINT fk_agent_webhook_test_webhook_id FOREIGN KEY(webhook_id) REFERENCES agent_webhook (id) ON DELETE CASCADE ON UPDATE CASCADE
 );
