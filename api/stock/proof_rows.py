@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import BigInteger, func, select
+from sqlalchemy import BigInteger, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from api.stock.bodies.proof import AuditProof, FeeSweepProof, RefundProof
@@ -95,11 +95,11 @@ async def read_sweeps(connection: AsyncConnection, limit: int) -> list[FeeSweepP
 
 
 async def read_refunds(connection: AsyncConnection, market_id: int) -> list[RefundProof]:
-    """What a void market gave back, position by position in the order of entry."""
+    """What a void market gave back, position by position in the order of entry: accepted parts, refused ones, or both.
+    Of a position of which nothing was accepted all came back as the refused part."""
+    sent = or_(stock_position.c.claimed, stock_position.c.refunded)
     query = (
-        select(stock_position)
-        .where(stock_position.c.market_id == market_id, stock_position.c.claimed)
-        .order_by(stock_position.c.ordinal)
+        select(stock_position).where(stock_position.c.market_id == market_id, sent).order_by(stock_position.c.ordinal)
     )
     return [
         RefundProof(

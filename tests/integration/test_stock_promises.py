@@ -294,6 +294,27 @@ async def test_a_refund_drill_not_refunded_yet_is_listed_and_no_other_short_mark
     assert await told() == listed
 
 
+@pytest.mark.proves("stock.proof.field.refundDrill.refunds")
+async def test_a_refund_drill_tells_of_stakes_that_were_refused_whole(door: Door, chain: StockChain) -> None:
+    """They came back as any other: what the drill gave back adds up to what was put in."""
+    drill = chain.open_market(strike_in=60, lasts=60, family=2, seed=USDG)
+    chain.enter(wallets.DEV[1], drill, 0, 50 * USDG)  # more than the book takes
+    chain.enter(wallets.DEV[2], drill, 0, 5 * USDG)
+    chain.warp_to(chain.now + 121)
+    chain.send(chain.contracts.resolver.call("resolve", drill), STRANGER)
+    chain.send(chain.contracts.settler.call("deliver", chain.positions(drill)), STRANGER)
+    body = await door.until("/api/proof", lambda b: (b["refundDrill"] or {}).get("id") == str(drill))
+    assert body["refundDrill"]["status"] == "refunded"
+    given = [(each["owner"], int(each["amount"])) for each in body["refundDrill"]["refunds"]]
+    opener = wallets.OPENER.address
+    assert given == [
+        (opener, USDG),
+        (opener, USDG),
+        (wallets.DEV[1].address, 50 * USDG),
+        (wallets.DEV[2].address, 5 * USDG),
+    ]
+
+
 # ---------------------------------------------------------------- what anybody can do without us
 
 
