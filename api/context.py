@@ -44,7 +44,7 @@ class Context:
 
     @property
     def attester(self) -> str | None:
-        """The address whose key signs the agent surface's offers and receipts."""
+        """The address whose key signs the agent surface's offers, receipts and callbacks."""
         key = self.secrets.attestation_key
         return None if key is None else str(Account.from_key(key.get_secret_value()).address)
 

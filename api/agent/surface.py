@@ -107,7 +107,7 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
     secret = context.secrets.attestation_key
     attester = Attester(None if secret is None else secret.get_secret_value(), deployment.chain_id)
     if attester.address is None:
-        log.warning("no attestation key: offers and receipts go out unsigned", action="agent.unsigned")
+        log.warning("no attestation key: offers, receipts and callbacks go out unsigned", action="agent.unsigned")
     channels = EventChannels(context, links, client)
     channels.run_beside(context)
     reads = Reads(context, contracts, balances, index, links, deployment.chain_id)

@@ -21,7 +21,8 @@ class ApiSecrets(SettingsBase):
         default=None, alias="CRON_SECRET", description="at least 16 random characters, or leave it unset to refuse cron"
     )
     attestation_key: PrivateKey | None = Field(
-        default=None, description="a private key of 0x and 64 hexadecimal digits that signs offers and receipts"
+        default=None,
+        description="a private key of 0x and 64 hexadecimal digits that signs offers, receipts and callbacks",
     )
     demo_wallet_key: PrivateKey | None = Field(
         default=None,

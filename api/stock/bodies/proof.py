@@ -145,7 +145,8 @@ class ProofBody(Body):
     solvency: list[SolvencyProof]
     audit: AuditProof | None
     attester: Annotated[
-        HexAddress | None, Meta(description="Whose key signs offers and receipts of the agent API; null without one.")
+        HexAddress | None,
+        Meta(description="Whose key signs offers, receipts and callbacks of the agent API; null: they are unsigned."),
     ]
     newest_only: Annotated[
         list[Literal["settled", "feeSweeps"]],
