@@ -61,7 +61,10 @@ def body(public_url: str) -> dict[str, Any]:
             "fairness": "commitment = sha256(seed) is shown from the round's opening on, before any bet can be placed. "
             "The beacon is the hash of the first Base block at or after beaconAfter. pocket = the first big-endian "
             "32-bit word of HMAC-SHA256(key = seed, "
-            'message = "<roundNo>:<beaconHash as 0x hex>") below 37 * floor(2^32 / 37), mod 37.',
+            'message = "<roundNo>:<beaconHash as 0x hex>") below 37 * floor(2^32 / 37), mod 37. '
+            "beaconHash is taken once one more block follows, and kept: should Base replace both later, beaconBlock "
+            "has another hash there, and the spin stands. Where Base replaced no blocks then, another hash is a false "
+            "round.",
         },
     }
 

@@ -3,7 +3,8 @@
 Nothing in the file is believed that follows from something else in it: balances from the entries, books and shares
 from the signed trades, pockets from seeds and beacons, what every position and bet was paid, and the boards. Every
 trade and bet must carry its wallet's signature. What a file cannot show is that a beacon is that block's hash;
-`beacon_number` and `chain_id` say where to look, and a commitment noted before the close shows that the seed was not
+`beacon_number` and `chain_id` say where to look (where the chain replaced that block after the round was drawn there is
+another hash, and no proof of a false round), and a commitment noted before the close shows that the seed was not
 changed. Nor can it show what a listed market was, and how it ended: on chain that stands under its `market_key`.
 """
 

@@ -799,6 +799,7 @@ async def test_getting_started(cup: Cup) -> None:
     ]
     # With the round's opening, not earlier: what it forestalls is a seed that is chosen by the bets.
     assert "shown from the round's opening on, before any bet" in guide["roulette"]["fairness"]
+    assert "should Base replace both later, beaconBlock has another hash" in guide["roulette"]["fairness"]
 
 
 async def test_openapi_describes_every_path(cup: Cup) -> None:
