@@ -240,6 +240,11 @@ async def test_equal_readings_void_as_flat(door: Door, chain: StockChain) -> Non
     # Everybody gets back what was accepted.
     assert [each["payout"] for each in body["positions"]] == [each["accepted"] for each in body["positions"]]
     assert {each["classicPayout"] for each in body["positions"]} == {None}
+    # Nobody has sent it yet.
+    for path in (f"/m/{market_id}", f"/positions?owner={wallets.DEV[1].address}", "/"):
+        page = await text(door, path)
+        assert "void, stakes go back" in page, path
+        assert "refunded" not in page, path
 
 
 @pytest.mark.proves(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from decimal import Decimal
 
 import pytest
 
-from api.web.assets import Assets
+from api.web.assets import Assets, load_assets
 from api.web.templating import Pages
 from tests.waiting import PATIENCE
 
@@ -55,3 +56,24 @@ async def test_a_rendering_that_failed_is_kept_for_nobody(pages: Pages) -> None:
         await pages.last_rendering("cup", 1, slow.render)
     slow.fails = False
     assert (await pages.last_rendering("cup", 1, slow.render)).size
+
+
+async def test_a_stake_is_called_given_back_once_it_was_sent() -> None:
+    bet = {
+        "slug": "void",
+        "question": "Will it?",
+        "outcomeLabel": "Yes",
+        "status": "resolved-refunded",
+        "stakedUsd": Decimal(5),
+        "payoutUsd": Decimal(5),
+        "pnlUsd": Decimal(0),
+        "payoutTx": None,
+        "tradeId": "0x1",
+    }
+    sent = {**bet, "payoutTx": "0x" + "12" * 32}
+    agent = {"positions": [bet, sent], "nextCursor": None, "count": 2, "summary": {"openCount": 0, "resolvedCount": 2}}
+    others = dict.fromkeys(("wrong", "stock", "paper", "chart", "results", "older"))
+    pages = Pages(await load_assets(), "http://127.0.0.1:1", {"demo": None}, {"base": None})
+    page = pages.render("positions.html", path="/positions", owner="0x" + "34" * 20, agent=agent, **others).decode()
+    assert (page.count(">stake goes back</td>"), page.count(">given back</td>")) == (1, 1)
+    assert "refunded" not in page
