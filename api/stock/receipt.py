@@ -11,6 +11,8 @@ from api.http.caller import caller_ip
 from api.http.problem import Problem
 from api.http.requests import read_query
 from api.stock.bodies.relay import ReceiptBody
+from api.stock.facts import EntryReceipt
+from api.stock.index import StockIndex
 from api.stock.market_view import head_body
 from api.stock.position_view import position_body
 from api.stock.requests import ReceiptQuery
@@ -41,10 +43,7 @@ class BetReceipts:
         if self._contracts is None or self._index is None:
             raise Problem(503, "not_deployed", "The stock markets are not deployed yet; there are no bets.")
         signer, nonce = bytes_of(query.from_), bytes_of(query.nonce, 32)
-        settler = self._contracts.settler.address
-        async with reading("This bet"), self._engine.connect() as connection:
-            await connection.execution_options(isolation_level="REPEATABLE READ")
-            receipt = await read_receipt(connection, self._chain_id, settler, signer, nonce, self._finality_blocks)
+        receipt = await self._receipt(self._index, self._contracts.settler.address, signer, nonce)
         entry = receipt.position
         market = None if entry is None else await self._index.market(entry.position.market_id)
         return json_response(
@@ -59,3 +58,18 @@ class BetReceipts:
                 stale=self._index.stale or not self._index.readable,
             )
         )
+
+    async def _receipt(self, index: StockIndex, settler: str, signer: bytes, nonce: bytes) -> EntryReceipt:
+        """Of the same block as the markets in memory unless five tries are too few: what a batch accepted follows from
+        its market as it stood then."""
+        tries = 0
+        while True:
+            tries += 1
+            async with reading("This bet"), self._engine.connect() as connection:
+                await connection.execution_options(isolation_level="REPEATABLE READ")
+                receipt = await read_receipt(connection, self._chain_id, settler, signer, nonce, self._finality_blocks)
+            venue = index.venue
+            is_same = venue is not None and venue.head.number == receipt.head.number
+            if receipt.position is None or is_same or tries == 5:
+                return receipt
+            await index.refresh()

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
 from eth_account import Account
 from eth_account.messages import encode_typed_data
 
+from api.http.limits import RateLimits
 from api.stock import landing
 from api.stock.authorization import TYPES, StockBet
 from api.stock.bodies.parts import ErrorBody
 from api.stock.bodies.relay import ReceiptBody, RelayBody, TypedDataBody
+from api.stock.index import StockIndex
+from api.stock.receipt import BetReceipts
 from core.chain import ChainClient, ChainProvider
+from core.config import Settings, load
 from core.db.engine import make_engine
 from core.service.cancelling import end
 from scripts._stack import wallets
@@ -93,6 +101,34 @@ async def test_a_receipt_goes_on_from_its_block_to_the_final_one(service: StockS
     assert body["receipt"] == "pending", "a nonce is its signer's"
     response, body = await door.get(f"/api/relay/receipt?from={wallet.address}&nonce=0x12")
     assert (response.status, body["error"]) == (400, "invalid_request")
+
+
+async def test_a_receipt_is_of_one_block_however_far_back_the_markets_in_memory_are(
+    service: StockService, door: Door
+) -> None:
+    """Else a batch that was matched is shown as one that was not, or matched with a market that lacks a part of it."""
+    chain, wallet, url = service.chain, wallets.DEV[0], service.env["DATABASE_URL"]
+    chain_id, market = chain.deployment.chain_id, chain.open_market()
+    await door.until(f"/api/markets/{market}", lambda b: b["market"]["phase"] == "opens")
+    engine, limits = make_engine(url), RateLimits("memory://")
+    settings = load(Settings, service.env)
+    context: Any = SimpleNamespace(settings=settings, engine=engine, limits=limits)
+    index = StockIndex(url, engine, chain_id)
+    sources: Any = SimpleNamespace(deployment=chain.deployment, contracts=chain.contracts, index=index)
+    await index.refresh()  # and nobody has it read what comes now
+    bet = chain.bet(wallet, market, amount=5 * USDG)
+    where = f"/api/relay/receipt?from={wallet.address}&nonce=0x{bet.nonce.hex()}"
+    await door.post("/api/relay/enter", chain.signed(wallet, bet))
+    chain.mine()
+    told = await door.until(where, lambda b: b["position"] is not None and b["position"]["accepted"] is not None)
+    try:
+        answer = await BetReceipts(context, sources).get(make_mocked_request("GET", where))
+        assert isinstance(answer, web.Response)
+        body = json.loads(bytes(answer.body))
+    finally:
+        await engine.dispose()
+    assert body["position"]["accepted"] == str(5 * USDG)
+    assert body == {**told, "readAt": body["readAt"]}
 
 
 def rows(service: StockService, query: str, *values: object) -> list[tuple[Any, ...]]:
