@@ -406,14 +406,18 @@ INDEXER = (
         "indexer/decode.py",
         "if not 0 <= index < INDEXES:",
         "if False:",
-        ("tests/unit/test_index_node.py::test_for_logs_that_cannot_be_read_the_next_node_is_asked_from_then_on",),
+        (
+            "tests/integration/test_index_unreadable.py::test_for_logs_that_cannot_be_read_the_next_node_is_asked_from_then_on",
+        ),
     ),
     Guard(
         "a node whose logs cannot be read is asked for them for ever, though there is another",
         "indexer/fetch.py",
         "            self.node.look_closely()\n            raise NodeFault",
         "            raise NodeFault",
-        ("tests/unit/test_index_node.py::test_for_logs_that_cannot_be_read_the_next_node_is_asked_from_then_on",),
+        (
+            "tests/integration/test_index_unreadable.py::test_for_logs_that_cannot_be_read_the_next_node_is_asked_from_then_on",
+        ),
     ),
     Guard(
         "a fork or a lag, which come often, has every log looked at closely, and the index falls behind",
@@ -427,7 +431,9 @@ INDEXER = (
         "indexer/decode.py",
         "        if hex_of(bytes_of(hash_text, 32)) != hash_text.lower():",
         "        if False:",
-        ("tests/unit/test_index_node.py::test_for_logs_that_cannot_be_read_the_next_node_is_asked_from_then_on",),
+        (
+            "tests/integration/test_index_unreadable.py::test_for_logs_that_cannot_be_read_the_next_node_is_asked_from_then_on",
+        ),
     ),
     Guard(
         "what one node called final is believed of the chain of another, whose head was followed instead",
@@ -556,7 +562,7 @@ KEEPER = (
         "keeper/sources/http.py",
         "if observed_at - now > MAX_AHEAD_SECONDS:",
         "if False:",
-        (SOURCES,),
+        ("tests/integration/test_keeper_http_sources.py::test_a_source_ahead_of_the_head_says_that_the_head_is_late",),
     ),
     Guard(
         "an observation too old for its feed is posted",

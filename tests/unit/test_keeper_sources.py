@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
-from unittest.mock import ANY
 
-import aiohttp
 import pytest
-from aiohttp import web
 
 from core.chain import RpcError, RpcErrorKind
 from core.contracts.deployments import Deployment
@@ -33,7 +29,6 @@ from keeper.sources import http, simulated
 from keeper.sources.agreement import Bounds, agree, check_move, check_time, is_new
 from keeper.sources.sample import ONE, LatestRound, Sample, SampleRefused, Why, dollars, units
 from keeper.sources.settings import ChainlinkSource, FeedSources, HttpSource, load_sources
-from tests.support.serving import serving
 
 NOW = 1_800_000_000
 BOUNDS = Bounds(lowest=10 * ONE, highest=1_000 * ONE, max_move_bps=3_000, agree_within_bps=200)
@@ -156,79 +151,13 @@ def test_dollars_for_people() -> None:
     assert dollars(81_234_567_89900000) == "81,234,567.89"
 
 
-# ---------------------------------------------------------------- HTTP
-
-
-Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-@pytest.fixture
-async def served() -> AsyncIterator[Callable[[Answer], Awaitable[str]]]:
-    async with AsyncExitStack() as stack:
-
-        async def serve(answer: Answer) -> str:
-            app = web.Application()
-            app.router.add_get("/v", answer)
-            return f"{await stack.enter_async_context(serving(app))}/v"
-
-        yield serve
+# ---------------------------------------------------------------- the feeds of a run
 
 
 def source(url: str, **changes: object) -> HttpSource:
     return HttpSource.model_validate(
         {"kind": "http", "name": "dex", "url": url, "value": "pairs.0.marketCap", "timeout_seconds": 0.5} | changes
     )
-
-
-async def asked(url: str, **changes: object) -> Sample:
-    async with aiohttp.ClientSession() as session:
-        return await http.sample(session, source(url, **changes), NOW)
-
-
-async def test_a_number_in_a_document(served: Callable[[Answer], Awaitable[str]]) -> None:
-    async def answer(_: web.Request) -> web.Response:
-        return web.Response(text=f'{{"pairs":[{{"marketCap":81234567.891234567,"at":{NOW - 30}000}}]}}')
-
-    url = await served(answer)
-    assert await asked(url) == Sample(81_234_567_89123456, NOW, "dex")
-    assert (await asked(url, observed_at="pairs.0.at")).observed_at == NOW - 30
-    assert (await asked(url, multiply="2")).value == 162_469_135_78246913
-
-
-@pytest.mark.parametrize(
-    ("status", "body", "changes", "refused"),
-    [
-        (500, "{}", {}, Why.DOWN),
-        (429, "{}", {}, Why.DOWN),
-        (200, "<html>", {}, Why.ABSURD),
-        (200, "{}", {}, Why.ABSURD),
-        (200, '{"pairs":null}', {}, Why.ABSURD),
-        (200, '{"pairs":[]}', {}, Why.ABSURD),
-        (200, '{"pairs":[{"marketCap":null}]}', {}, Why.ABSURD),
-        (200, '{"pairs":[{"marketCap":true}]}', {}, Why.ABSURD),
-        (200, '{"pairs":[{"marketCap":NaN}]}', {}, Why.ABSURD),
-        (200, '{"pairs":[{"marketCap":-4}]}', {}, Why.ABSURD),
-        (200, '{"pairs":[{"marketCap":9e999999}]}', {}, Why.ABSURD),
-        (200, '{"pairs":[{"marketCap":1e999990}]}', {}, Why.ABSURD),
-        (200, '{"pairs":[{"marketCap":"Infinity"}]}', {}, Why.ABSURD),
-        (200, '{"pairs":[{"marketCap":5,"at":null}]}', {"observed_at": "pairs.0.at"}, Why.ABSURD),
-        (200, '{"pairs":[{"marketCap":5,"at":{}}]}', {"observed_at": "pairs.0.at"}, Why.ABSURD),
-        (200, '{"pairs":[{"marketCap":5,"at":[0,[1],1]}]}', {"observed_at": "pairs.0.at"}, Why.ABSURD),
-        (200, '{"pairs":[{"marketCap":5,"at":9e999999}]}', {"observed_at": "pairs.0.at"}, Why.ABSURD),
-        (200, "[" * 100_000, {}, Why.ABSURD),
-        (200, f'{{"pairs":[{{"marketCap":5,"at":{NOW - 301}}}]}}', {"observed_at": "pairs.0.at"}, Why.LATE),
-        (200, '"' + "x" * 2_100_000 + '"', {}, Why.ABSURD),
-    ],
-)
-async def test_an_answer_in_doubt_is_refused(
-    served: Callable[[Answer], Awaitable[str]], status: int, body: str, changes: dict[str, object], refused: Why
-) -> None:
-    async def answer(_: web.Request) -> web.Response:
-        return web.Response(status=status, text=body)
-
-    with pytest.raises(SampleRefused) as found:
-        await asked(await served(answer), **changes)
-    assert found.value.why is refused
 
 
 def test_a_number_of_a_million_digits_is_never_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,39 +169,6 @@ def test_a_number_of_a_million_digits_is_never_written_out(monkeypatch: pytest.M
     assert why(lambda: units("1e999980")) is Why.ABSURD
     assert why(lambda: units(Decimal("1e999980"))) is Why.ABSURD
     assert units("3") == 3 * ONE
-
-
-class Reverting:
-    """A chain whose feeds have a round and cannot say how many decimals it has."""
-
-    async def read(self, call: str, block: int) -> tuple[int, ...]:
-        if call == "decimals":
-            raise RpcError(RpcErrorKind.REVERTED, "decimals() reverted")
-        return 1, 100 * ONE, NOW, NOW, 1
-
-
-async def test_one_faulty_source_does_not_defeat_two_that_agree(served: Callable[[Answer], Awaitable[str]]) -> None:
-    async def answer(_: web.Request) -> web.Response:
-        return web.Response(text='{"pairs":[{"marketCap":100}]}')
-
-    url = await served(answer)
-    feed = ChainlinkSource.model_validate(
-        {"kind": "chainlink", "name": "c", "feed": "0x" + "11" * 20, "max_age_seconds": 60}
-    )
-    observed = FeedSources(sources=(source(url), feed, source(url, name="cex")))
-    async with aiohttp.ClientSession() as session:
-        run = SimpleNamespace(
-            keeper=SimpleNamespace(http=session),
-            chain=SimpleNamespace(
-                at=lambda address, name: SimpleNamespace(call=lambda function: function), client=Reverting()
-            ),
-            now=NOW,
-            head=7,
-        )
-        believed = await snapshot_job._believe(
-            cast(JobRun, run), cast(Any, SimpleNamespace(key="k")), ANY, observed, None
-        )
-    assert believed.value == 100 * ONE
 
 
 async def test_one_feed_that_fails_does_not_end_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -427,33 +323,6 @@ async def test_nothing_is_observed_for_a_head_that_is_not_now(
     counted = (REGISTRY.get_sample_value("vpm_keeper_source_refusals_total", late) or 0) - before
     assert counted == 1 - observes, "else VpmSourceRefused never says that the feeds get nothing"
     assert [each.target for each in report.skipped] == ([] if observes else ["everything"])
-
-
-@pytest.mark.parametrize("ahead", [16, 2_300])
-async def test_a_source_ahead_of_the_head_says_that_the_head_is_late(
-    served: Callable[[Answer], Awaitable[str]], ahead: int
-) -> None:
-    async def answer(_: web.Request) -> web.Response:
-        return web.Response(text=f'{{"pairs":[{{"marketCap":5,"at":{NOW + ahead},"near":{NOW + 15}}}]}}')
-
-    url = await served(answer)
-    with pytest.raises(SampleRefused) as found:
-        await asked(url, observed_at="pairs.0.at")
-    assert found.value.why is Why.LATE
-    assert (await asked(url, observed_at="pairs.0.near")).observed_at == NOW
-
-
-async def test_silence_is_late_and_nobody_is_down(served: Callable[[Answer], Awaitable[str]]) -> None:
-    async def answer(_: web.Request) -> web.Response:
-        await asyncio.sleep(1)
-        return web.Response(text="{}")
-
-    with pytest.raises(SampleRefused) as late:
-        await asked(await served(answer), timeout_seconds=0.1)
-    assert late.value.why is Why.LATE
-    with pytest.raises(SampleRefused) as down:
-        await asked("http://127.0.0.1:9/v")
-    assert down.value.why is Why.DOWN
 
 
 # ---------------------------------------------------------------- the simulated walk
