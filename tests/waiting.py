@@ -1,36 +1,65 @@
-"""Waiting for what happens elsewhere: in a database, a chain, another process."""
+"""Waiting for what happens elsewhere: in a database, a chain, another process.
+
+Whoever waits says for what, asks for it again and again, and has the answer. A wait that ends without it fails the test
+and says what was waited for: in words, or as a function that is called only then and tells what there is instead.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from typing import Any, TypeVar, overload
 
 from core.service.cancelling import end
+
+T = TypeVar("T")
+Told = str | Callable[[], object]
 
 # Seconds that a test waits for what must come: several times what a machine needs that is busy with something else, and
 # well within the limit of a test. What must come *soon* names its own bound.
 PATIENCE = 150.0
 
 
-async def until(condition: Callable[[], bool], seconds: float = PATIENCE) -> float:
-    """Returns how long it took until the condition held; TimeoutError after `seconds`."""
-    started = time.monotonic()
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.05)
-    return time.monotonic() - started
+@overload
+async def until(
+    holds: Callable[[], Awaitable[T | None]], what: Told = "it", seconds: float = PATIENCE, *, pause: float = 0.05
+) -> T: ...
 
 
-def wait(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
+@overload
+async def until(
+    holds: Callable[[], T | None], what: Told = "it", seconds: float = PATIENCE, *, pause: float = 0.05
+) -> T: ...
+
+
+async def until(holds: Callable[[], Any], what: Told = "it", seconds: float = PATIENCE, *, pause: float = 0.05) -> Any:
+    """The first true answer of `holds`, which may be asynchronous."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = holds()
+        if inspect.isawaitable(found):
+            found = await found
+        if found:
+            return found
+        _check_patience(deadline, what, seconds)
+        await asyncio.sleep(pause)
+
+
+def wait(holds: Callable[[], T | None], what: Told = "it", seconds: float = PATIENCE, *, pause: float = 0.05) -> T:
     """`until`, where no event loop runs."""
     deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError
-        time.sleep(0.05)
+    while not (found := holds()):
+        _check_patience(deadline, what, seconds)
+        time.sleep(pause)
+    return found
+
+
+def _check_patience(deadline: float, what: Told, seconds: float) -> None:
+    if time.monotonic() > deadline:
+        raise AssertionError(f"waited {seconds:g} s for {what() if callable(what) else what}")
 
 
 @contextlib.asynccontextmanager

@@ -32,7 +32,7 @@ from tests.support.genesis import Genesis, RunningChain
 from tests.support.keeper_rig import relayer_keys
 from tests.support.service import followed
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait
 
 READY_SECONDS = 120.0
 HOSTILE = '<img src=x onerror="document.title=1"> & </script><script>document.title=1</script>'
@@ -65,16 +65,20 @@ class Site:
 
     def until(self, path: str, holds: Any, seconds: float = PATIENCE) -> Any:
         """The first body of `path` for which `holds(body)`."""
-        deadline, body = time.monotonic() + seconds, None
-        while True:
+        last = ""
+
+        def read() -> Any:
+            nonlocal last
             with contextlib.suppress(OSError):
                 body = self.get(path)
                 if holds(body):
                     return body
-            assert time.monotonic() < deadline, f"{path} never came to that: {str(body)[:2000]}"
+                last = str(body)[:2000]
             for name, process in self.running.items():
                 assert process.alive(), f"{name} ended:\n{process.tail(30)}"
-            time.sleep(0.2)
+            return None
+
+        return wait(read, lambda: f"another answer of {path} than {last}", seconds, pause=0.2)
 
     def open_market(self, **terms: Any) -> int:
         """A stock market that takes bets, once the pages know it."""

@@ -36,7 +36,7 @@ from tests.support.agent_service import AgentService, agent_service
 from tests.support.cup_rig import BASE, UNACCOUNTED, Signer, iso
 from tests.support.genesis import Genesis, chain
 from tests.support.played_chain import Reverted
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.thorough
 
@@ -194,10 +194,16 @@ class Crowd:
         return (await self.rows(query))[0][0]
 
     async def becomes(self, query: str, wanted: object, seconds: float = PATIENCE) -> None:
-        deadline = time.monotonic() + seconds
-        while (found := await self.value(query)) != wanted:
-            assert time.monotonic() < deadline, f"{query}: {found}, not {wanted}\n{self.service.log('keeper')[-3000:]}"
-            await asyncio.sleep(0.2)
+        found = None
+
+        async def is_so() -> bool:
+            nonlocal found
+            found = await self.value(query)
+            return bool(found == wanted)
+
+        await until(
+            is_so, lambda: f"{wanted} of {query}, not {found}\n{self.service.log('keeper')[-3000:]}", seconds, pause=0.2
+        )
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ from tests.conftest import StartAnvil, TestPostgres
 from tests.faults import index_victim
 from tests.support import questions
 from tests.support.index_tables import contents, differences, fresh_index
-from tests.waiting import PATIENCE
+from tests.waiting import wait
 
 LONG = os.environ.get("VPM_TEST_LONG") == "1"
 KILLS = 200 if LONG else 24
@@ -118,10 +118,7 @@ def test_killed_at_random_instants_nothing_is_lost_or_doubled(
 
 
 def _wait_for(url: str, number: int) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while cursor(url) < number:
-        assert time.monotonic() < deadline, f"still at {cursor(url)} of {number}"
-        time.sleep(0.02)
+    wait(lambda: cursor(url) >= number, lambda: f"block {number}, at {cursor(url)}", pause=0.02)
 
 
 async def _mine(chain: AnvilOptions, venue: LoadVenue, numbers: range, *, prepare: bool = False) -> None:

@@ -27,7 +27,7 @@ from tests.support.index_chain import SimChain, SimNode, world_sources
 from tests.support.index_tables import contents, differences, following, fresh_index
 from tests.support.index_world import Crowd
 from tests.support.measured import measured
-from tests.waiting import PATIENCE
+from tests.waiting import until
 
 FINALITY = 16
 ANSWER = "0x" + topic_of("AnswerUpdated(int256 indexed current, uint256 indexed roundId, uint256 updatedAt)").hex()
@@ -467,9 +467,10 @@ async def test_logs_that_keep_contradicting_halt_the_chain_until_they_stop(wiped
 
 
 async def _until_state(url: str, state: str) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while (await cursor_row(url))["state"] != state:
-            await asyncio.sleep(0.05)
+    async def there() -> bool:
+        return bool((await cursor_row(url))["state"] == state)
+
+    await until(there, f"the state {state}")
 
 
 # ---------------------------------------------------------------- one log of several left out

@@ -28,7 +28,7 @@ from tests.support.buyer import Buyer, bet, header, sign
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.hazy_node import HazyNode
 from tests.support.keeper_stakes import bound
-from tests.waiting import PATIENCE, until
+from tests.waiting import until
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.proves("agent.trade.payment.decision.used_is_its_payers")]
 
@@ -274,14 +274,17 @@ async def test_a_bet_that_landed_before_its_market_closed_is_not_refused_for_the
 
 async def until_receipt(buyer: Buyer, body: dict[str, Any], headers: dict[str, str]) -> dict[str, Any]:
     """Sends the same request again until its receipt comes."""
-    deadline = time.monotonic() + PATIENCE
-    while True:
+    told: dict[str, Any] = {}
+
+    async def sent() -> dict[str, Any] | None:
+        nonlocal told
         response, told = await buyer.post(body, headers=headers)
         if response.status == 200:
-            return told["receipt"]
+            return dict(told["receipt"])
         assert told["retriable"] is True, told
-        assert time.monotonic() < deadline, told
-        await asyncio.sleep(0.5)
+        return None
+
+    return await until(sent, lambda: f"the receipt, not {told}", pause=0.5)
 
 
 def send(chain: AgentChain, kit: dict[str, Any]) -> None:
@@ -293,10 +296,11 @@ def send(chain: AgentChain, kit: dict[str, Any]) -> None:
 
 async def works(buyer: Buyer) -> None:
     """Waits until trades are taken again."""
-    deadline = time.monotonic() + PATIENCE
-    while not (await buyer.get("/health"))[1]["health"]["ok"]:
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.1)
+
+    async def well() -> bool:
+        return bool((await buyer.get("/health"))[1]["health"]["ok"])
+
+    await until(well, "health", pause=0.1)
 
 
 def fill_up(service: AgentService, body: dict[str, Any], *, but: int) -> None:

@@ -19,7 +19,8 @@ import pytest
 
 from core.outbox import Intent, IntentRequest, IntentState
 from tests.conftest import StartAnvil
-from tests.support.relayer_rig import ETHER, Relayers, Rig, relayer_processes, rigged, until
+from tests.support.relayer_rig import ETHER, Relayers, Rig, relayer_processes, rigged
+from tests.waiting import until
 
 LONG = os.environ.get("VPM_TEST_LONG") == "1"
 SECONDS = float(os.environ.get("VPM_TEST_SECONDS", "600" if LONG else "25"))
@@ -59,7 +60,7 @@ async def all_mined_exactly_once(rig: Rig, accepted: list[tuple[Intent, IntentRe
             cursor = await connection.execute("SELECT count(*) FROM outbox_intent WHERE state <> 'final'")
             return await cursor.fetchone() == (0,)
 
-    await until(ended, seconds, "the end of every intent")
+    await until(ended, "the end of every intent", seconds)
     found = []
     for start in range(0, len(accepted), 500):
         found += await rig.balances([request.to for _, request in accepted[start : start + 500]])
@@ -119,7 +120,7 @@ async def test_a_relayer_that_is_stopped_and_wakes_after_a_takeover_does_no_harm
         async with rig.pool.connection() as connection:
             return {row[0] for row in await (await connection.execute("SELECT holder FROM outbox_lane")).fetchall()}
 
-    await until(works, WAIT, "the first relayer at work")
+    await until(works, "the first relayer at work", WAIT)
     sleeper.send_signal(signal.SIGSTOP)
     asleep = await holders()
     other = relayers.start()
@@ -132,12 +133,12 @@ async def test_a_relayer_that_is_stopped_and_wakes_after_a_takeover_does_no_harm
         return "relayer.lane_taken" in said or "relayer.lease_expired" in said
 
     try:
-        await until(taken_over, WAIT, "the takeover of both lanes")
+        await until(taken_over, "the takeover of both lanes", WAIT)
     except AssertionError as late:
         raise AssertionError(f"{late}:\n{relayers.log_of(other)}") from late
     await asyncio.sleep(2)
     sleeper.send_signal(signal.SIGCONT)
-    await until(lost, WAIT, "what a sleeper sees when it wakes")
+    await until(lost, "what a sleeper sees when it wakes", WAIT)
     enough.set()
     accepted = await betting
     await all_mined_exactly_once(rig, accepted, WAIT)

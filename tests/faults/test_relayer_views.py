@@ -24,7 +24,8 @@ from tests.conftest import Anvil, StartAnvil
 from tests.support.hazy_node import HazyNode
 from tests.support.measured import measured
 from tests.support.outbox_history import history
-from tests.support.relayer_rig import GWEI, QUICK, Rig, rigged, until
+from tests.support.relayer_rig import GWEI, QUICK, Rig, rigged
+from tests.waiting import until
 
 SEED = int(os.environ.get("VPM_TEST_SEED", random.randrange(2**32)))
 # Reverts when slot 0 is set, and sets it: as a token does with an authorization.
@@ -95,7 +96,7 @@ async def test_a_receipt_that_is_missing_while_the_other_url_is_away_holds_up_no
         async def looked_for() -> bool:
             return node.withheld > 3
 
-        await until(looked_for, what="the looks for a receipt that is not given")
+        await until(looked_for, "the looks for a receipt that is not given")
         node.receipt_delay = (0.0, 0.0)
         await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.FINAL, seconds=20.0)
         assert (await rig.read(missing)).state is IntentState.SENT
@@ -132,7 +133,7 @@ async def test_what_ended_stays_so_while_any_url_has_its_receipt(rig: Rig, chain
         async def looked_for() -> bool:
             return one.withheld > 3 or (await rig.read(ended)).state is not IntentState.FINAL
 
-        await until(looked_for, what="the looks for the receipt of what had ended")
+        await until(looked_for, "the looks for the receipt of what had ended")
         assert await steps_of(rig, ended) == ["queued", "signed", "sent", "mined", "final"]
 
 
@@ -168,7 +169,7 @@ async def test_one_answer_about_a_nonce_moves_nothing(rig: Rig, node: HazyNode, 
         async def lied() -> bool:
             return node.told_lies == 1
 
-        await until(lied, what="the lie")
+        await until(lied, "the lie")
         await asyncio.sleep(2.0)
         last = await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.FINAL)
         assert [await steps_of(rig, each) for each in first] == [["queued", "signed", "sent", "mined", "final"]] * 3

@@ -4,7 +4,6 @@ index that has read nothing. Health stays 200 throughout and says why trading is
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Iterator
@@ -22,7 +21,7 @@ from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer, bet
 from tests.support.genesis import Genesis, RunningChain
-from tests.waiting import PATIENCE
+from tests.waiting import until
 
 DEV = wallets.DEV
 
@@ -112,12 +111,12 @@ async def test_health_answers_while_parts_are_down(buyer: Buyer, service: AgentS
         shown = await health()
         assert (shown["ok"], shown["reason"]) == (False, "The database cannot be read.")
     service.stop("relayer")
-    shown = await _until(health, ok=False)
+    shown = await _is_shown(health, ok=False)
     assert "relayer" in shown["reason"]
     response, body = await buyer.post(bet("steady", DEV[0]))
     assert (response.status, body["error"], body["retriable"]) == (503, "platform_paused", True)
     service.start("relayer")
-    await _until(health, ok=True)
+    await _is_shown(health, ok=True)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +140,7 @@ async def test_nobody_bets_on_an_index_that_stands_still(
     try:
         with psycopg.connect(conninfo(database_url), autocommit=True) as connection:
             connection.execute(f"UPDATE chain_cursor SET {change} WHERE name = 'base'".encode())
-        shown = await _until(health, ok=False)
+        shown = await _is_shown(health, ok=False)
         assert why in shown["reason"]
         response, body = await buyer.post(bet("steady", DEV[0]))
         assert (response.status, body["error"], body["retriable"]) == (503, "platform_paused", True), body
@@ -154,7 +153,7 @@ async def test_nobody_bets_on_an_index_that_stands_still(
                 " WHERE name = 'base'"
             )
         service.start("indexer")
-    await _until(health, ok=True)
+    await _is_shown(health, ok=True)
 
 
 async def test_health_says_that_base_is_out_of_reach(
@@ -203,27 +202,26 @@ async def test_nobody_bets_on_a_chain_that_stands_still(
             async def health() -> dict[str, Any]:
                 return dict((await there.get("/health"))[1]["health"])
 
-            await _until(health, ok=True)
+            await _is_shown(health, ok=True)
             newest_block("extract(epoch FROM now())::bigint - 70")
-            shown = await _until(health, ok=False)
+            shown = await _is_shown(health, ok=False)
             assert shown["reason"] == "The chain has made no block for a minute."
             response, body = await there.post(bet("steady", DEV[0]))
             assert (response.status, body["error"], body["retriable"]) == (503, "platform_paused", True), body
             assert (await buyer.get("/health"))[1]["health"]["ok"] is True
             newest_block("extract(epoch FROM now())::bigint - 2")
-            await _until(health, ok=True)
+            await _is_shown(health, ok=True)
     finally:
         newest_block(str(row[0]))
         service.start("indexer")
 
 
-async def _until(health: Any, *, ok: bool) -> dict[str, Any]:
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            shown: dict[str, Any] = await health()
-            if shown["ok"] is ok:
-                return shown
-            await asyncio.sleep(0.1)
+async def _is_shown(health: Any, *, ok: bool) -> dict[str, Any]:
+    async def shown() -> dict[str, Any] | None:
+        found: dict[str, Any] = await health()
+        return found if found["ok"] is ok else None
+
+    return await until(shown, "well" if ok else "unwell", pause=0.1)
 
 
 @pytest.mark.proves("agent.quote.error.internal_error")

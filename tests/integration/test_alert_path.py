@@ -12,8 +12,7 @@ import os
 import shutil
 import subprocess
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -24,7 +23,7 @@ import yaml
 
 from core.local.ports import free_port
 from core.paths import REPOSITORY
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait
 
 FILES = REPOSITORY / "deployments" / "prometheus"
 PROGRAMS = ("prometheus", "prometheus-alertmanager")
@@ -93,13 +92,6 @@ def _running(log: Path, *argv: str) -> Iterator[None]:
     finally:
         process.terminate()
         process.wait(timeout=PATIENCE)
-
-
-def _until(holds: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < deadline, f"not within {PATIENCE:.0f} s: {what}"
-        time.sleep(0.1)
 
 
 def _quick_rules(folder: Path) -> None:
@@ -184,7 +176,7 @@ def test_a_daemon_that_is_down_wakes_somebody_and_lets_them_sleep_again(tmp_path
                 if "relayer" in body["payload"]["summary"] and fields.items() <= body.items()
             ]
 
-        _until(lambda: bool(about("/pager", event_action="trigger")), "the pager is told")
+        wait(lambda: bool(about("/pager", event_action="trigger")), "the pager to be told")
         told = about("/pager", event_action="trigger")[0]
         assert told["routing_key"] == PAGER_KEY
         assert told["payload"]["severity"] == "critical"
@@ -192,7 +184,7 @@ def test_a_daemon_that_is_down_wakes_somebody_and_lets_them_sleep_again(tmp_path
         assert told["payload"]["custom_details"]["runbook"] == "docs/operate.md#a-daemon-is-down"
 
         receiver.up.set()
-        _until(lambda: bool(about("/pager", event_action="resolve")), "the pager is told that it is over")
+        wait(lambda: bool(about("/pager", event_action="resolve")), "the pager to be told that it is over")
         assert about("/pager", event_action="resolve")[0]["dedup_key"] == told["dedup_key"]
         assert not receiver.at("/tickets"), "what wakes somebody is not put among the tickets as well"
 
@@ -216,7 +208,7 @@ def test_alarms_of_one_name_are_told_together_each_in_its_own_words(tmp_path: Pa
         rules = (_rule("page"), _rule("ticket"))
         for rule in rules:
             for summary in ("the first is away", "the second is away"):
-                _until(functools.partial(_raise, manager, rule, summary), "Alertmanager takes an alert")
+                wait(functools.partial(_raise, manager, rule, summary), "Alertmanager to take an alert")
 
         def told(words: str) -> bool:
             pages = [str(body["payload"]["summary"]) for body in receiver.at("/pager")]
@@ -224,19 +216,19 @@ def test_alarms_of_one_name_are_told_together_each_in_its_own_words(tmp_path: Pa
             assert all("is away" in text for text in (*pages, *tickets)), "whoever is told is told what of"
             return any(f": {words}" in text for text in pages) and any(text.startswith(words) for text in tickets)
 
-        _until(lambda: told("the first is away; the second is away"), "both are told of both")
+        wait(lambda: told("the first is away; the second is away"), "both to be told of both")
         for rule in rules:
             assert _raise(manager, rule, "the first is away", "--end=2020-01-01T00:00:00Z")
             assert _raise(manager, rule, "a third is away")
-        _until(lambda: told("a third is away; the second is away"), "both are told of those that stand")
+        wait(lambda: told("a third is away; the second is away"), "both to be told of those that stand")
 
 
 def test_what_is_for_the_day_wakes_nobody(tmp_path: Path) -> None:
     assert not MISSING, f"{MISSING} must be installed in CI"
     with _receiver() as receiver, _manager(tmp_path, receiver) as manager:
         rule = _rule("ticket")
-        _until(lambda: _raise(manager, rule, rule["annotations"]["summary"]), "Alertmanager takes an alert")
-        _until(lambda: bool(receiver.at("/tickets")), "the channel is told")
+        wait(lambda: _raise(manager, rule, rule["annotations"]["summary"]), "Alertmanager to take an alert")
+        wait(lambda: bool(receiver.at("/tickets")), "the channel to be told")
         (attachment,) = receiver.at("/tickets")[0]["attachments"]
         assert attachment["title"] == f"[firing] {rule['alert']}"
         assert "docs/operate.md#" in attachment["text"]

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ from indexer.sources import Sources, sources_of
 from tests.support.audit_pages import audit_in_pages_of
 from tests.support.genesis import Genesis, RunningChain, chain, genesis
 from tests.support.index_activity import AgentPlayers
-from tests.waiting import PATIENCE
+from tests.waiting import wait
 
 STEPS = 40
 A_MARKET = "UPDATE agent_market SET pot_cap = pot_cap + 1 WHERE index = 1"
@@ -133,10 +132,7 @@ def held(url: str, table: str) -> Iterator[psycopg.Connection[Any]]:
 
 def wait_for_a_reader(holder: psycopg.Connection[Any], table: str) -> None:
     query = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = %s::regclass"
-    deadline = time.monotonic() + PATIENCE
-    while holder.execute(query, (table,)).fetchone() == (0,):
-        assert time.monotonic() < deadline, "nobody came to read the table"
-        time.sleep(0.02)
+    wait(lambda: holder.execute(query, (table,)).fetchone() != (0,), f"a reader of {table}", pause=0.02)
 
 
 @pytest.mark.thorough

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,7 +15,7 @@ from api.cup import download
 from core.cup import export
 from core.db.engine import Connection
 from tests.support.cup_rig import BASE, Cup, cup_door
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -54,11 +53,13 @@ async def connections(cup: Cup) -> int:
     return int(found)
 
 
-async def until(cup: Cup, wanted: int) -> None:
-    began = time.monotonic()
-    while await connections(cup) != wanted:
-        assert time.monotonic() - began < PATIENCE, f"{await connections(cup)} connections are open, not {wanted}"
-        await asyncio.sleep(0.1)
+async def are_open(cup: Cup, wanted: int) -> None:
+    """Waits until so many connections are."""
+
+    async def counted() -> bool:
+        return await connections(cup) == wanted
+
+    await until(counted, f"{wanted} open connections")
 
 
 async def whole_export(cup: Cup) -> bytes:
@@ -71,13 +72,13 @@ async def whole_export(cup: Cup) -> bytes:
 @pytest.mark.thorough
 async def test_readers_who_do_not_read_keep_no_connection(cup: Cup) -> None:
     async with silent(cup), silent(cup, "198.51.100.2"):
-        await until(cup, download.AT_ONCE)
+        await are_open(cup, download.AT_ONCE)
         refused = await cup.get("/export")
         assert (refused.status, refused.body["error"]) == (503, "busy")
         assert refused.body["message"]
         assert refused.body["meta"]["version"] == "service-cup-api-v1"
         assert int(refused.headers["Retry-After"]) >= 1
-        await until(cup, 0)
+        await are_open(cup, 0)
     exported = await whole_export(cup)  # and whoever reads has all of it
     assert exported.splitlines()[-1].startswith(b'{"type":"end"')
     assert exported.count(b'"type":"score"') == SCORES
@@ -87,7 +88,7 @@ async def test_readers_who_do_not_read_keep_no_connection(cup: Cup) -> None:
 async def test_one_address_does_not_keep_the_others_from_the_file(cup: Cup) -> None:
     """Each of its downloads may take five minutes."""
     async with silent(cup):
-        await until(cup, 1)
+        await are_open(cup, 1)
         headers = {"X-Forwarded-For": "203.0.113.1"}
         async with cup.session.get(cup.url + BASE + "/export", headers=headers) as response:
             told = await response.json()
@@ -99,10 +100,10 @@ async def test_one_address_does_not_keep_the_others_from_the_file(cup: Cup) -> N
 async def test_a_reader_who_never_gets_done_is_cut_off(cup: Cup, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(download, "SLOW_SECONDS", 60.0)  # no single piece is what ends it
     monkeypatch.setattr(download, "MAX_SECONDS", 2.0)
-    await until(cup, 0)  # until it is noticed that a reader of the test before went away, he has his place
+    await are_open(cup, 0)  # until it is noticed that a reader of the test before went away, he has his place
     async with silent(cup) as reader:
-        await until(cup, 1)
-        await until(cup, 0)
+        await are_open(cup, 1)
+        await are_open(cup, 0)
         received = b""
         with contextlib.suppress(ConnectionError):
             while more := await reader.read(1 << 20):
@@ -113,9 +114,9 @@ async def test_a_reader_who_never_gets_done_is_cut_off(cup: Cup, monkeypatch: py
 
 async def test_a_database_that_goes_away_meanwhile_breaks_the_file_off(cup: Cup) -> None:
     """No other answer is written into the one under way, and nobody is left waiting for more."""
-    await until(cup, 0)
+    await are_open(cup, 0)
     async with silent(cup) as reader:
-        await until(cup, 1)
+        await are_open(cup, 1)
         while not await cup.value("SELECT pid FROM pg_stat_activity WHERE query LIKE 'FETCH%%cup_score%%'"):
             await asyncio.sleep(0.05)
         await cup.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s", EXPORT)
@@ -137,7 +138,7 @@ async def test_a_database_that_is_away_is_told(cup: Cup, monkeypatch: pytest.Mon
         async for piece in export.lines(connection):
             yield piece
 
-    await until(cup, 0)
+    await are_open(cup, 0)
     monkeypatch.setattr(download, "lines", lost)
     answer = await cup.get("/export")
     assert (answer.status, answer.body["error"]) == (503, "unavailable")
@@ -158,9 +159,9 @@ async def test_what_keeps_the_export_from_its_file_is_told_in_a_sentence(
 
 async def test_the_headers_alone_cost_no_connection(cup: Cup) -> None:
     """So they are told even while no more exports may be under way."""
-    await until(cup, 0)
+    await are_open(cup, 0)
     async with silent(cup), silent(cup, "198.51.100.2"):
-        await until(cup, download.AT_ONCE)
+        await are_open(cup, download.AT_ONCE)
         async with cup.session.head(cup.url + BASE + "/export") as response:
             assert response.status == 200
             assert response.headers["Content-Type"] == "application/x-ndjson"

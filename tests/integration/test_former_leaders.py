@@ -55,6 +55,8 @@ async def test_a_former_indexer_says_nothing_of_how_its_chain_stands(
         async with make_pool(fresh_database_url, size=4) as pool:
             service = ChainService(settings.chain("stock"), settings, pool)
             async with running(service.run()):
-                await until(lambda: REGISTRY.get_sample_value("vpm_index_lag_seconds", label) is not None, 30)
+                await until(
+                    lambda: REGISTRY.get_sample_value("vpm_index_lag_seconds", label) is not None, "the lag", 30
+                )
                 index_metrics.HALTED.labels("stock").set(1)
             assert [REGISTRY.get_sample_value(name, label) for name in states] == [None] * 3

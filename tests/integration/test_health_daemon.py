@@ -77,10 +77,8 @@ class Probe:
         return next((line for line in found if line["action"] == action), None)
 
     def until(self, action: str) -> dict[str, Any]:
-        wait(lambda: self.line(action) is not None)
-        found = self.line(action)
-        assert found is not None
-        return found
+        """Its line, once the daemon has said it."""
+        return wait(lambda: self.line(action), lambda: f"{action} in\n{self.out}")
 
     def end(self) -> int:
         """Waits for the end; the exit code."""

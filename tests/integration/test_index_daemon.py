@@ -33,7 +33,7 @@ from tests.support import nursery, questions
 from tests.support.genesis import Genesis, RunningChain, chain, genesis
 from tests.support.index_activity import StockPlayers
 from tests.support.index_tables import contents, differences, fresh_index
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait
 
 TAKEOVER_SECONDS = 10.0
 STOPS_IN_A_PAGE = """
@@ -131,13 +131,9 @@ def cursor(url: str) -> int:
     return int(found[0][0]) if found else -1
 
 
-def wait_for(url: str, number: int, seconds: float = PATIENCE) -> float:
-    """Seconds until the tables are at block `number`."""
-    started = time.monotonic()
-    while cursor(url) < number:
-        assert time.monotonic() - started < seconds, f"at {cursor(url)} of {number} after {seconds} s"
-        time.sleep(0.02)
-    return time.monotonic() - started
+def wait_for(url: str, number: int, seconds: float = PATIENCE) -> None:
+    """Until the tables are at block `number`."""
+    wait(lambda: cursor(url) >= number, lambda: f"block {number}, at {cursor(url)}", seconds, pause=0.02)
 
 
 async def play(running: RunningChain, steps: int, seed: object) -> int:
@@ -196,10 +192,7 @@ def test_a_leader_that_stops_in_the_middle_of_a_page_is_replaced(
     env = environment(stock, known, url)
     head = asyncio.run(play(stock, 3, "stopped"))
     with daemon(tmp_path, "one", env, ("-c", STOPS_IN_A_PAGE)) as stopped:
-        began = time.monotonic()
-        while not questions.rows(url, IN_A_COPY):
-            assert time.monotonic() - began < PATIENCE, stopped.log.read_text()
-            time.sleep(0.1)
+        wait(lambda: questions.rows(url, IN_A_COPY), lambda: f"a page in\n{stopped.log.read_text()}", pause=0.1)
         try:
             with daemon(tmp_path, "two", env) as standby:
                 wait_for(url, head, HUNG_SECONDS + IDLE_IN_TRANSACTION_MS / 1000 + 30)
@@ -292,11 +285,13 @@ def _audit_metrics(running: Daemon) -> dict[str, float]:
 
 def _until_told(running: Daemon, mismatches: int) -> float:
     """The time of an audit with so many mismatches, Unix seconds, once the daemon tells of it."""
-    deadline = time.monotonic() + 3 * MEASURE_SECONDS
-    while (told := _audit_metrics(running)).get("vpm_index_audit_mismatches") != mismatches:
-        assert time.monotonic() < deadline, told
-        time.sleep(0.2)
-    return told["vpm_index_audit_timestamp_seconds"]
+
+    def told() -> float | None:
+        found = _audit_metrics(running)
+        is_told = found.get("vpm_index_audit_mismatches") == mismatches
+        return found["vpm_index_audit_timestamp_seconds"] if is_told else None
+
+    return wait(told, lambda: f"{mismatches} mismatches in {_audit_metrics(running)}", 3 * MEASURE_SECONDS, pause=0.2)
 
 
 def test_other_contracts_than_those_the_tables_came_from_are_refused(

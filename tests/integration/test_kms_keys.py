@@ -23,7 +23,7 @@ from relayer.kms.opening import opened_keys
 from relayer.kms.signer import PROBE, KeyServiceAway, KmsPatience, KmsSigner
 from relayer.signing import Fees, SignerUnavailable, Unsigned, digest_of
 from tests.support.kms_clouds import GCP_KEY, REGION, Aws, Gcp, Key, served
-from tests.support.relayer_rig import until
+from tests.waiting import until
 
 PATIENCE = KmsPatience(at_once=4, seconds=3.0)
 
@@ -121,7 +121,7 @@ async def test_a_wrong_signature_is_never_given_out(service: Opened, fault: str)
             await signer.sign_all([unsigned(0)])
         with pytest.raises(SignerUnavailable, match="signs wrongly"):  # at once, without asking
             await signer.sign_all([unsigned(0)])
-        await until(_well(signer), what="the signer's recovery")
+        await until(_well(signer), "the signer's recovery")
         assert len(await signer.sign_all([unsigned(0)])) == 1
 
 
@@ -148,7 +148,7 @@ async def test_while_it_is_down_nobody_waits_and_it_comes_back_by_itself(service
         assert loop.time() - started < PATIENCE.try_seconds / 2, "it waited for the service"
         assert not await _well(signer)()
         service.cloud.down = False
-        await until(_well(signer), what="the signer's recovery")
+        await until(_well(signer), "the signer's recovery")
         assert len(await signer.sign_all([unsigned(0)])) == 1
 
 
@@ -259,7 +259,7 @@ async def test_a_service_that_is_away_at_start_stops_only_who_needs_its_answer(s
     async with service.signer(f"{name}#{key.address}") as signer:
         assert signer.trouble is not None
         service.cloud.down = False
-        await until(_well(signer), what="the signer's recovery")
+        await until(_well(signer), "the signer's recovery")
     service.cloud.down = True
     async with service.signer(f"{name}#{Key().address}") as signer:  # the wrong one, as it turns out
         service.cloud.down = False
@@ -267,7 +267,7 @@ async def test_a_service_that_is_away_at_start_stops_only_who_needs_its_answer(s
         async def told() -> bool:
             return f"is {key.address}, and 0x{signer.address.hex()} was expected" in (signer.trouble or "")
 
-        await until(told, what="the wrong key's being noticed")
+        await until(told, "the wrong key's being noticed")
 
 
 @pytest.mark.thorough
@@ -277,7 +277,7 @@ async def test_a_key_busy_at_start_is_no_wrong_key(service: Opened) -> None:
     async with service.signer(name) as signer:
         assert signer.trouble is not None
         service.cloud.faults.clear()
-        await until(_well(signer), what="the signer's recovery")
+        await until(_well(signer), "the signer's recovery")
 
 
 def _well(signer: KmsSigner) -> Callable[[], Awaitable[bool]]:

@@ -27,7 +27,8 @@ from scripts._status.rules import ALERTS
 from tests.conftest import StartAnvil
 from tests.support.hazy_node import HazyNode
 from tests.support.kms_clouds import GCP_KEY, REGION, Aws, Gcp, Key, served
-from tests.support.relayer_rig import ETHER, QUICK, Relayers, Rig, relayer_processes, rigged, until
+from tests.support.relayer_rig import ETHER, QUICK, Relayers, Rig, relayer_processes, rigged
+from tests.waiting import until
 
 
 @dataclass
@@ -153,14 +154,14 @@ async def test_while_the_service_is_down_intents_wait_and_everybody_is_told(kms:
     async def told() -> bool:
         return (await kms.lane(kms.aws_key))[0] is LaneStatus.SIGNER_DOWN
 
-    await until(told, 60, "the lane's saying that it cannot sign")
+    await until(told, "the lane's saying that it cannot sign", 60)
     said = f"{kms.names[0].partition('#')[0]} does not sign. AWS KMS says KMSInternalException"
 
     async def unwell() -> bool:
         status, health = await _get(url + "/health")
         return status == 503 and said in health
 
-    await until(unwell, 60, "the process's saying so, too")
+    await until(unwell, "the process's saying so, too", 60)
     _, metrics = await _get(url + "/metrics")
     assert _value(metrics, "vpm_relayer_signer_up", lane=kms.aws_key.address) == 0
     assert _value(metrics, "vpm_relayer_lane_status", status="signer_down") == 1
@@ -185,7 +186,7 @@ async def test_while_the_service_is_down_intents_wait_and_everybody_is_told(kms:
     async def well() -> bool:
         return (await kms.lane(kms.aws_key))[0] is LaneStatus.READY and (await _get(url + "/health"))[0] == 200
 
-    await until(well, 60, "the lane's saying that it signs")
+    await until(well, "the lane's saying that it signs", 60)
 
 
 @pytest.mark.thorough
@@ -206,7 +207,7 @@ async def test_wrong_signatures_are_never_sent(kms: Kms) -> None:
         status, detail = await kms.lane(kms.aws_key)
         return status is LaneStatus.SIGNER_DOWN and f"is {stranger.address}" in detail
 
-    await until(told, 60, "the lane's saying whose key it is")
+    await until(told, "the lane's saying whose key it is", 60)
     assert {(await kms.rig.read(each)).state for each in asked} == {IntentState.QUEUED}
     kms.aws.keys["alias/relay-0"] = kms.aws_key
     await kms.all_mined_once(requests, asked)
@@ -227,7 +228,7 @@ async def test_a_slow_service_slows_its_own_lane_only(kms: Kms) -> None:
     async def being_signed() -> bool:
         return kms.aws.at_once > 0
 
-    await until(being_signed, 60, "the requests for signatures")
+    await until(being_signed, "the requests for signatures", 60)
     quick, asked_quick = [], []
     for _ in range(12):
         requests = [kms.rig.transfer(group="keeper") for _ in range(4)]
@@ -252,7 +253,7 @@ async def test_killed_between_signature_and_store_nothing_is_lost(kms: Kms) -> N
     async def being_signed() -> bool:
         return len(kms.aws.digests) >= before + len(requests)
 
-    await until(being_signed, 60, "the requests for signatures")
+    await until(being_signed, "the requests for signatures", 60)
     kms.relayers.kill(process)
     assert {(await kms.rig.read(each)).state for each in asked} == {IntentState.QUEUED}
     kms.aws.held.clear()
@@ -296,7 +297,7 @@ async def test_two_processes_do_not_have_the_same_intents_signed(kms: Kms) -> No
             row = await rows.fetchone()
         return row is not None and row[0] == 2
 
-    await until(shared, 60, "a lane for each process")
+    await until(shared, "a lane for each process", 60)
     before = len(kms.aws.digests) + len(kms.gcp.digests)
     requests = [kms.rig.transfer() for _ in range(120)]
     await kms.all_mined_once(requests, await kms.rig.ask_for_many(requests))
@@ -354,8 +355,8 @@ async def test_a_hole_is_filled_and_a_call_cancelled_through_the_service_once_it
         async def told() -> bool:
             return [lane.status for lane in relayer.lanes()] == [LaneStatus.SIGNER_DOWN]
 
-        await until(troubled, 60, "the filler's being refused")
-        await until(told, 60, "the lane's saying so")
+        await until(troubled, "the filler's being refused", 60)
+        await until(told, "the lane's saying so", 60)
         assert await rig.client.eth.get_transaction_count(checksum(kms.aws_key.address)) == 0
         kms.aws.down = False
         await kms.all_mined_once(requests, asked)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,7 @@ from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer, bet
 from tests.support.genesis import Genesis, chain
 from tests.support.pool_chain import PoolChain, with_pool_feed
-from tests.waiting import PATIENCE
+from tests.waiting import until
 
 DEV = wallets.DEV
 CAP, LATER_CAP = 20, 30  # USD
@@ -102,6 +101,7 @@ async def refusal(buyer: Buyer, body: dict[str, Any]) -> dict[str, Any]:
 
 
 async def until_staked(buyer: Buyer, market: str, dollars: int) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while (await buyer.get(f"/markets/{market}"))[1]["market"]["volumeUsd"] != dollars:
-            await asyncio.sleep(0.1)
+    async def staked() -> bool:
+        return bool((await buyer.get(f"/markets/{market}"))[1]["market"]["volumeUsd"] == dollars)
+
+    await until(staked, f"{dollars} dollars on {market}", pause=0.1)

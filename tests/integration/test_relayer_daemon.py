@@ -12,8 +12,8 @@ import pytest
 
 from core.outbox import IntentState, LaneStatus, report
 from tests.conftest import StartAnvil
-from tests.support.relayer_rig import Relayers, relayer_processes, rigged, until
-from tests.waiting import PATIENCE
+from tests.support.relayer_rig import Relayers, relayer_processes, rigged
+from tests.waiting import PATIENCE, until
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ async def test_a_relayer_process_from_start_to_an_orderly_end(relayers: Relayers
             ready = text.count('status="ready"} 1.0') == 2 and "vpm_relayer_balance_ether" in text
             return ready and re.search(after, text) is not None and all(each in text for each in queues)
 
-        await until(measured, what="the measures of one transfer and two lanes")
+        await until(measured, "the measures of one transfer and two lanes")
         async with session.get(url + "/health") as response:
             assert response.status == 200
             checks = {check["name"]: check["ok"] for check in (await response.json())["checks"]}

@@ -39,11 +39,11 @@ from relayer.untold import TRIES, Untold
 from scripts._status.concerns import concerns
 from scripts._status.facts import StatusFacts
 from scripts._status.facts import read as read_facts
-from tests import waiting
 from tests.conftest import Anvil, StartAnvil
 from tests.support.cup_rig import LIST_AGENT_MARKET, agent_market_row, specification
 from tests.support.outbox_history import history
-from tests.support.relayer_rig import QUICK, Rig, rigged, until
+from tests.support.relayer_rig import QUICK, Rig, rigged
+from tests.waiting import until
 
 TOO_SMALL = Abi([{"type": "error", "name": "EntryTooSmall", "inputs": [{"name": "amount", "type": "uint256"}]}]).errors
 
@@ -93,13 +93,13 @@ async def test_a_block_the_node_tells_of_is_looked_at_once_if_something_waits_fo
         signer = await rig.new_signer()
         async with rig.relayer(rig.spec(signer)) as relayer:
             followed = relayer.chains["test"]
-            await waiting.until(lambda: followed.heads.subscribed)
+            await until(lambda: followed.heads.subscribed)
             await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.MINED)
             started = time.monotonic()
             for _ in range(6):
                 await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.MINED)
             assert time.monotonic() - started < 2 * by_the_clock  # which by itself would need that for each
-            await waiting.until(lambda: not any(lane.in_flight for lane in relayer.lanes()))
+            await until(lambda: not any(lane.in_flight for lane in relayer.lanes()))
             await asyncio.sleep(0.3)  # a look that had begun ends
             seen = followed.feed.sequence
             await rig.mine(3)
@@ -336,7 +336,7 @@ async def test_the_report_tells_who_works_and_how_much_waits(rig: Rig) -> None:
             async with rig.pool.connection() as connection:
                 return (await report(connection, rig.chain_id, group)).works
 
-        await until(works, what="a working lane")
+        await until(works, "a working lane")
         async with rig.pool.connection() as connection:
             found = await report(connection, rig.chain_id, group)
         assert found.queued == 1
@@ -358,7 +358,7 @@ async def test_a_lane_whose_key_cannot_pay_says_so_and_works_once_it_can(rig: Ri
                 lanes = (await report(connection, rig.chain_id, "relay")).lanes
             return any(lane.address == signer.address and lane.status is LaneStatus.OUT_OF_GAS for lane in lanes)
 
-        await until(short, what="a lane out of gas")
+        await until(short, "a lane out of gas")
         assert (await rig.read(asked)).state is IntentState.QUEUED
         await rig.ask("anvil_setBalance", "0x" + signer.address.hex(), hex(10**18))
         await rig.reaches(asked, IntentState.MINED)
@@ -392,7 +392,7 @@ async def test_what_is_too_late_is_refused_also_while_its_lane_cannot_work(rig: 
                 lanes = (await report(connection, rig.chain_id, group)).lanes
             return any(lane.address == signer.address and lane.status is held_by for lane in lanes)
 
-        await until(held, what=held_by.value)
+        await until(held, held_by.value)
         assert (await rig.read(patient)).state is IntentState.QUEUED
 
 
@@ -449,7 +449,7 @@ async def test_a_lane_whose_row_was_held_when_its_relayer_started_is_worked_like
             async def all_of_them() -> bool:
                 return len(relayer.lanes()) == len(signers)
 
-            await until(all_of_them, 60, "to have every lane")
+            await until(all_of_them, "every lane", 60)
     finally:
         await stopped.close()
 
@@ -487,7 +487,7 @@ async def test_a_lane_that_is_held_and_does_not_begin_is_told_of(rig: Rig, monke
                 well, detail = await check()
                 return not well and "starting for" in detail and "outbox_transaction" in detail
 
-            await until(told, what="a check that names the lane")
+            await until(told, "a check that names the lane")
         finally:
             async with rig.pool.connection() as connection:
                 await connection.execute("ALTER TABLE outbox_transaction_gone RENAME TO outbox_transaction")
@@ -539,7 +539,7 @@ async def test_gas_spent_within_the_hour_stops_a_lane_from_signing_more(rig: Rig
                 lanes = (await report(connection, rig.chain_id, "relay")).lanes
             return any(lane.address == signer.address and lane.status is LaneStatus.STOP_LOSS for lane in lanes)
 
-        await until(stopped, what="the stop-loss")
+        await until(stopped, "the stop-loss")
         await rig.reaches(asked[0], IntentState.FINAL)  # what was sent is still followed
     assert await rig.nonce(signer) == 1
     async with rig.relayer(rig.spec(signer)):  # with the ordinary allowance it goes on
@@ -649,5 +649,5 @@ async def test_a_wallet_that_could_not_be_told_of_its_bet_is_told_once_it_can_be
                 await rig.reaches(asked, IntentState.MINED, IntentState.FINAL)
             assert await told() == []
     async with rig.relayer(rig.spec(signer)):
-        await until(is_told, what="the event")
+        await until(is_told, "the event")
     assert await told() == [("bet.settlement_submitted",)]

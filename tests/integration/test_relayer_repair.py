@@ -26,8 +26,8 @@ from relayer.store import LaneStore
 from tests.conftest import Anvil, StartAnvil
 from tests.support.measured import measured
 from tests.support.outbox_history import history
-from tests.support.relayer_rig import ETHER, GWEI, QUICK, Rig, rigged, until
-from tests.waiting import PATIENCE
+from tests.support.relayer_rig import ETHER, GWEI, QUICK, Rig, rigged
+from tests.waiting import PATIENCE, until
 
 # Why a call reverts whose very payment somebody else had settled: on the stock side, and on the agent side.
 PAID_BEFORE_US = (
@@ -60,7 +60,7 @@ async def in_pool(rig: Rig, signer: LocalSigner, count: int) -> None:
     async def holds() -> bool:
         return await rig.nonce(signer, "pending") == count
 
-    await until(holds, what=f"{count} transactions in the pool")
+    await until(holds, f"{count} transactions in the pool")
 
 
 async def mined(rig: Rig, *intents: Intent, seconds: float = PATIENCE) -> list[Intent]:
@@ -79,7 +79,7 @@ async def mined(rig: Rig, *intents: Intent, seconds: float = PATIENCE) -> list[I
             )
             return await cursor.fetchone() == (0,)
 
-    await until(final, seconds, "the end of every intent")
+    await until(final, "the end of every intent", seconds)
     return [await rig.read(each) for each in intents]
 
 
@@ -130,18 +130,14 @@ async def test_a_lane_at_rest_asks_its_node_now_and_then(rig: Rig, monkeypatch: 
 
     monkeypatch.setattr(Follower, "counts", counted)
     async with rig.relayer(rig.spec(await rig.new_signer())):
-        await until(lambda: _holds(bool(looks)), what="the first look")
+        await until(lambda: bool(looks), "the first look")
         await asyncio.sleep(0.5)
         seen = len(looks)
         await asyncio.sleep(LOOK_AGAIN_SECONDS)
         await rig.mine()
         await asyncio.sleep(1.5 * LOOK_AGAIN_SECONDS)
         assert len(looks) == seen
-        await until(lambda: _holds(len(looks) > seen), AT_REST_SECONDS + 10, "a look after a while")
-
-
-async def _holds(what: bool) -> bool:
-    return what
+        await until(lambda: len(looks) > seen, "a look after a while", AT_REST_SECONDS + 10)
 
 
 async def test_the_first_of_two_signatures_is_found_when_it_is_the_one_mined(rig: Rig) -> None:
@@ -160,7 +156,7 @@ async def test_the_first_of_two_signatures_is_found_when_it_is_the_one_mined(rig
             await asyncio.sleep(0.5)  # a signature for this block is made, and none is mined by the next one
             return (await rig.read(asked)).tx_hash != first.tx_hash
 
-        await until(replaced, what="a second signature")
+        await until(replaced, "a second signature")
     await rig.ask("anvil_dropAllTransactions")
     await rig.ask("anvil_setNextBlockBaseFeePerGas", hex(1))
     await rig.ask("eth_sendRawTransaction", raw)
@@ -224,7 +220,7 @@ async def test_what_its_key_does_not_raise_is_offered_again_once_the_node_lost_i
     async with rig.relayer(rig.spec(signer), policy=impatient):
         first = await rig.reaches(asked, IntentState.SENT)
         signer.signs = False
-        await until(lambda: _holds(signer.refused > 0), what="a signature's being wanted")
+        await until(lambda: signer.refused > 0, "a signature's being wanted")
         await rig.ask("anvil_dropAllTransactions")
         await in_pool(rig, signer, 1)
         (done,) = await mined(rig, asked)
@@ -372,7 +368,7 @@ async def test_what_a_key_was_used_for_before_its_lane_began_is_nobody_elses(rig
 async def test_a_key_used_elsewhere_after_a_lane_began_that_sent_nothing_is_told(rig: Rig) -> None:
     signer = await rig.new_signer()
     async with rig.relayer(rig.spec(signer)):
-        await until(lambda: _has_begun(rig, signer), what="the lane's first look")
+        await until(lambda: _has_begun(rig, signer), "the lane's first look")
     counted = measured("vpm_relayer_foreign_total")
     await rig.ask("eth_sendRawTransaction", "0x" + rig.sign(signer, 0).hex())
     await rig.mine()
@@ -580,7 +576,7 @@ async def test_an_intent_that_may_pay_too_little_gives_way_to_those_behind_it(ri
             await asyncio.sleep(0.2)
             return all([(await rig.read(each)).state.ended for each in asked])
 
-        await until(ended, what="the end of both")
+        await until(ended, "the end of both")
         first, second = [await rig.read(each) for each in asked]
     assert first.state is IntentState.REPLACED
     assert first.reason_code == "fee_cap"
@@ -666,7 +662,7 @@ async def test_a_holder_that_stops_in_a_pipeline_loses_its_lane(rig: Rig) -> Non
             async def both() -> bool:
                 return len(relayer.leases.by_lane) == 2
 
-            await until(both, what="the takeover")
+            await until(both, "the takeover")
             epochs = {lease.signer: lease.epoch for lease in relayer.leases.by_lane.values()}
         assert epochs == {busy: 1, signer: 2}
         with pytest.raises(psycopg.OperationalError):
@@ -701,17 +697,17 @@ async def test_two_relayers_share_lanes_and_one_takes_all_when_the_other_ends(ri
         async def all_held() -> bool:
             return len(first.leases.by_lane) == 4
 
-        await until(all_held, what="the first relayer holding everything")
+        await until(all_held, "the first relayer holding everything")
         async with rig.relayer(*specs) as second:
 
             async def shared() -> bool:
                 return len(first.leases.by_lane) == len(second.leases.by_lane) == 2
 
-            await until(shared, what="an even share")
+            await until(shared, "an even share")
             assert not set(first.leases.by_lane) & set(second.leases.by_lane)
             requests = [rig.transfer() for _ in range(200)]
             asked = await rig.ask_for_many(requests)
             await mined(rig, *asked)
-        await until(all_held, what="the first relayer holding everything again")
+        await until(all_held, "the first relayer holding everything again")
     assert await rig.balances([each.to for each in requests]) == [1] * 200
     assert sum([await rig.nonce(each) for each in signers]) == 200

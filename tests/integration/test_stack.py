@@ -35,7 +35,7 @@ from scripts._stack.payments import bound_header
 from scripts._stack.state import State
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.stack import Stack, gone, tree
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait
 
 NOTICED_SECONDS = 3.0
 STAKE_USD = 4.0
@@ -162,7 +162,11 @@ def test_a_round_takes_bets_closes_before_its_start_is_measured_and_pays_after_i
     stack = new_stack()
     ready = stack.ready()
     api = f"{ready['base_url']}/api/agent/v1"
-    rounds = _until(lambda: [each for each in _get(f"{api}/markets", limit=200)["markets"] if _is_round(each)], 120)
+
+    def open_rounds() -> list[Any]:
+        return [each for each in _get(f"{api}/markets", limit=200)["markets"] if _is_round(each)]
+
+    rounds = wait(open_rounds, "a round", 120, pause=0.5)
     market = min(rounds, key=lambda each: str(each["endsAt"]))
     closes, starts, ends, settles = (
         _seconds(market[name]) for name in ("deadlineAt", "startAt", "endsAt", "settlesAfter")
@@ -178,7 +182,7 @@ def test_a_round_takes_bets_closes_before_its_start_is_measured_and_pays_after_i
     _sleep_until(starts)
     _trade(ready, State(stack.state))
     _sleep_until(settles)
-    result = _until(lambda: _resolved(api, market["id"]), 180)
+    result = wait(lambda: _resolved(api, market["id"]), "the result", 180, pause=0.5)
     assert result is not None
     assert _seconds(result["resolvedAt"]) > settles
     winner = {"up": up, "down": down}[result["resolvedOutcome"]]
@@ -187,7 +191,7 @@ def test_a_round_takes_bets_closes_before_its_start_is_measured_and_pays_after_i
         # Alone on its side a winner is paid the whole net pool.
         paid = 2 * STAKE_USD * 0.98 if who == winner else 0.0
         assert position["payoutUsd"] == pytest.approx(paid, abs=0.000_002)
-    _until(lambda: _unpaid(ready) == 0, 120)
+    wait(lambda: _unpaid(ready) == 0, "the payouts", 120, pause=0.5)
 
 
 def _bet(api: str, market: str, who: wallets.Wallet, side: str, form: Form) -> tuple[int, str | None]:
@@ -239,15 +243,6 @@ def _unpaid(ready: dict[str, Any]) -> int:
     answer = ask(ready["rpc"]["base"], "eth_call", call.parameters(), "latest")
     _, unpaid, _ = call.function.decode(bytes.fromhex(answer[2:]))
     return int(unpaid)
-
-
-def _until(holds: Callable[[], T], seconds: float) -> T:
-    """The first truthy answer."""
-    deadline = time.monotonic() + seconds
-    while not (answer := holds()):
-        assert time.monotonic() < deadline, "it did not come in time"
-        time.sleep(0.5)
-    return answer
 
 
 def _sleep_until(moment: int) -> None:

@@ -19,7 +19,7 @@ from tests.support.genesis import Genesis, chain
 from tests.support.service import Door
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
 from tests.support.stock_service import StockService, stock_service
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 DAY = 86_400
 BEYOND_FINALITY = 600
@@ -235,16 +235,12 @@ async def test_a_relayer_killed_while_sending(service: StockService, door: Door,
     assert answer["escapeKit"]["to"] == chain.contracts.settler.address
     await asyncio.to_thread(service.start, "relayer")
 
-    async def until_confirmed() -> dict[str, Any]:
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            _, answer = await door.post("/api/relay/enter", body)
-            if answer.get("receipt") == "confirmed":
-                return dict(answer)
-            assert answer.get("error") in (None, "relay_failed"), answer
-            assert time.monotonic() < deadline, answer
+    async def confirmed() -> dict[str, Any] | None:
+        _, answer = await door.post("/api/relay/enter", body)
+        assert answer.get("error") in (None, "relay_failed"), answer
+        return dict(answer) if answer.get("receipt") == "confirmed" else None
 
-    answer = await mine_until(service, asyncio.create_task(until_confirmed()))
+    answer = await mine_until(service, asyncio.create_task(until(confirmed, "the confirmation")))
     owners = [chain.read(chain.contracts.settler.call("position", each))["owner"] for each in chain.positions(market)]
     assert owners.count(wallet.address.lower()) == 1
     assert answer["nonce"] == "0x" + bet.nonce.hex()

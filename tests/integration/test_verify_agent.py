@@ -25,6 +25,7 @@ from tests.support.buyer import Buyer, bet, sign
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.tampering import changed
 from tests.support.unposted import SILENT_KEY, list_early, push, with_unposted_feed
+from tests.waiting import until
 
 DEV = wallets.DEV
 MILLION = 1_000_000 * 10**8
@@ -87,7 +88,7 @@ async def _trade(service: AgentService, deployments: Path) -> Traded:
         _play(chain)
         results = {}
         for market in MARKETS:
-            results[market] = await _until(buyer, "/result", "result", "resolved", marketId=market)
+            results[market] = await _becomes(buyer, "/result", "result", "resolved", marketId=market)
         positions = await _positions(buyer)
         late = bought[1][1]
         _, proof = await buyer.get(f"/proof/{bought[0][1]['receipt']['tradeId']}")
@@ -163,22 +164,21 @@ def _sent_past_us(
     return "0x" + bet_hash(made, chain.contracts.chain_id, settlement.address).hex()
 
 
-async def _until(buyer: Buyer, path: str, part: str, status: str, **query: object) -> dict[str, Any]:
-    for _ in range(300):
+async def _becomes(buyer: Buyer, path: str, part: str, status: str, **query: object) -> dict[str, Any]:
+    async def read() -> dict[str, Any] | None:
         _, body = await buyer.get(path, **query)
-        if body.get("status") == status or (body.get(part) or {}).get("status") == status:
-            return dict(body)
-        await asyncio.sleep(0.05)
-    raise AssertionError(f"{path} {query} never became {status}: {body}")
+        is_so = body.get("status") == status or (body.get(part) or {}).get("status") == status
+        return dict(body) if is_so else None
+
+    return await until(read, f"{status} of {path} {query}")
 
 
 async def _positions(buyer: Buyer) -> dict[str, Any]:
-    for _ in range(300):
+    async def read() -> dict[str, Any] | None:
         _, body = await buyer.get("/positions", wallet=DEV[0].address)
-        if body["summary"]["openCount"] == 0:
-            return dict(body)
-        await asyncio.sleep(0.05)
-    raise AssertionError(body)
+        return dict(body) if body["summary"]["openCount"] == 0 else None
+
+    return await until(read, "the end of every position")
 
 
 Verify = Callable[..., tuple[int, dict[str, Any]]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import re
@@ -20,7 +19,7 @@ from core.eip3009 import FIELDS
 from scripts._stack.wallets import Wallet
 from tests.support.agent_chain import AgentChain
 from tests.support.service import Door
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 
 class Selling(Protocol):
@@ -129,21 +128,23 @@ class Buyer:
 
     async def challenged(self, body: Mapping[str, Any], *, seconds: float = PATIENCE) -> dict[str, Any]:
         """What a trade asks for. As an agent would, this waits while the relayer is away."""
-        deadline = time.monotonic() + seconds
-        while True:
+
+        async def asked() -> dict[str, Any] | None:
             response, challenge = await self.post(body)
             if response.status == 402:
                 return dict(challenge)
             assert (response.status, challenge["error"]) == (503, "platform_paused"), challenge
-            assert time.monotonic() < deadline, challenge
-            await asyncio.sleep(0.2)
+            return None
+
+        return await until(asked, "trades to be taken again", seconds, pause=0.2)
 
     async def shows(self, market: str, *, seconds: float = PATIENCE) -> None:
         """Waits until the index has the market."""
-        deadline = time.monotonic() + seconds
-        while (await self.get(f"/markets/{market}"))[0].status != 200:
-            assert time.monotonic() < deadline, f"{market} never appeared"
-            await asyncio.sleep(0.05)
+
+        async def shown() -> bool:
+            return (await self.get(f"/markets/{market}"))[0].status == 200
+
+        await until(shown, f"{market} to be shown", seconds)
 
 
 _NAMED = re.compile(r"(/markets/|[?&]marketId=)([^/?&]+)")

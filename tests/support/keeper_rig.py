@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
@@ -32,7 +31,7 @@ from scripts._stack import wallets
 from tests.support import questions
 from tests.support.genesis import Genesis, RunningChain, chain
 from tests.support.service import followed
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 T = TypeVar("T")
 
@@ -164,17 +163,17 @@ class Rig:
         await self.until(lambda: self.rows("SELECT 1 FROM outbox_lane WHERE status = 'ready'"), "the relayer")
 
     async def until(self, holds: Callable[[], T], what: str, seconds: float = PATIENCE) -> T:
-        """Waits for a true answer; fails with the daemons' last words when it does not come."""
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
+        """`waiting.until` while every daemon lives, which fails with their last words."""
+
+        def asked() -> T:
             for name, process in self.daemons.items():
                 assert process.alive(), f"{name} ended: {self.tail(name)}"
-            found = holds()
-            if found:
-                return found
-            await asyncio.sleep(0.1)
-        said = "\n".join(f"--- {name}\n{self.tail(name)}" for name in self.daemons)
-        raise AssertionError(f"{what} did not happen within {seconds} s\n{said}")
+            return holds()
+
+        def told() -> str:
+            return "\n".join([what, *(f"--- {name}\n{self.tail(name)}" for name in self.daemons)])
+
+        return await until(asked, told, seconds, pause=0.1)
 
     def tail(self, name: str) -> str:
         with contextlib.suppress(OSError):

@@ -12,7 +12,7 @@ from core.chain import Call, Contract
 from core.contracts.abi import abi
 from core.contracts.deployments import Deployment
 from core.local.anvil import ask
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait
 
 LAST_BLOCK_SECONDS = 0.1  # the block that a node was making when it was told to make none
 
@@ -88,11 +88,7 @@ class PlayedChain(Generic[K]):
 
     def until_sent(self) -> None:
         """Waits until the node's pool holds a transaction, on a chain that mines on demand."""
-        deadline = time.monotonic() + PATIENCE
-        while int(self.ask("txpool_status")["pending"], 16) == 0:
-            if time.monotonic() > deadline:
-                raise TimeoutError("nothing was sent")
-            time.sleep(0.05)
+        wait(lambda: int(self.ask("txpool_status")["pending"], 16) > 0, "a transaction to be sent")
 
     # ------------------------------------------------------------ reading and sending
 
@@ -111,11 +107,9 @@ class PlayedChain(Generic[K]):
 
     def receipt(self, transaction: str) -> dict[str, Any]:
         """Waits for it; Reverted when it failed."""
-        deadline = time.monotonic() + PATIENCE
-        while (found := self.ask("eth_getTransactionReceipt", transaction)) is None:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{transaction} was not mined")
-            time.sleep(0.02)
+        found = wait(
+            lambda: self.ask("eth_getTransactionReceipt", transaction), f"{transaction} to be mined", pause=0.02
+        )
         if found["status"] != "0x1":
             raise Reverted(transaction)
         return dict(found)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from core.local.ports import free_port
 from core.local.postgres import PostgresServer, prepare_postgres, start_postgres
 from core.local.process import RunningProcess
 from tests.support.forgetting import forget_postgres
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait
 
 
 @dataclass(frozen=True)
@@ -43,11 +42,8 @@ class Pair:
     def wait_until_synchronous(self, seconds: float = PATIENCE) -> None:
         """From then on a commit is answered only when the standby has it, too."""
         query = "SELECT 1 FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum') AND state = 'streaming'"
-        deadline = time.monotonic() + seconds
         with psycopg.connect(conninfo(self.primary_url("postgres")), autocommit=True) as connection:
-            while connection.execute(query.encode()).fetchone() is None:
-                assert time.monotonic() < deadline, "the standby does not follow"
-                time.sleep(0.1)
+            wait(lambda: connection.execute(query.encode()).fetchall(), "the standby to follow", seconds)
 
     def fail_over(self) -> None:
         """Kills the primary at once and makes the standby the primary."""

@@ -23,7 +23,7 @@ from core.chain import checksum
 from core.contracts.deployments import Token
 from scripts._stack.wallets import Wallet, wallet
 from tests.support.keeper_rig import Rig, call_data
-from tests.waiting import PATIENCE
+from tests.waiting import wait
 
 DOLLAR = 10**6
 EACH = 400 * DOLLAR
@@ -88,10 +88,7 @@ class Crowd:
             sent = {"from": rich.address, "to": self.token.address, "data": "0x" + data.hex(), "gas": hex(200_000)}
             hashes.append(rig.ask("stock", "eth_sendTransaction", sent))
         rig.ask("stock", "anvil_stopImpersonatingAccount", rich.address)
-        deadline = time.monotonic() + PATIENCE
-        while rig.ask("stock", "eth_getTransactionReceipt", hashes[-1]) is None:
-            assert time.monotonic() < deadline, "the crowd's money was not mined"
-            time.sleep(0.05)
+        wait(lambda: rig.ask("stock", "eth_getTransactionReceipt", hashes[-1]), "the crowd's money")
         assert [self.held(one) for one in self.wallets] == [EACH] * len(self.wallets)
 
     def held(self, one: Wallet) -> int:

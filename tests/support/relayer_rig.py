@@ -10,8 +10,7 @@ import os
 import secrets
 import signal
 import sys
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -33,7 +32,7 @@ from relayer.signing import Fees, LocalSigner, Signer, Unsigned
 from relayer.store import LaneStore
 from relayer.transaction import Patience
 from tests.support.nursery import Process, popen
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 GWEI = 10**9
 ETHER = 10**18
@@ -100,7 +99,7 @@ class Rig:
         async def is_there() -> bool:
             return await self.nonce(signer, "pending") == 1
 
-        await until(is_there, what="the transaction in the pool")
+        await until(is_there, "the transaction in the pool")
 
     async def mined_under(self, signer: LocalSigner, blocks: int) -> Intent:
         """A transfer of the signer's first nonce, mined on a chain that mines when told to, under so many more blocks;
@@ -266,7 +265,7 @@ class Relayers:
             assert process.poll() is None, self.log_of(process)
             return await asyncio.to_thread(file.exists)
 
-        await until(ready, seconds, "a ready relayer")
+        await until(ready, "a ready relayer", seconds)
         url = json.loads(await asyncio.to_thread(file.read_text))["metrics"]
         assert isinstance(url, str)
         return url.removesuffix("/metrics")
@@ -300,14 +299,6 @@ async def relayer_processes(rig: Rig, folder: Path) -> AsyncIterator[Relayers]:
             if process.poll() is None:
                 process.send_signal(signal.SIGCONT)
                 made.kill(process)
-
-
-async def until(holds: Callable[[], Awaitable[bool]], seconds: float = PATIENCE, what: str = "it") -> None:
-    """Waits until the condition holds; fails the test when it does not in time."""
-    deadline = time.monotonic() + seconds
-    while not await holds():
-        assert time.monotonic() < deadline, f"{what} did not happen within {seconds} s"
-        await asyncio.sleep(0.05)
 
 
 def _hex(value: bytes) -> str:

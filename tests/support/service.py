@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import gzip
 import itertools
@@ -21,7 +20,7 @@ from core.direct import DIRECT
 from core.local.ports import free_port
 from core.local.process import RunningProcess, SpawnPlan, start_process, stop_together
 from core.paths import REPOSITORY
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 READY_SECONDS = 120.0
 
@@ -152,13 +151,15 @@ class Door:
 
     async def until(self, path: str, holds: Any, *, seconds: float = PATIENCE) -> Any:
         """The first body of `path` for which `holds(body)`."""
-        deadline = time.monotonic() + seconds
-        while True:
+        last = ""
+
+        async def read() -> Any:
+            nonlocal last
             response, body = await self.get(path)
-            if response.status == 200 and holds(body):
-                return body
-            assert time.monotonic() < deadline, f"{path} never came to that: {response.status} {str(body)[:1500]}"
-            await asyncio.sleep(0.05)
+            last = f"{response.status} {str(body)[:1500]}"
+            return body if response.status == 200 and holds(body) else None
+
+        return await until(read, lambda: f"another answer of {path} than {last}", seconds)
 
 
 def _from(ip: str | None, headers: Mapping[str, str] | None) -> dict[str, str]:

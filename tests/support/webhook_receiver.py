@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import hashlib
 import hmac
@@ -21,7 +20,7 @@ from api.agent.notices.ownership import registration_message
 from scripts._stack.wallets import Wallet
 from tests.support.buyer import Buyer
 from tests.support.serving import serving
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 
 @dataclass
@@ -50,7 +49,6 @@ class Receiver:
     answers: list[int] = field(default_factory=list)
     always: int | None = None
     deliveries: list[Delivery] = field(default_factory=list)
-    arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def url(self) -> str:
@@ -61,19 +59,13 @@ class Receiver:
         return [each.event for each in self.deliveries if each.event["type"] != "webhook.verify"]
 
     async def until(self, holds: Callable[[], bool], *, seconds: float = PATIENCE) -> None:
-        deadline = time.monotonic() + seconds
-        while not holds():
-            assert time.monotonic() < deadline, [each["type"] for each in self.events()]
-            self.arrived.clear()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(0.2):
-                    await self.arrived.wait()
+        """`waiting.until`, which tells what was sent instead."""
+        await until(holds, lambda: f"other events than {[each['type'] for each in self.events()]}", seconds)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         raw = await request.read()
         delivery = Delivery(dict(request.headers), raw, time.time())
         self.deliveries.append(delivery)
-        self.arrived.set()
         event = delivery.event
         if event["type"] == "webhook.verify":
             return web.json_response({"challenge": event["payload"]["challenge"]} if self.echo else {})
@@ -113,10 +105,9 @@ async def registered(buyer: Buyer, who: Wallet, url: str) -> dict[str, Any]:
 
 async def active(buyer: Buyer, webhook_id: str, *, seconds: float = PATIENCE) -> dict[str, Any]:
     """Waits for the handshake."""
-    deadline = time.monotonic() + seconds
-    while True:
+
+    async def read() -> dict[str, Any] | None:
         _, body = await buyer.get(f"/webhooks/{webhook_id}")
-        if body["webhook"]["status"] == "active":
-            return dict(body["webhook"])
-        assert time.monotonic() < deadline, body
-        await asyncio.sleep(0.05)
+        return dict(body["webhook"]) if body["webhook"]["status"] == "active" else None
+
+    return await until(read, "the handshake", seconds)
