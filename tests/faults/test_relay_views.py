@@ -10,7 +10,6 @@ import asyncio
 import functools
 import itertools
 import random
-import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -25,7 +24,7 @@ from tests.support.hazy_node import HazyNode
 from tests.support.service import Door
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
 from tests.support.stock_service import StockService, stock_service
-from tests.waiting import PATIENCE
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -155,10 +154,12 @@ async def relayers_node(service: StockService, door: Door) -> AsyncIterator[Hazy
     async with HazyNode(service.chain.url, 8) as node:
         node.head_seconds = 0.0
         await restarted(VPM_STOCK_RPC_URLS=node.url)
-        deadline = time.monotonic() + PATIENCE
-        while "relayer" in {each["name"] for each in (await door.get("/api/health"))[1]["checks"] if not each["ok"]}:
-            assert time.monotonic() < deadline, service.log("relayer")
-            await asyncio.sleep(0.2)
+
+        async def sound() -> bool:
+            checks = (await door.get("/api/health"))[1]["checks"]
+            return all(each["ok"] for each in checks if each["name"] == "relayer")
+
+        await until(sound, lambda: f"a sound relayer\n{service.log('relayer')}", pause=0.2)
         yield node
         await restarted()
 

@@ -32,7 +32,7 @@ from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer, bet, header, sign
 from tests.support.genesis import Genesis, chain
-from tests.waiting import PATIENCE
+from tests.waiting import wait
 
 LONG = os.environ.get("VPM_TEST_LONG") == "1"
 SECONDS = float(os.environ.get("VPM_TEST_SECONDS", "120" if LONG else "20"))
@@ -202,10 +202,8 @@ def fund(played: AgentChain, who: list[Wallet]) -> None:
     sent = [
         played.ask("eth_sendTransaction", {**call.parameters(), "from": source, "gas": hex(100_000)}) for call in calls
     ]
-    deadline = time.monotonic() + PATIENCE
-    while played.ask("eth_getTransactionReceipt", sent[-1]) is None:  # one sender's go in order
-        assert time.monotonic() < deadline, "the wallets were not funded"
-        time.sleep(0.1)
+    # One sender's go in order.
+    wait(lambda: played.ask("eth_getTransactionReceipt", sent[-1]), "the wallets' money", pause=0.1)
     assert all(played.ask("eth_getTransactionReceipt", each)["status"] == "0x1" for each in sent)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
 from decimal import Decimal
@@ -21,7 +19,7 @@ from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer, bet
 from tests.support.genesis import Genesis, RunningChain
-from tests.waiting import PATIENCE
+from tests.waiting import until
 
 DEV = wallets.DEV
 BOUNDS = [50_000_000 * 10**8, 100_000_000 * 10**8]
@@ -239,7 +237,8 @@ async def test_hostile_text_is_only_text(buyer: Buyer) -> None:
 
 async def _read_bet(buyer: Buyer, market: str) -> None:
     """Waits until the index shows a bet on the market."""
-    deadline = time.monotonic() + PATIENCE
-    while (await buyer.get(f"/markets/{market}"))[1]["market"]["totalBets"] == 0:
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.05)
+
+    async def bet_on() -> bool:
+        return bool((await buyer.get(f"/markets/{market}"))[1]["market"]["totalBets"])
+
+    await until(bet_on, f"a bet on {market}")

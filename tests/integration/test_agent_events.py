@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -22,7 +21,7 @@ from tests.support.buyer import Buyer, bet
 from tests.support.event_reader import Following, messages
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.webhook_receiver import active, receiver, registered
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 DEV = wallets.DEV
 CAP = 100_000_000 * 10**8
@@ -54,14 +53,17 @@ async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
 
 async def replayed(buyer: Buyer, wallet: str, count: int, *, seconds: float = PATIENCE) -> list[Any]:
     """The wallet's events, once there are so many."""
-    deadline = time.monotonic() + seconds
-    while True:
+    events: list[Any] = []
+
+    async def are_there() -> bool:
+        nonlocal events
         response, body = await buyer.get("/events/replay", wallet=wallet)
         assert response.status == 200, body
-        if len(body["events"]) >= count:
-            return list(body["events"])
-        assert time.monotonic() < deadline, [each["type"] for each in body["events"]]
-        await asyncio.sleep(0.1)
+        events = list(body["events"])
+        return len(events) >= count
+
+    await until(are_there, lambda: f"{count} events, not {[each['type'] for each in events]}", seconds, pause=0.1)
+    return events
 
 
 @pytest.mark.proves(
@@ -227,9 +229,7 @@ async def test_from_bets_to_payouts_on_every_channel(buyer: Buyer, service: Agen
         assert seen == [events[2], events[3], events[6]]
         await there.until(lambda: len(there.events()) >= 10)
         assert there.events() == events
-        async with asyncio.timeout(PATIENCE):
-            while len(follower.events) < 10:
-                await asyncio.sleep(0.1)
+        await until(lambda: len(follower.events) >= 10, "ten events", pause=0.1)
         assert follower.events == events
     following.cancel()
 

@@ -7,7 +7,7 @@ import asyncio
 from api.agent.reach import SHARED_SECONDS, Reach
 from core.chain import ChainClient, ChainProvider
 from tests.integration.hostile_node import hostile_node, status
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 HEAD = {
     "number": "0x10",
@@ -28,9 +28,7 @@ async def test_an_outage_is_told_for_as_long_as_it_lasts_and_nobody_else_need_as
             assert not await reach.answers()
             await asyncio.sleep(0.3)
         node.replies = [HEAD]
-        async with asyncio.timeout(PATIENCE):
-            while not await reach.answers():
-                await asyncio.sleep(0.1)
+        await until(reach.answers, "an answer", pause=0.1)
 
 
 async def test_all_who_look_within_two_seconds_ask_once() -> None:

@@ -27,7 +27,7 @@ from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer, bet, header, sign
 from tests.support.genesis import Genesis, RunningChain
-from tests.waiting import PATIENCE
+from tests.waiting import until
 
 DEV = wallets.DEV
 POOR = wallets.wallet("a wallet without money")
@@ -477,10 +477,11 @@ async def test_the_operators_switch_is_seen_within_two_seconds(
     )
 
     async def answered_with(status: int) -> tuple[aiohttp.ClientResponse, Any]:
-        async with asyncio.timeout(PATIENCE):
-            while (told := await buyer.post(bet("near", DEV[3])))[0].status != status:
-                await asyncio.sleep(0.1)
-        return told
+        async def told() -> tuple[aiohttp.ClientResponse, Any] | None:
+            found = await buyer.post(bet("near", DEV[3]))
+            return found if found[0].status == status else None
+
+        return await until(told, f"the status {status}", pause=0.1)
 
     assert POLL_SECONDS <= 1
     with psycopg.connect(conninfo(database_url), autocommit=True) as connection:

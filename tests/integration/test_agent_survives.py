@@ -20,7 +20,7 @@ from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer, bet, header, sign
 from tests.support.genesis import Genesis, RunningChain
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 DEV = wallets.DEV
 
@@ -50,9 +50,11 @@ async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
 
 async def trading(buyer: Buyer) -> None:
     """Waits until bets are taken (a killed relayer's lease has to run out first)."""
-    async with asyncio.timeout(PATIENCE):
-        while not (await buyer.get("/health"))[1]["health"]["ok"]:
-            await asyncio.sleep(0.1)
+
+    async def well() -> bool:
+        return bool((await buyer.get("/health"))[1]["health"]["ok"])
+
+    await until(well, "bets to be taken", pause=0.1)
 
 
 async def settled(buyer: Buyer, body: dict[str, Any], headers: dict[str, str], seconds: float = PATIENCE) -> Any:

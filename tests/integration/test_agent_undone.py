@@ -16,7 +16,7 @@ from tests.support.agent_chain import HOUR, AgentChain
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer, bet, header, sign
 from tests.support.genesis import Genesis, chain
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 DEV = wallets.DEV
 BEYOND_FINALITY = 80
@@ -51,14 +51,17 @@ async def answered(
 ) -> tuple[dict[str, Any], set[int]]:
     """The first answer of this status to the same request, and the status of those before it."""
     others: set[int] = set()
-    deadline = time.monotonic() + PATIENCE
-    while True:
+    said: dict[str, Any] = {}
+
+    async def is_so() -> bool:
+        nonlocal said
         response, said = await buyer.post(body, headers=paid)
-        if response.status == status:
-            return said, others
-        others.add(response.status)
-        assert time.monotonic() < deadline, (response.status, said)
-        await asyncio.sleep(2)
+        if response.status != status:
+            others.add(response.status)
+        return bool(response.status == status)
+
+    await until(is_so, lambda: f"{status}, not {said}", pause=2)
+    return said, others
 
 
 async def ready(
@@ -72,10 +75,10 @@ async def ready(
 
 
 async def not_shown(buyer: Buyer, market: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while (await buyer.get(f"/markets/{market}"))[0].status != 404:
-        assert time.monotonic() < deadline, "the listing was not undone"
-        await asyncio.sleep(0.1)
+    async def is_gone() -> bool:
+        return (await buyer.get(f"/markets/{market}"))[0].status == 404
+
+    await until(is_gone, "the listing to be undone", pause=0.1)
 
 
 @pytest.mark.thorough

@@ -31,7 +31,7 @@ from core.config import ApiSecrets, Settings
 from core.db.engine import ConnectionPool, make_pool
 from core.service.cancelling import end
 from tests.support.event_reader import Message, messages
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 LINKS = Links("http://127.0.0.1:1", None, "0x" + "00" * 20)
 WALLET = b"\x11" * 20
@@ -208,10 +208,7 @@ async def test_a_reader_that_does_not_read_is_cut_off(
         await tell(pool, *(f"s{n}" for n in range(2_000)), payload='{"text":"' + "x" * 4_000 + '"}')
         _reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]), limit=1_024)
         writer.write(f"GET {PATH}?wallet={NAME} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
-        deadline = time.monotonic() + PATIENCE
-        while _ended("slow") == before:  # eight megabytes, and nobody takes them
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.1)
+        await until(lambda: _ended("slow") != before, "its end: eight megabytes, and nobody takes them", pause=0.1)
         writer.close()
         # Whoever reads gets all of it.
         assert [int(each.id or "") for each in await read(url, 2_000)] == list(range(2_000))

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from core.local.process import RunningProcess, SpawnPlan, start_process
 from core.paths import REPOSITORY
 from tests.support import nursery
 from tests.support.nursery import Forked, cold, forkable
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait
 
 PLAIN = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}
 
@@ -63,11 +62,12 @@ def running(database_url: str, tmp_path: Path) -> tuple[RunningProcess, int]:
     }
     process = start_process(SpawnPlan("api", daemon("api"), env=env, cwd=str(REPOSITORY)), tmp_path / "log")
     assert isinstance(process.guard, Forked)
-    deadline = time.monotonic() + PATIENCE
-    while not (tmp_path / "ready").exists():
+
+    def ready() -> bool:
         assert process.alive(), process.tail()
-        assert time.monotonic() < deadline, process.tail()
-        time.sleep(0.05)
+        return (tmp_path / "ready").exists()
+
+    wait(ready, process.tail)
     return process, int(json.loads((tmp_path / "ready").read_text())["pid"])
 
 

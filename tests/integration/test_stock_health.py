@@ -4,7 +4,6 @@ sides of it."""
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +20,7 @@ from tests.support.genesis import Genesis, RunningChain
 from tests.support.service import Door
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
 from tests.support.stock_service import StockService, stock_service
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 MINUTE, DAY = 60, 86_400
 
@@ -47,15 +46,18 @@ async def door(service: StockService) -> AsyncIterator[Door]:
 
 async def finding(door: Door, chain: StockChain, name: str, *, seconds: float = PATIENCE) -> tuple[bool, str]:
     """What the check says once the index and the watch of the feeds have reached the chain's present block."""
-    block, deadline = chain.block, time.monotonic() + seconds
-    while True:
+    block = chain.block
+    body: dict[str, Any] = {}
+
+    async def found() -> tuple[bool, str] | None:
+        nonlocal body
         response, body = await door.get("/api/health")
         checks = {each["name"]: each for each in body["checks"]}
         assert response.status == (200 if all(each["ok"] for each in body["checks"]) else 503)
-        if checks["market-logs"]["detail"].startswith(f"block {block},"):
-            return checks[name]["ok"], checks[name]["detail"]
-        assert time.monotonic() < deadline, body
-        await asyncio.sleep(0.05)
+        is_there = checks["market-logs"]["detail"].startswith(f"block {block},")
+        return (checks[name]["ok"], checks[name]["detail"]) if is_there else None
+
+    return await until(found, lambda: f"block {block} in {body}", seconds)
 
 
 @pytest.mark.proves("stock.health.decision.open_schedule")
@@ -164,14 +166,15 @@ async def test_a_trading_day_without_its_markets_or_fresh_feeds_is_told(service:
 
 async def says(door: Door, name: str, ok: bool, detail: str, *, seconds: float = PATIENCE) -> None:
     """Waits until the check says exactly this."""
-    deadline = time.monotonic() + seconds
-    while True:
+    found: dict[str, Any] = {}
+
+    async def is_said() -> bool:
+        nonlocal found
         _, body = await door.get("/api/health")
         found = next(each for each in body["checks"] if each["name"] == name)
-        if (found["ok"], found["detail"]) == (ok, detail):
-            return
-        assert time.monotonic() < deadline, found
-        await asyncio.sleep(0.1)
+        return (found["ok"], found["detail"]) == (ok, detail)
+
+    await until(is_said, lambda: f"{detail!r}, not {found}", seconds, pause=0.1)
 
 
 @pytest.mark.proves("stock.health.decision.asked_once_a_second")

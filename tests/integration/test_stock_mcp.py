@@ -20,7 +20,7 @@ from tests.support.genesis import Genesis, RunningChain
 from tests.support.service import Door
 from tests.support.stock_chain import USDG, StockChain
 from tests.support.stock_service import StockService, stock_service
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 DEV = wallets.DEV
 DAY = 86_400
@@ -134,9 +134,7 @@ async def test_what_the_caller_never_heard_is_told_again(client: Client, service
         writer.write(head.encode() + raw)
         await writer.drain()
         writer.transport.abort()
-        async with asyncio.timeout(PATIENCE):
-            while relayed(service) == answers:  # until the relay has answered, to nobody
-                await asyncio.sleep(0.1)
+        await until(lambda: relayed(service) != answers, "the relay's answer, to nobody", pause=0.1)
         told = await call(client, "check_bet", **body)
         assert told["receipt"] == "confirmed"
         assert len(service.chain.positions(market)) == before + 1

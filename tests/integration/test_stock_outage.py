@@ -68,9 +68,7 @@ def wired(
 async def door(wired: Wired) -> AsyncIterator[Door]:
     async with aiohttp.ClientSession() as session:
         door = Door(session, wired.service.url)
-        async with asyncio.timeout(PATIENCE):
-            while (await door.get("/api/markets/1"))[0].status != 200:  # just started
-                await asyncio.sleep(0.1)
+        await door.until("/api/markets/1", lambda _: True)  # just started
         await every_read(door, stale=False)
         yield door
 

@@ -7,7 +7,6 @@ import gzip
 import io
 import json
 import sys
-import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -33,7 +32,7 @@ from tests.support.service import Door
 from tests.support.stock_bodies import hold_market, hold_position
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
 from tests.support.stock_service import CRON_SECRET, StockService, stock_service
-from tests.waiting import PATIENCE
+from tests.waiting import until
 
 DAY = 86_400
 BETTOR = wallets.DEV[1]
@@ -612,10 +611,11 @@ async def test_what_a_rebuild_makes_good_is_shown_by_a_running_api(
 
     rebuild = [sys.executable, "-m", "indexer", "rebuild", "--chain", "stock"]
     (await asyncio.to_thread(nursery.run, rebuild, service.env)).check_returncode()
-    deadline = time.monotonic() + PATIENCE
-    while await shown() != right:
-        assert time.monotonic() < deadline, (await shown(), right)
-        await asyncio.sleep(0.2)
+
+    async def is_right() -> bool:
+        return bool(await shown() == right)
+
+    await until(is_right, "the right figures", pause=0.2)
 
 
 # ---------------------------------------------------------------- documentation

@@ -162,10 +162,7 @@ async def test_a_bet_mined_after_the_bell_is_reverted(service: StockService, doo
     ErrorBody.model_validate(answer)
     block, receipt = chain.block, f"/api/relay/receipt?from={wallet.address}&nonce={nonce}"
     chain.mine(BEYOND_FINALITY)
-    deadline = time.monotonic() + PATIENCE
-    while int((await door.get(receipt))[1]["finalBlock"]) < block:
-        assert time.monotonic() < deadline, "its block is not final"
-        await asyncio.sleep(1)
+    await door.until(receipt, lambda body: int(body["finalBlock"]) >= block)
     response, answer = await door.post("/api/relay/enter", body)
     assert (response.status, answer["error"]) == (409, "market_closed")
     assert "final" not in answer
@@ -248,15 +245,17 @@ async def test_a_relayer_killed_while_sending(service: StockService, door: Door,
 
 async def failing_checks(door: Door, wanted: str) -> set[str]:
     """The names of the checks that fail, once `wanted` is among them."""
-    deadline = time.monotonic() + PATIENCE
-    while True:
+    failing: set[str] = set()
+
+    async def is_among() -> bool:
+        nonlocal failing
         response, health = await door.get("/api/health")
         failing = {check["name"] for check in health["checks"] if not check["ok"]}
-        if wanted in failing:
-            assert (response.status, health["ok"]) == (503, False)
-            return failing
-        assert time.monotonic() < deadline, health
-        await asyncio.sleep(0.2)
+        assert wanted not in failing or (response.status, health["ok"]) == (503, False)
+        return wanted in failing
+
+    await until(is_among, lambda: f"{wanted} among {failing}", pause=0.2)
+    return failing
 
 
 @pytest.mark.proves(

@@ -168,9 +168,19 @@ async def _row(pool: ConnectionPool, webhook_id: str) -> webhook_store.WebhookEn
 
 async def _let_go(pool: ConnectionPool, webhook_id: str) -> None:
     """What came of what was sent is written."""
-    async with asyncio.timeout(PATIENCE):
-        while (await _row(pool, webhook_id)).lease is not None:
-            await asyncio.sleep(0.02)
+
+    async def is_let_go() -> bool:
+        return (await _row(pool, webhook_id)).lease is None
+
+    await until(is_let_go, "what was sent to be written down")
+
+
+async def _becomes(pool: ConnectionPool, webhook_id: str, status: str) -> webhook_store.WebhookEndpoint:
+    async def read() -> webhook_store.WebhookEndpoint | None:
+        found = await _row(pool, webhook_id)
+        return found if found.status == status else None
+
+    return await until(read, f"the webhook to be {status}")
 
 
 def _names(there: Receiver) -> list[str]:
@@ -261,10 +271,7 @@ async def test_a_webhook_that_only_fails_is_switched_off_and_comes_back_by_the_h
         hook = await _hook(pool, wallet, there.url)
         await _tell(pool, wallet, "first", "second")
         async with dispatching(fresh_database_url, retries=(0.1,) * 8, disable_after_seconds=0.5):
-            deadline = time.monotonic() + PATIENCE
-            while (await _row(pool, hook)).status != "disabled":
-                assert time.monotonic() < deadline
-                await asyncio.sleep(0.05)
+            await _becomes(pool, hook, "disabled")
             last = (await _log(pool, wallet))[-1]
             assert last.type is EventType.DELIVERY_FAILED
             assert measured("vpm_agent_webhook_disabled_total") == counted + 1
@@ -438,9 +445,7 @@ async def test_who_is_switched_off_over_a_test_is_told_the_first_event_it_did_no
             there.always = 500
             asked = await _test(pool, hook)
             await _tell(pool, wallet, "missed")
-            async with asyncio.timeout(PATIENCE):
-                while (row := await _row(pool, hook)).status != "disabled":
-                    await asyncio.sleep(0.05)
+            row = await _becomes(pool, hook, "disabled")
         told = orjson.loads((await _log(pool, wallet))[-1].payload)
         assert (told["eventId"], told["disabled"]) == (asked, True)
         assert told["seq"] == row.next_seq == 1
@@ -526,9 +531,7 @@ async def test_endpoints_that_take_their_time_hold_up_nobody_else(
             hook = await _hook(pool, b"\x27" * 20, new.url, status="pending_verification")
             await there.until(lambda: len(there.events()) == 5)
             await new.until(lambda: len(new.deliveries) == 1)
-            async with asyncio.timeout(PATIENCE):
-                while (await _row(pool, hook)).status != "active":
-                    await asyncio.sleep(0.02)
+            await _becomes(pool, hook, "active")
 
 
 async def test_webhooks_with_nothing_to_send_are_not_looked_at(pool: ConnectionPool, fresh_database_url: str) -> None:
@@ -663,9 +666,7 @@ async def test_a_dispatcher_that_is_stopped_as_its_connections_come_stops(databa
 
         held = await pool.getconn()
         working = asyncio.create_task(Dispatcher(database_url, pool, _sender(), LINKS).run())
-        async with asyncio.timeout(PATIENCE):
-            while pool.get_stats()["requests_waiting"] < 2:
-                await asyncio.sleep(0.01)
+        await until(lambda: pool.get_stats()["requests_waiting"] >= 2, "both waiting for a connection", pause=0.01)
         await asyncio.gather(pool.putconn(held), stop())
         await asyncio.wait((working,), timeout=PATIENCE)
         assert working.cancelled()
