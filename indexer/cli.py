@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+import traceback
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -53,20 +54,29 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         settings = load(Settings)
         logging.configure(settings.log_level, settings.log_format)
-        well = asyncio.run(_each_chain(settings, options.chain, work))
-    except VpmError as error:
-        print(f"indexer: {error.sentence()}", file=sys.stderr)
+        return asyncio.run(_each_chain(settings, options.chain, work))
+    except Exception as error:
+        return _fault_code("indexer", error)
+
+
+def _fault_code(what: str, error: Exception) -> int:
+    """Says on the terminal what went wrong; the exit code of a command that could not do its work for it."""
+    if isinstance(error, VpmError):
+        print(f"{what}: {error.sentence()}", file=sys.stderr)
         return EXIT_UNAVAILABLE if error.exit_code == EXIT_DIFFERS else error.exit_code
-    except psycopg.Error as error:
-        print(f"indexer: the database failed: {(str(error) or type(error).__name__).splitlines()[0]}", file=sys.stderr)
-        return EXIT_UNAVAILABLE
-    return 0 if well else EXIT_DIFFERS
+    if isinstance(error, psycopg.Error):
+        why = (str(error) or type(error).__name__).splitlines()[0]
+        print(f"{what}: the database failed: {why}", file=sys.stderr)
+    else:
+        traceback.print_exception(error)
+    return EXIT_UNAVAILABLE
 
 
-async def _each_chain(settings: Settings, only: str | None, work: ChainWork) -> bool:
+async def _each_chain(settings: Settings, only: str | None, work: ChainWork) -> int:
+    """The exit code: that something differs on one chain counts for more than that another could not be asked."""
     url = settings.database_url.get_secret_value()
     await check_database(url, connect_timeout_seconds=settings.database_connect_timeout_seconds)
-    well, done = True, 0
+    codes: list[int] = []
     async with make_pool(url, size=2, application_name="vpm-indexer-command") as pool:
         for name in CHAIN_NAMES:
             chain = settings.chain(name)
@@ -76,11 +86,14 @@ async def _each_chain(settings: Settings, only: str | None, work: ChainWork) -> 
             if not deployment.is_deployed:
                 print(f"{name}: nothing is deployed")
                 continue
-            well = await work(pool, settings, chain, sources_of(deployment, name)) and well
-            done += 1
-    if not done and only is not None:
+            try:
+                is_well = await work(pool, settings, chain, sources_of(deployment, name))
+                codes.append(0 if is_well else EXIT_DIFFERS)
+            except Exception as error:  # what is wrong with one chain keeps nobody from the other
+                codes.append(_fault_code(name, error))
+    if not codes and only is not None:
         raise ConfigError(f"Nothing is deployed on the {only} chain.")
-    return well
+    return EXIT_DIFFERS if EXIT_DIFFERS in codes else max(codes, default=0)
 
 
 async def _rebuild(pool: ConnectionPool, _settings: Settings, chain: ChainSettings, sources: Sources) -> bool:

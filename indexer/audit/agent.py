@@ -28,8 +28,12 @@ BOOKS_AT_ONCE = 1_000
 _STAKES_OF_MARKETS = f"""
 SELECT k.market_id, count(s.stake_id), count(s.outcome),
   coalesce(sum(s.amount) FILTER (WHERE s.outcome IS NOT NULL), 0),
-  coalesce(sum(s.paid_amount) FILTER (WHERE s.status = {StakeStatus.REFUNDED:d}), 0)
-FROM unnest(%s::bytea[]) AS k (market_id) LEFT JOIN agent_stake s ON s.market_id = k.market_id GROUP BY k.market_id
+  coalesce(sum(s.paid_amount) FILTER (WHERE s.status = {StakeStatus.REFUNDED:d}), 0),
+  count(*) FILTER (WHERE s.status = {StakeStatus.OWED_BACK:d}),
+  count(*) FILTER (WHERE s.status = {StakeStatus.IN_BOOK:d}),
+  count(*) FILTER (WHERE s.status = {StakeStatus.IN_BOOK:d} AND s.outcome = m.winner)
+FROM unnest(%s::bytea[]) AS k (market_id) LEFT JOIN agent_stake s ON s.market_id = k.market_id
+LEFT JOIN agent_market m ON m.market_id = k.market_id GROUP BY k.market_id
 """.encode()  # noqa: S608
 # The contract keeps a key with the first payment booked under it.
 _FIRST_OF_KEY = b"""
@@ -237,12 +241,16 @@ async def _market(scene: Scene, row: Any, book: Book, counted: list[Any]) -> Non
     if resolver is not None:
         terms = under_names(row, *_TERMS, *_MOMENTS, "target", "bounds")
         comparison.fields("agent terms", key, terms, more[-1])
-    stakes, in_book, staked, given_back = counted
+    stakes, in_book, staked, given_back, owed_back, unsent, winning = counted
     # `answer` holds the counters to the contract's.
     comparison.value("agent market", key, "stake rows", stakes, row.stakes + row.late_payments)
     comparison.value("agent market", key, "stakes in the book", row.stakes, in_book)
     comparison.value("agent market", key, "sum of stakes", row.staked, int(staked))
     comparison.value("agent market", key, "sum of refunds", row.given_back, int(given_back))
+    # Whom the keeper looks at goes by this count.
+    is_open = row.status == AgentMarketStatus.OPEN
+    unpaid = owed_back + (0 if is_open else unsent if book.refunds(row.winner) else winning)
+    comparison.value("agent market", key, "stakes unpaid", row.unpaid, unpaid)
 
 
 # ---------------------------------------------------------------- stakes

@@ -30,7 +30,11 @@ SELECT (SELECT count(*) FROM stock_market),
 """
 _ROWS_OF_MARKETS = b"""
 SELECT k.market_id, (SELECT count(*) FROM stock_vintage v WHERE v.market_id = k.market_id),
-  (SELECT count(*) FROM stock_position p WHERE p.market_id = k.market_id) FROM unnest(%s::bigint[]) AS k (market_id)
+  (SELECT count(*) FROM stock_position p WHERE p.market_id = k.market_id),
+  (SELECT coalesce(sum(v.offered_up + v.offered_down - v.accepted_up - v.accepted_down), 0) FROM stock_vintage v
+    WHERE v.market_id = k.market_id),
+  (SELECT coalesce(sum(p.refund), 0) FROM stock_position p WHERE p.market_id = k.market_id)
+FROM unnest(%s::bigint[]) AS k (market_id)
 """
 _AHEAD = b"""
 SELECT vintage, outcome, sum(offered) FROM stock_position WHERE position_id >= %s AND position_id < %s
@@ -101,11 +105,13 @@ async def _markets_page(scene: Scene, after: Place | None) -> Place | None:
         return None
     await _markets(scene, rows)
     await _specs(scene, rows)
-    # `_markets` holds both counters to the contract's.
     counted = await scene.rows(_ROWS_OF_MARKETS, ([row.market_id for row in rows],))
-    there = {market_id: (vintages, positions) for market_id, vintages, positions in counted}
+    there = {market_id: rest for market_id, *rest in counted}
     for row in rows:
-        vintages, positions = there[row.market_id]
+        # `_markets` holds the first two counters to the contract's; the others say at whom the keeper looks.
+        vintages, positions, refused, refunded = there[row.market_id]
+        scene.comparison.value("market", row.market_id, "refused", row.refused, int(refused))
+        scene.comparison.value("market", row.market_id, "refunded", row.refunded, int(refunded))
         scene.comparison.value("market", row.market_id, "vintage rows", vintages, row.vintages + 1)
         scene.comparison.value("market", row.market_id, "position rows", positions, row.positions)
     return [rows[-1].market_id]

@@ -141,6 +141,8 @@ async def _busy_history(side: str, database_url: str, running: RunningChain) -> 
 TAMPERING = {
     "stock": (
         "UPDATE stock_market SET acc_up = acc_up + 1 WHERE market_id = 1",
+        "UPDATE stock_market SET refused = refused + 1 WHERE market_id = 1",
+        "UPDATE stock_market SET refused = refused + 1, refunded = refunded + 1 WHERE market_id = 1",
         "UPDATE stock_position SET owner = decode(repeat('ab', 20), 'hex')"
         " WHERE position_id = (SELECT max(position_id) FROM stock_position)",
         "UPDATE stock_position SET entered_by = decode(repeat('ab', 20), 'hex')"
@@ -181,6 +183,7 @@ TAMPERING = {
         " (SELECT max(stake_id) FROM agent_stake)",
         "UPDATE agent_stake SET nonce = (SELECT nonce FROM agent_stake ORDER BY stake_id LIMIT 1)"
         " WHERE stake_id = (SELECT max(stake_id) FROM agent_stake)",
+        "UPDATE agent_market SET unpaid = unpaid + 1 WHERE index = 1",
         "UPDATE agent_market SET paid_out = paid_out + 1"
         " WHERE market_id = (SELECT market_id FROM agent_market LIMIT 1)",
         "UPDATE agent_market SET settles_after = settles_after + 1"

@@ -20,13 +20,16 @@ from typing import Any
 import psycopg
 import pytest
 
+from core.chain import RpcError, RpcErrorKind
 from core.chain.provider import ChainProvider
+from core.config import Settings
 from core.db.engine import IDLE_IN_TRANSACTION_MS, conninfo
 from core.db.leader import HUNG_SECONDS
 from core.errors import EXIT_UNAVAILABLE
+from indexer.cli import EXIT_DIFFERS, _each_chain
 from indexer.main import MEASURE_SECONDS
 from indexer.node import RpcNode
-from indexer.sources import sources_of
+from indexer.sources import Sources, sources_of
 from scripts._status.scrape import samples
 from tests.conftest import TestPostgres
 from tests.support import nursery, questions
@@ -212,6 +215,34 @@ async def _same_as_fresh(stock: RunningChain, postgres: TestPostgres, url: str) 
     async with await psycopg.AsyncConnection.connect(conninfo(url)) as connection:
         different = differences(await contents(connection), theirs)
     assert not different
+
+
+@pytest.mark.parametrize(
+    ("base", "stock", "code"),
+    [
+        (True, True, 0),
+        (False, True, EXIT_DIFFERS),
+        (False, RpcError(RpcErrorKind.TIMEOUT, "no node"), EXIT_DIFFERS),
+        (RpcError(RpcErrorKind.TIMEOUT, "no node"), False, EXIT_DIFFERS),
+        (RpcError(RpcErrorKind.TIMEOUT, "no node"), True, EXIT_UNAVAILABLE),
+        (True, psycopg.OperationalError("gone"), EXIT_UNAVAILABLE),
+        (True, ValueError("a fault of ours"), EXIT_UNAVAILABLE),
+    ],
+)
+async def test_what_differs_on_one_chain_is_told_whatever_becomes_of_the_other(
+    known: Genesis, database_url: str, base: bool | Exception, stock: bool | Exception, code: int
+) -> None:
+    results = {"base": base, "stock": stock}
+
+    async def work(_pool: Any, _settings: Any, _chain: Any, sources: Sources) -> bool:
+        result = results.pop(sources.name)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    settings = Settings.model_validate({"DATABASE_URL": database_url, "VPM_DEPLOYMENTS_DIR": str(known.deployments)})
+    assert await _each_chain(settings, None, work) == code
+    assert results == {}, "both are looked at"
 
 
 @pytest.mark.thorough
