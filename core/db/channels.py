@@ -128,7 +128,7 @@ async def listen(url: str, channel: Channel[P]) -> AsyncGenerator[P | Missed, No
             yield MISSED
             while True:
                 async for message in connection.notifies(timeout=IDLE_SECONDS):
-                    yield channel.read(message.payload)
+                    yield _read(channel, message.payload)
                     heed_cancellation()
                 heed_cancellation()
                 async with asyncio.timeout(IDLE_SECONDS):
@@ -140,6 +140,15 @@ async def listen(url: str, channel: Channel[P]) -> AsyncGenerator[P | Missed, No
                 await connection.close()
         await asyncio.sleep(pause)
         pause = min(pause * 2, MAX_PAUSE_SECONDS)
+
+
+def _read(channel: Channel[P], text: str) -> P | Missed:
+    """Anybody who may log in may notify: what cannot be read tells of something, and ends no daemon."""
+    try:
+        return channel.read(text)
+    except (ValueError, msgspec.MsgspecError) as error:
+        log.warning("a signal cannot be read", action="notify.unreadable", channel=channel.name, why=error)
+        return MISSED
 
 
 class News:

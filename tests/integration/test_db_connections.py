@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.db import heartbeat, switches
-from core.db.channels import MISSED, WrittenChannel, listen, notify
+from core.db.channels import AGENT_EVENT, CHAIN_INDEXED, MISSED, WrittenChannel, listen, notify
 from core.db.engine import ConnectionPool, check_database, connect, make_engine, make_pool, sqlalchemy_url
 from core.db.switches import TRADING_PAUSED, SwitchWatcher, read_switches, set_switch
 from core.db.types import Address, Hash32, Int256, Uint256, UtcDateTime
@@ -203,6 +203,16 @@ async def test_notices_and_the_gap_after_a_lost_connection(database_url: str, po
         async with pool.connection() as connection:
             await notify(connection, ODD, 9)
         assert await anext(signals) == 9
+
+
+async def test_a_signal_that_cannot_be_read_ends_no_listener(database_url: str, pool: ConnectionPool) -> None:
+    """Any login of PostgreSQL may send one on any channel."""
+    for channel, text in ((ODD, ""), (CHAIN_INDEXED, "{}"), (CHAIN_INDEXED, "no JSON"), (AGENT_EVENT, "0x12")):
+        async with contextlib.aclosing(listen(database_url, channel)) as signals, asyncio.timeout(PATIENCE):
+            await anext(signals)
+            async with pool.connection() as connection:
+                await connection.execute("SELECT pg_notify(%s, %s)", (channel.name, text))
+            assert await anext(signals) is MISSED, "something may have happened: whoever listens looks again"
 
 
 async def test_a_signal_goes_out_with_its_transaction(database_url: str, pool: ConnectionPool) -> None:
