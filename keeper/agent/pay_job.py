@@ -145,8 +145,11 @@ async def _pay_lost(run: JobRun, wallet: Contract, market_id: bytes, view: Any) 
         Counters(row.stakes + row.late_payments, row.status, int(row.paid_out), int(row.paid_shares))
         for row in await run.rows(select(agent_market).where(MARKETS.market_id == market_id))
     ]
-    indexed_ids = {row.stake_id for row in await run.rows(select(STAKES.stake_id).where(STAKES.market_id == market_id))}
-    ids = lost_ids(view["index"], chain, indexed[0] if indexed else None, indexed_ids)
+    # Of a market that the index takes for paid nothing was looked at before.
+    looked_at = select(STAKES.stake_id).join(agent_market, MARKETS.market_id == STAKES.market_id)
+    looked_at = looked_at.where(STAKES.market_id == market_id, MARKETS.unpaid > 0)
+    looked_at_ids = {row.stake_id for row in await run.rows(looked_at)}
+    ids = lost_ids(view["index"], chain, indexed[0] if indexed else None, looked_at_ids)
     owed = []
     for start in range(0, len(ids), MAX_ROWS):
         part = ids[start : start + MAX_ROWS]

@@ -74,9 +74,9 @@ def has_lost(unpaid: int, indexed: int) -> bool:
     return unpaid - indexed >= MIN_LOST
 
 
-def lost_ids(index: int, chain: Counters, indexed: Counters | None, indexed_ids: Collection[int]) -> list[int]:
-    """Ids of a market's stakes that must be asked of the contract: those without a row, and all of a market whose
-    numbers differ. `index`: its position in opening order; `indexed_ids`: those with a row."""
+def lost_ids(index: int, chain: Counters, indexed: Counters | None, looked_at: Collection[int]) -> list[int]:
+    """Ids of a market's stakes that must be asked of the contract: those that nobody looked at, and all of a market
+    whose numbers differ. `index`: its position in opening order; `looked_at`: those whose rows were."""
     ids = [index << 32 | n for n in range(chain.stakes)]
     if indexed is None or (chain.status, chain.paid_out, chain.paid_shares) != (
         indexed.status,
@@ -84,4 +84,4 @@ def lost_ids(index: int, chain: Counters, indexed: Counters | None, indexed_ids:
         indexed.paid_shares,
     ):
         return ids
-    return [each for each in ids if each not in indexed_ids]
+    return [each for each in ids if each not in looked_at]

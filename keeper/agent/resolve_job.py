@@ -30,8 +30,7 @@ MARKETS, ROUNDS, FEEDS = agent_market.c, oracle_round.c, agent_feed.c
 
 async def resolve_markets(run: JobRun) -> None:
     due = await _due(run)
-    due_at = [await _due_at(run, row) for row in due]
-    run.measure_due("markets", (at for at in due_at if at is not None))
+    run.measure_due("markets", await _due_at(run, due))
     wallet, resolver = run.chain.contract("SettlementWallet"), _resolver(run)
     views: list[Any] = await run.read_all([wallet.call("market", row.market_id) for row in due])
     for row, view in zip(due, views, strict=True):
@@ -74,11 +73,16 @@ async def _due(run: JobRun) -> list[Any]:
     return await run.rows(query)
 
 
-async def _due_at(run: JobRun, row: Any) -> int | None:
-    """Since when it ought to be settled; None while it need not be."""
-    if row.condemned and row.published and row.settles_after >= run.now:
-        return await run.said_since(f"agent:feed:{hex_of(row.feed)}", "condemned")
-    return row.settles_after if row.settles_after < run.now else None
+async def _due_at(run: JobRun, markets: list[Any]) -> list[int]:
+    """Since when those that ought to be settled ought to be: since their end, or since their feed was condemned."""
+    condemned = {row.feed for row in markets if row.condemned and row.published}
+    since = {feed: await run.said_since(f"agent:feed:{hex_of(feed)}", "condemned") for feed in condemned}
+    due = []
+    for row in markets:
+        ends = [row.settles_after] if row.settles_after < run.now else []
+        ends += [since[row.feed]] if row.published and row.feed in since else []
+        due += [min(ends)] if ends else []
+    return due
 
 
 async def _facts(run: JobRun, row: Any, view: Any) -> Facts:

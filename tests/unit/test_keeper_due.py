@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any, cast
 
 from core.metrics import REGISTRY
 from keeper import metrics
+from keeper.agent.resolve_job import _due_at
 from keeper.chain import IndexState
 from keeper.errands import REFUSED_TIMES
 from keeper.report import RunReport
@@ -53,3 +55,22 @@ def test_owners_whom_the_token_refuses_are_told_apart_from_what_is_late() -> Non
     assert told("vpm_keeper_due", "positions") == 4
     assert told("vpm_keeper_due", "owners refused") == 2
     assert told("vpm_keeper_due_oldest_seconds", "positions") == 3
+
+
+async def test_a_condemned_feeds_market_is_no_younger_once_its_end_has_passed() -> None:
+    run, asked = run_at(None), []
+
+    async def said_since(subject: str, what: str) -> int:
+        asked.append(subject)
+        return HEAD_AT - 1_500
+
+    def market(feed: bytes, ends: int, *, condemned: bool, published: bool = True) -> SimpleNamespace:
+        return SimpleNamespace(feed=feed, condemned=condemned, published=published, settles_after=HEAD_AT + ends)
+
+    lied, sound = b"\x01" * 20, b"\x02" * 20
+    markets = [market(lied, ends, condemned=True) for ends in (-10, 10, -2_000)]
+    markets += [market(sound, ends, condemned=False) for ends in (-20, 20)]
+    markets.append(market(lied, 30, condemned=True, published=False))  # on a pool: its readings stand
+    run.said_since = said_since  # type: ignore[method-assign]
+    assert await _due_at(run, markets) == [HEAD_AT - at for at in (1_500, 1_500, 2_000, 20)]
+    assert len(asked) == 1, "it is the feed that was condemned"
