@@ -365,13 +365,13 @@ class CupService:
 
     async def _take_write(self, rule: str, wallet: str, caller: str) -> None:
         """Only what its wallet signed just now counts against it. Everything it ever signed stands in the export: old
-        signatures are anybody's to send."""
+        signatures are anybody's to send. The narrower first, as for claims."""
+        message = "This wallet sends more than 30 requests in 10 seconds."
+        await self._limits.take(WRITES_EACH_WALLET, rule, wallet, message)
         message = "An address makes 600 trades and bets a minute."
         await self._limits.take_from_outside(WRITES_EACH_CALLER, "cup_write", caller, message)
         message = "A network makes 1,200 trades and bets a minute."
         await self._limits.take_from_outside(WRITES_EACH_NETWORK, "cup_write_network", network(caller), message)
-        message = "This wallet sends more than 30 requests in 10 seconds."
-        await self._limits.take(WRITES_EACH_WALLET, rule, wallet, message)
 
     async def _take_replay(self, caller: str) -> None:
         await self._limits.take(REPLAYS_EACH_CALLER, "cup_replay", caller, "Too many replays from this address.")

@@ -116,3 +116,16 @@ async def test_a_network_enrolls_and_writes_only_what_two_addresses_would(
     assert "network" in traded.body["message"]
     assert (await post(cup, "/agent/enroll", signers[2].enrolment(), BYSTANDER)).status == 200
     assert (await post(cup, "/trade", signers[2].trade(slug, "yes", 100), BYSTANDER)).status == 200
+
+
+async def test_what_a_wallet_is_refused_takes_no_room_from_its_neighbours(
+    cup: Cup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cup_service, "WRITES_EACH_WALLET", RateLimitItemPerMinute(1))
+    monkeypatch.setattr(cup_service, "WRITES_EACH_CALLER", RateLimitItemPerMinute(2, 2))  # windows of their own
+    monkeypatch.setattr(cup_service, "WRITES_EACH_NETWORK", RateLimitItemPerMinute(2, 3))
+    slug, address = await cup.market(), "198.18.9.1"
+    loop, neighbour = await cup.claimed(), await cup.claimed()
+    told = [(await post(cup, "/trade", loop.trade(slug, "yes", 100), address)).status for _ in range(4)]
+    assert told == [200, 429, 429, 429]
+    assert (await post(cup, "/trade", neighbour.trade(slug, "yes", 100), address)).status == 200

@@ -310,7 +310,7 @@ async def rest(connection: Connection, endpoint: WebhookEndpoint) -> bool:
     async with connection.transaction():
         next_seq = await event_log.hold(connection, endpoint.wallet)
         # Of its own: what waits for a row sees of other tables what was there before it waited.
-        await connection.execute("SELECT FROM agent_webhook WHERE id = %s FOR UPDATE", (endpoint.id,))
+        await _lock(connection, endpoint)
         return await _mine(
             connection,
             endpoint,
@@ -321,6 +321,11 @@ async def rest(connection: Connection, endpoint: WebhookEndpoint) -> bool:
             " AND e.seq >= agent_webhook.next_seq) THEN now() ELSE 'infinity' END",
             (next_seq,),
         )
+
+
+async def _lock(connection: Connection, endpoint: WebhookEndpoint) -> None:
+    """Before rows of its tests, in the order in which whoever removes it locks them."""
+    await connection.execute("SELECT FROM agent_webhook WHERE id = %s FOR UPDATE", (endpoint.id,))
 
 
 async def put_off(
@@ -341,6 +346,7 @@ async def put_off_test(
     """A test failed; its next turn is after so long. One that was tried early keeps its turn and its count: else
     whoever asks for a few in a row uses up the tries of a day. What waits behind it keeps its count as well."""
     async with connection.transaction():
+        await _lock(connection, endpoint)
         if not asked.early:
             await connection.execute(
                 "UPDATE agent_webhook_test SET attempts = attempts + 1, attempt_at = now() + make_interval(secs => %s)"
