@@ -227,7 +227,10 @@ async def test_a_bet_that_lands_while_it_is_looked_at_is_not_refused(
         with psycopg.connect(conninfo(database)) as connection:
             connection.execute("LOCK TABLE agent_quote IN ACCESS EXCLUSIVE MODE")
             asking = asyncio.create_task(buyer.post(body, headers=headers))
-            waits = "SELECT 1 FROM pg_locks WHERE relation = 'agent_quote'::regclass AND NOT granted"
+            waits = (
+                "SELECT 1 FROM pg_locks JOIN pg_stat_activity USING (pid)"
+                " WHERE relation = 'agent_quote'::regclass AND NOT granted AND datname = current_database()"
+            )
             await until(lambda: bool(questions.rows(database, waits)))
             send(chain, refused["escapeKit"])
             node.views = (1,)

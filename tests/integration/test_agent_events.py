@@ -243,8 +243,15 @@ async def test_a_void_market_refunds_and_nobody_won(buyer: Buyer, service: Agent
     chain.send(chain.contracts.resolver.call("voidMarket", key), DEV[7].address)
     await replayed(buyer, who.address, 3)
     slug = (await buyer.get("/markets/void"))[1]["market"]["slug"]
-    async with buyer.session.get(f"{service.url}/markets/{slug}") as response:
-        assert "void, stakes go back" in await response.text()  # and nobody has sent them yet
+
+    async def page() -> str:
+        async with buyer.session.get(f"{service.url}/markets/{slug}") as response:
+            return await response.text()
+
+    async def is_void() -> bool:
+        return "void, stakes go back" in await page()
+
+    await until(is_void, "the page of a void market, whose stakes nobody has sent yet")
     ids = chain.read(chain.contracts.settlement.call("stakesOf", key, 0, 10))
     chain.send(chain.contracts.settlement.call("pay", key, ids), DEV[7].address)
     events = await replayed(buyer, who.address, 4)

@@ -131,7 +131,11 @@ def held(url: str, table: str) -> Iterator[psycopg.Connection[Any]]:
 
 
 def wait_for_a_reader(holder: psycopg.Connection[Any], table: str) -> None:
-    query = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = %s::regclass"
+    # A table of the same number stands in every database that was made from the same template.
+    query = (
+        "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = %s::regclass"
+        " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    )
     wait(lambda: holder.execute(query, (table,)).fetchone() != (0,), f"a reader of {table}", pause=0.02)
 
 

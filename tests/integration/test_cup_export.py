@@ -20,6 +20,7 @@ from tests.waiting import PATIENCE, until
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 EXPORT = "vpm-cup-export"
+EXPORTS = "pg_stat_activity WHERE datname = current_database() AND application_name = %s"
 SCORES = 150_000
 """Enough lines (some 20 MB) that no socket's buffers take the whole file."""
 
@@ -49,7 +50,7 @@ async def silent(cup: Cup, address: str = "203.0.113.1") -> AsyncIterator[asynci
 
 
 async def connections(cup: Cup) -> int:
-    found = await cup.value("SELECT count(*) FROM pg_stat_activity WHERE application_name = %s", EXPORT)
+    found = await cup.value(f"SELECT count(*) FROM {EXPORTS}", EXPORT)
     return int(found)
 
 
@@ -117,9 +118,9 @@ async def test_a_database_that_goes_away_meanwhile_breaks_the_file_off(cup: Cup)
     await are_open(cup, 0)
     async with silent(cup) as reader:
         await are_open(cup, 1)
-        while not await cup.value("SELECT pid FROM pg_stat_activity WHERE query LIKE 'FETCH%%cup_score%%'"):
+        while not await cup.value(f"SELECT pid FROM {EXPORTS} AND query LIKE 'FETCH%%cup_score%%'", EXPORT):
             await asyncio.sleep(0.05)
-        await cup.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s", EXPORT)
+        await cup.run(f"SELECT pg_terminate_backend(pid) FROM {EXPORTS}", EXPORT)
         received = b""
         async with asyncio.timeout(PATIENCE):
             with contextlib.suppress(ConnectionError):

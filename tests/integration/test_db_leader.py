@@ -38,7 +38,8 @@ def _terminate_holder(url: str, role: str) -> int:
     """What a failed network or a killed backend does to the holder's connection."""
     with psycopg.connect(url, autocommit=True) as connection:
         rows = connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s AND pid IN "
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
+            " AND datname = current_database() AND pid IN "
             "(SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted)",
             (f"vpm-leader {role}",),
         ).fetchall()

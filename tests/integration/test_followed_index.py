@@ -21,6 +21,10 @@ from tests.waiting import PATIENCE, until
 
 CHAIN = 42161
 REBUILT = IndexStep(CHAIN, 9, everything=True)
+KILL_LISTENERS = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND application_name = 'vpm-listen'"
+)
 
 
 @dataclass
@@ -184,6 +188,6 @@ async def test_after_a_lost_connection_everything_is_read(shown: Shown) -> None:
     async with followed(shown) as index, running(index):
         await until(lambda: len(shown.held) > 2 and shown.held[-1] == 1)
         seen = len(shown.held)
-        shown.do("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'vpm-listen'")
+        shown.do(KILL_LISTENERS)
         await until(lambda: None in shown.held[seen:])
         assert index.venue == 1

@@ -17,6 +17,9 @@ from tests.waiting import PATIENCE
 
 SILENT_SECONDS = 0.3
 LOCK = b"SELECT pg_advisory_xact_lock(1)"
+WAITS = b"""
+SELECT 1 FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE NOT granted AND datname = current_database()
+"""
 Falling = Callable[[abc.PGconn], object]
 
 
@@ -66,7 +69,7 @@ async def looking(url: str) -> AsyncIterator[tuple[Connection, asyncio.Task[Any]
         assert await end_silent_sessions(connection, SILENT_SECONDS) == 0, "nobody waits yet"
         getting = asyncio.create_task(waiting.execute(LOCK))
         async with asyncio.timeout(PATIENCE):
-            while not await (await connection.execute("SELECT 1 FROM pg_locks WHERE NOT granted")).fetchone():
+            while not await (await connection.execute(WAITS)).fetchone():
                 await asyncio.sleep(0.02)
         yield connection, getting
         async with asyncio.timeout(PATIENCE):
