@@ -35,7 +35,7 @@ OLDEST_PYTHON = (3, 11)
 NEWEST_PYTHON = (3, 13)
 OLDEST_NODE = 18
 FOUNDRY = ("anvil", "forge", "cast")
-DEVELOPING = ("test", "bench", "screenshots", "mutate")
+DEVELOPING = ("test", "bench", "screenshots")
 """Commands that need npm's development packages too: clients in other languages, bundlers, what looks at pages. They
 are nine of ten files, so a first `./vpm up` does without."""
 NPM = ("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")

@@ -399,7 +399,7 @@ STAGES = [
     Stage("format", "Solidity format", _solidity_format),
     Stage("forge", "every contract test: units, fuzz, invariants", _forge),
     Stage("gas", "no call costs more than it may", _gas),
-    Stage("unit", "Python units and properties", folders=("tests/unit", "tests/guards", "tests/requirements")),
+    Stage("unit", "Python units and properties", folders=("tests/unit", "tests/requirements")),
     Stage("studies", "what the mechanisms promise, over many random courses", folders=("tests/studies",)),
     Stage("contracts", "contracts against the models and mirrors", folders=("tests/contracts",), steadied=True),
     Stage(

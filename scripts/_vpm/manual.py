@@ -260,21 +260,6 @@ its own (.vpm/env/study).
 
 Exit code 1: the figures are other than what the page says of them in words; it names the sentences.""",
     ),
-    "mutate": (
-        "take out one guard at a time and see its tests fail",
-        """\
-./vpm mutate [--only WORD] [--part K/N] [--again] [--list] [--table]
-
-Takes each guard of docs/guards.md, in the daemons and in the contracts, out of a copy of the checkout and runs the
-tests that claim it. A guard whose tests still pass is a survivor: the command names it and fails. Results are kept in
-.vpm/build/guards: a run that was stopped goes on, and only what changed since is tried again.
-
-  --only WORD   guards whose sentence or source file holds this
-  --part K/N    the K-th of N equal parts
-  --again       also guards whose last result still stands
-  --list        list them with their last results
-  --table       write docs/guards.md anew""",
-    ),
     "sbom": (
         "write a CycloneDX bill of materials from the lock files",
         "./vpm sbom [--image] [--output FILE]\n\n--image: only what the container image holds.",

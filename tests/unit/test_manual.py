@@ -20,7 +20,6 @@ PROGRAMS = {
     "feed": ("scripts/_feed/__main__.py", "scripts/_feed/record.py"),
     "keeper": ("keeper/__main__.py",),
     "migrate": ("core/db/migrate.py",),
-    "mutate": ("tests/guards/__main__.py",),
     "prove": ("scripts/_prove/__main__.py",),
     "reindex": ("scripts/_status/reindex.py",),
     "sbom": ("scripts/_vpm/sbom.py",),
