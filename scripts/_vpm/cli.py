@@ -157,8 +157,6 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "drill": daemon("scripts._drill"),
     "prove": daemon("scripts._prove"),
     "study": daemon("scripts._study"),
-    "sbom": daemon("scripts._vpm.sbom"),
-    "advisories": daemon("scripts._vpm.advisories"),
 }
 
 

@@ -260,22 +260,6 @@ its own (.vpm/env/study).
 
 Exit code 1: the figures are other than what the page says of them in words; it names the sentences.""",
     ),
-    "sbom": (
-        "write a CycloneDX bill of materials from the lock files",
-        "./vpm sbom [--image] [--output FILE]\n\n--image: only what the container image holds.",
-    ),
-    "advisories": (
-        "ask an OSV database about every pinned package",
-        """\
-./vpm advisories [--image] [--database URL]
-
-Prints each advisory that is in force with the version that mends it.
-
-  --image         only what the container image holds
-  --database URL  another server of the same interface than the public one
-
-Exit code 0: none is known; 1: some are; 69: the database cannot be asked, which says nothing either way.""",
-    ),
     "verify": (
         "check what the service says against a node",
         """\

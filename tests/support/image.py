@@ -15,7 +15,7 @@ from pathlib import Path
 from packaging.markers import Marker
 
 from core.paths import REPOSITORY
-from scripts._vpm.pins import pins
+from tests.support.pins import pins
 
 DOCKER = REPOSITORY / "deployments" / "docker"
 

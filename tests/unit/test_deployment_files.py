@@ -25,8 +25,8 @@ from core.config.settings import Settings
 from core.paths import REPOSITORY
 from keeper.sources.settings import load_sources
 from scripts._vpm.cli import COMMANDS
-from scripts._vpm.pins import Pin, pins
 from tests.support.image import instructions
+from tests.support.pins import Pin, pins
 
 FILES = REPOSITORY / "deployments"
 DOCKERFILE = (FILES / "docker" / "Dockerfile").read_text()

@@ -11,7 +11,6 @@ from scripts._stack import found
 from scripts._vpm import manual
 
 PROGRAMS = {
-    "advisories": ("scripts/_vpm/advisories.py",),
     "api": ("api/__main__.py",),
     "audit": ("indexer/cli.py",),
     "bench": ("scripts/_vpm/cli.py",),
@@ -22,7 +21,6 @@ PROGRAMS = {
     "migrate": ("core/db/migrate.py",),
     "prove": ("scripts/_prove/__main__.py",),
     "reindex": ("scripts/_status/reindex.py",),
-    "sbom": ("scripts/_vpm/sbom.py",),
     "status": ("scripts/_status/__main__.py",),
     "study": ("scripts/_study/__main__.py",),
     "switch": ("scripts/_status/switch.py",),

@@ -1,4 +1,4 @@
-"""What a lock of Python packages pins. Standard library only, as the bill of materials is written anywhere."""
+"""The pins of a lock of Python packages."""
 
 from __future__ import annotations
 
