@@ -56,13 +56,19 @@ _REASONS: dict[StockReason, VoidReasonName | None] = {
     StockReason.STALE: "stale",
     StockReason.PAUSED: "paused",
     StockReason.BAD_ANSWER: "stale",
+    StockReason.MULTIPLIER: "paused",
+    StockReason.OUTAGE: "stale",
 }
 _DETAILS = {
     StockReason.STALE: "A reading was older than the market allows.",
     StockReason.BAD_ANSWER: "A reading in effect was not a price.",
-    StockReason.PAUSED: "The stock's oracle stayed paused for 24 hours after the bell.",
+    StockReason.PAUSED: "The stock's oracle was paused over a reading.",
+    StockReason.MULTIPLIER: "The stock's multiplier changed between strike and bell, as by a split or a dividend.",
+    StockReason.OUTAGE: "A reading was made while the chain's sequencer was down.",
     StockReason.FLAT: "Both readings are the same.",
 }
+_STATUSES = {StockReason.MULTIPLIER: PreviewStatus.PAUSED, StockReason.OUTAGE: PreviewStatus.STALE}
+"""Of those that share another's."""
 NOTHING_READ = Oracle()
 _NO_ROUND = RoundBody(answer="0", round_id="0", at=0)
 
@@ -312,7 +318,7 @@ def _settled_status(outcome: int | None, reason: int | None) -> PreviewStatus:
     decided_by = StockReason(reason or 0)
     if decided_by is StockReason.ROUNDS:
         return PreviewStatus.UP if outcome == StockOutcome.UP else PreviewStatus.DOWN
-    return PreviewStatus[decided_by.name]
+    return _STATUSES.get(decided_by) or PreviewStatus[decided_by.name]
 
 
 def _pair(values: tuple[int, int]) -> UpDown:

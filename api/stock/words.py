@@ -126,8 +126,9 @@ def rules(market: ListedMarket) -> RulesBody:
         (
             "Refunds",
             "Every stake is given back if a reading was too old (strike "
-            f"{span(market.max_strike_age)}, final {span(market.max_final_age)}) or not a price, if the stock's oracle "
-            f"stays paused for 24 hours after the bell, or if nobody settled by {utc(market.voidable_at)}.",
+            f"{span(market.max_strike_age)}, final {span(market.max_final_age)}), not a price, or from an outage of "
+            "the chain, if the stock's oracle was paused over a reading, if the stock's multiplier changed between the "
+            f"readings (a split, a dividend), or if no one settled by {utc(market.voidable_at)}.",
         ),
     ]
     return RulesBody(

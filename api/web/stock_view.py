@@ -19,7 +19,6 @@ from api.web import figures
 from api.web.charts import Chart, ChartLine, Level, Mark, Tone, Unit
 from api.web.history import Batch, MarketPast
 from core.chain import Call
-from core.feeds.rounds import PAUSE_PATIENCE
 from core.money import USD
 from core.stock.vested import UP, S
 
@@ -133,7 +132,7 @@ def settling(detail: MarketDetailBody, contracts: StockContracts) -> SettlingCal
                 f" finds and proves both rounds itself.{instead}",
                 f"RoundResolver.resolve({number})",
                 resolver.call("resolve", number),
-                "a minute after the bell",
+                "two minutes after the bell",
             )
         case "FLAT":
             return SettlingCall(
@@ -141,7 +140,7 @@ def settling(detail: MarketDetailBody, contracts: StockContracts) -> SettlingCal
                 "back.",
                 f"RoundResolver.resolve({number})",
                 resolver.call("resolve", number),
-                "a minute after the bell",
+                "two minutes after the bell",
             )
         case "STALE":
             return SettlingCall(
@@ -155,15 +154,15 @@ def settling(detail: MarketDetailBody, contracts: StockContracts) -> SettlingCal
                 "A reading in effect is not a price. Anyone can prove that now, and every stake is given back.",
                 f"RoundResolver.voidBadAnswer{rounds}",
                 resolver.call("voidBadAnswer", *rounds),
-                "a minute after the bell",
+                "two minutes after the bell",
             )
         case "PAUSED":
             return SettlingCall(
-                "The stock's oracle is paused. It may be resumed; if it is still paused 24 hours after the bell, "
-                "anyone can void the market and every stake is given back.",
+                "The stock's oracle was paused over a reading, or its multiplier changed between the readings. Anyone "
+                "can void the market now, and every stake is given back.",
                 f"RoundResolver.voidPaused({number})",
-                resolver.call("voidPaused", number) if now > market.final_time + PAUSE_PATIENCE else None,
-                "once it may",
+                resolver.call("voidPaused", number),
+                "two minutes after the bell",
             )
         case _ if is_late:
             return SettlingCall(

@@ -39,6 +39,25 @@ library GuardedRead {
         answer = int256(second);
     }
 
+    /// @notice The same for a feed whose rounds are states, such as a sequencer's: what it is, and since when.
+    /// @return ok as for `round`
+    /// @return id the first word
+    /// @return answer the second
+    /// @return startedAt the third
+    function state(address target, bytes4 selector, uint256 argument, uint256 inSize)
+        internal
+        view
+        returns (bool ok, uint256 id, int256 answer, uint256 startedAt)
+    {
+        uint256 second;
+        (ok, id, second,) = _read(target, selector, argument, inSize, 160);
+        answer = int256(second);
+        // The answer is still where `_read` left it: nothing has been allocated since.
+        assembly ("memory-safe") {
+            startedAt := mload(add(mload(0x40), 64))
+        }
+    }
+
     function _read(address target, bytes4 selector, uint256 argument, uint256 inSize, uint256 outSize)
         private
         view

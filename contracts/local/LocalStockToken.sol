@@ -6,9 +6,11 @@ pragma solidity 0.8.37;
 ///         kept in code, so the runtime bytecode can be put straight into a genesis file.
 contract LocalStockToken {
     event OraclePausedSet(bool paused);
+    event MultiplierSet(uint256 multiplier);
 
     string public symbol;
     bool public oraclePaused;
+    uint256 private _multiplier; // 0: one, so that untouched storage has had no split
 
     function setSymbol(string calldata ticker) external {
         symbol = ticker;
@@ -17,5 +19,15 @@ contract LocalStockToken {
     function setOraclePaused(bool paused) external {
         oraclePaused = paused;
         emit OraclePausedSet(paused);
+    }
+
+    /// @notice A split or a dividend: `multiplier` shares a token, times 1e18.
+    function setMultiplier(uint256 multiplier) external {
+        _multiplier = multiplier;
+        emit MultiplierSet(multiplier);
+    }
+
+    function uiMultiplier() external view returns (uint256) {
+        return _multiplier == 0 ? 1e18 : _multiplier;
     }
 }

@@ -76,7 +76,8 @@ interface IMarketLister {
     error SeedTooSmall(uint256 seedPerLeg, uint256 smallest);
     error MinEntryTooSmall(uint256 minEntry, uint256 smallest);
     error MaxEntryBelowMin(uint256 maxEntry, uint256 minEntry);
-    /// @notice A market may ask for fresher rounds than its feed's bounds, never for staler ones; 0 is no bound at all.
+    /// @notice A market may ask for fresher rounds than its feed's bounds, never for staler ones, and a feed's bounds have their own; 0 is no
+    /// bound at all.
     error AgeOutOfBounds(string which, uint256 age, uint256 longest);
     error UnknownFamily(uint8 family);
     /// @notice The token reported success, but the settler's balance did not rise by the seed.
@@ -91,7 +92,10 @@ interface IMarketLister {
     function open(OpenParams calldata p) external returns (uint256 marketId, bytes32 specId);
 
     /// @notice Sets a feed's terms for markets opened from now on. Owner only. A feed that is allowed must have code, 8 decimals and a
-    /// positive reading of the last days (see FeedCheck; stock feeds rest at weekends); so must it when a market is opened.
+    /// positive reading of the last days (see FeedCheck; stock feeds rest at weekends), and a stock token whose oracle says that it is not
+    /// paused; so must it when a market is opened.
+    /// @param maxStrikeAge at most 5 days
+    /// @param maxFinalAge at most 3 hours
     /// @param ticker 1 to 31 bytes
     function setFeed(
         address feed,

@@ -20,6 +20,10 @@ contract MarketLister is IMarketLister, Ownable2Step, ReentrancyGuardTransient {
     uint256 public constant ONE_TOKEN = 1e6;
     /// Of the latest reading when a feed is allowed and when a market is opened: feeds rest over weekends and holidays.
     uint256 public constant MAX_FEED_AGE = 5 days;
+    /// Of the reading at a strike: what lies before an open, and over four days of it the longest closures.
+    uint32 public constant MAX_STRIKE_AGE = 5 days;
+    /// Of the reading at a bell: the exchange was open all that time.
+    uint32 public constant MAX_FINAL_AGE = 3 hours;
     uint256 private constant MAX_TICKER = 31;
     uint8 private constant LAST_FAMILY = 2;
 
@@ -157,9 +161,12 @@ contract MarketLister is IMarketLister, Ownable2Step, ReentrancyGuardTransient {
         if (stockToken == address(0)) revert ZeroAddress("stockToken");
         uint256 length = bytes(ticker).length;
         if (length == 0 || length > MAX_TICKER) revert TickerLength(length, MAX_TICKER);
-        _requireAge("strike", maxStrikeAge, type(uint32).max);
-        _requireAge("final", maxFinalAge, type(uint32).max);
-        if (allowed) FeedCheck.check(feed_, MAX_FEED_AGE);
+        _requireAge("strike", maxStrikeAge, MAX_STRIKE_AGE);
+        _requireAge("final", maxFinalAge, MAX_FINAL_AGE);
+        if (allowed) {
+            FeedCheck.check(feed_, MAX_FEED_AGE);
+            if (IRoundResolver(resolver).witness(stockToken)) revert IRoundResolver.OraclePaused(stockToken);
+        }
         _feeds[feed_] = Feed({
             stockToken: stockToken,
             maxStrikeAge: maxStrikeAge,

@@ -61,7 +61,10 @@ class Safe(Part):
 
 
 class Deployment(Part):
-    """A deployment file: everything the service knows about one network."""
+    """A deployment file: everything the service knows about one network.
+
+    `sequencerFeed` is Chainlink's uptime feed of a rollup's sequencer, null where the chain has none.
+    """
 
     network: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
     name: Annotated[str, Field(min_length=1)]
@@ -73,6 +76,7 @@ class Deployment(Part):
     tokens: dict[str, Token]
     contracts: dict[str, ContractInfo] = Field(default_factory=dict)
     feeds: tuple[AnyFeed, ...] = ()
+    sequencer_feed: AddressText | None = None
     safe: Safe | None = None
     operator_wallets: dict[str, AddressText] = Field(default_factory=dict)
     params: dict[str, int] = Field(default_factory=dict)

@@ -47,6 +47,8 @@ class StockReason(IntEnum):
     STALE = 2
     PAUSED = 3
     BAD_ANSWER = 4
+    MULTIPLIER = 5
+    OUTAGE = 6
 
 
 class PreviewStatus(IntEnum):

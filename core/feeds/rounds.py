@@ -27,9 +27,6 @@ MAX_NUMBER: Final = 2**64 - 2
 TOO_HIGH: Final = 10**14
 """Prices are above 0 and below this."""
 
-PAUSE_PATIENCE: Final = 24 * 3600
-"""Seconds after its final time that a market waits for a paused oracle."""
-
 
 @dataclass(frozen=True, slots=True)
 class Round:
@@ -136,7 +133,10 @@ def prove_in_effect_at(head: FeedHead, proposed: int, time: int) -> RoundReads[R
 
 
 def judge(spec: Spec, strike: Round, final: Round, *, paused: bool) -> PreviewStatus:
-    """What two readings in effect at the strike and the final time say."""
+    """What two readings in effect at the strike and the final time say.
+
+    `paused` says whether a pause was witnessed over one of them, or a change of the multiplier between them.
+    """
     if _out_of_band(strike) or _out_of_band(final):
         return PreviewStatus.BAD_ANSWER
     if spec.strike_time - strike.updated_at > spec.max_strike_age:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.contracts.statuses import PreviewStatus, RoundProblem
-from core.feeds.rounds import PAUSE_PATIENCE
 from keeper.opinions import NOBODY, Opinions
 from keeper.waits import STALE_PATIENCE_SECONDS, Wait
 
@@ -70,12 +69,11 @@ def decide(facts: Facts, now: int) -> Settle | Wait:
             hindrance = facts.opinions.hindrance(waited_long=now >= facts.anyone_voids_from)
             if hindrance is not None:
                 return Wait(f"its readings are stale{hindrance}")
-            return _resolver("voidStale", facts, f"a reading is older than its bound{facts.opinions.remark}")
+            why = f"a reading is older than its bound, or from an outage of the sequencer{facts.opinions.remark}"
+            return _resolver("voidStale", facts, why)
         case PreviewStatus.PAUSED:
-            if now <= facts.final_time + PAUSE_PATIENCE:
-                left = facts.final_time + PAUSE_PATIENCE + 1 - now
-                return Wait(f"the oracle is paused; voided in {left} s if it still is")
-            return Settle("RoundResolver", "voidPaused", (facts.market_id,), "the oracle is paused since a day")
+            why = "the stock's oracle was paused over a reading, or its multiplier changed"
+            return Settle("RoundResolver", "voidPaused", (facts.market_id,), why)
         case PreviewStatus.BAD_PROOF:
             if now >= facts.anyone_voids_from:
                 return Settle(
@@ -83,7 +81,7 @@ def decide(facts: Facts, now: int) -> Settle | Wait:
                 )
             return Wait(f"{_problem(facts)}; anyone may void it in {facts.anyone_voids_from - now} s")
         case PreviewStatus.NOT_READY:
-            return Wait("the resolver is not ready for it")
+            return Wait("the resolver waits for late rounds or for the chain's sequencer")
 
 
 def _resolver(function: str, facts: Facts, why: str) -> Settle:

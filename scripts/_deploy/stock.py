@@ -7,6 +7,7 @@ from typing import Any
 
 from core.contracts.deployments import Deployment
 from scripts._deploy.journal import Journal
+from scripts._deploy.safe import ZERO
 from scripts._deploy.siblings import Siblings
 
 PAUSER_ROLE = "stops new bets at once by any guardian key; only the Safe, which owns it, lets them go on"
@@ -44,7 +45,13 @@ def deploy(
     new = Siblings(sender, project, ROLES, journal)
     token = facts.token("USDG").address
     new.put("VestedMarkets", token=token, lister=new["MarketLister"], guardian=new["Pauser"], treasury=safe)
-    new.put("RoundResolver", settler=new["VestedMarkets"], lister=new["MarketLister"])
+    new.put(
+        "RoundResolver",
+        settler=new["VestedMarkets"],
+        lister=new["MarketLister"],
+        sequencerFeed=facts.sequencer_feed or ZERO,
+        settleDelay=facts.param("settleDelaySeconds"),
+    )
     lister = new.put(
         "MarketLister",
         settler=new["VestedMarkets"],

@@ -167,7 +167,10 @@ def _stock(chain: _Chain) -> Iterator[Finding]:
     token = chain.file.token("USDG").address
     constructed = {"token": token, "lister": lister, "guardian": chain.at("Pauser"), "treasury": chain.safe}
     yield from _names(chain, "VestedMarkets", constructed)
-    yield from _names(chain, "RoundResolver", {"settler": settler, "lister": lister})
+    sequencer = chain.file.sequencer_feed or safe.ZERO
+    yield from _names(chain, "RoundResolver", {"settler": settler, "lister": lister, "sequencerFeed": sequencer})
+    delay = chain.bound("RoundResolver").settleDelay()
+    yield _equal("RoundResolver settle delay (s)", delay, chain.file.param("settleDelaySeconds"))
     yield from _names(chain, "MarketLister", {"settler": settler, "resolver": resolver})
     yield from _names(chain, "Pauser", {"target": settler})
     yield from _owners(chain)

@@ -107,6 +107,8 @@ def _prepare_chain(chain: LocalChain, state: State) -> None:
     local: dict[str, Any] = {"kind": "local", "name": f"{live.name} (local)", "explorer_url": None}
     if chain.name == "base":
         local["params"] = {**live.params, "disputeWindowSeconds": DISPUTE_WINDOW_SECONDS}
+    else:
+        local["params"] = {**live.params, "settleDelaySeconds": 0}  # its markets are short, and its rounds never late
     write_deployment(live.model_copy(update=local), state.deployment(chain.name))
 
 

@@ -169,13 +169,6 @@ async def check_settlement(chain: PinnedChain, market: StockMarket, said: Findin
         expected,
         f"VestedMarkets.Resolved / Voided in {market.closing_tx} against {shown}",
     )
-    if settled.reason == StockReason.PAUSED:
-        said.unknown(
-            f"market {market.id}: its oracle stayed paused for 24 hours",
-            f"RoundResolver.voidPaused({market.id})",
-            "a pause leaves no round; the resolver itself read oraclePaused() in that block",
-        )
-        return
     strike = await _proven(chain, feed, settled.strike_round, spec.strike_time, "strike", market.id, said)
     final = await _proven(chain, feed, settled.final_round, spec.final_time, "final", market.id, said)
     if strike is None or final is None:
@@ -183,6 +176,9 @@ async def check_settlement(chain: PinnedChain, market: StockMarket, said: Findin
     stated = (settled.strike_answer, settled.strike_at, settled.final_answer, settled.final_at)
     proven = (strike.answer, strike.updated_at, final.answer, final.updated_at)
     said.same(f"market {market.id}: answers and times of both rounds", stated, proven, f"getRoundData of {feed}")
+    if settled.reason in (StockReason.PAUSED, StockReason.MULTIPLIER, StockReason.OUTAGE):
+        await _check_interruption(chain, market, strike, final, said)
+        return
     verdict = judge(spec, strike, final, paused=False)
     ends_as = settles_as(verdict) if verdict is not PreviewStatus.NOT_READY else None
     said.same(
@@ -192,6 +188,34 @@ async def check_settlement(chain: PinnedChain, market: StockMarket, said: Findin
         f"strike {strike.answer} at {strike.updated_at}, final {final.answer} at {final.updated_at}, "
         f"age bounds {spec.max_strike_age} s and {spec.max_final_age} s",
     )
+
+
+async def _check_interruption(
+    chain: PinnedChain, market: StockMarket, strike: Round, final: Round, said: Findings
+) -> None:
+    """Ask the resolver what was witnessed of the stock over the two rounds that voided the market."""
+    spec, registered, settled = market.spec, market.registered, market.settled
+    assert spec is not None
+    assert registered is not None
+    assert settled is not None
+    what = f"market {market.id}: why its rounds decided nothing"
+    if settled.reason == StockReason.OUTAGE:
+        said.unknown(what, "RoundResolver.sequencerFeed()", "the resolver asked the uptime feed in that block")
+        return
+    resolver, stock = chain.contract("RoundResolver"), checksum(registered.stock_token)
+    if settled.reason == StockReason.PAUSED:
+        spans = ((strike.updated_at, spec.strike_time), (final.updated_at, spec.final_time))
+        seen = [await chain.read(resolver.call("pausedBetween", stock, *span)) for span in spans]
+        source = f"RoundResolver.pausedBetween({stock}, from, to) for {spans}"
+        if any(seen):
+            said.says(what, True, source, "a pause was witnessed over a reading")
+        else:
+            said.unknown(what, source, "the resolver itself read oraclePaused() in that block")
+        return
+    times = (strike.updated_at, spec.final_time)
+    before, after = [await chain.read(resolver.call("multiplierAt", stock, at)) for at in times]
+    source = f"RoundResolver.multiplierAt({stock}, at) for {times}"
+    said.says(what, before != after, source, f"the multiplier was {before} and then {after}")
 
 
 async def _proven(

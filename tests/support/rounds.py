@@ -36,12 +36,12 @@ def run(reads: RoundReads[T], read: Callable[[int], Round | None]) -> T:
 def preview(spec: Spec, head: FeedHead, *, paused: bool, now: int) -> RoundReads[Preview]:
     """The contract's `preview` of a registered market at the block time `now`.
 
-    `paused` is true also for an oracle whose pause cannot be read.
+    `paused` says whether a pause was witnessed over a reading.
     """
     if now <= spec.final_time:
         return Preview(PreviewStatus.NOT_READY)
     strike = (yield from in_effect_at(head, spec.strike_time)).round
     final = (yield from in_effect_at(head, spec.final_time)).round
     if strike is None or final is None:
-        return Preview(PreviewStatus.PAUSED if paused else PreviewStatus.BAD_PROOF, strike, final)
+        return Preview(PreviewStatus.BAD_PROOF, strike, final)
     return Preview(judge(spec, strike, final, paused=paused), strike, final)

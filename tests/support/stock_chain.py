@@ -51,6 +51,11 @@ class StockChain(PlayedChain[StockContracts]):
         token = Contract(self.feed(ticker).stock_token, abi("LocalStockToken"))
         self.send(token.call("setOraclePaused", paused), wallets.DEPLOYER.address)
 
+    def witness(self, ticker: str = "NVDA") -> None:
+        """Have the resolver remember what the stock says now, as anyone may."""
+        call = self.contracts.resolver.call("witness", self.feed(ticker).stock_token)
+        self.send(call, wallets.DEV[5].address)
+
     # ------------------------------------------------------------ markets
 
     def open_market(

@@ -58,10 +58,8 @@ def test_a_settled_market_is_left_alone_for_ever(status: PreviewStatus) -> None:
         (PreviewStatus.STALE, 900, False, None),
         (PreviewStatus.STALE, 900, True, "voidStale"),
         (PreviewStatus.STALE, 30 * DAY, False, None),
-        # Paused: strictly after a day, as the contract has it.
-        (PreviewStatus.PAUSED, 60, True, None),
-        (PreviewStatus.PAUSED, DAY, True, None),
-        (PreviewStatus.PAUSED, DAY + 1, False, "voidPaused"),
+        # Paused over a reading: that is witnessed, and waiting does not mend it.
+        (PreviewStatus.PAUSED, 60, False, "voidPaused"),
         # No proof: only the timeout helps.
         (PreviewStatus.BAD_PROOF, 60, True, None),
         (PreviewStatus.BAD_PROOF, VOID_DELAY - 1, True, None),
@@ -106,7 +104,7 @@ def test_rounds_are_named_where_they_are_proven() -> None:
         assert isinstance(decision, Settle)
         assert decision.contract == "RoundResolver"
         assert decision.arguments == (7, 11, 22)
-    paused = at(PreviewStatus.PAUSED, DAY + 1)
+    paused = at(PreviewStatus.PAUSED, 60)
     assert isinstance(paused, Settle)
     assert (paused.contract, paused.arguments) == ("RoundResolver", (7,))
     timeout = at(PreviewStatus.BAD_PROOF, VOID_DELAY)

@@ -147,7 +147,7 @@ def test_preview_waits_until_the_final_second_is_over() -> None:
     assert ready == Preview(PreviewStatus.UP, rounds[round_id(1, 1)], rounds[round_id(1, 2)])
     late = tape([[150]])
     assert run(preview(SPEC, head([[150]]), paused=False, now=201), late.get).status is PreviewStatus.BAD_PROOF
-    assert run(preview(SPEC, head([[150]]), paused=True, now=201), late.get).status is PreviewStatus.PAUSED
+    assert run(preview(SPEC, head([[150]]), paused=True, now=201), late.get).status is PreviewStatus.BAD_PROOF
 
 
 def test_what_settles_and_what_it_says() -> None:

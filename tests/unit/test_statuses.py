@@ -30,7 +30,7 @@ CONSTANTS = {
     statuses.StockOutcome: ("stock/RoundResolver.sol", ("UP", "DOWN", "FLAT", "VOID")),
     statuses.StockReason: (
         "stock/RoundResolver.sol",
-        ("BY_ROUNDS", "BY_FLAT", "BY_STALE", "BY_PAUSED", "BY_BAD_ANSWER"),
+        ("BY_ROUNDS", "BY_FLAT", "BY_STALE", "BY_PAUSED", "BY_BAD_ANSWER", "BY_MULTIPLIER", "BY_OUTAGE"),
     ),
     statuses.RoundProblem: (
         "lib/RoundFinder.sol",

@@ -104,9 +104,17 @@ class SpecRegistered(msgspec.Struct, frozen=True, gc=False):
     max_final_age: int
 
 
+class Witnessed(msgspec.Struct, frozen=True, gc=False):
+    """News of a stock: whether its oracle is paused, and its multiplier, times 1e18."""
+
+    stock_token: bytes
+    paused: bool
+    multiplier: int
+
+
 class Settled(msgspec.Struct, frozen=True, gc=False):
     """How a market was settled: outcome 0 UP, 1 DOWN, 2 FLAT, 3 VOID; reason 0 none, 1 flat, 2 stale, 3 paused, 4 bad
-    answer."""
+    answer, 5 multiplier, 6 outage."""
 
     market_id: int
     outcome: int
@@ -214,6 +222,7 @@ RESOLVER_EVENTS = by_topic(
         SpecRegistered,
         _by_market,
     ),
+    layout("Witnessed(address indexed stockToken, bool paused, uint256 multiplier)", Witnessed, _by_venue),
     layout(
         "Settled(uint256 indexed marketId, uint8 outcome, uint8 reason, uint80 strikeRound, int256 strikeAnswer,"
         " uint256 strikeAt, uint80 finalRound, int256 finalAnswer, uint256 finalAt)",

@@ -20,7 +20,7 @@ contract RoundResolverTest is Base {
     LocalFeed private feed = new LocalFeed();
     LocalStockToken private stock = new LocalStockToken();
     RecordingSettler private settler = new RecordingSettler();
-    RoundResolver private resolver = new RoundResolver(address(settler), LISTER);
+    RoundResolver private resolver = new RoundResolver(address(settler), LISTER, address(0), 0);
 
     function setUp() external {
         vm.warp(9_000);
@@ -30,9 +30,9 @@ contract RoundResolverTest is Base {
 
     function test_constructor_refuses_zero_addresses() external {
         vm.expectRevert(abi.encodeWithSelector(IRoundResolver.ZeroAddress.selector, "settler"));
-        new RoundResolver(address(0), LISTER);
+        new RoundResolver(address(0), LISTER, address(0), 0);
         vm.expectRevert(abi.encodeWithSelector(IRoundResolver.ZeroAddress.selector, "lister"));
-        new RoundResolver(address(settler), address(0));
+        new RoundResolver(address(settler), address(0), address(0), 0);
         vm.assertEq(resolver.settler(), address(settler));
         vm.assertEq(resolver.lister(), LISTER);
     }
@@ -243,8 +243,8 @@ contract RoundResolverTest is Base {
         vm.expectRevert(refusal);
         resolver.resolveWith(MARKET, R1, R1);
         _expectPreview(5, 0, 0);
-        stock.setOraclePaused(true);
-        _expectPreview(6, 0, 0);
+        _pause();
+        _expectPreview(5, 0, 0);
     }
 
     /// Only a feed that changes between two reads of one call has a strike and then no final; it settles nothing.
@@ -332,41 +332,37 @@ contract RoundResolverTest is Base {
 
     function test_bad_and_stale_rounds_void_even_while_the_oracle_is_paused() external {
         _play(0, 100e8);
-        stock.setOraclePaused(true);
+        vm.warp(FINAL);
+        _pause();
+        vm.warp(FINAL + 1);
         _expectPreview(7, R1, R2);
         resolver.voidBadAnswer(MARKET, R1, R2);
         vm.assertEq(uint256(settler.settledAs(MARKET)), 3);
     }
 
-    // Pause
+    // Pause; over the whole venue in stock/Interrupted.t.sol
 
-    function test_a_paused_oracle_waits_a_day_then_voids() external {
-        _play(100e8, 101e8);
+    function test_a_paused_oracle_is_not_registered() external {
         stock.setOraclePaused(true);
+        _refuse(_spec(), abi.encodeWithSelector(IRoundResolver.OraclePaused.selector, address(stock)));
+    }
+
+    function test_a_witnessed_pause_voids_with_both_rounds() external {
+        _play(100e8, 101e8);
+        vm.warp(FINAL);
+        _pause();
+        vm.warp(FINAL + 1);
+        stock.setOraclePaused(false);
         _expectPreview(6, R1, R2);
-        bytes memory paused = abi.encodeWithSelector(IRoundResolver.OraclePaused.selector, address(stock));
-        vm.expectRevert(paused);
-        resolver.resolve(MARKET);
-        vm.expectRevert(paused);
-        resolver.resolveWith(MARKET, R1, R2);
-        uint256 from = FINAL + 24 hours + 1;
-        vm.warp(from - 1);
-        vm.expectRevert(abi.encodeWithSelector(IRoundResolver.TooEarly.selector, from, from - 1));
-        resolver.voidPaused(MARKET);
-        vm.warp(from);
-        vm.expectRevert(paused);
-        resolver.resolve(MARKET);
-        vm.expectEmit(true, true, true, true, address(resolver));
-        emit IRoundResolver.Settled(MARKET, 3, 3, 0, 0, 0, 0, 0, 0);
+        _expectSettled(3, 3, 100e8, 101e8);
         resolver.voidPaused(MARKET);
         vm.assertEq(uint256(settler.settledAs(MARKET)), 3);
     }
 
-    function test_a_market_settles_when_the_pause_ends() external {
+    function test_a_pause_that_is_first_seen_after_the_bell_voids_nothing() external {
         _play(100e8, 101e8);
-        stock.setOraclePaused(true);
+        _pause();
         vm.warp(FINAL + 3 days);
-        stock.setOraclePaused(false);
         vm.expectRevert(abi.encodeWithSelector(IRoundResolver.OracleNotPaused.selector, address(stock)));
         resolver.voidPaused(MARKET);
         resolver.resolve(MARKET);
@@ -375,27 +371,29 @@ contract RoundResolverTest is Base {
 
     function test_an_unreadable_pause_counts_as_paused() external {
         OddToken odd = new OddToken();
+        odd.set(new bytes(32), false, false);
         IRoundResolver.Spec memory s = _spec();
         s.stockToken = address(odd);
-        vm.prank(LISTER);
+        vm.startPrank(LISTER);
         resolver.register(s);
+        vm.assertFalse(resolver.witness(address(odd)));
+        vm.stopPrank();
         _pushPair(100e8, 101e8);
-        vm.warp(FINAL + 24 hours + 1);
+        vm.warp(FINAL);
         odd.set("", false, false); // no data
-        _expectPreview(6, R1, R2);
+        _expectWitness(address(odd), true);
         odd.set(new bytes(31), false, false); // short
-        _expectPreview(6, R1, R2);
+        _expectWitness(address(odd), true);
         odd.set(new bytes(32), true, false); // reverts
-        _expectPreview(6, R1, R2);
+        _expectWitness(address(odd), true);
         odd.set(abi.encode(2), false, false); // neither true nor false
-        _expectPreview(6, R1, R2);
-        uint256 start = vm.snapshotState();
-        resolver.voidPaused(MARKET);
-        vm.assertEq(uint256(settler.settledAs(MARKET)), 3);
-        vm.revertToState(start);
+        _expectWitness(address(odd), true);
         odd.set(new bytes(64), false, false); // a clear no, with more behind it
-        _expectPreview(1, R1, R2);
+        _expectWitness(address(odd), false);
         vm.etch(address(odd), "");
+        _expectWitness(address(odd), true);
+        resolver.witness(address(odd));
+        vm.warp(FINAL + 1);
         _expectPreview(6, R1, R2);
     }
 
@@ -405,10 +403,12 @@ contract RoundResolverTest is Base {
         odd.set(new bytes(32), false, true);
         IRoundResolver.Spec memory s = _spec();
         s.stockToken = address(odd);
-        vm.prank(LISTER);
+        vm.startPrank(LISTER);
         resolver.register(s);
+        resolver.witness(address(odd));
+        vm.stopPrank();
         _pushPair(100e8, 101e8);
-        vm.warp(FINAL + 24 hours + 1);
+        vm.warp(FINAL + 1);
         uint256 answered;
         for (uint256 gas_ = 100_000; gas_ < 600_000; gas_ += 500) {
             try resolver.preview{gas: gas_}(MARKET) returns (
@@ -417,10 +417,14 @@ contract RoundResolverTest is Base {
                 vm.assertEq(uint256(status), 1, "preview changed its mind");
                 ++answered;
             } catch {}
+            try resolver.witness{gas: gas_}(address(odd)) returns (bool paused) {
+                vm.assertFalse(paused, "a starved witness saw a pause");
+                ++answered;
+            } catch {}
             (bool ok,) = address(resolver).call{gas: gas_}(abi.encodeCall(resolver.voidPaused, (MARKET)));
             vm.assertFalse(ok);
         }
-        vm.assertGt(answered, 100);
+        vm.assertGt(answered, 200);
     }
 
     // Cost
@@ -453,6 +457,19 @@ contract RoundResolverTest is Base {
         _register();
         _pushPair(strikeAnswer, finalAnswer);
         vm.warp(FINAL + 1);
+    }
+
+    function _pause() private {
+        stock.setOraclePaused(true);
+        vm.prank(LISTER);
+        resolver.witness(address(stock));
+    }
+
+    /// What a witness would see; it is undone.
+    function _expectWitness(address token, bool paused) private {
+        uint256 start = vm.snapshotState();
+        vm.assertEq(resolver.witness(token), paused);
+        vm.revertToState(start);
     }
 
     function _expectSettled(uint8 outcome, uint8 reason, int256 strikeAnswer, int256 finalAnswer) private {

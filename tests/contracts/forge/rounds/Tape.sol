@@ -116,8 +116,8 @@ library Tapes {
         if (both && (a.answer < 1 || a.answer > 1e14 - 1 || b.answer < 1 || b.answer > 1e14 - 1)) return 7;
         if (both && a.updatedAt + tape.maxStrikeAge < tape.strikeTime) return 4;
         if (both && b.updatedAt + tape.maxFinalAge < tape.finalTime) return 4;
-        if (tape.paused) return 6;
         if (!both) return 5;
+        if (tape.paused) return 6;
         if (a.id == b.id || a.answer == b.answer) return 3;
         return b.answer > a.answer ? 1 : 2;
     }

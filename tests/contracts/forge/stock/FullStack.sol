@@ -31,22 +31,32 @@ abstract contract FullStack is StockBase {
         token = newToken();
         feed = LocalFeed(deploy("LocalFeed", ""));
         stock = LocalStockToken(deploy("LocalStockToken", ""));
+        address uptime = sequencer();
         // The three know each other, so the later addresses are worked out beforehand.
         uint64 nonce = VmCreate(address(vm)).getNonce(address(this));
         address resolverAt = VmCreate(address(vm)).computeCreateAddress(address(this), nonce + 1);
         address listerAt = VmCreate(address(vm)).computeCreateAddress(address(this), nonce + 2);
         markets = VestedMarkets(deploy("VestedMarkets", abi.encode(token, listerAt, GUARDIAN, TREASURY)));
-        resolver = RoundResolver(deploy("RoundResolver", abi.encode(markets, listerAt)));
+        resolver = RoundResolver(deploy("RoundResolver", abi.encode(markets, listerAt, uptime, settleDelay())));
         lister = MarketLister(deploy("MarketLister", abi.encode(markets, resolverAt, OWNER, 30, 200, 72 hours)));
 
         feed.push(100e8, START - 60);
         vm.startPrank(OWNER);
-        lister.setFeed(address(feed), address(stock), "TSLA", 1 days, 1 days, true);
+        lister.setFeed(address(feed), address(stock), "TSLA", 1 days, 3 hours, true);
         lister.setOpener(OPENER, true);
         vm.stopPrank();
         token.mint(OPENER, 1_000_000 * ONE);
         vm.prank(OPENER);
         token.approve(address(lister), 1_000_000 * ONE);
+    }
+
+    /// The chain's sequencer uptime feed; none, unless a test has one.
+    function sequencer() internal virtual returns (address) {
+        return address(0);
+    }
+
+    function settleDelay() internal pure virtual returns (uint32) {
+        return 0;
     }
 
     function listing() internal view returns (IMarketLister.OpenParams memory) {
@@ -55,7 +65,7 @@ abstract contract FullStack is StockBase {
             strikeTime: STRIKE,
             finalTime: FINAL,
             maxStrikeAge: 6 hours,
-            maxFinalAge: 6 hours,
+            maxFinalAge: 3 hours,
             seedPerLeg: uint64(10 * ONE),
             minEntry: uint64(ONE),
             maxEntry: uint64(1000 * ONE),

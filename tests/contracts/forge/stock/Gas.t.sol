@@ -40,7 +40,7 @@ contract GasTest is FullStack, SignedEntries, RecordedBuild {
     function test_gas_open() external {
         vm.prank(OPENER);
         lister.open(listing());
-        report("open a market (create + register + list)", abi.encodeCall(lister.open, (listing())), 311_800);
+        report("open a market (create + register + list)", abi.encodeCall(lister.open, (listing())), 317_000);
     }
 
     // ---------------------------------------------------------------- Entering
@@ -115,12 +115,12 @@ contract GasTest is FullStack, SignedEntries, RecordedBuild {
     function test_gas_resolveWith() external {
         vintage(1, 5e6);
         markets.finalizeVintage(market);
-        measureResolve("resolve from two given rounds", 55_900);
+        measureResolve("resolve from two given rounds", 54_400);
     }
 
     function test_gas_resolveWithAnOpenVintage() external {
         vintage(1, 5e6);
-        measureResolve("resolve from two given rounds, finalizing a vintage", 90_900);
+        measureResolve("resolve from two given rounds, finalizing a vintage", 89_500);
     }
 
     function measureResolve(string memory row, uint256 limit) private {

@@ -76,7 +76,7 @@ contract OpenTest is FullStack {
         p.feed = address(0xFEED);
         refuse(p, abi.encodeWithSelector(IMarketLister.FeedNotAllowed.selector, p.feed));
         vm.prank(OWNER);
-        lister.setFeed(address(feed), address(stock), "TSLA", 1 days, 1 days, false);
+        lister.setFeed(address(feed), address(stock), "TSLA", 1 days, 3 hours, false);
         refuse(listing(), abi.encodeWithSelector(IMarketLister.FeedNotAllowed.selector, address(feed)));
     }
 
@@ -128,7 +128,7 @@ contract OpenTest is FullStack {
         if (age == 0 || age > 1 days) refuse(p, abi.encodeWithSelector(why, "strike", age, 1 days));
         p = listing();
         p.maxFinalAge = age;
-        if (age == 0 || age > 1 days) refuse(p, abi.encodeWithSelector(why, "final", age, 1 days));
+        if (age == 0 || age > 3 hours) refuse(p, abi.encodeWithSelector(why, "final", age, 3 hours));
         else open();
     }
 
@@ -177,7 +177,7 @@ contract OpenTest is FullStack {
         p.strikeTime = uint64(bound(p.strikeTime, START + 1, START + 3650 days));
         p.finalTime = uint64(bound(p.finalTime, p.strikeTime + 1, p.strikeTime + 8 days));
         p.maxStrikeAge = uint32(bound(p.maxStrikeAge, 1, 1 days));
-        p.maxFinalAge = uint32(bound(p.maxFinalAge, 1, 1 days));
+        p.maxFinalAge = uint32(bound(p.maxFinalAge, 1, 3 hours));
         p.seedPerLeg = uint64(bound(p.seedPerLeg, ONE, 1e15));
         p.minEntry = uint64(bound(p.minEntry, ONE, type(uint64).max));
         p.maxEntry = uint64(bound(p.maxEntry, p.minEntry, type(uint64).max));
