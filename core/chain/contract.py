@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from eth_abi.codec import ABICodec
 from eth_abi.exceptions import DecodingError
 from eth_typing import ABIComponent, ABIElement, ABIEvent, ABIFunction, ChecksumAddress
 from eth_utils.abi import (
@@ -23,7 +22,8 @@ from eth_utils.abi import (
     get_aligned_abi_inputs,
 )
 from eth_utils.address import to_checksum_address
-from web3._utils.abi import build_strict_registry, named_tree
+from web3 import AsyncWeb3
+from web3.providers import AsyncBaseProvider
 
 from core.chain.errors import RpcError, RpcErrorKind
 from core.hexadecimal import hex_of
@@ -31,8 +31,8 @@ from core.hexadecimal import hex_of
 UNDECODABLE = (DecodingError, OverflowError, UnicodeDecodeError)
 """What the codec raises for bytes that are not of the types asked for."""
 
-CODEC = ABICodec(build_strict_registry())
-"""The codec of an `AsyncWeb3`, for what needs no connection. Bytes must be of exactly their type's size."""
+CODEC = AsyncWeb3(AsyncBaseProvider()).codec
+"""The codec of an `AsyncWeb3`, which needs no connection. Bytes must be of exactly their type's size."""
 
 
 class _Selected:
@@ -54,7 +54,7 @@ class _Selected:
 
     def decode_inputs(self, data: bytes) -> dict[str, Any]:
         """The arguments by name, from data that begins with the selector."""
-        return named_tree(self._inputs, CODEC.decode(self._types, data[4:]))
+        return _by_name(self._inputs, CODEC.decode(self._types, data[4:]))
 
 
 class Function(_Selected):
@@ -72,7 +72,7 @@ class Function(_Selected):
                 RpcErrorKind.BAD_ANSWER, f"{self.name} returned nothing: is there a contract at this address?"
             )
         try:
-            values = tuple(named_tree(self._outputs, CODEC.decode(self._output_types, data)).values())
+            values = tuple(_by_name(self._outputs, CODEC.decode(self._output_types, data)).values())
         except UNDECODABLE as error:
             raise RpcError(RpcErrorKind.BAD_ANSWER, f"{self.name} returned undecodable data: {error}.") from None
         return values[0] if len(values) == 1 else values
@@ -147,6 +147,17 @@ def checksum(address: str | bytes) -> ChecksumAddress:
     """The EIP-55 form of an address given as text or 20 bytes. Kept, since each costs a hash, and a page shows the same
     contracts and wallets again and again."""
     return to_checksum_address(address)
+
+
+def _by_name(parts: Sequence[ABIComponent], values: Sequence[Any]) -> dict[str, Any]:
+    """Return decoded values by the names of their components, structs as dictionaries likewise."""
+    return {part["name"]: _structured(part, value, part["type"]) for part, value in zip(parts, values, strict=True)}
+
+
+def _structured(part: ABIComponent, value: Any, kind: str) -> Any:
+    if kind.endswith("]"):
+        return [_structured(part, each, kind[: kind.rindex("[")]) for each in value]
+    return _by_name(_named(part["components"]), value) if kind == "tuple" else value
 
 
 def _named(parts: Sequence[ABIComponent]) -> list[ABIComponent]:

@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from web3._utils.error_formatters_utils import PANIC_ERROR_CODES
-
 from core.chain.contract import UNDECODABLE, CustomError
 from core.chain.errors import ContractReverted, RpcError
 from core.hexadecimal import bytes_of, hex_of
@@ -15,6 +13,21 @@ from core.hexadecimal import bytes_of, hex_of
 # What the compiler declares itself.
 _REASON = CustomError({"type": "error", "name": "Error", "inputs": [{"name": "message", "type": "string"}]})
 _PANIC = CustomError({"type": "error", "name": "Panic", "inputs": [{"name": "code", "type": "uint256"}]})
+
+
+# By the code of Solidity's documentation.
+_PANICS = {
+    0x00: "the compiler's own check failed",
+    0x01: "an assertion failed",
+    0x11: "an arithmetic operation overflowed or underflowed",
+    0x12: "division by zero",
+    0x21: "a value is outside its enum",
+    0x22: "a stored byte array is badly encoded",
+    0x31: "pop from an empty array",
+    0x32: "an index is out of bounds",
+    0x41: "too much memory was allocated",
+    0x51: "an unset internal function was called",
+}
 
 
 def explain(error: RpcError, errors: Mapping[bytes, CustomError] | None = None) -> ContractReverted:
@@ -42,8 +55,8 @@ def decode_revert(data: bytes, errors: Mapping[bytes, CustomError]) -> tuple[str
     if error is _REASON:
         return "Error", arguments, f"The call reverted: {arguments['message']}."
     if error is _PANIC:
-        code = f"{arguments['code']:02x}"
-        return "Panic", arguments, f"The call reverted: {PANIC_ERROR_CODES.get(code, f'Panic error 0x{code}.')}"
+        code = arguments["code"]
+        return "Panic", arguments, f"The call reverted: {_PANICS.get(code, f'panic code {code:#04x}')}."
     if error is not None:
         return error.name, arguments, f"The call reverted: {_words(error.name)}{_listed(arguments)}."
     return None, {}, f"The call reverted with an unknown error (selector {hex_of(selector)})."

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import click
-from ape.exceptions import ContractLogicError, CustomError
 from pydantic import ValidationError
 
 from core.chain.reverts import decode_revert
@@ -71,6 +71,19 @@ def _revert_data(error: BaseException | None) -> bytes | None:
     return None
 
 
+def _revert_reason(error: Exception) -> str | None:
+    """Return why a contract reverted, in words; None for any other error."""
+    ape = sys.modules.get("ape.exceptions")  # only ape's own environment has it
+    if ape is None or not isinstance(error, ape.ContractLogicError):
+        return None
+    said = str(error.revert_message or error)
+    if isinstance(error, ape.CustomError):  # ape knew the contract's ABI and has the arguments in words
+        words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", error.name).lower()
+        return f"The call reverted: {words} ({said})."
+    data = bytes_of(said) if said.startswith("0x") else _revert_data(error)
+    return said if data is None else decode_revert(data, all_errors())[2]
+
+
 def plain_refusals(function: Callable[..., Any]) -> Callable[..., Any]:
     """Turns what a contract or our own checks refuse into one sentence and exit code 1."""
 
@@ -82,15 +95,10 @@ def plain_refusals(function: Callable[..., Any]) -> Callable[..., Any]:
             raise ScriptRefused(error.sentence()) from None
         except ValidationError as error:
             raise ScriptRefused(f"A deployment file cannot hold this: {faults(error)}.") from None
-        except ContractLogicError as error:
-            said = str(error.revert_message or error)
-            if isinstance(error, CustomError):  # ape knew the contract's ABI and has the arguments in words
-                words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", error.name).lower()
-                said = f"The call reverted: {words} ({said})."
-            elif said.startswith("0x"):
-                said = decode_revert(bytes_of(said), all_errors())[2]
-            elif (data := _revert_data(error)) is not None:
-                said = decode_revert(data, all_errors())[2]
-            raise ScriptRefused(said) from None
+        except Exception as error:
+            reason = _revert_reason(error)
+            if reason is None:
+                raise
+            raise ScriptRefused(reason) from None
 
     return call

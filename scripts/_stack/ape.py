@@ -8,7 +8,6 @@ import fcntl
 import json
 import os
 import signal
-import sys
 from asyncio.subprocess import PIPE, STDOUT, Process
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
@@ -58,7 +57,7 @@ async def ape(folder: Path, env: Mapping[str, str] | None = None) -> AsyncIterat
     temporary.mkdir(parents=True, exist_ok=True)
     settings = {"APE_DATA_FOLDER": str(folder), "TMPDIR": str(temporary), "PYTHONPATH": str(REPOSITORY)}
     host = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "scripts._stack.ape_host"),
+        *(str(bootstrap.APE_VENV / "bin" / "python"), "-m", "scripts._stack.ape_host"),
         cwd=REPOSITORY,
         env={**bootstrap.environment(), **settings, f"APE_ACCOUNTS_{ACCOUNT}_PASSPHRASE": PASSPHRASE, **(env or {})},
         stdin=PIPE,

@@ -4,6 +4,7 @@ Runs on the machine's own Python with nothing but the standard library, so it mu
 (it has to be able to say that 3.11 is needed). Everything it makes lies in `.vpm/env` and `node_modules`:
 
     .vpm/env/venv        the Python environment, exactly requirements.lock
+    .vpm/env/ape-venv    ape's own, exactly locks/ape.txt: ape needs an older web3 than the product
     .vpm/env/node        Node from a wheel, only where the machine has none new enough
     .vpm/env/solc        the Solidity compiler under the name py-solc-x and ape look for
     node_modules         anvil, forge, cast, solc, the Solidity libraries and PostgreSQL, exactly package-lock.json
@@ -28,6 +29,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]  # not of core.paths: it needs nothing but itself
 ENV = REPOSITORY / ".vpm" / "env"
 VENV = ENV / "venv"
+APE_VENV = ENV / "ape-venv"
 NODE = ENV / "node"
 CLIENT = REPOSITORY / "api" / "clients" / "python" / "src"  # the demo bets with it
 LOCKS = Path(__file__).resolve().parent / "locks"
@@ -70,7 +72,11 @@ def environment() -> dict[str, str]:
     # Without its caches Python compiles hundreds of modules of ape's anew at every start: seconds of each command.
     stray = ("PYTHONHOME", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
     env = {k: v for k, v in os.environ.items() if k not in stray}
-    path = [str(VENV / "bin"), *map(str, sorted((REPOSITORY / "node_modules" / "@foundry-rs").glob("*/bin")))]
+    path = [
+        str(VENV / "bin"),
+        str(APE_VENV / "bin"),
+        *map(str, sorted((REPOSITORY / "node_modules" / "@foundry-rs").glob("*/bin"))),
+    ]
     if (NODE / "bin").exists():
         path.insert(1, str(NODE / "bin"))
     env["PATH"] = os.pathsep.join([*path, env.get("PATH", os.defpath)])
@@ -88,10 +94,10 @@ def prepare(*, developing: bool = True) -> None:
     except OSError as error:
         raise SetupError(f"cannot write to {ENV}: {error.strerror}. Run from a checkout you own.") from None
     with _only_one_at_a_time():
-        _virtual_environment()  # and uv: a registry that is away is told of before npm is at work
+        _virtual_environment(VENV, _python_stamp())  # and uv: an unreachable registry is reported before npm starts
         _node()
         # The one unpacks on one core while the other does on another.
-        _at_once(_python_packages, lambda: _npm_packages(developing=developing))
+        _at_once(_python_environments, lambda: _npm_packages(developing=developing))
         _solc()
         _activation()
 
@@ -103,30 +109,38 @@ def _python_stamp() -> _Stamp:
     return _Stamp("venv", (REPOSITORY / "requirements.lock").read_bytes(), platform.python_version().encode())
 
 
-def _virtual_environment() -> None:
-    if not (VENV / "bin" / "python").exists() or not _python_stamp().same_python():
-        _make_virtual_environment()
-    if not _python_stamp().matches():
+def _ape_stamp() -> _Stamp:
+    return _Stamp("ape-venv", (LOCKS / "ape.txt").read_bytes(), platform.python_version().encode())
+
+
+def _virtual_environment(venv: Path, stamp: _Stamp) -> None:
+    if not (venv / "bin" / "python").exists() or not stamp.same_python():
+        _make_virtual_environment(venv, stamp)
+    if not stamp.matches() and not (VENV / "bin" / "uv").exists():
         _get_uv(str(VENV / "bin" / "python"))
 
 
-def _make_virtual_environment() -> None:
+def _make_virtual_environment(venv: Path, stamp: _Stamp) -> None:
     """Without a pip of its own where the machine's can install into it: unpacking one takes longer than the rest."""
-    _python_stamp().forget()
-    shutil.rmtree(VENV, ignore_errors=True)
+    stamp.forget()
+    shutil.rmtree(venv, ignore_errors=True)
     python = _machines_python()
     bare = ["--without-pip"] if _output([python, "-m", "pip", "--python", python, "--version"]) else []
-    _run([python, "-m", "venv", *bare, str(VENV)], "make a virtual environment", hint=_VENV_HINT)
+    _run([python, "-m", "venv", *bare, str(venv)], "make a virtual environment", hint=_VENV_HINT)
 
 
-def _python_packages() -> None:
-    stamp = _python_stamp()
-    if stamp.matches():
-        return
-    with _step("Python packages (about 200, exact versions and hashes)"):
-        python = str(VENV / "bin" / "python")
-        install_locked(python, REPOSITORY / "requirements.lock", "install Python packages")
-        stamp.write()
+def _python_environments() -> None:
+    """Install the product's packages and then ape's, which share most of uv's cache."""
+    for venv, stamp, lock, what in (
+        (VENV, _python_stamp(), REPOSITORY / "requirements.lock", "Python packages"),
+        (APE_VENV, _ape_stamp(), LOCKS / "ape.txt", "ape's Python packages"),
+    ):
+        _virtual_environment(venv, stamp)
+        if stamp.matches():
+            continue
+        with _step(f"{what} (exact versions and hashes)"):
+            install_locked(str(venv / "bin" / "python"), lock, f"install {what}")
+            stamp.write()
 
 
 _VENV_HINT = "On Debian and Ubuntu: apt install python3-venv."

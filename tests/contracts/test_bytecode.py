@@ -8,7 +8,6 @@ import posixpath
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,6 +21,7 @@ from scripts._deploy.session import ScriptRefused
 from scripts._stack import contracts
 from scripts._stack.genesis import compiled_code, creation_code
 from scripts._vpm import bytecode
+from scripts._vpm.bootstrap import APE_VENV
 from tests.support.genesis import Genesis
 
 MAX_CODE = 24_576  # EIP-170
@@ -59,7 +59,7 @@ def test_ape_sees_our_contracts_also_after_it_compiled_them(tmp_path: Path) -> N
     said("ape", "compile")
     assert (tmp_path / "contracts" / ".cache").is_dir()
     ours = sorted(Path(source).name for source in (contracts.recorded_build() or {})["sources"])
-    assert said(sys.executable, "-c", asked).split() == ours
+    assert said(str(APE_VENV / "bin" / "python"), "-c", asked).split() == ours
 
 
 @pytest.mark.thorough

@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import subprocess
-import sys
 import threading
 import urllib.request
 from collections.abc import Iterator
@@ -63,7 +62,7 @@ def _ape(ape_folder: Path, *arguments: str, owners: int = 0) -> subprocess.Compl
         "APE_ACCOUNTS_guardian_PASSPHRASE": ape.PASSPHRASE,
         OWNER_KEYS_VARIABLE: ",".join(one.private_key for one in wallets.SAFE_OWNERS[:owners]),
     }
-    argv = [sys.executable, "-m", "tests.support.ape", "run", *arguments]
+    argv = [nursery.APE_PYTHON, "-m", "tests.support.ape", "run", *arguments]
 
     async def run() -> subprocess.CompletedProcess[str]:
         async with ape.alone():

@@ -38,6 +38,7 @@ from typing import IO
 from core.local import guard, process
 from core.local.process import Program, SpawnPlan
 from core.paths import REPOSITORY
+from scripts._vpm.bootstrap import APE_VENV
 
 START_SECONDS = 90.0
 IMPORTS = {
@@ -67,6 +68,7 @@ IMPORTS = {
 """What each program imports; a `__main__` that runs only when it is the program may stand here itself."""
 GROUP = "VPM_TEST_GROUP"
 """The control group a program is to be in, where the processor's time is measured: tests/support/processor.py."""
+APE_PYTHON = str(APE_VENV / "bin" / "python")
 READ_AT_START = ("PYTHON", "PROMETHEUS_MULTIPROC_DIR", "LD_", "TZ", "LC_", "LANG")
 
 
@@ -179,9 +181,10 @@ class Nurseries:
     def _started(self, package: str, path: Path, log: Path) -> int:
         """The pid of a new nursery, which ends by itself when its owner has."""
         with log.open("ab") as output, Path(os.devnull).open("rb") as nothing:
+            python = _python(package)
             return os.posix_spawn(
-                sys.executable,
-                [sys.executable, "-m", __name__, package, str(path), str(self._owner_pid)],
+                python,
+                [python, "-m", __name__, package, str(path), str(self._owner_pid)],
                 {**os.environ, "PYTHONPATH": str(REPOSITORY)},
                 file_actions=[
                     (os.POSIX_SPAWN_DUP2, nothing.fileno(), 0),
@@ -190,6 +193,11 @@ class Nurseries:
                 ],
                 setsid=True,
             )
+
+
+def _python(package: str) -> str:
+    """Return the interpreter of a program: ape has one of its own."""
+    return APE_PYTHON if package == "tests.support.ape" else sys.executable
 
 
 nurseries: list[Nurseries] = []  # of this run, once a fixture has made them
@@ -238,7 +246,7 @@ def forkable(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> bool:
     """Whether a fork of a nursery does the same as the command; never where a process has no descriptors."""
     if _cold.get("cold") or not hasattr(os, "pidfd_open") or cwd != str(REPOSITORY):
         return False
-    if tuple(argv[:2]) != (sys.executable, "-m") or argv[2] not in IMPORTS or "--workers" in argv:
+    if argv[1] != "-m" or argv[2] not in IMPORTS or argv[0] != _python(argv[2]) or "--workers" in argv:
         return False
     return all(os.environ.get(name) == value for name, value in env.items() if name.startswith(READ_AT_START))
 

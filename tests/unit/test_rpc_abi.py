@@ -162,7 +162,7 @@ def _custom(name: str, *values: int) -> bytes:
         (
             bytes.fromhex("4e487b71") + abi_encode(["uint256"], [0x11]),
             "Panic",
-            "The call reverted: Panic error 0x11: Arithmetic operation results in underflow or overflow.",
+            "The call reverted: an arithmetic operation overflowed or underflowed.",
         ),
         (bytes.fromhex("deadbeef"), None, "The call reverted with an unknown error (selector 0xdeadbeef)."),
         (
