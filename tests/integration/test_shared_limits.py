@@ -1,12 +1,11 @@
-"""Several API processes count a caller together where a Redis is named, and none is refused when it is away.
+"""Several API processes count a caller together where a Redis is named, and none is refused when it is away or hangs.
 
 The Redis is a real one (Debian: `apt install redis-server`).
 """
 
 from __future__ import annotations
 
-import shutil
-import socket
+import asyncio
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,34 +16,22 @@ from limits import parse
 from api.http.limits import RateLimits
 from api.http.problem import Problem
 from core.local.ports import free_port
-from core.local.process import SpawnPlan, start_process
-from tests.waiting import PATIENCE
+from tests.support.hanging import REDIS, Redis, redis_server
+from tests.waiting import until
 
-REDIS = shutil.which("redis-server")
 TWICE = parse("2/minute")
 
 
 @pytest.fixture
-def redis(tmp_path: Path) -> Iterator[str]:
+def redis(tmp_path: Path) -> Iterator[Redis]:
     if REDIS is None:
         pytest.skip("there is no redis-server on this machine: apt install redis-server")
-    port = free_port()
-    argv = (REDIS, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path))
-    running = start_process(SpawnPlan("redis", argv, env={}, cwd=str(tmp_path)), tmp_path / "redis.log")
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-            break
-        except OSError:
-            assert time.monotonic() < deadline, running.tail(20)
-            time.sleep(0.05)
-    yield f"redis://127.0.0.1:{port}"
-    running.stop()
+    with redis_server(tmp_path) as server:
+        yield server
 
 
-async def test_two_processes_count_a_caller_together(redis: str) -> None:
-    one, other = RateLimits(redis), RateLimits(redis)
+async def test_two_processes_count_a_caller_together(redis: Redis) -> None:
+    one, other = RateLimits(redis.url), RateLimits(redis.url)
     await one.take(TWICE, "a rule", "somebody", "Too often.")
     await other.take(TWICE, "a rule", "somebody", "Too often.")
     with pytest.raises(Problem) as refused:
@@ -62,4 +49,27 @@ async def test_a_redis_that_is_away_refuses_nobody() -> None:
     limits = RateLimits(f"redis://127.0.0.1:{free_port()}")
     for _ in range(4):
         await limits.take(TWICE, "a rule", "somebody", "Too often.")
+    await limits.aclose()
+
+
+async def test_a_redis_that_hangs_holds_up_no_request_and_counts_again_afterwards(redis: Redis) -> None:
+    limits = RateLimits(redis.url)
+    await limits.take(TWICE, "a rule", "somebody", "Too often.")
+    with redis.hung():
+        began = time.monotonic()
+        async with asyncio.timeout(20):
+            await asyncio.gather(*(limits.take(TWICE, "a rule", "somebody", "Too often.") for _ in range(50)))
+            for _ in range(1_000):  # a thousand deadlines would be five minutes
+                await limits.take(TWICE, "a rule", "somebody", "Too often.")
+                await limits.check(TWICE, "a rule", "somebody", "Too often.")
+        print(f"1,050 requests went through in {time.monotonic() - began:.2f} s")
+
+    async def counts_again() -> bool:
+        try:
+            await limits.take(TWICE, "another rule", "somebody", "Too often.")
+        except Problem as problem:
+            return problem.status == 429
+        return False
+
+    await until(counts_again, "a limit that counts again")
     await limits.aclose()

@@ -1,0 +1,84 @@
+"""Servers that hang: stopped as a whole by SIGSTOP, so that the kernel still accepts connections and nobody answers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.local.ports import free_port
+from core.local.postgres import PostgresServer
+from core.local.process import RunningProcess, SpawnPlan, start_process
+from tests.waiting import wait
+
+REDIS = shutil.which("redis-server")
+
+
+def family(pid: int) -> list[int]:
+    """The process and everything under it, parents first."""
+    found = [pid]
+    for each in found:
+        with contextlib.suppress(OSError):
+            for thread in Path(f"/proc/{each}/task").iterdir():
+                found += [int(child) for child in (thread / "children").read_text().split()]
+    return found
+
+
+@contextlib.contextmanager
+def hung(pid: int) -> Iterator[None]:
+    """Stops a process and everything under it, and lets them go on afterwards."""
+    stopped: list[int] = []
+    try:
+        while more := [each for each in family(pid) if each not in stopped]:  # a parent first: it starts no more
+            for each in more:
+                stopped.append(each)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(each, signal.SIGSTOP)
+        yield
+    finally:
+        for each in stopped:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(each, signal.SIGCONT)
+
+
+def pid_of_postgres(server: PostgresServer) -> int:
+    return int((server.data_dir / "postmaster.pid").read_text().splitlines()[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Redis:
+    """A Redis server of a test's own."""
+
+    url: str
+    running: RunningProcess
+
+    def hung(self) -> contextlib.AbstractContextManager[None]:
+        program = family(self.running.pid)[-1]
+        return hung(program)
+
+
+@contextlib.contextmanager
+def redis_server(folder: Path) -> Iterator[Redis]:
+    """Starts Redis (Debian: `apt install redis-server`) on a free port, and stops it afterwards."""
+    assert REDIS is not None
+    port = free_port()
+    argv = (REDIS, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder))
+    running = start_process(SpawnPlan("redis", argv, env={}, cwd=str(folder)), folder / "redis.log")
+
+    def answers() -> bool:
+        with contextlib.suppress(OSError):
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return True
+        assert running.alive(), running.tail(20)
+        return False
+
+    try:
+        wait(answers, "a Redis that takes connections")
+        yield Redis(f"redis://127.0.0.1:{port}", running)
+    finally:
+        running.stop()
