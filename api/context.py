@@ -16,6 +16,9 @@ from core.config import ApiSecrets, Settings
 from core.db.engine import ConnectionPool, make_engine, make_pool
 from core.outbox import IntentWatch
 
+# A request that waits for longer has lost its caller.
+ANSWER_SECONDS = 10.0
+
 # Runs a task for as long as the service lives; its ending is a fault.
 Spawn = Callable[[str, Coroutine[Any, Any, None]], object]
 
@@ -68,6 +71,7 @@ def writing_pool(settings: Settings, name: str) -> ConnectionPool:
         size=settings.database_pool_size,
         autocommit=True,
         connect_timeout_seconds=settings.database_connect_timeout_seconds,
+        answer_seconds=ANSWER_SECONDS,
         application_name=name,
     )
 
@@ -80,7 +84,13 @@ async def open_context(settings: Settings, secrets: ApiSecrets, spawn: Spawn) ->
 
     def reading(url: str) -> AsyncEngine:
         size = settings.database_pool_size
-        return make_engine(url, pool_size=size, connect_timeout_seconds=seconds, application_name="vpm-api")
+        return make_engine(
+            url,
+            pool_size=size,
+            connect_timeout_seconds=seconds,
+            answer_seconds=ANSWER_SECONDS,
+            application_name="vpm-api",
+        )
 
     engine = reading(read_url)
     primary = engine if read_url == write_url else reading(write_url)

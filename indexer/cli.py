@@ -77,7 +77,7 @@ async def _each_chain(settings: Settings, only: str | None, work: ChainWork) -> 
     url = settings.database_url.get_secret_value()
     await check_database(url, connect_timeout_seconds=settings.database_connect_timeout_seconds)
     codes: list[int] = []
-    async with make_pool(url, size=2, application_name="vpm-indexer-command") as pool:
+    async with make_pool(url, size=2, answer_seconds=None, application_name="vpm-indexer-command") as pool:
         for name in CHAIN_NAMES:
             chain = settings.chain(name)
             if only not in (None, name):

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeVar
 
 import psycopg
 from limits import RateLimitItemPerDay, RateLimitItemPerHour, RateLimitItemPerMinute, RateLimitItemPerSecond
-from psycopg_pool import PoolTimeout
 
 from api.cup import guide, render, requests
 from api.cup.batches import Batches
@@ -140,7 +140,7 @@ class CupService:
             body = await answering(request, caller)
         except Refusal as refusal:
             raise _problem(refusal) from None
-        except (psycopg.OperationalError, PoolTimeout) as error:
+        except psycopg.OperationalError as error:
             log.warning("the database could not be used", action="cup.no_database", asked=answering.__name__, why=error)
             raise unavailable() from None
         return {"meta": self.meta(), **body}
@@ -205,12 +205,24 @@ class CupService:
 
     # ---------------------------------------------------------------- writes
 
+    @asynccontextmanager
+    async def _writing(self, what: str) -> AsyncIterator[Connection]:
+        """Give a connection to write with; a 503 that says so when it is lost and `what` may be stored or not."""
+        async with self._pool.connection() as connection:
+            try:
+                yield connection
+            except psycopg.OperationalError as error:
+                log.warning("lost the database while writing", action="cup.unknown", what=what, why=error)
+                raise unavailable(
+                    f"It is not known whether {what} was stored. Send the same request again: it is never stored twice."
+                ) from None
+
     async def claim(self, request: requests.WalletRequest, caller: str) -> Json:
         async with self._pool.connection() as connection:
             balance = await _balance(connection, request.wallet_address)
         if balance is None:
             await self._take_claim(caller)
-            async with self._pool.connection() as connection:
+            async with self._writing("the claim") as connection:
                 claimed = await wallets.claim(connection, request.wallet_address)
         else:
             claimed = wallets.ClaimTerms(balance, minted=False)
@@ -269,7 +281,7 @@ class CupService:
         raise _signature_required("trade", message, {"tradeId": trade_id, "issuedAt": issued_at})
 
     async def _place_trades(self, _key: None, orders: Sequence[PaperOrder]) -> list[PaperReceipt | Exception]:
-        async with self._pool.connection() as connection:
+        async with self._writing("the trade") as connection:
             return await trading.place(connection, orders, self.open_time)
 
     async def bet(self, request: requests.BetRequest, caller: str) -> Json:
@@ -312,7 +324,7 @@ class CupService:
         return _signature_required("bet", message, {"roundNo": round_no, "issuedAt": issued_at})
 
     async def _place_bet(self, bet: betting.RouletteBet) -> betting.BetReceipt:
-        async with self._pool.connection() as connection:
+        async with self._writing("the bet") as connection:
             return await betting.place(connection, bet, self.open_time)
 
     async def enrol(self, request: requests.EnrolRequest, caller: str) -> Json:
@@ -323,7 +335,7 @@ class CupService:
             was_enrolled = await enrolment.is_enrolled(connection, request.wallet_address)
         if not was_enrolled:
             await self._take_enrolment(caller)
-        async with self._pool.connection() as connection:
+        async with self._writing("the enrolment") as connection:
             created = await enrolment.enrol(
                 connection, request.wallet_address, request.note, request.issued_at, signature
             )

@@ -8,6 +8,9 @@ Pools are small on purpose: more than 8 connections per process cost PostgreSQL 
 `autocommit` saves a round trip pair where one statement is all; never use it for several statements that belong
 together.
 
+A server that hangs still takes connections and acknowledges what is sent, so neither its statement timeout nor TCP ends a
+wait for it: every wait for an answer has a deadline of ours, and what passes it loses its connection.
+
 A URL may name several hosts, `postgresql://user:password@one:5432,two:5432/vpm`: a primary and whoever may take its
 place. Connections then go to the one that can be written to, unless the URL's `target_session_attrs` says otherwise.
 """
@@ -15,17 +18,21 @@ place. Connections then go to the one that can be written to, unless the URL's `
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
+import os
 import select
+import socket
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg import AsyncConnection, AsyncTransaction
+from psycopg.abc import PQGen
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool
 from sqlalchemy import URL, PoolProxiedConnection, event, make_url
@@ -36,8 +43,11 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from core.errors import ConfigError, DatabaseError, DatabaseRefused, DatabaseUnreachable
-from core.log import redact_text, redact_url
+from core.log import get_logger, redact_text, redact_url
 from core.service.cancelling import times_cancelled
+
+log = get_logger(__name__)
+T = TypeVar("T")
 
 
 class Connection(AsyncConnection[TupleRow]):
@@ -45,7 +55,54 @@ class Connection(AsyncConnection[TupleRow]):
 
     psycopg lets a transaction block end in silence when its connection was lost and the error of the statement that
     found out was caught inside: whoever goes on believes in what was never stored.
+
+    answer_seconds: how long it waits for each answer before it gives up the connection; None: without end.
     """
+
+    answer_seconds: float | None = None
+    _giving_up: asyncio.TimerHandle | None = None
+
+    async def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:  # noqa: ASYNC109
+        """Wait as the library does; after `answer_seconds` the wait ends with OperationalError."""
+        if self.answer_seconds is not None:
+            self._give_up_in(self.answer_seconds)
+        try:
+            return await super().wait(gen, interval, timeout)
+        finally:
+            if self._giving_up is not None:
+                self._giving_up.cancel()
+                self._giving_up = None
+
+    async def cancel_safe(self, *, timeout: float = 30.0) -> None:  # noqa: ASYNC109 - the library's own
+        """Ask the server to end the statement. The library does so when a wait is cancelled, and would then wait for the
+        end of it: a server that hangs gets a second."""
+        if self._giving_up is not None:
+            self._giving_up.cancel()
+            self._give_up_in(CANCEL_SECONDS)
+        await super().cancel_safe(timeout=min(timeout, CANCEL_SECONDS))
+
+    def _give_up_in(self, seconds: float) -> None:
+        self._giving_up = asyncio.get_running_loop().call_later(seconds, self._give_up, seconds)
+
+    def _give_up(self, seconds: float) -> None:
+        """Close the socket under the library, which then finds its connection lost and ends the wait."""
+        log.warning(
+            "PostgreSQL does not answer; giving up the connection",
+            action="database.silent",
+            application=self.info.get_parameters().get("application_name"),
+            seconds=seconds,
+        )
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(self.fileno())) as ours:
+            ours.shutdown(socket.SHUT_RDWR)
+
+    @contextlib.contextmanager
+    def answering_within(self, seconds: float) -> Iterator[None]:
+        """Inside, each answer must come within `seconds`."""
+        before, self.answer_seconds = self.answer_seconds, seconds
+        try:
+            yield
+        finally:
+            self.answer_seconds = before
 
     @asynccontextmanager
     async def transaction(
@@ -75,6 +132,14 @@ class ConnectionPool(AsyncConnectionPool[Connection]):
 
 # A query of ours that takes longer than this is a fault, not patience.
 STATEMENT_TIMEOUT_MS = 30_000
+# A server that has said nothing for longer than a statement may take hangs.
+ANSWER_SECONDS = STATEMENT_TIMEOUT_MS / 1000 + 5
+# Whether a connection lives is answered at once, on however busy a machine.
+ALIVE_SECONDS = 2.0
+CANCEL_SECONDS = 1.0
+# A pool that cannot connect gives up after this, and tries anew when a connection is next asked for. The library's own
+# five minutes double its pauses until a server that is back stays unused for a minute.
+RECONNECT_SECONDS = 5.0
 # No transaction of ours does nothing for so long, unless its process hangs; what it locked, others want.
 IDLE_IN_TRANSACTION_MS = 60_000
 
@@ -133,6 +198,7 @@ def make_engine(
     *,
     pool_size: int = 6,
     connect_timeout_seconds: float = 5.0,
+    answer_seconds: float = ANSWER_SECONDS,
     application_name: str = "vpm",
 ) -> AsyncEngine:
     """An engine to read by. It checks a connection before handing it out, so a restarted database costs no error.
@@ -140,13 +206,17 @@ def make_engine(
     Each statement stands alone, since BEGIN and ROLLBACK around one are two more ways there and back; those that must
     see the same moment ask for `isolation_level="REPEATABLE READ"`.
     """
+
+    async def opened() -> Connection:
+        return await _opened(url, connect_timeout_seconds, answer_seconds, application_name, autocommit=False)
+
     engine = create_async_engine(
         sqlalchemy_url(url),
+        async_creator=opened,
         pool_size=pool_size,
         max_overflow=0,
         pool_timeout=connect_timeout_seconds,
         isolation_level="AUTOCOMMIT",
-        connect_args=_connect_arguments(connect_timeout_seconds, application_name),
         hide_parameters=True,  # bound values may be addresses or signatures: not for logs
     )
     _check_when_handed_out(engine.sync_engine)
@@ -166,7 +236,8 @@ def _check_when_handed_out(engine: Engine) -> None:
         if opened_for_this or _trusted(driver):
             return
         try:
-            engine.dialect.do_ping(connection)
+            with driver.answering_within(ALIVE_SECONDS):
+                engine.dialect.do_ping(connection)
         except engine.dialect.loaded_dbapi.Error as error:
             # The pool opens another one in its place.
             raise DisconnectionError(str(error)) from error
@@ -178,9 +249,15 @@ def make_pool(
     size: int = 6,
     autocommit: bool = False,
     connect_timeout_seconds: float = 5.0,
+    answer_seconds: float | None = ANSWER_SECONDS,
     application_name: str = "vpm",
 ) -> ConnectionPool:
-    """A psycopg pool, not yet open: use it as `async with make_pool(...) as pool`."""
+    """A psycopg pool, not yet open: use it as `async with make_pool(...) as pool`. `answer_seconds`: None for a command
+    whose statements may take as long as they need."""
+
+    async def configure(connection: Connection) -> None:
+        connection.answer_seconds = answer_seconds
+
     return ConnectionPool(
         conninfo(url),
         connection_class=Connection,
@@ -188,16 +265,22 @@ def make_pool(
         max_size=size,
         open=False,
         timeout=connect_timeout_seconds,
+        reconnect_timeout=RECONNECT_SECONDS,
+        configure=configure,
         check=_check_from_pool,
         reset=_given_back,
-        kwargs={"autocommit": autocommit, **_connect_arguments(connect_timeout_seconds, application_name)},
+        kwargs={
+            "autocommit": autocommit,
+            **_connect_arguments(connect_timeout_seconds, answer_seconds, application_name),
+        },
         name=application_name,
     )
 
 
 async def _check_from_pool(connection: Connection) -> None:
     if not _trusted(connection):
-        await AsyncConnectionPool.check_connection(connection)
+        with connection.answering_within(ALIVE_SECONDS):
+            await AsyncConnectionPool.check_connection(connection)
 
 
 async def _given_back(connection: Connection) -> None:
@@ -231,11 +314,18 @@ async def connect(
 ) -> Connection:
     """One connection outside any pool; failures are DatabaseUnreachable or DatabaseRefused with one sentence."""
     try:
-        return await Connection.connect(
-            conninfo(url), autocommit=autocommit, **_connect_arguments(connect_timeout_seconds, application_name)
-        )
+        return await _opened(url, connect_timeout_seconds, ANSWER_SECONDS, application_name, autocommit=autocommit)
     except psycopg.Error as error:
         raise connection_error(url, error) from None
+
+
+async def _opened(
+    url: str, connect_timeout_seconds: float, answer_seconds: float, application_name: str, *, autocommit: bool
+) -> Connection:
+    arguments = _connect_arguments(connect_timeout_seconds, answer_seconds, application_name)
+    connection = await Connection.connect(conninfo(url), autocommit=autocommit, **arguments)
+    connection.answer_seconds = answer_seconds
+    return connection
 
 
 async def check_database(url: str, *, connect_timeout_seconds: float = 5.0) -> None:
@@ -276,7 +366,13 @@ def connection_error(url: str, error: psycopg.Error) -> DatabaseError:
     return DatabaseUnreachable(f"The database at {where} cannot be used: {text}.")
 
 
-def _connect_arguments(connect_timeout_seconds: float, application_name: str) -> dict[str, Any]:
+def _connect_arguments(
+    connect_timeout_seconds: float, answer_seconds: float | None, application_name: str
+) -> dict[str, Any]:
+    # The server ends what takes too long before we take it for one that hangs: then it is known that it failed.
+    statement_ms = STATEMENT_TIMEOUT_MS
+    if answer_seconds is not None:
+        statement_ms = min(statement_ms, round(1000 * max(1.0, answer_seconds - 2)))
     return {
         "connect_timeout": max(2, round(connect_timeout_seconds)),  # libpq: whole seconds, at least 2
         "application_name": application_name,
@@ -284,6 +380,7 @@ def _connect_arguments(connect_timeout_seconds: float, application_name: str) ->
         "keepalives_idle": 5,
         "keepalives_interval": 2,
         "keepalives_count": 3,
-        "options": f"-c timezone=UTC -c statement_timeout={STATEMENT_TIMEOUT_MS} "
+        "tcp_user_timeout": 10_000,
+        "options": f"-c timezone=UTC -c statement_timeout={statement_ms} "
         f"-c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_MS}",
     }

@@ -3,7 +3,7 @@
     @asynccontextmanager
     async def setup(daemon: Daemon) -> AsyncIterator[None]:
         async with make_pool(...) as pool:               # resources outlive the tasks that use them
-            daemon.health.add_check("database", ...)
+            daemon.health.add_check("chain base", ...)
             daemon.spawn("tail base", tail(pool))
             yield                                        # ready from here on
 
@@ -31,6 +31,7 @@ from typing import Any
 
 from core import log as logging
 from core.config import Settings, load, unknown_variables
+from core.db.engine import connect
 from core.errors import EXIT_CRASH, ConfigError, VpmError
 from core.service.cancelling import end
 from core.service.health import HealthServer
@@ -128,6 +129,7 @@ def run_daemon(name: str, setup: Setup, *, metrics_port: Callable[[Settings], in
 async def serve(name: str, setup: Setup, settings: Settings, metrics_port: int, parent_pid: int | None = None) -> int:
     """The whole life of one daemon inside a running loop; returns the exit code."""
     health = HealthServer(settings.metrics_host, metrics_port)
+    health.add_check("database", lambda: _database(settings.database_url.get_secret_value()))
     daemon = Daemon(name, settings, health)
     hurry = asyncio.Event()
     reasons: list[str] = []
@@ -163,6 +165,13 @@ async def serve(name: str, setup: Setup, settings: Settings, metrics_port: int, 
         return _crashed(name, *daemon._crash)
     log.info("stopped", action="daemon.stopped", daemon=name, because=reasons[0] if reasons else "asked to")
     return 0
+
+
+async def _database(url: str) -> tuple[bool, str]:
+    """Ask the database for one row, on a connection of our own: those of the work may all be taken."""
+    async with await connect(url, connect_timeout_seconds=2, application_name="vpm-health") as connection:
+        await connection.execute("SELECT 1")
+    return True, "answers"
 
 
 async def _live(daemon: Daemon, setup: Setup, hurry: asyncio.Event) -> None:

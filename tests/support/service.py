@@ -67,9 +67,11 @@ class Service(Generic[C]):
         return (self.folder / f"{name}.log").read_text()
 
     def metrics(self, name: str) -> str:
-        address = json.loads(self._ready_file(name).read_text())["metrics"]
-        with DIRECT.open(address, timeout=60) as response:
+        with DIRECT.open(self.metrics_url(name), timeout=60) as response:
             return str(response.read().decode())
+
+    def metrics_url(self, name: str) -> str:
+        return str(json.loads(self._ready_file(name).read_text())["metrics"])
 
     def _ready_file(self, name: str) -> Path:
         return self.folder / f"{name}.ready"

@@ -197,8 +197,9 @@ class PaymentIntake:
         except store.LockTaken:
             raise problem("quote_mismatch", "The quote has served another trade.") from None
         except UNREADABLE as error:
-            log.warning("a trade could not be queued", action="agent.no_database", why=error)
-            raise problem("internal_error", "The trade could not be recorded; send it again.", escapeKit=kit) from None
+            log.warning("failed to queue a trade", action="agent.no_database", why=error)
+            message = "It is not known whether the trade was recorded; send it again with the same idemKey."
+            raise problem("internal_error", message, escapeKit=kit) from None
 
     async def _beaten(self, order: Order, kit: dict[str, Any] | None) -> web.StreamResponse:
         """Another call of this key was first: its answer is ours."""
