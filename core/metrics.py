@@ -63,6 +63,7 @@ def render() -> bytes:
     if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
         registry = CollectorRegistry()
         MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        ProcessCollector(registry=registry)  # of the process that is asked: when it started
         return generate_latest(registry)
     return generate_latest(REGISTRY)
 

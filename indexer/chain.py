@@ -435,6 +435,7 @@ class ChainFollower:
                 await note_head(connection, self.sources.chain_id, head.number, head.timestamp, self._finalized)
             self._noted.done("head", said)
         metrics.HEAD.labels(self.sources.name).set(head.number)
+        metrics.HEAD_TIME.labels(self.sources.name).set(head.timestamp)
         self._measure()
 
     def _believe_what_is_final(self) -> bool:

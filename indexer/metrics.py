@@ -5,6 +5,7 @@ from core.metrics import counter, gauge, histogram
 CHAIN = ("chain",)
 
 HEAD = gauge("vpm_index_head_block", "Newest block a node told of", CHAIN)
+HEAD_TIME = gauge("vpm_index_head_timestamp_seconds", "Time of the newest block a node told of", CHAIN)
 INDEXED = gauge("vpm_index_block", "Last block in the tables", CHAIN)
 LAG_BLOCKS = gauge("vpm_index_lag_blocks", "Blocks known and not in the tables yet", CHAIN)
 LAG_SECONDS = gauge(

@@ -17,6 +17,7 @@ from core.contracts.events import UndecodableLog
 from core.db.engine import ConnectionPool
 from core.db.leader import Leadership
 from core.errors import ConfigError, DatabaseError, VpmError
+from core.hexadecimal import bytes_of
 from core.log import get_logger
 from core.service.cancelling import end
 from indexer import metrics
@@ -26,6 +27,7 @@ from indexer.feeds import emitters_of
 from indexer.fold.shared import FeedRounds
 from indexer.node import RpcNode
 from indexer.sources import feed_proxies, sources_of
+from indexer.store import lookup
 
 log = get_logger(__name__)
 
@@ -33,6 +35,8 @@ FIRST_PAUSE_SECONDS = 0.1
 MAX_PAUSE_SECONDS = 5.0
 FEEDS_SECONDS = 600.0
 """How often it is asked whether a feed has moved to another aggregator."""
+STANDBY_SECONDS = 10.0
+"""How often a process that stands by asks its nodes what it would ask them as the leader."""
 HALT_AFTER_CONTRADICTIONS = 5
 """Logs that contradict the tables so often in a row are not a node's slip."""
 
@@ -46,6 +50,7 @@ class ChainService:
         self.leadership = Leadership(settings.database_url.get_secret_value(), f"indexer:{chain.name}")
         self.follower: ChainFollower | None = None
         self.problem = "starting"
+        self.unfit = ""  # why this process could not lead, while it stands by
         self._settings = settings
         self._pool = pool
         self._worked_at = time.monotonic()
@@ -59,7 +64,36 @@ class ChainService:
             self.chain.rpc_urls, chain_id=deployment.chain_id, timeout_seconds=self._settings.rpc_timeout_seconds
         ) as rpc:
             self.problem = "standing by"
-            await self.leadership.run(lambda: self._lead(rpc, deployment))
+            watching = asyncio.create_task(self._stand_by(rpc, deployment), name=f"standby {self.chain.name}")
+            try:
+                await self.leadership.run(lambda: self._lead(rpc, deployment))
+            finally:
+                await end(watching)
+
+    async def _stand_by(self, rpc: ChainProvider, deployment: Deployment) -> None:
+        """Check while another process leads that our nodes would do: a wrong one is found now, not at a takeover."""
+        while True:
+            if not self.leadership.is_leader:
+                try:
+                    self.unfit = await self._unfit(RpcNode(rpc), deployment.chain_id)
+                except RpcError as error:
+                    self.unfit = error.message
+                except (DatabaseError, psycopg.Error, TimeoutError) as error:
+                    log.warning("failed to check the nodes while standing by", action="index.unchecked", why=error)
+            await asyncio.sleep(STANDBY_SECONDS)
+
+    async def _unfit(self, node: RpcNode, chain_id: int) -> str:
+        """Return what is wrong with the nodes: RpcError where one serves another chain id, a sentence where it serves
+        another chain of that id. A node that is behind, or on a fork that is not final, is none of this."""
+        await node.head()
+        async with self._pool.connection() as connection:
+            final = await lookup.highest_final(connection, chain_id)
+        if final is None:
+            return ""
+        (header,) = await node.headers([final.number])
+        if header is None or bytes_of(header.hash) == final.hash:
+            return ""
+        return f"The node serves another chain: its block {final.number} is not the one that the index has as final."
 
     async def _deployed(self) -> Deployment:
         """The deployment, once there is one: a service may be started before its contracts are."""
@@ -90,6 +124,7 @@ class ChainService:
                 log.info("feeds have moved to other aggregators", action="index.feeds_moved", chain=self.chain.name)
         finally:
             await end(listening)
+            self.problem = "standing by"
             metrics.forget_state(self.chain.name)
 
     async def _feeds(self, rpc: ChainProvider, deployment: Deployment) -> dict[bytes, FeedRounds]:
@@ -151,7 +186,9 @@ class ChainService:
         """Whether this process does its part: stands by, or leads and is at the head or getting nearer."""
         follower = self.follower
         if not self.leadership.is_leader or follower is None or follower.cursor is None:
-            return self.problem in ("standing by", "not deployed"), self.problem or "standing by"
+            if self.problem in ("standing by", "not deployed"):
+                return not self.unfit, self.unfit or self.problem
+            return False, self.problem
         where = f"at block {follower.cursor.number}"
         if follower.head is not None:
             where += f" of {follower.head.number}"

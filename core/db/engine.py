@@ -8,8 +8,8 @@ Pools are small on purpose: more than 8 connections per process cost PostgreSQL 
 `autocommit` saves a round trip pair where one statement is all; never use it for several statements that belong
 together.
 
-A server that hangs still takes connections and acknowledges what is sent, so neither its statement timeout nor TCP ends a
-wait for it: every wait for an answer has a deadline of ours, and what passes it loses its connection.
+A server that hangs still takes connections and acknowledges what is sent, so neither its statement timeout nor TCP ends
+a wait for it: every wait for an answer has a deadline of ours, and a connection that misses it is given up.
 
 A URL may name several hosts, `postgresql://user:password@one:5432,two:5432/vpm`: a primary and whoever may take its
 place. Connections then go to the one that can be written to, unless the URL's `target_session_attrs` says otherwise.
@@ -74,8 +74,8 @@ class Connection(AsyncConnection[TupleRow]):
                 self._giving_up = None
 
     async def cancel_safe(self, *, timeout: float = 30.0) -> None:  # noqa: ASYNC109 - the library's own
-        """Ask the server to end the statement. The library does so when a wait is cancelled, and would then wait for the
-        end of it: a server that hangs gets a second."""
+        """Ask the server to end the statement. The library does so when a wait is cancelled, and would then wait long
+        for the end of it: a server that hangs gets a second."""
         if self._giving_up is not None:
             self._giving_up.cancel()
             self._give_up_in(CANCEL_SECONDS)

@@ -8,11 +8,16 @@ from dataclasses import dataclass, replace
 from psycopg.types.json import Jsonb
 
 from core.db.engine import Connection
+from core.log import get_logger
 from indexer.errors import CursorMoved, OtherSources
 from indexer.fold.shared import FeedRounds
 from indexer.logs import BlockInfo
 from indexer.sources import Sources
 from indexer.store.log_ranges import make_ranges
+from indexer.store.lookup import blocks_below
+
+log = get_logger(__name__)
+_ABOVE_ALL = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +38,7 @@ class Cursor:
 async def open_cursor(connection: Connection, sources: Sources) -> Cursor:
     """The chain's cursor, made at its first use; OtherSources when it was filled from other contracts."""
     async with connection.transaction():
-        await connection.execute(
-            "INSERT INTO chain_cursor (chain_id, name, start_block, number, sources) VALUES (%s, %s, %s, %s, %s)"
-            " ON CONFLICT (chain_id) DO NOTHING",
-            (
-                sources.chain_id,
-                sources.name,
-                sources.start_block,
-                sources.start_block - 1,
-                Jsonb({**sources.fingerprint(), "feeds": feeds_json(sources.feeds)}),
-            ),
-        )
+        await _make(connection, sources)
         # What feeds observe names markets in events, and the deployment file may add feeds at any time.
         await connection.execute(
             "UPDATE chain_cursor SET sources = jsonb_set(sources, '{observed}', %s) WHERE chain_id = %s",
@@ -61,12 +56,78 @@ async def open_cursor(connection: Connection, sources: Sources) -> Cursor:
         if start_block != sources.start_block or any(
             filled_from[role] != ours for role, ours in sources.fingerprint().items() if role in filled_from
         ):
-            raise OtherSources(
-                f"The database holds what chain {sources.chain_id} ({sources.name}) said of other contracts than those"
-                " in its deployment file."
-            )
+            raise _other(sources)
         await make_ranges(connection, sources.chain_id, start_block, number + 1)
     return Cursor(sources.chain_id, start_block, number, digest, finalized)
+
+
+async def _make(connection: Connection, sources: Sources) -> None:
+    """Insert the row where there is none: before the first block, or where the tables stand if only the row is gone.
+
+    A page is written with the blocks that hold its logs, in the transaction that moves the cursor, and a rewind removes
+    what is above. So the highest block stored is one that the cursor has passed, all logs up to it are there, and none
+    above it is: going on from there is right, and at worst some blocks without logs are read again.
+    """
+    found = await connection.execute("SELECT FROM chain_cursor WHERE chain_id = %s", (sources.chain_id,))
+    if await found.fetchone() is not None:
+        return
+    stored = await blocks_below(connection, sources.chain_id, _ABOVE_ALL, 1)
+    top, feeds = (stored[0], await _old_feeds(connection, sources)) if stored else (None, sources.feeds)
+    if top is not None:
+        await _check_ours(connection, sources)
+        log.warning(
+            "the row of a chain in chain_cursor was gone; following goes on from the highest block stored",
+            action="index.cursor_rebuilt",
+            chain=sources.name,
+            block=top.number,
+        )
+    await connection.execute(
+        "INSERT INTO chain_cursor (chain_id, name, start_block, number, hash, block_time, l1_block_number, sources)"
+        " VALUES (%s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (chain_id) DO NOTHING",
+        (
+            sources.chain_id,
+            sources.name,
+            sources.start_block,
+            sources.start_block - 1 if top is None else top.number,
+            None if top is None else top.hash,
+            None if top is None else top.timestamp,
+            None if top is None else top.l1_number,
+            Jsonb({**sources.fingerprint(), "feeds": feeds_json(feeds)}),
+        ),
+    )
+
+
+async def _check_ours(connection: Connection, sources: Sources) -> None:
+    """OtherSources unless the stored logs are of the deployment file's contracts. Feeds' logs change no entity, and
+    before there was a row all others were of one set of contracts: one log says which."""
+    found = await connection.execute(
+        "SELECT address FROM chain_log WHERE chain_id = %s AND entity IS NOT NULL ORDER BY entity LIMIT 1",
+        (sources.chain_id,),
+    )
+    row = await found.fetchone()
+    if row is not None and bytes(row[0]) not in sources.contracts.values():
+        raise _other(sources)
+
+
+async def _old_feeds(connection: Connection, sources: Sources) -> dict[bytes, FeedRounds]:
+    """Return the emitters of stored rounds that are no longer followed. Those that are get read again from the start:
+    whether all their rounds are stored was in the row."""
+    cursor = await connection.execute(
+        "SELECT DISTINCT l.address, r.feed, div(r.round_id, 18446744073709551616) FROM oracle_round r"
+        " JOIN chain_log l USING (chain_id, block_number, log_index) WHERE r.chain_id = %s AND l.address <> ALL(%s)",
+        (sources.chain_id, list(sources.feeds)),
+    )
+    return {
+        bytes(emitter): FeedRounds(bytes(feed), None if emitter == feed else int(phase))
+        for emitter, feed, phase in await cursor.fetchall()
+    }
+
+
+def _other(sources: Sources) -> OtherSources:
+    return OtherSources(
+        f"The database holds what chain {sources.chain_id} ({sources.name}) said of other contracts than those"
+        " in its deployment file."
+    )
 
 
 def feeds_json(feeds: Mapping[bytes, FeedRounds]) -> dict[str, list[str | int | None]]:
@@ -121,12 +182,15 @@ async def move(connection: Connection, cursor: Cursor, to: BlockInfo | None) -> 
 async def note_head(
     connection: Connection, chain_id: int, head_number: int, head_time: int, finalized: int | None
 ) -> None:
-    """What a node said of its head; readers tell from it how far behind the tables are."""
-    await connection.execute(
+    """What a node said of its head; readers tell from it how far behind the tables are. CursorMoved when the chain's
+    row is gone."""
+    done = await connection.execute(
         "UPDATE chain_cursor SET head_number = %s, head_time = %s, head_seen_at = now(),"
         " finalized_number = coalesce(%s, finalized_number) WHERE chain_id = %s",
         (head_number, head_time, finalized, chain_id),
     )
+    if done.rowcount != 1:
+        raise CursorMoved(f"The row of chain {chain_id} in chain_cursor is gone.")
 
 
 async def note_state(connection: Connection, chain_id: int, state: str, problem: str | None = None) -> None:

@@ -44,6 +44,18 @@ async def first_block_after(connection: Connection, chain_id: int, number: int) 
     return None if row is None else BlockInfo(*row)
 
 
+async def highest_final(connection: Connection, chain_id: int) -> BlockInfo | None:
+    """Return the highest remembered block that no reorganization replaces, where the nodes say what is final."""
+    rows = await connection.execute(
+        "SELECT b.number, b.hash, b.timestamp, b.l1_block_number FROM chain_cursor c JOIN chain_block b"
+        " ON b.chain_id = c.chain_id AND b.number <= least(c.number, c.finalized_number)"
+        " WHERE c.chain_id = %s AND c.finalized_number IS NOT NULL ORDER BY b.number DESC LIMIT 1",
+        (chain_id,),
+    )
+    row = await rows.fetchone()
+    return None if row is None else BlockInfo(*row)
+
+
 async def forget_empty_blocks(connection: Connection, chain_id: int, below: int) -> None:
     """Drops blocks below `below` without logs of ours: no reorganization goes back that far. Call it where nobody else
     can be filling one: with the cursor's row locked."""

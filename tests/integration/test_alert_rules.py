@@ -69,10 +69,10 @@ def _canary(errors: str, fine: str) -> dict[str, str]:
     }
 
 
-def _head(lag: str) -> dict[str, str]:
+def _head(chain: str, at: str, lag: str = "0x60") -> dict[str, str]:
     return {
-        'vpm_index_head_block{chain="base", instance="a"}': "1000x60",
-        'vpm_index_lag_blocks{chain="base", instance="a"}': lag,
+        f'vpm_index_head_timestamp_seconds{{chain="{chain}", instance="a"}}': at,
+        f'vpm_index_lag_blocks{{chain="{chain}", instance="a"}}': lag,
     }
 
 
@@ -215,8 +215,19 @@ CASES: list[tuple[str, str, Mapping[str, str], Mapping[str, Sequence[str]]]] = [
         },
         {"5m": NOBODY, "20m": ['chain="base", group="credit"']},
     ),
-    ("VpmHeadStands", "history is read", _head("50000-100x60"), {"20m": NOBODY}),
-    ("VpmHeadStands", "no new block", _head("0x60"), {"20m": ['chain="base"']}),
+    ("VpmHeadStands", "history is read", _head("base", "0x60", "50000-100x60"), {"20m": NOBODY}),
+    ("VpmHeadStands", "blocks come", _head("base", "0+60x60"), {"2m": NOBODY, "20m": NOBODY}),
+    ("VpmHeadStands", "no new block", _head("base", "0x60"), {"1m": NOBODY, "2m": ['chain="base"']}),
+    ("VpmHeadStands", "the stock chain stops", _head("stock", "0x60"), {"2m": NOBODY, "3m": ['chain="stock"']}),
+    (
+        "VpmDatabaseSilent",
+        "one of two processes",
+        {
+            'vpm_database_silent{daemon="api", instance="a"}': "0x10 1x10",
+            'vpm_database_silent{daemon="api", instance="b"}': "0x20",
+        },
+        {"9m": NOBODY, "12m": ['daemon="api"']},
+    ),
     (
         "VpmIndexFaults",
         "every try fails",
@@ -262,6 +273,12 @@ CASES: list[tuple[str, str, Mapping[str, str], Mapping[str, Sequence[str]]]] = [
         "every few minutes",
         {'process_start_time_seconds{daemon="keeper", instance="a"}': "0x5 300x5 600x5 900x5 1200x5"},
         {"4m": NOBODY, "25m": ['daemon="keeper", instance="a"']},
+    ),
+    (
+        "VpmDaemonRestarts",
+        "an API that dies again and again",
+        {'process_start_time_seconds{daemon="api", instance="a"}': "0x5 300x5 600x5 900x5 1200x5"},
+        {"25m": ['daemon="api", instance="a"']},
     ),
     (
         "VpmNobodyLeads",

@@ -26,12 +26,13 @@ from core.config import Settings
 from core.db.engine import IDLE_IN_TRANSACTION_MS, conninfo
 from core.db.leader import HUNG_SECONDS
 from core.errors import EXIT_UNAVAILABLE
+from core.local.anvil import ask
 from indexer.cli import EXIT_DIFFERS, _each_chain
 from indexer.main import MEASURE_SECONDS
 from indexer.node import RpcNode
 from indexer.sources import Sources, sources_of
 from scripts._status.scrape import samples
-from tests.conftest import TestPostgres
+from tests.conftest import StartAnvil, TestPostgres
 from tests.support import nursery, questions
 from tests.support.genesis import Genesis, RunningChain, chain, genesis
 from tests.support.index_activity import StockPlayers
@@ -202,6 +203,53 @@ def test_a_leader_that_stops_in_the_middle_of_a_page_is_replaced(
                 assert standby.leads
         finally:
             stopped.process.kill()
+
+
+def test_following_goes_on_when_the_row_of_the_cursor_is_gone(
+    stock: RunningChain, known: Genesis, fresh_database_url: str, postgres: TestPostgres, tmp_path: Path
+) -> None:
+    url = fresh_database_url
+    head = asyncio.run(play(stock, 10, "before"))
+    with daemon(tmp_path, "one", environment(stock, known, url)) as one:
+        wait_for(url, head)
+        with psycopg.connect(conninfo(url)) as connection:
+            assert connection.execute("DELETE FROM chain_cursor").rowcount == 1
+        head = asyncio.run(play(stock, 10, "after"))
+        wait_for(url, head)
+        wait(lambda: one.get("/health")[0] == 200, lambda: one.get("/health")[1])
+        assert "goes on from the highest block stored" in one.log.read_text()
+    with psycopg.connect(conninfo(url)) as connection:  # and while no daemon runs
+        connection.execute("DELETE FROM chain_cursor")
+    head = asyncio.run(play(stock, 5, "while down"))
+    with daemon(tmp_path, "two", environment(stock, known, url)):
+        wait_for(url, head)
+    asyncio.run(_same_as_fresh(stock, postgres, url))
+
+
+def test_a_standby_whose_node_serves_another_chain_is_not_healthy(
+    stock: RunningChain, known: Genesis, anvil: StartAnvil, fresh_database_url: str, tmp_path: Path
+) -> None:
+    url, env = fresh_database_url, environment(stock, known, fresh_database_url)
+    head = asyncio.run(play(stock, 5, "right"))
+    of_that_id = anvil(chain_id=stock.deployment.chain_id)
+    ask(of_that_id.url, "anvil_mine", hex(head + 10))
+    other = anvil(chain_id=stock.deployment.chain_id + 1)
+    with daemon(tmp_path, "leader", env) as leader:
+        wait_for(url, head)
+        wait(lambda: leader.leads)
+        with psycopg.connect(conninfo(url)) as connection:
+            connection.execute("UPDATE chain_cursor SET finalized_number = number")
+        for name, node, said in (
+            ("same id", of_that_id, "serves another chain: its block"),
+            ("other id", other, f"serves chain {stock.deployment.chain_id + 1}"),
+        ):
+            with daemon(tmp_path, name, env | {"VPM_STOCK_RPC_URLS": node.url, "VPM_STOCK_WS_URLS": ""}) as standby:
+                wait(lambda standby=standby, said=said: said in standby.get("/health")[1], standby.log.read_text)
+                assert standby.get("/health")[0] == 503
+        with daemon(tmp_path, "right", env) as standby:
+            wait(lambda: "standing by" in standby.get("/health")[1])
+            assert standby.get("/health")[0] == 200
+        assert leader.get("/health")[0] == 200
 
 
 async def _same_as_fresh(stock: RunningChain, postgres: TestPostgres, url: str) -> None:
