@@ -20,6 +20,7 @@ from keeper.stock.deliver_job import deliver
 from keeper.stock.open_job import open_drills, open_markets, open_refund_drill
 from keeper.stock.price_job import move_prices
 from keeper.stock.resolve_job import resolve_markets
+from keeper.stock.witness_job import witness_stocks
 from keeper.tidy_job import tidy, tidy_agent
 
 TIMEOUT_SECONDS = 90.0
@@ -58,6 +59,7 @@ def _tidy(_how: KeeperSettings) -> float:
 
 JOBS: tuple[Job, ...] = (
     Job("open", "list today's daily and this week's weekly markets", "stock", open_markets, _list),
+    Job("witness", "have the resolver remember pauses and splits of stocks", "stock", witness_stocks, _settle),
     Job("resolve", "settle or void stock markets past their bell", "stock", resolve_markets, _settle),
     Job("deliver", "send payouts and refunds; poke, residue, fees", "stock", deliver, _settle),
     Job(

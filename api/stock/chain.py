@@ -34,5 +34,9 @@ class StockContracts:
         )
 
 
+def stock_call(stock_token: str, name: str) -> Call:
+    return Contract(stock_token, abi("LocalStockToken")).call(name)
+
+
 def feed_call(feed: str, name: str, *arguments: int) -> Call:
     return Contract(feed, abi("LocalFeed")).call(name, *arguments)

@@ -53,6 +53,12 @@ def check_market(bet: StockBet, facts: ChainFacts, now: int) -> None:
         raise refusals.market_closed("New bets are paused on all markets; payouts go on.")
 
 
+def check_halt(why: str | None) -> None:
+    """Refuse a bet on a price that stands still: its answer may be known."""
+    if why is not None:
+        raise refusals.market_closed(f"{why} Bets go on once the price moves again.")
+
+
 def check_room(bet: StockBet, facts: ChainFacts) -> None:
     """A side that takes less than the least bet would book it and give it back, both at our expense."""
     assert facts.market is not None

@@ -158,10 +158,12 @@ class MarketReadings:
 @dataclass(frozen=True, slots=True)
 class Oracle:
     """The feeds and markets as view calls answered. `read_at`: our clock; 0 before the first read. `unread`: feeds that
-    had no round to tell at the last read, of which `latest` has the last good one, if there was any."""
+    had no round to tell at the last read, of which `latest` has the last good one, if there was any. `halts`: per
+    feed why its markets take no bets now; the others do."""
 
     read_at: int = 0
     latest: Mapping[str, Round] = field(default_factory=dict)
     unread: frozenset[str] = frozenset()
     readings: Mapping[int, MarketReadings] = field(default_factory=dict)
+    halts: Mapping[str, str] = field(default_factory=dict)
     version: int = 0

@@ -184,6 +184,7 @@ def _listed(market: ListedMarket, venue: Venue, oracle: Oracle, view: MarketView
     winner = market.market.winner
     prices = prices_of(market, oracle, phase)
     up, down = view.books
+    halted = oracle.halts.get(market.feed) if phase in (Phase.OPENS, Phase.LIVE) else None
     must = phase is not Phase.OPENS  # then strike, live and change are never null
     return MarketBody(
         id=str(market.id),
@@ -211,7 +212,8 @@ def _listed(market: ListedMarket, venue: Venue, oracle: Oracle, view: MarketView
         ),
         headroom=_pair(view.headroom),
         limits=LimitsBody(min_entry=str(terms.min_entry), max_entry=str(terms.max_entry), fee_bps=terms.fee_bps),
-        accepting_bets=phase in (Phase.OPENS, Phase.LIVE) and not venue.entries_paused,
+        accepting_bets=phase in (Phase.OPENS, Phase.LIVE) and not venue.entries_paused and halted is None,
+        bets_halted=halted,
         max_strike_age=market.max_strike_age,
         max_final_age=market.max_final_age,
         voidable_at=market.voidable_at,

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.kept import Kept
-from api.stock.chain import StockContracts, feed_call
+from api.stock.chain import StockContracts, feed_call, stock_call
 from api.stock.facts import ListedMarket, MarketReadings, Oracle, ResolverPreview
 from api.stock.index import StockIndex
 from api.stock.rows import read_latest_rounds
@@ -24,6 +25,8 @@ from core.contracts.deployments import Deployment
 from core.contracts.statuses import RoundProblem
 from core.feeds.rounds import Round
 from core.log import get_logger
+from core.stock.halts import halt, is_back
+from core.stock.sessions import Session, sessions_around
 
 log = get_logger(__name__)
 
@@ -34,6 +37,8 @@ REREAD_SECONDS = 10.0
 TIMEOUT_SECONDS = 3.0
 MAX_BESIDES = 64
 STALE_AFTER_SECONDS = 10.0
+SESSIONS_SECONDS = 6 * 3600
+"""How long the exchange's sessions that were looked up last are kept; by the chain's clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,8 @@ class OracleWatch:
         self._contracts = contracts
         self._index = index
         self._engine = engine
+        self._sessions: Sequence[Session] = ()
+        self._sessions_of = -1
         self._asked: dict[int, _Asked] = {}
         self._besides: Kept[int, ListedMarket] = Kept(MAX_BESIDES)
 
@@ -73,6 +80,10 @@ class OracleWatch:
         """Has the next pass ask about a market settled long ago, too, whose rounds its settlement does not name."""
         if not _settled_by_rounds(market):
             self._besides.put(market.id, market)
+
+    def why_halted(self, market: ListedMarket | None) -> str | None:
+        """Return why a market takes no bets for now, by its feed and its stock; None where it does or is not known."""
+        return None if market is None else self.oracle.halts.get(market.feed)
 
     @property
     def stale(self) -> bool:
@@ -104,7 +115,7 @@ class OracleWatch:
 
     async def _read(self) -> None:
         head = await self._client.head(timeout_seconds=TIMEOUT_SECONDS)
-        read = await self._latest(head.number)
+        read, halts = await self._latest(head.number, head.timestamp)
         unread = frozenset(feed.proxy for feed in self._deployment.price_feeds if feed.proxy not in read)
         latest = {**self.oracle.latest, **read}
         readings = dict(self.oracle.readings)
@@ -120,31 +131,59 @@ class OracleWatch:
                     self._asked[market.id] = _asked(market, latest.get(market.feed), head.timestamp, time.time())
         self.head_time = head.timestamp
         old = self.oracle
-        changed = (latest, unread, readings) != (old.latest, old.unread, old.readings)
+        changed = (latest, unread, readings, halts) != (old.latest, old.unread, old.readings, old.halts)
         self.oracle = Oracle(
             read_at=int(time.time()),
             latest=latest,
             unread=unread,
             readings=readings,
+            halts=halts,
             version=old.version + int(changed or not old.version),
         )
 
-    async def _latest(self, block: int) -> dict[str, Round]:
-        """The latest round of every feed of the deployment file, in one batch at one block."""
-        feeds = [feed.proxy for feed in self._deployment.price_feeds]
+    async def _latest(self, block: int, now: int) -> tuple[dict[str, Round], dict[str, str]]:
+        """Read every feed's latest round, and why its markets take no bets, in one batch."""
+        feeds = self._deployment.price_feeds
         if not feeds:
-            return {}
-        calls = [feed_call(feed, "latestRoundData") for feed in feeds]
+            return {}, {}
+        sequencer = self._deployment.sequencer_feed
+        calls = [feed_call(feed.proxy, "latestRoundData") for feed in feeds]
+        calls += [stock_call(feed.stock_token, "oraclePaused") for feed in feeds]
+        if sequencer is not None:
+            calls.append(feed_call(sequencer, "latestRoundData"))
         answers = await self._client.read_many(calls, block, timeout_seconds=TIMEOUT_SECONDS)
         failures = [answer for answer in answers if isinstance(answer, RpcError) and answer.kind.blames_node]
         if failures:
             raise failures[0]
         # A feed that reverts tells no round; the others do.
-        return {
-            feed: _round(answer)
-            for feed, answer in zip(feeds, answers, strict=True)
+        latest = {
+            feed.proxy: _round(answer)
+            for feed, answer in zip(feeds, answers[: len(feeds)], strict=True)
             if not isinstance(answer, RpcError) and answer[3] > 0
         }
+        uptime = None if sequencer is None else answers[-1]
+        is_up = uptime is None or (not isinstance(uptime, RpcError) and is_back(uptime[1], uptime[2], now))
+        sessions = await self._sessions_at(now)
+        halts = {}
+        for feed, paused in zip(feeds, answers[len(feeds) : 2 * len(feeds)], strict=True):
+            newest = latest.get(feed.proxy)
+            why = halt(
+                paused=isinstance(paused, RpcError) or bool(paused),  # one that does not say counts as paused
+                sequencer_up=is_up,
+                updated_at=None if newest is None else newest.updated_at,
+                longest=feed.max_final_age_seconds,
+                sessions=sessions,
+                now=now,
+            )
+            if why is not None:
+                halts[feed.proxy] = why
+        return latest, halts
+
+    async def _sessions_at(self, now: int) -> Sequence[Session]:
+        if now // SESSIONS_SECONDS != self._sessions_of:
+            self._sessions = await asyncio.to_thread(sessions_around, now)
+            self._sessions_of = now // SESSIONS_SECONDS
+        return self._sessions
 
     def _needs(self, market: ListedMarket, latest: Round | None, now: int) -> bool:
         if now < market.strike_time or _settled_by_rounds(market):

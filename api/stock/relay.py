@@ -64,6 +64,8 @@ class Relay:
         self._token = sources.deployment.token(STOCK_TOKEN_SYMBOL)
         self._contracts = sources.contracts
         self._client = sources.client
+        self._index = sources.index
+        self._oracle = sources.oracle
         self._pool = context.pool
         self._limits = context.limits
         self._outcomes = BetOutcomes(context, sources)
@@ -166,6 +168,7 @@ class Relay:
         try:
             checks.check_window(bet, facts.timestamp, now)
             checks.check_market(bet, facts, now)
+            checks.check_halt(self._why_halted(bet.market_id))
             checks.check_room(bet, facts)
         except Problem:
             # The index may have it in a block that is newer than that of the facts.
@@ -200,6 +203,11 @@ class Relay:
         except RpcError as error:
             log.warning("the relay has no chain", action="relay.no_chain", why=error)
             raise refusals.off(relayed) from None
+
+    def _why_halted(self, market_id: int) -> str | None:
+        if self._oracle is None or self._index is None or self._index.venue is None:
+            return None
+        return self._oracle.why_halted(self._index.venue.markets.get(market_id))
 
     async def _check_lanes(self, relayed: RelayedBet) -> None:
         """Whether any lane would send it now."""

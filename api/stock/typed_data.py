@@ -15,6 +15,7 @@ from api.stock.authorization import NONCE_FORMULA, StockBet
 from api.stock.bet_bounds import MAX_BET, MIN_BET, check_amount
 from api.stock.bodies.relay import TypedDataBody
 from api.stock.chain import STOCK_TOKEN_SYMBOL
+from api.stock.checks import check_halt
 from api.stock.facts import Phase
 from api.stock.requests import TypedDataQuery
 from api.stock.sources import StockSources
@@ -31,6 +32,7 @@ class TypedData:
         self._deployment = sources.deployment
         self._contracts = sources.contracts
         self._index = sources.index
+        self._oracle = sources.oracle
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         query = read_query(request, TypedDataQuery)
@@ -42,6 +44,7 @@ class TypedData:
             raise Problem(404, "market_not_found", f"No market {query.market_id} was ever listed.")
         if market.phase(venue.head.timestamp) not in (Phase.OPENS, Phase.LIVE) or venue.entries_paused:
             raise Problem(409, "market_closed", "This market takes no bets.")
+        check_halt(None if self._oracle is None else self._oracle.why_halted(market))
         terms = market.market.terms
         check_amount(int(query.amount), max(MIN_BET, terms.min_entry), min(MAX_BET, terms.max_entry))
         bet = StockBet(

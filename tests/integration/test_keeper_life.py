@@ -283,3 +283,46 @@ async def test_a_node_that_disagrees_stops_a_void(
     report = await rig.run("resolve")
     assert [each.kind for each in report.actions] == ["void"]
     await rig.until(lambda: market(rig, drill, "voided") == (True,), "the void")
+
+
+async def test_a_pause_over_the_bell_is_witnessed_in_and_out_and_voids(rig: Rig) -> None:
+    """Lifted before the market may be settled: the resolver still knows of it, and everybody gets their stake back."""
+    rig.start("indexer", "relayer")
+    await rig.works()
+    await rig.run("drill")
+    market_id, ticker, strike, final = await listed(rig, "family = 2")
+    before = held(rig, ANN.address)
+    enter(rig, ANN, market_id, UP, 30 * DOLLAR)
+    rig.warp("stock", strike + 2)
+    push(rig, ticker, 105_00000000, rig.now("stock"))
+    stock = rig.deployment("stock").price_feed(ticker).stock_token
+    resolver = rig.deployment("stock").contract("RoundResolver").address
+
+    def pause(paused: bool) -> None:
+        flag = call_data("setOraclePaused(bool)", ["bool"], [paused])
+        rig.send("stock", wallets.DEV[7].address, stock, flag)
+
+    async def witnessed(count: int) -> None:
+        done = "SELECT 1 FROM outbox_intent WHERE kind = 'witness' AND outcome = 'succeeded'"
+        while len(rig.rows(done)) < count:  # every ten seconds, as the keeper does; an attempt rests for five
+            await rig.run("witness")
+            await asyncio.sleep(0.5)
+        assert len(rig.rows(done)) == count
+
+    report = await rig.run("witness")
+    assert (report.ok, report.actions) == (True, []), body(report)  # nothing is new
+    pause(True)
+    await witnessed(1)
+    rig.warp("stock", final + 2)
+    await rig.until(lambda: reached(rig, final + 2), "the index past the bell")
+    await witnessed(2)  # over the bell
+    pause(False)
+    await witnessed(3)
+    span = ["address", "uint64", "uint64"]
+    assert view(rig, resolver, "pausedBetween(address,uint64,uint64)", span, [stock, final, final]) == 1
+    rig.warp("stock", final + 130)
+    await rig.until(lambda: reached(rig, final + 130), "the index two minutes past the bell")
+    await rig.run("resolve")
+    await rig.until(lambda: market(rig, market_id, "voided, outcome, reason") == (True, 3, 3), "the void")
+    await rig.run("deliver")
+    await rig.until(lambda: held(rig, ANN.address) == before, "the refund")

@@ -94,6 +94,13 @@ class MarketBody(Body):
     headroom: Annotated[UpDown, Meta(description="What each side would still accept in this block.")]
     limits: LimitsBody
     accepting_bets: bool
+    bets_halted: Annotated[
+        str | None,
+        Meta(
+            description="Why an open market takes no bets for now: its stock's oracle is paused, its feed stands "
+            "still, or the chain's sequencer is down. Null otherwise."
+        ),
+    ]
     max_strike_age: int
     max_final_age: int
     voidable_at: Annotated[int, Meta(description="From then on anyone can void it, if it is still unsettled.")]

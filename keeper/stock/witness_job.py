@@ -1,0 +1,84 @@
+"""`witness`: has the resolver remember pauses and multipliers of the stocks of unsettled markets.
+
+Always made, so whether a pause counts is nobody's choice.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from sqlalchemy import select
+
+from core.chain import Contract, RpcError, RpcErrorKind
+from core.contracts.abi import abi
+from core.db.schema.index_stock import stock_market
+from core.hexadecimal import hex_of
+from keeper.errands import RetryWaits, Want
+from keeper.run import JobRun
+from keeper.stock.witnessing import StockState, why_witness
+
+RETRY = RetryWaits(after_success_seconds=5.0, after_failure_seconds=5.0, longest_seconds=60.0)
+
+NO_ANSWER = (RpcErrorKind.REVERTED, RpcErrorKind.BAD_ANSWER)
+"""Of a stock that does not say, which the resolver takes for a pause."""
+
+MARKETS = stock_market.c
+
+
+async def witness_stocks(run: JobRun) -> None:
+    moments = await _moments(run)
+    for stock, state in zip(moments, await _states(run, list(moments)), strict=True):
+        why = why_witness(state, moments[stock], run.now)
+        if why is None:
+            run.report.skip(f"stock {stock}", "nothing about it is new")
+            continue
+        want = Want(
+            kind="witness",
+            subjects=(f"stock:witness:{stock.lower()}",),
+            target=f"stock {stock}",
+            detail=f"witness the stock: {why}",
+            call=run.chain.contract("RoundResolver").call("witness", stock),
+            priority=10,  # before what settles by it
+        )
+        await run.ask(want, RETRY)
+
+
+async def _moments(run: JobRun) -> dict[str, list[int]]:
+    """Strikes and bells of the unsettled markets, by stock."""
+    query = select(MARKETS.stock_token, MARKETS.strike_time, MARKETS.final_time).where(
+        MARKETS.closed_tx.is_(None), MARKETS.stock_token.is_not(None)
+    )
+    found: dict[str, list[int]] = defaultdict(list)
+    for stock, strike, final in await run.rows(query):
+        found[hex_of(stock)] += [strike, final]
+    return dict(sorted(found.items()))
+
+
+async def _states(run: JobRun, stocks: list[str]) -> list[StockState]:
+    resolver = run.chain.contract("RoundResolver")
+    calls = []
+    for stock in stocks:
+        token = Contract(stock, abi("LocalStockToken"))
+        calls += [
+            token.call("oraclePaused"),
+            token.call("uiMultiplier"),
+            resolver.call("multiplierAt", stock, run.now),
+            resolver.call("lastPause", stock),
+        ]
+    answers: list[Any] = await run.chain.client.read_many(calls, run.head)
+    for answer in answers:
+        if isinstance(answer, RpcError) and answer.kind not in NO_ANSWER:
+            raise answer
+    return [
+        StockState(
+            paused=isinstance(paused, RpcError) or bool(paused),
+            multiplier=None if isinstance(multiplier, RpcError) else multiplier,
+            known_multiplier=known,
+            last_pause=pause[1],
+            is_over=pause[2],
+        )
+        for paused, multiplier, known, pause in zip(
+            answers[::4], answers[1::4], answers[2::4], answers[3::4], strict=True
+        )
+    ]

@@ -1,0 +1,35 @@
+"""When a stock is witnessed: into a pause and out of it, over strike and bell, while it lasts, and at a split."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from keeper.stock.witnessing import REPEAT_SECONDS, StockState, why_witness
+
+NOW = 1_000_000
+RUNNING = StockState(paused=False, multiplier=10**18, known_multiplier=10**18, last_pause=0, is_over=False)
+PAUSED = replace(RUNNING, paused=True, last_pause=NOW - 60)
+
+
+@pytest.mark.parametrize(
+    ("state", "moments", "why"),
+    [
+        (RUNNING, [NOW], None),
+        (replace(RUNNING, last_pause=NOW - 60, is_over=True), [NOW], None),
+        (replace(RUNNING, last_pause=NOW - 60), [], "runs again"),
+        (replace(PAUSED, last_pause=0), [], "is paused"),
+        (replace(PAUSED, is_over=True), [], "is paused"),
+        (PAUSED, [NOW - 61, NOW - 60, NOW + 1], None),
+        (PAUSED, [NOW - 59], "over a strike or a bell"),
+        (PAUSED, [NOW], "over a strike or a bell"),
+        (replace(PAUSED, last_pause=NOW - REPEAT_SECONDS + 1), [], None),
+        (replace(PAUSED, last_pause=NOW - REPEAT_SECONDS), [], "still paused"),
+        (replace(RUNNING, multiplier=4 * 10**18), [], "multiplier is 4000000000000000000"),
+        (replace(RUNNING, multiplier=None), [], None),
+    ],
+)
+def test_when_a_stock_is_witnessed(state: StockState, moments: list[int], why: str | None) -> None:
+    said = why_witness(state, moments, NOW)
+    assert said == why or (why is not None and said is not None and why in said)
