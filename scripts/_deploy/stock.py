@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from hexbytes import HexBytes
+
 from core.contracts.deployments import Deployment
 from scripts._deploy.journal import Journal
 from scripts._deploy.safe import ZERO
@@ -26,6 +28,29 @@ def bounds_of(facts: Deployment) -> dict[str, int]:
         "feeBps": facts.param("feeBps"),
         "voidDelay": facts.param("voidDelaySeconds"),
     }
+
+
+AGGREGATOR = "0x245a7bfc"  # aggregator(), of a Chainlink proxy
+
+
+def is_served_late(proxy: str, aggregator_code: bytes) -> bool:
+    """Return whether this is an SVR proxy, which shows each round some seconds after it was written.
+
+    A dual aggregator serves two proxies. It names the late one in no view: the address is an immutable, so it stands
+    in the code.
+    """
+    return bytes(HexBytes(proxy)) in aggregator_code
+
+
+def is_late_feed(provider: Any, proxy: str) -> bool:
+    """The same, asked of the chain; a feed that names no aggregator is none."""
+    from ape.exceptions import ApeException  # noqa: PLC0415 - only the environment of the ape scripts has it
+
+    try:
+        answer = HexBytes(provider.make_request("eth_call", [{"to": proxy, "data": AGGREGATOR}, "latest"]))
+    except ApeException:
+        return False
+    return len(answer) == 32 and is_served_late(proxy, bytes(provider.get_code("0x" + answer[-20:].hex())))
 
 
 def deploy(

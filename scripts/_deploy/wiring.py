@@ -19,7 +19,7 @@ from core.contracts.events.pauser import PAUSER_EVENTS
 from core.contracts.events.stock import LISTER_EVENTS
 from core.contracts.feeds import PoolFeed, PublishedFeed
 from core.hexadecimal import hex_of
-from scripts._deploy import base, pools, safe
+from scripts._deploy import base, pools, safe, stock
 from scripts._deploy.flow import binder
 
 BLOCKS_A_REQUEST = 10_000  # what public nodes answer for logs at once
@@ -182,6 +182,9 @@ def _stock(chain: _Chain) -> Iterator[Finding]:
         standing = bound.feed(feed.proxy)
         yield Finding(bool(standing.allowed), f"{feed.ticker} is allowed with feed {feed.proxy}")
         yield _equal(f"{feed.ticker} ticker at the lister", standing.ticker, feed.ticker)
+        is_late = stock.is_late_feed(chain.provider, feed.proxy)
+        as_found = "is an SVR proxy, which shows rounds late" if is_late else "is no SVR proxy"
+        yield Finding(not is_late, f"{feed.ticker} feed {as_found}")
         yield _equal(f"{feed.ticker} stock token", standing.stockToken, feed.stock_token)
         yield _equal(f"{feed.ticker} oldest strike (s)", standing.maxStrikeAge, feed.max_strike_age_seconds)
         yield _equal(f"{feed.ticker} oldest final (s)", standing.maxFinalAge, feed.max_final_age_seconds)

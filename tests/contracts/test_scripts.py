@@ -344,8 +344,8 @@ def test_a_feed_that_somebody_kept_is_found_on_the_stock_chain(
         ask(chain.url, "anvil_setCode", kept, ask(chain.url, "eth_getCode", one.proxy, "latest"))
         answer = Contract(kept, abi("LocalFeed")).call("pushMany", [10**8], [now])
         send_all(LocalNode(chain.url), [answer], wallets.DEPLOYER.address)
-        _as_safe(chain, "MarketLister", "setFeed", kept, one.stock_token, one.ticker, 2**32 - 1, 2**32 - 1, True)
-        ages = (one.max_strike_age_seconds + 1, one.max_final_age_seconds + 2)
+        _as_safe(chain, "MarketLister", "setFeed", kept, one.stock_token, one.ticker, 5 * 86_400, 3 * 3600, True)
+        ages = (one.max_strike_age_seconds + 1, one.max_final_age_seconds - 2)
         _as_safe(chain, "MarketLister", "setFeed", one.proxy, one.stock_token, "OTHER", *ages, True)
         enable = Contract(chain.deployment.safe.address, safe_abi()).call("enableModule", module)
         send_all(LocalNode(chain.url), [enable], chain.deployment.safe.address)
@@ -357,7 +357,7 @@ def test_a_feed_that_somebody_kept_is_found_on_the_stock_chain(
         f"no other feed is allowed, but {kept} is",
         f"{one.ticker} ticker at the lister is OTHER, the file says {one.ticker}",
         f"{one.ticker} oldest strike (s) is {ages[0]}, the file says {ages[0] - 1}",
-        f"{one.ticker} oldest final (s) is {ages[1]}, the file says {ages[1] - 2}",
+        f"{one.ticker} oldest final (s) is {ages[1]}, the file says {ages[1] + 2}",
         f"no module may act for the Safe, but {module} may",
     ):
         assert f"WRONG {said}" in done.stdout
