@@ -18,6 +18,7 @@ from core.config import ChainSettings, Settings, load
 from core.config.settings import CHAIN_NAMES
 from core.contracts.deployments import load_deployment
 from core.db.engine import ConnectionPool, check_database, make_pool
+from core.db.schema import metadata
 from core.errors import EXIT_UNAVAILABLE, ConfigError, VpmError
 from indexer import main as daemon
 from indexer.audit.run import Progress, audit
@@ -40,7 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
         ("rebuild", "wipe the projections and fold them again from the raw logs"),
         (
             "audit",
-            "compare every market, book, bet and payment with the chain, and look for missing rows; exits 1 if any",
+            "compare raw logs, every column of every row, totals and views with the chain; exits 1 if any differs",
         ),
     ):
         command = commands.add_parser(name, help=what)
@@ -97,11 +98,9 @@ async def _each_chain(settings: Settings, only: str | None, work: ChainWork) -> 
 
 
 async def _rebuild(pool: ConnectionPool, _settings: Settings, chain: ChainSettings, sources: Sources) -> bool:
-    def progress(logs: int) -> None:
-        print(f"\r{chain.name}: {logs:,} logs folded", end="", flush=True)
-
-    done = await rebuild(pool, sources, progress)
-    print(f"\r{chain.name}: {done.logs:,} logs folded up to block {done.block} in {done.seconds:.1f} s")
+    done = await rebuild(pool, sources, lambda logs: _show(f"{chain.name}: {logs:,} logs folded"))
+    _show("")
+    print(f"{chain.name}: {done.logs:,} logs folded up to block {done.block} in {done.seconds:.1f} s")
     return True
 
 
@@ -111,8 +110,15 @@ async def _audit(
     def going_on(begun: Progress) -> None:
         print(f"{chain.name}: going on with the audit that began {begun.began_at:%Y-%m-%d %H:%M} UTC, {_far(begun)}")
 
+    stage = ""
+
     def progress(reached: Progress) -> None:
-        print(f"\r{chain.name}: {_far(reached)}", end="", flush=True)
+        nonlocal stage
+        if stage not in ("", reached.stage):
+            _show("")
+            print(f"{chain.name}: {stage} compared")
+        stage = reached.stage
+        _show(f"{chain.name}: {_far(reached)}")
 
     async with ChainProvider(
         chain.rpc_urls, chain_id=sources.chain_id, timeout_seconds=settings.rpc_timeout_seconds
@@ -120,11 +126,20 @@ async def _audit(
         done = await audit(pool, ChainClient(rpc), sources, anew=anew, going_on=going_on, progress=progress)
     comparison, one = done.comparison, done.first_block == done.last_block
     blocks = f"block {done.last_block}" if one else f"blocks {done.first_block} to {done.last_block}"
-    print(f"\r{chain.name}: {comparison.compared:,} numbers compared at {blocks}, {comparison.mismatches} mismatches")
+    _show("")
+    print(f"{chain.name}: {comparison.compared:,} numbers compared at {blocks}, {comparison.mismatches} mismatches")
     for each in comparison.detail[:20]:
         where = f"{each['what']} {each['key']} {each['field']}"
         print(f"  {where}: table {each['ours']}, chain {each['chain']} at block {each['block']}")
+    if comparison.detail and comparison.detail[0]["what"] in metadata.tables:
+        print("  The contracts' views were not compared: they say nothing of rows that are not what their logs make.")
     return comparison.mismatches == 0
+
+
+def _show(progress: str) -> None:
+    """Replaces the progress that stands in the terminal's line; elsewhere nothing is written."""
+    if sys.stdout.isatty():
+        print(f"\r\x1b[K{progress}", end="", flush=True)
 
 
 def _far(point: Progress) -> str:

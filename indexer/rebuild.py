@@ -20,6 +20,7 @@ from core.contracts.events.pauser import PAUSER
 from core.contracts.events.stock import STOCK_VENUE
 from core.db.channels import CHAIN_INDEXED, IndexStep, notify
 from core.db.engine import ConnectionPool
+from core.db.schema.totals import totals_of
 from core.service.cancelling import end
 from indexer import notices
 from indexer.errors import CursorMoved
@@ -97,14 +98,16 @@ async def _one_ahead(batches: AsyncGenerator[list[LogRecord]]) -> AsyncGenerator
 
 
 def _everything(sources: Sources) -> list[Removal]:
-    """All projection rows that come from this chain."""
+    """All projection rows that come from this chain; then their totals, which are not nought where one was wrong."""
     removals = shared.removals(sources.chain_id)
     if Role.SETTLER in sources.contracts:
         removals += [Removal(kind.table, (), []) for kind in (stock.MARKET, stock.VINTAGE, stock.POSITION)]
         removals += VenueFold.removals(STOCK_VENUE, sources.chain_id)
+        removals += [Removal(total, (), []) for total in totals_of("stock")]
     if Role.WALLET in sources.contracts:
         removals += [Removal(kind.table, (), []) for kind in (agent.MARKET, agent.OUTCOME, agent.STAKE)]
         removals += VenueFold.removals(AGENT_VENUE, sources.chain_id)
+        removals += [Removal(total, (), []) for total in totals_of("agent")]
     if Role.PAUSER in sources.contracts:
         removals += VenueFold.removals(PAUSER, sources.chain_id)
     return removals

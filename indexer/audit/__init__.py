@@ -1,2 +1,2 @@
-"""Compares every market, book, bet and payment in the tables with the contracts' own views and the token's receipts, a
-page of rows at a time, and finds rows that are missing."""
+"""Compares the database with the chain, a page at a time: raw logs with what a node gives again, every column of every
+row with what the logs make, totals with sums, and the rows with the contracts' own views."""

@@ -1,8 +1,5 @@
-"""The agent side's audit: settlement wallet, resolver and lister against the agent tables.
-
-The contracts are asked first what there is (how many markets, how many stakes in each), so a row that is missing is
-found like one that is wrong.
-"""
+"""The agent side's views: what settlement wallet, resolver and lister say against the agent tables, whose rows are what
+their logs make."""
 
 from __future__ import annotations
 
@@ -25,23 +22,6 @@ MARKETS_AT_ONCE = 50
 STAKES_AT_ONCE = 300
 BOOKS_AT_ONCE = 1_000
 
-_STAKES_OF_MARKETS = f"""
-SELECT k.market_id, count(s.stake_id), count(s.outcome),
-  coalesce(sum(s.amount) FILTER (WHERE s.outcome IS NOT NULL), 0),
-  coalesce(sum(s.paid_amount) FILTER (WHERE s.status = {StakeStatus.REFUNDED:d}), 0),
-  count(*) FILTER (WHERE s.status = {StakeStatus.OWED_BACK:d}),
-  count(*) FILTER (WHERE s.status = {StakeStatus.IN_BOOK:d}),
-  count(*) FILTER (WHERE s.status = {StakeStatus.IN_BOOK:d} AND s.outcome = m.winner)
-FROM unnest(%s::bytea[]) AS k (market_id) LEFT JOIN agent_stake s ON s.market_id = k.market_id
-LEFT JOIN agent_market m ON m.market_id = k.market_id GROUP BY k.market_id
-""".encode()  # noqa: S608
-# The contract keeps a key with the first payment booked under it.
-_FIRST_OF_KEY = b"""
-SELECT DISTINCT ON (k.wallet, k.idem_hash) k.wallet, k.idem_hash, s.stake_id
-FROM unnest(%s::bytea[], %s::bytea[]) AS k (wallet, idem_hash)
-JOIN agent_stake s ON s.wallet = k.wallet AND s.idem_hash = k.idem_hash
-ORDER BY k.wallet, k.idem_hash, s.staked_block, s.staked_log_index
-"""
 _PAYMENTS = b"""
 SELECT s.stake_id, a.state, a.value, a.recipient,
   a.tx = s.staked_tx OR (a.block_number, a.log_index) < (s.staked_block, s.staked_log_index),
@@ -71,10 +51,10 @@ _MOMENTS = ("startAt", "endsAt", "earlyFrom", "settlesAfter", "voidsAfter")
 
 def stages() -> list[AuditStage]:
     return [
-        whole("agent permissions", _permissions),
-        AuditStage("agent markets", _markets_page),
-        AuditStage("agent stakes", _stakes_page),
-        whole("agent liabilities", _liabilities),
+        whole("agent permissions", _permissions, of_views=True),
+        AuditStage("agent markets", _markets_page, of_views=True),
+        AuditStage("agent stakes", _stakes_page, of_views=True),
+        whole("agent liabilities", _liabilities, of_views=True),
     ]
 
 
@@ -127,19 +107,18 @@ class _Owed:
 
 
 async def _owed_of_markets(scene: Scene) -> _Owed:
-    """All of them in one snapshot, a few at a time. Those that lack outcomes are told of where markets are compared."""
+    """All of them in one snapshot, a few at a time."""
     owed, after = _Owed(), None
     while rows := await rows_after(scene.connection, agent.MARKET, ("index",), after, BOOKS_AT_ONCE):
         books = await _books(scene, rows)
         for row in rows:
-            if (book := books.get(row.market_id)) is not None:
-                owed.add(row, book)
+            owed.add(row, books[row.market_id])
         after = [rows[-1].index]
     return owed
 
 
 async def _permissions(scene: Scene) -> None:
-    """Roles, feeds and bounds. That none is missing, `indexer.audit.shared` sees."""
+    """Roles, feeds and bounds."""
     wallet, lister = scene.contracts[Role.WALLET], scene.contracts.get(Role.AGENT_LISTER)
     roles = await all_rows(scene.connection, AGENT_ROLE)
     by_lister = [row for row in roles if row.role == LISTER]
@@ -167,52 +146,29 @@ async def _permissions(scene: Scene) -> None:
 
 
 async def _markets_page(scene: Scene, after: Place | None) -> Place | None:
-    """The contract's markets from a place in its list on, with their outcomes; those that are missing or too many are
-    told of."""
-    wallet = scene.contracts[Role.WALLET]
-    count = await scene.client.read(wallet.call("marketCount"), scene.block)
-    at = 0 if after is None else after[0]
-    if at == 0:
+    """Markets in the order in which they were opened."""
+    if after is None:
+        count = await scene.client.read(scene.contracts[Role.WALLET].call("marketCount"), scene.block)
         (ours,) = await scene.row(b"SELECT count(*) FROM agent_market")
         scene.comparison.value("wallet", "", "marketCount", ours, count)
-    if at >= count:
-        return None
-    until = min(at + MARKETS_AT_ONCE, count)
-    answers = await scene.read(*(wallet.call("marketIdAt", position) for position in range(at, until)))
-    ids = [each for each in answers if not isinstance(each, RpcError)]
-    keys = [(each,) for each in ids]
-    rows = await rows_by_key(scene.connection, agent.MARKET, ("market_id",), keys)
-    scene.comparison.keys("agent market", ((each.index, each.market_id) for each in rows), enumerate(ids, at + 1))
-    outcomes = await _outcomes(scene, rows)
-    counted = {bytes(key): rest for key, *rest in await scene.rows(_STAKES_OF_MARKETS, (ids,))}
-    for row in sorted(rows, key=lambda each: each.index):
-        its = outcomes.get(row.market_id, [])
-        expected = [(row.market_id, outcome) for outcome in range(row.outcomes)]
-        scene.comparison.keys("outcome", [(each.market_id, each.outcome) for each in its], expected)
-        if len(its) == row.outcomes:
-            await _market(scene, row, Book.of_rows(row, its), counted[row.market_id])
-    return [until]
-
-
-async def _outcomes(scene: Scene, markets: list[Any]) -> dict[bytes, list[Any]]:
-    """Each market's, in order."""
-    keys = [(each.market_id,) for each in markets]
-    rows = await rows_by_key(scene.connection, agent.OUTCOME, ("market_id",), keys)
-    outcomes: dict[bytes, list[Any]] = {}
-    for row in sorted(rows, key=lambda each: each.outcome):
-        outcomes.setdefault(row.market_id, []).append(row)
-    return outcomes
+    rows = await rows_after(scene.connection, agent.MARKET, ("index",), after, MARKETS_AT_ONCE)
+    books = await _books(scene, rows)
+    for row in rows:
+        await _market(scene, row, books[row.market_id])
+    return [rows[-1].index] if rows else None
 
 
 async def _books(scene: Scene, markets: list[Any]) -> dict[bytes, Book]:
-    """The books of those that have all their outcomes."""
-    outcomes = await _outcomes(scene, markets)
-    whole_ones = [row for row in markets if len(outcomes.get(row.market_id, [])) == row.outcomes]
-    return {row.market_id: Book.of_rows(row, outcomes[row.market_id]) for row in whole_ones}
+    keys = [(each.market_id,) for each in markets]
+    outcomes: dict[bytes, list[Any]] = {row.market_id: [] for row in markets}
+    rows = await rows_by_key(scene.connection, agent.OUTCOME, ("market_id",), keys)
+    for row in sorted(rows, key=lambda each: each.outcome):
+        outcomes[row.market_id].append(row)
+    return {row.market_id: Book.of_rows(row, outcomes[row.market_id]) for row in markets}
 
 
-async def _market(scene: Scene, row: Any, book: Book, counted: list[Any]) -> None:
-    """One market and its outcomes, and the sums of its stakes."""
+async def _market(scene: Scene, row: Any, book: Book) -> None:
+    """One market and its outcomes."""
     wallet, resolver = scene.contracts[Role.WALLET], scene.contracts.get(Role.AGENT_RESOLVER)
     calls = [wallet.call("market", row.market_id)]
     calls += [wallet.call("outcomeBook", row.market_id, outcome) for outcome in range(row.outcomes)]
@@ -241,16 +197,6 @@ async def _market(scene: Scene, row: Any, book: Book, counted: list[Any]) -> Non
     if resolver is not None:
         terms = under_names(row, *_TERMS, *_MOMENTS, "target", "bounds")
         comparison.fields("agent terms", key, terms, more[-1])
-    stakes, in_book, staked, given_back, owed_back, unsent, winning = counted
-    # `answer` holds the counters to the contract's.
-    comparison.value("agent market", key, "stake rows", stakes, row.stakes + row.late_payments)
-    comparison.value("agent market", key, "stakes in the book", row.stakes, in_book)
-    comparison.value("agent market", key, "sum of stakes", row.staked, int(staked))
-    comparison.value("agent market", key, "sum of refunds", row.given_back, int(given_back))
-    # Whom the keeper looks at goes by this count.
-    is_open = row.status == AgentMarketStatus.OPEN
-    unpaid = owed_back + (0 if is_open else unsent if book.refunds(row.winner) else winning)
-    comparison.value("agent market", key, "stakes unpaid", row.unpaid, unpaid)
 
 
 # ---------------------------------------------------------------- stakes
@@ -265,22 +211,9 @@ async def _stakes_page(scene: Scene, after: Place | None) -> Place | None:
     market_rows = await rows_by_key(scene.connection, agent.MARKET, ("market_id",), [(each,) for each in ids])
     markets = {row.market_id: row for row in market_rows}
     books = await _books(scene, market_rows)
-    scene.comparison.keys("agent market", books, ids)
-    _check_ids(scene, markets, rows, after)
-    there = [row for row in rows if row.market_id in books]
-    await _views(scene, markets, books, there)
-    await _payments(scene, there)
+    await _views(scene, markets, books, rows)
+    await _payments(scene, rows)
     return [rows[-1].stake_id]
-
-
-def _check_ids(scene: Scene, markets: dict[bytes, Any], rows: list[Any], after: Place | None) -> None:
-    """No id is left out before any of these; that none is after the last of a market, `stake rows` tells."""
-    before = -1 if after is None else after[0]
-    for row in rows:
-        if (market := markets.get(row.market_id)) is not None:
-            before = max(before, (market.index << 32) - 1)
-        scene.comparison.value("stake", row.stake_id, "id before it", row.stake_id - 1, before)
-        before = row.stake_id
 
 
 async def _views(scene: Scene, markets: dict[bytes, Any], books: dict[bytes, Book], rows: list[Any]) -> None:
@@ -288,16 +221,10 @@ async def _views(scene: Scene, markets: dict[bytes, Any], books: dict[bytes, Boo
     calls = []
     for row in rows:
         owner = hex_of(row.wallet)
-        calls += [
-            wallet.call("stake", row.stake_id),
-            wallet.call("stakeOf", owner, row.idem_hash),
-            wallet.call("booked", owner, row.nonce),
-        ]
+        calls += [wallet.call("stake", row.stake_id), wallet.call("booked", owner, row.nonce)]
     answers = await scene.read(*calls)
-    keys = ([row.wallet for row in rows], [row.idem_hash for row in rows])
-    first = {(bytes(of), bytes(idem)): stake_id for of, idem, stake_id in await scene.rows(_FIRST_OF_KEY, keys)}
     for at, row in enumerate(rows):
-        stated, under_key, booked = answers[3 * at : 3 * at + 3]
+        stated, booked = answers[2 * at : 2 * at + 2]
         market, book = markets[row.market_id], books[row.market_id]
         payable = row.amount if row.status == StakeStatus.OWED_BACK else 0
         if row.status == StakeStatus.IN_BOOK and market.status != AgentMarketStatus.OPEN:
@@ -306,18 +233,12 @@ async def _views(scene: Scene, markets: dict[bytes, Any], books: dict[bytes, Boo
         if row.outcome is not None:
             ours["outcome"] = row.outcome
         comparison.fields("stake", row.stake_id, ours, stated)
-        # The contract counts what it sent by market; what it sent of each follows from its book.
-        sent = row.amount if row.status == StakeStatus.REFUNDED else 0
-        if row.status == StakeStatus.PAID:
-            sent = book.owed(market.winner, row.outcome, row.amount, row.shares)
-        comparison.value("stake", row.stake_id, "sent", row.paid_amount, sent)
-        comparison.value("stake", row.stake_id, "stakeOf", first[row.wallet, row.idem_hash], under_key)
         # The receive form needs no record: nothing but the contract itself can take such a payment.
         comparison.value("stake", row.stake_id, "booked", not is_marked(row.nonce), booked)
 
 
 async def _payments(scene: Scene, rows: list[Any]) -> None:
-    """Each stake against the very authorization that paid for it, which `indexer.audit.shared` checks."""
+    """Each stake against the very authorization that paid for it."""
     ids = [row.stake_id for row in rows]
     payments = {stake_id: tuple(rest) for stake_id, *rest in await scene.rows(_PAYMENTS, (scene.sources.chain_id, ids))}
     recipient = scene.sources.contracts[Role.WALLET]

@@ -1,8 +1,8 @@
-"""The audit of pool feeds: every round and measure follows from a raw log, and is what the feed says of itself.
+"""The views of pool feeds: every round and measure is what the feed says of itself.
 
-A published feed and a price feed are asked nothing: their rounds are their logs, to which `indexer.audit.shared` holds
-them. A pool feed keeps each reading, so every row is held to it; and since it counts none, it is asked for its newest,
-for the moments that markets are decided by, and for every step of the last day, recorded or not.
+A published feed and a price feed are asked nothing: their rounds are their logs. A pool feed keeps each reading, so
+every row is compared with it; and since it counts none, it is asked for its newest, for the moments that markets are
+decided by, and for every step of the last day, recorded or not.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import Any
 
 from core.chain import Contract, RpcError, RpcErrorKind
 from core.contracts.abi import abi
-from core.contracts.events.feed import FEED_EVENTS, AnswerUpdated, ReadingMeasured
 from core.feeds.grid import grid_time
 from core.hexadecimal import hex_of
 from indexer.audit.pages import AuditStage, Place, Scene
@@ -21,11 +20,8 @@ MARKETS_AT_ONCE = 500
 RECENT_STEPS = 1_440
 
 _READINGS = b"""
-SELECT r.round_id, r.answer, r.updated_at, l.topics, l.data, m.round_id, m.quality, m.start_cumulatives,
-  m.end_cumulatives, m.liquidity, m.quiet, k.topics, k.data, r.block_number, r.log_index
-FROM oracle_round r JOIN chain_log l USING (chain_id, block_number, log_index)
+SELECT r.round_id, r.answer, r.updated_at, m.quality, r.block_number, r.log_index FROM oracle_round r
 LEFT JOIN oracle_measure m ON m.chain_id = r.chain_id AND m.feed = r.feed AND m.round_id = r.round_id
-LEFT JOIN chain_log k ON k.chain_id = m.chain_id AND k.block_number = m.block_number AND k.log_index = m.log_index
 WHERE r.chain_id = %s AND r.feed = %s AND r.updated_at >= %s
 AND (r.updated_at, r.block_number, r.log_index) > (%s, %s, %s)
 ORDER BY r.updated_at, r.block_number, r.log_index LIMIT %s
@@ -37,7 +33,10 @@ _KNOWN = b"SELECT updated_at FROM oracle_round WHERE chain_id = %s AND feed = %s
 
 
 def stages() -> list[AuditStage]:
-    return [AuditStage("pool feeds", _feeds_page), AuditStage("moments of pool feeds", _moments_page)]
+    return [
+        AuditStage("pool feeds", _feeds_page, of_views=True),
+        AuditStage("moments of pool feeds", _moments_page, of_views=True),
+    ]
 
 
 async def _feeds_page(scene: Scene, after: Place | None) -> Place | None:
@@ -95,30 +94,11 @@ class _PoolFeed:
         return [rows[-1][2], *rows[-1][-2:], max(highest, *(int(row[0]) for row in rows))]
 
     def _reading(self, row: tuple[Any, ...], data: Any, quality: Any) -> None:
-        round_id, answer, updated_at, topics, raw, measured_id, *measure, k_topics, k_data = row
+        round_id, answer, updated_at, measured = row
         key = f"{hex_of(self._feed)}/{round_id}"
-        ours = (int(round_id), int(answer), updated_at)
-        logged = _decoded(topics, raw)
-        assert isinstance(logged, AnswerUpdated)
-        self._comparison.value("round", key, "log", ours, (logged.round_id, logged.answer, logged.updated_at))
         said = data if isinstance(data, RpcError) else (data[0], data[1], data[3])
-        self._comparison.value("reading", key, "recorded", ours, said)
-        self._comparison.value("reading", key, "quality", measure[0], quality)
-        if measured_id is None or k_topics is None:
-            self._comparison.keys("measure", [], [key])
-            return
-        stated = _decoded(k_topics, k_data)
-        assert isinstance(stated, ReadingMeasured)
-        expected = (
-            stated.round_id,
-            stated.quality,
-            [each.start_cumulative for each in stated.measures],
-            [each.end_cumulative for each in stated.measures],
-            [each.liquidity for each in stated.measures],
-            [each.quiet for each in stated.measures],
-        )
-        measure[3] = [int(each) for each in measure[3]]
-        self._comparison.value("measure", key, "log", (int(measured_id), *measure), expected)
+        self._comparison.value("reading", key, "recorded", (int(round_id), int(answer), updated_at), said)
+        self._comparison.value("reading", key, "quality", measured, quality)
 
     async def newest(self, *, highest: int) -> None:
         (answer,) = await self._scene.read(self._contract.call("latestRoundData"))
@@ -151,7 +131,3 @@ def _is_recorded(quality: Any) -> bool:
     if isinstance(quality, RpcError):
         raise quality
     return bool(quality)
-
-
-def _decoded(topics: bytes, data: bytes) -> Any:
-    return FEED_EVENTS[bytes(topics[:32])].decode(bytes(topics), bytes(data))

@@ -17,6 +17,7 @@ from core.db.engine import Connection
 from core.hexadecimal import hex_of
 from core.stock.vested import Moment
 from indexer.audit.compare import Comparison
+from indexer.fetch import Fetcher
 from indexer.sources import Sources
 
 Place = list[Any]
@@ -29,7 +30,8 @@ class Scene:
 
     connection: Connection
     client: ChainClient
-    sources: Sources
+    fetcher: Fetcher
+    sources: Sources  # with the feeds whose rounds are in the tables
     contracts: Mapping[Role, Contract]
     number: int
     digest: bytes
@@ -57,16 +59,18 @@ class Scene:
 @dataclass(frozen=True, slots=True)
 class AuditStage:
     """One kind of comparison. `page` compares what follows a place (None: from the start), and returns where it ended,
-    None when nothing is left."""
+    None when nothing is left. `of_views`: it reads the contracts' views, which is of use only where the rows are what
+    their logs make."""
 
     name: str
     page: Callable[[Scene, Place | None], Awaitable[Place | None]]
+    of_views: bool = False
 
 
-def whole(name: str, compare: Callable[[Scene], Awaitable[None]]) -> AuditStage:
+def whole(name: str, compare: Callable[[Scene], Awaitable[None]], *, of_views: bool = False) -> AuditStage:
     """A stage that is one page."""
 
     async def page(scene: Scene, _after: Place | None) -> None:
         await compare(scene)
 
-    return AuditStage(name, page)
+    return AuditStage(name, page, of_views)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import psycopg
@@ -22,11 +22,16 @@ from core.db.engine import Connection, ConnectionPool
 from core.db.leader import lock_key
 from core.hexadecimal import hex_of
 from core.stock.vested import Moment
-from indexer.audit import agent, feeds, shared, stock
+from indexer.audit import agent, chain, feeds, folded, guardians, stock, totals
 from indexer.audit.compare import Comparison
 from indexer.audit.pages import AuditStage, Place, Scene
+from indexer.bloom import BloomTest
 from indexer.errors import AuditRuns, NodeFault
+from indexer.fetch import Fetcher
+from indexer.node import RpcNode
+from indexer.proof import Witness
 from indexer.sources import Sources
+from indexer.store.cursor import known_feeds
 
 ABIS = {
     Role.SETTLER: "VestedMarkets",
@@ -88,9 +93,12 @@ class Progress:
 def stages_of(sources: Sources) -> list[AuditStage]:
     """In the order they are gone through. Names and places are kept between processes: a stage whose places change
     their meaning needs another name."""
-    stages = stock.stages() if Role.SETTLER in sources.contracts else []
-    stages += agent.stages() if Role.WALLET in sources.contracts else []
-    return [*stages, *shared.stages(), *feeds.stages()]
+    roles = list(sources.contracts)
+    stages = chain.stages() + folded.stages(roles) + totals.stages(roles)
+    stages += stock.stages() if Role.SETTLER in roles else []
+    stages += agent.stages() if Role.WALLET in roles else []
+    stages += guardians.stages() if Role.PAUSER in roles else []
+    return stages + feeds.stages()
 
 
 async def audit(
@@ -141,7 +149,7 @@ async def _next_page(
             await connection.execute(_START, (sources.chain_id, names[0], scene.number))
             so_far = await _progress(connection, sources, names)
             assert so_far is not None
-        place = await stages[so_far.stage].page(scene, so_far.place)
+        place = await compare_page(stages[so_far.stage], scene, so_far.place)
         now_at = so_far.stage
         if place is None:
             following = names[names.index(so_far.stage) + 1 :]
@@ -153,6 +161,13 @@ async def _next_page(
         await connection.execute(_KEEP, (now_at, *kept, sources.chain_id))
     progress(Progress(now_at, place, so_far.first_block, comparison, so_far.began_at))
     return None
+
+
+async def compare_page(stage: AuditStage, scene: Scene, after: Place | None) -> Place | None:
+    """The views say nothing of rows that are not what their logs make: these are rebuilt first."""
+    if stage.of_views and scene.comparison.mismatches:
+        return None
+    return await stage.page(scene, after)
 
 
 async def _progress(connection: Connection, sources: Sources, stages: list[str]) -> Progress | None:
@@ -206,11 +221,14 @@ async def scene_of(connection: Connection, client: ChainClient, sources: Sources
     await connection.execute("SET LOCAL statement_timeout = 0")
     number, digest, now = await _moment(connection, sources)
     comparison.block = number
+    sources = replace(sources, feeds=await known_feeds(connection, sources.chain_id))
+    node = RpcNode(client.provider)
+    fetcher = Fetcher(node, sources, BloomTest(sources), Witness(node, sources.name))
     addresses = dict(sources.contracts)
     if sources.token is not None:
         addresses[Role.TOKEN] = sources.token
     contracts = {role: Contract(hex_of(addresses[role]), abi(name)) for role, name in ABIS.items() if role in addresses}
-    scene = Scene(connection, client, sources, contracts, number, digest, now, comparison)
+    scene = Scene(connection, client, fetcher, sources, contracts, number, digest, now, comparison)
     await _check_node(client, number, scene.block)
     return scene
 

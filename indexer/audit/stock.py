@@ -1,14 +1,14 @@
-"""The stock side's audit: VestedMarkets, RoundResolver and MarketLister against the stock tables."""
+"""The stock side's views: what VestedMarkets, RoundResolver and MarketLister say against the stock tables, whose rows
+are what their logs make."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from core.contracts.events import Role
-from core.contracts.events.stock import ENTERED
 from core.hexadecimal import hex_of
 from core.stock.projection import market_of, position_of, vintage_of
-from core.stock.vested import SEED, Position, VestedMarket, Vintage
+from core.stock.vested import Position, VestedMarket, Vintage
 from core.stock.vested_views import market_view, position_view
 from indexer.audit.compare import under_names
 from indexer.audit.pages import AuditStage, Place, Scene, whole
@@ -28,26 +28,6 @@ SELECT (SELECT count(*) FROM stock_market),
     - (SELECT coalesce(sum(paid + refunded + residue_claimed), 0) FROM stock_market)
     - (SELECT coalesce(sum(fees_swept), 0) FROM stock_venue)
 """
-_ROWS_OF_MARKETS = b"""
-SELECT k.market_id, (SELECT count(*) FROM stock_vintage v WHERE v.market_id = k.market_id),
-  (SELECT count(*) FROM stock_position p WHERE p.market_id = k.market_id),
-  (SELECT coalesce(sum(v.offered_up + v.offered_down - v.accepted_up - v.accepted_down), 0) FROM stock_vintage v
-    WHERE v.market_id = k.market_id),
-  (SELECT coalesce(sum(p.refund), 0) FROM stock_position p WHERE p.market_id = k.market_id)
-FROM unnest(%s::bigint[]) AS k (market_id)
-"""
-_AHEAD = b"""
-SELECT vintage, outcome, sum(offered) FROM stock_position WHERE position_id >= %s AND position_id < %s
-AND market_id = %s AND vintage = ANY(%s) GROUP BY vintage, outcome
-"""
-
-_ENTERED_BY = b"""
-SELECT p.position_id, substring(l.topics FROM 109 FOR 20) FROM stock_position p JOIN chain_log l
-ON l.block_number = p.entered_block AND substring(l.topics FROM 1 FOR 32) = %s
-AND substring(l.topics FROM 65 FOR 32) = decode(lpad(to_hex(p.position_id), 64, '0'), 'hex')
-WHERE l.chain_id = %s AND p.position_id = ANY(%s)
-"""
-
 # What views tell under our own names.
 _FEED = ("stockToken", "ticker", "maxStrikeAge", "maxFinalAge", "allowed")
 _SPEC = ("marketId", "feed", "stockToken", "strikeTime", "finalTime", "maxStrikeAge", "maxFinalAge")
@@ -57,10 +37,10 @@ _BOOK = ("principal", "acc", "capacity", "vested", "demand", "live")
 
 def stages() -> list[AuditStage]:
     return [
-        whole("stock venue", _venue),
-        whole("stock lister", _listing),
-        AuditStage("stock markets", _markets_page),
-        AuditStage("stock positions", _positions_page),
+        whole("stock venue", _venue, of_views=True),
+        whole("stock lister", _listing, of_views=True),
+        AuditStage("stock markets", _markets_page, of_views=True),
+        AuditStage("stock positions", _positions_page, of_views=True),
     ]
 
 
@@ -77,8 +57,7 @@ async def _venue(scene: Scene) -> None:
 
 
 async def _listing(scene: Scene) -> None:
-    """What the lister counts, and what it says of openers and feeds. That none of those is missing,
-    `indexer.audit.shared` sees."""
+    """What the lister counts, and what it says of openers and feeds."""
     lister = scene.contracts.get(Role.LISTER)
     if lister is None:
         return
@@ -105,15 +84,6 @@ async def _markets_page(scene: Scene, after: Place | None) -> Place | None:
         return None
     await _markets(scene, rows)
     await _specs(scene, rows)
-    counted = await scene.rows(_ROWS_OF_MARKETS, ([row.market_id for row in rows],))
-    there = {market_id: rest for market_id, *rest in counted}
-    for row in rows:
-        # `_markets` holds the first two counters to the contract's; the others say at whom the keeper looks.
-        vintages, positions, refused, refunded = there[row.market_id]
-        scene.comparison.value("market", row.market_id, "refused", row.refused, int(refused))
-        scene.comparison.value("market", row.market_id, "refunded", row.refunded, int(refunded))
-        scene.comparison.value("market", row.market_id, "vintage rows", vintages, row.vintages + 1)
-        scene.comparison.value("market", row.market_id, "position rows", positions, row.positions)
     return [rows[-1].market_id]
 
 
@@ -160,58 +130,23 @@ def _status(market: VestedMarket) -> int:
 
 
 async def _positions_page(scene: Scene, after: Place | None) -> Place | None:
-    """Positions by id, of whatever market: ids go by market and order of entry. That none is missing, the count
-    of each market's shows."""
+    """Positions by id: ids go by market and order of entry."""
     rows = await rows_after(scene.connection, stock.POSITION, ("position_id",), after, POSITIONS_AT_ONCE)
     if not rows:
         return None
-    await _check_order(scene, rows)
-    await _check_bettors(scene, rows)
     ids = sorted({row.market_id for row in rows})
     market_rows = await rows_by_key(scene.connection, stock.MARKET, ("market_id",), [(each,) for each in ids])
     markets = {row.market_id: market_of(row) for row in market_rows}
     needed = {(row.market_id, row.vintage) for row in rows}
     vintage_rows = await rows_by_key(scene.connection, stock.VINTAGE, ("market_id", "vintage"), sorted(needed))
     vintages = {(row.market_id, row.vintage): vintage_of(row) for row in vintage_rows}
-    scene.comparison.keys("market", markets, ids)
-    scene.comparison.keys("vintage", vintages, needed)
-    whole_rows = [row for row in rows if row.market_id in markets and (row.market_id, row.vintage) in vintages]
     settler = scene.contracts[Role.SETTLER]
     names = ("position", "accrued", "settlement")
-    answers = await scene.read(*(settler.call(name, row.position_id) for row in whole_rows for name in names))
-    for at, row in enumerate(whole_rows):
+    answers = await scene.read(*(settler.call(name, row.position_id) for row in rows for name in names))
+    for at, row in enumerate(rows):
         vintage = vintages[row.market_id, row.vintage]
         _position(scene, markets[row.market_id], position_of(row), vintage, answers[3 * at : 3 * at + 3])
-        _sent(scene, row, answers[3 * at + 2])
     return [rows[-1].position_id]
-
-
-async def _check_order(scene: Scene, rows: list[Any]) -> None:
-    """What was offered ahead of a position shows in no view unless its vintage was rationed, but follows from the ids,
-    which count the positions of a side."""
-    ahead = await _ahead_of(scene, rows)
-    for row in rows:
-        side = row.market_id, row.vintage, row.outcome
-        before = 0 if row.vintage == SEED else ahead.get(side, 0)
-        scene.comparison.value("position", row.position_id, "offered_before", row.offered_before, before)
-        ahead[side] = before + row.offered
-
-
-async def _check_bettors(scene: Scene, rows: list[Any]) -> None:
-    """Who entered a position no view tells once it was transferred; the log of its entry does."""
-    ids = [row.position_id for row in rows]
-    logged = dict(await scene.rows(_ENTERED_BY, (ENTERED.topic, scene.sources.chain_id, ids)))
-    for row in rows:
-        scene.comparison.value("position", row.position_id, "entered_by", row.entered_by, logged.get(row.position_id))
-
-
-async def _ahead_of(scene: Scene, rows: list[Any]) -> dict[tuple[int, int, int], int]:
-    """What earlier pages held of the vintages that this one goes on with, in the market that it begins in."""
-    first = rows[0]
-    market = first.position_id >> 32
-    vintages = list({row.vintage for row in rows if row.position_id >> 32 == market})
-    earlier = await scene.rows(_AHEAD, (market << 32, first.position_id, first.market_id, vintages))
-    return {(first.market_id, vintage, outcome): int(offered) for vintage, outcome, offered in earlier}
 
 
 def _position(scene: Scene, market: VestedMarket, position: Position, vintage: Vintage, answers: list[Any]) -> None:
@@ -236,12 +171,3 @@ def _position(scene: Scene, market: VestedMarket, position: Position, vintage: V
     scene.comparison.value("accrued", position.position_id, "accrued", view.accrued, accrued)
     ours_due = (due.gross, due.fee, due.net, due.refund, due.total, due.deliverable)
     scene.comparison.value("settlement", position.position_id, "all", ours_due, settled)
-
-
-def _sent(scene: Scene, row: Any, settled: Any) -> None:
-    """What our row says was sent of a position is what the contract says it was due."""
-    if not isinstance(settled, tuple):
-        return  # it was counted above
-    _, fee, net, refund, _, _ = settled
-    due = (net if row.claimed else 0, fee if row.claimed else 0, refund if row.refunded else 0)
-    scene.comparison.value("position", row.position_id, "sent", (row.payout, row.fee, row.refund), due)

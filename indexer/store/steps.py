@@ -144,19 +144,31 @@ async def remember(connection: Connection, chain_id: int, block: BlockInfo) -> N
 
 async def refold(connection: Connection, sources: Sources, entities: Sequence[bytes]) -> None:
     """Folds some entities, of which nothing is stored, from all their logs."""
-    if not entities:
-        return
-    async with aclosing(stored_batches(connection, sources, entities)) as batches:
+    if entities:
+        await _fold_stored(connection, sources, stored_batches(connection, sources, entities))
+
+
+async def refold_rows(connection: Connection, sources: Sources, first: int, last: int) -> None:
+    """Folds the logs of some blocks that make a row each, of which nothing is stored."""
+    await _fold_stored(connection, sources, stored_batches(connection, sources, rows_in=(first, last)))
+
+
+async def _fold_stored(connection: Connection, sources: Sources, stored: AsyncGenerator[list[LogRecord]]) -> None:
+    async with aclosing(stored) as batches:
         async for batch in batches:
             await fold_logs(connection, sources.chain_id, sources.feeds, batch)
 
 
 async def stored_batches(
-    connection: Connection, sources: Sources, entities: Sequence[bytes] | None = None
+    connection: Connection,
+    sources: Sources,
+    entities: Sequence[bytes] | None = None,
+    *,
+    rows_in: tuple[int, int] | None = None,
 ) -> AsyncGenerator[list[LogRecord]]:
     """`stored_logs` in runs of about REFOLD_BATCH that end with a block: logs of one transaction stay together."""
     batch: list[LogRecord] = []
-    async with aclosing(stored_logs(connection, sources, entities)) as logs:
+    async with aclosing(stored_logs(connection, sources, entities, rows_in=rows_in)) as logs:
         async for log in logs:
             if len(batch) >= REFOLD_BATCH and log.block != batch[-1].block:
                 yield batch
@@ -172,11 +184,15 @@ async def stored_logs(
     entities: Sequence[bytes] | None = None,
     *,
     token_in: Collection[int] | None = None,
+    rows_in: tuple[int, int] | None = None,
 ) -> AsyncGenerator[LogRecord]:
-    """Raw logs in chain order, decoded again: of some entities, of the token in some blocks, or of the whole chain."""
+    """Raw logs in chain order, decoded again: of some entities, of the token in some blocks, of no entity between two
+    blocks, or of the whole chain."""
     condition = "" if entities is None else "AND l.entity = ANY(%(entities)s)"
     if token_in is not None:
         condition = "AND l.address = %(token)s AND l.block_number = ANY(%(blocks)s)"
+    if rows_in is not None:
+        condition = "AND l.entity IS NULL AND l.block_number BETWEEN %(first)s AND %(last)s"
     query = (
         "SELECT l.block_number, l.log_index, b.timestamp, l.tx_hash, l.address, l.topics, l.data, l.entity"  # noqa: S608
         " FROM chain_log l JOIN chain_block b ON b.chain_id = l.chain_id AND b.number = l.block_number"
@@ -188,6 +204,8 @@ async def stored_logs(
         "entities": list(entities or ()),
         "token": sources.token,
         "blocks": list(token_in or ()),
+        "first": rows_in and rows_in[0],
+        "last": rows_in and rows_in[1],
     }
     async with connection.cursor(name="stored_logs", binary=True) as reader:
         reader.itersize = FETCHED_AT_ONCE

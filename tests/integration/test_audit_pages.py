@@ -34,6 +34,7 @@ from tests.waiting import wait
 STEPS = 40
 A_MARKET = "UPDATE agent_market SET pot_cap = pot_cap + 1 WHERE index = 1"
 LAST_STAKE = "UPDATE agent_stake SET fee = fee + 1 WHERE stake_id = (SELECT max(stake_id) FROM agent_stake)"
+A_TOTAL = "UPDATE agent_total SET staked = staked + 1 WHERE feed = (SELECT min(feed) FROM agent_total)"
 AN_AUTHORIZATION = (
     "UPDATE token_authorization SET value = value + 1 WHERE nonce ="
     " (SELECT nonce FROM token_authorization WHERE state = 'paid' ORDER BY block_number DESC LIMIT 1)"
@@ -142,9 +143,9 @@ def wait_for_a_reader(holder: psycopg.Connection[Any], table: str) -> None:
 @pytest.mark.thorough
 async def test_a_killed_audit_goes_on_and_finds_what_lies_before_and_after(history: History) -> None:
     await history.execute(A_MARKET)
-    with held(history.url, "token_authorization") as holder:
+    with held(history.url, "agent_total") as holder:
         killed = history.command()
-        wait_for_a_reader(holder, "token_authorization")  # for the stakes' payments, behind the markets
+        wait_for_a_reader(holder, "agent_total")  # behind the rows of markets
         killed.send_signal(signal.SIGKILL)
         killed.communicate()
     ((stage, first_block, mismatches),) = await history.rows(
@@ -153,8 +154,7 @@ async def test_a_killed_audit_goes_on_and_finds_what_lies_before_and_after(histo
     assert mismatches > 0, "what lies before is not remembered"
     assert await history.rows("SELECT * FROM chain_audit") == []
     await history.goes_on()  # the chain does not wait for whoever starts it again
-    await history.execute(LAST_STAKE)
-    await history.execute(AN_AUTHORIZATION)
+    await history.execute(A_TOTAL)
 
     again = history.command()
     said, _ = again.communicate(timeout=120)
@@ -164,28 +164,30 @@ async def test_a_killed_audit_goes_on_and_finds_what_lies_before_and_after(histo
     ((began, last, detail),) = await history.rows("SELECT first_block, block_number, detail FROM chain_audit")
     assert began == first_block < last
     blocks = {(each["what"], each["field"]): int(each["block"]) for each in detail}
-    assert blocks["agent market", "potCap"] == first_block
-    assert blocks["stake", "fee"] == blocks["authorization", "payment"] == last
+    assert blocks == {("agent_market", "pot_cap"): first_block, ("agent_total", "staked"): last}
     assert f"blocks {first_block} to {last}" in said
     assert await history.rows("SELECT * FROM chain_audit_progress") == []
 
 
 @pytest.mark.thorough
 async def test_pages_of_two_rows_find_what_one_page_finds(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
-    for statement in (A_MARKET, LAST_STAKE, AN_AUTHORIZATION):
-        await history.execute(statement)
-    await history.execute("DELETE FROM agent_stake WHERE stake_id = (SELECT min(stake_id) FROM agent_stake)")
-    large = await history.audit()
+    clean = await history.audit()
     audit_in_pages_of(2, monkeypatch)
     pages: list[str] = []
-    small = await history.audit(progress=lambda known: pages.append(known.stage))
-    assert small.comparison.detail == large.comparison.detail
-    assert large.comparison.mismatches == small.comparison.mismatches > 5
-    ((stakes, authorizations),) = await history.rows(
-        "SELECT (SELECT count(*) FROM agent_stake), (SELECT count(*) FROM token_authorization)"
+    assert (await history.audit(progress=lambda known: pages.append(known.stage))).comparison == clean.comparison
+    for statement in (A_MARKET, LAST_STAKE, AN_AUTHORIZATION, A_TOTAL):
+        await history.execute(statement)
+    await history.execute("DELETE FROM agent_stake WHERE stake_id = (SELECT min(stake_id) FROM agent_stake)")
+    small = await history.audit()
+    monkeypatch.undo()
+    large = await history.audit()
+    assert sorted(map(str, small.comparison.detail)) == sorted(map(str, large.comparison.detail))
+    assert large.comparison.mismatches == small.comparison.mismatches >= 5
+    ((stakes, markets),) = await history.rows(
+        "SELECT (SELECT count(*) FROM agent_stake), (SELECT count(*) FROM agent_market)"
     )
-    assert pages.count("agent stakes") >= stakes // 2 > 5
-    assert pages.count("authorizations") >= authorizations // 2 > 5
+    assert pages.count("agent stakes") >= (stakes - 1) // 2 > 5
+    assert pages.count("agent market rows") >= markets // 2
 
 
 class Stopped(Exception):
@@ -215,26 +217,26 @@ async def test_what_is_stopped_too_long_ago_or_rebuilt_or_unwanted_begins_anew(
         assert done.comparison.mismatches == 0, done.comparison.detail
         return done
 
-    await stop_in(history, "authorizations")
+    await stop_in(history, "agent totals")
     await finish()
-    assert resumed == ["authorizations"]
+    assert resumed == ["agent totals"]
 
-    await stop_in(history, "authorizations")
+    await stop_in(history, "agent totals")
     await finish(anew=True)
     assert resumed == []
 
-    await stop_in(history, "authorizations")
+    await stop_in(history, "agent totals")
     await rebuild(history.pool, history.sources)
     await finish()
     assert resumed == []
 
-    await stop_in(history, "authorizations")
+    await stop_in(history, "agent totals")
     await history.execute("UPDATE chain_audit_progress SET began_at = began_at - interval '8 days'")
     await finish()
     assert resumed == []
 
-    await stop_in(history, "authorizations")
-    later = [each for each in stages_of(history.sources) if each.name != "authorizations"]
+    await stop_in(history, "agent totals")
+    later = [each for each in stages_of(history.sources) if each.name != "agent totals"]
     monkeypatch.setattr(run, "stages_of", lambda _sources: later)  # a version that knows no such stage
     resumed.clear()
     assert (await history.audit(going_on=lambda known: resumed.append(known.stage))).comparison.mismatches == 0

@@ -318,7 +318,8 @@ def test_the_commands_check_and_renew_what_the_daemon_writes(
         connection.execute("UPDATE stock_market SET principal_up = principal_up + 1 WHERE market_id = 1")
         tampered = command(env, "audit", "--chain", "stock")
         assert tampered.returncode == 1
-        assert "market 1 pool" in tampered.stdout
+        assert "stock_market 1 principal_up" in tampered.stdout
+        assert "\r" not in tampered.stdout
         rows: list[tuple[Any, ...]] = connection.execute(
             "SELECT block_number, mismatches > 0, jsonb_array_length(detail) > 0 FROM chain_audit ORDER BY id"
         ).fetchall()

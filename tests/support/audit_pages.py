@@ -6,14 +6,14 @@ import pytest
 
 from core.chain import ChainClient
 from core.db.engine import Connection
-from indexer.audit import agent, feeds, shared, stock
+from indexer.audit import agent, chain, feeds, folded, stock, totals
 from indexer.audit.compare import Comparison
-from indexer.audit.run import scene_of, stages_of
+from indexer.audit.run import compare_page, scene_of, stages_of
 from indexer.sources import Sources
 
 
 def audit_in_pages_of(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for stages in (agent, feeds, shared, stock):
+    for stages in (agent, chain, feeds, folded, stock, totals):
         for name in [each for each in vars(stages) if each.endswith("_AT_ONCE")]:
             monkeypatch.setattr(stages, name, rows)
 
@@ -22,7 +22,7 @@ async def compare(connection: Connection, client: ChainClient, sources: Sources)
     """The tables as the caller's transaction sees them against the chain at their cursor's block."""
     scene = await scene_of(connection, client, sources, Comparison())
     for stage in stages_of(sources):
-        place = await stage.page(scene, None)
+        place = await compare_page(stage, scene, None)
         while place is not None:
-            place = await stage.page(scene, place)
+            place = await compare_page(stage, scene, place)
     return scene.comparison

@@ -57,3 +57,8 @@ stock_betting = Table(
     Column("offered", Uint256, nullable=False),
     Column("payout", Uint256, nullable=False),
 )
+
+
+def totals_of(side: str) -> list[Table]:
+    """The totals of the stock or the agent side: the tables here whose names begin with it."""
+    return [each for each in globals().values() if isinstance(each, Table) and each.name.startswith(f"{side}_")]

@@ -1,0 +1,77 @@
+"""The raw logs against the chain: a node is asked for every block again, and what it gives must be what is stored.
+
+The rows that single logs make (rounds, measures, authorizations) are folded again from the stored logs of these blocks.
+"""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+
+from psycopg.sql import SQL
+
+from core.db.schema.index import chain_block, chain_log
+from core.hexadecimal import bytes_of
+from indexer.audit.folded import Rows, compare_folded
+from indexer.audit.pages import AuditStage, Place, Scene
+from indexer.backfill import Width, pages
+from indexer.errors import ChainMoved
+from indexer.fold.shared import APPENDED
+from indexer.logs import Page
+from indexer.store.steps import refold_rows
+
+BLOCKS_AT_ONCE = 20_000
+# Nothing may be stored outside of the blocks that were read either.
+BEFORE_ALL, AFTER_ALL = -1, 2**63 - 1
+
+_LOGS = b"""
+SELECT chain_id, block_number, log_index, tx_hash, address, topics, data, entity FROM chain_log
+WHERE chain_id = %s AND block_number BETWEEN %s AND %s
+"""
+_BLOCKS = b"""
+SELECT chain_id, number, hash, timestamp, l1_block_number FROM chain_block WHERE chain_id = %s AND number = ANY(%s)
+"""
+
+
+def stages() -> list[AuditStage]:
+    return [AuditStage("raw logs", _blocks_page)]
+
+
+async def _blocks_page(scene: Scene, after: Place | None) -> Place | None:
+    chain_id = scene.sources.chain_id
+    first = scene.sources.start_block if after is None else after[0] + 1
+    last = min(scene.number, first + BLOCKS_AT_ONCE - 1)
+    low = BEFORE_ALL if after is None else first
+    async with aclosing(pages(scene.fetcher, first, last, Width())) as asked:
+        async for page in asked:
+            end = page.end.number
+            await _compare_page(scene, page, low, AFTER_ALL if end == scene.number else end)
+            low = end + 1
+    # What was asked for by number is of the chain that the tables are of, if that is still the node's.
+    (header,) = await scene.fetcher.node.headers([scene.number])
+    if header is None or bytes_of(header.hash, 32) != scene.digest:
+        raise ChainMoved(f"The node replaced block {scene.number} while the audit read its chain.")
+    in_blocks = SQL("t.chain_id = %b AND t.block_number BETWEEN %b AND %b")
+    low, high = BEFORE_ALL if after is None else first, AFTER_ALL if last == scene.number else last
+    rows = [Rows(table, in_blocks, (chain_id, low, high)) for table in APPENDED]
+    problem = await compare_folded(scene, rows, refold_rows(scene.connection, scene.sources, first, last))
+    if problem is not None:
+        scene.comparison.value(chain_log.name, f"{first} to {last}", "fold", problem, "rows")
+    return None if last == scene.number else [last]
+
+
+async def _compare_page(scene: Scene, page: Page, low: int, high: int) -> None:
+    """The stored logs between two blocks against those that the node gave, and the blocks they are in."""
+    chain_id, comparison = scene.sources.chain_id, scene.comparison
+    stored = await scene.rows(_LOGS, (chain_id, low, high))
+    given = [
+        (chain_id, each.block, each.index, each.tx, each.address, each.topics, each.data, each.entity)
+        for each in page.logs
+    ]
+    comparison.rows(chain_log, stored, given)
+    numbers = {row[1] for row in (*stored, *given)}
+    blocks = [
+        (chain_id, each.number, each.hash, each.timestamp, each.l1_number)
+        for each in page.blocks
+        if each.number in numbers
+    ]
+    comparison.rows(chain_block, await scene.rows(_BLOCKS, (chain_id, list(numbers))), blocks)

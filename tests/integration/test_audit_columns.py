@@ -1,0 +1,188 @@
+"""Every column of every table that the audit answers for, altered one at a time: it names the table, the row and the
+column. The columns come from the schema, so that none which is added can be left out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from core.chain import ChainClient
+from core.chain.provider import ChainProvider
+from core.db.engine import Connection, ConnectionPool
+from core.db.schema.index import chain_log
+from indexer.audit import chain, folded, totals
+from indexer.audit.compare import Comparison
+from indexer.audit.pages import AuditStage, Scene
+from indexer.bloom import BloomTest
+from indexer.fetch import Fetcher
+from indexer.proof import Witness
+from indexer.rebuild import rebuild
+from indexer.sources import Sources
+from indexer.store import steps
+from tests.support.alterations import AUDITED, Alteration, alterations
+from tests.support.audit_pages import audit_in_pages_of
+from tests.support.index_chain import SimChain, SimNode, world_sources
+from tests.support.index_tables import following
+from tests.support.index_world import FEEDS, POOL_FEED, Crowd, address_of
+
+Named = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Index:
+    """An index of a chain in memory, and the audit of it but for the contracts' views, which such a chain has not."""
+
+    node: SimNode
+    sources: Sources
+    pool: ConnectionPool
+
+    async def audit(self, connection: Connection, some: Sequence[AuditStage] = ()) -> Comparison:
+        """All stages, or some."""
+        head, fetcher = (
+            self.node.chain.head.header,
+            Fetcher(self.node, self.sources, BloomTest(self.sources), Witness(self.node, "base")),
+        )
+        comparison = Comparison(block=head.number)
+        unasked = ChainClient(ChainProvider(("http://127.0.0.1:9",), chain_id=self.sources.chain_id))
+        scene = Scene(
+            connection,
+            unasked,
+            fetcher,
+            self.sources,
+            {},
+            head.number,
+            bytes.fromhex(head.hash[2:]),
+            self.node.chain.moment(head.number),
+            comparison,
+        )
+        for stage in some or stages(self.sources):
+            place = await stage.page(scene, None)
+            while place is not None:
+                place = await stage.page(scene, place)
+        return comparison
+
+
+def named(found: Comparison) -> set[Named]:
+    return {(each["what"], each["key"], each["field"]) for each in found.detail}
+
+
+def stages(sources: Sources) -> list[AuditStage]:
+    roles = list(sources.contracts)
+    return totals.stages(roles) + folded.stages(roles) + chain.stages()
+
+
+@pytest.fixture
+async def index(fresh_database_url: str) -> AsyncIterator[Index]:
+    """Everything happens on it, so that every table has rows."""
+    simulated, crowd = SimChain(), Crowd("audited columns")
+    seldom = [
+        crowd.tx("cancel", address_of("canceling"), bytes(32)),
+        crowd.tx("set_opener", address_of("opener"), True),
+    ]
+    seldom += [crowd.tx("guardian", address_of("guardian"), True), crowd.tx("set_bounds", 300)]
+    seldom += [
+        crowd.tx("agent_pause", address_of("guardian"), True),
+        crowd.tx("agent_pause", address_of("guardian"), False),
+    ]
+    seldom += [crowd.tx("set_agent_feed", FEEDS[0], True, 60), crowd.tx("set_lister", address_of("lister"), True)]
+    simulated.mine([*seldom, crowd.tx("round", POOL_FEED, 7), crowd.tx("set_feed", FEEDS[0], "NVDA", True)])
+    for _ in range(30):
+        simulated.mine([crowd.next(simulated.head.world) for _ in range(5)])
+    for _ in range(110):
+        simulated.mine([])  # until every market may end
+    world = simulated.head.world
+    simulated.mine([crowd.tx("settle", each, each % 2) for each in world.ledger.markets])
+    simulated.mine([crowd.tx("close", key, 0) for key in world.agent])
+    simulated.mine([crowd.tx("deliver", tuple(world.ledger.positions), ()), crowd.tx("pay", tuple(world.stakes), ())])
+    simulated.mine([crowd.tx("sweep"), crowd.tx("agent_sweep")])
+    node, sources = SimNode(simulated), world_sources()
+    async with following(fresh_database_url, node, sources) as (follower, pool):
+        await follower.catch_up()
+        yield Index(node, sources, pool)
+
+
+async def test_each_altered_column_is_named_with_its_table_and_row(index: Index) -> None:
+    async with index.pool.connection() as connection:
+        clean = await index.audit(connection)
+    assert clean.mismatches == 0, clean.detail
+    passed_over = []
+    answers_for: dict[str, AuditStage] = {}  # the stage that named the first column of a table
+    for alteration in alterations():
+        async with index.pool.connection() as connection, connection.transaction(force_rollback=True):
+            key = await alteration.make(connection)
+            expected = (alteration.table.name, key, "row" if alteration.is_key else alteration.column)
+            known = answers_for.get(alteration.table.name)
+            for stage in [known] if known else stages(index.sources):
+                found = await index.audit(connection, [stage])
+                if expected in named(found):
+                    answers_for[alteration.table.name] = stage
+                    break
+            else:
+                passed_over.append(f"{alteration.table.name}.{alteration.column}")
+    assert not passed_over, "\n".join(passed_over)
+
+
+async def test_an_altered_projection_differs_in_that_column_alone(index: Index) -> None:
+    """So an operator reads what was changed and not what follows from it."""
+    alteration = next(each for each in alterations() if (each.table.name, each.column) == ("stock_market", "outcome"))
+    async with index.pool.connection() as connection, connection.transaction(force_rollback=True):
+        await alteration.make(connection)
+        found = await index.audit(connection)
+    assert [(each["what"], each["field"]) for each in found.detail] == [("stock_market", "outcome")]
+
+
+async def test_pages_of_a_few_rows_find_what_one_page_finds(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = [table for table in AUDITED if table is not chain_log]
+    async with index.pool.connection() as connection, connection.transaction(force_rollback=True):
+        for table in tables:
+            await Alteration(table, table.columns.keys()[-1]).make(connection)
+        large = await index.audit(connection)
+        audit_in_pages_of(3, monkeypatch)
+        monkeypatch.setattr(steps, "REFOLD_BATCH", 3)
+        small = await index.audit(connection)
+    assert sorted(map(str, small.detail)) == sorted(map(str, large.detail))
+    assert {each["what"] for each in large.detail} == {table.name for table in tables}
+
+
+async def test_a_row_too_few_and_one_too_many_are_named(index: Index) -> None:
+    for table in AUDITED:
+        if table is chain_log:
+            continue  # its rows are those that the others are made of: see below
+        keys = ", ".join(f'"{each.name}"' for each in table.primary_key.columns)
+        async with index.pool.connection() as connection, connection.transaction(force_rollback=True):
+            first = f"SELECT {keys} FROM {table.name} ORDER BY {keys} LIMIT 1"
+            gone = await connection.execute(f"DELETE FROM {table.name} WHERE ({keys}) = ({first})".encode())
+            assert gone.rowcount == 1
+            found = await index.audit(connection)
+        assert (table.name, "row", "missing", "there") in {
+            (each["what"], each["field"], each["ours"], each["chain"]) for each in found.detail
+        }, table.name
+
+
+async def test_a_raw_log_that_is_gone_or_was_never_there_is_named(index: Index) -> None:
+    for change, ours in (
+        ("DELETE FROM chain_log WHERE ctid = (SELECT ctid FROM chain_log ORDER BY 1 LIMIT 1)", "missing"),
+        (
+            "INSERT INTO chain_log SELECT chain_id, block_number, log_index + 500, tx_hash, address, topics, data,"
+            " entity FROM chain_log ORDER BY block_number LIMIT 1",
+            "there",
+        ),
+    ):
+        async with index.pool.connection() as connection, connection.transaction(force_rollback=True):
+            assert (await connection.execute(change.encode())).rowcount == 1
+            found = await index.audit(connection)
+        assert ("chain_log", "row", ours) in {(each["what"], each["field"], each["ours"]) for each in found.detail}
+
+
+async def test_a_rebuild_mends_what_was_altered_in_every_table(index: Index) -> None:
+    tables = [table for table in AUDITED if table is not chain_log]
+    async with index.pool.connection() as connection:
+        for table in tables:
+            await Alteration(table, table.columns.keys()[-1]).make(connection)
+        assert (await index.audit(connection)).mismatches == len(tables)
+    await rebuild(index.pool, index.sources)
+    async with index.pool.connection() as connection:
+        found = await index.audit(connection)
+    assert found.mismatches == 0, found.detail
