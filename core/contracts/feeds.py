@@ -81,7 +81,7 @@ class PrintingHours(Part):
 
 
 class PriceFeed(Part):
-    """A price feed proxy and the tokenized stock whose `oraclePaused()` goes with it."""
+    """A price feed proxy and the tokenized stock whose `oraclePaused()` and `uiMultiplier()` go with it."""
 
     kind: Literal["price"]
     ticker: Ticker

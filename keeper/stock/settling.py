@@ -9,7 +9,8 @@ from keeper.opinions import NOBODY, Opinions
 from keeper.waits import STALE_PATIENCE_SECONDS, Wait
 
 AFTER_BELL_SECONDS = 60
-"""Nothing is done earlier: a round of the final second may still be on its way into a block."""
+"""Nothing is done earlier: a round of the final second may still be on its way into a block. The resolver's own delay
+comes on top where it is longer."""
 
 
 @dataclass(frozen=True, slots=True)
