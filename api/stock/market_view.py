@@ -96,7 +96,7 @@ def detail_body(
     now = venue.head.moment
     view = market_view(market.market, now)
     prices = prices_of(market, oracle, market.phase(now.timestamp))
-    after_bell = now.timestamp > market.final_time
+    preview = _preview(market, oracle.readings.get(market.id)) if now.timestamp > market.final_time else None
     listed = _listed(market, venue, oracle, view)
     return MarketDetailBody(
         market=listed,
@@ -118,8 +118,8 @@ def detail_body(
             )
             for book in view.books
         ],
-        finder=_finder(market, prices) if after_bell else None,
-        preview=_preview(market, oracle.readings.get(market.id)) if after_bell else None,
+        finder=None if preview is None else _finder(market, prices, preview),
+        preview=preview,
         activity=True,
         read_at=read_at,
         stale=stale or is_stale_here(listed, oracle),
@@ -263,13 +263,17 @@ def _resolution(market: ListedMarket) -> ResolutionBody | None:
     )
 
 
-def _finder(market: ListedMarket, prices: Prices) -> FinderBody:
-    """The two rounds the finder proved and what they say; `expected` is null while they say nothing."""
+def _finder(market: ListedMarket, prices: Prices, preview: PreviewBody) -> FinderBody:
+    """The two rounds the finder proved and what they say; `expected` is null while they say nothing.
+
+    Of pauses, splits and outages between them only the resolver knows.
+    """
     strike, final = prices.strike, prices.final
     missing = strike is None or final is None
     expected: OutcomeName | None = None
     if strike is not None and final is not None:
-        verdict = judge(market.spec, strike, final, paused=False)
+        interrupted = preview.status in (PreviewStatus.PAUSED, PreviewStatus.STALE)
+        verdict = judge(market.spec, strike, final, paused=interrupted)
         expected = _VERDICTS.get(verdict, "VOID")
     problem = None
     if prices.strike_problem is not None:

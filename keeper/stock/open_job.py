@@ -11,6 +11,8 @@ from typing import Any
 
 from sqlalchemy import func, select
 
+from core.chain import Contract, RpcError
+from core.contracts.abi import abi
 from core.contracts.statuses import Family
 from core.db.schema.index_stock import stock_market
 from core.hexadecimal import hex_of
@@ -33,6 +35,7 @@ from keeper.stock.opening import (
     refund_drill,
 )
 from keeper.stock.windows import daily_window, weekly_window
+from keeper.stock.witness_job import read_stocks
 
 RETRY = RetryWaits(after_success_seconds=600.0)
 DRILL_RETRY = RetryWaits(after_success_seconds=0.0, longest_seconds=120.0)
@@ -70,9 +73,9 @@ async def open_drills(run: JobRun) -> None:
 async def open_refund_drill(run: JobRun) -> None:
     if await _cannot_list(run):
         return
-    allowed = [feed for feed in await feed_states(run) if feed.allowed]
+    allowed = [feed for feed in await feed_states(run) if feed.hindrance is None]
     if not allowed:
-        run.report.skip("refund drill", "the lister allows no feed")
+        run.report.skip("refund drill", "the lister allows no feed, or their stocks' oracles are paused")
         return
     await _open(run, [refund_drill(allowed[0], run.now, DRILLS)], DRILL_RETRY, subject="stock:refund-drill")
 
@@ -81,6 +84,8 @@ async def feed_states(run: JobRun) -> list[FeedState]:
     """The deployment's feeds as the lister knows them at this run's head."""
     lister, feeds = run.chain.contract("MarketLister"), run.chain.deployment.price_feeds
     answers: list[Any] = await run.read_all([lister.call("feed", feed.proxy) for feed in feeds])
+    flags = [Contract(feed.stock_token, abi("LocalStockToken")).call("oraclePaused") for feed in feeds]
+    paused = await read_stocks(run, flags)
     return [
         FeedState(
             ticker=feed.ticker,
@@ -88,8 +93,9 @@ async def feed_states(run: JobRun) -> list[FeedState]:
             allowed=answer["allowed"],
             max_strike_age=min(answer["maxStrikeAge"], feed.max_strike_age_seconds),
             max_final_age=min(answer["maxFinalAge"], feed.max_final_age_seconds),
+            is_paused=isinstance(flag, RpcError) or bool(flag),
         )
-        for feed, answer in zip(feeds, answers, strict=True)
+        for feed, answer, flag in zip(feeds, answers, paused, strict=True)
     ]
 
 

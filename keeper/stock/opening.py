@@ -23,6 +23,14 @@ class FeedState:
     allowed: bool
     max_strike_age: int
     max_final_age: int
+    is_paused: bool = False
+
+    @property
+    def hindrance(self) -> str | None:
+        """Why the lister would refuse a market on it now, or None."""
+        if not self.allowed:
+            return f"the lister does not allow the feed {self.address}"
+        return "its stock's oracle is paused" if self.is_paused else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +80,8 @@ def decide_openings(
             continue
         for feed in feeds:
             opening = Opening(feed, window, feed.max_strike_age, feed.max_final_age)
-            if not feed.allowed:
-                skipped.append(Skipped(opening.target, f"the lister does not allow the feed {feed.address}"))
+            if feed.hindrance is not None:
+                skipped.append(Skipped(opening.target, feed.hindrance))
             elif listed_key(feed.address, window) in listed:
                 skipped.append(Skipped(opening.target, "it is listed"))
             else:
@@ -136,8 +144,8 @@ def decide_drills(
     wanting: list[tuple[int, str, FeedState]] = []
     for feed in feeds:
         final = last_final.get(feed.address.lower(), 0)
-        if not feed.allowed:
-            skipped.append(Skipped(f"{feed.ticker} drill", f"the lister does not allow the feed {feed.address}"))
+        if feed.hindrance is not None:
+            skipped.append(Skipped(f"{feed.ticker} drill", feed.hindrance))
         elif final > now:
             skipped.append(Skipped(f"{feed.ticker} drill", f"one is under way until {said(final)}"))
         else:

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import select
 
-from core.chain import Contract, RpcError, RpcErrorKind
+from core.chain import Call, Contract, RpcError, RpcErrorKind
 from core.contracts.abi import abi
 from core.db.schema.index_stock import stock_market
 from core.hexadecimal import hex_of
@@ -55,6 +55,15 @@ async def _moments(run: JobRun) -> dict[str, list[int]]:
     return dict(sorted(found.items()))
 
 
+async def read_stocks(run: JobRun, calls: list[Call]) -> list[Any]:
+    """Read views of stocks, which may be anybody's contracts; each its value or an RpcError where it does not say."""
+    answers = await run.chain.client.read_many(calls, run.head)
+    for answer in answers:
+        if isinstance(answer, RpcError) and answer.kind not in NO_ANSWER:
+            raise answer
+    return answers
+
+
 async def _states(run: JobRun, stocks: list[str]) -> list[StockState]:
     resolver = run.chain.contract("RoundResolver")
     calls = []
@@ -66,10 +75,7 @@ async def _states(run: JobRun, stocks: list[str]) -> list[StockState]:
             resolver.call("multiplierAt", stock, run.now),
             resolver.call("lastPause", stock),
         ]
-    answers: list[Any] = await run.chain.client.read_many(calls, run.head)
-    for answer in answers:
-        if isinstance(answer, RpcError) and answer.kind not in NO_ANSWER:
-            raise answer
+    answers = await read_stocks(run, calls)
     return [
         StockState(
             paused=isinstance(paused, RpcError) or bool(paused),

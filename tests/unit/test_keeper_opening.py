@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from core.contracts.statuses import Family
@@ -46,6 +48,7 @@ def test_every_allowed_feed_gets_every_window() -> None:
     [
         ([NVDA], [DAY], {listed_key(NVDA.address, DAY)}, "it is listed"),
         ([COIN], [DAY], set(), "does not allow"),
+        ([replace(NVDA, is_paused=True)], [DAY], set(), "its stock's oracle is paused"),
         ([NVDA], [NotNow(Family.DAILY, "a holiday")], set(), "a holiday"),
     ],
 )

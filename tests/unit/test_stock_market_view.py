@@ -12,6 +12,7 @@ from api.stock.bodies.markets import MarketBody
 from api.stock.facts import ListedMarket, MarketReadings, MarketResult, Oracle, Phase, Venue
 from api.stock.market_view import NOTHING_READ, detail_body, is_stale_here, listed_body
 from api.web import figures
+from core.contracts.statuses import StockOutcome, StockReason
 from core.feeds.rounds import Round
 from core.stock.vested import Book, Terms, VestedMarket
 from tests.support.bodies import hold
@@ -131,3 +132,28 @@ def test_a_settled_market_is_what_it_is_whatever_its_feed_does() -> None:
     now, oracle = FINAL + 3 * DAY, Oracle(unread=frozenset({FEED}))
     venue = Venue(Head(1, now, now, l1_number=1), entries_paused=False, fees_swept=0, reorgs=0, markets={})
     assert not detail_body(listed(market, settlement), venue, oracle, [], read_at=now, stale=False).stale
+
+
+@pytest.mark.parametrize(
+    ("reason", "word", "name"),
+    [
+        (StockReason.STALE, "stale", "STALE"),
+        (StockReason.OUTAGE, "stale", "STALE"),
+        (StockReason.PAUSED, "paused", "PAUSED"),
+        (StockReason.MULTIPLIER, "paused", "PAUSED"),
+    ],
+)
+def test_a_market_that_was_interrupted_says_by_what(reason: StockReason, word: str, name: str) -> None:
+    """In the specification's words; `detail` tells those apart that share one."""
+    strike, final = Round(7, 187_40000000, STRIKE - 60), Round(8, 188_40000000, FINAL - 60)
+    settlement = MarketResult(int(StockOutcome.VOID), int(reason), strike, final, "0x" + "66" * 32, FINAL + 200)
+    now = FINAL + DAY
+    venue = Venue(Head(1, now, now, l1_number=1), entries_paused=False, fees_swept=0, reorgs=0, markets={})
+    entry = listed(market_of(voided=True), settlement)
+    body = detail_body(entry, venue, NOTHING_READ, [], read_at=now, stale=False)
+    assert body.resolution is not None
+    assert body.preview is not None
+    assert body.finder is not None
+    assert (body.resolution.outcome, body.resolution.reason, body.preview.name) == ("VOID", word, name)
+    assert (body.resolution.strike_round, body.resolution.final_round) == ("7", "8")
+    assert body.finder.expected == "VOID"  # the rounds alone would say UP
