@@ -300,3 +300,28 @@ def test_a_document_of_the_wrong_form_is_told_not_crashed_on(
     assert code in (0, 1, 2), report
     if code == 2:
         assert "Traceback" not in report["error"]
+
+
+# ---------------------------------------------------------------- last, as they move the chain's clock
+
+
+@pytest.mark.parametrize("by", ["a pause", "a split"])
+def test_a_market_that_was_interrupted_holds_by_what_was_witnessed(settled: Settled, verify: Verify, by: str) -> None:
+    chain = settled.service.chain
+    chain.push(FLAT_PRICE)
+    market = chain.open_market(strike_in=600, lasts=3600)
+    spec = chain.read(chain.contracts.resolver.call("spec", market))
+    chain.warp_to(spec["finalTime"] - 600)
+    chain.push(FLAT_PRICE + 7)
+    if by == "a pause":
+        chain.pause_oracle(True)
+        chain.witness()
+        chain.pause_oracle(False)
+    else:
+        chain.set_multiplier(4 * 10**18)
+    chain.witness()
+    chain.warp_to(spec["finalTime"] + 5)
+    chain.send(chain.contracts.resolver.call("voidPaused", market), DEV[7].address)
+    code, report = verify(market)
+    assert code == 0, failing(report)
+    assert held(report, "why its rounds decided nothing") == ["holds"]

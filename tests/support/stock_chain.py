@@ -51,6 +51,10 @@ class StockChain(PlayedChain[StockContracts]):
         token = Contract(self.feed(ticker).stock_token, abi("LocalStockToken"))
         self.send(token.call("setOraclePaused", paused), wallets.DEPLOYER.address)
 
+    def set_multiplier(self, multiplier: int, ticker: str = "NVDA") -> None:
+        token = Contract(self.feed(ticker).stock_token, abi("LocalStockToken"))
+        self.send(token.call("setMultiplier", multiplier), wallets.DEPLOYER.address)
+
     def witness(self, ticker: str = "NVDA") -> None:
         """Have the resolver remember what the stock says now, as anyone may."""
         call = self.contracts.resolver.call("witness", self.feed(ticker).stock_token)
