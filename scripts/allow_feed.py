@@ -50,7 +50,7 @@ def cli(
     for one in () if drop else sources:
         if not isinstance(one, PoolFeed) or feeds.is_as_recorded(lister.feed(one.address), one):
             continue
-        limit = caps.borne(provider.http_uri, one)
+        limit = caps.borne(provider.http_uri, deployment, one)
         click.echo(caps.judged(one, limit, local=is_local(provider), evidence=shown))
         if shown is not None and not limit.covers(one):
             deployment = caps.with_evidence(deployment, one, shown)

@@ -30,7 +30,7 @@ UINT32 = click.IntRange(1, 2**32 - 1)
 @click.option("--lag", type=UINT32, default=600, show_default=True, help="oldest observation that can be posted, s")
 @click.option("--memory", type=int, help="seconds a reading looks back, or its feed is silent; the lag if left out")
 @click.option("--max-age", type=int, default=3_600, show_default=True, help="oldest reading that decides, seconds")
-@click.option("--pot-cap", type=int, default=25_000, show_default=True, help="what each market may hold, USD")
+@click.option("--pot-cap", type=int, default=500, show_default=True, help="what each market may hold, USD")
 @plain_refusals
 def cli(
     provider: Any,

@@ -39,6 +39,9 @@ def cli(provider: Any, facts: str, asked_for: str, alias: str, send: bool) -> No
     if not is_local(provider):
         pools.require_long_windows({key: asked[key] for key in keys})
         flow.require_recorded(project)
+    for pool in {each.address for key in keys for each in asked[key].pools}:
+        if (fault := pools.fault_of(provider.http_uri, deployment, pool)) is not None:
+            raise ScriptRefused(fault)
     node = pools.ApeViews(provider)
     feeds = [pools.feed_of(node, deployment, key, asked[key]) for key in keys]
     session.announce(f"Deploying {', '.join(map(pools.contract_name, keys))}")

@@ -18,7 +18,7 @@ import orjson
 from pydantic import Field, ValidationError, model_validator
 
 from core.contracts.feeds import KINDS as FEED_KINDS
-from core.contracts.feeds import AddressText, AgentFeed, AnyFeed, Part, PoolFeed, PriceFeed, PublishedFeed
+from core.contracts.feeds import AddressText, AgentFeed, AnyFeed, Part, PoolFactory, PoolFeed, PriceFeed, PublishedFeed
 from core.errors import DeploymentError
 
 HashText = Annotated[str, Field(pattern=r"^0x[0-9a-f]{64}$")]
@@ -63,7 +63,8 @@ class Safe(Part):
 class Deployment(Part):
     """A deployment file: everything the service knows about one network.
 
-    `sequencerFeed` is Chainlink's uptime feed of a rollup's sequencer, null where the chain has none.
+    `sequencerFeed` is Chainlink's uptime feed of a rollup's sequencer, null where the chain has none. `poolFactories`
+    made the pools that feeds may be computed from.
     """
 
     network: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
@@ -77,6 +78,7 @@ class Deployment(Part):
     contracts: dict[str, ContractInfo] = Field(default_factory=dict)
     feeds: tuple[AnyFeed, ...] = ()
     sequencer_feed: AddressText | None = None
+    pool_factories: tuple[PoolFactory, ...] = ()
     safe: Safe | None = None
     operator_wallets: dict[str, AddressText] = Field(default_factory=dict)
     params: dict[str, int] = Field(default_factory=dict)

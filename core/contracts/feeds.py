@@ -123,6 +123,14 @@ class PublishedFeed(_Decides):
         return self
 
 
+class PoolFactory(Part):
+    """A factory whose pools may be read: what it made is the genuine contract, whose oracle writes an observation in
+    every block that moves the price."""
+
+    name: Annotated[str, Field(min_length=1, max_length=80)]
+    address: AddressText
+
+
 class PoolSource(Part):
     """A pool that a price is read from. `name` is for people: `Uniswap v3 BNKR/WETH 1%`. Readings are good from a tenth
     of the reference liquidity on."""
@@ -135,9 +143,9 @@ class PoolSource(Part):
 class PoolFeed(_Decides):
     """A feed whose reading is the mean price of a token over a window, by pools alone, times a fixed supply.
 
-    There is one for each multiple of `stepSeconds`. It is good unless a pool had no observation for `maxQuietSeconds`
-    or was too thin. `supply` counts the token's smallest units; `quote` is what counts as one USD. `potCapEvidence`
-    says where it is shown that markets may hold more than `./vpm feed cost` finds.
+    There is one for each multiple of `stepSeconds`. It is good unless a pool was too thin; one that has been silent for
+    `maxQuietSeconds` takes no new markets. `supply` counts the token's smallest units; `quote` is what counts as one
+    USD. `potCapEvidence` says where it is shown that markets may hold more than `./vpm feed cost` finds.
     """
 
     kind: Literal["pool"]

@@ -12,6 +12,7 @@ from typing import Final
 from eth_typing import ABIComponent, ABIFunction
 
 from core.chain import Abi, Block, ChainClient, Contract, RpcError, checksum, values
+from core.contracts.feeds import PoolFactory
 from core.errors import VpmError
 from core.feeds.cost import REACH_TICKS
 from core.feeds.uniswap import Pool
@@ -38,6 +39,7 @@ def _function(name: str, inputs: str, *outputs: str) -> ABIFunction:
 # What pools of this kind have in common; what follows `tick` in slot0 differs from one protocol to the next.
 POOL: Final = Abi(
     [
+        _function("factory", "", "address"),
         _function("slot0", "", "uint160", "int24", "uint16", "uint16", "uint16"),
         _function("liquidity", "", "uint128"),
         _function("fee", "", "uint24"),
@@ -51,6 +53,7 @@ POOL: Final = Abi(
         _function("increaseObservationCardinalityNext", "uint16"),
     ]
 )
+FACTORY: Final = Abi([_function("getPool", "address address uint24", "address")])
 TOKEN: Final = Abi([_function("decimals", "", "uint8"), _function("symbol", "", "string")])
 
 
@@ -80,6 +83,36 @@ class LivePool:
         """Token1 for one token0, both whole."""
         raw = (self.pool.sqrt_price / 2**96) ** 2
         return float(raw * 10.0 ** (self.token0.decimals - self.token1.decimals))
+
+
+async def require_genuine(client: ChainClient, address: str, factories: Sequence[PoolFactory], block: int) -> None:
+    """Raise NoPool unless one of the factories made the pool: anybody can deploy a contract that answers like one."""
+    pool, contract = checksum(address), Contract(address, POOL)
+    names = ", ".join(f"{each.name} {each.address}" for each in factories) or "it lists none"
+    try:
+        answers = await client.read_many(
+            [contract.call(name) for name in ("factory", "token0", "token1", "fee")], block
+        )
+        factory, token0, token1, fee = values(answers)
+    except RpcError as error:
+        raise NoPool(
+            f"{pool} does not say which factory made it, of which tokens and with which fee: {error.sentence()}",
+            hint=f"Choose a pool of a factory that the deployment file lists ({names}).",
+        ) from None
+    known = next((each for each in factories if each.address == checksum(factory)), None)
+    if known is None:
+        raise NoPool(
+            f"{pool} says that {checksum(factory)} made it, which is no factory of the deployment file ({names}).",
+            hint="Choose another pool. Those of Velodrome and Aerodrome do not do: their oracle writes every 15 seconds"
+            " and counts the last price for all of them, so what a reading was can still change.",
+        )
+    made = checksum(await client.read(Contract(factory, FACTORY).call("getPool", token0, token1, fee), block))
+    if made != pool:
+        raise NoPool(
+            f"{pool} says that {known.name} ({known.address}) made it, and that knows another pool of these tokens and "
+            f"this fee: {made}.",
+            hint="It only looks like a pool. Choose the one that the factory knows.",
+        )
 
 
 async def read_pool(client: ChainClient, address: str, head: Block) -> LivePool:

@@ -32,18 +32,19 @@ class Borne:
         return self.units is not None and feed.pot_cap_units <= self.units
 
 
-def borne(url: str, feed: PoolFeed) -> Borne:
+def borne(url: str, facts: Deployment, feed: PoolFeed) -> Borne:
     """By its pools at the newest block, with half of their depth taken for the attacker's own."""
     try:
-        return asyncio.run(_borne(url, feed))
+        return asyncio.run(_borne(url, facts, feed))
     except CannotSay as error:
         return Borne(None, error.sentence())
 
 
-async def _borne(url: str, feed: PoolFeed) -> Borne:
+async def _borne(url: str, facts: Deployment, feed: PoolFeed) -> Borne:
     pools = tuple(pool.address for pool in feed.pools)
     async with ChainProvider([url], chain_id=None, timeout_seconds=30.0) as rpc:
-        cost = await report(ChainClient(rpc), CostQuestion(pools, feed.quote, feed.window_seconds, None, SAFE_SHARE))
+        asked = CostQuestion(pools, facts.pool_factories, feed.quote, feed.window_seconds, None, SAFE_SHARE)
+        cost = await report(ChainClient(rpc), asked)
     return Borne(int(cost.cap.dollars * USD), "")  # rounded down
 
 

@@ -62,6 +62,7 @@ class Course:
 class Plan:
     """A deployment before it is confirmed: the session, what is known, where the result goes, and whose it will be."""
 
+    provider: Any
     session: DeploySession
     facts: Deployment
     out: Path
@@ -78,12 +79,22 @@ class Plan:
                 f"a new Safe needs at least {self.threshold} different --safe-owner; {len(set(self.safe_owners))} "
                 "given. Or name an existing one with --safe."
             )
+        if self.existing_safe and (code := safes.singleton_of(self.provider, self.existing_safe)) != safes.SINGLETON:
+            raise ScriptRefused(
+                f"{self.existing_safe} runs {code}, which is not SafeL2 1.4.1 ({safes.SINGLETON}): on a rollup what a "
+                "Safe does can be read from logs only, and only SafeL2 writes them. Make the Safe with SafeL2."
+            )
         journal = Journal(self.out)
         journal.refuse_another()
         if self.existing_safe:
             owner = self._standing(self.existing_safe)
         else:
             owner = Safe(address=safes.ZERO, threshold=self.threshold, owners=tuple(self.safe_owners))
+        if owner.threshold < safes.LEAST_THRESHOLD and not is_local(self.provider):
+            raise ScriptRefused(
+                f"a Safe that asks for {owner.threshold} signature is one key. On a live network at least "
+                f"{safes.LEAST_THRESHOLD} owners must sign: give --threshold and as many --safe-owner."
+            )
         write_deployment(course.rehearsed(self.facts, owner), self.out, rehearse=True)
         self._show(course)
         if not self.session.send:
@@ -148,7 +159,7 @@ def prepare(
     session = open_session(provider, accounts, alias, send, deployment.chain_id)
     if not is_local(provider):
         require_recorded(project)
-    return Plan(session, deployment, target, bind, safe, safe_owners, threshold)
+    return Plan(provider, session, deployment, target, bind, safe, safe_owners, threshold)
 
 
 def require_recorded(project: Any) -> None:

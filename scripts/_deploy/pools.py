@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,13 +11,14 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from core.chain import Contract
+from core.chain import ChainClient, Contract
 from core.chain.contract import Abi
+from core.chain.provider import ChainProvider
 from core.contracts.deployments import ContractInfo, Deployment
 from core.contracts.feeds import AddressText, FeedKey, PoolFeed, PoolSource, Seconds
 from core.errors import DeploymentError
 from core.feeds.grid import grid_time
-from core.feeds.live import POOL, TOKEN
+from core.feeds.live import POOL, TOKEN, NoPool, require_genuine
 from core.hexadecimal import bytes_of
 from core.money import USD
 from scripts._deploy.record import deployed
@@ -162,6 +164,21 @@ def feed_of(node: ApeViews, facts: Deployment, key: str, asked: FeedRequest) -> 
         )
     except ValidationError as error:
         raise ScriptRefused(f"{key} cannot be made: {error.errors()[0]['msg']}.") from None
+
+
+def fault_of(url: str, facts: Deployment, pool: str) -> str | None:
+    """Why an address is no pool that a factory of the deployment file made, or None."""
+
+    async def ask() -> None:
+        async with ChainProvider([url], chain_id=None, timeout_seconds=30.0) as rpc:
+            client = ChainClient(rpc)
+            await require_genuine(client, pool, facts.pool_factories, (await client.head()).number)
+
+    try:
+        asyncio.run(ask())
+    except NoPool as error:
+        return error.sentence()
+    return None
 
 
 def harmonic_liquidity(node: ApeViews, pool: str, window: int) -> int:

@@ -13,14 +13,18 @@ from typing import Any
 
 from eth_account import Account
 from eth_utils.address import to_checksum_address
+from hexbytes import HexBytes
 
 from core.hexadecimal import hex_of
 from core.paths import REPOSITORY
 
 ARTIFACTS = REPOSITORY / "node_modules" / "@safe-global" / "safe-contracts" / "build" / "artifacts" / "contracts"
 
-# Where the published Safe 1.4.1 contracts stand on every chain that has them.
-SINGLETON = "0x41675C099F32341bf84BFc5382aF534df5C7461a"
+# Where the published Safe 1.4.1 contracts stand on every chain that has them. On rollups it is SafeL2, which logs what
+# a Safe does: nodes there keep no traces to read it from.
+SINGLETON = "0x29fcB43b46531BcA003ddC8FCB67FFE91900C762"
+LEAST_THRESHOLD = 2
+"""Owners who must sign on a live network: one key alone is no Safe."""
 PROXY_FACTORY = "0x4e1DCf7AD4e460CfD30791CCC4F9c8a4f820ec67"
 FALLBACK_HANDLER = "0xfd0732Dc9E303f09fCEf3a7388Ad10A83459Ec99"
 ZERO = "0x0000000000000000000000000000000000000000"
@@ -49,6 +53,12 @@ class SafeCall:
 
     def payload(self, safe: str) -> str:
         return json.dumps({"safe": safe, "to": self.to, "value": "0", "data": hex_of(self.data), "what": self.what})
+
+
+def singleton_of(provider: Any, safe: str) -> str:
+    """The code that a Safe runs, from the first slot of its proxy."""
+    slot = provider.make_request("eth_getStorageAt", [safe, "0x0", "latest"])
+    return str(to_checksum_address(bytes(HexBytes(slot))[-20:]))
 
 
 def create(sender: Any, bind: Any, owners: Sequence[str], threshold: int) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from eth_utils.address import to_checksum_address
+from eth_utils.crypto import keccak
 from hexbytes import HexBytes
 
 from core.contracts.deployments import ContractInfo, Deployment
@@ -21,6 +22,7 @@ from core.contracts.feeds import PoolFeed, PublishedFeed
 from core.hexadecimal import hex_of
 from scripts._deploy import base, pools, safe, stock
 from scripts._deploy.flow import binder
+from scripts._deploy.session import is_local
 
 BLOCKS_A_REQUEST = 10_000  # what public nodes answer for logs at once
 EVENTS = {
@@ -29,6 +31,7 @@ EVENTS = {
     "AgentLister": AGENT_LISTER_EVENTS,
     "Pauser": PAUSER_EVENTS,
 }
+OWNERSHIP_TRANSFERRED = keccak(text="OwnershipTransferred(address,address)")
 FIRST_MODULE = "0x0000000000000000000000000000000000000001"  # where a Safe's list of modules begins
 MODULES_NAMED = 10
 OWNED = ("MarketLister", "SettlementWallet", "AgentLister", "Pauser")
@@ -57,7 +60,7 @@ def check(provider: Any, project: Any, bind: Any, deployment: Deployment) -> lis
         return findings
     findings += [_code(provider, project, name, info) for name, info in deployment.contracts.items()]
     assert deployment.safe is not None
-    findings += _safe(bind(deployment.safe.address, abi=safe.safe_abi()), deployment)
+    findings += _safe(provider, bind(deployment.safe.address, abi=safe.safe_abi()), deployment)
     chain = _Chain(provider, binder(project), deployment)
     if "MarketLister" in deployment.contracts:
         findings += _stock(chain)
@@ -91,18 +94,21 @@ class _Chain:
 
     def allowed(self, name: str, event: str, subject: str, *topics: bytes) -> set[str]:
         """Whom, or what, the contract's log allows last; `subject` is the field of the event that names it."""
-        info = self.file.contract(name)
         layout = next(each for each in EVENTS[name].values() if each.name == event)
-        asked = [hex_of(each) for each in (layout.topic, *topics)]
         last: dict[str, bool] = {}
+        for log in self.logs(name, [hex_of(each) for each in (layout.topic, *topics)]):
+            said = layout.read(b"".join(map(HexBytes, log["topics"])), bytes(HexBytes(log["data"])))
+            last[to_checksum_address(getattr(said, subject))] = said.allowed
+        return {each for each, allowed in last.items() if allowed}
+
+    def logs(self, name: str, topics: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
+        """The logs of one of our contracts from its deployment on."""
+        info = self.file.contract(name)
         first, head = info.deploy_block or self.file.start_block, int(self.provider.get_block("latest").number)
         for start in range(first, head + 1, BLOCKS_A_REQUEST):
             end = min(start + BLOCKS_A_REQUEST - 1, head)
-            given = {"address": info.address, "topics": asked, "fromBlock": hex(start), "toBlock": hex(end)}
-            for log in self.provider.make_request("eth_getLogs", [given]):
-                said = layout.read(b"".join(map(HexBytes, log["topics"])), bytes(HexBytes(log["data"])))
-                last[to_checksum_address(getattr(said, subject))] = said.allowed
-        return {each for each, allowed in last.items() if allowed}
+            given = {"address": info.address, "topics": topics, "fromBlock": hex(start), "toBlock": hex(end)}
+            yield from self.provider.make_request("eth_getLogs", [given])
 
 
 def _equal(what: str, on_chain: Any, in_file: Any) -> Finding:
@@ -125,8 +131,16 @@ def _code(provider: Any, project: Any, name: str, info: ContractInfo) -> Finding
     return Finding(same, f"{name} {'is' if same else 'is not'} what these sources compile to")
 
 
-def _safe(bound: Any, deployment: Deployment) -> Iterator[Finding]:
+def _safe(provider: Any, bound: Any, deployment: Deployment) -> Iterator[Finding]:
     assert deployment.safe is not None
+    yield _equal("Safe singleton, SafeL2 1.4.1,", safe.singleton_of(provider, bound.address), safe.SINGLETON)
+    threshold = int(bound.getThreshold())
+    enough = threshold >= safe.LEAST_THRESHOLD
+    whose = " (local: it is nobody's money)" if is_local(provider) and not enough else ""
+    yield Finding(
+        enough or is_local(provider),
+        f"{threshold} owners of the Safe must sign, {safe.LEAST_THRESHOLD} at least{whose}",
+    )
     yield _equal("Safe threshold", int(bound.getThreshold()), deployment.safe.threshold)
     yield _equal("Safe owners", tuple(sorted(bound.getOwners())), tuple(sorted(deployment.safe.owners)))
     modules = ", ".join(bound.getModulesPaginated(FIRST_MODULE, MODULES_NAMED)[0])
@@ -147,6 +161,20 @@ def _owners(chain: _Chain) -> Iterator[Finding]:
             yield _equal(f"{name} owner", bound.owner(), chain.safe)
             offered = bound.pendingOwner()
             yield Finding(offered == safe.ZERO, f"{name} is offered to {'nobody' if offered == safe.ZERO else offered}")
+
+
+def _nothing_before(chain: _Chain, name: str, events: Sequence[str]) -> Finding:
+    """Whoever deployed a lister owns it until the Safe accepts, so nothing may have been listed or allowed by then."""
+    accepted = chain.logs(name, [hex_of(OWNERSHIP_TRANSFERRED), None, hex_of(bytes(12) + bytes(HexBytes(chain.safe)))])
+    since = min((_place(log) for log in accepted), default=None)
+    topics = [hex_of(each.topic) for each in EVENTS[name].values() if each.name in events]
+    before = [log for log in chain.logs(name, [topics]) if since is None or _place(log) < since]
+    what = f"nothing was listed in {name} before the Safe owned it"
+    return Finding(not before, what + (f", but in {before[0]['transactionHash']}" if before else ""))
+
+
+def _place(log: Mapping[str, Any]) -> tuple[int, int]:
+    return int(str(log["blockNumber"]), 16), int(str(log["logIndex"]), 16)
 
 
 def _holders(what: str, named: Mapping[str, str], on_chain: Iterable[str]) -> Iterator[Finding]:
@@ -174,6 +202,7 @@ def _stock(chain: _Chain) -> Iterator[Finding]:
     yield from _names(chain, "MarketLister", {"settler": settler, "resolver": resolver})
     yield from _names(chain, "Pauser", {"target": settler})
     yield from _owners(chain)
+    yield _nothing_before(chain, "MarketLister", ("MarketOpened",))
     bound = chain.bound("MarketLister")
     yield _equal("MarketLister kappa", bound.kappa(), chain.file.param("kappa"))
     yield _equal("MarketLister fee (bps)", bound.feeBps(), chain.file.param("feeBps"))
@@ -211,6 +240,7 @@ def _base(chain: _Chain) -> Iterator[Finding]:
     bounds = chain.bound("AgentLister").bounds()
     for name, number in base.bounds_of(chain.file).items():
         yield _equal(f"AgentLister {name}", getattr(bounds, name), number)
+    yield _nothing_before(chain, "AgentLister", ("MarketListed", "FeedSet"))
     yield from _base_feeds(chain)
     for role, word, what in ((base.RELAYER, "relay", "settle payments"), (base.CREDITOR, "creditor", "book payments")):
         holding = chain.allowed("SettlementWallet", "RoleSet", "account", role)
@@ -231,6 +261,9 @@ def _base_feeds(chain: _Chain) -> Iterator[Finding]:
             yield _equal(f"{source.key} lag (s)", feed.maxLag(), source.max_lag_seconds)
         else:
             yield from _made_of(chain.bind("PoolFeed", source.address), source)
+            for pool in source.pools:
+                fault = pools.fault_of(chain.provider.http_uri, chain.file, pool.address)
+                yield Finding(fault is None, fault or f"{pool.name} {pool.address} is what its factory made")
         standing = lister.feed(source.address)
         if standing.condemned:
             yield Finding(False, f"{source.key} is condemned")

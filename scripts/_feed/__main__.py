@@ -17,6 +17,7 @@ from eth_utils.address import is_address
 from core.chain import ChainClient, RpcError
 from core.chain.provider import ChainProvider
 from core.config import environment
+from core.contracts.deployments import Deployment
 from core.errors import VpmError
 from core.feeds.cost import SAFE_SHARE
 from core.paths import REPOSITORY
@@ -98,9 +99,11 @@ async def _report(options: argparse.Namespace) -> CostReport:
         raise CannotSay(f"The volatility is {options.sigma:g}%.", hint="Give a positive one, for a year.")
     async with ChainProvider([_url(options)], chain_id=None, timeout_seconds=30.0) as rpc:
         client = ChainClient(rpc)
+        deployment = _deployment(await client.eth.chain_id, options.deployments)
         asked = CostQuestion(
             tuple(options.pools),
-            options.quote or _usdc(await client.eth.chain_id, options.deployments),
+            deployment.pool_factories,
+            options.quote or _usdc(deployment, options.deployments),
             options.window,
             None if options.sigma is None else options.sigma / 100,
             options.own_share / 100,
@@ -108,11 +111,21 @@ async def _report(options: argparse.Namespace) -> CostReport:
         return await report(client, asked)
 
 
-def _usdc(chain_id: int, folder: Path) -> str:
+def _deployment(chain_id: int, folder: Path) -> Deployment:
     deployment = deployments_in(folder).get(chain_id)
-    if deployment is None or "USDC" not in deployment.tokens:
+    if deployment is None:
         raise CannotSay(
-            f"No deployment file in {folder} names USDC on chain {chain_id}.", hint="Say --quote TOKEN, its address."
+            f"No deployment file in {folder} names the pool factories of chain {chain_id}.",
+            hint="Say --deployments FOLDER.",
+        )
+    return deployment
+
+
+def _usdc(deployment: Deployment, folder: Path) -> str:
+    if "USDC" not in deployment.tokens:
+        raise CannotSay(
+            f"No deployment file in {folder} names USDC on chain {deployment.chain_id}.",
+            hint="Say --quote TOKEN, its address.",
         )
     return deployment.token("USDC").address
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.chain import Block, ChainClient, checksum
+from core.contracts.feeds import PoolFactory
 from core.errors import VpmError
 from core.feeds.cost import (
     FLOOR,
@@ -19,7 +20,7 @@ from core.feeds.cost import (
     pot_cap,
     sigma_of,
 )
-from core.feeds.live import LOG_TICK, LivePool, TokenFacts, mean_ticks, read_pool
+from core.feeds.live import LOG_TICK, LivePool, TokenFacts, mean_ticks, read_pool, require_genuine
 
 MIN_SPANS, MAX_SPANS = 10, 300
 MIN_SPAN = 60
@@ -39,6 +40,7 @@ class CostQuestion:
     """What the caller wants to know. `sigma`: for one year, 1 is a hundred percent; None: measured."""
 
     addresses: tuple[str, ...]
+    factories: tuple[PoolFactory, ...]
     quote: str
     window: int
     sigma: float | None
@@ -130,6 +132,8 @@ class CostReport:
 
 async def report(client: ChainClient, asked: CostQuestion) -> CostReport:
     head = await client.head()
+    for address in asked.addresses:
+        await require_genuine(client, address, asked.factories, head.number)
     pools = tuple([await read_pool(client, address, head) for address in asked.addresses])
     token, price, sources, rises = _priced(pools, asked.quote)
     sigma = await _sigma(client, asked, head, pools, rises)

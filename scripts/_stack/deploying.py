@@ -12,7 +12,7 @@ from typing import Any
 from core.chain import Contract
 from core.contracts.abi import abi
 from core.contracts.deployments import Deployment, load_deployment, write_deployment
-from core.contracts.feeds import AgentFeed
+from core.contracts.feeds import AgentFeed, PoolFactory
 from core.hexadecimal import bytes_of
 from core.local.anvil import ask
 from core.paths import REPOSITORY
@@ -105,6 +105,9 @@ def _prepare_chain(chain: LocalChain, state: State) -> None:
         chain_setup.place_stock(node, token, live.price_feeds, today)
     chain_setup.fund(node, token, local_token=not chain.fork)
     local: dict[str, Any] = {"kind": "local", "name": f"{live.name} (local)", "explorer_url": None}
+    if chain.name == "base" and state.pools.exists():
+        factory = AgentPools.load(state.pools).exchange.factory
+        local["pool_factories"] = (PoolFactory(name="Uniswap v3", address=factory),)
     if chain.name == "base":
         local["params"] = {**live.params, "disputeWindowSeconds": DISPUTE_WINDOW_SECONDS}
     else:

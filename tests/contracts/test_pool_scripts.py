@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from eth_utils.address import to_checksum_address
 
+from core.chain import ChainClient
+from core.chain.provider import ChainProvider
 from core.contracts.deployments import load_deployment
 from core.contracts.feeds import PoolFeed
 from core.errors import DeploymentError
+from core.feeds.live import NoPool
 from core.local.anvil import ask
 from core.money import USD
 from core.paths import REPOSITORY
 from scripts._deploy import pools
 from scripts._deploy.session import ScriptRefused
+from scripts._feed.report import CostQuestion, report
 from scripts._stack import agent_pools, ape
 from scripts._stack.agent_pools import AgentPools
 from tests.contracts.test_scripts import _ape, ape_folder, facts, live_looking
@@ -222,3 +228,43 @@ def test_constructor_arguments_come_back_as_they_were_given() -> None:
     written = {name: pools._as_text(value) for name, value in config.items()}
     assert json.loads(json.dumps(written))["supply"] == str(10**29)
     assert pools.constructor_arguments({"config": written}) == [tuple(config.values())]
+
+
+ELSEWHERE = "0x5e7BB104d84c7CB9B682AaC2F3d509f5F406809A"
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("made_by", "said"),
+    [(None, "and that knows another pool of these tokens"), (ELSEWHERE, f"says that {ELSEWHERE} made it")],
+    ids=["a copy of a genuine pool", "a pool of a factory that is not listed"],
+)
+def test_a_pool_that_no_listed_factory_made_is_refused(
+    pooled: Pooled, facts: Path, ape_folder: Path, made_by: str | None, said: str
+) -> None:
+    """It has a genuine pool's code and storage, so it answers `observe` and everything else as that does."""
+    url, genuine = pooled.chain.url, load_deployment(facts / "base.json").pool_factories[0].address
+    real = next(line.split('"')[1] for line in pooled.file.read_text().splitlines() if line.startswith("address"))
+    code = str(ask(url, "eth_getCode", real, "latest"))
+    if made_by is not None:
+        code = code.replace(genuine[2:].lower(), made_by[2:].lower())
+    fake = "0x00000000000000000000000000000000000F4cE5"
+    ask(url, "anvil_setCode", fake, code)
+    for slot in range(12):
+        value = ask(url, "eth_getStorageAt", real, hex(slot), "latest")
+        ask(url, "anvil_setStorageAt", fake, f"0x{slot:064x}", value)
+    asked = pooled.file.with_name("fake.toml")
+    asked.write_text(pooled.file.read_text().replace(real, to_checksum_address(fake)).replace(KEY, "FAKE/market_cap"))
+    sending = ["--network", url, "--facts", str(facts / "base.json"), "--account", ape.ACCOUNT]
+    done = _ape(ape_folder, "deploy_pools", *sending, "--pools", str(asked))
+    assert done.returncode != 0
+    assert said in " ".join(done.stderr.split())
+
+    async def cost() -> None:
+        async with ChainProvider([url], chain_id=None, timeout_seconds=30.0) as rpc:
+            factories = load_deployment(facts / "base.json").pool_factories
+            question = CostQuestion((to_checksum_address(fake),), factories, agent_pools.WETH, 1_800, None, 0.5)
+            await report(ChainClient(rpc), question)
+
+    with pytest.raises(NoPool, match=said):
+        asyncio.run(cost())

@@ -7,16 +7,20 @@ import asyncio
 import json
 import math
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
 
 from core.chain import ChainClient
 from core.chain.provider import ChainProvider
+from core.contracts.deployments import load_deployment, write_deployment
+from core.contracts.feeds import PoolFactory
 from core.feeds.cost import SECONDS_PER_YEAR, PricedPool, moved
 from core.feeds.live import read_pool
 from core.feeds.uniswap import sqrt_price_at
 from core.feeds.uniswap.ticks import MAX_TICK
+from core.paths import REPOSITORY
 from scripts._feed.__main__ import main
 from scripts._stack import contracts
 from scripts._stack.genesis import creation_code
@@ -39,7 +43,7 @@ class Played:
 
 
 @pytest.fixture(scope="module")
-def played(module_anvil: StartAnvil) -> Played:
+def played(module_anvil: StartAnvil, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
     asyncio.run(contracts.compile_all())
     url = module_anvil().url
     world = World.make(url, 3_000, sqrt_price_at(-30_000))
@@ -62,7 +66,14 @@ def played(module_anvil: StartAnvil) -> Played:
     key = PoolKey.of(world.key.token1, dollar, 500)
     pool = exchange.open_pool(who, key, sqrt_price_at(80_000 if key.token1 == dollar else -80_000))
     exchange.provide_everywhere(who, key, 10**26, 10**26)
-    return Played(url, world, dollar, pool)
+    folder = tmp_path_factory.mktemp("deployments")
+    local = {"network": "base", "chain_id": 31_337, "kind": "local", "tokens": {}}
+    made_by = (PoolFactory(name="Uniswap v3", address=exchange.factory),)
+    base = load_deployment(REPOSITORY / "deployments" / "base.json")
+    write_deployment(base.model_copy(update={**local, "pool_factories": made_by}), folder / "base.json")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VPM_DEPLOYMENTS_DIR", str(folder))
+        yield Played(url, world, dollar, pool)
 
 
 def told(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
@@ -162,7 +173,7 @@ def test_two_pools_price_the_token_through_the_one_between(played: Played, capsy
     ("argv", "said"),
     [
         (["0x12"], "0x12 is not an address"),
-        (["{token}", "--quote", "{quote}"], "does not answer as a pool with the interface of Uniswap v3"),
+        (["{token}", "--quote", "{quote}"], "does not say which factory made it"),
         (["{pool}", "--quote", "{dollar}"], "neither is the token that counts as one USD"),
         (["{pool}", "{pool}", "{pool}"], "A feed has one pool or two"),
         (["{pool}", "--quote", "{quote}", "--window", "86400"], "their volatility cannot be measured"),

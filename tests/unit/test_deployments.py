@@ -73,7 +73,7 @@ def test_base() -> None:
         "feeBps": 200,
         "minWeightUnits": USD,
         "maxWeightUnits": 1_000 * USD,
-        "disputeWindowSeconds": 3_600,
+        "disputeWindowSeconds": 12 * 3_600,
         "voidDelaySeconds": 72 * 3_600,
     }
     usdc = base.token("USDC")
