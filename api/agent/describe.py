@@ -55,8 +55,9 @@ one form with the signature of the other is refused with words.
 
 An authorization in the transfer form may be sent to the token by anybody. What it brings is its payer's: send the same
 request again, and it is booked once its block is final, as the stake or, where it no longer can be one or brought
-another amount, as a refund; also if you never come back. Nobody whose authorization was used is asked for another: a
-fresh one is asked for only when the index holds the cancellation of the one presented.
+another amount, as a refund; also if you never come back. Less than 1 USDC is never booked: it is a gift. Nobody whose
+authorization was used is asked for another: a fresh one is asked for only when the index holds the cancellation of the
+one presented.
 
 Checks in order: schema, market, idempotency key, trading on, market open, side, tier and quote, limits, payment,
 balance. `simulate: true` ends before the last two: it needs no money and no signature. `pool_impact_exceeded` has

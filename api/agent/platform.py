@@ -196,8 +196,9 @@ def custody(contract: str) -> str:
         "A booked stake goes nowhere else, whoever asks, the operator included: no key can withdraw or redirect one, "
         "or choose an outcome. Trusted are: the feed, which decides; where somebody publishes it, that publisher, "
         "whose lie the Safe can only answer by condemning the feed, which gives every unsettled stake on it back; the "
-        "creditor, which books payments that reached the contract by themselves and could take those not booked yet; "
-        "and the relayer. With a random nonce the relayer decides what a payment is staked on. A payment bound to its "
+        "creditor, which books payments of 1 USDC or more that reached the contract by themselves (less is a gift) and "
+        "could take those not booked yet; and the relayer. With a random nonce the relayer decides what a payment is "
+        "staked on. A payment bound to its "
         "bet (nonce extra.receiveNonce of the 402, signed as ReceiveWithAuthorization) can be staked on that bet "
         "alone, by anybody, and needs neither of them."
     )

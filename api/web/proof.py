@@ -42,7 +42,7 @@ POWERS = (
     ),
     Power(
         "A guardian, a hot key, on both chains",
-        "pause new bets, also right after one of its own",
+        "pause new bets, also right after one of its own; on Base put off what a published feed settles by a day, once",
         "resume them, or stop a resolution, a payout, a refund or a sweep",
     ),
     Power("The treasury, the Safe", "receive fees and the dust of rounding", "hold anything up by being frozen"),

@@ -4,9 +4,10 @@ pragma solidity 0.8.37;
 import {Ownable, Ownable2Step} from "@openzeppelin/contracts/access/Ownable2Step.sol";
 
 import {IObservationFeed} from "../feeds/IObservationFeed.sol";
-import {IPoolFeed} from "../feeds/IPoolFeed.sol";
+import {IPoolFeed, PROMPT} from "../feeds/IPoolFeed.sol";
 import {FeedCheck} from "../lib/FeedCheck.sol";
 import {GuardedRead} from "../lib/GuardedRead.sol";
+import {IPauser} from "../lib/IPauser.sol";
 import {IAgentLister} from "./IAgentLister.sol";
 import {IFeedResolver} from "./IFeedResolver.sol";
 import {ISettlementWallet} from "./ISettlementWallet.sol";
@@ -19,17 +20,19 @@ contract AgentLister is IAgentLister, Ownable2Step {
     /// Between the end of stakes and the first second that a deciding reading looks at.
     uint256 public constant MARGIN = 60;
 
-    /// How long after its end an early-resolvable market may still be proven before NO can be declared.
-    uint256 public constant CHALLENGE_DELAY = 10 minutes;
+    /// How long after the end of an early-resolvable market NO can be declared: as long as a crossing can still be recorded so that it
+    /// counts. The pools of its feed must remember for as long.
+    uint256 public constant CHALLENGE_DELAY = PROMPT;
 
-    /// The same on a grid feed, where a crossing has to be recorded before it can be proven. Its pools must remember for as long.
-    uint256 public constant GRID_CHALLENGE_DELAY = 1 hours;
+    /// For how long a guardian can put off the settlement of a feed's markets.
+    uint256 public constant PUT_OFF = 1 days;
 
     /// Before the fee some books sell a sure dollar for 98.4 cents; less of a fee than this would not take that back.
     uint256 public constant MIN_FEE_BPS = 175;
 
     uint256 private constant MAX_LAG = 30 minutes;
     uint256 private constant MAX_STEPS_BACK = 1_440; // of a grid feed, so that looking for a reading ends
+    uint256 private constant MAX_CROSSING_STEPS = 1 << 20; // of an early-resolvable market, so that looking for a crossing ends
     uint256 private constant MAX_MEMORY = 30 days;
     uint256 private constant MIN_DISPUTE_WINDOW = 1 minutes;
     uint256 private constant MAX_DISPUTE_WINDOW = 7 days;
@@ -107,16 +110,15 @@ contract AgentLister is IAgentLister, Ownable2Step {
         FeedCheck.check(s.feed, f.maxAge);
         (uint256 lag, bool published, uint256 step) = _probe(s.feed);
         if (lag != f.lag || (published && !f.published) || step != f.step) revert FeedChanged(s.feed);
-        if (step != 0) IPoolFeed(s.feed).requireListable(GRID_CHALLENGE_DELAY);
+        if (step != 0) IPoolFeed(s.feed).requireListable(CHALLENGE_DELAY);
 
         Bounds memory b = _bounds;
         _checkOutcomes(s, b);
         _checkTimes(s, f);
         if (s.earlyResolvable) t.earlyFrom = uint64(s.closesAt + MARGIN + f.memory_);
         uint256 wait = f.lag;
-        uint256 challenge = f.step == 0 ? CHALLENGE_DELAY : GRID_CHALLENGE_DELAY;
         if (f.published) wait += b.disputeWindow;
-        else if (s.earlyResolvable && wait < challenge) wait = challenge;
+        else if (s.earlyResolvable && wait < CHALLENGE_DELAY) wait = CHALLENGE_DELAY;
         t.settlesAfter = uint64(s.endsAt + wait);
         t.voidsAfter = t.settlesAfter + b.voidDelay;
         (t.feeBps, t.potCap, t.published, t.maxAge) = (b.feeBps, f.potCap, f.published, _maxAge(s, f));
@@ -177,8 +179,9 @@ contract AgentLister is IAgentLister, Ownable2Step {
         _requireClosesBy(s, s.endsAt, MARGIN + memory_);
         uint256 longest = s.endsAt - memory_ - s.closesAt;
         if (s.earlyResolvable) {
-            if (f.published) revert NotEarlyOnPublished(s.feed);
+            if (f.published || f.step == 0) revert NotEarlyOnThisFeed(s.feed);
             longest -= MARGIN; // from earlyFrom to endsAt
+            _requireWithin(Field.EndsAt, s.endsAt, 1, s.endsAt - longest + MAX_CROSSING_STEPS * f.step);
         }
         uint256 length_ = s.closesAt - s.opensAt;
         if (length_ > longest) revert OpenForTooLong(length_, longest);
@@ -222,7 +225,7 @@ contract AgentLister is IAgentLister, Ownable2Step {
             if (lag > MAX_LAG) revert FeedLagTooLong(lag, MAX_LAG);
             uint256 minMemory = lag == 0 ? 1 : lag;
             if (step != 0) {
-                IPoolFeed(feed_).requireAllowable(GRID_CHALLENGE_DELAY);
+                IPoolFeed(feed_).requireAllowable(CHALLENGE_DELAY);
                 minMemory = step + IPoolFeed(feed_).window();
                 _requireWithin(Field.MaxAge, maxAge, step, MAX_STEPS_BACK * step);
             }
@@ -257,6 +260,17 @@ contract AgentLister is IAgentLister, Ownable2Step {
     }
 
     /// @inheritdoc IAgentLister
+    function putOff(address feed_) external {
+        IPauser guardians = IPauser(ISettlementWallet(settler).guardian());
+        if (!guardians.isGuardian(msg.sender)) revert NotGuardian(msg.sender);
+        Feed storage f = _feeds[feed_];
+        if (!f.published) revert FeedHasNoPublisher(feed_);
+        if (f.putOffUntil != 0) revert AlreadyPutOff(feed_, f.putOffUntil);
+        f.putOffUntil = uint40(block.timestamp + PUT_OFF);
+        emit SettlementPutOff(feed_, msg.sender, f.putOffUntil);
+    }
+
+    /// @inheritdoc IAgentLister
     function setLister(address account, bool allowed) external onlyOwner {
         if (account == address(0)) revert ZeroAddress("account");
         isLister[account] = allowed;
@@ -281,7 +295,8 @@ contract AgentLister is IAgentLister, Ownable2Step {
     }
 
     /// @inheritdoc IAgentLister
-    function isCondemned(address feed_) external view returns (bool) {
-        return _feeds[feed_].condemned;
+    function standing(address feed_) external view returns (bool condemned, uint64 putOffUntil) {
+        Feed storage f = _feeds[feed_];
+        return (f.condemned, f.putOffUntil);
     }
 }

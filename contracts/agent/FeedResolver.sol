@@ -3,7 +3,6 @@ pragma solidity 0.8.37;
 
 import {IPoolFeed} from "../feeds/IPoolFeed.sol";
 import {GuardedRead} from "../lib/GuardedRead.sol";
-import {IAggregatorV3} from "../lib/IAggregatorV3.sol";
 import {RoundFinder} from "../lib/RoundFinder.sol";
 import {IAgentLister} from "./IAgentLister.sol";
 import {IFeedResolver} from "./IFeedResolver.sol";
@@ -43,6 +42,13 @@ contract FeedResolver is IFeedResolver {
         Reading end;
         Reading start;
     }
+
+    /// For how long a guardian puts off, as the lister has it.
+    uint64 private constant PUT_OFF = 1 days;
+
+    /// What looking for a crossing may burn, and what must be left before it: that times 64 / 63, and room for the instructions in between.
+    uint256 private constant CROSSING_GAS = 3_500_000;
+    uint256 private constant CROSSING_GAS_NEEDED = 3_570_000;
 
     address public immutable settler;
     address public immutable lister;
@@ -86,9 +92,14 @@ contract FeedResolver is IFeedResolver {
 
     /// @inheritdoc IFeedResolver
     function resolveWith(bytes32 marketId, uint80 endRound, uint80 startRound) public {
-        Terms memory t = terms(marketId);
-        if (_isCondemned(t)) revert FeedIsCondemned(t.feed);
-        _settle(marketId, _decide(marketId, t, endRound, startRound));
+        (Terms memory t, bool condemned) = _standing(marketId);
+        if (condemned) revert FeedIsCondemned(t.feed);
+        Verdict memory v = _crossing(t);
+        if (v.end.round == 0) {
+            if (block.timestamp > t.voidsAfter) revert TimedOut(marketId, t.voidsAfter);
+            v = _decide(marketId, t, endRound, startRound);
+        }
+        _settle(marketId, v);
     }
 
     /// @inheritdoc IFeedResolver
@@ -98,9 +109,10 @@ contract FeedResolver is IFeedResolver {
 
     /// @inheritdoc IFeedResolver
     function voidWith(bytes32 marketId, uint80 endRound, uint80 startRound) public {
-        Terms memory t = terms(marketId);
+        (Terms memory t, bool condemned) = _standing(marketId);
         Verdict memory v;
-        if (_isCondemned(t)) v.reason = VoidReason.Condemned;
+        if (condemned) v.reason = VoidReason.Condemned;
+        else if (_crossing(t).end.round != 0) revert NothingToVoidFor(marketId);
         else if (block.timestamp > t.voidsAfter) v.reason = VoidReason.Timeout;
         else v = _fault(marketId, t, endRound, startRound);
         _settle(marketId, v);
@@ -116,11 +128,32 @@ contract FeedResolver is IFeedResolver {
         }
     }
 
-    function _isCondemned(Terms memory t) private view returns (bool) {
-        return t.published && IAgentLister(lister).isCondemned(t.feed);
+    /// The terms of a market, with its times as a guardian may have put them off, and whether its feed is condemned.
+    function _standing(bytes32 marketId) private view returns (Terms memory t, bool condemned) {
+        t = terms(marketId);
+        if (!t.published) return (t, false);
+        uint64 until;
+        (condemned, until) = IAgentLister(lister).standing(t.feed);
+        if (until > t.settlesAfter) (t.settlesAfter, t.voidsAfter) = (until, t.voidsAfter + PUT_OFF);
     }
 
     // ---------------------------------------------------------------- What the readings say
+
+    /// The first crossing that counts, and so YES; empty while there is none. A feed that cannot be read must not lock the stakes in once
+    /// the void delay is over; until then the market waits for it. The caller cannot make the read fail: see GuardedRead.
+    function _crossing(Terms memory t) private view returns (Verdict memory v) {
+        if (!t.earlyResolvable) return v;
+        if (block.timestamp > t.voidsAfter) {
+            if (gasleft() < CROSSING_GAS_NEEDED) revert GuardedRead.ReadGasTooLow(gasleft(), CROSSING_GAS_NEEDED);
+            try IPoolFeed(t.feed).crossing{gas: CROSSING_GAS}(t.target, t.earlyFrom, t.endsAt) returns (
+                uint80 round, int256 answer, uint64 time
+            ) {
+                v.end = Reading(round, answer, time);
+            } catch {}
+        } else {
+            (v.end.round, v.end.answer, v.end.updatedAt) = IPoolFeed(t.feed).crossing(t.target, t.earlyFrom, t.endsAt);
+        }
+    }
 
     /// The result of a market, or a revert that says what is missing.
     function _decide(bytes32 marketId, Terms memory t, uint80 endRound, uint80 startRound)
@@ -128,13 +161,6 @@ contract FeedResolver is IFeedResolver {
         view
         returns (Verdict memory v)
     {
-        if (t.earlyResolvable) {
-            (bool crossed, RoundFinder.Round memory early) = _crossing(t, endRound);
-            if (crossed) {
-                (v.winner, v.end) = (YES, _asReading(early));
-                return v;
-            }
-        }
         _requireDue(marketId, t);
         RoundFinder.Round memory end = _roundAt(t, endRound, t.endsAt);
         _requireUsable(t, end, t.endsAt);
@@ -156,7 +182,7 @@ contract FeedResolver is IFeedResolver {
         }
     }
 
-    /// The proven reason to void a market, or a revert. An early proof goes first: a crossing is not undone by a feed that dies later.
+    /// The proven reason to void a market, or a revert.
     function _fault(bytes32 marketId, Terms memory t, uint80 endRound, uint80 startRound)
         private
         view
@@ -172,34 +198,6 @@ contract FeedResolver is IFeedResolver {
 
     function _requireDue(bytes32 marketId, Terms memory t) private view {
         if (block.timestamp <= t.settlesAfter) revert TooEarly(marketId, t.settlesAfter + 1);
-    }
-
-    /// A round at or over the target that came into effect in the market's interval: the one named, or the latest. It must have been in
-    /// effect when it was written, which keeps out phases the feed had left by then, and that second must be over. A grid feed has no
-    /// phases, and what it has recorded stands by itself.
-    function _crossing(Terms memory t, uint80 roundId)
-        private
-        view
-        returns (bool crossed, RoundFinder.Round memory round)
-    {
-        if (roundId == 0) {
-            (bool ok, uint256 latest) = _latest(t);
-            if (!ok) return (false, round);
-            roundId = uint80(latest);
-        }
-        (crossed, round) = RoundFinder.readRound(t.feed, roundId);
-        crossed = crossed && round.answer >= t.target && round.updatedAt >= t.earlyFrom && round.updatedAt <= t.endsAt
-            && round.updatedAt < block.timestamp;
-        if (crossed && !t.grid) (crossed,) = RoundFinder.proveInEffectAt(t.feed, roundId, round.updatedAt);
-    }
-
-    function _latest(Terms memory t) private view returns (bool ok, uint256 id) {
-        if (t.grid) {
-            (ok, id,,) = GuardedRead.round(t.feed, IAggregatorV3.latestRoundData.selector, 0, 4);
-        } else {
-            (uint256 phase, uint256 number, uint8 problem) = RoundFinder.currentPhase(t.feed);
-            (ok, id) = (problem == RoundFinder.OK, phase << 64 | number);
-        }
     }
 
     /// The reading at a moment, or a revert.
@@ -267,6 +265,12 @@ contract FeedResolver is IFeedResolver {
     }
 
     // ---------------------------------------------------------------- Views
+
+    /// @inheritdoc IFeedResolver
+    function due(bytes32 marketId) external view returns (uint64 settlesAfter, uint64 voidsAfter) {
+        (Terms memory t,) = _standing(marketId);
+        return (t.settlesAfter, t.voidsAfter);
+    }
 
     /// @inheritdoc IFeedResolver
     function terms(bytes32 marketId) public view returns (Terms memory t) {

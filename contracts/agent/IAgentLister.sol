@@ -26,7 +26,7 @@ interface IAgentLister {
         address feed;
         int256 target; // threshold only, else 0
         int256[] bounds; // range only, one less than outcomes, strictly rising; else empty
-        bool earlyResolvable; // threshold on a feed without a publisher only
+        bool earlyResolvable; // threshold on a grid feed without a publisher only
         uint64 opensAt; // stakes from here on; a time already past means the listing block
         uint64 closesAt; // stakes before here
         uint64 startAt; // direction only, else 0
@@ -63,6 +63,7 @@ interface IAgentLister {
         uint32 lag; // its maxLag(), 0 without one
         uint64 potCap; // of each market on it
         uint32 step; // of its grid; 0: it writes rounds
+        uint40 putOffUntil; // until when a guardian put off the settlement of its markets; 0: never
     }
 
     // ---------------------------------------------------------------- Events
@@ -89,6 +90,7 @@ interface IAgentLister {
         uint32 step
     );
     event FeedCondemned(address indexed feed);
+    event SettlementPutOff(address indexed feed, address indexed guardian, uint64 until);
     event ListerSet(address indexed account, bool allowed);
 
     // ---------------------------------------------------------------- Errors
@@ -98,8 +100,12 @@ interface IAgentLister {
     error NotLister(address caller);
     error FeedNotAllowed(address feed);
     error FeedIsCondemned(address feed);
-    /// @notice Only a feed that somebody posts to can be condemned.
+    /// @notice Only a feed that has a publisher can be condemned or put off.
     error FeedHasNoPublisher(address feed);
+    /// @notice Only a guardian of the settler's Pauser puts off.
+    error NotGuardian(address caller);
+    /// @notice A feed is put off once, for good.
+    error AlreadyPutOff(address feed, uint256 until);
 
     // What makes a feed unfit for any market: see FeedCheck.
     error FeedLagTooLong(uint256 lag, uint256 max);
@@ -121,8 +127,9 @@ interface IAgentLister {
     error OpenForTooLong(uint256 open, uint256 longest);
     /// @notice A direction round must be at least twice as long as its feed's memory.
     error RoundTooShort(uint256 length, uint256 least);
-    /// @notice A market that a publisher could settle at once cannot be disputed in time.
-    error NotEarlyOnPublished(address feed);
+    /// @notice Early resolution needs a grid feed without a publisher: a publisher's lie could not be disputed in time, and a feed of
+    ///         rounds cannot say whether there was a crossing.
+    error NotEarlyOnThisFeed(address feed);
 
     enum Field {
         FeeBps,
@@ -162,6 +169,13 @@ interface IAgentLister {
 
     function setLister(address account, bool allowed) external;
 
+    // ---------------------------------------------------------------- The guardians' part
+
+    /// @notice Puts off the settlement of a published feed's unsettled markets until a day from now, so that the Safe has time to look at a
+    ///         reading. Any guardian of the settler's Pauser, once per feed. It chooses no outcome and moves nothing; the time after
+    ///         which a market that nothing settled is void moves by a day as well.
+    function putOff(address feed) external;
+
     // ---------------------------------------------------------------- Views
 
     function feed(address feed_) external view returns (Feed memory);
@@ -170,7 +184,8 @@ interface IAgentLister {
 
     function isLister(address account) external view returns (bool);
 
-    function isCondemned(address feed_) external view returns (bool);
+    /// @notice What the resolver asks of a feed with a publisher.
+    function standing(address feed_) external view returns (bool condemned, uint64 putOffUntil);
 
     /// @notice What a market would be listed with now, or the error that `list` would end with.
     function preview(MarketSpec calldata spec) external view returns (MarketTerms memory);

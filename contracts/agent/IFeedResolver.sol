@@ -20,7 +20,7 @@ interface IFeedResolver {
         NoReading, // the feed had no round at or before the moment, or a grid feed none of maxAge or less
         Timeout, // nothing settled it until voidsAfter
         Tie, // start and end are equal, or the same round
-        MetBeforeStart, // over the target since before its interval began, with no round in the interval
+        MetBeforeStart, // over the target since before its interval began, with no reading in the interval
         Condemned // the Safe condemned its feed, which has a publisher
     }
 
@@ -28,15 +28,15 @@ interface IFeedResolver {
     struct Terms {
         Kind kind;
         address feed;
-        bool earlyResolvable; // threshold only: a round at or over the target, dated in [earlyFrom, endsAt], settles it as YES
+        bool earlyResolvable; // threshold on a grid feed only: a crossing in [earlyFrom, endsAt] that counts settles it as YES
         bool published; // the feed has a publisher, so it can be condemned
         bool grid; // the feed is an IPoolFeed: readings of fixed times, which anybody records
         uint32 maxAge; // oldest reading that may decide, seconds
         uint64 startAt; // direction only, else 0: the moment the end is compared with
         uint64 endsAt; // the moment that decides
         uint64 earlyFrom; // early-resolvable only, else 0
-        uint64 settlesAfter; // the reading at endsAt counts strictly after this time
-        uint64 voidsAfter; // anyone may void what nothing settled strictly after this time
+        uint64 settlesAfter; // the reading at endsAt counts strictly after this time, or later: see `due`
+        uint64 voidsAfter; // what nothing settled is void strictly after this time, or later: see `due`
         int256 target; // threshold only, else 0
         int256[] bounds; // range only, strictly rising; else empty
     }
@@ -69,8 +69,10 @@ interface IFeedResolver {
     error FeedIsCondemned(address feed);
     /// @notice The grid feed's own error, passed on: its pools can still tell that reading, so record it first.
     error NotRecordedYet(uint256 gridTime);
-    /// @notice The readings are there, fresh and positive: resolve instead.
+    /// @notice The readings are there, fresh and positive, or a crossing counts: resolve instead.
     error NothingToVoidFor(bytes32 marketId);
+    /// @notice Nothing settled it in time: void it instead.
+    error TimedOut(bytes32 marketId, uint256 voidsAfter);
 
     // ---------------------------------------------------------------- Registration
 
@@ -79,18 +81,17 @@ interface IFeedResolver {
 
     // ---------------------------------------------------------------- Settling
 
-    /// @notice Settles a market from rounds that the contract finds itself. Anyone. Before the end of an early-resolvable market it looks
-    ///         at the feed's latest round only; a crossing that has passed again must be named by its round.
+    /// @notice Settles a market from rounds that the contract finds itself. Anyone. A crossing that counts (see IPoolFeed) settles an
+    ///         early-resolvable market as YES at any time, whatever is called and with whatever rounds.
     function resolve(bytes32 marketId) external;
 
     /// @notice Settles a market from rounds that the caller names and the contract proves. Anyone.
-    /// @param endRound the round in effect at endsAt; or, for an early-resolvable market, any round at or over the target
-    ///        dated in its interval: on a grid feed any such reading that has been recorded. 0: found by the contract
+    /// @param endRound the round in effect at endsAt. 0: found by the contract
     /// @param startRound the round in effect at startAt, direction only; 0: found by the contract
     function resolveWith(bytes32 marketId, uint80 endRound, uint80 startRound) external;
 
     /// @notice Voids a market on proof that a reading it needs is missing, too old or not positive; without proof after
-    ///         voidsAfter, and at any time when its feed is condemned. Anyone.
+    ///         voidsAfter, and at any time when its feed is condemned. Never one with a crossing that counts. Anyone.
     function voidMarket(bytes32 marketId) external;
 
     /// @notice The same from rounds that the caller names. No reading at all can only be shown with round 0.
@@ -99,6 +100,10 @@ interface IFeedResolver {
     // ---------------------------------------------------------------- Views
 
     function terms(bytes32 marketId) external view returns (Terms memory);
+
+    /// @notice A market's settlesAfter and voidsAfter as they count: later than in its terms where a guardian has put off the settlement of
+    ///         its feed's markets (see IAgentLister.putOff).
+    function due(bytes32 marketId) external view returns (uint64 settlesAfter, uint64 voidsAfter);
 
     function settler() external view returns (address);
 

@@ -39,7 +39,7 @@ interface ISettlementWallet {
         NotOpen, // before opensAt
         Closed, // at or after closesAt, or settled
         Outcome,
-        Amount, // under MIN_STAKE, or over MAX_STAKE
+        Amount, // over MAX_STAKE; what is under MIN_STAKE is not booked at all
         PotFull, // over what the market's pot may hold
         KeyUsed, // the idempotency key has settled another payment
         Bound, // the payment is bound to another bet
@@ -247,7 +247,8 @@ interface ISettlementWallet {
     function settle(Bet calldata b, Authorization calldata a) external returns (uint256 stakeId);
 
     /// @notice Books a transfer that was sent straight through the token, as a stake if it can be one now, else as a refund owed at
-    ///         once; a payment of another amount than the bet's is always refunded. CREDITOR only: the token keeps one bit per
+    ///         once; a payment of another amount than the bet's is always refunded. One of less than MIN_STAKE is a gift: booking it and
+    ///         paying it back costs more than it is worth. CREDITOR only: the token keeps one bit per
     ///         nonce, so this contract cannot tell what a used authorization brought. Whoever holds CREDITOR must have seen
     ///         AuthorizationUsed directly before the Transfer of exactly `value` in the log.
     function credit(Bet calldata b, Authorization calldata a) external returns (uint256 stakeId);

@@ -249,7 +249,9 @@ contract SettlementWallet is SettlementPayments, Ownable2Step, EIP712 {
         if (a.form == Form.Receive) revert ReceiveFormIsNeverCredited();
         if (_isMarked(a.nonce)) revert NonceIsMarked(a.nonce);
         Market storage m = _known(b.marketId);
-        if (a.value == 0 || a.value > type(uint64).max) revert AmountOutOfBounds(a.value, 1, type(uint64).max);
+        if (a.value < MIN_STAKE || a.value > type(uint64).max) {
+            revert AmountOutOfBounds(a.value, MIN_STAKE, type(uint64).max);
+        }
         if (booked[b.wallet][a.nonce]) revert AuthorizationAlreadyBooked(b.wallet, a.nonce);
         if (!_isUsed(b.wallet, a.nonce)) revert AuthorizationNotUsed(b.wallet, a.nonce);
         if (!_isSigned(b.wallet, a)) revert NotSignedBy(b.wallet);

@@ -3,15 +3,22 @@ pragma solidity 0.8.37;
 
 import {IAggregatorV3} from "../lib/IAggregatorV3.sol";
 
+// A reading counts as a crossing if it was recorded so many seconds after its time at the latest.
+uint256 constant PROMPT = 1 hours;
+
 /// @title A price nobody posts: a token's market cap, computed from the history that pools keep of themselves
 /// @notice The reading of a grid time g (a whole multiple of `step`) is the time-weighted geometric mean price of the token over
 ///         [g - window, g], in the quote token by pools alone, times a fixed supply, with 8 decimals. It is a function of the pools'
 ///         history and of nothing else: whoever records it, whenever and in whatever order, gets the same number, and once recorded
 ///         it stands. There is no owner, no key and nothing to set.
 ///
-///         A reading is good only if every pool was alive (its last observation at or before g is younger than `maxQuiet`) and deep
-///         (its harmonic mean liquidity over the window is at least a tenth of the reference fixed at deployment). Else its answer is 0,
-///         which voids the markets that need it.
+///         A reading is good only if every pool was deep: its harmonic mean liquidity over the window is at least a tenth of the reference
+///         fixed at deployment. Else its answer is 0, which voids the markets that need it. Silence voids nothing: an observation costs
+///         only gas to make, so whether a pool was silent would be up to the last caller who has bet on it. A pool that has been silent
+///         for `maxQuiet` only takes no new markets.
+///
+///         A good reading that was recorded within PROMPT of its time counts as a crossing of whatever it is at or over. So what crossed in an
+///         interval stands an hour after its end, and no later recording changes it.
 ///
 ///         Grid times may be recorded in any order and with holes, so these rounds are no sequence: never search them with RoundFinder.
 interface IPoolFeed is IAggregatorV3 {
@@ -20,7 +27,6 @@ interface IPoolFeed is IAggregatorV3 {
     enum Quality {
         Unrecorded,
         Good,
-        Quiet, // a pool had no observation for `maxQuiet` seconds at the grid time
         Thin, // a pool's harmonic mean liquidity over the window was under a tenth of its reference
         OutOfRange // the market cap rounds to zero or does not fit 96 bits
     }
@@ -77,6 +83,8 @@ interface IPoolFeed is IAggregatorV3 {
 
     // Listing.
     error SupplyMoved(uint256 totalSupply, uint256 supply);
+    /// @notice The pool has written no observation for `maxQuiet` seconds: list once it is traded again.
+    error PoolIsQuiet(address pool, uint256 quiet, uint256 maxQuiet);
     /// @notice The pool remembers fewer observations than the seconds it may have to: grow its cardinality.
     error RingTooShort(address pool, uint256 cardinality, uint256 needed);
     /// @notice The reference is not within a factor of two of what the pool holds now.
@@ -102,6 +110,14 @@ interface IPoolFeed is IAggregatorV3 {
         view
         returns (uint80 roundId, int256 answer, uint64 gridTime);
 
+    /// @notice The first reading that counts as a crossing of `target` and is dated in [from, to]. Reads of storage only, at most one for each
+    ///         1,024 steps of the interval and 190 more.
+    /// @return roundId 0: there is none; from PROMPT after `to` on there never will be
+    function crossing(int256 target, uint256 from, uint256 to)
+        external
+        view
+        returns (uint80 roundId, int256 answer, uint64 gridTime);
+
     /// @notice The quality of a recorded reading.
     function qualityOf(uint64 gridTime) external view returns (Quality);
 
@@ -113,8 +129,10 @@ interface IPoolFeed is IAggregatorV3 {
 
     // ---------------------------------------------------------------- Fitness
 
-    /// @notice Reverts unless a market may be listed on it: the token's supply is within 1% of `supply`, and every pool's ring
-    ///         outlasts the window, a step and `outage` more seconds at one observation a second, the most there can be.
+    /// @notice Reverts unless a market may be listed on it: the token's supply is within 1% of `supply`, every pool's ring outlasts
+    ///         the window, a step and `outage` more seconds at one observation a second, the most there can be, and every pool's
+    ///         newest observation is younger than `maxQuiet`. A supply that moved never comes back by itself: deploy a feed with the
+    ///         new supply and allow that one.
     function requireListable(uint256 outage) external view;
 
     /// @notice The same for a feed that is being allowed, and the latest reading's liquidity is within a factor of two of the references.

@@ -6,7 +6,7 @@ import {FixedPointMathLib} from "solady/src/utils/FixedPointMathLib.sol";
 
 import {IAggregatorV3} from "../lib/IAggregatorV3.sol";
 import {IObservedPool} from "./IObservedPool.sol";
-import {IPoolFeed} from "./IPoolFeed.sol";
+import {IPoolFeed, PROMPT} from "./IPoolFeed.sol";
 import {PoolHistory} from "./PoolHistory.sol";
 
 /// @title The implementation; see IPoolFeed for what it promises
@@ -28,6 +28,13 @@ contract PoolFeed is IPoolFeed {
     uint256 private constant THIN = 10; // readings are good from a tenth of the reference on
     uint256 private constant SUPPLY_PER_CENT = 1;
 
+    // Of readings that count as crossings, the highest of each block of 32 rounds and of each stretch of 32 blocks are kept, in one word a
+    // stretch: the highest answer in 96 bits, then for each block the place in it of its highest, 5 bits each. Place 0 of a block of
+    // which nothing counts does not count either, so the place needs no bit that says whether there is one.
+    uint256 private constant BLOCK = 32;
+    uint256 private constant STRETCH = 32 * BLOCK;
+    uint256 private constant PROMPTLY = 1 << 104; // a reading counts as a crossing
+
     address public immutable token;
     address public immutable quote;
     uint256 public immutable supply;
@@ -46,7 +53,8 @@ contract PoolFeed is IPoolFeed {
 
     string public description;
     uint64 private _latest; // the highest grid time recorded
-    mapping(uint256 round => uint256 answerAndQuality) private _readings; // answer << 8 | quality
+    mapping(uint256 round => uint256 reading) private _readings; // PROMPTLY or 0, answer << 8, quality
+    mapping(uint256 stretch => uint256 answerAndPlaces) private _highs; // answer << 160 | place in block k << 5 * k
 
     // ---------------------------------------------------------------- Construction
 
@@ -107,13 +115,26 @@ contract PoolFeed is IPoolFeed {
             uint256 round = time / step;
             if (_readings[round] != 0 || _whoForgot(rings, time) != _count) continue;
             (Quality quality, uint256 answer, Measure[] memory measures) = _measure(rings, time);
-            _readings[round] = answer << 8 | uint8(quality);
+            uint256 reading = answer << 8 | uint8(quality);
+            if (answer != 0 && block.timestamp <= uint256(time) + PROMPT) {
+                reading |= PROMPTLY;
+                _raise(round, answer);
+            }
+            _readings[round] = reading;
             if (time > highest) highest = time;
             ++recorded;
             emit AnswerUpdated(int256(answer), round, time);
             emit ReadingMeasured(round, quality, measures);
         }
         if (highest != latest) _latest = highest;
+    }
+
+    function _raise(uint256 round, uint256 answer) private {
+        uint256 high = _highs[round / STRETCH];
+        uint256 shift = round % STRETCH / BLOCK * 5;
+        if (answer > high >> 160) high = uint160(high) | answer << 160;
+        else if (answer <= _counted(round - round % BLOCK + (high >> shift & 31))) return;
+        _highs[round / STRETCH] = high & ~(31 << shift) | round % BLOCK << shift;
     }
 
     /// A second counts once it is over: until then its block may still come.
@@ -147,7 +168,8 @@ contract PoolFeed is IPoolFeed {
         for (uint256 k; k < _count; ++k) {
             PoolHistory.Window memory w = rings[k].window(time, window);
             measures[k] = _asMeasure(w);
-            if (quality == Quality.Good) quality = _qualityOf(w, k == 0 ? _reference0 : _reference1);
+            uint256 referenceLiquidity = k == 0 ? _reference0 : _reference1;
+            if (w.secondsPerLiquidity > (THIN * window << 128) / referenceLiquidity) quality = Quality.Thin;
             int56 ticks;
             unchecked {
                 ticks = w.endCumulative - w.startCumulative; // wraps like the accumulator
@@ -172,12 +194,6 @@ contract PoolFeed is IPoolFeed {
         });
     }
 
-    function _qualityOf(PoolHistory.Window memory w, uint128 referenceLiquidity) private view returns (Quality) {
-        if (w.quiet >= maxQuiet) return Quality.Quiet;
-        if (w.secondsPerLiquidity > (THIN * window << 128) / referenceLiquidity) return Quality.Thin;
-        return Quality.Good;
-    }
-
     /// The exponent is rounded towards zero, the answer down. 0 for what is under 1 or not under 2**96.
     function _answer(int256 halfTicks) private view returns (uint256) {
         int256 ln = halfTicks * LN_TICK / (2 * int256(uint256(window)) * 1e18) + _lnSupply;
@@ -195,9 +211,32 @@ contract PoolFeed is IPoolFeed {
         uint256 earliest = time > maxAge ? time - maxAge : 0;
         for (; round != 0 && round * step >= earliest; --round) {
             uint256 reading = _readings[round];
-            if (reading != 0) return (uint80(round), int256(reading >> 8), uint64(round * step));
+            if (reading != 0) return (uint80(round), _answerOf(reading), uint64(round * step));
             // What is absent has nothing before it that could still be recorded.
             if (round * step == wanted && _whoForgot(_open(), wanted) == _count) revert NotRecordedYet(wanted);
+        }
+        return (0, 0, 0);
+    }
+
+    /// @inheritdoc IPoolFeed
+    function crossing(int256 target, uint256 from, uint256 to) external view returns (uint80, int256, uint64) {
+        uint256 least = target < 1 ? 1 : uint256(target);
+        uint256 last = to / step;
+        uint256 round = FixedPointMathLib.divUp(from, step);
+        while (round <= last) {
+            uint256 high = _highs[round / STRETCH];
+            if (high >> 160 < least) {
+                round += STRETCH - round % STRETCH;
+                continue;
+            }
+            uint256 place = high >> round % STRETCH / BLOCK * 5 & 31;
+            if (_counted(round - round % BLOCK + place) < least) {
+                round += BLOCK - round % BLOCK;
+                continue;
+            }
+            uint256 answer = _counted(round);
+            if (answer >= least) return (uint80(round), int256(answer), uint64(round * step));
+            ++round;
         }
         return (0, 0, 0);
     }
@@ -240,7 +279,17 @@ contract PoolFeed is IPoolFeed {
         uint256 reading = _readings[id];
         if (reading == 0) revert NoSuchRound(id);
         uint256 time = uint256(id) * step;
-        return (id, int256(reading >> 8), time, time, id);
+        return (id, _answerOf(reading), time, time, id);
+    }
+
+    function _answerOf(uint256 reading) private pure returns (int256) {
+        return int256(uint256(uint96(reading >> 8)));
+    }
+
+    /// The answer of a reading that counts as a crossing, else 0.
+    function _counted(uint256 round) private view returns (uint256) {
+        uint256 reading = _readings[round];
+        return reading & PROMPTLY == 0 ? 0 : uint96(reading >> 8);
     }
 
     // ---------------------------------------------------------------- Fitness
@@ -255,6 +304,8 @@ contract PoolFeed is IPoolFeed {
             address pool = k == 0 ? _pool0 : _pool1;
             uint256 size = PoolHistory.cardinality(pool);
             if (size < needed) revert RingTooShort(pool, size, needed);
+            uint256 quiet = block.timestamp - PoolHistory.newest(pool);
+            if (quiet >= maxQuiet) revert PoolIsQuiet(pool, quiet, maxQuiet);
         }
     }
 

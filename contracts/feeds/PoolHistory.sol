@@ -74,6 +74,16 @@ library PoolHistory {
         (,,, size) = _slot0(IObservedPool(pool));
     }
 
+    /// @notice When the pool wrote its newest observation.
+    function newest(address pool) internal view returns (uint256 time) {
+        Ring memory r;
+        r.pool = IObservedPool(pool);
+        uint256 index;
+        (,, index, r.size) = _slot0(r.pool);
+        (, Mark memory mark) = _read(r, index);
+        return mark.time;
+    }
+
     /// @notice Whether the ring still reaches back to the start of the window that ends then. Once it does not, it never will.
     function tells(Ring memory r, uint256 end, uint256 length) internal pure returns (bool) {
         return r.oldest.time + length <= end;

@@ -44,11 +44,8 @@ MIN_FEE_BPS: Final = 175
 MIN_OUTCOMES: Final = 2
 MAX_OUTCOMES: Final = 8
 
-# Seconds after its end in which an early-resolvable market still waits for a proof before its end reading counts.
-CHALLENGE_DELAY: Final = 600
-
-# The same on a pool feed, where a crossing has to be recorded before it can be proven.
-GRID_CHALLENGE_DELAY: Final = 3_600
+# Seconds after its end in which an early-resolvable market still waits for a crossing to be recorded.
+CHALLENGE_DELAY: Final = 3_600
 
 # Seconds between the last stake and the first moment that anything which decides is measured.
 MARGIN: Final = 60
@@ -56,6 +53,9 @@ MARGIN: Final = 60
 # Of a target or a bound.
 MAX_VALUE: Final = 2**96 - 1
 MAX_TIME: Final = 2**32 - 1
+
+# Steps of its feed's grid that an early-resolvable market may be measured for.
+MAX_CROSSING_STEPS: Final = 2**20
 
 
 YES: Final = 0
@@ -203,7 +203,7 @@ class Rule(StrEnum):
     CLOSES_TOO_LATE = "ClosesTooLate"
     OPEN_FOR_TOO_LONG = "OpenForTooLong"
     ROUND_TOO_SHORT = "RoundTooShort"
-    NOT_EARLY_ON_PUBLISHED = "NotEarlyOnPublished"
+    NOT_EARLY_ON_THIS_FEED = "NotEarlyOnThisFeed"
     OUT_OF_BOUNDS = "OutOfBounds"
     FIELD_NOT_USED_BY_KIND = "FieldNotUsedByKind"
     WRONG_NUMBER_OF_OUTCOMES = "WrongNumberOfOutcomes"
@@ -287,7 +287,7 @@ def listing_terms(spec: MarketSpec, feed: FeedTerms, bounds: ListingBounds, now:
     if feed.published:
         wait += bounds.dispute_window
     elif spec.early_resolvable:
-        wait = max(wait, GRID_CHALLENGE_DELAY if feed.step else CHALLENGE_DELAY)
+        wait = max(wait, CHALLENGE_DELAY)
     settles_after = spec.ends_at + wait
     return MarketTerms(
         opens_at=opens_at,
@@ -378,12 +378,14 @@ def _check_times(spec: MarketSpec, feed: FeedTerms, opens_at: int, now: int) -> 
     _closes_before(closes_at, ends_at, feed)
     longest = ends_at - feed.memory - closes_at
     if spec.early_resolvable:
-        if feed.published:
+        if feed.published or not feed.step:
             raise Unlistable(
-                Rule.NOT_EARLY_ON_PUBLISHED,
-                "A market that the feed's publisher could settle at once cannot be disputed in time.",
+                Rule.NOT_EARLY_ON_THIS_FEED,
+                "Only a market on a pool feed is settled as soon as its target is reached: a publisher's lie could not "
+                "be disputed in time, and a feed of rounds does not say whether there was a crossing.",
             )
         longest -= MARGIN  # from early_from to ends_at
+        _within(ListingField.ENDS_AT, ends_at, 1, ends_at - longest + MAX_CROSSING_STEPS * feed.step)
     if closes_at - opens_at > longest:
         raise Unlistable(
             Rule.OPEN_FOR_TOO_LONG,
@@ -454,7 +456,7 @@ class Verdict:
 
 
 def crosses(terms: DecidingTerms, reading: Reading, now: int) -> bool:
-    """Whether a round that was in effect when it was written settles the market as YES at once."""
+    """Whether a promptly recorded reading settles the market as YES at once."""
     return (
         terms.early_resolvable
         and reading.answer > 0
@@ -481,7 +483,8 @@ def fault(terms: DecidingTerms, reading: Reading | None, moment: int) -> VoidRea
 def decide(terms: DecidingTerms, end: Reading | None, start: Reading | None = None) -> Verdict:
     """What the readings in effect at the end, and for a direction at the start, make of a market once final.
 
-    On chain a fault needs `voidMarket` and everything else `resolve`; the answer is the same.
+    On chain a fault needs `voidMarket` and everything else `resolve`; the answer is the same. A crossing goes before
+    all of it.
     """
     problem = fault(terms, end, terms.ends_at)
     if problem is None and terms.kind is MarketKind.DIRECTION:

@@ -267,8 +267,8 @@ def _asked(spec: Specification, what: str, name: str) -> tuple[str, str, str]:
     return f"Will {what} be {level} or more at {at}", f"{name} {level} or more at {at}", f"by the reading at {at}"
 
 
-def _rule(spec: Specification, what: str, *, recorded: bool = False) -> tuple[str, ...]:
-    """What decides, in sentences; the first says it all in short. `recorded`: only recorded readings are readings."""
+def _rule(spec: Specification, what: str) -> tuple[str, ...]:
+    """What decides, in sentences; the first says it all in short."""
     back = "every stake is given back whole"
     end = moment(spec.ends_at)
     if spec.kind is MarketKind.DIRECTION:
@@ -288,20 +288,21 @@ def _rule(spec: Specification, what: str, *, recorded: bool = False) -> tuple[st
     return (
         f"Yes if a reading of {what} dated from {begin} to {end}, both included, is {level} or more, else no.",
         f"Readings dated before {begin} do not count: bets were still taken while they were measured.",
-        "Yes is settled as soon as anybody shows such a reading; "
-        + ("a crossing that nobody records does not count." if recorded else "one that is never shown does not count."),
+        f"Such a reading counts if it was recorded within an hour of its time, and settles yes at once; the last one, "
+        f"at {end}, counts however late it was recorded.",
         f"If the last reading at {end} is {level} or more and is dated before {begin}, {back}.",
     )
 
 
 def _rules(spec: Specification, what: str, source: str, computed: Computed | None) -> tuple[str, ...]:
     back = "every stake is given back whole"
-    first, *others = _rule(spec, what, recorded=computed is not None)
+    first, *others = _rule(spec, what)
     settles = moment(spec.settles_after)
     if spec.published:
         wait = (
             f"A publisher posts this feed's readings, so nothing is settled before the dispute window has ended, after "
-            f"{settles}; if the Safe condemns the feed before this market is settled, {back}."
+            f"{settles}, or a day later if a guardian doubts a reading, once for the feed; if the Safe condemns the "
+            f"feed before this market is settled, {back}."
         )
     elif spec.early_resolvable:
         wait = f"No is declared after {settles} at the earliest."
@@ -322,7 +323,9 @@ def _rules(spec: Specification, what: str, source: str, computed: Computed | Non
         *others,
         *readings,
         wait,
-        f"What nothing has settled by {moment(spec.voids_after)} can be voided by anybody; then {back}.",
+        f"If nothing has settled it by {moment(spec.voids_after)}"
+        + (" (a day later if that was put off)" if spec.published else "")
+        + f", {back}.",
     )
 
 

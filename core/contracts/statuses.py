@@ -154,6 +154,5 @@ class Quality(IntEnum):
 
     UNRECORDED = 0
     GOOD = 1
-    QUIET = 2
-    THIN = 3
-    OUT_OF_RANGE = 4
+    THIN = 2
+    OUT_OF_RANGE = 3

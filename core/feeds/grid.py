@@ -1,8 +1,8 @@
 """Which readings of a pool feed a market is decided by, and which of them have still to be recorded. Pure.
 
 A pool feed has a reading for each multiple of its step. A market is decided by the reading at its end and, if it asks
-for a direction, the one at its start. One that settles as soon as a target is reached counts only readings that
-somebody recorded, so it wants each of its interval. Times are Unix seconds.
+for a direction, the one at its start. One that settles as soon as a target is reached counts only readings that were
+recorded promptly, so it wants each of its interval while it still counts. Times are Unix seconds.
 """
 
 from __future__ import annotations
@@ -15,19 +15,23 @@ from core.contracts.statuses import MarketKind
 
 MAX_RING = 65_535
 """Observations a pool can remember, at most."""
+PROMPT_SECONDS = 3_600
+"""A reading counts as a crossing if it was recorded at most so many seconds after its time, as IPoolFeed has it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a market needs of its feed: single moments, and an interval of which it counts every reading."""
+    """What a market needs of its feed: single moments, and an interval of which it counts every reading; with `within`
+    only readings that are recorded at most so many seconds after their time."""
 
     moments: tuple[int, ...]
     interval: tuple[int, int] | None = None
+    within: int | None = None
 
     @classmethod
     def of(cls, kind: int, *, early_resolvable: bool, early_from: int, start_at: int, ends_at: int) -> Needs:
         if early_resolvable:
-            return cls((ends_at,), (early_from, ends_at))
+            return cls((ends_at,), (early_from, ends_at), PROMPT_SECONDS)
         return cls((start_at, ends_at) if MarketKind(kind) is MarketKind.DIRECTION else (ends_at,))
 
     def times(self, step: int, oldest: int, before: int) -> Iterator[int]:
@@ -37,6 +41,8 @@ class Needs:
                 yield at
         if self.interval is not None:
             first, last = self.interval
+            if self.within is not None:
+                oldest = max(oldest, before - self.within)
             # A reading before the interval cannot be a crossing in it.
             yield from range(next_grid_time(max(first, oldest), step), min(last, before - 1) + 1, step)
 

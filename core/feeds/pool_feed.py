@@ -121,7 +121,6 @@ class PoolFeedTerms:
     quote_decimals: int
     window: int
     step: int
-    max_quiet: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +151,6 @@ def market_cap(terms: PoolFeedTerms, ticks: Sequence[int]) -> int | None:
 
 
 def quality_of(terms: PoolFeedTerms, source: SourceTerms, window: PoolWindow) -> Quality:
-    if window.quiet >= terms.max_quiet:
-        return Quality.QUIET
     if window.seconds_per_liquidity > (THIN * terms.window << 128) // source.reference_liquidity:
         return Quality.THIN
     return Quality.GOOD

@@ -27,7 +27,6 @@ class Computed:
     supply: str
     window: int
     step: int
-    max_quiet: int
 
     @classmethod
     def by(cls, feed: PoolFeed) -> Computed:
@@ -37,7 +36,6 @@ class Computed:
             supply=_whole(feed.supply, feed.token_decimals),
             window=feed.window_seconds,
             step=feed.step_seconds,
-            max_quiet=feed.max_quiet_seconds,
         )
 
     @property
@@ -59,9 +57,8 @@ class Computed:
             f"There is a reading {every(self.step)}, and the last one at or before a moment counts there. One that was "
             f"not recorded while {pool} could still tell it is missing: then the one recorded before it counts, if it "
             f"is at most {duration(max_age)} older than the moment.",
-            f"A reading is not good if a pool had no observation for {duration(self.max_quiet)} before its time, or if "
-            f"the pool's mean liquidity over the window was under a tenth of what the feed was set up with; if {used} "
-            f"is missing or not good, every stake is given back whole.",
+            f"A reading is not good if a pool's mean liquidity over the window was under a tenth of what the feed was "
+            f"set up with; if {used} is missing or not good, every stake is given back whole.",
             "After a halt of the chain the price that stood before it fills the window.",
         )
 

@@ -88,6 +88,8 @@ class VenueFold:
                 row.step = e.step
             case agent.FeedCondemned():
                 self._condemn(log, e)
+            case agent.SettlementPutOff():
+                pass  # the resolver says what became of a market's times
             case pauser.GuardianSet():
                 row = self._row(GUARDIAN, self._chain_id, e.account)
                 row.allowed = e.allowed

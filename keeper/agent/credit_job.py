@@ -14,6 +14,7 @@ from typing import Any
 from sqlalchemy import text
 
 from core.agent.bet import NONCE_MARK
+from core.agent.book import MIN_STAKE
 from core.chain import Call, checksum
 from core.chain.wire import data_bytes
 from core.db.engine import Connection
@@ -50,6 +51,7 @@ _BLOCK_BEFORE = text("""
 SELECT block_number FROM token_authorization WHERE chain_id = :chain AND at <= :since ORDER BY block_number DESC LIMIT 1
 """)
 # Marked nonces are of the receive form: the contract alone can use them, and books what they bring in the same call.
+# What is under the least stake the contract refuses: it is a gift, and booking it would cost more than it is worth.
 _PAST_US = text("""
 WITH looked_at AS (
     SELECT authorizer, nonce FROM token_authorization WHERE chain_id = :chain AND block_number > :after
@@ -59,7 +61,7 @@ SELECT a.authorizer, a.nonce, a.value, a.at, a.tx, b.arguments FROM looked_at
 JOIN token_authorization a USING (authorizer, nonce)
 LEFT JOIN agent_authorization b ON b.wallet = a.authorizer AND b.nonce = a.nonce
 WHERE a.chain_id = :chain AND a.state = 'paid' AND a.token = :token AND a.recipient = :wallet
-AND a.block_number <= :final AND (a.at > :recent OR a.value = b.amount)
+AND a.value >= :least AND a.block_number <= :final AND (a.at > :recent OR a.value = b.amount)
 AND substring(a.nonce FROM 1 FOR :marked) <> :mark
 AND NOT EXISTS (SELECT FROM agent_stake s WHERE s.wallet = a.authorizer AND s.nonce = a.nonce)
 ORDER BY b.amount IS NULL, b.amount <> a.value, a.block_number DESC, a.log_index DESC LIMIT :limit
@@ -178,6 +180,7 @@ async def _past_us(
         "recent": recent,
         "payers": [payer for payer, _ in backlog.due],
         "nonces": [nonce for _, nonce in backlog.due],
+        "least": MIN_STAKE,
         "mark": NONCE_MARK,
         "marked": len(NONCE_MARK),
         "limit": MAX_ROWS,

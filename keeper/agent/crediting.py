@@ -29,7 +29,7 @@ WHOLE_EVERY_SECONDS = 3600.0
 
 REFUSED_FOR_GOOD = ("NotSignedBy", "UnknownMarket", "AmountOutOfBounds")
 """The contract's words for a payment that none of us can book: its payer's contract says no, a reorganization undid
-its market's listing, or it brought nothing. Strangers can make such."""
+its market's listing, or it brought less than the least stake. Strangers can make such."""
 
 WITH_BYTES = "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)"
 WITH_PARTS = "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)"

@@ -105,6 +105,14 @@ async def _filled(run: JobRun) -> set[Slot]:
     return slots
 
 
+REMEDIES = {
+    "supply moved": "; a feed's supply is fixed: deploy one with the new supply and have the Safe allow it",
+    "pool is quiet": "; markets are listed again once somebody trades in the pool",
+    "ring too short": "; grow what the pool remembers, or let agent-record do it",
+}
+"""What to do about an error that does not go away by itself."""
+
+
 async def _list(run: JobRun, plans: Iterable[SeriesPlan]) -> None:
     listings, skipped = decide(plans, await _filled(run), run.now, await _bounds(run), _priors(run))
     run.report.skipped += skipped
@@ -118,7 +126,8 @@ async def _ask(run: JobRun, listing: Listing) -> None:
     lister = run.chain.contract("AgentLister", "SettlementWallet", "FeedResolver", "PoolFeed")
     objection = await run.objection(lister.call("preview", listing.arguments()))
     if objection is not None:
-        run.report.skip(listing.id, objection)
+        remedy = next((each for name, each in REMEDIES.items() if name in objection), "")
+        run.report.skip(listing.id, objection + remedy)
         return
     call = lister.call("list", market_key(listing.id), listing.arguments(), listing.metadata.canonical())
     want = Want(

@@ -13,19 +13,17 @@ from core.agent.document import Specification
 from core.chain import ChainClient, Contract, ContractReverted, RpcError, RpcErrorKind
 from core.contracts.statuses import AgentMarketStatus, MarketKind, RoundProblem
 from core.db.schema.index_agent import agent_feed, agent_market
-from core.db.schema.index_shared import oracle_round
 from core.feeds import rounds
 from core.hexadecimal import hex_of
-from keeper.agent.settling import BY_FINDING, RESOLVE, Facts, InEffect, claim, decide_market
+from keeper.agent.settling import RESOLVE, Facts, InEffect, claim, decide_market
 from keeper.errands import RetryWaits, Want
 from keeper.opinions import Word, ask_each
 from keeper.run import JobRun
 from keeper.waits import Wait
 
 RETRY = RetryWaits(after_success_seconds=120.0, after_failure_seconds=15.0, longest_seconds=900.0)
-CROSSINGS_TRIED = 5
 
-MARKETS, ROUNDS, FEEDS = agent_market.c, oracle_round.c, agent_feed.c
+MARKETS, FEEDS = agent_market.c, agent_feed.c
 
 
 async def resolve_markets(run: JobRun) -> None:
@@ -89,12 +87,15 @@ async def _facts(run: JobRun, row: Any, view: Any) -> Facts:
     if isinstance(view, RpcError):
         raise view  # listed markets are never unknown; the node is behind the index
     terms = Specification.of_row(row)
+    if row.published and run.now > row.settles_after:
+        settles_after, voids_after = await run.chain.client.read(_resolver(run).call("due", row.market_id), run.head)
+        terms = replace(terms, settles_after=settles_after, voids_after=voids_after)
     facts = Facts(terms, is_open=view["status"] == AgentMarketStatus.OPEN, condemned=row.condemned and row.published)
     if not facts.is_open or facts.condemned:
         return facts
     if terms.early_resolvable:
-        facts = replace(facts, crossing=await _crossing(run, row))
-    if facts.crossing is None and run.now > terms.settles_after:
+        facts = replace(facts, crossed=await _crossed(run, row))
+    if not facts.crossed and terms.settles_after < run.now <= terms.voids_after:
         try:
             end, start = await readings(run.chain.client, run, row, run.head)
         except NotRecorded as wait:
@@ -103,27 +104,16 @@ async def _facts(run: JobRun, row: Any, view: Any) -> Facts:
     return facts
 
 
-async def _crossing(run: JobRun, row: Any) -> int | None:
-    """An indexed round that settles it early, by the contract's own word: not every round over the target does, for
-    a feed may have left the phase it is in."""
-    query = (
-        select(ROUNDS.round_id)
-        .where(
-            ROUNDS.chain_id == run.chain.chain_id,
-            ROUNDS.feed == row.feed,
-            ROUNDS.answer >= row.target,
-            ROUNDS.updated_at >= row.early_from,
-            ROUNDS.updated_at <= row.ends_at,
-            ROUNDS.updated_at < run.now,
+async def _crossed(run: JobRun, row: Any) -> bool:
+    """Whether a crossing counts, by the feed's own word. One that cannot be read says no; the contract waits for it."""
+    feed = run.chain.at(hex_of(row.feed), "PoolFeed")
+    try:
+        round_id, _, _ = await run.chain.client.read(
+            feed.call("crossing", row.target, row.early_from, row.ends_at), run.head
         )
-        .order_by(ROUNDS.updated_at, ROUNDS.round_id)
-        .limit(CROSSINGS_TRIED)
-    )
-    resolver = _resolver(run)
-    for candidate in await run.rows(query):
-        if await run.objection(resolver.call(RESOLVE, row.market_id, candidate.round_id, BY_FINDING)) is None:
-            return int(candidate.round_id)
-    return None
+    except ContractReverted:
+        return False
+    return bool(round_id)
 
 
 class NotRecorded(Exception):
@@ -193,7 +183,7 @@ def _in_effect(reading: rounds.RoundReading) -> InEffect:
 
 async def _agreement(run: JobRun, row: Any, facts: Facts) -> Facts:
     """The facts, with whether an earlier read said so too, and what each other node says of the same readings."""
-    what = claim(facts) if facts.is_open and facts.crossing is None else None
+    what = claim(facts) if facts.is_open and not facts.crossed else None
     if what is None:
         return facts
     if not await run.agreed(f"agent:stale:{hex_of(row.market_id)}", what):

@@ -171,7 +171,7 @@ def _month(moment: int, on: int) -> int:
 
 def design_of(series: Series, feed: Feed, value: int, position: int) -> Design:
     """What a market of the series asks at the present value. `position` of the feed varies its ladder."""
-    early = not feed.terms.published
+    early = feed.terms.step != 0 and not feed.terms.published
     match series:
         case Series.LADDER:
             return Design(MarketKind.RANGE, bounds=ladder(value, 5 + position * 3 % 4))

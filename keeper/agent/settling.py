@@ -24,12 +24,12 @@ class InEffect:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """An unsettled market at one block. `crossing`: a round at or over an early-resolvable target, in its interval."""
+    """An unsettled market at one block. `crossed`: a reading of its interval that counts is at or over its target."""
 
     terms: DecidingTerms
     is_open: bool  # as the contract says, not the index
     condemned: bool = False  # the Safe condemned its feed
-    crossing: int | None = None
+    crossed: bool = False
     end: InEffect | None = None
     start: InEffect | None = None
     unrecorded: int | None = None  # a deciding reading that its pool feed can still be given, and has not been
@@ -59,19 +59,17 @@ def decide_market(facts: Facts, now: int) -> Settle | Wait:
         return Wait("it is settled; the index has not read that yet")
     if facts.condemned:
         return Settle(VOID, BY_FINDING, BY_FINDING, "its feed is condemned")
-    if facts.crossing is not None:
-        return Settle(RESOLVE, facts.crossing, BY_FINDING, "a reading has reached the target")
+    if facts.crossed:
+        return Settle(RESOLVE, BY_FINDING, BY_FINDING, "a reading has reached the target")
     if now <= terms.settles_after:
         return Wait(_too_early(terms, now))
-    if facts.unrecorded is not None and now <= terms.voids_after:
-        return Wait(f"the reading of {facts.unrecorded} is not recorded yet")
+    if now > terms.voids_after:
+        return Settle(VOID, BY_FINDING, BY_FINDING, "nothing settled it in time")
     if facts.unrecorded is not None:
-        return Settle(VOID, BY_FINDING, BY_FINDING, "nobody recorded its reading in time")
+        return Wait(f"the reading of {facts.unrecorded} is not recorded yet")
     if facts.end is None:
         return Wait("its reading was not looked up")
     if _unreadable(facts):
-        if now > terms.voids_after:
-            return Settle(VOID, BY_FINDING, BY_FINDING, "nothing could settle it in time")
         left = terms.voids_after + 1 - now
         return Wait(f"its feed cannot be read ({_problem(facts)}); anyone may void it in {left} s")
     return _by_readings(facts, facts.end, now)
@@ -93,7 +91,7 @@ def _by_readings(facts: Facts, end: InEffect, now: int) -> Settle | Wait:
         return Wait(f"{_word(reason)}; voided in {left} s at the earliest")
     if not facts.agreed:
         return Wait(f"{_word(reason)}; a second read must say so too")
-    hindrance = facts.opinions.hindrance(waited_long=now > terms.voids_after)
+    hindrance = facts.opinions.hindrance(waited_long=False)
     if hindrance is not None:
         return Wait(f"{_word(reason)}{hindrance}")
     return Settle(VOID, end.round_id, start.round_id, f"{_word(reason)}{facts.opinions.remark}")

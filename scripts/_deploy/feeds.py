@@ -33,7 +33,7 @@ def drop(lister: Any, source: AgentFeed) -> SafeCall | None:
 
 def condemn(lister: Any, source: AgentFeed, safe: str) -> SafeCall | None:
     """Voids every unsettled market on it, for good. None when it is condemned already."""
-    if lister.isCondemned(source.address):
+    if lister.standing(source.address).condemned:
         return None
     lister.condemn.call(source.address, sender=safe)
     data = bytes(lister.condemn.encode_input(source.address))

@@ -33,12 +33,13 @@ from core.contracts.events.layout import Layout
 from core.contracts.events.token import AUTHORIZATION_USED, TOKEN_EVENTS, AuthorizationUsed, Transfer
 from core.contracts.names import made_of, under
 from core.contracts.statuses import MarketKind, RoundProblem, VoidReason
+from core.feeds.grid import PROMPT_SECONDS
 from core.feeds.rounds import RoundReading as InEffect
 from core.feeds.words import told_by
 from core.hexadecimal import bytes_of, hex_of
 from scripts._verify.chain import PinnedChain, SeenLog, is_transfer, word
 from scripts._verify.claims import Findings, NotCheckable
-from scripts._verify.pools import check_reading, pool_feed_at, reading_at
+from scripts._verify.pools import check_reading, crossed, pool_feed_at, reading_at, recorded_at
 
 CENT_DECIMALS = 4
 _GIVEN = attrgetter("fee_bps", "pot_cap", "published", "max_age", "early_from", "settles_after", "voids_after")
@@ -273,22 +274,21 @@ async def _early(
 ) -> bool:
     """Whether one reading settled it at once; then that reading is checked."""
     terms, feed, end = market.terms, checksum(market.spec.feed), decided.end
-    if decided.is_void or not crosses(terms, Reading(end.answer, end.updated_at), closed_at):
-        return False
-    stands = await chain.round(feed, end.round_id)
     pools = await pool_feed_at(chain, feed)
-    in_effect = stands is not None and (
-        pools is not None or await chain.proves(feed, stands.id, stands.updated_at) is not None
-    )
-    same = stands is not None and (stands.answer, stands.updated_at) == (end.answer, end.updated_at)
+    if pools is None or decided.is_void or not crosses(terms, Reading(end.answer, end.updated_at), closed_at):
+        return False
+    stands, recorded = await chain.round(feed, end.round_id), await recorded_at(chain, pools, end.round_id)
+    prompt = recorded is not None and recorded <= end.updated_at + PROMPT_SECONDS
+    if not prompt and closed_at > terms.settles_after:
+        return False  # it may have decided as the reading at the end
     said.says(
-        "a reading of the market's interval reached the target",
-        in_effect and same,
-        f"getRoundData({end.round_id}) of {feed}",
-        f"{end.answer} at {end.updated_at}, target {terms.target}, from {terms.early_from} to {terms.ends_at}",
+        "a reading of the market's interval reached the target, and was recorded within an hour",
+        stands is not None and (stands.answer, stands.updated_at) == (end.answer, end.updated_at) and prompt,
+        f"getRoundData({end.round_id}) of {feed}, and its AnswerUpdated",
+        f"{end.answer} at {end.updated_at}, recorded at {recorded}, target {terms.target}, from {terms.early_from} to "
+        f"{terms.ends_at}",
     )
-    if pools is not None:
-        await check_reading(chain, pools, end.updated_at, "crossing", said)
+    await check_reading(chain, pools, end.updated_at, "crossing", said)
     return True
 
 
@@ -302,6 +302,12 @@ async def _at_its_end(
         f"settlesAfter = {terms.settles_after}, closed at {closed_at}",
     )
     pools = await pool_feed_at(chain, feed)
+    if pools is not None and terms.early_resolvable:
+        said.says(
+            "no reading of the market's interval reached the target and was recorded within an hour",
+            not await crossed(chain, pools, terms.target, terms.early_from, terms.ends_at),
+            f"crossing({terms.target}, {terms.early_from}, {terms.ends_at}) of {feed}",
+        )
 
     async def in_effect(moment: int) -> InEffect:
         if pools is None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from core.chain import Contract, checksum
 from core.contracts.abi import abi
+from core.contracts.events.feed import FEED_EVENTS
 from core.contracts.events.pool import POOL_EVENTS
 from core.contracts.feeds import PoolFeed
 from core.contracts.statuses import Quality, RoundProblem
@@ -16,7 +17,7 @@ from core.feeds.pool_feed import Observation, PoolFeedTerms, PoolState, SourceTe
 from core.feeds.pool_logs import pool_from_logs
 from core.feeds.rounds import Round, RoundReading
 from core.hexadecimal import hex_of
-from scripts._verify.chain import PinnedChain, seen
+from scripts._verify.chain import PinnedChain, seen, word
 from scripts._verify.claims import Findings
 
 WIDEST = 1 << 20
@@ -54,8 +55,7 @@ async def pool_feed_at(chain: PinnedChain, address: str) -> PoolFeedFacts | None
         sources.append(SourceTerms(token0 == base, each.reference_liquidity))
         base = token1 if token0 == base else token0
     decimals = await _decimals(chain, named.quote)
-    spans = (named.window_seconds, named.step_seconds, named.max_quiet_seconds)
-    terms = PoolFeedTerms(tuple(sources), named.supply, decimals, *spans)
+    terms = PoolFeedTerms(tuple(sources), named.supply, decimals, named.window_seconds, named.step_seconds)
     return PoolFeedFacts(checksum(address), terms, tuple(checksum(each.address) for each in named.pools), True)
 
 
@@ -64,15 +64,14 @@ async def _described_by_itself(chain: PinnedChain, address: str) -> PoolFeedFact
     sources = await chain.read_or_none(contract.call("sources"))
     if not sources:
         return None
-    names = ("supply", "window", "step", "maxQuiet", "quote")
-    supply, window, step, max_quiet, quote = [await chain.read(contract.call(name)) for name in names]
+    names = ("supply", "window", "step", "quote")
+    supply, window, step, quote = [await chain.read(contract.call(name)) for name in names]
     terms = PoolFeedTerms(
         tuple(SourceTerms(each["baseIsToken0"], each["referenceLiquidity"]) for each in sources),
         supply,
         await _decimals(chain, quote),
         window,
         step,
-        max_quiet,
     )
     return PoolFeedFacts(checksum(address), terms, tuple(checksum(each["pool"]) for each in sources), False)
 
@@ -93,6 +92,18 @@ async def reading_at(chain: PinnedChain, feed: PoolFeedFacts, moment: int, max_a
         if round_id
         else RoundReading(None, RoundProblem.NO_ROUND)
     )
+
+
+async def crossed(chain: PinnedChain, feed: PoolFeedFacts, target: int, first: int, last: int) -> bool:
+    """Whether a reading of the interval counts as a crossing, by the feed."""
+    return bool((await chain.read(feed.contract.call("crossing", target, first, last)))[0])
+
+
+async def recorded_at(chain: PinnedChain, feed: PoolFeedFacts, round_id: int) -> int | None:
+    """The time of the block that recorded a reading."""
+    layouts = {topic: each for topic, each in FEED_EVENTS.items() if each.name == "AnswerUpdated"}
+    logs = await chain.logs(feed.address, layouts, [None, word(round_id.to_bytes(32))])
+    return await chain.time_of(logs[0].block) if logs else None
 
 
 async def check_reading(chain: PinnedChain, feed: PoolFeedFacts, at: int, when: str, said: Findings) -> None:

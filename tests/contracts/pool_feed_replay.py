@@ -93,7 +93,7 @@ def play(count: int, seed: int) -> list[Case]:
 
 def _case(line: str) -> Case:
     ((config, quote_decimals, sources, steps, told, asked),) = decode([CASE], bytes.fromhex(line[2:]))
-    _, _, _, supply, _, _, window, step, max_quiet = config
+    _, _, _, supply, _, _, window, step, _ = config
     return Case(
         PoolFeedTerms(
             tuple(SourceTerms(base_is_token0, reference) for _, base_is_token0, reference in sources),
@@ -101,7 +101,6 @@ def _case(line: str) -> Case:
             quote_decimals,
             window,
             step,
-            max_quiet,
         ),
         tuple(Step(*each) for each in steps),
         tuple(Told(time, Quality(quality), answer, tuple(measures)) for time, quality, answer, measures in told),

@@ -35,7 +35,7 @@ from keeper.report import Skipped
 from keeper.sources.sample import LatestRound
 
 LOCAL = FeedTerms(memory=10, max_age=900, lag=10, pot_cap=10**12, published=True)
-POOL = FeedTerms(memory=1860, max_age=3600, lag=0, pot_cap=10**10, published=False)
+POOL = FeedTerms(memory=1860, max_age=3600, lag=0, pot_cap=10**10, published=False, step=60)
 BNKR = Feed("BNKR/market_cap", "0x" + "01" * 20, LOCAL)
 AIXBT = Feed("AIXBT/market_cap", "0x" + "02" * 20, POOL)
 BOUNDS = ListingBounds(fee_bps=200, min_weight=10**6, max_weight=100 * 10**6, dispute_window=3600, void_delay=86_400)
@@ -84,7 +84,9 @@ def test_a_round_is_at_least_twice_as_long_as_its_feed_remembers() -> None:
 
 FEEDS = st.builds(
     lambda memory, lag, published: Feed(
-        "X/market_cap", "0x" + "03" * 20, FeedTerms(memory, 3600, min(lag, memory), 10**12, published)
+        "X/market_cap",
+        "0x" + "03" * 20,
+        FeedTerms(memory + 10, 3600, min(lag, memory), 10**12, published, 0 if published else 10),
     ),
     st.integers(1, 7200),
     st.integers(0, 7200),

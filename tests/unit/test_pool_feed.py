@@ -20,7 +20,7 @@ from core.feeds.pool_feed import (
 )
 from tests.support.pool_readings import NotRecordedYet, reading_at
 
-ONE = PoolFeedTerms((SourceTerms(base_is_token0=True, reference_liquidity=10**17),), 10**24, 6, 1_800, 60, 600)
+ONE = PoolFeedTerms((SourceTerms(base_is_token0=True, reference_liquidity=10**17),), 10**24, 6, 1_800, 60)
 PRECISION = Decimal("1e-16")
 
 
@@ -65,10 +65,12 @@ def test_a_reading_is_refused_for_what_the_pool_lacks() -> None:
     assert reading is not None
     assert reading.quality is Quality.GOOD
     assert reading.windows[0].ticks == 1_600 * -276_324 + 200 * -276_300
-    for liquidity, time, quality in ((10**16 - 1, 13_200, Quality.THIN), (10**17, 13_620, Quality.QUIET)):
-        refused = measure(ONE, [pool(liquidity)], time)
-        assert refused is not None
-        assert (refused.quality, refused.answer) == (quality, 0)
+    refused = measure(ONE, [pool(10**16 - 1)], 13_200)
+    assert refused is not None
+    assert (refused.quality, refused.answer) == (Quality.THIN, 0)
+    silent = measure(ONE, [pool(10**17)], 13_000 + 86_400 * 60 - (13_000 + 86_400 * 60) % 60)
+    assert silent is not None
+    assert silent.quality is Quality.GOOD, "silence voids nothing"
     assert measure(ONE, [pool(10**17)], 11_760) is None
     with pytest.raises(ValueError, match="no whole multiple of the feed's step, 60 seconds"):
         measure(ONE, [pool(10**17)], 13_201)

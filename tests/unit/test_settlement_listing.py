@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from core.agent.book import (
     CHALLENGE_DELAY,
-    GRID_CHALLENGE_DELAY,
     MARGIN,
+    MAX_CROSSING_STEPS,
     MAX_VALUE,
     FeedTerms,
     ListingBounds,
@@ -27,7 +27,7 @@ from core.paths import REPOSITORY
 
 NOW, HOUR = 1_800_000_000, 3_600
 BOUNDS = ListingBounds(fee_bps=200, min_weight=10**6, max_weight=10**9, dispute_window=HOUR, void_delay=2 * HOUR)
-POOL_FEED = FeedTerms(memory=1_860, max_age=HOUR, lag=90, pot_cap=50_000 * 10**6, published=False)
+POOL_FEED = FeedTerms(memory=1_860, max_age=HOUR, lag=90, pot_cap=50_000 * 10**6, published=False, step=60)
 PUBLISHED = replace(POOL_FEED, published=True)
 WEIGHTS = (10**7, 10**7)
 THRESHOLD = MarketSpec(
@@ -60,17 +60,17 @@ def test_a_published_feed_leaves_time_to_dispute(spec: MarketSpec) -> None:
     assert terms.voids_after == terms.settles_after + 2 * HOUR
 
 
-@pytest.mark.parametrize(("lag", "wait"), [(0, CHALLENGE_DELAY), (90, CHALLENGE_DELAY), (900, 900)])
+@pytest.mark.parametrize(("lag", "wait"), [(0, CHALLENGE_DELAY), (90, CHALLENGE_DELAY), (4_000, 4_000)])
 def test_early_counts_only_what_nobody_who_staked_could_see(lag: int, wait: int) -> None:
     terms = listing_terms(EARLY, replace(POOL_FEED, lag=lag), BOUNDS, NOW)
     assert terms.early_from == EARLY.closes_at + MARGIN + POOL_FEED.memory
     assert terms.settles_after == EARLY.ends_at + wait
 
 
-def test_on_a_grid_feed_a_crossing_may_be_recorded_for_an_hour() -> None:
-    grid = replace(POOL_FEED, step=60)
-    assert listing_terms(EARLY, grid, BOUNDS, NOW).settles_after == EARLY.ends_at + GRID_CHALLENGE_DELAY
-    assert listing_terms(THRESHOLD, grid, BOUNDS, NOW).settles_after == THRESHOLD.ends_at + POOL_FEED.lag
+def test_an_early_market_is_measured_for_a_million_steps_at_most() -> None:
+    most = EARLY.closes_at + MARGIN + POOL_FEED.memory + MAX_CROSSING_STEPS * 60
+    listing_terms(replace(EARLY, ends_at=most), POOL_FEED, BOUNDS, NOW)
+    assert refused(replace(EARLY, ends_at=most + 1)).numbers == (ListingField.ENDS_AT, most + 1, 1, most)
 
 
 @pytest.mark.parametrize("spec", [THRESHOLD, RANGE, DIRECTION])
@@ -155,7 +155,8 @@ def test_an_early_market_counts_for_as_long_as_it_took_stakes() -> None:
     [
         (replace(THRESHOLD, closes_at=NOW), POOL_FEED, Rule.CLOSES_IN_THE_PAST),
         (replace(THRESHOLD, opens_at=NOW + HOUR, closes_at=NOW + HOUR), POOL_FEED, Rule.CLOSES_BEFORE_IT_OPENS),
-        (EARLY, PUBLISHED, Rule.NOT_EARLY_ON_PUBLISHED),
+        (EARLY, PUBLISHED, Rule.NOT_EARLY_ON_THIS_FEED),
+        (EARLY, replace(POOL_FEED, step=0), Rule.NOT_EARLY_ON_THIS_FEED),
         (replace(THRESHOLD, weights=(10**7,) * 3), POOL_FEED, Rule.WRONG_NUMBER_OF_OUTCOMES),
         (replace(DIRECTION, weights=(10**7,)), POOL_FEED, Rule.WRONG_NUMBER_OF_OUTCOMES),
         (replace(RANGE, weights=(10**7,) * 9, bounds=tuple(range(1, 9))), POOL_FEED, Rule.WRONG_NUMBER_OF_OUTCOMES),
@@ -199,7 +200,9 @@ def specs(draw: st.DrawFn) -> tuple[MarketSpec, FeedTerms]:
     starts = closes + draw(TIMES)
     ends = starts + draw(TIMES)
     lag = draw(st.integers(0, 900))
-    feed = FeedTerms(max(1, lag + draw(st.integers(0, 1_000))), HOUR, lag, 10**9, draw(st.booleans()))
+    feed = FeedTerms(
+        max(1, lag + draw(st.integers(0, 1_000))), HOUR, lag, 10**9, draw(st.booleans()), draw(st.sampled_from([0, 1]))
+    )
     early = kind is MarketKind.THRESHOLD and draw(st.booleans())
     return (
         MarketSpec(
@@ -228,7 +231,12 @@ def test_what_is_listed_is_fair_and_what_is_fair_is_listed(case: tuple[MarketSpe
     if spec.kind is MarketKind.DIRECTION:
         fair = spec.start_at >= counts_from and spec.ends_at - spec.start_at >= 2 * feed.memory
     elif spec.early_resolvable:
-        fair = not feed.published and spec.ends_at - counts_from >= stakes_run and spec.ends_at >= counts_from
+        fair = (
+            not feed.published
+            and feed.step != 0
+            and spec.ends_at - counts_from >= stakes_run
+            and spec.ends_at >= counts_from
+        )
     else:
         fair = spec.ends_at >= counts_from and spec.ends_at - feed.memory - last_stake >= stakes_run
     fair = fair and last_stake > opens

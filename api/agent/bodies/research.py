@@ -19,7 +19,6 @@ class ComputedFrom(AgentBody):
     pools: list[SourcePool]
     window_seconds: int
     step_seconds: int
-    max_quiet_seconds: int
     supply: str
 
 

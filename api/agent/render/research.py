@@ -55,7 +55,6 @@ def computed_from(market: ListedMarket, links: Links) -> Json | None:
         ],
         "windowSeconds": computed.window,
         "stepSeconds": computed.step,
-        "maxQuietSeconds": computed.max_quiet,
         "supply": computed.supply,
     }
 

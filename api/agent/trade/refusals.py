@@ -12,6 +12,7 @@ from api.agent.errors import problem
 from api.agent.facts import Stake
 from api.agent.trade.rates import AGAIN_SECONDS
 from api.http.problem import Problem
+from core.agent.book import MIN_STAKE
 from core.contracts.statuses import RefundReason
 from core.hexadecimal import hex_of
 from core.money import decimal_text
@@ -191,11 +192,18 @@ def arriving(value: int, tx: bytes) -> Problem:
 
 
 def other_amount(value: int, amount: int, tx: bytes) -> Problem:
+    is_gift = value < MIN_STAKE
     return problem(
         "payment_invalid",
-        f"This authorization brought {decimal_text(value)} USDC, and the bet is {decimal_text(amount)}; what it "
-        "brought goes back to the wallet.",
-        hint="Nothing to do: the refund is sent to your wallet. Another bet needs a fresh idemKey.",
+        f"This authorization brought {decimal_text(value)} USDC, and the bet is {decimal_text(amount)}; "
+        + (
+            f"less than {decimal_text(MIN_STAKE)} USDC is not booked: it is a gift."
+            if is_gift
+            else "what it brought goes back to the wallet."
+        ),
+        hint="Nothing comes back. Another bet needs a fresh authorization and a fresh idemKey."
+        if is_gift
+        else "Nothing to do: the refund is sent to your wallet. Another bet needs a fresh idemKey.",
         txHash=hex_of(tx),
         moneyMoved=True,
     )

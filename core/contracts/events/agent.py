@@ -185,6 +185,12 @@ class FeedCondemned(msgspec.Struct, frozen=True, gc=False):
     feed: bytes
 
 
+class SettlementPutOff(msgspec.Struct, frozen=True, gc=False):
+    feed: bytes
+    guardian: bytes
+    until: int
+
+
 class ListerSet(msgspec.Struct, frozen=True, gc=False):
     account: bytes
     allowed: bool
@@ -295,5 +301,8 @@ AGENT_LISTER_EVENTS = by_topic(
         _by_venue,
     ),
     layout("FeedCondemned(address indexed feed)", FeedCondemned, _by_venue),
+    layout(
+        "SettlementPutOff(address indexed feed, address indexed guardian, uint64 until)", SettlementPutOff, _by_venue
+    ),
     layout("ListerSet(address indexed account, bool allowed)", ListerSet, _by_venue),
 )

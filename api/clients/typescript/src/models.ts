@@ -68,7 +68,6 @@ export interface AgentComputedFrom {
   pools: AgentSourcePool[];
   windowSeconds: number;
   stepSeconds: number;
-  maxQuietSeconds: number;
   supply: string;
 }
 

@@ -60,7 +60,7 @@ abstract contract CreditSuite is WalletBase {
             abi.encodeWithSelector(ISettlementWallet.AuthorizationAlreadyBooked.selector, alice, a.nonce);
         refused(booked);
         b.idemHash = "other";
-        b.marketId = EARLY;
+        b.marketId = OTHER;
         refused(booked);
         solvent();
     }
@@ -145,9 +145,9 @@ abstract contract CreditSuite is WalletBase {
 
     function test_amountsThatCannotBe() public {
         a.value = 0;
-        refused(abi.encodeWithSelector(ISettlementWallet.AmountOutOfBounds.selector, 0, 1, type(uint64).max));
+        refused(abi.encodeWithSelector(ISettlementWallet.AmountOutOfBounds.selector, 0, 1e6, type(uint64).max));
         a.value = uint256(type(uint64).max) + 1;
-        refused(abi.encodeWithSelector(ISettlementWallet.AmountOutOfBounds.selector, a.value, 1, type(uint64).max));
+        refused(abi.encodeWithSelector(ISettlementWallet.AmountOutOfBounds.selector, a.value, 1e6, type(uint64).max));
     }
 
     // The receive form has no door here
@@ -193,9 +193,9 @@ abstract contract CreditSuite is WalletBase {
 
     // The payment stolen by its nonce: W1
 
-    /// Alice hands in an authorization of 4 USDC and spends its nonce on the token for one unit. Bob's payment is unbooked at that moment.
-    /// With a creditor who looks at what the nonce brought, she gets one unit back and Bob keeps his 10 USDC.
-    function test_aNonceSpentForOneUnitIsWorthOneUnit() public {
+    /// Alice hands in an authorization of 4 USDC and spends its nonce on the token for one. Bob's payment is unbooked at that moment.
+    /// With a creditor who looks at what the nonce brought, she gets that one back and Bob keeps his 10 USDC.
+    function test_aNonceSpentForOneDollarIsWorthOneDollar() public {
         vm.recordLogs();
         ISettlementWallet.Bet memory bobs = bet(LATE, NO, 10e6, bob);
         ISettlementWallet.Authorization memory his = authorize(BOB_KEY, bobs, freshNonce());
@@ -203,11 +203,11 @@ abstract contract CreditSuite is WalletBase {
         b = bet(LATE, YES, 4e6, alice);
         a = authorize(ALICE_KEY, b, freshNonce());
         ISettlementWallet.Authorization memory spent =
-            authorization(ALICE_KEY, alice, 1, ISettlementWallet.Form.Transfer, a.nonce, 0);
+            authorization(ALICE_KEY, alice, 1e6, ISettlementWallet.Form.Transfer, a.nonce, 0);
         frontRun(alice, spent);
 
         Vm.Log[] memory logs = vm.getRecordedLogs();
-        vm.assertEq(broughtBy(logs, alice, a.nonce), 1);
+        vm.assertEq(broughtBy(logs, alice, a.nonce), 1e6);
         vm.assertEq(broughtBy(logs, bob, his.nonce), 10e6);
         honestCredit(logs, bobs, his);
         vm.assertTrue(inBook(wallet.stakeOf(bob, bobs.idemHash)));
@@ -217,7 +217,7 @@ abstract contract CreditSuite is WalletBase {
             LATE,
             uint256(2) << 32 | 1,
             alice,
-            1,
+            1e6,
             ISettlementWallet.RefundReason.OtherAmount,
             a.nonce,
             wallet.betHash(b),
@@ -225,8 +225,8 @@ abstract contract CreditSuite is WalletBase {
         );
         vm.prank(CREDITOR);
         uint256 id = wallet.credit(b, spent);
-        vm.assertEq(wallet.stake(id).payable_, 1);
-        vm.assertEq(wallet.stake(id).amount, 1);
+        vm.assertEq(wallet.stake(id).payable_, 1e6);
+        vm.assertEq(wallet.stake(id).amount, 1e6);
         vm.assertEq(unbooked(), 0);
         vm.assertEq(wallet.pay(LATE, ids(id)), 1);
         vm.assertEq(token.balanceOf(alice), 1e16);
@@ -252,7 +252,7 @@ abstract contract CreditSuite is WalletBase {
     /// After such a refund the wallet's other bets go on.
     function test_thePayerOfAnotherAmountGoesOn() public {
         ISettlementWallet.Authorization memory spent =
-            authorization(ALICE_KEY, alice, 1, ISettlementWallet.Form.Transfer, a.nonce, 0);
+            authorization(ALICE_KEY, alice, 1e6, ISettlementWallet.Form.Transfer, a.nonce, 0);
         frontRun(alice, spent);
         vm.prank(CREDITOR);
         wallet.credit(b, spent);
@@ -455,11 +455,7 @@ abstract contract CreditSuite is WalletBase {
         goesBack(ISettlementWallet.RefundReason.Outcome);
     }
 
-    function test_amountsOutOfBoundsGoBack() public {
-        b.amount = 1e6 - 1;
-        a = authorize(ALICE_KEY, b, freshNonce());
-        frontRun(alice, a);
-        goesBack(ISettlementWallet.RefundReason.Amount);
+    function test_aboveTheLargestStakeItGoesBack() public {
         b = bet(LATE, YES, wallet.MAX_STAKE() + 1, alice);
         a = authorize(ALICE_KEY, b, freshNonce());
         frontRun(alice, a);
@@ -485,12 +481,31 @@ abstract contract CreditSuite is WalletBase {
         vm.assertEq(wallet.stakeOf(alice, b.idemHash), first);
     }
 
+    /// Booking it and paying it back would cost more than it is worth, so what is under the least stake is a gift.
+    function test_dustIsNeverBooked() public {
+        uint64[3] memory dust = [uint64(1), 500_000, 999_999];
+        for (uint256 k; k < 3; ++k) {
+            a = authorization(ALICE_KEY, alice, dust[k], ISettlementWallet.Form.Transfer, freshNonce(), 0);
+            frontRun(alice, a);
+            refused(
+                abi.encodeWithSelector(ISettlementWallet.AmountOutOfBounds.selector, dust[k], 1e6, type(uint64).max)
+            );
+        }
+        vm.assertEq(wallet.stakeCount(LATE), 0);
+        vm.assertEq(liability(), 0);
+        vm.assertEq(unbooked(), 1_500_000);
+        a = authorization(ALICE_KEY, alice, 1e6, ISettlementWallet.Form.Transfer, freshNonce(), 0);
+        frontRun(alice, a);
+        vm.assertEq(wallet.stake(credited()).payable_, 1e6);
+        vm.assertEq(unbooked(), 1_500_000);
+    }
+
     function test_aRefundUsesItsKey() public {
         frontRun(alice, a);
         vm.warp(CLOSE);
         uint256 id = goesBack(ISettlementWallet.RefundReason.Closed);
         vm.assertEq(wallet.stakeOf(alice, b.idemHash), id);
-        b.marketId = EARLY;
+        b.marketId = OTHER;
         a = authorize(ALICE_KEY, b, freshNonce());
         vm.warp(T0);
         vm.prank(RELAYER);

@@ -67,7 +67,7 @@ contract Gas is WalletBase, RecordedBuild {
     function test_resolveAGivenRound() public {
         warm();
         settle(LATE, NO, 10e6, BOB_KEY);
-        resolution("resolve a wallet market with a given round", 71_800, LATE, tape(), 0);
+        resolution("resolve a wallet market with a given round", 72_500, LATE, tape(), 0);
     }
 
     function test_resolveARangeOfEight() public {
@@ -81,19 +81,13 @@ contract Gas is WalletBase, RecordedBuild {
         list(EIGHT, s);
         settle(EIGHT, 5, 10e6, ALICE_KEY);
         settle(EIGHT, 6, 10e6, ALICE_KEY);
-        resolution("resolve a range of 8 with a given round", 87_100, EIGHT, tape(), 0);
-    }
-
-    function test_resolveEarly() public {
-        settle(EARLY, YES, 10e6, ALICE_KEY);
-        settle(EARLY, NO, 10e6, ALICE_KEY);
-        resolution("resolve early with a given round", 72_900, EARLY, tape(), 0);
+        resolution("resolve a range of 8 with a given round", 87_900, EIGHT, tape(), 0);
     }
 
     function test_resolveDirection() public {
         settle(UPDOWN, YES, 10e6, ALICE_KEY);
         settle(UPDOWN, NO, 10e6, ALICE_KEY);
-        resolution("resolve a direction, finding the start", 138_300, UPDOWN, tape(), 0);
+        resolution("resolve a direction, finding the start", 138_900, UPDOWN, tape(), 0);
     }
 
     function test_resolvePublished() public {
@@ -102,13 +96,13 @@ contract Gas is WalletBase, RecordedBuild {
         vm.warp(END - 60);
         vm.prank(PUBLISHER);
         uint80 round = posted.post(100e8, uint64(END - 60));
-        resolution("resolve on a feed with a publisher, a given round", 73_000, POSTED, round, 0);
+        resolution("resolve on a feed with a publisher, a given round", 74_500, POSTED, round, 0);
     }
 
     function test_resolveFinding() public {
         warm();
         tape();
-        resolution("resolve, finding the round", 54_100, LATE, 0, 0);
+        resolution("resolve, finding the round", 54_900, LATE, 0, 0);
     }
 
     function test_payFifty() public {
@@ -137,7 +131,7 @@ contract Gas is WalletBase, RecordedBuild {
             195_100,
             LISTER,
             address(lister),
-            abi.encodeCall(lister.list, ("m", thresholdSpec(true), string(metadata)))
+            abi.encodeCall(lister.list, ("m", thresholdSpec(false), string(metadata)))
         );
     }
 

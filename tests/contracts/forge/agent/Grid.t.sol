@@ -137,8 +137,12 @@ contract GridTest is OnUsdc, Pools {
 
     /// A full ring of newer observations.
     function forget() private {
+        forgetUntil(END);
+    }
+
+    function forgetUntil(uint256 moment) private {
         for (uint256 k; k <= GRID_MEMORY + OUTAGE + 1; ++k) {
-            trade(END + 100 + k, k % 2 == 0 ? ONE_USD : ONE_USD + 2);
+            trade(moment + 100 + k, k % 2 == 0 ? ONE_USD : ONE_USD + 2);
         }
     }
 
@@ -178,7 +182,9 @@ contract GridTest is OnUsdc, Pools {
     }
 
     function test_aReadingThatIsNotGoodVoids() public {
-        trade(END - 150, UP_5);
+        around(END - 2 * STEP, UP_5);
+        vm.warp(END - 90);
+        pool.burn(-WIDEST, WIDEST, 1e17);
         vm.warp(END + 10);
         grid.record(times(END));
         vm.assertEq(answerAt(END), 0);
@@ -220,18 +226,14 @@ contract GridTest is OnUsdc, Pools {
         around(at, UP_5);
         vm.expectRevert(tooEarlyAt(G_EARLY, END + OUTAGE + 1));
         resolver.resolve(G_EARLY); // nobody has recorded it
-        vm.expectRevert(tooEarlyAt(G_EARLY, END + OUTAGE + 1));
-        resolver.resolveWith(G_EARLY, uint80(at / STEP), 0);
         grid.record(times(at));
         uint256 state = vm.snapshotState();
-        resolver.resolve(G_EARLY); // the latest
+        resolver.resolve(G_EARLY);
         vm.assertTrue(isResolved(G_EARLY, YES));
         vm.revertToState(state);
-        around(at + 1 hours, ONE_USD);
+        around(at + 1 hours, ONE_USD); // it has passed again
         grid.record(times(at + 1 hours));
-        vm.expectRevert(tooEarlyAt(G_EARLY, END + OUTAGE + 1));
         resolver.resolve(G_EARLY);
-        resolver.resolveWith(G_EARLY, uint80(at / STEP), 0);
         vm.assertTrue(isResolved(G_EARLY, YES));
     }
 
@@ -249,23 +251,175 @@ contract GridTest is OnUsdc, Pools {
         resolver.resolveWith(G_EARLY, uint80(END / STEP + 1), 0);
     }
 
-    /// What was crossed may be recorded for an hour after the end; then it does not count.
-    function test_noWaitsAnHourForWhatWasNotRecorded() public {
+    function test_aCrossingAtEitherEdgeOfTheIntervalCounts() public {
+        uint256 first = GRID_EARLY_FROM + (STEP - GRID_EARLY_FROM % STEP) % STEP;
+        uint256 state = vm.snapshotState();
+        for (uint256 k; k < 2; ++k) {
+            vm.revertToState(state);
+            state = vm.snapshotState();
+            uint256 at = k == 0 ? first : END;
+            around(at, UP_5);
+            grid.record(times(at));
+            resolver.resolve(G_EARLY);
+            vm.assertTrue(isResolved(G_EARLY, YES));
+        }
+    }
+
+    /// A recorded crossing that nobody has used yet, then a last reading under the target, or one that is no good: every call by anybody ends
+    /// in YES, or does nothing.
+    function test_aRecordedCrossingDecidesWhoeverCallsWhat() public {
+        uint256 at = END - 20 minutes;
+        around(at, UP_5);
+        grid.record(times(at));
+        uint256 state = vm.snapshotState();
+        for (uint256 k; k < 16; ++k) {
+            vm.revertToState(state);
+            state = vm.snapshotState();
+            around(END - 2 * STEP, ONE_USD);
+            vm.warp(END - 90);
+            if (k % 2 == 1) pool.burn(-WIDEST, WIDEST, 1e17);
+            vm.warp(END + 1);
+            grid.record(times(END));
+            vm.assertEq(answerAt(END) == 0, k % 2 == 1);
+            vm.assertTrue(answerAt(END) < CROSSED);
+            vm.warp(END + OUTAGE + 1 + (k / 8) * VOID_DELAY);
+            called(k / 2 % 4, END);
+            if (k / 2 % 4 < 2) vm.assertTrue(isResolved(G_EARLY, YES));
+            else vm.assertTrue(isOpen(G_EARLY));
+        }
+    }
+
+    function called(uint256 how, uint256 moment) private returns (bool done) {
+        uint80 round = uint80(moment / STEP);
+        bytes[4] memory calls = [
+            abi.encodeCall(resolver.resolve, (G_EARLY)),
+            abi.encodeCall(resolver.resolveWith, (G_EARLY, round, 0)),
+            abi.encodeCall(resolver.voidMarket, (G_EARLY)),
+            abi.encodeCall(resolver.voidWith, (G_EARLY, round, 0))
+        ];
+        vm.prank(STRANGER);
+        (done,) = address(resolver).call(calls[how]);
+    }
+
+    /// What was crossed counts if it is recorded within an hour of its time; later it does not, so nobody can be first with it.
+    function test_whatIsRecordedLateIsNoCrossing() public {
         uint256 at = END - 20 minutes;
         around(at, UP_5);
         around(END, ONE_USD);
         grid.record(times(END));
-        vm.warp(END + OUTAGE);
-        vm.expectRevert(tooEarlyAt(G_EARLY, END + OUTAGE + 1));
-        resolver.resolve(G_EARLY);
         uint256 state = vm.snapshotState();
+        vm.warp(at + OUTAGE);
         grid.record(times(at));
-        resolver.resolveWith(G_EARLY, uint80(at / STEP), 0);
+        resolver.resolve(G_EARLY);
         vm.assertTrue(isResolved(G_EARLY, YES));
         vm.revertToState(state);
+        vm.warp(at + OUTAGE + 1);
+        grid.record(times(at));
+        vm.assertTrue(answerAt(at) > CROSSED);
+        vm.expectRevert(tooEarlyAt(G_EARLY, END + OUTAGE + 1));
+        resolver.resolve(G_EARLY);
         vm.warp(END + OUTAGE + 1);
         resolver.resolve(G_EARLY);
         vm.assertTrue(isResolved(G_EARLY, NO));
+    }
+
+    function test_aLastReadingOverTheTargetIsYesHoweverLate() public {
+        around(END, UP_5);
+        vm.warp(END + OUTAGE + 1);
+        vm.expectRevert(notRecorded(END));
+        resolver.resolve(G_EARLY);
+        vm.expectRevert(notRecorded(END));
+        resolver.voidMarket(G_EARLY);
+        grid.record(times(END));
+        resolver.resolve(G_EARLY);
+        vm.assertTrue(isResolved(G_EARLY, YES));
+    }
+
+    /// Over the target before its interval began, and nothing recorded since: nobody crossed anything.
+    function test_metBeforeItsIntervalVoids() public {
+        allow(GRID_MEMORY, 1_440 * STEP);
+        IAgentLister.MarketSpec memory s = on(thresholdSpec(true));
+        (s.closesAt, s.endsAt) = (uint64(T0 + 10 minutes), uint64(T0 + 10 minutes + MARGIN + GRID_MEMORY + 11 minutes));
+        list("met", s);
+        uint256 before = resolver.terms("met").earlyFrom - STEP - resolver.terms("met").earlyFrom % STEP;
+        vm.assertGe(before, s.endsAt - resolver.terms("met").maxAge);
+        around(before, UP_5);
+        grid.record(times(before));
+        forgetUntil(s.endsAt);
+        resolver.resolve("met");
+        vm.assertTrue(isVoid("met"));
+    }
+
+    /// After the void delay there is one answer as well: void, but where a crossing counts.
+    function test_afterTheVoidDelayNobodyChooses() public {
+        around(END, UP_5);
+        grid.record(times(END));
+        uint256 due = resolver.terms(G_LATE).voidsAfter;
+        vm.warp(due + 1);
+        vm.expectRevert(abi.encodeWithSelector(IFeedResolver.TimedOut.selector, G_LATE, due));
+        resolver.resolve(G_LATE);
+        vm.expectRevert(abi.encodeWithSelector(IFeedResolver.TimedOut.selector, G_LATE, due));
+        resolver.resolveWith(G_LATE, uint80(END / STEP), 0);
+        resolver.voidMarket(G_LATE);
+        vm.assertTrue(isVoid(G_LATE));
+    }
+
+    /// A feed that cannot say whether there was a crossing keeps nothing for ever, and a starved call does not make it one.
+    function test_aFeedThatCannotBeReadLocksNothing() public {
+        vm.mockCallRevert(address(grid), abi.encodeWithSelector(IPoolFeed.crossing.selector), "");
+        uint256 due = resolver.terms(G_EARLY).voidsAfter;
+        vm.warp(due);
+        vm.expectRevert();
+        resolver.voidMarket(G_EARLY);
+        vm.warp(due + 1);
+        resolver.voidMarket(G_EARLY);
+        vm.assertTrue(isVoid(G_EARLY));
+    }
+
+    function test_aStarvedCallDoesNotHideACrossing() public {
+        around(END - 20 minutes, UP_5);
+        grid.record(times(END - 20 minutes));
+        vm.warp(resolver.terms(G_EARLY).voidsAfter + 1);
+        for (uint256 gas_ = 60_000; gas_ < 4_500_000; gas_ += 49_973) {
+            (bool ok,) = address(resolver).call{gas: gas_}(abi.encodeCall(resolver.voidMarket, (G_EARLY)));
+            vm.assertFalse(ok);
+        }
+        resolver.resolve(G_EARLY);
+        vm.assertTrue(isResolved(G_EARLY, YES));
+    }
+
+    /// Prices, recordings in time and late, and strangers' calls, at random: from one history of recordings there is one outcome, whatever is
+    /// called, by whom and when. It is told here from the list of recordings alone.
+    function testFuzz_oneOutcomeWhoeverCallsWhat(uint256 seed) public {
+        uint256 first = GRID_EARLY_FROM + (STEP - GRID_EARLY_FROM % STEP) % STEP;
+        bool crossed;
+        bool voids;
+        for (uint256 k; k < 12; ++k) {
+            seed = uint256(keccak256(abi.encode(seed)));
+            uint256 at = k == 11 ? END : first + (END - first) / 11 / STEP * STEP * k;
+            bool dry = k == 11 && seed % 4 == 1;
+            around(dry ? at - 2 * STEP : at, seed % 8 == 0 ? UP_5 : ONE_USD);
+            if (dry) vm.warp(at - 90);
+            if (dry) pool.burn(-WIDEST, WIDEST, 1e17);
+            if (k != 11 && (seed >> 40) % 4 == 0) continue; // nobody records it
+            vm.warp(at + 21 + (seed >> 16) % (k == 11 ? 3 hours : 65 minutes));
+            grid.record(times(at));
+            if (answerAt(at) >= CROSSED && (k == 11 || at + OUTAGE >= block.timestamp)) crossed = true;
+            if (k == 11) voids = answerAt(at) == 0;
+            if (!crossed && k != 11) vm.assertFalse(called((seed >> 50) % 4, at));
+        }
+        if (block.timestamp <= END + OUTAGE) vm.warp(END + OUTAGE + 1 + (seed >> 60) % 1 days);
+        uint256 state = vm.snapshotState();
+        for (uint256 order; order < 4; ++order) {
+            vm.revertToState(state);
+            state = vm.snapshotState();
+            for (uint256 k; k < 4; ++k) {
+                called((order + k) % 4, END);
+            }
+            if (crossed) vm.assertTrue(isResolved(G_EARLY, YES), "a crossing did not decide");
+            else if (voids) vm.assertTrue(isVoid(G_EARLY), "a bad reading did not void");
+            else vm.assertTrue(isResolved(G_EARLY, NO), "there was no crossing");
+        }
     }
 
     // Listing
@@ -277,6 +431,46 @@ contract GridTest is OnUsdc, Pools {
         vm.assertEq(lister.feed(address(grid)).step, STEP);
         vm.assertEq(resolver.terms(G_EARLY).settlesAfter, END + OUTAGE);
         vm.assertEq(resolver.terms(G_LATE).settlesAfter, END);
+    }
+
+    /// Readings count from the moment none of them looks back at a second in which stakes were taken.
+    function test_anEarlyMarketCountsFromWhereStakesNoLongerShow() public {
+        vm.assertEq(resolver.terms(G_EARLY).earlyFrom, CLOSE + MARGIN + GRID_MEMORY);
+        uint256 span = END - GRID_MEMORY - MARGIN - block.timestamp;
+        IAgentLister.MarketSpec memory s = on(thresholdSpec(true));
+        s.closesAt = uint64(block.timestamp + span / 2 + 1);
+        vm.expectRevert(abi.encodeWithSelector(IAgentLister.OpenForTooLong.selector, span / 2 + 1, span - span / 2 - 1));
+        lister.preview(s);
+        s.closesAt = uint64(END - 1);
+        vm.expectRevert(
+            abi.encodeWithSelector(IAgentLister.ClosesTooLate.selector, END - 1, END - GRID_MEMORY - MARGIN)
+        );
+        lister.preview(s);
+        s.closesAt = uint64(block.timestamp + span / 2);
+        vm.assertEq(lister.preview(s).earlyFrom, s.closesAt + MARGIN + GRID_MEMORY);
+    }
+
+    /// So that looking for a crossing ends.
+    function test_anEarlyMarketIsAtMostAMillionSteps() public {
+        IAgentLister.MarketSpec memory s = on(thresholdSpec(true));
+        uint256 most = GRID_EARLY_FROM + (1 << 20) * uint256(STEP);
+        s.endsAt = uint64(most);
+        lister.preview(s);
+        s.endsAt += 1;
+        vm.expectRevert(outside(IAgentLister.Field.EndsAt, most + 1, 1, most));
+        lister.preview(s);
+    }
+
+    /// An hour in which a crossing may be recorded, and a pool that is alive: both when a market is listed.
+    function test_aSilentPoolTakesNoMarkets() public {
+        IAgentLister.MarketSpec memory s = on(thresholdSpec(false));
+        vm.warp(T0 + 200 + WINDOW - 1);
+        lister.preview(s);
+        vm.warp(T0 + 200 + WINDOW);
+        vm.expectRevert(abi.encodeWithSelector(IPoolFeed.PoolIsQuiet.selector, address(pool), WINDOW, WINDOW));
+        lister.preview(s);
+        trade(T0 + 200 + WINDOW, ONE_USD + 2);
+        lister.preview(s);
     }
 
     function test_theFeedsCapHoldsAtEveryStake() public {

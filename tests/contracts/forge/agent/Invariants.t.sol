@@ -73,6 +73,10 @@ contract Worlds is Base {
         chosen(w).publish(mix(seed));
     }
 
+    function putOff(uint256 w, uint256 seed) external after_(w) {
+        chosen(w).putOff(mix(seed));
+    }
+
     /// Time is one for all; a round everywhere, now and then as old as the time that went by.
     function wait(uint256 seed) external after_(seed) {
         seed = mix(seed);

@@ -98,13 +98,9 @@ contract ListingTest is OnUsdc {
     }
 
     function test_theTermsOfEachKindReadBack() public view {
-        resolvesBy(EARLY, thresholdSpec(true), lister.preview(thresholdSpec(true)));
         resolvesBy(LATE, thresholdSpec(false), lister.preview(thresholdSpec(false)));
         resolvesBy(UPDOWN, directionSpec(), lister.preview(directionSpec()));
         resolvesBy(POSTED, postedSpec(), lister.preview(postedSpec()));
-        // Early: readings count from the moment none of them looks back at a second in which stakes were taken.
-        vm.assertEq(resolver.terms(EARLY).earlyFrom, CLOSE + 60 + MEMORY);
-        vm.assertEq(resolver.terms(EARLY).settlesAfter, END + 10 minutes);
         vm.assertEq(resolver.terms(LATE).settlesAfter, END);
         vm.assertEq(resolver.terms(UPDOWN).settlesAfter, END);
         vm.assertTrue(resolver.terms(POSTED).published);
@@ -133,7 +129,7 @@ contract ListingTest is OnUsdc {
     }
 
     function test_openingInThePastMeansNow() public {
-        IAgentLister.MarketSpec memory s = thresholdSpec(true);
+        IAgentLister.MarketSpec memory s = thresholdSpec(false);
         s.opensAt = uint64(T0 - 1 days);
         list(NEW, s);
         vm.assertEq(wallet.market(NEW).opensAt, T0);
@@ -156,11 +152,11 @@ contract ListingTest is OnUsdc {
         for (uint256 k; k < others.length; ++k) {
             vm.prank(others[k]);
             vm.expectRevert(abi.encodeWithSelector(IAgentLister.NotLister.selector, others[k]));
-            lister.list(NEW, thresholdSpec(true), "");
+            lister.list(NEW, thresholdSpec(false), "");
         }
         vm.prank(SAFE);
         lister.setLister(LISTER, false);
-        refused(thresholdSpec(true), abi.encodeWithSelector(IAgentLister.NotLister.selector, LISTER));
+        refused(thresholdSpec(false), abi.encodeWithSelector(IAgentLister.NotLister.selector, LISTER));
     }
 
     function test_onlyTheListerOpensAndRegisters() public {
@@ -182,11 +178,11 @@ contract ListingTest is OnUsdc {
     }
 
     function test_aMarketIsListedOnce() public {
-        refused(EARLY, thresholdSpec(true), abi.encodeWithSelector(ISettlementWallet.AlreadyOpened.selector, EARLY));
+        refused(OTHER, thresholdSpec(false), abi.encodeWithSelector(ISettlementWallet.AlreadyOpened.selector, OTHER));
         feed.push(90e8, END);
         vm.warp(END + 1);
         resolver.resolve(LATE);
-        IAgentLister.MarketSpec memory s = thresholdSpec(true);
+        IAgentLister.MarketSpec memory s = thresholdSpec(false);
         (s.closesAt, s.endsAt) = (s.closesAt + 7 days, s.endsAt + 14 days);
         refused(LATE, s, abi.encodeWithSelector(ISettlementWallet.AlreadyOpened.selector, LATE));
         // Nor does the resolver take other terms for a market it has.
@@ -251,19 +247,6 @@ contract ListingTest is OnUsdc {
         }
     }
 
-    /// A target crossed while stakes are open must decide nothing, so what decides begins after them.
-    function test_anEarlyMarketOpenLongerThanItIsMeasuredCannotBeListed() public {
-        uint256 span = END - MEMORY - 60 - T0;
-        IAgentLister.MarketSpec memory s = thresholdSpec(true);
-        s.closesAt = uint64(T0 + span / 2 + 1);
-        refused(s, openForTooLong(span / 2 + 1, span - span / 2 - 1));
-        s.closesAt = uint64(END - 1); // as the first edition had it: open until the end, with crossings counting at once
-        refused(s, closesTooLate(END - 1, END - MEMORY - 60));
-        s.closesAt = uint64(T0 + span / 2);
-        list(NEW, s);
-        vm.assertEq(resolver.terms(NEW).earlyFrom, s.closesAt + 60 + MEMORY);
-    }
-
     /// Every time of every kind, against the rules written down here on their own: listed if and only if fair.
     function testFuzz_whatCanBeListedIsFair(uint8 kind, bool early, uint256 seed) public view {
         kind %= 3;
@@ -297,12 +280,12 @@ contract ListingTest is OnUsdc {
         if (s.kind == IFeedResolver.Kind.Direction) {
             return closes + 60 + MEMORY <= s.startAt && ends >= uint256(s.startAt) + 2 * MEMORY;
         }
-        if (s.earlyResolvable) return ends >= closes + 60 + MEMORY + (closes - opens);
+        if (s.earlyResolvable) return false; // it is no grid feed
         return closes + 60 + MEMORY <= ends && 2 * closes + MEMORY <= ends + opens;
     }
 
     function test_times() public {
-        IAgentLister.MarketSpec memory s = thresholdSpec(true);
+        IAgentLister.MarketSpec memory s = thresholdSpec(false);
         s.closesAt = uint64(T0 + 100);
         s.opensAt = uint64(T0 + 100);
         refused(s, abi.encodeWithSelector(IAgentLister.ClosesBeforeItOpens.selector, T0 + 100, T0 + 100));
@@ -311,7 +294,7 @@ contract ListingTest is OnUsdc {
         refused(s, abi.encodeWithSelector(IAgentLister.ClosesInThePast.selector, T0, T0));
         s.closesAt = uint64(T0 - 10);
         refused(s, abi.encodeWithSelector(IAgentLister.ClosesInThePast.selector, T0 - 10, T0));
-        s = thresholdSpec(true);
+        s = thresholdSpec(false);
         s.endsAt = uint64(1) << 32;
         refused(s, outOfBounds(IAgentLister.Field.EndsAt, 1 << 32, 1, (1 << 32) - 1));
     }
@@ -319,7 +302,7 @@ contract ListingTest is OnUsdc {
     // What a market asks
 
     function test_kinds() public {
-        bytes memory call = abi.encodeCall(lister.list, (NEW, thresholdSpec(true), ""));
+        bytes memory call = abi.encodeCall(lister.list, (NEW, thresholdSpec(false), ""));
         call[4 + 32 * 3 + 31] = 0x03; // selector, three words of the call's head, then `kind`
         vm.prank(LISTER);
         (bool ok,) = address(lister).call(call);
@@ -331,20 +314,20 @@ contract ListingTest is OnUsdc {
     }
 
     function test_threshold() public {
-        IAgentLister.MarketSpec memory s = thresholdSpec(true);
+        IAgentLister.MarketSpec memory s = thresholdSpec(false);
         s.target = 0;
         refused(s, abi.encodeWithSelector(IAgentLister.TargetMustBePositive.selector, 0));
         s.target = -1;
         refused(s, abi.encodeWithSelector(IAgentLister.TargetMustBePositive.selector, -1));
         s.target = int256(uint256(1) << 96);
         refused(s, outOfBounds(IAgentLister.Field.Target, 1 << 96, 1, (1 << 96) - 1));
-        s = thresholdSpec(true);
+        s = thresholdSpec(false);
         s.bounds = new int256[](1);
         refused(s, unused(IAgentLister.Field.Bounds, IFeedResolver.Kind.Threshold));
-        s = thresholdSpec(true);
+        s = thresholdSpec(false);
         s.weights = new uint32[](3);
         refused(s, abi.encodeWithSelector(IAgentLister.WrongNumberOfOutcomes.selector, 3, 2, 2));
-        s = thresholdSpec(true);
+        s = thresholdSpec(false);
         s.startAt = 1;
         refused(s, unused(IAgentLister.Field.StartAt, IFeedResolver.Kind.Threshold));
     }
@@ -568,11 +551,16 @@ contract ListingTest is OnUsdc {
     function test_aPublishedFeedIsNeverEarlyResolvable() public {
         IAgentLister.MarketSpec memory s = postedSpec();
         s.earlyResolvable = true;
-        refused(s, abi.encodeWithSelector(IAgentLister.NotEarlyOnPublished.selector, posted));
+        refused(s, abi.encodeWithSelector(IAgentLister.NotEarlyOnThisFeed.selector, posted));
         // Nor does it help to leave the post empty for the moment of listing.
         vm.prank(SAFE);
         posted.setPublisher(address(0));
-        refused(s, abi.encodeWithSelector(IAgentLister.NotEarlyOnPublished.selector, posted));
+        refused(s, abi.encodeWithSelector(IAgentLister.NotEarlyOnThisFeed.selector, posted));
+    }
+
+    /// A feed of rounds cannot say whether there was a crossing.
+    function test_aFeedOfRoundsIsNeverEarlyResolvable() public {
+        refused(thresholdSpec(true), abi.encodeWithSelector(IAgentLister.NotEarlyOnThisFeed.selector, feed));
     }
 
     /// A feed whose lag or publisher is another than when the Safe looked at it takes no new markets until the Safe looks again.
@@ -594,7 +582,7 @@ contract ListingTest is OnUsdc {
         bytes memory condemned = abi.encodeWithSelector(IAgentLister.FeedIsCondemned.selector, posted);
         vm.startPrank(SAFE);
         lister.condemn(address(posted));
-        vm.assertTrue(lister.isCondemned(address(posted)));
+        vm.assertTrue(lister.feed(address(posted)).condemned);
         vm.assertTrue(lister.feed(address(posted)).condemned);
         vm.expectRevert(condemned);
         lister.setFeed(address(posted), true, MEMORY, MAX_AGE, POT_CAP);
@@ -611,7 +599,7 @@ contract ListingTest is OnUsdc {
         vm.expectRevert(abi.encodeWithSelector(IAgentLister.FeedHasNoPublisher.selector, STRANGER));
         lister.condemn(STRANGER);
         vm.stopPrank();
-        vm.assertFalse(lister.isCondemned(address(feed)));
+        vm.assertFalse(lister.feed(address(feed)).condemned);
     }
 
     // Unknown markets

@@ -229,7 +229,7 @@ abstract contract PayingSuite is WalletBase {
 
     function test_wrongStakesAreRefused() public {
         uint256 a = settle(LATE, YES, 10e6, ALICE_KEY);
-        uint256 other = settle(EARLY, YES, 10e6, ALICE_KEY);
+        uint256 other = settle(OTHER, YES, 10e6, ALICE_KEY);
         yesWins();
         vm.expectRevert(abi.encodeWithSelector(ISettlementWallet.UnknownStake.selector, a + 1));
         wallet.pay(LATE, ids(a, a + 1));
@@ -614,7 +614,7 @@ contract Hooked is OnUsdc {
         resolver.resolve(LATE);
         HookToken(address(token)).setHooked(address(thief), true);
 
-        ISettlementWallet.Bet memory j = bet(EARLY, YES, 10e6, address(thief));
+        ISettlementWallet.Bet memory j = bet(OTHER, YES, 10e6, address(thief));
         ISettlementWallet.Authorization memory b = authorize(CAROL_KEY, j, wallet.betHash(j));
         vm.prank(SAFE);
         wallet.setRole(RELAYER_ROLE, address(thief), true);
@@ -626,8 +626,8 @@ contract Hooked is OnUsdc {
             abi.encodeCall(wallet.sweepFees, ()),
             abi.encodeCall(wallet.settle, (j, b)),
             abi.encodeCall(wallet.credit, (j, b)),
-            abi.encodeCall(wallet.resolve, (EARLY, 0)),
-            abi.encodeCall(wallet.voidMarket, (EARLY, 1)),
+            abi.encodeCall(wallet.resolve, (OTHER, 0)),
+            abi.encodeCall(wallet.voidMarket, (OTHER, 1)),
             abi.encodeCall(wallet.setPaused, (true))
         ];
         for (uint256 k; k < 2 * calls.length; ++k) {

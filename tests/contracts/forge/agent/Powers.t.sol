@@ -250,7 +250,7 @@ contract PowersTest is OnUsdc {
         frontRun(bob, auth);
         vm.prank(GUARDIAN);
         pauser.pause();
-        list("new", thresholdSpec(true));
+        list("new", thresholdSpec(false));
         vm.prank(CREDITOR);
         uint256 c = wallet.credit(late, auth);
         wallet.claim(c);
@@ -286,7 +286,7 @@ contract PowersTest is OnUsdc {
             attempt(address(resolver), abi.encodeCall(resolver.resolveWith, (LATE, uint80(1 << 64 | 2), 0)));
             attempt(address(resolver), abi.encodeCall(resolver.voidMarket, (LATE)));
             attempt(address(resolver), abi.encodeCall(resolver.voidWith, (LATE, uint80(1 << 64 | 2), 0)));
-            attempt(address(resolver), abi.encodeCall(resolver.register, (LATE, resolver.terms(EARLY))));
+            attempt(address(resolver), abi.encodeCall(resolver.register, (LATE, resolver.terms(OTHER))));
             attempt(address(wallet), abi.encodeCall(wallet.resolve, (LATE, YES)));
             attempt(address(wallet), abi.encodeCall(wallet.voidMarket, (LATE, 1)));
             attempt(address(wallet), abi.encodeCall(wallet.open, (LATE, openParams(2))));
@@ -368,7 +368,7 @@ contract PowersTest is OnUsdc {
         wallet.sweepFees();
         vm.assertEq(token.balanceOf(address(wallet)), 77e6);
         address[8] memory callers = [SAFE, LISTER, RELAYER, CREDITOR, GUARDIAN, PUBLISHER, TREASURY, STRANGER];
-        ISettlementWallet.Bet memory b = bet(EARLY, YES, 77e6, carol);
+        ISettlementWallet.Bet memory b = bet(OTHER, YES, 77e6, carol);
         ISettlementWallet.Authorization memory unused = authorize(CAROL_KEY, b, freshNonce());
         for (uint256 k; k < callers.length; ++k) {
             vm.startPrank(callers[k]);

@@ -78,139 +78,19 @@ contract SettlingTest is OnUsdc {
         wallet.resolve("new", 0);
     }
 
-    // Threshold, resolvable early
-
-    function test_aCrossingResolvesAtOnce() public {
-        feed.push(90e8, EARLY_FROM + 10);
-        uint80 round = feed.push(TARGET, EARLY_FROM + 20);
-        feed.push(80e8, EARLY_FROM + 30);
-        vm.warp(EARLY_FROM + 40);
-        // The contract looks at the latest round only; the crossing must be named.
-        vm.expectRevert(tooEarlyError(EARLY, END + 601));
-        resolver.resolve(EARLY);
-        resolves(EARLY, round, YES, TARGET, EARLY_FROM + 20);
-    }
-
-    function test_aLatestCrossingIsFound() public {
-        uint80 round = feed.push(TARGET, EARLY_FROM + 20);
-        vm.warp(EARLY_FROM + 20);
-        tooEarly(EARLY, round, END + 601); // its second is not over
-        vm.warp(EARLY_FROM + 21);
-        bothWays(EARLY, round, YES, TARGET, EARLY_FROM + 20);
-    }
-
-    /// W2: in the seconds between a crossing and its resolution stakes were taken. A crossing while stakes are open, or one that a reading
-    /// of the time before still shapes, settles nothing now.
-    function test_aCrossingBeforeTheIntervalDecidesNothing() public {
-        uint80 atOpening = feed.push(TARGET, T0 + 5);
-        uint80 whileOpen = feed.push(TARGET, CLOSE - 1);
-        uint80 atClose = feed.push(TARGET, CLOSE);
-        uint80 remembered = feed.push(TARGET, EARLY_FROM - 1);
-        vm.warp(EARLY_FROM + 100);
-        uint80[4] memory rounds = [atOpening, whileOpen, atClose, remembered];
-        for (uint256 k; k < 4; ++k) {
-            tooEarly(EARLY, rounds[k], END + 601);
-        }
-        vm.expectRevert(tooEarlyError(EARLY, END + 601));
-        resolver.resolve(EARLY);
-        vm.warp(CLOSE);
-        settleRefusedAsClosed();
-        uint80 counts = feed.push(TARGET, EARLY_FROM);
-        vm.warp(EARLY_FROM + 1);
-        resolves(EARLY, counts, YES, TARGET, EARLY_FROM);
-    }
-
-    function settleRefusedAsClosed() private {
-        ISettlementWallet.Bet memory b = bet(EARLY, YES, 10e6, alice);
-        ISettlementWallet.Authorization memory a = authorize(ALICE_KEY, b, freshNonce());
-        vm.prank(RELAYER);
-        vm.expectRevert(abi.encodeWithSelector(ISettlementWallet.Closed.selector, EARLY, CLOSE));
-        wallet.settle(b, a);
-    }
-
     /// No moment has both: stakes open and a round that settles.
     function testFuzz_stakesAreOverBeforeAnythingCanSettle(uint256 at_, int256 value) public {
         at_ = bound(at_, T0, CLOSE - 1);
         value = int256(bound(uint256(value), 1, 1e12));
         uint80 round = feed.push(value, at_);
         vm.warp(bound(at_ + 1, T0, CLOSE - 1));
-        bytes32[4] memory all = [EARLY, LATE, RANGED, UPDOWN];
+        bytes32[4] memory all = [OTHER, LATE, RANGED, UPDOWN];
         for (uint256 k; k < 4; ++k) {
             uint256 due = resolver.terms(all[k]).settlesAfter + 1;
             tooEarly(all[k], round, due);
             vm.expectRevert(tooEarlyError(all[k], due));
             resolver.voidMarket(all[k]);
         }
-    }
-
-    function test_crossingsOutsideTheIntervalDoNotCount() public {
-        uint80 low = feed.push(TARGET - 1, EARLY_FROM + 50);
-        vm.warp(EARLY_FROM + 100);
-        tooEarly(EARLY, low, END + 601);
-        feed.push(TARGET - 1, END);
-        uint80 after_ = feed.push(TARGET, END + 1);
-        vm.warp(END + 601);
-        notInEffect(EARLY, after_, END);
-        resolvesFound(EARLY, NO);
-    }
-
-    function test_aCrossingAtBothEndsOfTheIntervalCounts() public {
-        uint80 first = feed.push(TARGET, EARLY_FROM);
-        vm.warp(EARLY_FROM + 1);
-        uint256 snapshot = vm.snapshotState();
-        resolves(EARLY, first, YES, TARGET, EARLY_FROM);
-        vm.revertToState(snapshot);
-        uint80 last = feed.push(TARGET, END);
-        vm.warp(END + 1);
-        bothWays(EARLY, last, YES, TARGET, END);
-    }
-
-    function test_noWaitsForTheChallengeDelay() public {
-        uint80 crossing = feed.push(TARGET, EARLY_FROM + 20);
-        uint80 last = feed.push(TARGET - 1, END - 10);
-        vm.warp(END + 600);
-        tooEarly(EARLY, last, END + 601);
-        vm.expectRevert(tooEarlyError(EARLY, END + 601));
-        resolver.voidWith(EARLY, last, 0);
-        uint256 snapshot = vm.snapshotState();
-        resolves(EARLY, crossing, YES, TARGET, EARLY_FROM + 20);
-        vm.revertToState(snapshot);
-        vm.warp(END + 601);
-        bothWays(EARLY, last, NO, TARGET - 1, END - 10);
-    }
-
-    function test_aCrossingFoundOnlyAtTheEndIsYes() public {
-        feed.push(TARGET, END - 10);
-        feed.push(TARGET - 1, END + 5); // the latest
-        vm.warp(END + 601);
-        resolvesFound(EARLY, YES);
-    }
-
-    /// Over the target when the interval began and silent since: nobody crossed anything.
-    function test_metBeforeItsIntervalVoids() public {
-        vm.prank(SAFE);
-        lister.setFeed(address(feed), true, MEMORY, 2 days, POT_CAP);
-        list("met", thresholdSpec(true));
-        uint80 round = feed.push(TARGET, EARLY_FROM - 1);
-        vm.warp(END + 601);
-        voidsByResolving("met", round, IFeedResolver.VoidReason.MetBeforeStart);
-    }
-
-    function test_aCrossingInAnAbandonedPhaseDoesNotCount() public {
-        feed.startPhase();
-        feed.push(91e8, EARLY_FROM + 10);
-        uint80 stray = feed.pushInto(1, TARGET, EARLY_FROM + 20);
-        vm.warp(EARLY_FROM + 30);
-        tooEarly(EARLY, stray, END + 601);
-    }
-
-    function test_aRoundThatIsNotThereIsNoCrossing() public {
-        vm.warp(EARLY_FROM + 30);
-        tooEarly(EARLY, uint80(1 << 64 | 7), END + 601);
-        vm.expectRevert(tooEarlyError(EARLY, END + 601));
-        resolver.resolve(EARLY);
-        uint80 negative = feed.push(-1, EARLY_FROM + 20);
-        tooEarly(EARLY, negative, END + 601);
     }
 
     // Range
@@ -401,7 +281,7 @@ contract SettlingTest is OnUsdc {
     /// W5: the lie stands on the feed and settles nothing before the lag and the dispute window are over, in none of the ways there are.
     function test_aPublishersLieWaitsForTheDisputeWindow() public {
         settle(POSTED, NO, 100e6, ALICE_KEY);
-        uint256 lied = EARLY_FROM + 100;
+        uint256 lied = MEASURED_FROM + 100;
         vm.warp(lied);
         uint80 lie = post(TARGET * 10, lied);
         uint256 due = END + LAG + DISPUTE + 1;
@@ -466,6 +346,80 @@ contract SettlingTest is OnUsdc {
         vm.assertTrue(isResolved(LATE, YES));
     }
 
+    function putOff() private returns (uint256 until) {
+        vm.prank(GUARDIAN);
+        lister.putOff(address(posted));
+        return block.timestamp + 1 days;
+    }
+
+    /// A guardian who doubts a reading gives the Safe a day to look at it; then it decides, or the Safe has condemned.
+    function test_aGuardianPutsOffAPublishedFeedsMarketsByADay() public {
+        vm.warp(END);
+        uint80 last = post(TARGET, END);
+        vm.warp(END + LAG + DISPUTE);
+        uint256 until = putOff();
+        (uint64 settlesAfter, uint64 voidsAfter) = resolver.due(POSTED);
+        vm.assertEq(settlesAfter, until);
+        vm.assertEq(voidsAfter, END + LAG + DISPUTE + VOID_DELAY + 1 days);
+        vm.warp(until);
+        tooEarly(POSTED, last, until + 1);
+        vm.expectRevert(tooEarlyError(POSTED, until + 1));
+        resolver.voidMarket(POSTED);
+        uint256 state = vm.snapshotState();
+        vm.prank(SAFE);
+        lister.condemn(address(posted));
+        resolver.voidMarket(POSTED);
+        vm.assertTrue(isVoid(POSTED));
+        vm.revertToState(state);
+        vm.warp(until + 1);
+        bothWays(POSTED, last, YES, TARGET, END);
+    }
+
+    /// Whenever it is done, no market that could be settled can only be voided afterwards.
+    function testFuzz_puttingOffTimesNothingOut(uint256 when) public {
+        vm.warp(END);
+        uint80 last = post(TARGET, END);
+        uint256 due = END + LAG + DISPUTE;
+        when = bound(when, END, due + VOID_DELAY + 2 days);
+        vm.warp(when);
+        uint256 until = putOff();
+        vm.warp(until + 1);
+        if (when >= due + VOID_DELAY) resolver.voidMarket(POSTED);
+        else resolver.resolveWith(POSTED, last, 0);
+        vm.assertEq(isResolved(POSTED, YES), when < due + VOID_DELAY);
+    }
+
+    /// What the thief of a guardian's key can do with it: once, a day, on a feed with a publisher.
+    function test_aFeedIsPutOffOnceByAGuardianAndByADay() public {
+        address[7] memory others = [SAFE, LISTER, RELAYER, CREDITOR, PUBLISHER, TREASURY, STRANGER];
+        for (uint256 k; k < others.length; ++k) {
+            vm.prank(others[k]);
+            vm.expectRevert(abi.encodeWithSelector(IAgentLister.NotGuardian.selector, others[k]));
+            lister.putOff(address(posted));
+        }
+        vm.prank(GUARDIAN);
+        vm.expectRevert(abi.encodeWithSelector(IAgentLister.FeedHasNoPublisher.selector, feed));
+        lister.putOff(address(feed));
+        vm.warp(END + LAG + DISPUTE);
+        uint256 until = putOff();
+        for (uint256 k; k < 3; ++k) {
+            vm.warp(block.timestamp + k * 2 days);
+            vm.prank(GUARDIAN);
+            vm.expectRevert(abi.encodeWithSelector(IAgentLister.AlreadyPutOff.selector, posted, until));
+            lister.putOff(address(posted));
+        }
+        // What settles later anyway is as it was, and so are other feeds.
+        IAgentLister.MarketSpec memory s = postedSpec();
+        (s.opensAt, s.closesAt, s.endsAt) = (0, uint64(block.timestamp + 1 hours), uint64(block.timestamp + 3 hours));
+        vm.prank(PUBLISHER);
+        posted.post(90e8, uint64(block.timestamp));
+        list("later", s);
+        (uint64 settlesAfter,) = resolver.due("later");
+        vm.assertEq(settlesAfter, s.endsAt + LAG + DISPUTE);
+        (settlesAfter,) = resolver.due(LATE);
+        vm.assertEq(settlesAfter, END);
+    }
+
     function test_condemningIsPossibleFromTheFirstSecond() public {
         uint256 id = settle(POSTED, NO, 100e6, ALICE_KEY);
         address[6] memory others = [LISTER, RELAYER, CREDITOR, GUARDIAN, PUBLISHER, STRANGER];
@@ -514,14 +468,12 @@ contract SettlingTest is OnUsdc {
         bothWays(POSTED, last, YES, TARGET, END);
     }
 
-    /// A feed that takes readings late and has no publisher is waited for as long, and its early NO longer than the challenge delay.
-    function test_aLongLagOutlastsTheChallengeDelay() public {
+    /// A feed that takes readings late and has no publisher is waited for as long.
+    function test_aLongLagIsWaitedFor() public {
         vm.mockCall(address(feed), abi.encodeWithSignature("maxLag()"), abi.encode(900));
         vm.prank(SAFE);
         lister.setFeed(address(feed), true, 900, MAX_AGE, POT_CAP);
-        list("early", thresholdSpec(true));
         list("late", thresholdSpec(false));
-        vm.assertEq(resolver.terms("early").settlesAfter, END + 900);
         vm.assertEq(resolver.terms("late").settlesAfter, END + 900);
     }
 

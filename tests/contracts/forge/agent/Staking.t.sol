@@ -213,7 +213,7 @@ abstract contract StakingSuite is WalletBase {
         returns (ISettlementWallet.Bet memory x)
     {
         x = abi.decode(abi.encode(b), (ISettlementWallet.Bet));
-        if (field == 0) x.marketId = EARLY;
+        if (field == 0) x.marketId = OTHER;
         if (field == 1) x.outcome = NO;
         if (field == 2) x.amount = 11e6;
         if (field == 3) x.minShares = 1;
@@ -411,7 +411,7 @@ abstract contract StakingSuite is WalletBase {
         vm.prank(RELAYER);
         vm.expectRevert(used);
         wallet.settle(b, a);
-        b.marketId = EARLY; // nor on another market
+        b.marketId = OTHER; // nor on another market
         vm.prank(RELAYER);
         vm.expectRevert(used);
         wallet.settle(b, a);
@@ -492,7 +492,7 @@ abstract contract StakingSuite is WalletBase {
         settle("later", YES, 10e6, ALICE_KEY);
         vm.warp(CLOSE - 1);
         settle("later", YES, 10e6, ALICE_KEY);
-        bytes32[5] memory all = [EARLY, LATE, RANGED, UPDOWN, POSTED];
+        bytes32[5] memory all = [OTHER, LATE, RANGED, UPDOWN, POSTED];
         for (uint256 k; k < 5; ++k) {
             settle(all[k], YES, 10e6, ALICE_KEY);
         }

@@ -84,8 +84,7 @@ abstract contract WalletBase is Deployer {
     uint256 internal constant END = T0 + 1 days;
     uint256 internal constant MARGIN = 60;
     uint32 internal constant MEMORY = 10 minutes;
-    uint256 internal constant EARLY_FROM = CLOSE + MARGIN + MEMORY;
-    uint256 internal constant CHALLENGE = 10 minutes;
+    uint256 internal constant MEASURED_FROM = CLOSE + MARGIN + MEMORY;
     uint32 internal constant MAX_AGE = 1 hours;
     uint32 internal constant LAG = 120;
     uint32 internal constant DISPUTE = 1 hours;
@@ -97,7 +96,7 @@ abstract contract WalletBase is Deployer {
     uint32 internal constant WEIGHT = 10e6;
     bytes8 internal constant MARK = bytes8(keccak256("service-settlement-bound-payment"));
 
-    bytes32 internal constant EARLY = keccak256("early-threshold");
+    bytes32 internal constant OTHER = keccak256("another threshold");
     bytes32 internal constant LATE = keccak256("threshold");
     bytes32 internal constant RANGED = keccak256("range");
     bytes32 internal constant UPDOWN = keccak256("direction");
@@ -165,7 +164,7 @@ abstract contract WalletBase is Deployer {
         lister.setFeed(address(feed), true, MEMORY, MAX_AGE, POT_CAP);
         lister.setFeed(address(posted), true, MEMORY, MAX_AGE, POT_CAP);
         vm.stopPrank();
-        list(EARLY, thresholdSpec(true));
+        list(OTHER, thresholdSpec(false));
         list(LATE, thresholdSpec(false));
         list(RANGED, rangeSpec());
         list(UPDOWN, directionSpec());

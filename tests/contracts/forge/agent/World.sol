@@ -127,7 +127,7 @@ contract World is Deployer {
             s.startAt = uint64(s.closesAt + MARGIN + MEMORY);
             s.endsAt = uint64(s.startAt + 2 * MEMORY + seed % 1 hours);
         }
-        if (s.feed == address(posted)) s.earlyResolvable = false;
+        s.earlyResolvable = false;
     }
 
     /// Times a little beside the limits, foreign feeds, weights out of bounds.
@@ -155,7 +155,6 @@ contract World is Deployer {
         }
         if (s.kind == IFeedResolver.Kind.Threshold) {
             s.target = 105e8;
-            s.earlyResolvable = (seed >> 60) % 2 == 0;
         } else if (s.kind == IFeedResolver.Kind.Range) {
             s.bounds = new int256[](outcomes - 1);
             for (uint256 k; k < s.bounds.length; ++k) {
@@ -180,10 +179,7 @@ contract World is Deployer {
                     && s.endsAt >= s.startAt + 2 * uint256(MEMORY);
         }
         if (s.startAt != 0) return false;
-        if (s.earlyResolvable) {
-            return s.kind == IFeedResolver.Kind.Threshold && s.feed == address(feed)
-                && s.endsAt >= closes + MARGIN + MEMORY + (closes - opens);
-        }
+        if (s.earlyResolvable) return false; // neither is a grid feed
         return closes + MARGIN + MEMORY <= s.endsAt && 2 * closes + MEMORY <= s.endsAt + opens;
     }
 
@@ -249,8 +245,8 @@ contract World is Deployer {
         uint256 value = (seed >> 212) % 3 == 0 ? 1 + (seed >> 216) % b.amount : b.amount;
         Payment memory p = Payment(b, signedFor(b, seed, manner, value));
         if (!sent(p)) return;
-        if (manner == 3) {
-            gifts += value; // under a marked nonce: refused everywhere
+        if (manner == 3 || value < wallet.MIN_STAKE()) {
+            gifts += value; // under a marked nonce, or too little: refused everywhere
             ++seen["given away"];
             settlesNoMore(b, p.authorization);
             return;
@@ -420,7 +416,7 @@ contract World is Deployer {
         bytes32 id = _markets[k];
         IFeedResolver.Terms memory t = resolver.terms(id);
         uint80 round = find ? 0 : aboutThen(t.feed, t.endsAt, seed >> 8);
-        bool voiding = seed % 4 == 0 || lister.isCondemned(t.feed);
+        bool voiding = seed % 4 == 0 || lister.feed(t.feed).condemned;
         bytes memory call = voiding
             ? abi.encodeCall(resolver.voidWith, (id, round, 0))
             : abi.encodeCall(resolver.resolveWith, (id, round, 0));
@@ -428,10 +424,12 @@ contract World is Deployer {
         (bool done,) = address(resolver).call(call);
         if (!done) return;
         // Never while stakes are open, but for a condemned feed's.
-        bool condemned = t.published && lister.isCondemned(t.feed);
+        bool condemned = t.published && lister.feed(t.feed).condemned;
         vm.assertTrue(condemned || time > wallet.market(id).closesAt + MARGIN + MEMORY, "settled too early");
         bool isVoid = wallet.market(id).status == ISettlementWallet.MarketStatus.Void;
         vm.assertTrue(!condemned || isVoid, "a condemned feed decided");
+        (uint64 settlesAfter, uint64 voidsAfter) = resolver.due(id);
+        vm.assertTrue(condemned || time > settlesAfter || time > voidsAfter, "a market that was put off was settled");
         ++seen[isVoid ? "voided" : find ? "resolved" : "resolved by a round"];
         --_open;
         (_markets[k], _markets[_open]) = (_markets[_open], _markets[k]);
@@ -509,6 +507,19 @@ contract World is Deployer {
         else token.freeze(account);
     }
 
+    /// Once a feed, for a day.
+    function putOff(uint256 seed) public {
+        uint64 was = lister.feed(address(posted)).putOffUntil;
+        vm.prank(GUARDIAN);
+        try lister.putOff(seed % 8 == 0 ? address(feed) : address(posted)) {
+            vm.assertTrue(seed % 8 != 0 && was == 0, "put off twice, or a feed without a publisher");
+            vm.assertEq(lister.feed(address(posted)).putOffUntil, time + 1 days);
+            ++seen["put off"];
+        } catch {
+            vm.assertTrue(seed % 8 == 0 || was != 0, "a guardian could not put off");
+        }
+    }
+
     function pause(uint256 seed) public {
         if (seed % 8 == 0) {
             vm.prank(GUARDIAN);
@@ -555,7 +566,7 @@ contract World is Deployer {
         address who = keys[seed % 9];
         ISettlementWallet.OpenParams memory p;
         Payment memory mine = _pending.length == 0 ? Payment(bet(seed), noAuthorization()) : _pending[0];
-        bytes[13] memory doors = [
+        bytes[14] memory doors = [
             abi.encodeCall(wallet.resolve, (id, uint8(seed >> 16) % 2)),
             abi.encodeCall(wallet.voidMarket, (id, 1)),
             abi.encodeCall(wallet.open, (id, p)),
@@ -566,14 +577,16 @@ contract World is Deployer {
             abi.encodeCall(lister.list, ("mine", fairSpec(seed), "")),
             abi.encodeCall(lister.setLister, (who, true)),
             abi.encodeCall(lister.condemn, (address(posted))),
+            abi.encodeCall(lister.putOff, (address(posted))),
             abi.encodeCall(wallet.setRole, (keccak256("CREDITOR"), who, true)),
             abi.encodeCall(pauser.setGuardian, (who, true)),
             abi.encodeCall(pauser.resume, ())
         ];
-        uint256 door = (seed >> 24) % 13;
+        uint256 door = (seed >> 24) % 14;
         if (who == CREDITOR && door == 6 || who == LISTER && door == 7 || who == address(this) && door > 7) return;
-        address at_ = door == 4 ? address(resolver) : door >= 11 ? address(pauser) : address(wallet);
-        if (door >= 7 && door < 10) at_ = address(lister);
+        if (who == GUARDIAN && door == 10) return;
+        address at_ = door == 4 ? address(resolver) : door >= 12 ? address(pauser) : address(wallet);
+        if (door >= 7 && door < 11) at_ = address(lister);
         vm.prank(who);
         (bool ok,) = at_.call(doors[door]);
         vm.assertFalse(ok, "somebody opened a door that is not theirs");

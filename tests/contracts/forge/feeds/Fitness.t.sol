@@ -73,6 +73,16 @@ contract FitnessTest is OnePool {
         }
     }
 
+    function test_aSilentPoolIsNotFit() public {
+        grow(pool, WINDOW + STEP + 1);
+        swap(T0 + 60, START + 1);
+        vm.warp(T0 + 60 + WINDOW - 1); // maxQuiet is the window here
+        feed.requireListable(0);
+        vm.warp(T0 + 60 + WINDOW);
+        vm.expectRevert(abi.encodeWithSelector(IPoolFeed.PoolIsQuiet.selector, address(pool), WINDOW, WINDOW));
+        feed.requireListable(0);
+    }
+
     // Construction
 
     function refused(IPoolFeed.Config memory c, string memory field) private {

@@ -267,26 +267,60 @@ contract PoolFeedTest is OnePool {
         vm.assertEq(round, 0);
     }
 
-    // Good or not
+    // Crossings
 
-    function test_aPoolWithoutSwapsIsQuiet() public {
-        swap(T0 + 60, START + 5);
-        vm.warp(T0 + 1000);
-        isQuality(qualityAt(feed, T0 + 120), IPoolFeed.Quality.Good);
-        isQuality(qualityAt(feed, T0 + 180), IPoolFeed.Quality.Quiet); // 120 s
-        IPoolFeed.Config memory c = plain();
-        c.maxQuiet = 121;
-        isQuality(qualityAt(new PoolFeed(c), T0 + 180), IPoolFeed.Quality.Good);
-        vm.assertEq(read(T0 + 180), 0);
-        isQuality(feed.qualityOf(uint64(T0 + 180)), IPoolFeed.Quality.Quiet);
+    /// Readings here and there over three stretches of 1,024 steps, some of them recorded too late to count, against a list of them.
+    function testFuzz_theFirstCrossingThatCountsIsFound(uint256 seed) public {
+        grow(pool, 200);
+        uint256[] memory at = new uint256[](80);
+        int256[] memory counted = new int256[](80);
+        uint256 time = T0 + 180 - T0 % STEP;
+        for (uint256 k; k < at.length; ++k) {
+            seed = uint256(keccak256(abi.encode(seed)));
+            at[k] = time += STEP * (3 + seed % (seed % 3 == 0 ? 4 : 80));
+            swap(time - 130, START + int24(int256((seed >> 16) % 40)));
+            swap(time - 60, START + int24(int256((seed >> 32) % 40)));
+            bool late = (seed >> 48) % 4 == 0;
+            vm.warp(late ? time + 1 hours + 1 : time + 1);
+            feed.record(times(time));
+            if (!late) (, counted[k],,,) = feed.getRoundData(uint80(time / STEP));
+            if (late) time += 1 hours + 120;
+        }
+        for (uint256 j; j < 40; ++j) {
+            seed = uint256(keccak256(abi.encode(seed)));
+            uint256 from = at[seed % 80] - (seed >> 8) % 3 * 37;
+            uint256 to = j % 4 == 0 ? at[79] + 1e6 : at[(seed >> 16) % 80] + (seed >> 24) % 3 * 37;
+            int256 target = counted[(seed >> 32) % 80] + int256((seed >> 40) % 3) - 1;
+            uint256 first;
+            while (
+                first < 80 && !(counted[first] >= target && counted[first] > 0 && at[first] >= from && at[first] <= to)
+            ) {
+                ++first;
+            }
+            (uint80 round, int256 answer, uint64 when) = feed.crossing(target, from, to);
+            vm.assertEq(when, first == 80 ? 0 : at[first]);
+            vm.assertEq(uint256(round), when / STEP);
+            vm.assertEq(answer, first == 80 ? int256(0) : counted[first]);
+        }
     }
 
-    /// As of the grid time: what comes later does not make it live.
-    function test_aLaterSwapDoesNotEndTheSilence() public {
+    // Good or not
+
+    /// An observation costs gas and nothing else: a unit of liquidity in the last second, or none, gives the same reading.
+    function test_theLastMinuteDoesNotChooseBetweenVoidAndResult() public {
         swap(T0 + 60, START + 5);
-        swap(T0 + 181, START + 9);
-        vm.warp(T0 + 200);
-        isQuality(qualityAt(feed, T0 + 180), IPoolFeed.Quality.Quiet);
+        uint256 silent = T0 + 3_600; // far over maxQuiet, which is the window here
+        uint256 state = vm.snapshotState();
+        for (uint256 k; k < 3; ++k) {
+            vm.revertToState(state);
+            state = vm.snapshotState();
+            vm.warp(silent - 1);
+            if (k == 1) provide(pool, -WIDEST, WIDEST, 1);
+            if (k == 2) moveTo(pool, START + 6);
+            vm.warp(silent + 1);
+            isQuality(qualityAt(feed, silent), IPoolFeed.Quality.Good);
+            vm.assertTrue(read(silent) > 0);
+        }
     }
 
     function test_readingsAreGoodFromATenthOfTheReferenceOn() public {

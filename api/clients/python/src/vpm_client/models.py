@@ -51,7 +51,6 @@ class AgentComputedFrom(Body, frozen=True, kw_only=True):
     pools: list[AgentSourcePool]
     window_seconds: int
     step_seconds: int
-    max_quiet_seconds: int
     supply: str
 
 
