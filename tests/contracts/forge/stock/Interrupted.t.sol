@@ -127,6 +127,44 @@ contract InterruptedTest is FullStack {
         expectVoid(6);
     }
 
+    /// Against the definition, by scanning every pair of witnesses: two of a pause, at most an hour apart and with none between them that saw
+    /// the oracle running, have seen it paused in between; and so has who asks now, after the last of them.
+    /// forge-config: default.fuzz.runs = 2000
+    /// forge-config: quick.fuzz.runs = 300
+    function testFuzz_pauses_equal_the_scan_of_all_witnesses(uint256 seed) external {
+        uint256[] memory times = new uint256[](12);
+        bool[] memory paused = new bool[](12);
+        uint256 now_ = STRIKE;
+        for (uint256 i; i < 12; ++i) {
+            seed = uint256(keccak256(abi.encode(seed)));
+            now_ += seed % 80 minutes;
+            vm.warp(now_);
+            paused[i] = seed >> 128 & 3 != 0;
+            times[i] = now_;
+            stock.setOraclePaused(paused[i]);
+            resolver.witness(address(stock));
+        }
+        seed = uint256(keccak256(abi.encode(seed)));
+        vm.warp(now_ + seed % 80 minutes);
+        bool isPaused = seed >> 128 & 1 != 0;
+        stock.setOraclePaused(isPaused);
+        for (uint256 i; i < 40; ++i) {
+            seed = uint256(keccak256(abi.encode(seed)));
+            uint256 to = STRIKE + seed % (now_ + seed % 80 minutes - STRIKE + 1);
+            if (to > block.timestamp) to = block.timestamp;
+            uint256 from = to - (seed >> 128) % 2 hours;
+            bool expected;
+            for (uint256 j; j < 12; ++j) {
+                if (!paused[j] || times[j] > to) continue;
+                uint256 until = times[j];
+                if (j == 11 && isPaused && block.timestamp - until <= 1 hours) until = block.timestamp;
+                if (j < 11 && paused[j + 1] && times[j + 1] - until <= 1 hours) until = times[j + 1];
+                if (until >= from) expected = true;
+            }
+            vm.assertEq(resolver.pausedBetween(address(stock), uint64(from), uint64(to)), expected);
+        }
+    }
+
     function test_only_stocks_of_the_venue_are_witnessed() external {
         vm.expectRevert(abi.encodeWithSelector(IRoundResolver.UnknownStockToken.selector, address(0xBAD)));
         resolver.witness(address(0xBAD));
