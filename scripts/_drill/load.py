@@ -23,7 +23,8 @@ from eth_account import Account
 from eth_account.messages import encode_defunct
 
 from core.contracts.statuses import Form
-from core.cup.messages import trade_message
+from core.cup.messages import bet_message, trade_message
+from core.cup.wheel import OUTCOMES
 from core.hexadecimal import hex_of
 from core.money import USD
 from scripts._drill.fleet import Fleet
@@ -304,6 +305,36 @@ class Load:
         self.promises.append(promise)
         refusals = frozenset({"market_closed", "invalid_signature", "insufficient_funds", "cup_closed"})
         await self.insist(promise, "/api/cup/v1/trade", {**body, "signature": hex_of(signed.signature)}, refusals)
+        return promise
+
+    async def wheel(self) -> Promise | None:
+        """A roulette bet on the live round, one that its wallet has not placed there yet; None when nothing was
+        signed."""
+        wallet = self._dice.choice(self.bettors)
+        if wallet.address not in self._claimed:
+            return None
+        status, live = await self.call("GET", "/api/cup/v1/roulette")
+        bet_key, cents = self._dice.choice(sorted(OUTCOMES)), self._dice.randrange(1_000, 5_000)
+        if status != 200 or live["secondsToClose"] < 5:
+            return None
+        key = f"{live['roundNo']} {wallet.address.lower()} {bet_key}"
+        if any(one.key == key for one in self.promises):
+            return None
+        issued_at = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        text = bet_message(wallet.address, live["roundNo"], bet_key, cents, issued_at)
+        signed = Account.sign_message(encode_defunct(text=text), wallet.private_key)
+        body = {
+            "walletAddress": wallet.address,
+            "roundNo": live["roundNo"],
+            "betKey": bet_key,
+            "stakePaper": cents / 100,
+            "issuedAt": issued_at,
+            "signature": hex_of(signed.signature),
+        }
+        promise = Promise("wheel", wallet, key, cents)
+        self.promises.append(promise)
+        refusals = frozenset({"round_closed", "invalid_signature", "insufficient_funds", "stake_out_of_bounds"})
+        await self.insist(promise, "/api/cup/v1/roulette/bet", body, refusals)
         return promise
 
 

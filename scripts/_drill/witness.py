@@ -32,6 +32,15 @@ async def times_there(fleet: Fleet, one: Promise) -> int:
             "stakeOf", checksum(one.wallet.address), idem_hash(one.key)
         )
         return int(await fleet.read("base", call) != 0)
+    if one.surface == "wheel":
+        round_no, wallet, bet_key = one.key.split()
+        rows = await fleet.ask_database(
+            "SELECT count(*) FROM cup_bet WHERE round_no = %s AND wallet = %s AND bet_key = %s",
+            int(round_no),
+            wallet,
+            bet_key,
+        )
+        return int(rows[0][0])
     rows = await fleet.ask_database("SELECT count(*) FROM cup_trade WHERE trade_id = %s", one.key)
     return int(rows[0][0])
 
