@@ -12,6 +12,8 @@ import signal
 import sys
 import time
 
+from prometheus_client.multiprocess import mark_process_dead
+
 from core.errors import ProcessError
 from core.log import get_logger
 from core.metrics import counter
@@ -60,3 +62,4 @@ async def _run_worker(daemon: Daemon, number: int) -> int:
         stopping.cancel()
         if process.returncode is None:
             process.kill()
+        mark_process_dead(process.pid)  # type: ignore[no-untyped-call]  # its gauges count no more
