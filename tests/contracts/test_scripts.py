@@ -15,6 +15,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from eth_abi.abi import encode
+from eth_utils.address import to_checksum_address
 from eth_utils.crypto import keccak
 
 from core.chain import Contract
@@ -22,11 +24,13 @@ from core.contracts.abi import abi
 from core.direct import DIRECT
 from core.local.anvil import ask
 from core.paths import REPOSITORY
+from scripts._deploy import safe
 from scripts._deploy.handover import OWNER_KEYS_VARIABLE
 from scripts._deploy.safe import safe_abi
 from scripts._deploy.siblings import create_address
 from scripts._stack import ape, wallets
 from scripts._stack.chain_setup import LocalNode, send_all
+from scripts._stack.genesis import creation_code
 from scripts._vpm import bootstrap
 from tests.support import nursery
 from tests.support.genesis import Genesis, RunningChain
@@ -159,6 +163,71 @@ def test_check_wiring_compares_the_code_with_the_sources(
 
 
 @pytest.mark.thorough
+def test_check_wiring_refuses_a_safe_of_one_signature_or_of_other_code(
+    stock_chain: RunningChain, facts: Path, ape_folder: Path
+) -> None:
+    assert stock_chain.deployment.safe is not None
+    url, owner, other = (
+        stock_chain.url,
+        stock_chain.deployment.safe.address,
+        "0x41675C099F32341bf84BFc5382aF534df5C7461a",
+    )
+    node = ask(url, "evm_snapshot")
+    try:
+        ask(url, "anvil_setCode", other, ask(url, "eth_getCode", safe.SINGLETON, "latest"))
+        ask(url, "anvil_setStorageAt", owner, "0x0", f"0x{int(other, 16):064x}")
+        ask(url, "anvil_setStorageAt", owner, "0x4", f"0x{1:064x}")
+        with live_looking(url) as live:
+            done = _ape(ape_folder, "check_wiring", "--network", live, "--facts", str(facts / "stock.json"))
+    finally:
+        ask(url, "evm_revert", node)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert f"WRONG Safe singleton, SafeL2 1.4.1, is {other}, the file says {safe.SINGLETON}" in done.stdout
+    assert "WRONG 1 owners of the Safe must sign, 2 at least" in done.stdout
+
+
+@pytest.mark.thorough
+def test_check_wiring_refuses_what_was_allowed_before_the_safe_owned_the_lister(
+    base_chain: RunningChain, facts: Path, tmp_path: Path, ape_folder: Path
+) -> None:
+    """The deployer allows a feed of its own, and only then hands over."""
+    url, deployment = base_chain.url, base_chain.deployment
+    assert deployment.safe is not None
+    deployer, lister = wallets.DEPLOYER.address, abi("AgentLister")
+    settler, resolver = (deployment.contract(name).address for name in ("SettlementWallet", "FeedResolver"))
+    bounds = "(uint16,uint32,uint32,uint32,uint32)"
+    given = (settler, resolver, deployer, (200, 10**6, 10**9, 60, 3_600))
+    code = creation_code("AgentLister") + encode(["address", "address", "address", bounds], given)
+    node = ask(url, "evm_snapshot")
+    try:
+        ask(url, "anvil_impersonateAccount", deployer)
+        ask(url, "anvil_impersonateAccount", deployment.safe.address)
+        ask(url, "anvil_setBalance", deployment.safe.address, hex(10**18))
+
+        def sent(by: str, to: str | None, data: bytes) -> str:
+            request = {"from": by, "data": "0x" + data.hex(), "gas": hex(8_000_000)} | ({"to": to} if to else {})
+            tx = ask(url, "eth_sendTransaction", request)
+            ask(url, "evm_mine")
+            receipt = ask(url, "eth_getTransactionReceipt", tx)
+            assert int(receipt["status"], 16) == 1
+            return to_checksum_address(receipt["contractAddress"]) if to is None else str(tx)
+
+        mine = sent(deployer, None, code)
+        allowed = sent(deployer, mine, lister.function("setFeed").encode(mine, False, 0, 0, 0))
+        sent(deployer, mine, lister.function("transferOwnership").encode(deployment.safe.address))
+        sent(deployment.safe.address, mine, lister.function("acceptOwnership").encode())
+        file = json.loads((facts / "base.json").read_text())
+        file["contracts"]["AgentLister"]["address"] = mine
+        (tmp_path / "base.json").write_text(json.dumps(file))
+        done = _ape(ape_folder, "check_wiring", "--network", url, "--facts", str(tmp_path / "base.json"))
+    finally:
+        ask(url, "evm_revert", node)
+    assert f"WRONG nothing was listed in AgentLister before the Safe owned it, but in {allowed}" in done.stdout, (
+        done.stdout
+    )
+
+
+@pytest.mark.thorough
 def test_a_live_network_sees_a_dry_run(stock_chain: RunningChain, tmp_path: Path, ape_folder: Path) -> None:
     """Behind a node that is no development node, nothing is sent and nothing is written without --send."""
     out = tmp_path / "stock.json"
@@ -170,9 +239,12 @@ def test_a_live_network_sees_a_dry_run(stock_chain: RunningChain, tmp_path: Path
         options = _options(url, REPOSITORY / "deployments/stock.json")
         owners = [part for each in wallets.SAFE_OWNERS for part in ("--safe-owner", each.address)]
         done = _ape(ape_folder, "deploy_stock", *options, *owners, "--out", str(out))
+        alone = _ape(ape_folder, "deploy_stock", *options, *owners, "--threshold", "1", "--out", str(out))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "dry run (add --send to do it)" in done.stdout
     assert "a new Safe, 2 of 3" in done.stdout
+    assert alone.returncode == 1
+    assert "a Safe that asks for 1 signature is one key" in alone.stderr
     assert _standing(stock_chain) == before
     assert not out.exists()
 

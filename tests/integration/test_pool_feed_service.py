@@ -186,7 +186,7 @@ def _verified(rig: Rig, played: PoolChain, identity: str, capsys: pytest.Capture
     at = grid_time(played.agents.read(_terms(played, identity))["endsAt"], STEP)
     slot = "0x" + keccak(encode(["uint256", "uint256"], [at // STEP, READINGS_SLOT])).hex()
     kept = played.agents.ask("eth_getStorageAt", played.feed.address, slot, "latest")
-    assert int(kept, 16) == played.reading(at) << 8 | 1
+    assert int(kept, 16) == 1 << 104 | played.reading(at) << 8 | 1  # recorded promptly, and good
     other = (played.reading(at) + 1) << 8 | 1
     played.agents.ask("anvil_setStorageAt", played.feed.address, slot, f"0x{other:064x}")
     code = verify([identity, "--rpc", played.agents.url, "--deployments", folder, "--json"])

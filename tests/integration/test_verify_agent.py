@@ -24,13 +24,13 @@ from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer, bet, sign
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.tampering import changed
-from tests.support.unposted import SILENT_KEY, list_early, push, with_unposted_feed
+from tests.support.unposted import SILENT_KEY, list_unposted, push, with_unposted_feed
 from tests.waiting import until
 
 DEV = wallets.DEV
 MILLION = 1_000_000 * 10**8
 BOUNDS = [50 * MILLION, 100 * MILLION]
-MARKETS = ("early", "ladder", "updown", "stale")
+MARKETS = ("unposted", "ladder", "updown", "stale")
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Traded:
     service: AgentService
     deployments: Path
     challenge: dict[str, Any]
-    early: dict[str, Any]
+    unposted: dict[str, Any]
     late: dict[str, Any]
     proof: dict[str, Any]
     positions: dict[str, Any]
@@ -55,7 +55,7 @@ def traded(
     on = AgentChain.on(base_chain.url, base_chain.deployment)
     chain, deployments = with_unposted_feed(on, local_genesis.deployments, folder)
     closes_at = chain.now + HOUR
-    list_early(chain, "early")
+    list_unposted(chain, "unposted")
     chain.list("ladder", kind=MarketKind.RANGE, bounds=BOUNDS, closes_at=closes_at)
     chain.list("updown", kind=MarketKind.DIRECTION, closes_at=closes_at, start_at=closes_at + HOUR // 4)
     chain.list("stale", feed=SILENT_KEY, closes_at=closes_at)
@@ -69,13 +69,13 @@ async def _trade(service: AgentService, deployments: Path) -> Traded:
     async with aiohttp.ClientSession() as session:
         buyer = Buyer(session, service)
         await buyer.shows("stale")
-        _, challenge = await buyer.post(bet("early", DEV[0]))
+        _, challenge = await buyer.post(bet("unposted", DEV[0]))
         bought = [
             await buyer.buy(bet(market, who, side, size), who, form=form)
             for market, who, side, size, form in (
-                ("early", DEV[0], "yes", 5, Form.TRANSFER),
-                ("early", DEV[1], "no", 7.25, Form.RECEIVE),
-                ("early", DEV[2], "yes", 3.000001, Form.TRANSFER),
+                ("unposted", DEV[0], "yes", 5, Form.TRANSFER),
+                ("unposted", DEV[1], "no", 7.25, Form.RECEIVE),
+                ("unposted", DEV[2], "yes", 3.000001, Form.TRANSFER),
                 ("ladder", DEV[0], "50m-to-100m", 4, Form.RECEIVE),
                 ("ladder", DEV[1], "under-50m", 4, Form.TRANSFER),
                 ("updown", DEV[0], "up", 2, Form.TRANSFER),
@@ -84,7 +84,7 @@ async def _trade(service: AgentService, deployments: Path) -> Traded:
             )
         ]
         assert all(response.status == 200 for response, _ in bought), [body for _, body in bought]
-        _sent_past_us(chain, challenge, "early", DEV[3], 4)
+        _sent_past_us(chain, challenge, "unposted", DEV[3], 4)
         _play(chain)
         results = {}
         for market in MARKETS:
@@ -98,16 +98,17 @@ async def _trade(service: AgentService, deployments: Path) -> Traded:
 def _play(chain: AgentChain) -> None:
     """Readings at every moment that decides, then everything is settled and paid by anybody."""
     updown, ladder = chain.terms("updown"), chain.terms("ladder")
-    chain.warp_to(chain.terms("early")["earlyFrom"] + 20)
-    push(chain, CAP + 1)
-    chain.warp_to(chain.now + 5)
-    _settle(chain, "early")
-    chain.warp_to(updown["startAt"] - 5)
-    chain.observe(70 * MILLION)
-    for ends_at in (updown["endsAt"], ladder["endsAt"]):
-        chain.warp_to(ends_at - 5)
-        chain.observe(90 * MILLION)
-    chain.warp_to(max(chain.terms(each)["settlesAfter"] for each in MARKETS[1:]) + 1)
+    readings: list[tuple[int, Callable[[], None]]] = [
+        (chain.terms("unposted")["endsAt"], lambda: push(chain, CAP + 1)),
+        (updown["startAt"], lambda: chain.observe(70 * MILLION)),
+        (updown["endsAt"], lambda: chain.observe(90 * MILLION)),
+        (ladder["endsAt"], lambda: chain.observe(90 * MILLION)),
+    ]
+    for moment, say in sorted(readings, key=lambda each: each[0]):
+        chain.warp_to(moment - 5)
+        say()
+    chain.warp_to(max(chain.terms(each)["settlesAfter"] for each in MARKETS) + 1)
+    _settle(chain, "unposted")
     _settle(chain, "ladder")
     _settle(chain, "updown")
     _settle(chain, "stale", "voidMarket")
@@ -211,7 +212,7 @@ def failing(report: dict[str, Any]) -> list[str]:
 
 @pytest.mark.proves("shared.operation.decision.verify_receipt")
 def test_receipts_hold_down_to_the_signature_and_the_payout(traded: Traded, verify: Verify) -> None:
-    for document in (traded.early, traded.late):
+    for document in (traded.unposted, traded.late):
         code, report = verify(document)
         assert code == 0, failing(report)
         assert held(report, "signature is by") == ["holds"]
@@ -220,7 +221,7 @@ def test_receipts_hold_down_to_the_signature_and_the_payout(traded: Traded, veri
         assert held(report, "stakes and refunds booked for that transfer") == ["holds"]
         assert held(report, "stakes end before anything that decides it is measured") == ["holds"]
         assert held(report, "reached the target") == ["holds"]
-    _, report = verify(traded.early)
+    _, report = verify(traded.unposted)
     assert held(report, "the payment reached the wallet") == ["holds"]
 
 
@@ -241,14 +242,14 @@ def test_results_of_every_kind_hold(market: str, traded: Traded, verify: Verify)
 
 
 def test_how_firmly_a_payment_named_its_bet_is_said(traded: Traded, verify: Verify) -> None:
-    _, ordinary = verify(traded.early)
+    _, ordinary = verify(traded.unposted)
     assert held(ordinary, "the payer signed an ordinary payment") == ["holds"]
     _, bound = verify(traded.late)
     assert held(bound, "the payer's signature is bound to this bet") == ["holds"]
 
 
 def test_a_payment_that_came_by_itself_holds_by_the_transfer_of_before(traded: Traded, verify: Verify) -> None:
-    code, report = verify(traded.service.chain.ids["early"])
+    code, report = verify(traded.service.chain.ids["unposted"])
     assert code == 0, failing(report)
     assert len(held(report, "the very transfer that paid for it")) == 4
 
@@ -276,7 +277,7 @@ def _detail(report: dict[str, Any]) -> str:
 
 
 def test_a_trade_id_alone_is_enough(traded: Traded, verify: Verify) -> None:
-    code, report = verify(traded.early["receipt"]["tradeId"])
+    code, report = verify(traded.unposted["receipt"]["tradeId"])
     assert code == 0, failing(report)
 
 
@@ -284,7 +285,7 @@ def test_the_deployment_file_names_the_key_that_has_to_have_signed(
     traded: Traded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     document = tmp_path / "receipt.json"
-    document.write_text(json.dumps(traded.early))
+    document.write_text(json.dumps(traded.unposted))
     named = tmp_path / "named"
     shutil.copytree(traded.deployments, named)
     where = ["--rpc", traded.service.chain.url, "--deployments", str(named)]
@@ -327,12 +328,12 @@ RECEIPT = (
 @pytest.mark.parametrize("path", RECEIPT)
 @pytest.mark.thorough
 def test_a_changed_receipt_does_not_hold(path: str, traded: Traded, verify: Verify) -> None:
-    code, report = verify(changed(traded.early, path))
+    code, report = verify(changed(traded.unposted, path))
     assert code == 1, report
 
 
 def test_a_builder_that_never_was_does_not_hold(traded: Traded, verify: Verify) -> None:
-    code, _ = verify(changed(traded.early, "receipt.builderCode", DEV[3].address))
+    code, _ = verify(changed(traded.unposted, "receipt.builderCode", DEV[3].address))
     assert code == 1
 
 
@@ -374,7 +375,7 @@ def test_a_changed_position_does_not_hold(field: str, traded: Traded, verify: Ve
 
 @pytest.mark.parametrize("field", ["resolvedOutcome", "poolUsd", "winningShares", "payoutPerShareUsd", "txHash"])
 def test_a_changed_result_does_not_hold(field: str, traded: Traded, verify: Verify) -> None:
-    body = traded.results["early"]
+    body = traded.results["unposted"]
     path = f"result.{field}" if isinstance(body.get("result"), dict) else field
     code, report = verify(changed(body, path))
     assert code == 1, report
@@ -390,7 +391,7 @@ def test_a_receipt_signed_by_another_key_does_not_hold(
     traded: Traded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     document = tmp_path / "receipt.json"
-    document.write_text(json.dumps(traded.early))
+    document.write_text(json.dumps(traded.unposted))
     where = ["--rpc", traded.service.chain.url, "--deployments", str(traded.deployments)]
     assert main([str(document), *where, "--attester", DEV[5].address]) == 1
     assert "DOES NOT HOLD  the receipt's signature is by" in capsys.readouterr().out

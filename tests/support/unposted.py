@@ -1,5 +1,4 @@
-"""Feeds that nobody posts to, as Chainlink's are, on a local Base: what early-resolvable markets stand on, and one that
-falls silent."""
+"""Feeds that nobody posts to, as Chainlink's are, on a local Base, one of which falls silent."""
 
 from __future__ import annotations
 
@@ -70,17 +69,17 @@ def push(chain: AgentChain, value: int, source: PublishedFeed = _SOURCE) -> None
     chain.send(feed.call("push", value, chain.now), wallets.DEPLOYER.address)
 
 
-def list_early(chain: AgentChain, name: str, *, stakes_seconds: int = HOUR, target: int = CAP) -> str:
-    """Lists a market that a reading at or over the target settles at once; its id."""
+def list_unposted(chain: AgentChain, name: str, *, stakes_seconds: int = HOUR, target: int = CAP) -> str:
+    """Lists a market on whether the reading at its end is at or over the target; its id."""
     closes_at = chain.now + stakes_seconds
     ends_at = closes_at + MARGIN + _SOURCE.memory_seconds + stakes_seconds
     feed = bytes.fromhex(_SOURCE.address[2:])
     times = {"opens_at": 0, "closes_at": closes_at, "start_at": 0, "ends_at": ends_at}
-    derived = {"early_from": closes_at + MARGIN + _SOURCE.memory_seconds, "settles_after": 0, "voids_after": 0}
-    spec = Specification(MarketKind.THRESHOLD, target, (), True, False, 0, feed=feed, **times, **derived)
+    derived = {"early_from": 0, "settles_after": 0, "voids_after": 0}
+    spec = Specification(MarketKind.THRESHOLD, target, (), False, False, 0, feed=feed, **times, **derived)
     identity = rendered(spec, KEY).id
     weights = (10 * USD, 10 * USD)
-    fields = (int(MarketKind.THRESHOLD), _SOURCE.address, target, (), True, 0, closes_at, 0, ends_at, weights)
+    fields = (int(MarketKind.THRESHOLD), _SOURCE.address, target, (), False, 0, closes_at, 0, ends_at, weights)
     listing = chain.contracts.lister.call("list", market_key(identity), fields, Metadata(identity).canonical())
     chain.send(listing, chain.deployment.operator_wallets["lister"])
     chain.ids[name] = identity
