@@ -220,7 +220,7 @@ def test_receipts_hold_down_to_the_signature_and_the_payout(traded: Traded, veri
         assert held(report, "the very transfer that paid for it") == ["holds"]
         assert held(report, "stakes and refunds booked for that transfer") == ["holds"]
         assert held(report, "stakes end before anything that decides it is measured") == ["holds"]
-        assert held(report, "reached the target") == ["holds"]
+        assert held(report, "settled only once the reading at its end could not change") == ["holds"]
     _, report = verify(traded.unposted)
     assert held(report, "the payment reached the wallet") == ["holds"]
 
