@@ -422,10 +422,10 @@ def _example_paid(market: ListedMarket) -> list[Any] | None:
     that does not take so much now."""
     if market.kind is MarketKind.RANGE:
         return None
-    room = market.pot_cap - market.volume >= EXAMPLE_SIZE
     paid: list[Any] = []
     for outcome in (0, 1):
         got = market.book.quote(outcome, EXAMPLE_SIZE)
+        room = market.book.room(outcome, market.pot_cap) >= EXAMPLE_SIZE
         taken = room and got.price_after - got.price_before <= MAX_POINTS
         paid.append(json_number(outlook.of_quote(market, outcome, got).payout) if taken else None)
     return paid

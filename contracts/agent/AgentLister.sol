@@ -230,7 +230,7 @@ contract AgentLister is IAgentLister, Ownable2Step {
                 _requireWithin(Field.MaxAge, maxAge, step, MAX_STEPS_BACK * step);
             }
             _requireWithin(Field.Memory, memory_, minMemory, MAX_MEMORY);
-            _requireWithin(Field.PotCap, potCap, Pricing.MIN_STAKE, Pricing.MAX_POT);
+            _requireWithin(Field.PotCap, potCap, Pricing.MIN_STAKE, Pricing.MAX_POT_CAP);
             (f.memory_, f.maxAge, f.lag, f.potCap, f.step) = (memory_, maxAge, uint32(lag), potCap, uint32(step));
             // Once published it stays so: markets were listed with the promise that the Safe can condemn it.
             f.published = f.published || published;

@@ -40,7 +40,7 @@ interface ISettlementWallet {
         Closed, // at or after closesAt, or settled
         Outcome,
         Amount, // over MAX_STAKE; what is under MIN_STAKE is not booked at all
-        PotFull, // over what the market's pot may hold
+        PotFull, // over what the outcome may hold
         KeyUsed, // the idempotency key has settled another payment
         Bound, // the payment is bound to another bet
         Shares, // fewer than minShares
@@ -52,7 +52,7 @@ interface ISettlementWallet {
         uint64 opensAt;
         uint64 closesAt; // stakes before here
         uint16 feeBps;
-        uint64 potCap; // the most all stakes may add up to, fee included
+        uint64 potCap; // what all outcomes but one may hold together, less fees; each holds its share, potCap / (outcomes - 1)
         uint32[] weights; // virtual weight of each outcome; their share of the sum is the prior
     }
 
@@ -190,8 +190,8 @@ interface ISettlementWallet {
     error NotOpenYet(bytes32 marketId, uint256 opensAt);
     error Closed(bytes32 marketId, uint256 closesAt);
     error AlreadySettled(bytes32 marketId);
-    /// @notice The stake would take the market over its pot cap; `room` is what still fits.
-    error PotFull(bytes32 marketId, uint256 potCap, uint256 room);
+    /// @notice The stake would take its outcome over its share of the pot cap; `room` is the largest that still fits.
+    error PotFull(bytes32 marketId, uint8 outcome, uint256 room);
     error IdempotencyKeyUsed(address wallet, bytes32 idemHash, uint256 stakeId);
     error TooFewShares(uint256 shares, uint256 minShares);
     /// @notice The payer signed that this payment serves one bet only, and this is another. In the receive form every nonce does.

@@ -44,7 +44,8 @@ library Pricing {
     // The range that the arguments above, and the widths of what is stored, hold for.
     uint256 internal constant MIN_STAKE = 1e6;
     uint256 internal constant MAX_STAKE = 1e15;
-    uint256 internal constant MAX_POT = 1e18; // all stakes of a market: more dollars than there are
+    uint256 internal constant MAX_POT = 1e18; // all stakes of a market less fees: more dollars than there are
+    uint256 internal constant MAX_POT_CAP = MAX_POT / 2; // all outcomes together hold at most twice the cap
     uint256 internal constant MAX_FEE_BPS = 1_000;
     uint256 internal constant MIN_OUTCOMES = 2;
     uint256 internal constant MAX_OUTCOMES = 8; // of which eight weights of 32 bits fill a word
@@ -73,6 +74,17 @@ library Pricing {
     ///         stake less its fee.
     function buying(uint256 amount, uint256 feeBps) internal pure returns (uint256) {
         return amount * (BPS - feeBps) / BPS; // floor
+    }
+
+    /// @notice How much one outcome may hold, in stakes less fees, of a market whose other outcomes may together hold `potCap`.
+    /// @dev Rounded down, so that no n - 1 outcomes hold more than the cap: that is what somebody who moves the price could win.
+    function outcomeCap(uint256 potCap, uint256 outcomes) internal pure returns (uint256) {
+        return potCap / (outcomes - 1); // floor
+    }
+
+    /// @notice The largest stake whose part less the fee is at most `room`.
+    function largestFor(uint256 room, uint256 feeBps) internal pure returns (uint256) {
+        return room * BPS / (BPS - feeBps); // floor: one unit more would bring more than `room`
     }
 
     /// @notice Shares bought by `s`, rounded down; never more than the exact integral.

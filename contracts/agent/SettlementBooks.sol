@@ -7,7 +7,7 @@ import {Pricing} from "./Pricing.sol";
 /// @title The books of all agent markets: how they are stored, how they are read
 /// @dev Nothing loops over the stakes of a market. SettlementWallet writes what is declared here.
 ///
-///      The widths: a pot is at most Pricing.MAX_POT, which fits 60 bits, and stakes never add up to more. Shares of an outcome are below
+///      The widths: a pot less fees is at most Pricing.MAX_POT, which fits 60 bits, and so do its stakes with the highest fee. Shares of an outcome are below
 ///      (weights + pot) * (1 + ln(pot / 1)), which fits 66 bits. Liabilities are covered by money that is here.
 abstract contract SettlementBooks is ISettlementWallet {
     // ---------------------------------------------------------------- Storage
@@ -31,7 +31,7 @@ abstract contract SettlementBooks is ISettlementWallet {
         uint8 winner;
         // Virtual weights: outcome k in the bits from 32 * k.
         uint256 weights;
-        // What every stake writes, and the cap it is held against.
+        // What every stake writes, and the cap that each outcome has its share of.
         uint64 potCap;
         uint64 staked;
         uint64 netPool;
@@ -125,6 +125,11 @@ abstract contract SettlementBooks is ISettlementWallet {
         if (_stakes[stakeId].status == StakeStatus.Unknown) revert UnknownStake(stakeId);
         marketId = _marketIds[(stakeId >> 32) - 1];
         m = _markets[marketId];
+    }
+
+    /// What an outcome still takes, in stakes less fees.
+    function _room(Market storage m, uint256 outcome) internal view returns (uint256) {
+        return Pricing.outcomeCap(m.potCap, m.outcomes) - m.books[outcome].net;
     }
 
     /// The weight of an outcome, and of all.

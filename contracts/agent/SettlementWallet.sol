@@ -110,8 +110,9 @@ contract SettlementWallet is SettlementPayments, Ownable2Step, EIP712 {
         if (outcomes < Pricing.MIN_OUTCOMES || outcomes > Pricing.MAX_OUTCOMES) revert WrongNumberOfOutcomes(outcomes);
         if (p.closesAt <= p.opensAt) revert ClosesBeforeItOpens(p.opensAt, p.closesAt);
         if (p.feeBps > Pricing.MAX_FEE_BPS) revert FeeOutOfBounds(p.feeBps, Pricing.MAX_FEE_BPS);
-        if (p.potCap < MIN_STAKE || p.potCap > Pricing.MAX_POT) {
-            revert PotCapOutOfBounds(p.potCap, MIN_STAKE, Pricing.MAX_POT);
+        uint256 minCap = MIN_STAKE * (outcomes - 1); // so that each outcome takes the least stake
+        if (p.potCap < minCap || p.potCap > Pricing.MAX_POT_CAP) {
+            revert PotCapOutOfBounds(p.potCap, minCap, Pricing.MAX_POT_CAP);
         }
         uint256 packed;
         uint256 sum;
@@ -274,7 +275,7 @@ contract SettlementWallet is SettlementPayments, Ownable2Step, EIP712 {
         if (block.timestamp < m.opensAt) return (RefundReason.NotOpen, 0);
         if (b.outcome >= m.outcomes) return (RefundReason.Outcome, 0);
         if (b.amount < MIN_STAKE || b.amount > MAX_STAKE) return (RefundReason.Amount, 0);
-        if (m.staked + b.amount > m.potCap) return (RefundReason.PotFull, 0);
+        if (Pricing.netOf(b.amount, m.feeBps) > _room(m, b.outcome)) return (RefundReason.PotFull, 0);
         if (stakeOf[b.wallet][b.idemHash] != 0) return (RefundReason.KeyUsed, 0);
         (uint256 weight, uint256 total) = _weights(m, b.outcome);
         shares = Pricing.sharesFor(Pricing.buying(b.amount, m.feeBps), weight, total);
@@ -291,7 +292,9 @@ contract SettlementWallet is SettlementPayments, Ownable2Step, EIP712 {
         if (refusal == RefundReason.NotOpen) revert NotOpenYet(b.marketId, m.opensAt);
         if (refusal == RefundReason.Outcome) revert UnknownOutcome(b.outcome, m.outcomes);
         if (refusal == RefundReason.Amount) revert AmountOutOfBounds(b.amount, MIN_STAKE, MAX_STAKE);
-        if (refusal == RefundReason.PotFull) revert PotFull(b.marketId, m.potCap, m.potCap - m.staked);
+        if (refusal == RefundReason.PotFull) {
+            revert PotFull(b.marketId, b.outcome, Pricing.largestFor(_room(m, b.outcome), m.feeBps));
+        }
         if (refusal == RefundReason.KeyUsed) {
             revert IdempotencyKeyUsed(b.wallet, b.idemHash, stakeOf[b.wallet][b.idemHash]);
         }

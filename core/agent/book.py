@@ -138,6 +138,11 @@ class Book:
     def weight(self, outcome: int) -> int:
         return self.weights[outcome] + self.net[outcome]
 
+    def room(self, outcome: int, pot_cap: int) -> int:
+        """Return the largest stake that an outcome still takes: each may hold its share of the cap, less fees."""
+        left = pot_cap // (self.outcomes - 1) - self.net[outcome]  # down: the others together stay under the cap
+        return left * BPS // (BPS - self.fee_bps)  # down: one unit more would bring more than what is left
+
     def price(self, outcome: int) -> int:
         """Wad, rounded down: prices sum to at most one."""
         return self.weight(outcome) * WAD // self.total_weight

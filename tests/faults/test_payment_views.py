@@ -17,6 +17,7 @@ import psycopg
 import pytest
 
 from core.agent.bet import idem_hash
+from core.agent.book import YES
 from core.chain import checksum
 from core.contracts.statuses import Form
 from core.db.engine import conninfo
@@ -307,12 +308,13 @@ async def works(buyer: Buyer) -> None:
 
 
 def fill_up(service: AgentService, body: dict[str, Any], *, but: int) -> None:
-    """Somebody stakes all that the market's pot takes, but so much."""
+    """Stake all that the side of this bet takes, less `but`."""
     chain, who = service.chain, wallets.wallet("fills pots")
     identity = body["marketId"]
     market = chain.read(chain.contracts.settlement.call("market", chain.key(identity)))
-    size = market["potCap"] - market["staked"] - but
-    given = bound(chain.deployment, chain.now, who, identity, 1, size, secrets.token_hex(8))
+    held = chain.read(chain.contracts.settlement.call("outcomeBook", chain.key(identity), YES))["net"]
+    size = (market["potCap"] - held) * 10_000 // (10_000 - market["feeBps"]) - but
+    given = bound(chain.deployment, chain.now, who, identity, YES, size, secrets.token_hex(8))
     minted = chain.contracts.token.call("mint", checksum(who.address), size)
     settled = chain.contracts.settlement.call("settle", given.bet, given.authorization)
     for call in (minted, settled):

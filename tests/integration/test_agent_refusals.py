@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import re
+import secrets
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 from api.agent.errors import CATALOGUE
 from api.agent.trade.store import SignedBet, take_in
 from core.agent.bet import Bet, idem_hash
+from core.agent.book import YES
 from core.chain import checksum
 from core.db.engine import conninfo, make_pool
 from core.db.switches import POLL_SECONDS
@@ -27,6 +29,7 @@ from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer, bet, header, sign
 from tests.support.genesis import Genesis, RunningChain
+from tests.support.keeper_stakes import bound
 from tests.waiting import until
 
 DEV = wallets.DEV
@@ -42,6 +45,7 @@ def service(
     chain.list("near")
     chain.list("small", weights=(1 * USD, 3 * USD))
     chain.list("elsewhere", known=False)
+    chain.list("filled")
     with agent_service(chain, database_url, local_genesis.deployments, folder) as running:
         running.start("indexer", "relayer", "api")
         yield running
@@ -205,13 +209,38 @@ async def test_a_bet_too_large_is_told_the_largest_that_fits(buyer: Buyer) -> No
     assert (refused["details"]["limit"], 1 < largest < 5) == ("price", True)
     assert (await buyer.post(bet("small", DEV[0], size=largest)))[0].status == 402
     assert (await buyer.post(bet("small", DEV[0], size=round(largest + 0.00001, 6))))[0].status == 422
-    size = 100_000.5  # what the feed's markets may hold is 100,000
+    size = 102_040.9  # a side of the feed's markets may hold 100,000 after the fee
     _, quoted = await buyer.get("/quote", marketId="near", side="no", sizeUsd=size)
     limits = {"quoteId": quoted["quote"]["quoteId"], "minSharesOut": 1}
     response, refused = await buyer.post(bet("near", DEV[0], side="no", size=size, **limits))
     check_body(response, refused, 422, "pool_impact_exceeded")
     assert refused["details"]["limit"] == "pot_cap"
-    assert 10 < refused["details"]["largestSizeUsd"] < 100_000
+    assert 10 < refused["details"]["largestSizeUsd"] < size
+
+
+async def test_a_market_whose_one_side_was_filled_takes_bets_on_the_other(buyer: Buyer, service: AgentService) -> None:
+    chain, who = service.chain, DEV[1]
+    identity = (await buyer.get("/markets/filled"))[1]["market"]["id"]
+    market = chain.read(chain.contracts.settlement.call("market", chain.key("filled")))
+    size = market["potCap"] * 10_000 // (10_000 - market["feeBps"])
+    given = bound(chain.deployment, chain.now, who, identity, YES, size, secrets.token_hex(8))
+    await asyncio.to_thread(chain.send, chain.contracts.token.call("mint", checksum(who.address), size), who.address)
+    settled = chain.contracts.settlement.call("settle", given.bet, given.authorization)
+    await asyncio.to_thread(chain.send, settled, who.address)
+
+    async def full() -> bool:
+        return bool(
+            (await buyer.get("/quote", marketId="filled", side="yes", sizeUsd=2))[1]["quote"]["largestSizeUsd"] == 0
+        )
+
+    await until(full, "the index to show the full side")
+    response, refused = await buyer.post(bet("filled", DEV[0], side="yes", size=2))
+    check_body(response, refused, 422, "pool_impact_exceeded")
+    assert (refused["details"]["limit"], refused["details"]["largestSizeUsd"]) == ("pot_cap", 0)
+    body = bet("filled", DEV[0], side="no", size=2)
+    _, challenge = await buyer.post(body)
+    response, receipt = await buyer.post(body, headers=header(sign(challenge["accepts"][0], DEV[0], now=chain.now)))
+    assert response.status == 200, receipt
 
 
 async def test_what_is_no_json_is_refused(buyer: Buyer, service: AgentService) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
@@ -16,10 +17,9 @@ from api.agent import cursors as pages
 from api.agent import outlook, render
 from api.agent.facts import Ending, FeedRound, ListedMarket, Stake
 from api.agent.links import Links
-from api.agent.requests import MIN_SIZE
 from api.agent.trade.orders import MAX_POINTS, check_impact, check_open, largest_size, max_unmoving
 from api.http.problem import Problem
-from core.agent.book import Book, Quote
+from core.agent.book import Book, Quote, fee_of
 from core.contracts.statuses import MarketKind
 from core.feeds.words import Computed
 from core.iso import iso
@@ -305,27 +305,28 @@ def test_the_largest_unmoving_bet_fits_and_one_unit_more_does_not(stakes: list[t
 
 
 @pytest.mark.parametrize(
-    ("volume", "size", "limit", "largest"),
+    ("held", "size", "limit", "largest"),
     [
         (0, 1_000, "price", None),
-        (990, 11, "pot_cap", 10),
-        (999, 11, "pot_cap", 1),
+        (980, 21, "pot_cap", 20.408163),  # of which 20 are left after the fee of 2%
+        (999.02, 11, "pot_cap", 1),
         (999.5, 11, "pot_cap", 0),
     ],
 )
 def test_a_bet_too_large_is_told_the_largest_that_fits(
-    volume: float, size: int, limit: str, largest: int | None
+    held: float, size: int, limit: str, largest: float | None
 ) -> None:
-    made = market(book=THIN, volume=int(volume * USD), pot_cap=1_000 * USD)
+    book = replace(THIN, net=(int(held * USD), 0))
+    made = market(book=book, pot_cap=1_000 * USD)
     with pytest.raises(Problem) as refusal:
-        check_impact(made, 0, THIN.quote(0, size * USD))
+        check_impact(made, 0, book.quote(0, size * USD))
     assert refusal.value.code == "pool_impact_exceeded"
     details = numbers(refusal.value.extra["details"])
     assert details["limit"] == limit
-    fits = max_unmoving(THIN, 0) if largest is None else largest * USD
+    fits = max_unmoving(THIN, 0) if largest is None else round(largest * USD)
     assert details["largestSizeUsd"] == Decimal(fits) / USD
     if fits:
-        check_impact(made, 0, THIN.quote(0, fits))
+        check_impact(made, 0, book.quote(0, fits))
 
 
 def test_cursors_check_themselves() -> None:
@@ -387,8 +388,22 @@ def test_rules_say_what_kind_of_feed_decides() -> None:
 
 
 def test_a_quote_says_the_largest_bet_that_is_taken() -> None:
-    full = market(book=THIN, pot_cap=100 * USD, volume=100 * USD - MIN_SIZE + 1)
+    full = market(book=replace(THIN, net=(99_020_001, 0)), pot_cap=100 * USD)  # a dollar less its fee is 980,000
     assert largest_size(full, 0) == 0
-    room = replace(full, volume=98 * USD)
+    room = replace(full, book=replace(THIN, net=(98_040_000, 0)))
     assert largest_size(room, 0) == 2 * USD
-    check_impact(room, 0, THIN.quote(0, largest_size(room, 0)))
+    check_impact(room, 0, room.book.quote(0, largest_size(room, 0)))
+    assert largest_size(room, 1) == max_unmoving(room.book, 1)
+
+
+def test_what_fits_is_what_the_contract_takes() -> None:
+    """The largest stake fits its outcome's share of the cap, and one unit more does not."""
+    rng = random.Random(7)
+    for _ in range(2_000):
+        outcomes, fee = rng.randrange(2, 9), rng.randrange(175, 1_001)
+        cap = rng.randrange(10**6 * outcomes, 10**12)
+        share = cap // (outcomes - 1)
+        book = replace(Book.empty((10 * USD,) * outcomes, fee), net=(rng.randrange(share + 1),) * outcomes)
+        largest = book.room(0, cap)
+        assert book.net[0] + largest - fee_of(largest, fee) <= share
+        assert book.net[0] + largest + 1 - fee_of(largest + 1, fee) > share

@@ -136,12 +136,13 @@ def no_such_side(market: ListedMarket, side: str) -> Problem:
 
 
 def check_impact(market: ListedMarket, outcome: int, got: Quote) -> None:
-    """422 for a bet that alone would move the price too far, or for which the pot has no room."""
-    room = market.pot_cap - market.volume
+    """422 for a bet that alone would move the price too far, or for which its side has no room."""
+    room = market.book.room(outcome, market.pot_cap)
     if got.amount > room:
+        side = market.outcomes[outcome].key
         limit, why = (
             "pot_cap",
-            (f"The market's stakes may add up to {decimal_text(market.pot_cap)} USDC; {decimal_text(room)} are left."),
+            f"The side {side} takes {decimal_text(room)} USDC more; other sides have room of their own.",
         )
     elif got.price_after - got.price_before > MAX_POINTS:
         limit, why = "price", "This bet alone would move the price by more than 40 points."
@@ -155,7 +156,7 @@ def check_impact(market: ListedMarket, outcome: int, got: Quote) -> None:
 
 def largest_size(market: ListedMarket, outcome: int) -> int:
     """The largest bet that neither limit refuses; 0 when none of them takes the least there is."""
-    largest = min(market.pot_cap - market.volume, max_unmoving(market.book, outcome))
+    largest = min(market.book.room(outcome, market.pot_cap), max_unmoving(market.book, outcome))
     return largest if largest >= MIN_SIZE else 0
 
 

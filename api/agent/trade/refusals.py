@@ -36,7 +36,7 @@ _REFUNDED_BECAUSE = {
     RefundReason.CLOSED: "the market had closed",
     RefundReason.OUTCOME: "the market has no such outcome",
     RefundReason.AMOUNT: "its size was out of bounds",
-    RefundReason.POT_FULL: "the market's pot was full",
+    RefundReason.POT_FULL: "its side of the market was full",
     RefundReason.KEY_USED: "its idemKey had settled another payment",
     RefundReason.BOUND: "it was bound to another bet",
     RefundReason.SHARES: "the book had moved past the bet's limits",
@@ -271,7 +271,7 @@ def refused(intent: Intent) -> Problem:
     if why == "PotFull":
         return problem(
             "pool_impact_exceeded",
-            "The market's pot filled up before the bet could settle.",
+            "This side of the market filled up before the bet could settle.",
             hint="Get a fresh quote for a smaller bet.",
             **extra,
         )

@@ -466,7 +466,7 @@ abstract contract CreditSuite is WalletBase {
         vm.prank(SAFE);
         lister.setFeed(address(feed), true, MEMORY, MAX_AGE, 15e6);
         list("small", thresholdSpec(false));
-        settle("small", NO, 6e6, BOB_KEY);
+        settle("small", b.outcome, 6e6, BOB_KEY);
         b.marketId = "small";
         frontRun(alice, a);
         goesBack(ISettlementWallet.RefundReason.PotFull);

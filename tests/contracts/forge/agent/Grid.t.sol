@@ -475,12 +475,12 @@ contract GridTest is OnUsdc, Pools {
 
     function test_theFeedsCapHoldsAtEveryStake() public {
         vm.assertEq(wallet.market(G_LATE).potCap, CAP);
-        settle(G_LATE, YES, 100e6, ALICE_KEY);
-        settle(G_LATE, NO, 99e6, BOB_KEY);
+        uint256 fits = uint256(CAP) * 10_000 / 9_800;
+        settle(G_LATE, YES, fits - 1e6, ALICE_KEY);
         ISettlementWallet.Bet memory b = bet(G_LATE, YES, 1e6 + 1, alice);
         ISettlementWallet.Authorization memory a = authorize(ALICE_KEY, b, freshNonce());
         vm.prank(RELAYER);
-        vm.expectRevert(abi.encodeWithSelector(ISettlementWallet.PotFull.selector, G_LATE, CAP, 1e6));
+        vm.expectRevert(abi.encodeWithSelector(ISettlementWallet.PotFull.selector, G_LATE, YES, 1e6));
         wallet.settle(b, a);
         settle(G_LATE, YES, 1e6, ALICE_KEY);
     }

@@ -528,10 +528,10 @@ contract ListingTest is OnUsdc {
         lister.setFeed(address(feed), true, 0, MAX_AGE, POT_CAP);
         vm.expectRevert(outOfBounds(IAgentLister.Field.Memory, 30 days + 1, 1, 30 days));
         lister.setFeed(address(feed), true, 30 days + 1, MAX_AGE, POT_CAP);
-        vm.expectRevert(outOfBounds(IAgentLister.Field.PotCap, 1e6 - 1, 1e6, 1e18));
+        vm.expectRevert(outOfBounds(IAgentLister.Field.PotCap, 1e6 - 1, 1e6, 5e17));
         lister.setFeed(address(feed), true, MEMORY, MAX_AGE, 1e6 - 1);
-        vm.expectRevert(outOfBounds(IAgentLister.Field.PotCap, 1e18 + 1, 1e6, 1e18));
-        lister.setFeed(address(feed), true, MEMORY, MAX_AGE, 1e18 + 1);
+        vm.expectRevert(outOfBounds(IAgentLister.Field.PotCap, 5e17 + 1, 1e6, 5e17));
+        lister.setFeed(address(feed), true, MEMORY, MAX_AGE, 5e17 + 1);
         vm.stopPrank();
         vm.assertTrue(lister.feed(address(feed)).allowed);
         vm.assertEq(lister.feed(address(feed)).memory_, MEMORY);

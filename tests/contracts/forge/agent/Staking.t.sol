@@ -544,22 +544,45 @@ abstract contract StakingSuite is WalletBase {
         }
     }
 
-    function test_aPotIsNeverLargerThanItsCap() public {
+    /// With a fee of 2% an outcome that may hold 98 takes stakes of 100.
+    function test_fillingOneOutcomeLeavesTheOtherOpen() public {
         vm.prank(SAFE);
-        lister.setFeed(address(feed), true, MEMORY, MAX_AGE, 100e6);
+        lister.setFeed(address(feed), true, MEMORY, MAX_AGE, 98e6);
         list("small", thresholdSpec(false));
-        settle("small", YES, 60e6, ALICE_KEY);
-        settle("small", NO, 30e6, BOB_KEY);
-        refused(
-            bet("small", YES, 10e6 + 1, alice),
-            abi.encodeWithSelector(ISettlementWallet.PotFull.selector, bytes32("small"), 100e6, 10e6)
-        );
+        settle("small", YES, 90e6, ALICE_KEY);
+        refused(bet("small", YES, 10e6 + 1, alice), potFull("small", YES, 10e6));
         settle("small", YES, 10e6, ALICE_KEY);
-        refused(
-            bet("small", NO, 1e6, alice),
-            abi.encodeWithSelector(ISettlementWallet.PotFull.selector, bytes32("small"), 100e6, 0)
-        );
-        vm.assertEq(wallet.market("small").staked, 100e6);
+        refused(bet("small", YES, 1e6, alice), potFull("small", YES, 0));
+
+        settle("small", NO, 100e6, BOB_KEY);
+        refused(bet("small", NO, 1e6, bob), potFull("small", NO, 0));
+        vm.assertEq(wallet.market("small").staked, 200e6);
+        vm.assertEq(wallet.market("small").netPool, 2 * 98e6);
+    }
+
+    /// Whoever moves the price wins at most what stands on the other outcomes.
+    function testFuzz_theOtherOutcomesNeverHoldMoreThanTheCap(uint64 cap, uint256 seed) public {
+        uint256 outcomes = 2 + seed % 7;
+        cap = uint64(bound(cap, (outcomes - 1) * 1e6, 1e12));
+        vm.prank(SAFE);
+        lister.setFeed(address(feed), true, MEMORY, MAX_AGE, cap);
+        list("many", rangeSpecOf(outcomes));
+        for (uint256 k; k < 12; ++k) {
+            seed = uint256(keccak256(abi.encode(seed)));
+            uint8 outcome = uint8(seed % outcomes);
+            ISettlementWallet.Bet memory b = bet("many", outcome, bound(seed >> 8, 1e6, cap), alice);
+            ISettlementWallet.Authorization memory a = authorize(ALICE_KEY, b, freshNonce());
+            vm.prank(RELAYER);
+            try wallet.settle(b, a) {} catch {}
+        }
+        uint256 pool = wallet.market("many").netPool;
+        for (uint8 winner; winner < outcomes; ++winner) {
+            vm.assertLe(pool - wallet.outcomeBook("many", winner).net, cap);
+        }
+    }
+
+    function potFull(bytes32 marketId, uint8 outcome, uint256 room) private pure returns (bytes memory) {
+        return abi.encodeWithSelector(ISettlementWallet.PotFull.selector, marketId, outcome, room);
     }
 
     function test_outcomes() public {

@@ -140,7 +140,7 @@ contract Vectors is Base {
         pure
         returns (ISettlementWallet.OpenParams memory p)
     {
-        (p.opensAt, p.closesAt, p.feeBps, p.potCap) = (uint64(T0), uint64(CLOSE), uint16(feeBps), 1e18);
+        (p.opensAt, p.closesAt, p.feeBps, p.potCap) = (uint64(T0), uint64(CLOSE), uint16(feeBps), 5e17);
         p.weights = new uint32[](weights.length);
         for (uint256 k; k < weights.length; ++k) {
             p.weights[k] = uint32(weights[k]);

@@ -89,7 +89,7 @@ abstract contract WalletBase is Deployer {
     uint32 internal constant LAG = 120;
     uint32 internal constant DISPUTE = 1 hours;
     uint32 internal constant VOID_DELAY = 3 days;
-    uint64 internal constant POT_CAP = 1e18;
+    uint64 internal constant POT_CAP = 5e17;
     uint16 internal constant FEE_BPS = 200;
     int256 internal constant TARGET = 100e8;
     uint256 internal constant BOUND_ONLY = 3009;
@@ -191,6 +191,16 @@ abstract contract WalletBase is Deployer {
     function postedSpec() internal view returns (IAgentLister.MarketSpec memory s) {
         s = thresholdSpec(false);
         s.feed = address(posted);
+    }
+
+    /// So many buckets, each 10 wide but the outer two.
+    function rangeSpecOf(uint256 outcomes) internal view returns (IAgentLister.MarketSpec memory s) {
+        s = plainSpec(outcomes);
+        s.kind = IFeedResolver.Kind.Range;
+        s.bounds = new int256[](outcomes - 1);
+        for (uint256 k; k < outcomes - 1; ++k) {
+            s.bounds[k] = int256(10e8 * (k + 5));
+        }
     }
 
     /// Buckets under 50, 50 to 100, 100 to 200, 200 and over.

@@ -221,7 +221,7 @@ contract World is Deployer {
         ISettlementWallet.MarketView memory m = wallet.market(b.marketId);
         vm.assertTrue(time >= m.opensAt && time < m.closesAt && !wallet.paused(), "a stake out of hours");
         vm.assertTrue(m.status == ISettlementWallet.MarketStatus.Open, "a stake in a settled market");
-        vm.assertLe(m.staked, m.potCap);
+        vm.assertLe(wallet.outcomeBook(b.marketId, b.outcome).net, uint256(m.potCap) / (m.outcomes - 1));
         ISettlementWallet.StakeView memory s = wallet.stake(id);
         vm.assertEq(s.wallet, b.wallet);
         vm.assertEq(s.amount, b.amount);
