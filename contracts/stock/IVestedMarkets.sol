@@ -170,7 +170,8 @@ interface IVestedMarkets {
     error TransferFailed(address to, uint256 amount);
     /// @notice The token took more than it was told to pay.
     error TokenOvercharged(uint256 amount, uint256 taken);
-    /// @notice A transfer starved of gas would look like one that the token refused.
+    /// @notice The gas limit is too low: a transfer starved of gas would look like one that the token refused, and an entry
+    /// may have to finalize a vintage (`BOOKING_GAS`).
     error NotEnoughGas(uint256 left, uint256 needed);
     /// @notice Winning principal waits for payment; the residue is known only after it.
     error WinnersUnpaid(uint256 marketId, uint256 unpaidPrincipal);
@@ -185,6 +186,8 @@ interface IVestedMarkets {
     function create(CreateParams calldata p) external returns (uint256 marketId);
 
     /// @notice Stakes `amount` of the caller on `outcome`. What the market cannot take is given back: see `withdrawRefund`.
+    /// @dev An entry uses 87,000 to 141,000 gas on USDG and needs a limit of 165,000 or more: `BOOKING_GAS` must be left when it is
+    /// booked, so an estimate of `eth_estimateGas` always suffices. What is not used is given back.
     function enter(uint256 marketId, uint8 outcome, uint256 amount) external returns (uint256 positionId);
 
     /// @notice Stakes `amount` of `from`, who signed the token's ReceiveWithAuthorization with this contract as payee and

@@ -42,6 +42,10 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
     /// What must remain beside it: 1/63 of it, which a call cannot pass on, and the work after the call.
     uint256 private constant TRANSFER_GAS_RESERVE = 40_000;
 
+    /// What must be left when an entry is booked: more than booking and finalizing the dearest vintage use. Demanded of every
+    /// entry, also of one that joins a vintage, so that a gas estimate still holds when the block before its own left one open.
+    uint256 public constant BOOKING_GAS = 110_000;
+
     /// Ids number the positions of one outcome in 31 bits.
     uint256 private constant MAX_POSITIONS = 1 << 31;
 
@@ -185,6 +189,7 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
         private
         returns (uint256 positionId)
     {
+        if (gasleft() < BOOKING_GAS) revert NotEnoughGas(gasleft(), BOOKING_GAS);
         Market storage m = _markets[marketId];
         Flow f = m.flow;
         if (f.vintageBlock() != block.number) {
