@@ -17,11 +17,14 @@ WINDOW_SECONDS = 3600
 # How many more of a wallet's transactions may have reverted than succeeded, those on their way included while nothing
 # says that they will succeed. One that succeeds has paid a fee, so a busy bettor in a moving book is not held to this.
 WALLET_REVERTS_ALLOWED = 4
-# The same for all wallets of one code. Others may make a common wallet's code look bad: who has settled before, and
-# made nothing revert, is not judged by it.
+# The same for all wallets of one code. Others may make a common wallet's code look bad: a wallet that has settled
+# before, and made nothing revert, is not judged by it.
 CODE_REVERTS_ALLOWED = 16
-# The part of a lane's stop-loss that reverts of wallets with code may use: one in so many.
+# Reverts of wallets with code may use at most 1/CONTRACTS_SHARE of a lane's hourly gas limit.
 CONTRACTS_SHARE = 10
+# Of that, newcomers of a code above its bound may use 1/NEWCOMERS_SHARE: each may send one transaction, and deploying
+# ever more wallets to make them revert leaves the rest to wallets of other codes and to those that settled before.
+NEWCOMERS_SHARE = 2
 
 _LATER = "It can be sent again within the hour."
 
@@ -74,6 +77,11 @@ class PayerBook:
     unmined_wei: int
     allowance_wei: int
 
+    @property
+    def newcomers_wei(self) -> int:
+        """What reverts may have burnt when a newcomer of a code above its bound still goes; rounded down."""
+        return self.allowance_wei // NEWCOMERS_SHARE
+
     def judge(self, payer: bytes, code: bytes | None, worst_wei: int) -> PayerRefusal | bool:
         """A refusal of a transaction of this payer; or whether it may go now, which is then counted as on its way.
         False: what is on its way already shall say first how it ends. worst_wei: what it may cost."""
@@ -86,14 +94,22 @@ class PayerBook:
         if doubtful and wallet.excess + wallet.in_flight >= WALLET_REVERTS_ALLOWED:
             return False
         if alike is not None:
-            if not _is_proven(wallet) and alike.excess + alike.in_flight >= CODE_REVERTS_ALLOWED:
+            is_held = self._is_held_to_its_code(wallet, alike.excess + alike.in_flight)
+            if is_held and wallet.in_flight:
                 return False
-            if self.burnt_wei + self.unmined_wei + worst_wei > self.allowance_wei:
+            allowed_wei = self.newcomers_wei if is_held else self.allowance_wei
+            if self.burnt_wei + self.unmined_wei + worst_wei > allowed_wei:
                 return False
             alike.in_flight += 1
             self.unmined_wei += worst_wei
         wallet.in_flight += 1
         return True
+
+    @staticmethod
+    def _is_held_to_its_code(wallet: PayerRecord, excess: int) -> bool:
+        """Check whether a wallet is judged by its code, whose reverts exceed its successes by `excess`."""
+        is_proven = wallet.has_settled and not wallet.reverted
+        return not is_proven and excess >= CODE_REVERTS_ALLOWED
 
     def _refusal(self, wallet: PayerRecord, alike: PayerRecord | None, worst_wei: int) -> PayerRefusal | None:
         """By what has ended; what is on its way is only waited for."""
@@ -102,14 +118,11 @@ class PayerBook:
             return PayerRefusal(WALLET_REVERTS, f"{said} {_LATER}")
         if alike is None:
             return None
-        if not _is_proven(wallet) and alike.excess >= CODE_REVERTS_ALLOWED:
+        is_newcomer = not wallet.reverted and self.burnt_wei + worst_wei <= self.newcomers_wei
+        if self._is_held_to_its_code(wallet, alike.excess) and not is_newcomer:
             said = f"{alike.reverted} transactions of wallets with this code reverted within an hour and burnt our gas."
             return PayerRefusal(CODE_REVERTS, f"{said} {_LATER}")
         if self.burnt_wei + worst_wei > self.allowance_wei:
             said = "Transactions of wallets with code may burn no more of our gas within this hour."
             return PayerRefusal(CONTRACTS_SPENT, f"{said} {_LATER}")
         return None
-
-
-def _is_proven(wallet: PayerRecord) -> bool:
-    return wallet.has_settled and not wallet.reverted

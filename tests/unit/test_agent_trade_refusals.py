@@ -12,7 +12,7 @@ from api.agent.trade.outcomes import TradeOutcomes
 from api.agent.trade.rates import TRADE_RATE
 from api.http.problem import Problem
 from core.contracts.statuses import RefundReason
-from core.outbox import EXPIRED, OVERTAKEN, Intent, IntentState, MinedOutcome
+from core.outbox import EXPIRED, OF_ITS_PAYER, OVERTAKEN, Intent, IntentState, MinedOutcome
 from tests.support.agent_markets import stake
 
 TX = b"\x07" * 32
@@ -35,12 +35,12 @@ USED = [
     trade_refusals.unseen(),
     trade_refusals.unpaired(TX),
     trade_refusals.arriving(5_000_000, TX),
-    trade_refusals.refused(intent("AuthorizationAlreadyUsed")),
-    trade_refusals.refused(intent("AuthorizationUsedOrCanceled")),
-    trade_refusals.refused(intent("AuthorizationAlreadyBooked")),
-    trade_refusals.refused(intent("IdempotencyKeyUsed")),
-    trade_refusals.refused(intent(OVERTAKEN)),
-    trade_refusals.refused(intent(EXPIRED)),
+    trade_refusals.refused(intent("AuthorizationAlreadyUsed"), None),
+    trade_refusals.refused(intent("AuthorizationUsedOrCanceled"), None),
+    trade_refusals.refused(intent("AuthorizationAlreadyBooked"), None),
+    trade_refusals.refused(intent("IdempotencyKeyUsed"), None),
+    trade_refusals.refused(intent(OVERTAKEN), None),
+    trade_refusals.refused(intent(EXPIRED), None),
     trade_refusals.settling(None),
     trade_refusals.unknown("0x", None),
 ]
@@ -50,8 +50,8 @@ SETTLED = [
     trade_refusals.other_use("another size.", TX),
     trade_refusals.has_paid(stake(0, 1, 0, 1)),
     *(trade_refusals.refunded(stake(None, 1, 0, 0, refund_reason=why)) for why in list(RefundReason)[1:]),
-    trade_refusals.refused(intent("NotSignedBy")),
-    trade_refusals.refused(intent(None)),
+    trade_refusals.refused(intent("NotSignedBy"), None),
+    trade_refusals.refused(intent(None), None),
 ]
 
 
@@ -83,7 +83,7 @@ async def test_whoever_asks_after_a_bet_is_not_told_that_it_is_refused_for_good(
         trade_refusals.promised(5_000_000, None),
         trade_refusals.twin(TX),
         trade_refusals.unavailable("Base cannot be reached"),
-        trade_refusals.refused(intent("StakesArePaused")),
+        trade_refusals.refused(intent("StakesArePaused"), None),
         *(each for each in USED if "Retry-After" in each.headers),
     ],
     ids=lambda each: each.message[:40],
@@ -125,3 +125,10 @@ def test_every_refund_says_why(reason: RefundReason) -> None:
     said = trade_refusals.refunded(stake(None, 2_500_000, 0, 0, refund_reason=reason))
     assert "2.5 USDC" in said.message
     assert "given back whole" in said.message
+
+
+@pytest.mark.parametrize("reason", sorted(OF_ITS_PAYER))
+def test_a_wallet_that_the_relayer_holds_up_gets_the_call_to_send_itself(reason: str) -> None:
+    kit = {"to": "0x" + "11" * 20, "data": "0x12", "chainId": 8453, "expiresAt": 2}
+    refusal = trade_refusals.refused(intent(reason), kit)
+    assert (refusal.code, refusal.extra["escapeKit"]) == ("rate_limited", kit)

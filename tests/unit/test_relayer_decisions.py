@@ -433,9 +433,11 @@ CODE = b"c" * 32
         pytest.param(record(reverted=4), None, WALLET_REVERTS, id="four did"),
         pytest.param(record(reverted=4, has_settled=True), None, WALLET_REVERTS, id="whatever came before this hour"),
         pytest.param(record(reverted=40, succeeded=60), None, True, id="a busy bettor in a moving book"),
-        pytest.param(record(), record(reverted=16), CODE_REVERTS, id="a new wallet of a code that reverts"),
+        pytest.param(record(), record(reverted=16), True, id="a newcomer of a code that reverts has one of its own"),
+        pytest.param(record(in_flight=1), record(reverted=16), False, id="one at a time"),
+        pytest.param(record(reverted=1), record(reverted=17), CODE_REVERTS, id="and once"),
         pytest.param(record(), record(reverted=16, succeeded=5), True, id="of one that also settles"),
-        pytest.param(record(), record(reverted=10, in_flight=6), False, id="of one with many on their way"),
+        pytest.param(record(), record(reverted=10, in_flight=6), True, id="of one with many on their way"),
         pytest.param(record(has_settled=True), record(reverted=99), True, id="others' reverts are not an old wallet's"),
         pytest.param(record(reverted=1, has_settled=True), record(reverted=99), CODE_REVERTS, id="until its own do"),
     ],
@@ -447,6 +449,27 @@ def test_what_reverts_is_remembered_by_wallet_and_by_code(
     book = PayerBook({b"w": wallet}, {} if alike is None else {CODE: alike}, 0, 0, 100)
     verdict = book.judge(b"w", code, 10)
     assert (verdict if isinstance(verdict, bool) else verdict.code) == expected
+
+
+def test_reverts_of_others_shut_no_newcomer_with_the_same_code_out() -> None:
+    newcomer, attackers = b"n" * 20, [bytes([n]) * 20 for n in range(5)]
+    records = {wallet: record(reverted=4) for wallet in attackers[:4]} | {attackers[4]: record(reverted=2)}
+    book = PayerBook(records, {CODE: record(reverted=18)}, burnt_wei=18, unmined_wei=0, allowance_wei=1000)
+    assert book.judge(newcomer, CODE, 1) is True
+    verdicts = [book.judge(wallet, CODE, 1) for wallet in attackers]
+    assert [isinstance(each, bool) or each.code for each in verdicts] == [WALLET_REVERTS] * 4 + [CODE_REVERTS]
+
+
+def test_newcomers_of_a_code_that_reverts_leave_half_of_the_allowance_to_others() -> None:
+    burnt = {CODE: record(reverted=50)}
+    spent = PayerBook({b"old": record(has_settled=True)}, dict(burnt), burnt_wei=50, unmined_wei=0, allowance_wei=100)
+    verdict = spent.judge(b"new", CODE, 1)
+    assert not isinstance(verdict, bool)
+    assert verdict.code == CODE_REVERTS
+    assert spent.judge(b"old", CODE, 1) is True
+    assert spent.judge(b"other", b"d" * 32, 1) is True
+    waiting = PayerBook({}, dict(burnt), burnt_wei=40, unmined_wei=10, allowance_wei=100)
+    assert waiting.judge(b"new", CODE, 1) is False  # what is on its way may yet succeed
 
 
 def test_wallets_with_code_have_an_allowance_of_their_own() -> None:

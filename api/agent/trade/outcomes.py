@@ -169,7 +169,7 @@ class TradeOutcomes:
         if intent.succeeded:
             return await self._receipt_if_landed(trade, intent.tx_hash_hex, replay=replay, kit=kit)
         if intent.refused or intent.outcome in (MinedOutcome.REVERTED, MinedOutcome.CANCELLED) or intent.state.ended:
-            refusal = trade_refusals.refused(intent)
+            refusal = trade_refusals.refused(intent, kit)
             raise refusal if refusal.code in RETRIABLE else trade_refusals.settling(kit, intent.tx_hash_hex)
         if intent.tx_hash_hex is not None and not replay:
             raise _unknown(intent.tx_hash_hex, kit)

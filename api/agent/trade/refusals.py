@@ -256,8 +256,9 @@ def refunded(stake: Stake) -> Problem:
 # ---------------------------------------------------------------- what the contract refused
 
 
-def refused(intent: Intent) -> Problem:
-    """What the contract's refusal means; no money moved by it.
+def refused(intent: Intent, kit: dict[str, Any] | None) -> Problem:
+    """Return what the contract's refusal means, or the relayer's; no money moved by it. `kit`: the call that the payer
+    may send without the relayer.
 
     One for good is said only once the chain is known to hold no stake under the key: what refused the bet may have been
     the bet itself, brought by somebody else.
@@ -294,7 +295,9 @@ def refused(intent: Intent) -> Problem:
             **extra,
         )
     if why in OF_ITS_PAYER:
-        return problem("rate_limited", f"The bet was not sent. {intent.reason}", hint=_LATER, retry_after=300)
+        return problem(
+            "rate_limited", f"The bet was not sent. {intent.reason}", hint=_LATER, retry_after=300, escapeKit=kit
+        )
     if why == "ERC20InsufficientBalance":
         return problem("insufficient_balance", "The wallet's USDC no longer covers the bet.", **extra)
     sentence = (intent.reason or "The chain refused the payment.").rstrip(".")

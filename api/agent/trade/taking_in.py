@@ -83,7 +83,7 @@ class PaymentIntake:
             # Somebody was faster with the same authorization: what it brought is the payer's.
             if facts.is_astray(payment.nonce):
                 return await self.astray(order, payment, facts, attempt + 1, fault=None)
-            refusal = trade_refusals.refused(intent)
+            refusal = trade_refusals.refused(intent, kit)
             # No stake under the key in a block no older than that which refused the bet: what refused it was not the
             # bet itself, brought by somebody else. A node that is behind that block proves nothing.
             is_proven = intent.block_number is not None and facts.block >= intent.block_number
