@@ -1,4 +1,4 @@
-"""A wallet's own gas estimate for an entry, made while a vintage is open and mined once that vintage has to be finalized."""
+"""A wallet's own gas estimate for an entry, made while a vintage is open and mined when that has to be finalized."""
 
 from __future__ import annotations
 
