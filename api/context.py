@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.chains import Chains
 from api.http.limits import RateLimits
+from api.http.places import Places
 from core.config import ApiSecrets, Settings
 from core.db.engine import ConnectionPool, make_engine, make_pool
 from core.outbox import IntentWatch
@@ -28,6 +29,8 @@ class Context:
     """What the surfaces share. `engine` reads, from the replica when there is one; `pool` (autocommit) writes, to the
     primary.
 
+    `payments`: places for trades and relayed bets while they are checked.
+
     What decides about money reads from `primary`: a replica may not know yet what was just written.
     """
 
@@ -39,6 +42,7 @@ class Context:
     watch: IntentWatch
     chains: Chains
     limits: RateLimits
+    payments: Places
     spawn: Spawn
 
     @property
@@ -102,7 +106,10 @@ async def open_context(settings: Settings, secrets: ApiSecrets, spawn: Spawn) ->
             AsyncExitStack() as stack,
             aclosing(RateLimits(settings.limits_storage_url.get_secret_value())) as limits,
         ):
-            yield Context(settings, secrets, engine, primary, pool, watch, Chains(settings, stack), limits, spawn)
+            # A crowd without a bound waits for processor and connections until each of its calls gives up.
+            payments = Places(settings.payments_in_hand, settings.payments_in_hand // 3)
+            chains = Chains(settings, stack)
+            yield Context(settings, secrets, engine, primary, pool, watch, chains, limits, payments, spawn)
     finally:
         await engine.dispose()
         await primary.dispose()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 
 from api.http.caller import is_local, network
 from api.http.problem import Problem
@@ -35,7 +35,8 @@ class Places:
         self._taken = 0
 
     @contextmanager
-    def taken(self, caller: str) -> Iterator[None]:
+    def taken(self, caller: str) -> Iterator[Callable[[], None]]:
+        """Hold a place until the block ends, or until what is yielded is called."""
         counted = {network(caller): self._most_of_network, caller: self._most_each}
         if not is_local(caller) and any(self._taken_by[each] >= most for each, most in counted.items()):
             raise NoPlace(own=True)
@@ -43,11 +44,13 @@ class Places:
             raise NoPlace(own=False)
         self._taken += 1
         self._taken_by.update(counted.keys())
-        try:
-            yield
-        finally:
-            self._taken -= 1
-            for each in counted:
-                self._taken_by[each] -= 1
-                if not self._taken_by[each]:
-                    del self._taken_by[each]
+        with ExitStack() as held:
+            held.callback(self._give_back, counted)
+            yield held.close
+
+    def _give_back(self, counted: Iterable[str]) -> None:
+        self._taken -= 1
+        for each in counted:
+            self._taken_by[each] -= 1
+            if not self._taken_by[each]:
+                del self._taken_by[each]

@@ -18,6 +18,7 @@ from api.funds import Funds, MoneyPromised
 from api.head import chain_now
 from api.http.application import json_response
 from api.http.caller import blocked_region, caller_ip
+from api.http.places import NoPlace
 from api.http.problem import Problem
 from api.http.requests import read_json, validated_body
 from api.stock import bets, checks, refusals
@@ -51,9 +52,6 @@ UNPROVEN = "unproven"
 # each costs our gas twice, to book it and to give it back, and costs its bettor nothing.
 RETURNED_BETS = 5
 
-# Bets checked at once by one process; more are answered `busy`. Those that wait for their block do not count.
-MAX_IN_HAND = 64
-
 
 class Relay:
     """The relay of signed bets to the chain."""
@@ -69,7 +67,7 @@ class Relay:
         self._pool = context.pool
         self._limits = context.limits
         self._outcomes = BetOutcomes(context, sources)
-        self._in_hand = 0
+        self._places = context.payments
 
     async def enter(self, request: web.Request) -> web.StreamResponse:
         until = asyncio.get_running_loop().time() + RECEIPT_WAIT_SECONDS
@@ -93,7 +91,7 @@ class Relay:
         region = blocked_region(request, self._settings)
         closed = None if region is None else refusals.closed_region(region)
         relayed = await self._read(request) if closed is None else await self._read_whatever(request, closed)
-        with self._checking(relayed):
+        with self._checking(request, relayed):
             taken_in = await self._taken_in_before(relayed)
             attempts = 0 if taken_in is None else taken_in.attempt
             async with self._outcomes.judging(relayed, was_attempted=attempts > 0):
@@ -137,16 +135,13 @@ class Relay:
         return RelayedBet.of(body, self._contracts, self._token, self._chain_id)
 
     @contextlib.contextmanager
-    def _checking(self, relayed: RelayedBet) -> Iterator[None]:
-        """Room for one more bet to be checked. Without a bound a crowd would wait for the database until each of them
-        gave up, and nobody would be served."""
-        if self._in_hand >= MAX_IN_HAND:
-            raise refusals.busy(self._in_hand, relayed)
-        self._in_hand += 1
+    def _checking(self, request: web.Request, relayed: RelayedBet) -> Iterator[None]:
+        """Hold one of the places for payments that are being checked."""
         try:
-            yield
-        finally:
-            self._in_hand -= 1
+            with self._places.taken(caller_ip(request, self._settings)):
+                yield
+        except NoPlace:
+            raise refusals.busy(self._settings.payments_in_hand, relayed) from None
 
     async def _taken_in_before(self, relayed: RelayedBet) -> KnownBet | None:
         try:

@@ -118,6 +118,9 @@ class Settings(SettingsBase):
         default=SecretStr("memory://"), description="memory:// or a Redis URL the limits library understands"
     )
 
+    # Trades and relayed bets that one process checks at once; the others are asked to come back. Those that wait for
+    # their block do not count.
+    payments_in_hand: int = Field(default=64, ge=3, le=10_000, description="a number of payments of at least 3")
     # Above so many bets queued or in flight the relay answers `busy` instead of taking another.
     relay_busy_above: int = Field(default=200, ge=0, le=100_000, description="a number of bets that may wait at once")
 

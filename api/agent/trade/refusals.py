@@ -29,6 +29,8 @@ _YOURS = "Your money is not lost: send the same request again, and pay nothing m
 _LATER = "Send the same request again later. A wallet whose bets succeed is not held up."
 # How long to wait before asking again after a payment whose block is not final.
 FINALITY_SECONDS = 10
+# How long to wait when too many trades are being checked: a place is held for less than a second.
+CROWDED_SECONDS = 2
 
 _REFUNDED_BECAUSE = {
     RefundReason.PAUSED: "stakes were paused",
@@ -81,6 +83,15 @@ def twin(first: bytes) -> Problem:
         hint=f"Wait for trade {trade} to settle, or send this again after a minute to bet once more.",
         retry_after=AGAIN_SECONDS,
         tradeId=trade,
+    )
+
+
+def crowded() -> Problem:
+    return problem(
+        "rate_limited",
+        "Many trades are being checked, and this one was not looked at.",
+        hint="Send the same request again; a payment that was accepted before settles all the same.",
+        retry_after=CROWDED_SECONDS,
     )
 
 

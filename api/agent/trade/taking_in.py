@@ -6,6 +6,7 @@ What became of it is told by `outcomes.py`.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from aiohttp import web
@@ -63,12 +64,14 @@ class PaymentIntake:
         payment: Payment,
         attempt: int,
         kit: dict[str, Any] | None,
+        leave: Callable[[], None],
         *,
         funds: Funds,
     ) -> web.StreamResponse:
-        """Takes a payment in and waits for its stake. `attempt`: how many of this key were made before. `funds`: of
-        the wallet."""
+        """Take a payment in and wait for its stake. `attempt`: how many of this key were made before. `leave`: called
+        once it is taken in. `funds`: of the wallet."""
         asked = await self._take_in("settle", order, payment, attempt, kit, funds)
+        leave()
         if asked is None:
             return await self._beaten(order, kit)
         intent, landed = await self._outcomes.first_news(order.request, asked, RESULT_WAIT_SECONDS)
@@ -82,7 +85,7 @@ class PaymentIntake:
                 return await self._outcomes.settled_soon(order.request, facts.block)
             # Somebody was faster with the same authorization: what it brought is the payer's.
             if facts.is_astray(payment.nonce):
-                return await self.astray(order, payment, facts, attempt + 1, fault=None)
+                return await self.astray(order, payment, facts, attempt + 1, leave, fault=None)
             refusal = trade_refusals.refused(intent, kit)
             # No stake under the key in a block no older than that which refused the bet: what refused it was not the
             # bet itself, brought by somebody else. A node that is behind that block proves nothing.
@@ -97,6 +100,7 @@ class PaymentIntake:
         payment: Payment,
         facts: PaymentFacts,
         attempt: int,
+        leave: Callable[[], None],
         *,
         fault: str | None,
     ) -> web.StreamResponse:
@@ -122,6 +126,7 @@ class PaymentIntake:
             raise trade_refusals.other_amount(value, order.bet.amount, tx)
         log.info("crediting a payment sent past us", action="agent.credit", trade=order.resource_hash)
         asked = await self._take_in("credit", order, payment, attempt, None)
+        leave()
         if asked is None:
             return await self._beaten(order, None)
         return await self._outcomes.answered(order.request, asked, None, replay=False, seconds=RESULT_WAIT_SECONDS)

@@ -7,7 +7,7 @@ and an authorization once. While a payment may still be taken no answer asks for
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +40,8 @@ from api.context import Context
 from api.funds import Funds
 from api.head import chain_now
 from api.http.application import json_response
+from api.http.caller import caller_ip
+from api.http.places import NoPlace
 from api.http.problem import Problem
 from core.agent.bet import idem_hash
 from core.chain import ChainClient, RpcError, checksum
@@ -70,7 +72,7 @@ class TradeVisit:
     """One call for a trade of a known market, as it goes down the steps.
 
     `rejected`: why there is no payment although one was sent. `past`: what was paid under this key, of which nothing is
-    booked.
+    booked. `leave`: gives its place among the payments being checked back.
     """
 
     trade: TradeRequest
@@ -80,6 +82,7 @@ class TradeVisit:
     rejected: str | None
     past: PastTrade
     venue: Venue
+    leave: Callable[[], None]
 
 
 class PrelaunchDesk:
@@ -114,6 +117,8 @@ class TradeDesk:
         self._client = client
         self._balances = balances
         self._pool = context.pool
+        self._settings = context.settings
+        self._places = context.payments
         self._rates = TradeRates(context.limits, context.settings)
         self._index = index
         self._orders = OrderEntry(context.pool, contracts, switch)
@@ -134,6 +139,17 @@ class TradeDesk:
     async def _trade(self, request: web.Request) -> web.StreamResponse:
         trade = await TradeRequest.read(request, allow_private=self._allow_private_callbacks)
         venue = self._index.required()
+        try:
+            with self._places.taken(caller_ip(request, self._settings)) as leave:
+                return await self._checked(request, trade, venue, leave)
+        except NoPlace:
+            raise trade_refusals.crowded() from None
+
+    async def _checked(
+        self, request: web.Request, trade: TradeRequest, venue: Venue, leave: Callable[[], None]
+    ) -> web.StreamResponse:
+        """Answer a call that holds a place among the payments being checked. `leave` gives the place back: a payment
+        that was taken in, now or before, waits for its block without one."""
         payment, rejected = _offered(request, trade, self._contracts)
         paid = payment is not None
         counts = await self._rates.arrived(request, trade, paid=paid)
@@ -150,7 +166,7 @@ class TradeDesk:
             return await self._outcomes.receipt(trade, past.landed, replay=True, named=market)
         past.check_same(trade, market)
         try:
-            return await self._unsettled(TradeVisit(trade, market, key_hash, payment, rejected, past, venue))
+            return await self._unsettled(TradeVisit(trade, market, key_hash, payment, rejected, past, venue, leave))
         except Problem as refusal:
             if trade.simulate or (refusal.code in RETRIABLE and past.trade is None and payment is None):
                 raise
@@ -168,6 +184,7 @@ class TradeDesk:
         """What is said of a bet that has not settled."""
         trade, past = visit.trade, visit.past
         if past.trade is not None and past.is_on_its_way:
+            visit.leave()
             return await self._outcomes.repeated(trade, past.trade.intent)
         order = self._orders.order(trade, visit.market, visit.key_hash)
         refusal: Problem | None = None
@@ -218,7 +235,9 @@ class TradeDesk:
                 return await self._outcomes.settled_soon(order.request, facts.block)
             # Whatever else is wrong: who has paid is told what became of it, and not asked for more.
             if payment is not None and payment.nonce in facts.used:
-                return await self._intake.astray(order, payment, facts, past.attempt, fault=fault or forged)
+                return await self._intake.astray(
+                    order, payment, facts, past.attempt, visit.leave, fault=fault or forged
+                )
             for nonce in past.nonces:
                 if facts.is_astray(nonce):
                     await self._arrivals.account_for(order.wallet, order.bet.amount, nonce, facts.block)
@@ -242,7 +261,7 @@ class TradeDesk:
             _check_balance(order, facts)
             await self._rates.taken(order.request)
             funds = Funds(facts.balance, facts.block)
-            return await self._intake.settle(client, order, payment, past.attempt, kit, funds=funds)
+            return await self._intake.settle(client, order, payment, past.attempt, kit, visit.leave, funds=funds)
 
     async def _why_forged(self, payment: Payment, order: Order, facts: PaymentFacts, client: ChainClient) -> str | None:
         """Why the wallet has not signed a payment in the form that its nonce says, or None."""
