@@ -16,7 +16,8 @@ from core.outbox.states import EXPIRED, IntentState, MinedOutcome
 from relayer.fees import FeeMarket, FeePolicy, quote
 from relayer.intents import Candidate, IntentRefusal, Prepared
 
-# What a call may cost beyond its estimate by the time it is mined, because others came first: a slot they emptied, say. It is a limit: what is not used is not paid.
+# What a call may cost beyond its estimate by the time it is mined, because others came first: a slot they emptied, say.
+# It is a limit: what is not used is not paid.
 GAS_MARGIN_PERCENT = 25
 MIN_GAS_MARGIN = 100_000
 PLAIN_TRANSFER_GAS = 21_000
