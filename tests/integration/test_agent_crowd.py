@@ -27,7 +27,7 @@ async def test_of_a_crowd_each_is_challenged_or_asked_to_come_back(buyer: Buyer,
     answers = await asyncio.gather(*(buyer.post(bet(market, wallets.DEV[n % 8])) for n in range(CROWD)))
     counted = Counter((response.status, body["error"] if response.status != 402 else "") for response, body in answers)
     assert set(counted) <= {(402, ""), (429, "rate_limited")}, counted
-    assert counted[402, ""] > 0
+    assert min(counted[402, ""], counted[429, "rate_limited"]) > 0, counted
     for response, body in answers:
         if response.status == 429:
             assert body["retriable"] is True
