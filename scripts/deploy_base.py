@@ -11,8 +11,8 @@ from core.contracts.deployments import ContractInfo
 from core.contracts.feeds import PublishedFeed
 from core.money import USD
 from scripts._deploy import base, flow
-from scripts._deploy.journal import Journal
 from scripts._deploy.session import plain_refusals
+from scripts._deploy.siblings import Transactions
 
 UINT32 = click.IntRange(1, 2**32 - 1)
 
@@ -52,9 +52,8 @@ def cli(
     holders = base.Holders(listers, relayers, creditors, guardians, publisher)
     steps = [f"take stakes in {plan.facts.token('USDC').address}", f"list within {base.bounds_of(plan.facts)}"]
 
-    def deploy(safe: str, journal: Journal) -> None:
-        sender = plan.session.sender
-        base.deploy(sender, project, plan.facts, safe, journal, holders=holders, feeds=feeds, max_lag_seconds=lag)
+    def add(new: Transactions, safe: str) -> None:
+        base.add(new, plan.facts, safe, holders=holders, feeds=feeds, max_lag_seconds=lag)
 
     def sources(contracts: Mapping[str, ContractInfo]) -> list[PublishedFeed]:
         return [
@@ -72,9 +71,10 @@ def cli(
 
     course = flow.Course(
         contracts=(*base.ROLES, *map(base.contract_name, feeds)),
-        steps=[*steps, *holders.steps()],
+        roles=base.ROLES,
+        steps=steps,
         wallets=holders.wallets() | ({"attestation": attester} if attester else {}),
-        deploy=deploy,
+        add=add,
         sources=sources,
     )
     if plan.carry_out(project, course):

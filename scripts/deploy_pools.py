@@ -51,7 +51,7 @@ def cli(provider: Any, facts: str, asked_for: str, alias: str, send: bool) -> No
         click.echo(f"    supply {feed.supply} of {feed.token}")
         click.echo(f"    reference liquidity {', '.join(str(pool.reference_liquidity) for pool in feed.pools)}")
     write_deployment(deployment, path, rehearse=True)
-    if not session.send:
+    if not session.goes_ahead():
         return
     for feed in feeds:
         made = pools.deploy(session.sender, project, feed)

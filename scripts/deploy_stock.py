@@ -7,9 +7,9 @@ from ape import Contract, accounts, project
 from ape.cli import ConnectedProviderCommand, network_option
 
 from scripts._deploy import flow, stock
-from scripts._deploy.journal import Journal
 from scripts._deploy.record import numbered
 from scripts._deploy.session import ScriptRefused, plain_refusals
+from scripts._deploy.siblings import Transactions
 
 
 @click.command(cls=ConnectedProviderCommand)
@@ -27,11 +27,9 @@ def cli(provider: Any, openers: tuple[str, ...], guardians: tuple[str, ...], **g
             f"the feeds of {', '.join(late)} are SVR proxies, which show rounds late; name the standard proxies."
         )
     steps = [f"take bets in {plan.facts.token('USDG').address}", f"list by {stock.bounds_of(plan.facts)}"]
-    steps += [f"allow {one.ticker} with feed {one.proxy}" for one in plan.facts.price_feeds]
-    steps += [f"let {one} list" for one in openers] + [f"let {one} stop new bets" for one in guardians]
 
-    def deploy(safe: str, journal: Journal) -> None:
-        stock.deploy(plan.session.sender, project, plan.facts, safe, journal, openers=openers, guardians=guardians)
+    def add(new: Transactions, safe: str) -> None:
+        stock.add(new, plan.facts, safe, openers=openers, guardians=guardians)
 
     wallets = {**numbered("opener", openers), **numbered("guardian", guardians)}
-    plan.carry_out(project, flow.Course(tuple(stock.ROLES), steps, wallets, deploy))
+    plan.carry_out(project, flow.Course(tuple(stock.ROLES), stock.ROLES, steps, wallets, add))

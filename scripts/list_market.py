@@ -46,7 +46,7 @@ def cli(provider: Any, facts: str, alias: str, ticker: str, strike: str, final: 
     params = (feed.proxy, *times, *ages, seed, least, most, FAMILIES[family])
     begins, ends = (datetime.fromtimestamp(moment, UTC).isoformat() for moment in times)
     session.announce(f"Listing {feed.ticker} {family}, strike {begins}, final {ends}, seed {seed} units a leg")
-    if not session.send:
+    if not session.goes_ahead():
         return
     token = Contract(deployment.token("USDG").address, abi=project.IERC3009.contract_type.abi)
     if token.allowance(session.sender.address, lister.address) < 2 * seed:

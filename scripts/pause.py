@@ -41,7 +41,7 @@ def cli(provider: Any, facts: str, alias: str, resume: bool, feed: str | None, s
     what = "take bets again" if resume else "stop new bets"
     session.announce(f"To {what} on {deployment.network}")
     if not resume and pauser.isGuardian(session.sender.address):
-        if session.send:
+        if session.goes_ahead():
             receipt = pauser.pause(sender=session.sender)
             click.echo(f"a guardian did: {what}, in {receipt.txn_hash}")
         return

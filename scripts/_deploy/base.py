@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from eth_utils.crypto import keccak
 
 from core.contracts.deployments import Deployment
-from scripts._deploy.journal import Journal
-from scripts._deploy.record import deployed, numbered
-from scripts._deploy.siblings import Siblings
+from scripts._deploy.record import numbered
+from scripts._deploy.siblings import Transactions
 from scripts._deploy.stock import PAUSER_ROLE
 
 RELAYER = keccak(text="RELAYER")
@@ -39,16 +37,6 @@ class Holders:
     creditors: Sequence[str]
     guardians: Sequence[str]
     publisher: str
-
-    def steps(self) -> list[str]:
-        """In words, for whoever confirms."""
-        return [
-            *(f"let {one} list agent markets" for one in self.listers),
-            *(f"let {one} settle x402 payments (RELAYER)" for one in self.relayers),
-            *(f"let {one} book payments that came by themselves (CREDITOR)" for one in self.creditors),
-            *(f"let {one} stop new stakes" for one in self.guardians),
-            f"let {self.publisher} post observations",
-        ]
 
     def wallets(self) -> dict[str, str]:
         """As the deployment file names them."""
@@ -78,22 +66,20 @@ def bounds_of(facts: Deployment) -> dict[str, int]:
     }
 
 
-def deploy(
-    sender: Any,
-    project: Any,
+def add(
+    new: Transactions,
     facts: Deployment,
     safe: str,
-    journal: Journal,
     *,
     holders: Holders,
     feeds: Sequence[str],
     max_lag_seconds: int,
 ) -> None:
-    """Deploy and give out the powers; ownership of everything is offered to the Safe, which has to accept it.
+    """Adds what deploys everything and gives out the powers; ownership of everything is offered to the Safe, which has
+    to accept it.
 
     `safe` becomes the treasury of the settlement wallet and the pauser its guardian, both for good.
     """
-    new = Siblings(sender, project, ROLES, journal)
     wallet = new.put(
         "SettlementWallet",
         token=facts.token("USDC").address,
@@ -101,30 +87,30 @@ def deploy(
         resolver=new["FeedResolver"],
         guardian=new["Pauser"],
         treasury=safe,
-        owner=sender.address,
+        owner=new.deployer,
     )
     new.put("FeedResolver", settler=new["SettlementWallet"], lister=new["AgentLister"])
     lister = new.put(
         "AgentLister",
         settler=new["SettlementWallet"],
         resolver=new["FeedResolver"],
-        owner=sender.address,
+        owner=new.deployer,
         bounds=bounds_of(facts),
     )
-    pauser = new.put("Pauser", target=new["SettlementWallet"], owner=sender.address)
-    for role, accounts in ((RELAYER, holders.relayers), (CREDITOR, holders.creditors)):
-        for account in accounts:
-            wallet.setRole(role, account, True, sender=sender)
+    pauser = new.put("Pauser", target=new["SettlementWallet"], owner=new.deployer)
+    for account in holders.relayers:
+        new.call(wallet, f"let {account} settle x402 payments (RELAYER)", "setRole", RELAYER, account, True)
+    for account in holders.creditors:
+        new.call(wallet, f"let {account} book payments that came by themselves", "setRole", CREDITOR, account, True)
     for account in holders.listers:
-        lister.setLister(account, True, sender=sender)
+        new.call(lister, f"let {account} list agent markets", "setLister", account, True)
     for account in holders.guardians:
-        pauser.setGuardian(account, True, sender=sender)
-    for owned in (wallet, lister, pauser):
-        owned.transferOwnership(safe, sender=sender)
+        new.call(pauser, f"let {account} stop new stakes", "setGuardian", account, True)
+    for name, owned in (("SettlementWallet", wallet), ("AgentLister", lister), ("Pauser", pauser)):
+        new.call(owned, f"offer {name} to the Safe", "transferOwnership", safe)
     for key in feeds:
-        args = {"owner": sender.address, "description": key, "maxLag": max_lag_seconds}
-        feed = sender.deploy(project.ObservationFeed, *args.values())
+        args = {"owner": new.deployer, "description": key, "maxLag": max_lag_seconds}
         purpose = f"append-only record of {key}, written by the publisher"
-        journal.stands(contract_name(key), deployed(feed, purpose, args))
-        feed.setPublisher(holders.publisher, sender=sender)
-        feed.transferOwnership(safe, sender=sender)
+        feed = new.create("ObservationFeed", contract_name(key), purpose, args)
+        new.call(feed, f"let {holders.publisher} post {key}", "setPublisher", holders.publisher)
+        new.call(feed, f"offer {contract_name(key)} to the Safe", "transferOwnership", safe)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
+from eth_utils.address import to_checksum_address
+from eth_utils.crypto import keccak
 
 from core.contracts.deployments import ContractInfo, Deployment, Safe, load_deployment, write_deployment
 from core.contracts.feeds import AgentFeed
@@ -16,8 +19,9 @@ from scripts._deploy import handover
 from scripts._deploy import safe as safes
 from scripts._deploy.journal import Journal
 from scripts._deploy.record import deployed_network
+from scripts._deploy.sending import Sending, Step, digest_of
 from scripts._deploy.session import DeploySession, ScriptRefused, is_local, open_session
-from scripts._deploy.siblings import create_address
+from scripts._deploy.siblings import Transactions, create_address
 from scripts._vpm import bytecode
 
 
@@ -41,9 +45,10 @@ class Course:
     """What one deployment is to put on its chain. `sources` are its feeds once the contracts of these names stand."""
 
     contracts: Sequence[str]
-    steps: Sequence[str]  # in words, for whoever confirms
+    roles: Mapping[str, str]  # of the contracts that name each other
+    steps: Sequence[str]  # what holds for all of it, in words
     wallets: Mapping[str, str]
-    deploy: Callable[[str, Journal], None]  # with the Safe's address
+    add: Callable[[Transactions, str], None]  # all that is sent, with the Safe's address
     sources: Callable[[Mapping[str, ContractInfo]], Sequence[AgentFeed]] = lambda _contracts: ()
 
     def record(self, facts: Deployment, contracts: Mapping[str, ContractInfo], owner: Safe) -> Deployment:
@@ -62,7 +67,6 @@ class Course:
 class Plan:
     """A deployment before it is confirmed: the session, what is known, where the result goes, and whose it will be."""
 
-    provider: Any
     session: DeploySession
     facts: Deployment
     out: Path
@@ -79,47 +83,81 @@ class Plan:
                 f"a new Safe needs at least {self.threshold} different --safe-owner; {len(set(self.safe_owners))} "
                 "given. Or name an existing one with --safe."
             )
-        if self.existing_safe and (code := safes.singleton_of(self.provider, self.existing_safe)) != safes.SINGLETON:
+        if self.existing_safe and (code := self._singleton(self.existing_safe)) != safes.SINGLETON:
             raise ScriptRefused(
                 f"{self.existing_safe} runs {code}, which is not SafeL2 1.4.1 ({safes.SINGLETON}): on a rollup what a "
                 "Safe does can be read from logs only, and only SafeL2 writes them. Make the Safe with SafeL2."
             )
         journal = Journal(self.out)
-        journal.refuse_another()
+        begun = journal.begun()
         if self.existing_safe:
             owner = self._standing(self.existing_safe)
         else:
             owner = Safe(address=safes.ZERO, threshold=self.threshold, owners=tuple(self.safe_owners))
-        if owner.threshold < safes.LEAST_THRESHOLD and not is_local(self.provider):
+        if owner.threshold < safes.LEAST_THRESHOLD and not self.session.local:
             raise ScriptRefused(
                 f"a Safe that asks for {owner.threshold} signature is one key. On a live network at least "
                 f"{safes.LEAST_THRESHOLD} owners must sign: give --threshold and as many --safe-owner."
             )
         write_deployment(course.rehearsed(self.facts, owner), self.out, rehearse=True)
-        self._show(course)
-        if not self.session.send:
+        sending, owner = self._sending(project, course, owner, begun)
+        self._show(course, sending, None if begun is None else journal)
+        if not self.session.goes_ahead():
             return False
-        journal.begin(self.session.chain_id, self.session.sender)
-        if not self.existing_safe:
-            made = safes.create(self.session.sender, self.bind, self.safe_owners, self.threshold)
-            journal.safe_stands(made)
-            owner = self._standing(made)
-        course.deploy(owner.address, journal)
-        deployment = course.record(self.facts, journal.contracts, owner)
-        write_deployment(deployment, self.out)
-        journal.end()
+        journal.begin(
+            {
+                "chainId": self.session.chain_id,
+                "deployer": self.session.address,
+                "firstNonce": sending.first_nonce,
+                "safe": owner.address,
+                "transactions": digest_of(sending.steps),
+            }
+        )
+        with closing(journal):
+            contracts = sending.carry_out(journal)
+            deployment = course.record(self.facts, contracts, owner)
+            write_deployment(deployment, self.out)
+            journal.end()
         click.echo(f"recorded in {self.out}")
         calls = list(handover.pending(binder(project), deployment))
         handover.put_to_safe(self.session, self.bind, owner.address, calls)
         return True
 
-    def _show(self, course: Course) -> None:
+    def _sending(
+        self, project: Any, course: Course, owner: Safe, begun: Mapping[str, Any] | None
+    ) -> tuple[Sending, Safe]:
+        """All that is to be sent, and the Safe: from the nonce and with the Safe of the deployment that broke off, or
+        from the account's next one."""
+        first = self.session.nonce() if begun is None else int(begun["firstNonce"])
+        if self.existing_safe:
+            before: list[Step] = []
+        else:
+            creating = safes.creation(self.safe_owners, self.threshold, self._salt(first))
+            address = self.session.read(creating) if begun is None else str(begun["safe"])
+            owner = owner.model_copy(update={"address": to_checksum_address(address)})
+            what = f"create a Safe, {self.threshold} of {len(self.safe_owners)}"
+            before = [Step(what, creating.data, to=creating.to, address=owner.address)]
+        new = Transactions(self.session.address, first + len(before), project, course.roles)
+        course.add(new, owner.address)
+        return Sending(self.session, [*before, *new.steps], first), owner
+
+    def _salt(self, nonce: int) -> int:
+        """A number of this deployment's own: a Safe's address follows from its owners and this, whoever makes it."""
+        return int.from_bytes(keccak(text=f"{self.session.address} {nonce}"))
+
+    def _show(self, course: Course, sending: Sending, broke_off: Journal | None) -> None:
         self.session.announce(f"Deploying {', '.join(course.contracts)}")
+        if broke_off is not None:
+            click.echo(f"  going on with what broke off: {broke_off.path}")
         a_new_one = f"a new Safe, {self.threshold} of {len(self.safe_owners)}"
         click.echo(f"  owner and treasury: {self.existing_safe or a_new_one}")
         for line in course.steps:
             click.echo(f"  {line}")
+        sending.show()
         click.echo(f"  record it in {self.out}")
+
+    def _singleton(self, address: str) -> str:
+        return safes.singleton_of(self.session.provider, address)
 
     def _standing(self, address: str) -> Safe:
         bound = self.bind(address, abi=safes.safe_abi())
@@ -159,7 +197,7 @@ def prepare(
     session = open_session(provider, accounts, alias, send, deployment.chain_id)
     if not is_local(provider):
         require_recorded(project)
-    return Plan(provider, session, deployment, target, bind, safe, safe_owners, threshold)
+    return Plan(session, deployment, target, bind, safe, safe_owners, threshold)
 
 
 def require_recorded(project: Any) -> None:

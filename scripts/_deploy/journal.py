@@ -1,57 +1,82 @@
-"""What stands of a deployment that is under way: a file beside the one that will record it."""
+"""What was signed for a deployment that is under way: a file beside the one that will record it."""
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from core.contracts.deployments import ContractInfo
 from core.errors import DeploymentError
+from core.hexadecimal import bytes_of, hex_of
 
 
 class Journal:
-    """The journal of one deployment: who sends and from which nonce on, then each thing as soon as it stands.
+    """The journal of one deployment: what it is, then each transaction before it is sent.
 
-    It is gone once everything is recorded. One that lies there tells of a deployment that broke off; with the nonce
-    even a contract can be found that was sent and not noted any more.
+    It is gone once everything is recorded. A deployment that broke off goes on from it.
     """
 
     def __init__(self, target: Path) -> None:
         self.path = target.with_name(f"{target.name}.unfinished")
-        self.contracts: dict[str, ContractInfo] = {}
+        self._file: BinaryIO | None = None
+        self._sent: dict[int, dict[str, bytes]] = {}
 
-    def refuse_another(self) -> None:
-        if self.path.exists():
-            raise DeploymentError(
-                f"{self.path} tells what stands of a deployment that broke off; none of it is recorded or to be used.",
-                hint="Move that file away and keep it, then deploy anew; its Safe may be given with --safe.",
-            )
-
-    def begin(self, chain_id: int, sender: Any) -> None:
-        """Before anything is sent. Of two that begin at once, one is refused."""
-        first_nonce = int(sender.nonce)
+    def begun(self) -> dict[str, Any] | None:
+        """What the deployment is that broke off here: chain, deployer, first nonce, Safe, and a digest of its
+        transactions. None where none did."""
+        if not self.path.exists():
+            return None
         try:
-            self.path.touch(exist_ok=False)
-        except FileExistsError:
-            self.refuse_another()
+            lines = [json.loads(line) for line in _whole_lines(self.path.read_bytes())]
+        except (OSError, ValueError) as error:
+            raise DeploymentError(f"{self.path} cannot be read: {error}.") from None
+        self._sent = {}
+        for line in lines[1:]:
+            self._sent.setdefault(line["nonce"], {})[line["tx"]] = bytes_of(line["raw"])
+        return lines[0] if lines else None
+
+    def begin(self, deployment: dict[str, Any]) -> None:
+        """Before anything is sent, and again when it goes on; one process at a time."""
+        try:
+            self._file = self.path.open("ab+")
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DeploymentError(f"Another process is deploying by {self.path}.", hint="Wait for it.") from None
         except OSError as error:
             raise DeploymentError(f"{self.path} cannot be written: {error.strerror}.") from None
-        self._note(chainId=chain_id, deployer=str(sender.address), firstNonce=first_nonce)
+        # A line that was being written when the process ended was of nothing that was sent.
+        self._file.truncate(sum(map(len, _whole_lines(self.path.read_bytes()))))
+        if (before := self.begun()) is None:
+            self._note(deployment)
+        elif before != deployment:
+            raise DeploymentError(
+                f"{self.path} is of a deployment that broke off, of something else than this one.",
+                hint="Give the options it was begun with; or keep that file somewhere else and deploy anew.",
+            )
 
-    def safe_stands(self, address: str) -> None:
-        self._note(safe=address)
+    def sent(self, nonce: int) -> dict[str, bytes]:
+        """The transactions signed with a nonce, by their hashes, the latest last."""
+        return dict(self._sent.get(nonce, {}))
 
-    def stands(self, name: str, contract: ContractInfo) -> None:
-        self.contracts[name] = contract
-        self._note(contract=name, **contract.model_dump(mode="json", by_alias=True))
+    def stores(self, nonce: int, what: str, digest: str, raw: bytes) -> None:
+        self._note({"nonce": nonce, "what": what, "tx": digest, "raw": hex_of(raw)})
 
     def end(self) -> None:
+        """Once everything is recorded."""
         self.path.unlink()
 
-    def _note(self, **what: object) -> None:
-        with self.path.open("a") as file:
-            file.write(json.dumps(what) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def _note(self, what: dict[str, Any]) -> None:
+        assert self._file is not None
+        self._file.write(json.dumps(what).encode() + b"\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+
+def _whole_lines(content: bytes) -> list[bytes]:
+    return [line for line in content.splitlines(keepends=True) if line.endswith(b"\n")]

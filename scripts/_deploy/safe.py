@@ -15,6 +15,8 @@ from eth_account import Account
 from eth_utils.address import to_checksum_address
 from hexbytes import HexBytes
 
+from core.chain import Contract
+from core.chain.contract import Abi, Call
 from core.hexadecimal import hex_of
 from core.paths import REPOSITORY
 
@@ -30,16 +32,16 @@ FALLBACK_HANDLER = "0xfd0732Dc9E303f09fCEf3a7388Ad10A83459Ec99"
 ZERO = "0x0000000000000000000000000000000000000000"
 
 
-def safe_abi() -> list[dict[str, Any]]:
+def safe_abi() -> list[Any]:
     return _abi("Safe.sol/Safe")
 
 
-def factory_abi() -> list[dict[str, Any]]:
+def factory_abi() -> list[Any]:
     return _abi("proxies/SafeProxyFactory.sol/SafeProxyFactory")
 
 
-def _abi(artifact: str) -> list[dict[str, Any]]:
-    abi: list[dict[str, Any]] = json.loads((ARTIFACTS / f"{artifact}.json").read_text())["abi"]
+def _abi(artifact: str) -> list[Any]:
+    abi: list[Any] = json.loads((ARTIFACTS / f"{artifact}.json").read_text())["abi"]
     return abi
 
 
@@ -61,16 +63,11 @@ def singleton_of(provider: Any, safe: str) -> str:
     return str(to_checksum_address(bytes(HexBytes(slot))[-20:]))
 
 
-def create(sender: Any, bind: Any, owners: Sequence[str], threshold: int) -> str:
-    """The address of a new Safe, which `sender` pays for. `bind` is ape's Contract."""
-    setup = bind(SINGLETON, abi=safe_abi()).setup.encode_input(
-        list(owners), threshold, ZERO, b"", FALLBACK_HANDLER, ZERO, 0, ZERO
-    )
-    # The Safe's address follows from its set-up and this number, so each deployment needs another one.
-    salt = int(sender.nonce)
-    receipt = bind(PROXY_FACTORY, abi=factory_abi()).createProxyWithNonce(SINGLETON, setup, salt, sender=sender)
-    created = next(log for log in receipt.decode_logs() if log.event_name == "ProxyCreation")
-    return str(to_checksum_address(created.proxy))
+def creation(owners: Sequence[str], threshold: int, salt: int) -> Call:
+    """The call that creates a Safe and returns its address, which follows from owners, threshold and `salt`."""
+    given = (list(owners), threshold, ZERO, b"", FALLBACK_HANDLER, ZERO, 0, ZERO)
+    setup = Contract(SINGLETON, Abi(safe_abi())).call("setup", *given).data
+    return Contract(PROXY_FACTORY, Abi(factory_abi())).call("createProxyWithNonce", SINGLETON, setup, salt)
 
 
 def execute(sender: Any, safe: Any, call: SafeCall, owner_keys: Sequence[str]) -> Any:

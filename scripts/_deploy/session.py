@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import click
 from pydantic import ValidationError
 
+from core.chain.contract import Call
 from core.chain.reverts import decode_revert
 from core.contracts.abi import all_errors
 from core.contracts.deployments import faults
@@ -33,10 +36,60 @@ class DeploySession:
     chain_id: int
     sender: Any
     send: bool
+    provider: Any
+    local: bool
+
+    @property
+    def address(self) -> str:
+        return str(self.sender.address)
 
     def announce(self, what: str) -> None:
         mode = "sending" if self.send else "dry run (add --send to do it)"
-        click.echo(f"{what} on chain {self.chain_id} as {self.sender.address}: {mode}")
+        click.echo(f"{what} on chain {self.chain_id} as {self.address}: {mode}")
+
+    def goes_ahead(self) -> bool:
+        """After all is shown: False for a dry run; where the money is real, it is confirmed once, for all of it, and
+        the account is unlocked once."""
+        if self.send and not self.local:
+            click.confirm("Send all of this?", abort=True)
+            unlock(self.sender)
+        return self.send
+
+    def ask(self, method: str, *params: Any) -> Any:
+        """Return a node's answer."""
+        return self.provider.make_request(method, list(params))
+
+    def read(self, call: Call) -> Any:
+        """Return what a call returns at the newest block, from the account."""
+        asked = {**call.parameters(), "from": self.address}
+        return call.function.decode(bytes_of(str(self.ask("eth_call", asked, "latest"))))
+
+    def nonce(self) -> int:
+        return int(self.ask("eth_getTransactionCount", self.address, "latest"), 16)
+
+    def signed(self, to: str | None, data: bytes, nonce: int) -> bytes:
+        """Return a transaction of the account, with the gas it needs and the fees of now, ready to be sent."""
+        receiver = {} if to is None else {"receiver": to}
+        made = self.provider.network.ecosystem.create_transaction(
+            sender=self.address, data=data, nonce=nonce, chain_id=self.chain_id, **receiver
+        )
+        return bytes(self.sender.sign_transaction(self.sender.prepare_transaction(made)).serialize_transaction())
+
+
+def unlock(sender: Any) -> None:
+    """Unlocks the account once for all that is sent: with the passphrase in APE_ACCOUNTS_<alias>_PASSPHRASE or in the
+    file that APE_ACCOUNTS_<alias>_PASSPHRASE_FILE names, otherwise with the one that is typed."""
+    from ape.exceptions import AccountsError  # noqa: PLC0415 - only the environment of the ape scripts has it
+
+    file = os.environ.get(f"APE_ACCOUNTS_{sender.alias}_PASSPHRASE_FILE")
+    try:
+        sender.set_autosign(True, passphrase=Path(file).read_text().rstrip("\r\n") if file else None)
+    except OSError as error:
+        raise ScriptRefused(
+            f"{file}, with the passphrase of '{sender.alias}', cannot be read: {error.strerror}."
+        ) from None
+    except AccountsError:
+        raise ScriptRefused(f"The passphrase of '{sender.alias}' is wrong. Nothing was sent.") from None
 
 
 def is_local(provider: Any) -> bool:
@@ -57,8 +110,8 @@ def open_session(provider: Any, accounts: Any, alias: str, send: bool, expected_
         raise ScriptRefused(f"ape has no account '{alias}'. Import one with: ape accounts import {alias}") from None
     local = is_local(provider)
     if local:
-        sender.set_autosign(True)
-    return DeploySession(provider.chain_id, sender, send or local)
+        unlock(sender)
+    return DeploySession(provider.chain_id, sender, send or local, provider, local)
 
 
 def _revert_data(error: BaseException | None) -> bytes | None:

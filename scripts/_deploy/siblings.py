@@ -1,7 +1,5 @@
-"""Contracts that name each other at construction: their addresses are computed from the deployer's nonce first.
-
-None of ours has a setter for its siblings, so each deployment is checked against the address the others were given.
-"""
+"""Contracts that name each other at construction: their addresses follow from the deployer's nonces, which are known
+before anything is sent."""
 
 from __future__ import annotations
 
@@ -12,13 +10,9 @@ import rlp
 from eth_utils.address import to_canonical_address, to_checksum_address
 from eth_utils.crypto import keccak
 
-from scripts._deploy.journal import Journal
-from scripts._deploy.record import deployed
-
-
-class AddressMoved(Exception):
-    """The news that a contract landed on another address than its siblings were given; nothing of this run may be
-    used."""
+from core.chain import Contract
+from core.contracts.abi import abi
+from scripts._deploy.sending import Step
 
 
 def create_address(deployer: str, nonce: int) -> str:
@@ -26,32 +20,42 @@ def create_address(deployer: str, nonce: int) -> str:
     return str(to_checksum_address(keccak(rlp.encode([to_canonical_address(deployer), nonce]))[12:]))
 
 
-class Siblings:
-    """Contracts deployed in the order of `roles`, each at the address that `self[name]` promised."""
+class Transactions:
+    """The transactions of a deployment in their order. `self[name]` is where one of the first contracts, those of
+    `roles`, will stand."""
 
-    def __init__(self, sender: Any, project: Any, roles: Mapping[str, str], journal: Journal) -> None:
-        self._sender = sender
+    def __init__(self, deployer: str, first_nonce: int, project: Any, roles: Mapping[str, str]) -> None:
+        self.deployer = deployer
+        self.steps: list[Step] = []
+        self._next_nonce = first_nonce
         self._project = project
         self._roles = roles
-        self._journal = journal
-        first = int(sender.nonce)
-        self._at = {name: create_address(sender.address, first + n) for n, name in enumerate(roles)}
+        self._at = {name: create_address(deployer, first_nonce + n) for n, name in enumerate(roles)}
 
     def __getitem__(self, name: str) -> str:
         return self._at[name]
 
-    def put(self, name: str, **given: Any) -> Any:
-        """Deploys one; `given` are the constructor's arguments by their names, so that no two can change places."""
+    def put(self, name: str, **given: Any) -> Contract:
+        """Creates one of the first contracts, in the order of `roles`; `given` are the constructor's arguments by their
+        names, so that no two can change places."""
         container = getattr(self._project, name)
         names = [each.name.rstrip("_") for each in container.contract_type.constructor.inputs]
         if sorted(names) != sorted(given):
             raise TypeError(f"{name} is constructed with {', '.join(names)}, not with {', '.join(given)}")
-        args = {each: given[each] for each in names}
-        instance = self._sender.deploy(container, *args.values())
-        self._journal.stands(name, deployed(instance, self._roles[name], args))
-        if instance.address != self._at[name]:
-            raise AddressMoved(
-                f"{name} is at {instance.address}, but its siblings expect {self._at[name]}: another transaction of "
-                f"{self._sender.address} came in between. Nothing is wired, and what stands is of no use."
-            )
-        return instance
+        made = self.create(name, name, self._roles[name], {each: given[each] for each in names})
+        assert made.address == self[name]
+        return made
+
+    def create(self, kind: str, name: str, role: str, args: Mapping[str, Any]) -> Contract:
+        """Creates a contract of some kind, which the deployment file has under `name`."""
+        address = create_address(self.deployer, self._next_nonce)
+        data = bytes(getattr(self._project, kind).constructor.serialize_transaction(*args.values()).data)
+        self._add(Step(f"create {name}", data, contract=name, address=address, role=role, args=args))
+        return Contract(address, abi(kind))
+
+    def call(self, contract: Contract, what: str, function: str, *arguments: Any) -> None:
+        self._add(Step.of(contract.call(function, *arguments), what))
+
+    def _add(self, step: Step) -> None:
+        self.steps.append(step)
+        self._next_nonce += 1

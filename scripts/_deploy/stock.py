@@ -8,9 +8,8 @@ from typing import Any
 from hexbytes import HexBytes
 
 from core.contracts.deployments import Deployment
-from scripts._deploy.journal import Journal
 from scripts._deploy.safe import ZERO
-from scripts._deploy.siblings import Siblings
+from scripts._deploy.siblings import Transactions
 
 PAUSER_ROLE = "stops new bets at once by any guardian key; only the Safe, which owns it, lets them go on"
 ROLES = {
@@ -53,21 +52,12 @@ def is_late_feed(provider: Any, proxy: str) -> bool:
     return len(answer) == 32 and is_served_late(proxy, bytes(provider.get_code("0x" + answer[-20:].hex())))
 
 
-def deploy(
-    sender: Any,
-    project: Any,
-    facts: Deployment,
-    safe: str,
-    journal: Journal,
-    *,
-    openers: Sequence[str],
-    guardians: Sequence[str],
-) -> None:
-    """Deploy and wire everything; the ownership of lister and pauser is offered to the Safe, which has to accept it.
+def add(new: Transactions, facts: Deployment, safe: str, *, openers: Sequence[str], guardians: Sequence[str]) -> None:
+    """Adds what deploys and wires everything; the ownership of lister and pauser is offered to the Safe, which has to
+    accept it.
 
     `safe` becomes the treasury of the settler and the pauser its guardian, both for good.
     """
-    new = Siblings(sender, project, ROLES, journal)
     token = facts.token("USDG").address
     new.put("VestedMarkets", token=token, lister=new["MarketLister"], guardian=new["Pauser"], treasury=safe)
     new.put(
@@ -81,16 +71,17 @@ def deploy(
         "MarketLister",
         settler=new["VestedMarkets"],
         resolver=new["RoundResolver"],
-        owner=sender.address,
+        owner=new.deployer,
         **bounds_of(facts),
     )
-    pauser = new.put("Pauser", target=new["VestedMarkets"], owner=sender.address)
+    pauser = new.put("Pauser", target=new["VestedMarkets"], owner=new.deployer)
     for feed in facts.price_feeds:
         ages = (feed.max_strike_age_seconds, feed.max_final_age_seconds)
-        lister.setFeed(feed.proxy, feed.stock_token, feed.ticker, *ages, True, sender=sender)
+        named = (feed.proxy, feed.stock_token, feed.ticker)
+        new.call(lister, f"allow {feed.ticker} with feed {feed.proxy}", "setFeed", *named, *ages, True)
     for opener in openers:
-        lister.setOpener(opener, True, sender=sender)
+        new.call(lister, f"let {opener} list", "setOpener", opener, True)
     for guardian in guardians:
-        pauser.setGuardian(guardian, True, sender=sender)
-    for owned in (lister, pauser):
-        owned.transferOwnership(safe, sender=sender)
+        new.call(pauser, f"let {guardian} stop new bets", "setGuardian", guardian, True)
+    for name, owned in (("MarketLister", lister), ("Pauser", pauser)):
+        new.call(owned, f"offer {name} to the Safe", "transferOwnership", safe)

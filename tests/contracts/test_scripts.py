@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import subprocess
-import threading
-import urllib.request
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -21,7 +16,6 @@ from eth_utils.crypto import keccak
 
 from core.chain import Contract
 from core.contracts.abi import abi
-from core.direct import DIRECT
 from core.local.anvil import ask
 from core.paths import REPOSITORY
 from scripts._deploy import safe
@@ -34,6 +28,7 @@ from scripts._stack.genesis import creation_code
 from scripts._vpm import bootstrap
 from tests.support import nursery
 from tests.support.genesis import Genesis, RunningChain
+from tests.support.live_node import live_looking
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -73,37 +68,6 @@ def _ape(ape_folder: Path, *arguments: str, owners: int = 0) -> subprocess.Compl
             return await asyncio.to_thread(nursery.run, argv, {**os.environ, **env}, timeout=300)
 
     return asyncio.run(run())
-
-
-@contextlib.contextmanager
-def live_looking(node: str) -> Iterator[str]:
-    """The URL of a node that passes everything on, but calls itself by the name of a client of live networks."""
-
-    class Passing(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            asked = self.rfile.read(int(self.headers["Content-Length"]))
-            if b"web3_clientVersion" in asked:
-                told = json.dumps({"jsonrpc": "2.0", "id": json.loads(asked)["id"], "result": "nitro/v3.5"}).encode()
-            else:
-                passed = urllib.request.Request(node, asked, {"Content-Type": "application/json"})
-                with DIRECT.open(passed, timeout=30) as answer:
-                    told = answer.read()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(told)))
-            self.end_headers()
-            self.wfile.write(told)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Passing)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def _options(url: str, facts: Path) -> list[str]:

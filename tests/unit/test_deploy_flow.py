@@ -9,34 +9,84 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from eth_utils.crypto import keccak
 
-from core.contracts.deployments import ContractInfo, load_deployment
+from core.contracts.deployments import load_deployment
 from core.contracts.feeds import PublishedFeed
 from core.paths import REPOSITORY
 from scripts._deploy.flow import Course, Plan
-from scripts._deploy.journal import Journal
-from scripts._deploy.session import DeploySession, ScriptRefused, plain_refusals
-from scripts._deploy.siblings import create_address
+from scripts._deploy.safe import SINGLETON
+from scripts._deploy.sending import Step
+from scripts._deploy.session import ScriptRefused, plain_refusals
+from scripts._deploy.siblings import Transactions, create_address
 
 SAFE, DEPLOYER, PUBLISHER, OWNER, FIRST = (create_address("0x" + "11" * 20, number) for number in range(5))
 NAMES = ("SettlementWallet", "ObservationFeed BNKR/market_cap")
 
 
 @dataclass
+class Account:
+    """The deployer's account and its chain, which may end after the first transaction."""
+
+    chain_id: int = 8453
+    address: str = DEPLOYER
+    send: bool = True
+    local: bool = False
+    breaks: bool = False
+    mined: dict[str, dict[str, str]] = field(default_factory=dict)
+    signatures: list[int] = field(default_factory=list)
+
+    @property
+    def provider(self) -> Any:
+        return SimpleNamespace(make_request=lambda method, params: self.ask(method, *params))
+
+    def announce(self, what: str) -> None:
+        pass
+
+    def goes_ahead(self) -> bool:
+        return self.send
+
+    def nonce(self) -> int:
+        return 7 + len(self.mined)
+
+    def signed(self, _to: str | None, data: bytes, nonce: int) -> bytes:
+        self.signatures.append(nonce)
+        return bytes([nonce]) + data
+
+    def ask(self, method: str, *params: Any) -> Any:
+        if method == "eth_sendRawTransaction":
+            raw = bytes.fromhex(params[0][2:])
+            if self.breaks and raw[0] == 8:
+                raise ConnectionError("the node is gone")
+            digest = "0x" + keccak(raw).hex()
+            self.mined[digest] = {"status": "0x1", "blockNumber": "0x9", "transactionHash": digest}
+            return digest
+        if method == "eth_getTransactionReceipt":
+            return self.mined.get(params[0])
+        return {
+            "eth_getTransactionCount": hex(self.nonce()),
+            "eth_getCode": "0x60",
+            "eth_getStorageAt": "0x" + SINGLETON[2:].rjust(64, "0"),
+            "eth_gasPrice": "0x1",
+            "eth_estimateGas": "0x5208",
+            "eth_getBalance": hex(10**18),
+        }[method]
+
+
+@dataclass
 class Scene:
-    """A chain on which a deployment of two contracts may break off after the first."""
+    """A deployment of two contracts."""
 
     folder: Path
-    breaks: bool = False
-    sent: list[str] = field(default_factory=list)
+    account: Account = field(default_factory=Account)
 
     def plan(self, **changed: Any) -> Plan:
-        session = DeploySession(8453, SimpleNamespace(address=DEPLOYER, nonce=7), send=True)
+        session: Any = self.account
         facts = load_deployment(REPOSITORY / "deployments" / "base.json")
         return replace(Plan(session, facts, self.folder / "base.json", self._bind, SAFE, (), 2), **changed)
 
     def course(self, **changed: Any) -> Course:
-        return replace(Course(NAMES, (), {"publisher": PUBLISHER}, self._deploy, self.sources()), **changed)
+        return replace(Course(NAMES, {}, (), {"publisher": PUBLISHER}, self._add, self.sources()), **changed)
 
     def sources(self, key: str = "BNKR/market_cap", memory: int = 600, times: int = 1) -> Any:
         def made(contracts: Any) -> list[PublishedFeed]:
@@ -54,15 +104,13 @@ class Scene:
         return (plan or self.plan()).carry_out(project, course or self.course())
 
     def _bind(self, address: str, abi: object) -> Any:
-        return SimpleNamespace(address=address, getThreshold=lambda: 1, getOwners=lambda: [OWNER])
+        return SimpleNamespace(address=address, getThreshold=lambda: 2, getOwners=lambda: [OWNER, FIRST])
 
-    def _deploy(self, safe: str, journal: Journal) -> None:
+    def _add(self, new: Transactions, safe: str) -> None:
         assert safe == SAFE
         for number, name in enumerate(NAMES):
-            if number and self.breaks:
-                raise ConnectionError("the node is gone")
-            self.sent.append(name)
-            journal.stands(name, ContractInfo(address=create_address(DEPLOYER, number), role="r", deploy_block=9))
+            address = create_address(DEPLOYER, 7 + number)
+            new.steps.append(Step(f"create {name}", b"code", contract=name, address=address, role="r"))
 
 
 @pytest.fixture
@@ -75,7 +123,7 @@ def test_what_stands_is_recorded_and_the_journal_is_gone(scene: Scene) -> None:
     recorded = load_deployment(scene.folder / "base.json")
     assert list(recorded.contracts) == list(NAMES)
     assert recorded.start_block == 9
-    assert recorded.agent_feed("BNKR/market_cap").address == create_address(DEPLOYER, 1)
+    assert recorded.agent_feed("BNKR/market_cap").address == create_address(DEPLOYER, 8)
     assert [path.name for path in scene.folder.iterdir()] == ["base.json"]
 
 
@@ -105,33 +153,34 @@ def test_what_stands_is_recorded_and_the_journal_is_gone(scene: Scene) -> None:
 def test_what_cannot_be_recorded_is_never_sent(scene: Scene, wrong: Any, said: str, send: bool) -> None:
     given = wrong(scene)
     plan = given.get("plan") or scene.plan()
+    scene.account.send = send
     with pytest.raises(ScriptRefused, match=said):
-        scene.run(replace(plan, session=replace(plan.session, send=send)), given.get("course"))
-    assert not scene.sent
+        scene.run(plan, given.get("course"))
+    assert not scene.account.signatures
     assert not list(scene.folder.iterdir())
 
 
 def test_a_dry_run_leaves_nothing(scene: Scene) -> None:
-    plan = scene.plan()
-    assert not scene.run(replace(plan, session=replace(plan.session, send=False)))
-    assert not scene.sent
+    scene.account.send = False
+    assert not scene.run()
+    assert not scene.account.signatures
     assert not list(scene.folder.iterdir())
 
 
-def test_what_stands_when_a_deployment_breaks_off_is_found(scene: Scene) -> None:
-    scene.breaks = True
+def test_a_deployment_that_breaks_off_goes_on_with_what_was_signed(scene: Scene) -> None:
+    scene.account.breaks = True
     with pytest.raises(ConnectionError):
         scene.run()
     journal = scene.folder / "base.json.unfinished"
-    begun, stands = map(json.loads, journal.read_text().splitlines())
-    assert begun == {"chainId": 8453, "deployer": DEPLOYER, "firstNonce": 7}
-    assert (stands["contract"], stands["address"]) == (NAMES[0], create_address(DEPLOYER, 0))
+    begun, *signed = map(json.loads, journal.read_text().splitlines())
+    assert (begun["chainId"], begun["deployer"], begun["firstNonce"], begun["safe"]) == (8453, DEPLOYER, 7, SAFE)
+    assert [each["nonce"] for each in signed] == [7, 8], "stored before it is sent"
     assert not (scene.folder / "base.json").exists()
 
-    scene.breaks = False
-    with pytest.raises(ScriptRefused, match=r"base\.json\.unfinished tells what stands .* Move that file away"):
-        scene.run()
-    assert scene.sent == [NAMES[0]]
-    journal.rename(scene.folder / "kept")
+    scene.account.breaks = False
     assert scene.run()
+    assert scene.account.signatures == [7, 8], "nothing is signed twice"
+    assert len(scene.account.mined) == 2
+    recorded = load_deployment(scene.folder / "base.json")
+    assert recorded.contracts[NAMES[1]].address == create_address(DEPLOYER, 8)
     assert not journal.exists()

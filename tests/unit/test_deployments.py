@@ -15,8 +15,7 @@ from core.errors import EXIT_CONFIG, DeploymentError
 from core.money import USD
 from core.paths import REPOSITORY
 from scripts._deploy.base import Holders
-from scripts._deploy.journal import Journal
-from scripts._deploy.siblings import Siblings, create_address
+from scripts._deploy.siblings import Transactions, create_address
 
 FOLDER = REPOSITORY / "deployments"
 ADDRESS = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
@@ -270,29 +269,26 @@ def test_every_holder_of_a_power_is_named_in_the_file() -> None:
         "relay 0": b,
         "relay 1": c,
     }
-    assert len(holders.steps()) == len(holders.wallets())
 
 
-def test_the_arguments_of_a_constructor_go_by_their_names(tmp_path: Path) -> None:
+def test_the_arguments_of_a_constructor_go_by_their_names() -> None:
     """Owner and treasury are both addresses: in the wrong order they would change places in silence."""
-    first = create_address(ADDRESS, 7)
-    sent: list[Any] = []
+    encoded: list[Any] = []
 
-    def deploy(_container: Any, *args: Any) -> Any:
-        sent.append(args)
-        receipt = SimpleNamespace(txn_hash="0x" + "11" * 32, block_number=1, sender=ADDRESS)
-        return SimpleNamespace(address=first, creation_metadata=SimpleNamespace(receipt=receipt))
+    def serialize(*args: Any) -> Any:
+        encoded.append(args)
+        return SimpleNamespace(data=b"code")
 
-    sender = SimpleNamespace(address=ADDRESS, nonce=7, deploy=deploy)
-    inputs = [SimpleNamespace(name="owner_"), SimpleNamespace(name="treasury")]
-    constructor = SimpleNamespace(inputs=inputs)
-    project = SimpleNamespace(Wallet=SimpleNamespace(contract_type=SimpleNamespace(constructor=constructor)))
-    journal = Journal(tmp_path / "base.json")
-    new = Siblings(sender, project, {"Wallet": "holds the stakes"}, journal)
-    assert new["Wallet"] == first
-    new.put("Wallet", treasury="t", owner="o")
-    assert sent == [("o", "t")]
-    made = journal.contracts["Wallet"]
-    assert (made.role, made.constructor_args) == ("holds the stakes", {"owner": "o", "treasury": "t"})
-    with pytest.raises(TypeError, match="constructed with owner, treasury, not with owner"):
-        new.put("Wallet", owner="o")
+    inputs = [SimpleNamespace(name="owner_"), SimpleNamespace(name="target_")]
+    container = SimpleNamespace(
+        contract_type=SimpleNamespace(constructor=SimpleNamespace(inputs=inputs)),
+        constructor=SimpleNamespace(serialize_transaction=serialize),
+    )
+    new = Transactions(ADDRESS, 7, SimpleNamespace(Pauser=container), {"Pauser": "stops bets"})
+    assert new["Pauser"] == create_address(ADDRESS, 7)
+    new.put("Pauser", target="t", owner="o")
+    assert encoded == [("o", "t")]
+    (made,) = new.steps
+    assert (made.role, made.args, made.address) == ("stops bets", {"owner": "o", "target": "t"}, new["Pauser"])
+    with pytest.raises(TypeError, match="constructed with owner, target, not with owner"):
+        new.put("Pauser", owner="o")
