@@ -55,7 +55,7 @@ def cli(
         if shown is not None and not limit.covers(one):
             deployment = caps.with_evidence(deployment, one, shown)
             write_deployment(deployment, path)
-        if session.send:
+        if session.goes_ahead():
             now = int(provider.get_block("latest").timestamp)
             pools.record_newest(session.sender, project.PoolFeed.at(one.address), now)
     made = [feeds.drop(lister, one) if drop else feeds.allow(lister, one, owner) for one in sources]

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ class DeploySession:
     send: bool
     provider: Any
     local: bool
+    _confirmed: list[bool] = field(default_factory=list)
 
     @property
     def address(self) -> str:
@@ -50,9 +51,10 @@ class DeploySession:
     def goes_ahead(self) -> bool:
         """After all is shown: False for a dry run; where the money is real, it is confirmed once, for all of it, and
         the account is unlocked once."""
-        if self.send and not self.local:
+        if self.send and not self.local and not self._confirmed:
             click.confirm("Send all of this?", abort=True)
             unlock(self.sender)
+            self._confirmed.append(True)
         return self.send
 
     def ask(self, method: str, *params: Any) -> Any:
