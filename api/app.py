@@ -18,7 +18,7 @@ from api.http.application import application
 from api.http.arriving import ARRIVING, Arriving
 from api.http.caller import caller_ip
 from api.http.docs import docs_surface
-from api.http.malformed import RefusingRunner
+from api.http.malformed import Connection, RefusingRunner
 from api.http.operation import Surface
 from api.stock.surface import stock_surface
 from api.web.surface import pages_surface
@@ -33,6 +33,8 @@ SURFACES: tuple[MakeSurface, ...] = (stock_surface, agent_surface, cup_surface)
 # How long open requests may take once the service was told to stop; a relay answer takes up to 10 s.
 IDLE_SECONDS = 75.0
 SHUTDOWN_SECONDS = 12.0
+# How long the rest of a body is read after its request was answered, so that the answer is not lost on the way.
+LINGERING_SECONDS = 1.0
 BACKLOG = 1024
 # What a documented request may need at most: 4,500 characters of query in escaped UTF-8, and a payment header with a
 # contract wallet's signature. Longer ones are refused before any of our code sees them.
@@ -69,6 +71,8 @@ async def serve(
         shutdown_timeout=SHUTDOWN_SECONDS,
         max_line_size=MAX_LINE_BYTES,
         max_field_size=MAX_HEADER_BYTES,
+        auto_decompress=False,  # a small compressed body can inflate to any size
+        lingering_time=LINGERING_SECONDS,
     )
     await runner.setup()
     try:
@@ -92,12 +96,9 @@ async def serve(
 async def _end_idle(runner: web.AppRunner, seconds: float) -> None:
     """aiohttp ends a connection that has been answered, and none that never finished asking."""
     loop = asyncio.get_running_loop()
-    since: dict[web.RequestHandler, float] = {}
     while True:
         await asyncio.sleep(seconds / 4)
         server = runner.server
-        idle = [] if server is None else [each for each in server.connections if each._current_request is None]
-        since = {each: since.get(each, loop.time()) for each in idle}
-        for each, began in since.items():
-            if loop.time() - began >= seconds:
+        for each in [] if server is None else server.connections:
+            if isinstance(each, Connection) and not each.is_asking and loop.time() - each.asked_at >= seconds:
                 each.force_close()

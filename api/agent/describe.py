@@ -62,13 +62,14 @@ one presented.
 Checks in order: schema, market, idempotency key, trading on, market open, side, tier and quote, limits, payment,
 balance. `simulate: true` ends before the last two: it needs no money and no signature. `pool_impact_exceeded` has
 `details`: `limit` (`price`: 40 points by one trade; `pot_cap`: what its side may hold, while the others have room of
-their own) and `largestSizeUsd`. A key belongs to its wallet: used again with the same market, side, size and
-builder it returns the first receipt, with others it is `idem_conflict`. While a payment may still be taken no answer
-asks for another: it is the receipt, 429 with `txHash` for a repeat while the first is still settling, or 500 `internal_error` with `txHash`;
-one that ran out unused or was refused by the contract is asked for again. A refusal with `final: false` was made by a
-block that is not final: should the chain undo that block, the bet, which is signed, may still be taken; the same
-request tells, so it is `retriable`. 10 a minute for each wallet, a challenge and its paid retry counting once; so 300 a
-minute for each address. One wallet may call 120 times a minute from one address, whatever for.
+their own) and `largestSizeUsd`. A key belongs to its wallet: used again with the same market, side, size and builder
+it returns the first receipt, with others it is `idem_conflict`. While a payment may still be taken no answer asks for
+another: it is the receipt, 429 with `txHash` for a repeat while the first is still settling, or 500 `internal_error`
+with `txHash`; one that ran out unused or was refused by the contract is asked for again. A refusal with `final:
+false` was made by a block that is not final: should the chain undo that block, the bet, which is signed, may still be
+taken; the same request tells, so it is `retriable`. 10 a minute for each wallet, a challenge and its paid retry
+counting once; so 300 a minute for each address. One wallet may call 120 times a minute from one address, whatever
+for.
 
 The challenge and the receipt of a real trade are signed too, in the EIP-712 form of the x402 offer-and-receipt
 extension (`extensions["offer-receipt"].info`), by the key whose address `GET /health` gives as `attester` and

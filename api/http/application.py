@@ -90,11 +90,16 @@ class _Wording:
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
+            _require_uncompressed(request)
             return await handler(request)
         except Exception as error:
             if isinstance(error, web.HTTPException) and error.status < 400:
                 raise
-            return self.answer(request, problem_of(error, request))
+            problem = problem_of(error, request)
+            response = self.answer(request, problem)
+            if problem.status in (413, 415):  # the rest of its body is not worth reading
+                response.force_close()
+            return response
 
     def answer(self, request: web.Request, problem: Problem) -> web.StreamResponse:
         surface = self.surface_of(request.path)
@@ -110,6 +115,22 @@ class _Wording:
         surface = self.surface_of(request.path)
         if surface is not None:
             headers.update(surface.cors.headers)
+
+
+def _require_uncompressed(request: web.Request) -> None:
+    """415 for a compressed body, before any of it is read, on known and unknown paths alike."""
+    encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
+    if encoding not in ("identity", ""):
+        raise Problem(
+            415,
+            "invalid_request",
+            "The request's body is compressed.",
+            extra={
+                "details": [
+                    {"field": "Content-Encoding", "problem": "only uncompressed bodies are taken; leave the header out"}
+                ]
+            },
+        )
 
 
 def instrumented(operation: Operation) -> Handler:

@@ -5,6 +5,9 @@ aiohttp answers them in plain text and logs what was sent, which may be the addr
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 from aiohttp.web_protocol import RequestHandler
@@ -22,22 +25,41 @@ class RefusingRunner(web.AppRunner):
 
     async def _make_server(self) -> web.Server:
         made = await super()._make_server()
-        return _RefusingServer(
-            made.request_handler, request_factory=made.request_factory, loop=made._loop, **made._kwargs
-        )
+        handler = made.request_handler
+
+        async def counted(request: web.BaseRequest) -> web.StreamResponse:
+            connection = request.protocol
+            assert isinstance(connection, Connection)
+            connection.is_asking = True
+            try:
+                return await handler(request)
+            finally:
+                connection.is_asking = False
+                connection.asked_at = asyncio.get_running_loop().time()
+
+        return _RefusingServer(counted, request_factory=made.request_factory, loop=made._loop, **made._kwargs)
 
 
 class _RefusingServer(web.Server):
     """The server that makes such connections."""
 
     def __call__(self) -> RequestHandler:
-        return _RefusingConnection(self, loop=self._loop, **self._kwargs)
+        return Connection(self, loop=self._loop, **self._kwargs)
 
 
-class _RefusingConnection(RequestHandler):
-    """One connection, which also tells what it could not read as a request."""
+class Connection(RequestHandler):
+    """One client's connection, which answers what is not HTTP, and knows when it was last used.
 
-    __slots__ = ()
+    is_asking: whether a request is being answered. asked_at: when the last one was, or the connection was made, by the
+    loop's clock.
+    """
+
+    __slots__ = ("asked_at", "is_asking")
+
+    def __init__(self, manager: web.Server, *, loop: asyncio.AbstractEventLoop, **settings: Any) -> None:
+        super().__init__(manager, loop=loop, **settings)
+        self.is_asking = False
+        self.asked_at = loop.time()
 
     def handle_error(
         self,

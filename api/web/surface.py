@@ -50,7 +50,7 @@ from api.web.sharing import PNG, SharePictures
 from api.web.stock import StockPages
 from api.web.styleguide import render_styleguide
 from api.web.templating import NAVIGATION, Pages
-from core.config import ChainSettings
+from core.config import Settings
 from core.contracts.deployments import Deployment, load_deployment
 from core.errors import ConfigError
 
@@ -67,9 +67,10 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
     assets = await load_assets()
     explorers = {"stock": stock.explorer_url, "base": base.explorer_url}
     demo = demo_wallet(context.secrets.demo_wallet_key, (stock, base))
+    nodes = local_nodes(settings, (stock, base))
     chains = {
-        "stock": chain_for_wallets(settings.chain("stock"), stock, "VestedMarkets", STOCK_TOKEN_SYMBOL),
-        "base": chain_for_wallets(settings.chain("base"), base, "SettlementWallet", TOKEN_SYMBOL),
+        "stock": chain_for_wallets(nodes.get("stock"), stock, "VestedMarkets", STOCK_TOKEN_SYMBOL),
+        "base": chain_for_wallets(nodes.get("base"), base, "SettlementWallet", TOKEN_SYMBOL),
     }
     origin = settings.public_url.rstrip("/")
     pages = Pages(assets, origin, {"chains": chains, "demo": demo}, explorers)
@@ -174,15 +175,24 @@ def _documents(
             yield "/.well-known/did.json", identity, "Who signs in this origin's name", JSON
 
 
-def chain_for_wallets(chain: ChainSettings, deployment: Deployment, settler: str, symbol: str) -> dict[str, Any]:
-    """What a wallet needs to add a chain and to show a bet on it. A node's URL may carry a key, so only a local one is
-    ever told."""
+def local_nodes(settings: Settings, deployments: Sequence[Deployment]) -> dict[str, str]:
+    """Return the URLs of this machine's nodes, by chain, for wallets to use; none unless every chain is a local one.
+
+    A live deployment may reach its node through a gateway on this machine, whose URL carries a key.
+    """
+    if any(each.kind != "local" for each in deployments):
+        return {}
+    urls = {name: settings.chain(name).rpc_urls[0] for name in ("stock", "base")}
+    return {name: url for name, url in urls.items() if urlsplit(url).hostname in LOOPBACK}
+
+
+def chain_for_wallets(node: str | None, deployment: Deployment, settler: str, symbol: str) -> dict[str, Any]:
+    """Return what a wallet needs to add a chain and to show a bet on it."""
     token = deployment.token(symbol)
-    local = [url for url in chain.rpc_urls if urlsplit(url).hostname in LOOPBACK]
     return {
         "id": deployment.chain_id,
         "name": deployment.name,
-        "rpc": local[:1],
+        "rpc": [] if node is None else [node],
         "explorer": deployment.explorer_url,
         "token": token.address,
         "symbol": token.symbol,

@@ -30,3 +30,20 @@ async def test_a_connection_that_asks_nothing_is_ended_and_one_that_waits_for_it
                 assert await response.text() == "there"
         for each in (mute, writer):
             each.close()
+
+
+async def test_a_connection_in_use_is_kept() -> None:
+    """It is idle at nearly every moment, as its answers take next to no time, and yet never for long."""
+
+    async def quick(_: web.Request) -> web.Response:
+        return web.Response(text="there")
+
+    app = web.Application()
+    app.router.add_get("/", quick)
+    async with serve(app, "127.0.0.1", 0, idle_seconds=1.0) as port, asyncio.timeout(20):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for _ in range(12):
+            writer.write(b"GET / HTTP/1.1\r\nHost: somewhere\r\n\r\n")
+            assert (await reader.readuntil(b"there")).startswith(b"HTTP/1.1 200")
+            await asyncio.sleep(0.3)
+        writer.close()

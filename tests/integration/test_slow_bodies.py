@@ -1,9 +1,11 @@
-"""Bodies that are announced and never come: refused after a while, and only so many of one address are waited for."""
+"""Bodies that never come, or that inflate: refused, and others are answered."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import time
+import zlib
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -81,3 +83,53 @@ async def test_one_address_has_so_many_on_the_way_and_others_are_taken(monkeypat
         for reader, writer in late:
             writer.write(b"12}")
             assert await answer(reader) == (200, {"a": 12})
+
+
+INFLATED = 400 * 2**20
+
+
+def bomb() -> bytes:
+    """A body of a few hundred kilobytes that inflates to 400 MB."""
+    squeezed = zlib.compressobj(9, wbits=31)
+    part = bytes(2**20)
+    return b"".join(squeezed.compress(part) for _ in range(INFLATED // len(part))) + squeezed.flush()
+
+
+@pytest.mark.parametrize("path", ["/things", "/no/such/path"])
+async def test_compressed_bodies_are_refused_and_hold_up_no_other(path: str) -> None:
+    """Twenty at once are never inflated: the loop that would do it answers others meanwhile."""
+    body = bomb()
+    before, answered = time.process_time(), 0
+    async with service() as port, AsyncExitStack() as stack, asyncio.timeout(PATIENCE):
+        refused = []
+        for _ in range(20):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            stack.callback(writer.close)
+            writer.write(
+                f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\n"
+                f"Content-Length: {len(body)}\r\n\r\n".encode()
+                + body
+            )
+            refused.append(asyncio.ensure_future(answer(reader)))
+        while not all(each.done() for each in refused):
+            async with posting(port, b'{"a":1}', 7) as (reader, _):
+                assert await answer(reader) == (200, {"a": 1})
+                answered += 1
+        for each in refused:
+            status, said = each.result()
+            assert (status, said["error"]) == (415, "invalid_request")
+            assert said["details"] == [
+                {"field": "Content-Encoding", "problem": "only uncompressed bodies are taken; leave the header out"}
+            ]
+        await asyncio.sleep(1.0)  # what comes after the answer is not inflated either
+    assert answered > 0
+    assert time.process_time() - before < 10, "inflating 8 GB takes a core for longer"
+
+
+async def test_identity_is_no_compression() -> None:
+    async with service() as port, asyncio.timeout(PATIENCE):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        head = "POST /things HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Encoding: Identity\r\n"
+        writer.write(f"{head}Content-Length: 7\r\n\r\n".encode() + b'{"a":1}')
+        assert await answer(reader) == (200, {"a": 1})
+        writer.close()
