@@ -26,6 +26,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
@@ -147,6 +148,7 @@ IDLE_IN_TRANSACTION_MS = 60_000
 TRUSTED_SECONDS = 1.0
 
 
+SESSION_TRIES = 3
 DEFAULT_PORT = 5432
 WRITABLE = "read-write"
 """libpq's name for a server that is no standby."""
@@ -256,7 +258,7 @@ def make_pool(
     whose statements may take as long as they need."""
 
     async def configure(connection: Connection) -> None:
-        connection.answer_seconds = answer_seconds
+        await _set_up(connection, answer_seconds, autocommit=autocommit)
 
     return ConnectionPool(
         conninfo(url),
@@ -269,10 +271,7 @@ def make_pool(
         configure=configure,
         check=_check_from_pool,
         reset=_given_back,
-        kwargs={
-            "autocommit": autocommit,
-            **_connect_arguments(connect_timeout_seconds, answer_seconds, application_name),
-        },
+        kwargs={"autocommit": True, **_connect_arguments(connect_timeout_seconds, application_name)},
         name=application_name,
     )
 
@@ -322,10 +321,25 @@ async def connect(
 async def _opened(
     url: str, connect_timeout_seconds: float, answer_seconds: float, application_name: str, *, autocommit: bool
 ) -> Connection:
-    arguments = _connect_arguments(connect_timeout_seconds, answer_seconds, application_name)
-    connection = await Connection.connect(conninfo(url), autocommit=autocommit, **arguments)
-    connection.answer_seconds = answer_seconds
+    arguments = _connect_arguments(connect_timeout_seconds, application_name)
+    connection = await Connection.connect(conninfo(url), autocommit=True, **arguments)
+    await _set_up(connection, answer_seconds, autocommit=autocommit)
     return connection
+
+
+async def _set_up(connection: Connection, answer_seconds: float | None, *, autocommit: bool) -> None:
+    """Sets what every session of ours has, by a statement: a pooler refuses startup options that it does not know."""
+    connection.answer_seconds = answer_seconds
+    # The server ends what takes too long before we take it for one that hangs: then it is known that it failed.
+    statement_ms = STATEMENT_TIMEOUT_MS
+    if answer_seconds is not None:
+        statement_ms = min(statement_ms, round(1000 * max(1.0, answer_seconds - 2)))
+    await connection.execute(
+        "SELECT set_config('timezone', 'UTC', false), set_config('statement_timeout', %s, false),"
+        " set_config('idle_in_transaction_session_timeout', %s, false)",
+        (str(statement_ms), str(IDLE_IN_TRANSACTION_MS)),
+    )
+    await connection.set_autocommit(autocommit)
 
 
 async def check_database(url: str, *, connect_timeout_seconds: float = 5.0) -> None:
@@ -337,6 +351,32 @@ async def check_database(url: str, *, connect_timeout_seconds: float = 5.0) -> N
         raise DatabaseRefused(
             f"The database at {redact_url(url)} is PostgreSQL {version // 10000}; version 15 or newer is needed."
         )
+    await _require_sessions(url, connect_timeout_seconds)
+
+
+async def _require_sessions(url: str, connect_timeout_seconds: float) -> None:
+    """Refuses a pooler that gives a session to others between transactions: leadership, locks and notices live in one.
+
+    Two connections show it when both are given the same session. Another client may take the one that was free, so it
+    is tried a few times.
+    """
+    opened = partial(connect, url, connect_timeout_seconds=connect_timeout_seconds, application_name="vpm-check")
+    for _ in range(SESSION_TRIES):
+        async with await opened() as one:
+            first = await _session_of(one)
+            async with await opened() as other:
+                if await _session_of(other) == first or await _session_of(one) != first:
+                    raise DatabaseRefused(
+                        f"What answers at {redact_url(url)} gives one session to several clients, as PgBouncer does "
+                        "with pool_mode = transaction: leadership, locks and notices need a session of their own.",
+                        hint="Set pool_mode = session for this database, or name PostgreSQL itself in DATABASE_URL.",
+                    )
+
+
+async def _session_of(connection: Connection) -> int:
+    row = await (await connection.execute("SELECT pg_backend_pid()")).fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 def connection_error(url: str, error: psycopg.Error) -> DatabaseError:
@@ -366,13 +406,7 @@ def connection_error(url: str, error: psycopg.Error) -> DatabaseError:
     return DatabaseUnreachable(f"The database at {where} cannot be used: {text}.")
 
 
-def _connect_arguments(
-    connect_timeout_seconds: float, answer_seconds: float | None, application_name: str
-) -> dict[str, Any]:
-    # The server ends what takes too long before we take it for one that hangs: then it is known that it failed.
-    statement_ms = STATEMENT_TIMEOUT_MS
-    if answer_seconds is not None:
-        statement_ms = min(statement_ms, round(1000 * max(1.0, answer_seconds - 2)))
+def _connect_arguments(connect_timeout_seconds: float, application_name: str) -> dict[str, Any]:
     return {
         "connect_timeout": max(2, round(connect_timeout_seconds)),  # libpq: whole seconds, at least 2
         "application_name": application_name,
@@ -381,6 +415,4 @@ def _connect_arguments(
         "keepalives_interval": 2,
         "keepalives_count": 3,
         "tcp_user_timeout": 10_000,
-        "options": f"-c timezone=UTC -c statement_timeout={statement_ms} "
-        f"-c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_MS}",
     }
