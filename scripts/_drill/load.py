@@ -198,6 +198,13 @@ class Load:
         finally:
             promise.busy = False
 
+    async def again(self, promise: Promise) -> None:
+        """Send a bet again, as it was, until it is answered for good."""
+        assert promise.request is not None
+        path, body, refusals, headers = promise.request
+        promise.report, promise.seconds = LoadReport.WAITING, 0.0
+        await self.insist(promise, path, body, refusals, headers)
+
     async def _once(self, promise: Promise) -> float:
         """Asks once; seconds to wait before asking again, as the answer wishes."""
         assert promise.request is not None

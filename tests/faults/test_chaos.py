@@ -28,6 +28,7 @@ from aiohttp import web
 from core.agent.bet import idem_hash
 from core.chain import checksum
 from core.db.engine import conninfo
+from core.hexadecimal import bytes_of
 from core.money import USD
 from scripts._drill.checks import faults
 from scripts._drill.fleet import Fleet, FleetSize, fleet
@@ -243,9 +244,28 @@ async def all_healthy(running: Fleet) -> None:
 
 async def untrue(running: Fleet, load: Load) -> list[str]:
     """Sentences about answers that say something else than the chain or the ledger."""
-    return [
-        sentence for one in load.promises if one.report is LoadReport.TAKEN for sentence in await _held(running, one)
-    ]
+    broken: list[str] = []
+    for one in load.promises:
+        if one.report is not LoadReport.TAKEN:
+            continue
+        found = await _held(running, one)
+        if found and one.surface == "stock" and await _was_undone(running, one):
+            print(f"a reorganization undid what was answered: {found}")
+            await load.again(one)
+            found = await _held(running, one)
+        broken += found
+    return broken
+
+
+async def _was_undone(running: Fleet, one: Promise) -> bool:
+    """Whether the bet no longer stands in the block that its answer named: position ids go by the order on the chain,
+    and an answer of before a reorganization has that of then."""
+    ((block,),) = await running.ask_database(
+        "SELECT block_number FROM token_authorization WHERE chain_id = %s AND nonce = %s",
+        CHAIN_IDS["stock"],
+        bytes_of(one.key),
+    )
+    return one.answer["blockNumber"] is not None and int(one.answer["blockNumber"]) != block
 
 
 async def _held(running: Fleet, one: Promise) -> list[str]:
