@@ -213,7 +213,8 @@ class Load:
         status, answer = await self.call("POST", path, body, headers)
         promise.answer = answer
         fields = answer if isinstance(answer, dict) else {}
-        if status == 200 and fields.get("receipt") != "pending":
+        # A bet whose confirmation was delivered before is 409, and says that it is confirmed.
+        if fields.get("receipt") == "confirmed" or (status == 200 and fields.get("receipt") != "pending"):
             promise.report = LoadReport.REFUSED if fields.get("receipt") == "reverted" else LoadReport.TAKEN
         elif fields.get("error") in refusals or (status == 402 and promise.tries > UNPAID_TRIES):
             promise.report = LoadReport.REFUSED

@@ -252,7 +252,7 @@ async def untrue(running: Fleet, load: Load) -> list[str]:
         if found and one.surface == "stock" and await _was_undone(running, one):
             print(f"a reorganization undid what was answered: {found}")
             await load.again(one)
-            found = await _held(running, one)
+            found = await _held(running, one) if one.answer["positionId"] else [f"no position for {one.key}"]
         broken += found
     return broken
 
