@@ -18,7 +18,7 @@ from api.http.application import application
 from api.http.arriving import ARRIVING, Arriving
 from api.http.caller import caller_ip
 from api.http.docs import docs_surface
-from api.http.malformed import Connection, RefusingRunner
+from api.http.malformed import ClientConnection, RefusingRunner
 from api.http.operation import Surface
 from api.stock.surface import stock_surface
 from api.web.surface import pages_surface
@@ -100,5 +100,5 @@ async def _end_idle(runner: web.AppRunner, seconds: float) -> None:
         await asyncio.sleep(seconds / 4)
         server = runner.server
         for each in [] if server is None else server.connections:
-            if isinstance(each, Connection) and not each.is_asking and loop.time() - each.asked_at >= seconds:
+            if isinstance(each, ClientConnection) and not each.is_asking and loop.time() - each.asked_at >= seconds:
                 each.force_close()

@@ -29,7 +29,7 @@ class RefusingRunner(web.AppRunner):
 
         async def counted(request: web.BaseRequest) -> web.StreamResponse:
             connection = request.protocol
-            assert isinstance(connection, Connection)
+            assert isinstance(connection, ClientConnection)
             connection.is_asking = True
             try:
                 return await handler(request)
@@ -44,10 +44,10 @@ class _RefusingServer(web.Server):
     """The server that makes such connections."""
 
     def __call__(self) -> RequestHandler:
-        return Connection(self, loop=self._loop, **self._kwargs)
+        return ClientConnection(self, loop=self._loop, **self._kwargs)
 
 
-class Connection(RequestHandler):
+class ClientConnection(RequestHandler):
     """One client's connection, which answers what is not HTTP, and knows when it was last used.
 
     is_asking: whether a request is being answered. asked_at: when the last one was, or the connection was made, by the

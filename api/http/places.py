@@ -44,9 +44,9 @@ class Places:
             raise NoPlace(own=False)
         self._taken += 1
         self._taken_by.update(counted.keys())
-        with ExitStack() as held:
-            held.callback(self._give_back, counted)
-            yield held.close
+        with ExitStack() as places_taken:
+            places_taken.callback(self._give_back, counted)
+            yield places_taken.close
 
     def _give_back(self, counted: Iterable[str]) -> None:
         self._taken -= 1

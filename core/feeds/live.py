@@ -99,8 +99,8 @@ async def require_genuine(client: ChainClient, address: str, factories: Sequence
             f"{pool} does not say which factory made it, of which tokens and with which fee: {error.sentence()}",
             hint=f"Choose a pool of a factory that the deployment file lists ({names}).",
         ) from None
-    known = next((each for each in factories if each.address == checksum(factory)), None)
-    if known is None:
+    genuine = next((each for each in factories if each.address == checksum(factory)), None)
+    if genuine is None:
         raise NoPool(
             f"{pool} says that {checksum(factory)} made it, which is no factory of the deployment file ({names}).",
             hint="Choose another pool. Those of Velodrome and Aerodrome do not do: their oracle writes every 15 seconds"
@@ -109,8 +109,8 @@ async def require_genuine(client: ChainClient, address: str, factories: Sequence
     made = checksum(await client.read(Contract(factory, FACTORY).call("getPool", token0, token1, fee), block))
     if made != pool:
         raise NoPool(
-            f"{pool} says that {known.name} ({known.address}) made it, and that knows another pool of these tokens and "
-            f"this fee: {made}.",
+            f"{pool} says that {genuine.name} ({genuine.address}) made it, and that factory names another pool of these "
+            f"tokens and this fee: {made}.",
             hint="It only looks like a pool. Choose the one that the factory knows.",
         )
 

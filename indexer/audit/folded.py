@@ -69,13 +69,13 @@ _PARTS = (
 
 def stages(roles: Sequence[Role]) -> list[AuditStage]:
     """The stages for the contracts that a chain has."""
-    found: list[AuditStage] = []
+    stages: list[AuditStage] = []
     for role, name, venue, markets in _PARTS:
         if role in roles:
-            found.append(_venue(name, venue))
+            stages.append(_venue(name, venue))
             if markets is not None:
-                found.append(_markets(name, markets))
-    return found
+                stages.append(_markets(name, markets))
+    return stages
 
 
 def _venue(name: str, entity: bytes) -> AuditStage:

@@ -68,8 +68,8 @@ async def _make(connection: Connection, sources: Sources) -> None:
     what is above. So the highest block stored is one that the cursor has passed, all logs up to it are there, and none
     above it is: going on from there is right, and at worst some blocks without logs are read again.
     """
-    found = await connection.execute("SELECT FROM chain_cursor WHERE chain_id = %s", (sources.chain_id,))
-    if await found.fetchone() is not None:
+    cursor = await connection.execute("SELECT FROM chain_cursor WHERE chain_id = %s", (sources.chain_id,))
+    if await cursor.fetchone() is not None:
         return
     stored = await blocks_below(connection, sources.chain_id, _ABOVE_ALL, 1)
     top, feeds = (stored[0], await _old_feeds(connection, sources)) if stored else (None, sources.feeds)
@@ -100,11 +100,11 @@ async def _make(connection: Connection, sources: Sources) -> None:
 async def _check_ours(connection: Connection, sources: Sources) -> None:
     """OtherSources unless the stored logs are of the deployment file's contracts. Feeds' logs change no entity, and
     before there was a row all others were of one set of contracts: one log says which."""
-    found = await connection.execute(
+    cursor = await connection.execute(
         "SELECT address FROM chain_log WHERE chain_id = %s AND entity IS NOT NULL ORDER BY entity LIMIT 1",
         (sources.chain_id,),
     )
-    row = await found.fetchone()
+    row = await cursor.fetchone()
     if row is not None and bytes(row[0]) not in sources.contracts.values():
         raise _other(sources)
 

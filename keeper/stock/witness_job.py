@@ -49,10 +49,10 @@ async def _moments(run: JobRun) -> dict[str, list[int]]:
     query = select(MARKETS.stock_token, MARKETS.strike_time, MARKETS.final_time).where(
         MARKETS.closed_tx.is_(None), MARKETS.stock_token.is_not(None)
     )
-    found: dict[str, list[int]] = defaultdict(list)
+    moments: dict[str, list[int]] = defaultdict(list)
     for stock, strike, final in await run.rows(query):
-        found[hex_of(stock)] += [strike, final]
-    return dict(sorted(found.items()))
+        moments[hex_of(stock)] += [strike, final]
+    return dict(sorted(moments.items()))
 
 
 async def read_stocks(run: JobRun, calls: list[Call]) -> list[Any]:
@@ -80,11 +80,11 @@ async def _states(run: JobRun, stocks: list[str]) -> list[StockState]:
         StockState(
             paused=isinstance(paused, RpcError) or bool(paused),
             multiplier=None if isinstance(multiplier, RpcError) else multiplier,
-            known_multiplier=known,
+            known_multiplier=witnessed,
             last_pause=pause[1],
             is_over=pause[2],
         )
-        for paused, multiplier, known, pause in zip(
+        for paused, multiplier, witnessed, pause in zip(
             answers[::4], answers[1::4], answers[2::4], answers[3::4], strict=True
         )
     ]

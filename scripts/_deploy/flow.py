@@ -94,10 +94,10 @@ class Plan:
             owner = self._standing(self.existing_safe)
         else:
             owner = Safe(address=safes.ZERO, threshold=self.threshold, owners=tuple(self.safe_owners))
-        if owner.threshold < safes.LEAST_THRESHOLD and not self.session.local:
+        if owner.threshold < safes.MIN_THRESHOLD and not self.session.local:
             raise ScriptRefused(
                 f"a Safe that asks for {owner.threshold} signature is one key. On a live network at least "
-                f"{safes.LEAST_THRESHOLD} owners must sign: give --threshold and as many --safe-owner."
+                f"{safes.MIN_THRESHOLD} owners must sign: give --threshold and as many --safe-owner."
             )
         write_deployment(course.rehearsed(self.facts, owner), self.out, rehearse=True)
         sending, owner = self._sending(project, course, owner, begun)

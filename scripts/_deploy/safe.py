@@ -25,7 +25,7 @@ ARTIFACTS = REPOSITORY / "node_modules" / "@safe-global" / "safe-contracts" / "b
 # Where the published Safe 1.4.1 contracts stand on every chain that has them. On rollups it is SafeL2, which logs what
 # a Safe does: nodes there keep no traces to read it from.
 SINGLETON = "0x29fcB43b46531BcA003ddC8FCB67FFE91900C762"
-LEAST_THRESHOLD = 2
+MIN_THRESHOLD = 2
 """Owners who must sign on a live network: one key alone is no Safe."""
 PROXY_FACTORY = "0x4e1DCf7AD4e460CfD30791CCC4F9c8a4f820ec67"
 FALLBACK_HANDLER = "0xfd0732Dc9E303f09fCEf3a7388Ad10A83459Ec99"

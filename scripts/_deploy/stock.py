@@ -8,6 +8,7 @@ from typing import Any
 from hexbytes import HexBytes
 
 from core.contracts.deployments import Deployment
+from core.hexadecimal import hex_of
 from scripts._deploy.safe import ZERO
 from scripts._deploy.siblings import Transactions
 
@@ -49,7 +50,7 @@ def is_late_feed(provider: Any, proxy: str) -> bool:
         answer = HexBytes(provider.make_request("eth_call", [{"to": proxy, "data": AGGREGATOR}, "latest"]))
     except ApeException:
         return False
-    return len(answer) == 32 and is_served_late(proxy, bytes(provider.get_code("0x" + answer[-20:].hex())))
+    return len(answer) == 32 and is_served_late(proxy, bytes(provider.get_code(hex_of(answer[-20:]))))
 
 
 def add(new: Transactions, facts: Deployment, safe: str, *, openers: Sequence[str], guardians: Sequence[str]) -> None:

@@ -135,11 +135,11 @@ def _safe(provider: Any, bound: Any, deployment: Deployment) -> Iterator[Finding
     assert deployment.safe is not None
     yield _equal("Safe singleton, SafeL2 1.4.1,", safe.singleton_of(provider, bound.address), safe.SINGLETON)
     threshold = int(bound.getThreshold())
-    enough = threshold >= safe.LEAST_THRESHOLD
+    enough = threshold >= safe.MIN_THRESHOLD
     whose = " (local: it is nobody's money)" if is_local(provider) and not enough else ""
     yield Finding(
         enough or is_local(provider),
-        f"{threshold} owners of the Safe must sign, {safe.LEAST_THRESHOLD} at least{whose}",
+        f"{threshold} owners of the Safe must sign, {safe.MIN_THRESHOLD} at least{whose}",
     )
     yield _equal("Safe threshold", int(bound.getThreshold()), deployment.safe.threshold)
     yield _equal("Safe owners", tuple(sorted(bound.getOwners())), tuple(sorted(deployment.safe.owners)))

@@ -40,7 +40,7 @@ class Market:
         self.mined(self.settler.transaction(operator, "create", terms))
         name, version = self.token.read(self.block, [("name",), ("version",)])
         self.domain = Token(
-            symbol="USDG", address=checksum(self.token.address), decimals=6, domainName=name, domainVersion=version
+            symbol="USDG", address=checksum(self.token.address), decimals=6, domain_name=name, domain_version=version
         )
 
     @property

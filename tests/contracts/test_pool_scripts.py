@@ -25,8 +25,9 @@ from scripts._deploy.session import ScriptRefused
 from scripts._feed.report import CostQuestion, report
 from scripts._stack import agent_pools, ape
 from scripts._stack.agent_pools import AgentPools
-from tests.contracts.test_scripts import _ape, ape_folder, facts, live_looking
+from tests.contracts.test_scripts import _ape, ape_folder, facts
 from tests.support.genesis import Genesis, RunningChain, chain
+from tests.support.live_node import live_looking
 
 __all__ = ["ape_folder", "facts"]
 pytestmark = pytest.mark.timeout(600)
@@ -236,7 +237,7 @@ ELSEWHERE = "0x5e7BB104d84c7CB9B682AaC2F3d509f5F406809A"
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("made_by", "said"),
-    [(None, "and that knows another pool of these tokens"), (ELSEWHERE, f"says that {ELSEWHERE} made it")],
+    [(None, "and that factory names another pool of these"), (ELSEWHERE, f"says that {ELSEWHERE} made it")],
     ids=["a copy of a genuine pool", "a pool of a factory that is not listed"],
 )
 def test_a_pool_that_no_listed_factory_made_is_refused(

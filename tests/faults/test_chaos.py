@@ -175,6 +175,7 @@ class Chaos:
         with psycopg.connect(conninfo(self._fleet.database_url), autocommit=True, connect_timeout=10) as connection:
             return connection.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'vpm%'"
+                " AND datname = current_database()"
             ).rowcount
 
 

@@ -51,7 +51,7 @@ def parts() -> tuple[Any, Any]:
     settings = SimpleNamespace(rpc_request_path_timeout_seconds=1.0, chain=lambda _: SimpleNamespace(finality_blocks=1))
     context = SimpleNamespace(settings=settings, primary=None, pool=_Lost(), watch=_Silent(), limits=None)
     deployment = SimpleNamespace(chain_id=CHAIN, token=lambda _: None)
-    return context, SimpleNamespace(contracts=None, client=None, deployment=deployment)
+    return context, SimpleNamespace(contracts=None, client=None, deployment=deployment, index=None, oracle=None)
 
 
 async def test_while_her_block_is_awaited_what_was_known_before_stands() -> None:
