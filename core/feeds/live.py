@@ -109,8 +109,8 @@ async def require_genuine(client: ChainClient, address: str, factories: Sequence
     made = checksum(await client.read(Contract(factory, FACTORY).call("getPool", token0, token1, fee), block))
     if made != pool:
         raise NoPool(
-            f"{pool} says that {genuine.name} ({genuine.address}) made it, and that factory names another pool of these "
-            f"tokens and this fee: {made}.",
+            f"{pool} says that {genuine.name} ({genuine.address}) made it, and that factory names another pool of "
+            f"these tokens and this fee: {made}.",
             hint="It only looks like a pool. Choose the one that the factory knows.",
         )
 

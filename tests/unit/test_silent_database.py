@@ -49,7 +49,9 @@ class _Lost:
 def parts() -> tuple[Any, Any]:
     """The context and the sources, of a service that has neither a node nor a database."""
     settings = SimpleNamespace(rpc_request_path_timeout_seconds=1.0, chain=lambda _: SimpleNamespace(finality_blocks=1))
-    context = SimpleNamespace(settings=settings, primary=None, pool=_Lost(), watch=_Silent(), limits=None)
+    context = SimpleNamespace(
+        settings=settings, primary=None, pool=_Lost(), watch=_Silent(), limits=None, payments=None
+    )
     deployment = SimpleNamespace(chain_id=CHAIN, token=lambda _: None)
     return context, SimpleNamespace(contracts=None, client=None, deployment=deployment, index=None, oracle=None)
 
