@@ -5,7 +5,7 @@ never even parses a key it has no use for: `ApiSecrets` (attestation key, cron s
 """
 
 from core.config.keeping import KeeperSettings
-from core.config.loading import environment, load, unknown_variables
+from core.config.loading import environment, exposed_files, load, unknown_variables
 from core.config.relaying import RelayerSettings
 from core.config.secrets import ApiSecrets, RelayerSecrets
 from core.config.settings import ChainName, ChainSettings, Settings
@@ -19,6 +19,7 @@ __all__ = [
     "RelayerSettings",
     "Settings",
     "environment",
+    "exposed_files",
     "load",
     "unknown_variables",
 ]

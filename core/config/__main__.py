@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from pydantic import SecretStr
 
-from core.config import ApiSecrets, RelayerSecrets, Settings, load, unknown_variables
-from core.config.loading import SettingsBase
+from core.config import ApiSecrets, RelayerSecrets, Settings, exposed_files, load, unknown_variables
+from core.config.loading import FILE, SettingsBase, is_secret
 from core.errors import ConfigError
 
 FIRST: tuple[type[SettingsBase], ...] = (Settings, ApiSecrets, RelayerSecrets)
@@ -29,7 +29,8 @@ def listing() -> Iterator[str]:
             default = field.default.get_secret_value() if isinstance(field.default, SecretStr) else field.default
             shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
             required = "required" if field.is_required() else f"default {'unset' if shown in (None, '') else shown}"
-            yield f"{field.alias or name}: {field.description} ({required})"
+            in_file = "; or name a file with it in " + (field.alias or name) + FILE
+            yield f"{field.alias or name}: {field.description} ({required}{in_file if is_secret(field) else ''})"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -44,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
     except ConfigError as error:
         print(error.sentence(), file=sys.stderr)
         return error.exit_code
-    for sentence in unknown_variables():
+    for sentence in (*unknown_variables(), *exposed_files()):
         print(sentence)
     return 0
 

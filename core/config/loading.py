@@ -1,24 +1,29 @@
 """Reads settings from the environment and one TOML file, and turns every mistake into a sentence naming the variable.
 
 The TOML file is named by `VPM_CONFIG`; its keys are the variable names themselves (`VPM_PORT = 8400`). The environment
-wins over the file. An empty variable counts as unset: `VPM_PORT= vpm api` falls back to the file or default.
+wins over the file. An empty variable counts as unset: `VPM_PORT= vpm api` falls back to the file or default. A secret
+may lie in a file of its own: `DATABASE_URL_FILE=/run/secrets/database_url` stands for `DATABASE_URL`.
 """
 
 from __future__ import annotations
 
 import difflib
 import os
+import stat
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
+from pydantic.fields import FieldInfo
 
 from core.errors import ConfigError
 from core.log import register_secret
 
 CONFIG_FILE_VARIABLE = "VPM_CONFIG"
+FILE = "_FILE"
+KEYSTORE_PASSWORD = "VPM_RELAYER_KEYSTORE_PASSWORD_FILE"  # noqa: S105 - the name of a variable that names a file
 
 # Read by the process runner, the launcher, the deployment scripts or the test-suite rather than by a settings class.
 PROCESS_VARIABLES = frozenset(
@@ -48,6 +53,10 @@ def load(settings: type[S], env: Mapping[str, str] | None = None) -> S:
     given = environment(env)
     origin = given.origin
     values = {name: value for name, value in given.values.items() if name in variables(settings)}
+    for name in _secrets_of(settings):
+        if (path := given.values.get(name + FILE)) is not None:
+            values[name] = _read_secret(name, Path(path), given)
+            origin[name] = str(path)
     try:
         loaded = settings.model_validate(values)
     except ValidationError as error:
@@ -65,6 +74,12 @@ class Environment(BaseModel):
 
     values: dict[str, Any]
     origin: dict[str, str]
+
+    def secret(self, name: str) -> str | None:
+        """A secret's value, which may lie in a file of its own."""
+        if (path := self.values.get(name + FILE)) is not None:
+            return _read_secret(name, Path(path), self)
+        return None if name not in self.values else str(self.values[name])
 
 
 def environment(env: Mapping[str, str] | None = None) -> Environment:
@@ -91,7 +106,27 @@ def variables(settings: type[SettingsBase]) -> dict[str, str]:
 
 def known_variables() -> frozenset[str]:
     """Every variable any settings class reads."""
-    return PROCESS_VARIABLES.union(*(variables(each) for each in _all_settings(SettingsBase)))
+    settings = list(_all_settings(SettingsBase))
+    files = {name + FILE for each in settings for name in _secrets_of(each)}
+    return PROCESS_VARIABLES.union(files, *(variables(each) for each in settings))
+
+
+def exposed_files(env: Mapping[str, str] | None = None) -> list[str]:
+    """Sentences for files with secrets that everybody on the machine may read."""
+    given = environment(env)
+    secret = {name for each in _all_settings(SettingsBase) for name in _secrets_of(each)}
+    named = {name: str(given.values[name]) for name in sorted(given.values) if name.removesuffix(FILE) in secret}
+    named = {name: path for name, path in named.items() if name.endswith(FILE)}
+    if (password := given.values.get(KEYSTORE_PASSWORD)) is not None:
+        named[KEYSTORE_PASSWORD] = str(password)
+    config = (os.environ if env is None else env).get(CONFIG_FILE_VARIABLE, "").strip()
+    if config and any(given.origin[name] == config for name in secret & given.origin.keys()):
+        named[CONFIG_FILE_VARIABLE] = config
+    return [
+        f"{name} names {path}, which holds a secret and which everybody on this machine can read: chmod o-r {path}"
+        for name, path in named.items()
+        if _everybody_reads(path)
+    ]
 
 
 def unknown_variables(env: Mapping[str, str] | None = None) -> list[str]:
@@ -123,6 +158,45 @@ def _read_toml(path: Path) -> dict[str, Any]:
         if name not in names or name == CONFIG_FILE_VARIABLE:
             raise ConfigError(f"{path} sets {name}, which nothing reads{_did_you_mean(name, names)}.")
     return content
+
+
+def _secrets_of(settings: type[SettingsBase]) -> list[str]:
+    """The variables of a class that hold a password or key, or that may carry one in a URL."""
+    return [field.alias or name for name, field in settings.model_fields.items() if is_secret(field)]
+
+
+def is_secret(field: FieldInfo) -> bool:
+    """Return whether a setting's value may be written to a file of its own."""
+    return not field.repr or _has_secret(field.annotation)
+
+
+def _has_secret(kind: Any) -> bool:
+    if kind is SecretStr:
+        return True
+    parts = get_type_hints(kind).values() if hasattr(kind, "_fields") else get_args(kind)
+    return any(_has_secret(part) for part in parts)
+
+
+def _read_secret(name: str, path: Path, given: Environment) -> str:
+    if name in given.values:
+        raise ConfigError(f"{name} and {name}{FILE} are both set: set one of them.")
+    try:
+        text = path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise ConfigError(
+            f"{name}{FILE} names {path}, which cannot be read: {why}.", hint="Correct the path, or the file's mode."
+        ) from None
+    if not text:
+        raise ConfigError(f"{name}{FILE} names {path}, which is empty: write the value of {name} into it.")
+    return text
+
+
+def _everybody_reads(path: str) -> bool:
+    try:
+        return bool(os.stat(path).st_mode & stat.S_IROTH)
+    except OSError:
+        return False  # whoever needs it says so
 
 
 def _sentences(settings: type[SettingsBase], error: ValidationError, origin: Mapping[str, str]) -> str:

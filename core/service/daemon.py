@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from core import log as logging
-from core.config import Settings, load, unknown_variables
+from core.config import Settings, exposed_files, load, unknown_variables
 from core.db.engine import connect
 from core.errors import EXIT_CRASH, ConfigError, VpmError
 from core.service.cancelling import end
@@ -119,7 +119,7 @@ def run_daemon(name: str, setup: Setup, *, metrics_port: Callable[[Settings], in
         print(f"{name}: {error.sentence()}", file=sys.stderr, flush=True)
         return error.exit_code
     logging.configure(settings.log_level, settings.log_format)
-    for sentence in unknown_variables():
+    for sentence in (*unknown_variables(), *exposed_files()):
         log.warning(sentence, action="config.unknown_variable")
     runner = asyncio.Runner(loop_factory=_loop_factory())
     with runner:

@@ -60,7 +60,7 @@ def _folder() -> Path:
 
 
 def _url(options: argparse.Namespace) -> str:
-    configured = str(environment(os.environ).values.get("VPM_BASE_RPC_URLS", ""))
+    configured = environment(os.environ).secret("VPM_BASE_RPC_URLS") or ""
     url: str = options.rpc or configured.partition(",")[0].strip()
     if not url:
         raise CannotSay("Which node is to be asked?", hint="Say --rpc URL, or set VPM_BASE_RPC_URLS.")

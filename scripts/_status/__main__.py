@@ -48,7 +48,7 @@ def main(argv: list[str] | None = None) -> int:
 def _where(options: argparse.Namespace) -> tuple[str, dict[str, str]]:
     """The database, and metrics addresses by name. ValueError with a sentence."""
     endpoints: dict[str, str] = {}
-    url = options.database or environment(os.environ).values.get("DATABASE_URL")
+    url = options.database or environment(os.environ).secret("DATABASE_URL")
     if options.ready is not None:
         try:
             ready = json.loads(options.ready.read_text())

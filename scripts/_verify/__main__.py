@@ -80,7 +80,7 @@ async def run(options: argparse.Namespace) -> tuple[PinnedChain, Subject, Findin
 
 def _configured(kind: SubjectKind) -> str:
     name = "VPM_BASE_RPC_URLS" if kind.chain == "base" else "VPM_STOCK_RPC_URLS"
-    urls = str(environment(os.environ).values.get(name, ""))
+    urls = environment(os.environ).secret(name) or ""
     if not urls:
         raise NotCheckable(f"Which node is to be asked? Say --rpc URL, or set {name}.")
     return urls.partition(",")[0].strip()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from core.config import ApiSecrets, RelayerSecrets, Settings, load, unknown_variables
+from core.config import ApiSecrets, RelayerSecrets, Settings, exposed_files, load, unknown_variables
 from core.config.__main__ import main
 from core.errors import EXIT_CONFIG, ConfigError
 from core.log import redact_text
@@ -154,7 +154,7 @@ def test_every_variable_is_listed_with_what_to_write(capsys: pytest.CaptureFixtu
             assert field.description
             assert f"{field.alias}: {field.description} (" in listed
     assert "VPM_PORT: a port from 0 to 65535 (default 8400)" in listed
-    assert "(required)" in listed
+    assert "(required; or name a file with it in DATABASE_URL_FILE)" in listed
 
 
 def test_checking_what_is_set(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,3 +229,61 @@ def test_a_short_cron_secret_is_refused() -> None:
 def test_times_become_utc() -> None:
     env = DATABASE | {"VPM_CUP_OPENS_AT": "2026-11-21T02:00:00+02:00", "VPM_CUP_CLOSES_AT": "2026-12-21T00:00:00Z"}
     assert load(Settings, env).cup_opens_at == datetime(2026, 11, 21, tzinfo=UTC)
+
+
+def test_every_secret_may_lie_in_a_file(tmp_path: Path) -> None:
+    for settings, name, value, field in (
+        (Settings, "DATABASE_URL", "postgresql://u:p@h/d", "database_url"),
+        (Settings, "VPM_BASE_RPC_URLS", "https://one.example/KEY", "base_rpc_urls"),
+        (Settings, "VPM_LIMITS_STORAGE_URL", "redis://:p@h", "limits_storage_url"),
+        (ApiSecrets, "CRON_SECRET", "sixteen-letters-or-more", "cron_secret"),
+        (ApiSecrets, "VPM_ATTESTATION_KEY", "0x" + "11" * 32, "attestation_key"),
+        (RelayerSecrets, "VPM_RELAYER_KEYS", "relay=0x" + "11" * 32, "lane_keys"),
+    ):
+        base = {} if name == "DATABASE_URL" else {"DATABASE_URL": "postgresql://u:p@h/d"}
+        file = tmp_path / name
+        file.write_text(f"{value}\n")
+        file.chmod(0o600)
+        by_file = {**base, f"{name}_FILE": str(file)}
+        assert getattr(load(settings, by_file), field) == getattr(load(settings, {**base, name: value}), field)
+        assert unknown_variables(by_file) == []
+        assert exposed_files(by_file) == []
+        file.chmod(0o644)
+        (warning,) = exposed_files(by_file)
+        assert f"{name}_FILE names {file}" in warning
+        assert value not in warning
+
+
+def test_a_secret_file_that_cannot_serve_is_named_and_not_shown(tmp_path: Path) -> None:
+    secret = tmp_path / "url"
+    secret.write_text("no url at all")
+    for env, said in (
+        ({"DATABASE_URL_FILE": str(tmp_path / "none")}, "cannot be read: No such file"),
+        ({"DATABASE_URL_FILE": str(secret), "DATABASE_URL": "postgresql://u:p@h/d"}, "are both set"),
+        ({"DATABASE_URL_FILE": str(secret)}, f"DATABASE_URL (from {secret}) is wrong"),
+    ):
+        with pytest.raises(ConfigError) as refused:
+            load(Settings, env)
+        assert said in refused.value.sentence()
+        assert "no url at all" not in refused.value.sentence()
+    secret.write_text("\n")
+    with pytest.raises(ConfigError, match="which is empty"):
+        load(Settings, {"DATABASE_URL_FILE": str(secret)})
+
+
+def test_a_key_of_another_process_is_not_even_read(tmp_path: Path) -> None:
+    env = {"DATABASE_URL": "postgresql://u:p@h/d", "VPM_RELAYER_KEYS_FILE": str(tmp_path / "not-there")}
+    load(Settings, env)
+    load(ApiSecrets, env)
+    with pytest.raises(ConfigError):
+        load(RelayerSecrets, env)
+
+
+def test_a_config_file_with_a_secret_that_everybody_reads_is_named(tmp_path: Path) -> None:
+    config = tmp_path / "vpm.toml"
+    config.write_text("VPM_PORT = 8400\n")
+    config.chmod(0o644)
+    assert exposed_files({"VPM_CONFIG": str(config)}) == []
+    config.write_text('DATABASE_URL = "postgresql://u:p@h/d"\n')
+    (warning,) = exposed_files({"VPM_CONFIG": str(config)})
+    assert f"VPM_CONFIG names {config}" in warning

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import ipaddress
 import json
+import os
 import re
 import tomllib
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from api.agent.notices.targets import LOWEST_OPEN_PORT, WEB_PORTS
 from api.app import SHUTDOWN_SECONDS
 from core.config import loading
 from core.config.settings import Settings
+from core.errors import EXIT_CONFIG
 from core.paths import REPOSITORY
 from keeper.sources.settings import load_sources
 from scripts._vpm.cli import COMMANDS
@@ -203,6 +205,48 @@ def test_the_database_takes_more_connections_than_three_api_processes_and_two_of
     wanted = 3 * (3 * size + 6) + 2 * 3 * 10
     option = next(each for each in compose["services"]["postgres"].get("command", []) if "max_connections" in each)
     assert int(option.split("=")[1]) >= wanted + 20
+
+
+def test_everything_on_one_machine_has_a_bound_and_the_daily_jobs_run(compose: dict[str, Any]) -> None:
+    services = compose["services"]
+    assert [name for name, service in services.items() if "mem_limit" not in service] == []
+    redis, dumping = services["redis"], services["backup"]
+    bound = int(redis["command"][redis["command"].index("--maxmemory") + 1].removesuffix("mb"))
+    assert bound < int(redis["mem_limit"].removesuffix("m"))
+    assert "VPM_LIMITS_STORAGE_URL=redis://redis:6379" in (COMPOSE.parent / "vpm.env.example").read_text()
+    assert "scripts._vpm.cli audit" in services["audit"]["entrypoint"][-1]
+    assert "/backup.sh /backups" in dumping["entrypoint"][-1]
+    assert "./backups:/backups" in dumping["volumes"]
+    assert "backups/" in (COMPOSE.parent / ".gitignore").read_text().splitlines()
+
+
+# ---------------------------------------------------------------- systemd
+
+SYSTEMD = FILES / "systemd"
+UNITS = sorted(path for path in SYSTEMD.rglob("*") if path.is_file())
+
+
+def test_the_units_set_variables_and_run_commands_that_exist() -> None:
+    for path in UNITS:
+        text = path.read_text()
+        given = " ".join(re.findall(r"^Environment=(.*)$", text, re.MULTILINE)).split()
+        for variable in (each.partition("=")[0] for each in given):
+            assert variable.startswith("PYTHON") or known(variable), f"{path.name}: {variable}"
+        for command in re.findall(r"^ExecStart=\S+ -m scripts\._vpm\.cli (\S+)$", text, re.MULTILINE):
+            assert command in (*COMMANDS, "%i")
+        for script in re.findall(r"^ExecStart=/opt/vpm/(deployments/\S+)", text, re.MULTILINE):
+            assert os.access(REPOSITORY / script, os.X_OK)
+        for credential in re.findall(r"%d/(\w+)", text):
+            assert f"LoadCredential={credential}:" in text
+        assert ("keystore" in text) == (path.parent.name == "vpm@relayer.service.d"), "only the relayer is given keys"
+    daemon = (SYSTEMD / "vpm@.service").read_text()
+    stops_after = int(re.findall(r"TimeoutStopSec=(\d+)", daemon)[0])
+    assert stops_after > Settings.model_fields["stop_grace_seconds"].default + SHUTDOWN_SECONDS
+    assert f"RestartPreventExitStatus={EXIT_CONFIG}" in daemon
+    for path in UNITS:
+        if path.suffix == ".service":
+            for bound in ("MemoryMax=", "NoNewPrivileges=yes", "ProtectSystem=strict", "User=vpm"):
+                assert bound in path.read_text(), path.name
 
 
 # ---------------------------------------------------------------- the keeper's sources
@@ -420,6 +464,41 @@ def test_the_database_cluster_loses_no_acknowledged_commit_with_one_machine() ->
     assert spec["affinity"]["podAntiAffinityType"] == "required"
     assert "synchronous_commit" not in spec["postgresql"]["parameters"]
     assert cluster["metadata"]["namespace"] in (REPOSITORY / "docs" / "operate.md").read_text()
+
+
+def test_the_database_cluster_is_backed_up_where_its_wal_goes() -> None:
+    cluster = yaml.safe_load((BASE.parent / "postgres" / "cluster.yaml").read_text())
+    store, backup = yaml.safe_load_all((BASE.parent / "postgres" / "backup.yaml").read_text())
+    (plugin,) = cluster["spec"]["plugins"]
+    assert plugin["isWALArchiver"] is True
+    assert plugin["parameters"]["barmanObjectName"] == store["metadata"]["name"]
+    assert plugin["name"] == backup["spec"]["pluginConfiguration"]["name"]
+    assert backup["spec"]["cluster"]["name"] == cluster["metadata"]["name"]
+    assert backup["spec"]["method"] == "plugin"
+    assert len(backup["spec"]["schedule"].split()) == 6, "its schedules begin with seconds"
+    for each in (store, backup):
+        assert each["metadata"]["namespace"] == cluster["metadata"]["namespace"]
+
+
+def test_the_pod_monitor_finds_every_daemon_and_names_it_as_the_alarms_do() -> None:
+    spec = yaml.safe_load((BASE.parent / "monitoring" / "podmonitor.yaml").read_text())["spec"]
+    listed = yaml.safe_load((BASE / "kustomization.yaml").read_text())
+    (labels,) = listed["labels"]
+    assert spec["selector"]["matchLabels"].items() <= labels["pairs"].items()
+    (endpoint,) = spec["podMetricsEndpoints"]
+    for document in PODS:
+        if document["kind"] == "Deployment":
+            ports = [
+                port["name"] for each in document["spec"]["template"]["spec"]["containers"] for port in each["ports"]
+            ]
+            assert endpoint["port"] in ports, document["metadata"]["name"]
+    by_file = yaml.safe_load((FILES / "prometheus" / "kubernetes.yml").read_text())["scrape_configs"][0]
+    wanted = {
+        (each["source_labels"][0], each["target_label"])
+        for each in by_file["relabel_configs"]
+        if each.get("target_label") in ("daemon", "instance")
+    }
+    assert {(each["sourceLabels"][0], each["targetLabel"]) for each in endpoint["relabelings"]} == wanted
 
 
 def test_only_the_relayer_is_given_keys() -> None:
