@@ -34,7 +34,7 @@ UNPAID_STAKES = counter(
 HALTED = gauge("vpm_index_halted", "1 while a chain is served stale because it cannot be followed safely", CHAIN)
 ROWS = gauge("vpm_index_rows", "Rows per table, as the database estimates them", ("table",))
 AUDIT_MISMATCHES = gauge(
-    "vpm_index_audit_mismatches", "Numbers the last audit found unlike the contracts', absent before any audit", CHAIN
+    "vpm_index_audit_mismatches", "Numbers the last audit found unlike the chain's, absent before any audit", CHAIN
 )
 AUDITED = gauge("vpm_index_audit_timestamp_seconds", "When a chain was last audited, absent before any audit", CHAIN)
 

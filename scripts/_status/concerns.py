@@ -96,7 +96,7 @@ def _jobs(facts: StatusFacts) -> Iterator[str]:
 def _rest(facts: StatusFacts) -> Iterator[str]:
     for row in facts["audits"]:
         if row["mismatches"]:
-            yield f"the last audit of chain {row['chain_id']} found {row['mismatches']} numbers unlike the contracts'"
+            yield f"the last audit of chain {row['chain_id']} found {row['mismatches']} numbers unlike the chain's"
         if row["age_seconds"] > AUDIT_SECONDS:
             yield f"chain {row['chain_id']} was last audited {ago(row['age_seconds'])} ago"
     for row in facts["switches"]:

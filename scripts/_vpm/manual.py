@@ -139,18 +139,19 @@ why. docs/keeper.md lists the jobs.
 ./vpm rebuild [--chain base|stock]
 
 Empties the projections of each chain in the database of DATABASE_URL and folds them again from the raw logs that are
-there. Nothing is fetched. ./vpm audit compares the result with the chain.
+there, totals too. Nothing is fetched. ./vpm audit compares the result with the chain.
 
   --chain NAME  only this chain"""
         + _here(),
     ),
     "audit": (
-        "compare every market and position with the contracts",
+        "compare raw logs, every row, totals and views with the chain",
         """\
 ./vpm audit [--chain base|stock] [--anew]
 
-Asks the contracts' views for a page of rows at a time, each page at the block that the tables have reached then.
-Whatever differs is listed with its block. An audit that was stopped goes on after its last page when it is started
+Asks a node for all logs again and compares the stored ones with them, then every column of every row with what the
+logs make, then totals with sums, and, where all of that agrees, the rows with the contracts' views: a page at a time,
+each at the block that the tables have reached then. What differs is listed with table, row, column and block. An audit that was stopped goes on after its last page when it is started
 again within a week, and remembers what it had found. After ./vpm rebuild or ./vpm reindex it begins anew.
 
   --chain NAME  only this chain

@@ -91,7 +91,7 @@ def test_nothing_needs_a_look_while_all_is_well() -> None:
         ("queues", {"state": "queued", "oldest_seconds": 150.0}, "are queued"),
         ("jobs", {"ok": False, "errors": ["the feed is away"]}, "job resolve failed 5 s ago: the feed is away"),
         ("jobs", {"age_seconds": 2000.0}, "job resolve has not run for 33 min"),
-        ("audits", {"mismatches": 2}, "found 2 numbers unlike the contracts'"),
+        ("audits", {"mismatches": 2}, "found 2 numbers unlike the chain's"),
         ("audits", {"age_seconds": 200_000.0}, "chain 8453 was last audited 2 days ago"),
         ("database", {"connections": 99}, "99 of 100 database connections"),
     ],
