@@ -194,6 +194,8 @@ class BoardBody(Answered):
     entries: list[BoardEntry]
     total: int
     week: str | None
+    agents: bool
+    rule: Annotated[str, Field(description="What of a profit counts in `score`.")]
     you: You | None = None
 
 

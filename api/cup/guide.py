@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from api.cup.requests import EXAMPLE_WALLET
-from core.cup import betting, messages
+from core.cup import betting, messages, scoring
 
 _WALLET = EXAMPLE_WALLET
 _ISSUED = "2026-11-21T12:00:00Z"
@@ -112,7 +112,8 @@ def _steps(base: str) -> list[dict[str, Any]]:
         {
             "step": 6,
             "title": "Board",
-            "text": "Ranked by realized profit, all time or for an ISO week, with your own rank.",
+            "text": "All time or for an ISO week, with your own rank; `agents=true` is the board of enrolled agents. "
+            + scoring.RULE,
             "request": {"method": "GET", "url": f"{base}/leaderboard?wallet={_WALLET}"},
         },
     ]

@@ -216,6 +216,7 @@ class BoardQuery(Request):
     week: Annotated[Week | None, Field(description="An ISO week (UTC) that its year has; left out: all time.")] = None
     limit: BoardLimit = 50
     wallet: Annotated[WalletAddress | None, Field(description="Adds this wallet's own rank as `you`.")] = None
+    agents: Annotated[bool, Field(description="true: the board of enrolled agents alone.")] = False
 
 
 class RoundQuery(Request):

@@ -28,7 +28,7 @@ from api.http.limits import RateLimits
 from api.http.problem import Problem, invalid_part
 from api.http.shared import Shared, SharedSlot, Slots
 from core.config import Settings
-from core.cup import betting, board, books, enrolment, ledger, messages, outlook, rounds, trading, wallets
+from core.cup import betting, board, books, enrolment, ledger, messages, outlook, rounds, scoring, trading, wallets
 from core.cup.amounts import MAX_CENTS, number_of
 from core.cup.ledger import one_moment, wallet_account
 from core.cup.refusal import Refusal
@@ -170,9 +170,15 @@ class CupService:
 
     async def board(self, request: requests.BoardQuery, _caller: str) -> Json:
         period = request.week or board.ALL_TIME
-        shown = await self._boards.get(period)
+        shown = await self._boards.get(period, agents=request.agents)
         total = shown.board.total
-        body: Json = {"entries": shown.first(request.limit), "total": total, "week": request.week}
+        body: Json = {
+            "entries": shown.first(request.limit),
+            "total": total,
+            "week": request.week,
+            "agents": request.agents,
+            "rule": scoring.RULE,
+        }
         if request.wallet is not None:
             body["you"] = {"rank": shown.board.rank(request.wallet), "total": total}
         return body

@@ -82,6 +82,7 @@ TOOLS = (
         "get_leaderboard",
         "get_api_cup_v1_leaderboard",
         "Leaderboard",
-        "The board of realized profit, all time or for an ISO week; a wallet adds its own rank.",
+        "The board of realized profit, all time or for an ISO week, of everybody or of enrolled agents; `rule` says "
+        "what counts. A wallet adds its own rank.",
     ),
 )

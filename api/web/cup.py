@@ -50,10 +50,11 @@ class CupPages:
     async def board(self, request: web.Request) -> web.StreamResponse:
         given = request.query.get("week", "")
         week = given if is_week(given) else None
+        agents = "agents" in request.query
         owner = owner_of(request)
 
         async def values() -> dict[str, Any]:
-            asked = requests.BoardQuery(week=week, limit=BOARD_SHOWN, wallet=owner)
+            asked = requests.BoardQuery(week=week, limit=BOARD_SHOWN, wallet=owner, agents=agents)
             return {
                 "board": await read(self._service, self._service.board, asked),
                 "markets": await read(self._service, self._service.markets, requests.MarketsQuery(limit=100)),
@@ -61,7 +62,8 @@ class CupPages:
                 "this_week": time.strftime("%G-W%V", time.gmtime()),
             }
 
-        return await self._page(request, ("cup", week, owner), int(time.time() / 2), "The cup", values)
+        which = ("cup", week, "agents" if agents else None, owner)
+        return await self._page(request, which, int(time.time() / 2), "The cup", values)
 
     async def roulette(self, request: web.Request) -> web.StreamResponse:
         owner = owner_of(request)

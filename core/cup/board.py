@@ -1,4 +1,5 @@
-"""Boards of realized profit and loss: all time, and each ISO week (UTC) by when it was realized.
+"""Boards of realized profit and loss, as far as it counts (`core.cup.scoring`): all time, and each ISO week (UTC) by
+when it was realized; and of each the enrolled agents alone.
 
 The rows are kept up to date by whatever settles; the index holds them in the order of the board. The first entries are
 an index read. Ranks are read for everybody together, and again once something was recorded.
@@ -105,28 +106,33 @@ async def record(connection: Connection, gains: Mapping[str, int], at: datetime)
         )
 
 
-async def top(connection: Connection, period: str, limit: int, before: Board | None = None) -> Board:
+async def top(
+    connection: Connection, period: str, limit: int, before: Board | None = None, *, agents: bool = False
+) -> Board:
     """The board with its first `limit` entries, all of one moment. `before`: as it was read last; its places, for which
-    every row is read, still hold when nothing was recorded since."""
+    every row is read, still hold when nothing was recorded since. `agents`: of enrolled agents alone, who are few and
+    may enrol at any moment: their places are always read."""
+    those = "s.period = %s"
+    if agents:
+        before, those = None, f"{those} AND EXISTS (SELECT FROM cup_enrolment a WHERE a.wallet = s.wallet)"
     async with one_moment(connection):
         cursor = await connection.execute("SELECT changes FROM cup_board WHERE period = %s", (period,))
         row = await cursor.fetchone()
         changes = int(row[0]) if row else 0
-        cursor = await connection.execute(
-            "SELECT s.wallet, -s.debit_cents, EXISTS (SELECT FROM cup_enrolment e WHERE e.wallet = s.wallet) "
-            "FROM cup_score s WHERE s.period = %s ORDER BY s.debit_cents, s.reached_at, s.wallet LIMIT %s",
-            (period, limit),
+        best = (
+            "SELECT s.wallet, -s.debit_cents, EXISTS (SELECT FROM cup_enrolment e WHERE e.wallet = s.wallet) "  # noqa: S608 - constants only
+            f"FROM cup_score s WHERE {those} ORDER BY s.debit_cents, s.reached_at, s.wallet LIMIT %s"
         )
+        cursor = await connection.execute(best.encode(), (period, limit))
         entries = tuple(BoardRow(*row) for row in await cursor.fetchall())
         if before is not None and before.changes == changes:
             return replace(before, entries=entries)
-        cursor = await connection.execute(
-            "SELECT string_agg(address || int4send(rank), '' ORDER BY address) FROM (SELECT "
+        places = (
+            "SELECT string_agg(address || int4send(rank), '' ORDER BY address) FROM (SELECT "  # noqa: S608 - constants only
             "decode(substr(wallet, 3), 'hex') AS address, "
             "row_number() OVER (ORDER BY debit_cents, reached_at, wallet)::int AS rank "
-            "FROM cup_score WHERE period = %s) AS ranked",
-            (period,),
-            binary=True,
+            f"FROM cup_score s WHERE {those}) AS ranked"
         )
+        cursor = await connection.execute(places.encode(), (period,), binary=True)
         row = await cursor.fetchone()
     return Board(entries, bytes(row[0]) if row and row[0] else b"", changes)

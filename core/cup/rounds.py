@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from core.cup import board, ledger, wheel
+from core.cup import board, ledger, scoring, wheel
 from core.cup.ledger import open_account, round_account
 from core.db.engine import Connection
 
@@ -140,21 +140,22 @@ async def finish(
 
 
 async def _pay(connection: Connection, round_no: int, pocket: int) -> dict[str, int]:
-    """What each wallet has gained or lost by it, in cents; a stake that is given back is neither."""
+    """What each wallet's score changes by, in cents."""
     cursor = await connection.execute(
-        "SELECT wallet, bet_key, stake_cents FROM cup_bet WHERE round_no = %s ORDER BY wallet, bet_key", (round_no,)
+        "SELECT wallet, bet_key, stake_cents, at FROM cup_bet WHERE round_no = %s ORDER BY wallet, bet_key", (round_no,)
     )
-    stakes = [wheel.WheelStake(*row) for row in await cursor.fetchall()]
+    stakes: list[wheel.WheelStake] = []
+    first: dict[str, datetime] = {}
+    for wallet, bet_key, cents, at in await cursor.fetchall():
+        stakes.append(wheel.WheelStake(wallet, bet_key, cents))
+        first[wallet] = min(at, first.get(wallet, at))
     if not stakes:
         return {}
     results = wheel.settle(stakes, pocket)
     paid: dict[str, int] = {}
-    gains: dict[str, int] = {}
     for each in results:
         wallet = each.stake.wallet
         paid[wallet] = paid.get(wallet, 0) + each.paid_cents
-        if each.status != "refunded":
-            gains[wallet] = gains.get(wallet, 0) + each.paid_cents - each.stake.cents
     pool = sum(stake.cents for stake in stakes)
     await ledger.pay_out(connection, "round", str(round_no), round_account(round_no), pool, paid)
     await connection.execute(
@@ -169,4 +170,4 @@ async def _pay(connection: Connection, round_no: int, pocket: int) -> dict[str, 
             round_no,
         ),
     )
-    return gains
+    return scoring.counted(scoring.wheel_pools(results), await scoring.seasoned(connection, first))

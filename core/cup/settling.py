@@ -7,7 +7,7 @@ from datetime import datetime
 
 from core.chain.finality import final_block
 from core.contracts.statuses import AgentMarketStatus
-from core.cup import board, books, ledger
+from core.cup import board, books, ledger, scoring
 from core.cup.ledger import market_account
 from core.db.engine import Connection
 
@@ -54,13 +54,15 @@ async def settle(connection: Connection, slug: str, winner: int | None, clock: C
         )
         rows: list[tuple[str, int, int, int]] = await cursor.fetchall()
         paid: dict[str, int] = {}
+        pool: dict[str, tuple[int, int]] = {}
         gains: dict[str, int] = {}
         results: list[tuple[str, int, str, int]] = []
         for wallet, outcome, cost, shares in rows:
             owed = book.owed(winner, outcome, cost, shares)
             paid[wallet] = paid.get(wallet, 0) + owed
             if not refunds:
-                gains[wallet] = gains.get(wallet, 0) + owed - cost
+                staked, got = pool.get(wallet, (0, 0))
+                pool[wallet] = (staked + cost, got + owed)
             results.append((wallet, outcome, _status(refunds, outcome == winner), owed))
         if rows:
             await ledger.pay_out(connection, "market", slug, market_account(slug), book.net_pool, paid)
@@ -71,6 +73,12 @@ async def settle(connection: Connection, slug: str, winner: int | None, clock: C
                 "WHERE p.slug = %s AND p.wallet = u.w AND p.outcome = u.o",
                 (wallets, outcomes, statuses, amounts, slug),
             )
+        if pool:
+            cursor = await connection.execute(
+                "SELECT wallet, min(at) FROM cup_trade WHERE slug = %s GROUP BY wallet", (slug,)
+            )
+            first: dict[str, datetime] = dict(await cursor.fetchall())
+            gains = scoring.counted([pool], await scoring.seasoned(connection, first))
         now = clock()
         await board.record(connection, gains, now)
         await connection.execute(

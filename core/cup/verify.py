@@ -21,7 +21,7 @@ from typing import Any, Final
 import orjson
 
 from core.agent.book import Book
-from core.cup import messages, wheel
+from core.cup import messages, scoring, wheel
 from core.cup.amounts import CLAIM_CENTS
 from core.cup.board import ALL_TIME, week_of
 from core.cup.books import FEE_BPS
@@ -122,6 +122,7 @@ class _Check:
         self._posted: dict[str, ExportRow] = {}
         self._explained: set[str] = set()
         self._gains: dict[tuple[str, str], _Gain] = {}
+        self._began: dict[str, datetime] = {}  # by wallet: its first trade or bet
 
     def run(self) -> None:
         for kind, columns in _UNIQUE.items():
@@ -129,6 +130,7 @@ class _Check:
         self._ledger()
         self._claims()
         self._enrolments()
+        self._began = _first([*self._export.of("trade"), *self._export.of("bet")])
         self._markets()
         self._rounds()
         for key in self._posted.keys() - self._explained:
@@ -244,7 +246,10 @@ class _Check:
             position[1] += got.shares
         stated = (market["net_cents"], market["shares_cents"], market["trades"])
         self._expect(stated == (list(book.net), list(book.shares), len(trades)), f"the book of {slug} differs")
-        self._settled_market(market, book, bought, positions)
+        self._settled_market(market, book, bought, positions, self._seasoned(trades))
+
+    def _seasoned(self, stakes: list[ExportRow]) -> set[str]:
+        return {wallet for wallet, at in _first(stakes).items() if self._began[wallet] < scoring.day_of(at)}
 
     def _settled_market(
         self,
@@ -252,11 +257,12 @@ class _Check:
         book: Book,
         bought: Mapping[tuple[str, int], list[int]],
         positions: dict[tuple[str, str, int], ExportRow],
+        seasoned: set[str],
     ) -> None:
         slug, is_open, winner = market["slug"], market["status"] == "open", market["winner"]
         self._expect((market["status"] == "resolved") == (winner is not None), f"{slug} is resolved without a winner")
         entries: Entries = {MINT: book.net_pool, market_account(slug): -book.net_pool}
-        gains: dict[str, int] = {}
+        pool: dict[str, tuple[int, int]] = {}
         for (wallet, outcome), (cost, shares) in bought.items():
             status, paid = "open", 0
             if not is_open:
@@ -265,14 +271,15 @@ class _Check:
                 entries[MINT] -= paid
                 status = "refunded" if book.refunds(winner) else "won" if outcome == winner else "lost"
                 if status != "refunded":
-                    gains[wallet] = gains.get(wallet, 0) + paid - cost
+                    staked, got = pool.get(wallet, (0, 0))
+                    pool[wallet] = (staked + cost, got + paid)
             row = positions.pop((slug, wallet, outcome), None)
             stated = row and (row["cost_cents"], row["shares_cents"], row["status"], row["paid_cents"])
             self._expect(stated == (cost, shares, status, paid), f"{wallet}'s position on {slug} differs: {stated}")
         if not is_open:
             if bought:
                 self._posts(f"market:{slug}", entries)
-            self._realized(gains, _time(market["settled_at"]))
+            self._realized(scoring.counted([pool], seasoned), _time(market["settled_at"]))
 
     # ---------------------------------------------------------------- roulette
 
@@ -330,7 +337,6 @@ class _Check:
         )
         pool = sum(row["stake_cents"] for row in bets)
         entries: Entries = {MINT: pool, round_account(number): -pool}
-        gains: dict[str, int] = {}
         for row, result in zip(bets, results, strict=True):
             stated = (row["status"], row["paid_cents"])
             self._expect(
@@ -341,10 +347,9 @@ class _Check:
             account = wallet_account(row["wallet"])
             entries[account] = entries.get(account, 0) + result.paid_cents
             entries[MINT] -= result.paid_cents
-            if result.status != "refunded":
-                gains[row["wallet"]] = gains.get(row["wallet"], 0) + result.paid_cents - row["stake_cents"]
         if bets:
             self._posts(f"round:{number}", entries)
+        gains = scoring.counted(scoring.wheel_pools(results), self._seasoned(bets))
         self._realized(gains, _time(round_["settled_at"]))
 
     # ---------------------------------------------------------------- boards
@@ -374,6 +379,15 @@ class _Check:
 
 def _order(row: tuple[str, int, datetime | None, str]) -> tuple[Any, ...]:
     return row
+
+
+def _first(stakes: Iterable[ExportRow]) -> dict[str, datetime]:
+    """When each wallet's first of these was taken."""
+    first: dict[str, datetime] = {}
+    for row in stakes:
+        at = _time(row["at"])
+        first[row["wallet"]] = min(at, first.get(row["wallet"], at))
+    return first
 
 
 def _time(text: str) -> datetime:

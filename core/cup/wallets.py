@@ -69,9 +69,11 @@ async def summary(connection: Connection, wallet: str) -> Summary:
     async with one_moment(connection):
         balance_cents = await balance(connection, wallet_account(wallet))
         cursor = await connection.execute(
-            "SELECT -debit_cents FROM cup_score WHERE period = 'all' AND wallet = %s", (wallet,)
+            "SELECT COALESCE(sum(b.stake_cents), 0)::bigint FROM cup_bet b JOIN cup_round r USING (round_no)"
+            " WHERE b.wallet = %s AND r.settled_at IS NULL",
+            (wallet,),
         )
-        score = await cursor.fetchone()
+        spinning = await cursor.fetchone()
         cursor = await connection.execute(
             "SELECT m.market_id, m.slug, m.outcomes, p.outcome, p.cost_cents, p.shares_cents, p.status, p.paid_cents, "
             "m.weights_cents, m.net_cents, m.shares_cents, m.closes_at, m.start_at, m.ends_at,"
@@ -99,4 +101,7 @@ async def summary(connection: Connection, wallet: str) -> Summary:
                 *times,
             )
         )
-    return Summary(balance_cents or 0, int(score[0]) if score else 0, tuple(positions))
+    # What it has and what is at stake, less what it was given: a board may count less of it.
+    at_stake = sum(each.cost_cents for each in positions if each.status == "open") + (spinning[0] if spinning else 0)
+    realized = 0 if balance_cents is None else balance_cents + at_stake - CLAIM_CENTS
+    return Summary(balance_cents or 0, realized, tuple(positions))

@@ -640,7 +640,8 @@ async def test_a_market_is_won_and_the_board_shows_it(cup: Cup) -> None:
     for query in ({}, {"week": f"{year}-W{week:02d}"}):
         board = (await cup.get("/leaderboard", wallet=loser.address, **query)).body
         bodies.BoardBody.model_validate(board)
-        assert board["entries"][0] == {"wallet": winner.address, "score": 300, "isAgent": False}
+        # Won from one new wallet: as much counts as was staked.
+        assert board["entries"][0] == {"wallet": winner.address, "score": 100, "isAgent": False}
         assert board["entries"][-1]["wallet"] == loser.address
         assert board["week"] == query.get("week")
         assert board["you"] == {"rank": board["total"], "total": board["total"]}

@@ -25,7 +25,10 @@ class SlowReads:
         self.begun: Counter[str] = Counter()
         self.released = asyncio.Event()
 
-    async def top(self, _connection: Any, period: str, _limit: int, _before: Board | None) -> Board:
+    async def top(
+        self, _connection: Any, period: str, _limit: int, _before: Board | None, *, agents: bool = False
+    ) -> Board:
+        assert not agents
         self.begun[period] += 1
         await self.released.wait()
         return Board((), bytes(24) if period in self.played else b"", 1)

@@ -1,0 +1,66 @@
+"""What of a result counts on the board. Money moves by the ledger; here only the score is limited.
+
+Wallets cost nothing, so a board of all profit would belong to the player with most wallets: they lose to one of them.
+Losses count in full. What a wallet wins in a pool (a paper market, or one of the wheel's markets in a round) counts in
+full if at least SEASONED wallets that lost in that pool had traded or bet on an earlier day (UTC) than that of their
+first stake in it; else it counts up to the wallet's own stake in that pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+from core.cup import wheel
+from core.cup.wheel import SettledStake
+from core.db.engine import Connection
+
+SEASONED: Final = 3
+RULE: Final = (
+    "The score is realized profit. What a wallet wins in a pool (a paper market, or one market of a roulette round) "
+    f"counts up to its own stake there, and in full if at least {SEASONED} of the wallets that lost in that pool had "
+    "traded or bet on an earlier day (UTC). Losses count in full."
+)
+
+# By wallet: staked and paid, in cents.
+Pool = Mapping[str, tuple[int, int]]
+
+
+def wheel_pools(results: Iterable[SettledStake]) -> list[Pool]:
+    """The pools of a round; one that was given back is none."""
+    pools: dict[str, dict[str, tuple[int, int]]] = {}
+    for each in results:
+        if each.status == "refunded":
+            continue
+        pool = pools.setdefault(wheel.MARKET_OF_KEY[each.stake.bet_key].id, {})
+        staked, paid = pool.get(each.stake.wallet, (0, 0))
+        pool[each.stake.wallet] = (staked + each.stake.cents, paid + each.paid_cents)
+    return list(pools.values())
+
+
+def counted(pools: Iterable[Pool], seasoned: Collection[str]) -> dict[str, int]:
+    """What each wallet's score changes by, in cents. `seasoned`: those that had traded on an earlier day."""
+    gains: dict[str, int] = {}
+    for pool in pools:
+        whole = sum(paid < staked and wallet in seasoned for wallet, (staked, paid) in pool.items()) >= SEASONED
+        for wallet, (staked, paid) in pool.items():
+            gain = paid - staked
+            gains[wallet] = gains.get(wallet, 0) + (gain if whole else min(gain, staked))
+    return gains
+
+
+def day_of(moment: datetime) -> datetime:
+    """The beginning of its day, in UTC."""
+    return moment.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+async def seasoned(connection: Connection, first: Mapping[str, datetime]) -> set[str]:
+    """Those that traded or bet on an earlier day. `first`: when each staked first in what is being settled."""
+    cursor = await connection.execute(
+        "SELECT w FROM unnest(%s::text[], %s::timestamptz[]) AS u(w, day)"
+        " WHERE EXISTS (SELECT FROM cup_trade t WHERE t.wallet = w AND t.at < day)"
+        " OR (SELECT b.at FROM cup_bet b WHERE b.wallet = w ORDER BY b.round_no, b.at LIMIT 1) < day",
+        (list(first), [day_of(moment) for moment in first.values()]),
+    )
+    return {wallet for (wallet,) in await cursor.fetchall()}

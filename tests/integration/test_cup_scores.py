@@ -1,0 +1,107 @@
+"""Many free wallets do not make one of them the best of the board."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+import pytest_asyncio
+
+from api.cup import bodies
+from core.cup import board, wheel
+from core.cup.export import lines
+from core.cup.rounds import RouletteRound
+from core.cup.verify import verify
+from core.db.engine import connect
+from tests.support.cup_rig import Cup, Signer, cup_door
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def cup(database_url: str) -> AsyncIterator[Cup]:
+    async with cup_door(database_url) as door:
+        yield door
+
+
+def _beacon(live: RouletteRound, key: str) -> bytes:
+    """One that makes this outcome win."""
+    return next(
+        hashed
+        for hashed in (bytes([i]) * 32 for i in range(256))
+        if wheel.pocket_of(live.seed, live.round_no, hashed) in wheel.OUTCOMES[key].pockets
+    )
+
+
+async def _lost_to(cup: Cup, winner: Signer, losers: Sequence[Signer]) -> int:
+    """A round in which each of the losers loses 500 pUSDC to the winner, who stakes 10; its number."""
+    live = await cup.open_round()
+    for signer, key, cents in [(winner, "colour:red", 10_00), *((each, "colour:black", 500_00) for each in losers)]:
+        assert (await cup.post("/roulette/bet", signer.bet(live.round_no, key, cents))).status == 200
+    await cup.finish_round(live.round_no, _beacon(live, "colour:red"))
+    return live.round_no
+
+
+async def _score(cup: Cup, signer: Signer) -> float | None:
+    async with await connect(cup.database_url) as connection:
+        cursor = await connection.execute(
+            "SELECT -debit_cents FROM cup_score WHERE period = 'all' AND wallet = %s", (signer.address,)
+        )
+        row = await cursor.fetchone()
+    return None if row is None else row[0] / 100
+
+
+async def _faults(cup: Cup) -> list[str]:
+    async with await connect(cup.database_url, autocommit=True) as connection:
+        return verify(b"".join([piece async for piece in lines(connection)]).splitlines()).faults
+
+
+async def test_forty_new_wallets_that_lose_to_one_do_not_put_it_on_top(cup: Cup) -> None:
+    winner = await cup.claimed()
+    losers = [await cup.claimed() for _ in range(40)]
+    await _lost_to(cup, winner, losers)
+    assert await cup.balance(winner) == 30_000
+    wallet = (await cup.get(f"/wallet/{winner.address}")).body
+    assert wallet["realizedPnlPaper"] == 20_000  # the money is its own all the same
+    assert await _score(cup, winner) == 10
+    assert [await _score(cup, each) for each in losers] == [-500] * 40
+    assert await _faults(cup) == []
+
+
+@pytest.mark.parametrize(("known", "score"), [(2, 10), (3, 2_000)])
+async def test_what_three_wallets_of_an_earlier_day_lost_counts_in_full(cup: Cup, known: int, score: float) -> None:
+    winner = await cup.claimed()
+    losers = [await cup.claimed() for _ in range(4)]
+    first = await cup.open_round()
+    for each in losers:
+        assert (await cup.post("/roulette/bet", each.bet(first.round_no, "colour:red", 10_00))).status == 200
+    await cup.finish_round(first.round_no, _beacon(first, "colour:black"))  # nobody's: all is given back
+    await cup.run(
+        "UPDATE cup_bet SET at = at - interval '1 day' WHERE round_no = %s AND wallet = ANY(%s)",
+        first.round_no,
+        [each.address for each in losers[:known]],
+    )
+    await _lost_to(cup, winner, losers)
+    assert await _score(cup, winner) == score
+    assert await _faults(cup) == []
+
+
+async def test_enrolled_agents_have_a_board_of_their_own_and_the_rule_is_shown(cup: Cup) -> None:
+    agent, person, late = [await cup.claimed() for _ in range(3)]
+    assert (await cup.post("/agent/enroll", agent.enrolment(note="plays by itself"))).status == 200
+    await _lost_to(cup, agent, [person, late])
+    shown = (await cup.get("/leaderboard", agents="true", wallet=agent.address, limit=200)).body
+    bodies.BoardBody.model_validate(shown)
+    assert [(each["wallet"], each["score"], each["isAgent"]) for each in shown["entries"]] == [
+        (agent.address, 10, True)
+    ]
+    assert (shown["agents"], shown["total"], shown["you"]) == (True, 1, {"rank": 1, "total": 1})
+    everybody = (await cup.get("/leaderboard", limit=200)).body
+    assert {agent.address, person.address} <= {each["wallet"] for each in everybody["entries"]}
+    assert everybody["agents"] is False
+    assert "up to its own stake" in everybody["rule"]
+    assert everybody["rule"] == shown["rule"]
+    # Who enrols later is on it at once, without a new result.
+    assert (await cup.post("/agent/enroll", late.enrolment(note="now, too"))).status == 200
+    async with await connect(cup.database_url, autocommit=True) as connection:
+        assert (await board.top(connection, board.ALL_TIME, 5, agents=True)).rank(late.address) == 2
