@@ -194,8 +194,8 @@ cup_bet = Table(
     postgresql_with={"fillfactor": 45},
 )
 
-# The boards: `period` is `all` or an ISO week such as `2026-W47`. `debit_cents` is the realized loss, so that rows in
-# index order are the board: the largest profit first, ties to the earlier.
+# The boards: `period` is `all` or an ISO week such as `2026-W47`. `debit_cents` is the realized loss that counts, so
+# that rows in index order are the board: the largest profit first, ties to the earlier.
 cup_score = Table(
     "cup_score",
     metadata,
