@@ -182,8 +182,8 @@ def local_nodes(settings: Settings, deployments: Sequence[Deployment]) -> dict[s
     """
     if any(each.kind != "local" for each in deployments):
         return {}
-    urls = {name: settings.chain(name).rpc_urls[0] for name in ("stock", "base")}
-    return {name: url for name, url in urls.items() if urlsplit(url).hostname in LOOPBACK}
+    urls = {name: settings.chain(name).rpc_urls[:1] for name in ("stock", "base")}
+    return {name: url for name, each in urls.items() for url in each if urlsplit(url).hostname in LOOPBACK}
 
 
 def chain_for_wallets(node: str | None, deployment: Deployment, settler: str, symbol: str) -> dict[str, Any]:

@@ -39,3 +39,12 @@ def test_wallets_reach_local_chains_by_this_machines_nodes() -> None:
         for name in ("stock", "base")
     )
     assert local_nodes(settings(), (stock, base)) == {"stock": GATEWAY, "base": GATEWAY}
+
+
+def test_a_chain_without_a_node_has_none_for_wallets() -> None:
+    stock, base = (
+        load_deployment(REPOSITORY / "deployments" / f"{name}.json").model_copy(update={"kind": "local"})
+        for name in ("stock", "base")
+    )
+    bare = Settings.model_validate({"DATABASE_URL": "postgresql://vpm@127.0.0.1/vpm", "VPM_BASE_RPC_URLS": GATEWAY})
+    assert local_nodes(bare, (stock, base)) == {"base": GATEWAY}
