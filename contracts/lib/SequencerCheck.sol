@@ -35,6 +35,7 @@ library SequencerCheck {
             // Every state looked at but the latest ended after `from`.
             if (answer != 0 && startedAt <= at) return true;
             if (startedAt <= from) return false;
+            if (uint64(id) <= 1) return false; // the first of its phase
             --id;
             (ok,, answer, startedAt) = GuardedRead.state(feed, IAggregatorV3.getRoundData.selector, id, 36);
             if (startedAt == 0) return false;

@@ -113,7 +113,7 @@ contract RoundResolver is IRoundResolver {
     // Witnessing
 
     /// @inheritdoc IRoundResolver
-    function witness(address stockToken) external returns (bool paused) {
+    function witness(address stockToken) public returns (bool paused) {
         Watch storage w = _watches[stockToken];
         if (!w.known) {
             if (msg.sender != lister) revert UnknownStockToken(stockToken);
@@ -153,7 +153,8 @@ contract RoundResolver is IRoundResolver {
         if (s.strikeTime <= block.timestamp) revert StrikeNotAhead(s.strikeTime, block.timestamp);
         if (s.finalTime <= s.strikeTime) revert FinalNotAfterStrike(s.strikeTime, s.finalTime);
         if (_terms[s.marketId].feed != address(0)) revert AlreadyRegistered(s.marketId);
-        if (_isPaused(s.stockToken)) revert OraclePaused(s.stockToken);
+        // A change from before the listing is seen now, so that no later witness makes it one of this market's time.
+        if (witness(s.stockToken)) revert OraclePaused(s.stockToken);
 
         _terms[s.marketId] = Terms({
             feed: s.feed,

@@ -446,4 +446,24 @@ contract SequencerTest is FullStack {
         (uint8 s,,,,,,) = resolver.preview(market);
         vm.assertEq(uint256(s), status);
     }
+
+    /// A change that nobody has witnessed dates from before the market, so a later witness must not void it.
+    function test_a_change_before_the_listing_is_no_option() public {
+        vm.warp(START + 10);
+        stock.setMultiplier(1.005e18);
+        feed.push(100e8, START + 10);
+        vm.warp(START + 30 minutes);
+        market = open();
+        vm.warp(STRIKE - 60);
+        feed.push(100e8, STRIKE - 60);
+        vm.warp(FINAL - 1 hours);
+        feed.push(101e8, FINAL - 1 hours);
+        vm.warp(FINAL - 1);
+        resolver.witness(address(stock));
+        vm.warp(FINAL + 1);
+        vm.expectRevert(abi.encodeWithSelector(IRoundResolver.OracleNotPaused.selector, address(stock)));
+        resolver.voidPaused(market);
+        resolver.resolve(market);
+        vm.assertTrue(markets.market(market).status == IVestedMarkets.Status.Up);
+    }
 }
