@@ -211,7 +211,12 @@ def _listed(market: ListedMarket, venue: Venue, oracle: Oracle, view: MarketView
             paid_out=str(view.paid),
         ),
         headroom=_pair(view.headroom),
-        limits=LimitsBody(min_entry=str(terms.min_entry), max_entry=str(terms.max_entry), fee_bps=terms.fee_bps),
+        limits=LimitsBody(
+            min_entry=str(terms.min_entry),
+            max_entry=str(terms.max_entry),
+            side_cap=str(terms.side_cap),
+            fee_bps=terms.fee_bps,
+        ),
         accepting_bets=phase in (Phase.OPENS, Phase.LIVE) and not venue.entries_paused and halted is None,
         bets_halted=halted,
         max_strike_age=market.max_strike_age,

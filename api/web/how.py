@@ -12,6 +12,7 @@ from core.money import USD
 from core.stock.classic import classic_payout
 from core.stock.vested import (
     DOWN,
+    MAX_SIDE_CAP,
     UP,
     Position,
     S,
@@ -67,7 +68,7 @@ class WorkedExample:
 
 def work_through() -> WorkedExample:
     """The example of the design: seed 10 and 10, then five bets, each in a block of its own; no fee."""
-    terms = Terms(1, NOBODY, NOBODY, 10**9, 1, 0, 30, SEED, USD, 1_000 * USD)
+    terms = Terms(1, NOBODY, NOBODY, 10**9, 1, 0, 30, SEED, USD, 1_000 * USD, MAX_SIDE_CAP)
     market = VestedMarket(terms, open_books(SEED))
     positions: list[tuple[str, Position, Vintage]] = [
         (f"seed {SIDES[side]}", Position(side, 1, NOBODY, side, SEED, 0, 0), seed_vintage(SEED)) for side in (UP, DOWN)

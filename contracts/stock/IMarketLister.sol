@@ -37,6 +37,7 @@ interface IMarketLister {
         uint32 maxStrikeAge;
         uint32 maxFinalAge;
         bool allowed;
+        uint64 sideCap; // the most an outcome of its markets takes in all
         string ticker;
     }
 
@@ -60,6 +61,7 @@ interface IMarketLister {
         string ticker,
         uint32 maxStrikeAge,
         uint32 maxFinalAge,
+        uint64 sideCap,
         bool allowed
     );
     event OpenerSet(address indexed opener, bool allowed);
@@ -76,6 +78,7 @@ interface IMarketLister {
     error SeedTooSmall(uint256 seedPerLeg, uint256 smallest);
     error MinEntryTooSmall(uint256 minEntry, uint256 smallest);
     error MaxEntryBelowMin(uint256 maxEntry, uint256 minEntry);
+    error SideCapTooSmall(uint256 sideCap, uint256 smallest);
     /// @notice A market may ask for fresher rounds than its feed's bounds, never for staler ones, and a feed's bounds have their own; 0 is no
     /// bound at all.
     error AgeOutOfBounds(string which, uint256 age, uint256 longest);
@@ -96,6 +99,7 @@ interface IMarketLister {
     /// paused; so must it when a market is opened.
     /// @param maxStrikeAge at most 5 days
     /// @param maxFinalAge at most 3 hours
+    /// @param sideCap the most an outcome of such a market takes in all: what moving its price at the bell can win
     /// @param ticker 1 to 31 bytes
     function setFeed(
         address feed,
@@ -103,6 +107,7 @@ interface IMarketLister {
         string calldata ticker,
         uint32 maxStrikeAge,
         uint32 maxFinalAge,
+        uint64 sideCap,
         bool allowed
     ) external;
 

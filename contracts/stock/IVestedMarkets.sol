@@ -42,6 +42,7 @@ interface IVestedMarkets {
         uint64 seedPerLeg;
         uint64 minEntry;
         uint64 maxEntry;
+        uint64 sideCap; // the most an outcome takes in all, the seed counted
     }
 
     struct MarketView {
@@ -54,6 +55,7 @@ interface IVestedMarkets {
         uint64 seedPerLeg;
         uint64 minEntry;
         uint64 maxEntry;
+        uint64 sideCap;
         Status status;
         uint64 vintageBlock; // of the vintage that is not finalized on chain yet, 0 when there is none
         uint256 vintages; // begun so far, the seed not counted
@@ -66,7 +68,7 @@ interface IVestedMarkets {
     struct BookView {
         uint256 principal; // accepted stakes
         uint256 acc; // promised to one unit of principal since the beginning, times 1e18
-        uint256 capacity; // kappa x principal: what may vest into this outcome in all
+        uint256 capacity; // what may vest into this outcome in all: kappa x principal, at most the cap of a side
         uint256 vested; // what has vested into it: the other outcome's principal
         uint256 demand; // offered in the open vintage
         uint256 live; // principal, and what the open vintage would add to it if it closed now
@@ -99,7 +101,8 @@ interface IVestedMarkets {
         uint32 kappa,
         uint64 seedPerLeg,
         uint64 minEntry,
-        uint64 maxEntry
+        uint64 maxEntry,
+        uint64 sideCap
     );
     /// @notice Also sent for the two seed positions, with vintage 0; those are accepted whole.
     event Entered(

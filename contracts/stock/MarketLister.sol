@@ -16,7 +16,7 @@ contract MarketLister is IMarketLister, Ownable2Step, ReentrancyGuardTransient {
     // ---------------------------------------------------------------- Constants and immutables
 
     uint256 public constant MAX_WINDOW = 8 days;
-    /// One token: the least seed per leg and the least minimum entry.
+    /// One token: the least seed per leg, the least minimum entry and the least cap of a side.
     uint256 public constant ONE_TOKEN = 1e6;
     /// Of the latest reading when a feed is allowed and when a market is opened: feeds rest over weekends and holidays.
     uint256 public constant MAX_FEED_AGE = 5 days;
@@ -84,7 +84,8 @@ contract MarketLister is IMarketLister, Ownable2Step, ReentrancyGuardTransient {
                 kappa: kappa,
                 seedPerLeg: p.seedPerLeg,
                 minEntry: p.minEntry,
-                maxEntry: p.maxEntry
+                maxEntry: p.maxEntry,
+                sideCap: f.sideCap
             })
             );
         // In the transaction that creates the market, so nobody can register another spec for it first.
@@ -155,6 +156,7 @@ contract MarketLister is IMarketLister, Ownable2Step, ReentrancyGuardTransient {
         string calldata ticker,
         uint32 maxStrikeAge,
         uint32 maxFinalAge,
+        uint64 sideCap,
         bool allowed
     ) external onlyOwner {
         if (feed_ == address(0)) revert ZeroAddress("feed");
@@ -163,6 +165,7 @@ contract MarketLister is IMarketLister, Ownable2Step, ReentrancyGuardTransient {
         if (length == 0 || length > MAX_TICKER) revert TickerLength(length, MAX_TICKER);
         _requireAge("strike", maxStrikeAge, MAX_STRIKE_AGE);
         _requireAge("final", maxFinalAge, MAX_FINAL_AGE);
+        if (sideCap < ONE_TOKEN) revert SideCapTooSmall(sideCap, ONE_TOKEN);
         if (allowed) {
             FeedCheck.check(feed_, MAX_FEED_AGE);
             if (IRoundResolver(resolver).witness(stockToken)) revert IRoundResolver.OraclePaused(stockToken);
@@ -172,9 +175,10 @@ contract MarketLister is IMarketLister, Ownable2Step, ReentrancyGuardTransient {
             maxStrikeAge: maxStrikeAge,
             maxFinalAge: maxFinalAge,
             allowed: allowed,
+            sideCap: sideCap,
             ticker: ticker
         });
-        emit FeedSet(feed_, stockToken, ticker, maxStrikeAge, maxFinalAge, allowed);
+        emit FeedSet(feed_, stockToken, ticker, maxStrikeAge, maxFinalAge, sideCap, allowed);
     }
 
     /// @inheritdoc IMarketLister

@@ -4,7 +4,7 @@ pragma solidity 0.8.37;
 // What VestedMarkets keeps in storage, one word each, so that every record is read and written once. Fields are named from the
 // lowest bits up. Amounts are token units, times Unix seconds. Writers stay within the widths given; each says why it may.
 
-/// minEntry 64, maxEntry 64, freezeTime 40, kappa 32, voidDelay 32, feeBps 16, status 8. Only the status changes.
+/// minEntry 32, maxEntry 48, sideCap 48, freezeTime 40, kappa 32, voidDelay 32, feeBps 16, status 8. Only the status changes.
 type Terms is uint256;
 
 /// vintageBlock 40 (of the vintage not finalized, 0 when there is none), vintages 24 (begun; the one not finalized has this
@@ -14,7 +14,7 @@ type Terms is uint256;
 type Flow is uint256;
 
 /// principalUp 64, principalDown 64, paidPrincipal 64 (accepted amounts of the positions paid after settlement),
-/// distributed 64 (paid to them before fees, and the residue). The principals are below 2^63 each.
+/// distributed 64 (paid to them before fees, and the residue). The principals are below 2^48 each.
 /// Nothing is paid before settlement; until then the upper two are acceptedUp 64, acceptedDown 64 of a parked ration.
 type Pool is uint256;
 
@@ -36,7 +36,7 @@ type Totals is uint256;
 uint256 constant REFUNDED = 1;
 uint256 constant PAID = 2;
 
-using {minEntry, maxEntry, freezeTime, kappa, voidDelay, feeBps, status, withStatus} for Terms global;
+using {minEntry, maxEntry, sideCap, freezeTime, kappa, voidDelay, feeBps, status, withStatus} for Terms global;
 using {vintageBlock, vintages, demandOf, countOf, begin, join, finalized, finalizedParking, parks} for Flow global;
 using {principalUp, principalDown, paidPrincipal, distributed, pay, payResidue} for Pool global;
 using {accOf, atBlock, rationed} for Vintage global;
@@ -57,8 +57,9 @@ using {
 // -------------------------------------------------------------------- Terms
 
 function packTerms(
-    uint64 minEntry_,
-    uint64 maxEntry_,
+    uint32 minEntry_,
+    uint48 maxEntry_,
+    uint48 sideCap_,
     uint40 freezeTime_,
     uint32 kappa_,
     uint32 voidDelay_,
@@ -66,17 +67,21 @@ function packTerms(
     uint8 status_
 ) pure returns (Terms) {
     return Terms.wrap(
-        uint256(minEntry_) | uint256(maxEntry_) << 64 | uint256(freezeTime_) << 128 | uint256(kappa_) << 168
-            | uint256(voidDelay_) << 200 | uint256(feeBps_) << 232 | uint256(status_) << 248
+        uint256(minEntry_) | uint256(maxEntry_) << 32 | uint256(sideCap_) << 80 | uint256(freezeTime_) << 128
+            | uint256(kappa_) << 168 | uint256(voidDelay_) << 200 | uint256(feeBps_) << 232 | uint256(status_) << 248
     );
 }
 
 function minEntry(Terms t) pure returns (uint256) {
-    return uint64(Terms.unwrap(t));
+    return uint32(Terms.unwrap(t));
 }
 
 function maxEntry(Terms t) pure returns (uint256) {
-    return uint64(Terms.unwrap(t) >> 64);
+    return uint48(Terms.unwrap(t) >> 32);
+}
+
+function sideCap(Terms t) pure returns (uint256) {
+    return uint48(Terms.unwrap(t) >> 80);
 }
 
 function freezeTime(Terms t) pure returns (uint256) {
@@ -151,7 +156,7 @@ function parks(Flow f) pure returns (bool) {
 
 // -------------------------------------------------------------------- Pool
 
-/// Both at most VestedMath.MAX_PRINCIPAL.
+/// Both at most the market's cap of a side.
 function packPool(uint256 principalUp_, uint256 principalDown_) pure returns (Pool) {
     return Pool.wrap(principalUp_ | principalDown_ << 64);
 }
@@ -172,7 +177,7 @@ function distributed(Pool p) pure returns (uint256) {
     return Pool.unwrap(p) >> 192;
 }
 
-/// Both at most VestedMath.MAX_PRINCIPAL, and accepted amounts are parts of them. Only before settlement, when nothing is paid yet.
+/// Both at most the market's cap of a side, and accepted amounts are parts of them. Only before settlement, when nothing is paid yet.
 function packPoolParking(uint256 principalUp_, uint256 principalDown_, uint256 acceptedUp, uint256 acceptedDown)
     pure
     returns (Pool)

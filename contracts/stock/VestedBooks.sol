@@ -96,11 +96,11 @@ abstract contract VestedBooks is IVestedMarkets {
         }
         if (!matchOpen) return b;
 
-        uint256 kappa = t.kappa();
+        (uint256 kappa, uint256 sideCap) = (t.kappa(), t.sideCap());
         b.offeredUp = f.demandOf(0);
         b.offeredDown = f.demandOf(1);
-        b.acceptedUp = Math.min(b.offeredUp, VestedMath.headroom(kappa, b.principalUp, b.principalDown));
-        b.acceptedDown = Math.min(b.offeredDown, VestedMath.headroom(kappa, b.principalDown, b.principalUp));
+        b.acceptedUp = Math.min(b.offeredUp, VestedMath.headroom(kappa, sideCap, b.principalUp, b.principalDown));
+        b.acceptedDown = Math.min(b.offeredDown, VestedMath.headroom(kappa, sideCap, b.principalDown, b.principalUp));
         // Against the principals before the vintage, on both sides: its entries do not vest to each other.
         b.accUp = VestedMath.vestDown(b.accUp, b.acceptedDown, b.principalUp);
         b.accDown = VestedMath.vestDown(b.accDown, b.acceptedUp, b.principalDown);
@@ -236,6 +236,7 @@ abstract contract VestedBooks is IVestedMarkets {
             seedPerLeg: m.seedPerLeg,
             minEntry: uint64(t.minEntry()),
             maxEntry: uint64(t.maxEntry()),
+            sideCap: uint64(t.sideCap()),
             status: Status(t.status()),
             vintageBlock: uint64(f.vintageBlock()),
             vintages: f.vintages(),
@@ -257,7 +258,7 @@ abstract contract VestedBooks is IVestedMarkets {
         views[0] = BookView({
             principal: b.principalUp,
             acc: b.accUp,
-            capacity: t.kappa() * b.principalUp,
+            capacity: VestedMath.capacityOf(t.kappa(), t.sideCap(), b.principalUp),
             vested: b.principalDown,
             demand: _openDemand(f, 0, finished),
             live: closed.principalUp
@@ -265,7 +266,7 @@ abstract contract VestedBooks is IVestedMarkets {
         views[1] = BookView({
             principal: b.principalDown,
             acc: b.accDown,
-            capacity: t.kappa() * b.principalDown,
+            capacity: VestedMath.capacityOf(t.kappa(), t.sideCap(), b.principalDown),
             vested: b.principalUp,
             demand: _openDemand(f, 1, finished),
             live: closed.principalDown
@@ -278,8 +279,8 @@ abstract contract VestedBooks is IVestedMarkets {
         Flow f = m.flow;
         bool finished = _finished(t, f);
         Books memory b = _books(marketId, t, f, m.pool, finished);
-        up = VestedMath.headroom(t.kappa(), b.principalUp, b.principalDown);
-        down = VestedMath.headroom(t.kappa(), b.principalDown, b.principalUp);
+        up = VestedMath.headroom(t.kappa(), t.sideCap(), b.principalUp, b.principalDown);
+        down = VestedMath.headroom(t.kappa(), t.sideCap(), b.principalDown, b.principalUp);
         up -= Math.min(up, _openDemand(f, 0, finished));
         down -= Math.min(down, _openDemand(f, 1, finished));
     }

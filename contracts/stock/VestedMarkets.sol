@@ -84,8 +84,16 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
         _totals = totals;
         marketId = totals.markets();
         Market storage m = _markets[marketId];
-        m.terms =
-            packTerms(p.minEntry, p.maxEntry, uint40(p.freezeTime), p.kappa, p.voidDelay, p.feeBps, uint8(Status.Open));
+        m.terms = packTerms(
+            uint32(p.minEntry),
+            uint48(p.maxEntry),
+            uint48(p.sideCap),
+            uint40(p.freezeTime),
+            p.kappa,
+            p.voidDelay,
+            p.feeBps,
+            uint8(Status.Open)
+        );
         m.flow = SEEDED;
         m.pool = packPool(p.seedPerLeg, p.seedPerLeg);
         m.opener = p.opener;
@@ -111,7 +119,8 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
             p.kappa,
             p.seedPerLeg,
             p.minEntry,
-            p.maxEntry
+            p.maxEntry,
+            p.sideCap
         );
     }
 
@@ -121,9 +130,10 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
         _requireTerm("freezeTime", p.freezeTime, block.timestamp + 1, type(uint40).max);
         _requireTerm("feeBps", p.feeBps, 0, 1e4);
         _requireTerm("kappa", p.kappa, 1, VestedMath.MAX_KAPPA);
-        _requireTerm("seedPerLeg", p.seedPerLeg, 1, VestedMath.MAX_PRINCIPAL);
-        _requireTerm("minEntry", p.minEntry, 1, type(uint64).max);
-        _requireTerm("maxEntry", p.maxEntry, p.minEntry, type(uint64).max);
+        _requireTerm("sideCap", p.sideCap, 1, VestedMath.MAX_SIDE_CAP);
+        _requireTerm("seedPerLeg", p.seedPerLeg, 1, p.sideCap);
+        _requireTerm("minEntry", p.minEntry, 1, type(uint32).max);
+        _requireTerm("maxEntry", p.maxEntry, p.minEntry, type(uint48).max);
     }
 
     function _requireTerm(string memory term, uint256 given, uint256 min, uint256 max) private pure {

@@ -1,25 +1,35 @@
 // SPDX-License-Identifier: MIT
 pragma solidity 0.8.37;
 
+import {Math} from "@openzeppelin/contracts/utils/math/Math.sol";
+
 /// @title The arithmetic of vested-parimutuel books
 /// @notice Amounts are token units; accumulators are units promised per unit of principal, times `S`. Every division
 /// rounds down, in favour of the pool; what is left over in the end is the market's residue.
 /// @dev Products are unchecked because none reaches 256 bits: amounts and sums of offers are below 2^64, principals at most
-/// `MAX_PRINCIPAL`, accumulators below 2^96, basis points below 2^16. Sums and differences are checked.
+/// `MAX_SIDE_CAP`, accumulators below 2^96, basis points below 2^16. Sums and differences are checked.
 library VestedMath {
     uint256 internal constant S = 1e18;
 
     /// Bounds that keep an accumulator below 2^96, whatever the entries. Let V be what has vested into an outcome and P
     /// its principal. A vintage adds T / P, and the capacity rule gives V + T <= kappa * P, so it adds at most
-    /// kappa * T / (V + T) <= kappa * (ln(V + T) - ln(V)). All vintages together add at most kappa * ln(MAX_PRINCIPAL), less
-    /// than 1e9 * 44, and (1 + 44e9) * S < 2^96.
+    /// kappa * T / (V + T) <= kappa * (ln(V + T) - ln(V)). All vintages together add at most kappa * ln(MAX_SIDE_CAP), less
+    /// than 1e9 * 34, and (1 + 34e9) * S < 2^96.
     uint256 internal constant MAX_KAPPA = 1e9;
-    uint256 internal constant MAX_PRINCIPAL = type(uint64).max / 2;
+    uint256 internal constant MAX_SIDE_CAP = type(uint48).max;
+
+    /// @notice What may vest into an outcome in all, so what the other outcome may hold.
+    function capacityOf(uint256 kappa, uint256 sideCap, uint256 principal) internal pure returns (uint256) {
+        return Math.min(kappa * principal, sideCap);
+    }
 
     /// @notice What outcome o may still accept: the capacity of the other outcome's book, less what has vested into it.
-    function headroom(uint256 kappa, uint256 principal, uint256 otherPrincipal) internal pure returns (uint256) {
-        uint256 capacity = kappa * otherPrincipal;
-        if (capacity > MAX_PRINCIPAL) capacity = MAX_PRINCIPAL;
+    function headroom(uint256 kappa, uint256 sideCap, uint256 principal, uint256 otherPrincipal)
+        internal
+        pure
+        returns (uint256)
+    {
+        uint256 capacity = capacityOf(kappa, sideCap, otherPrincipal);
         return capacity > principal ? capacity - principal : 0;
     }
 

@@ -93,6 +93,7 @@ class PriceFeed(Part):
     heartbeat_seconds: Seconds
     max_strike_age_seconds: Seconds
     max_final_age_seconds: Seconds
+    side_cap_units: Annotated[int, Field(ge=1_000_000)]
     printing_hours: PrintingHours
 
 

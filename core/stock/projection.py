@@ -37,6 +37,7 @@ def market_of(row: Any) -> VestedMarket:
             seed_per_leg=row.seed_per_leg,
             min_entry=row.min_entry,
             max_entry=row.max_entry,
+            side_cap=row.side_cap,
         ),
         books=(Book(row.principal_up, row.acc_up), Book(row.principal_down, row.acc_down)),
         vintage=pending,

@@ -18,8 +18,8 @@ from core.stock.classic import classic_payout, fee_on_gain
 S: Final = 10**18
 """Scale of the accumulators: `S` means one unit promised per unit of principal."""
 
-MAX_PRINCIPAL: Final = 2**63 - 1
-"""The most principal one outcome takes, whatever its headroom: it keeps every sum of the contract in its word."""
+MAX_SIDE_CAP: Final = 2**48 - 1
+"""The highest cap of a side that the contract takes: it keeps every sum in its word."""
 
 UP: Final = 0
 DOWN: Final = 1
@@ -51,6 +51,8 @@ class Terms:
     seed_per_leg: int
     min_entry: int
     max_entry: int
+    side_cap: int
+    """The most one outcome takes in all, the seed counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,16 +171,16 @@ def seed_vintage(seed_per_leg: int) -> Vintage:
 
 
 def capacity(market: VestedMarket, outcome: int) -> int:
-    """All that may vest into `outcome`: kappa times its principal."""
-    return market.terms.kappa * market.books[outcome].principal
+    """All that may vest into `outcome`: kappa times its principal, at most the cap of a side."""
+    return min(market.terms.kappa * market.books[outcome].principal, market.terms.side_cap)
 
 
 def room(market: VestedMarket) -> Pair:
     """What each outcome's vintage may be accepted in all, from the books as they stand, before any demand."""
     up, down = market.books[UP].principal, market.books[DOWN].principal
     return (
-        max(0, min(capacity(market, DOWN), MAX_PRINCIPAL) - up),
-        max(0, min(capacity(market, UP), MAX_PRINCIPAL) - down),
+        max(0, capacity(market, DOWN) - up),
+        max(0, capacity(market, UP) - down),
     )
 
 

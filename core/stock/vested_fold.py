@@ -77,6 +77,7 @@ def created(e: MarketCreated) -> VestedMarket:
         seed_per_leg=e.seed_per_leg,
         min_entry=e.min_entry,
         max_entry=e.max_entry,
+        side_cap=e.side_cap,
     )
     return VestedMarket(terms, open_books(e.seed_per_leg))
 

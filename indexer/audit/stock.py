@@ -29,9 +29,12 @@ SELECT (SELECT count(*) FROM stock_market),
     - (SELECT coalesce(sum(fees_swept), 0) FROM stock_venue)
 """
 # What views tell under our own names.
-_FEED = ("stockToken", "ticker", "maxStrikeAge", "maxFinalAge", "allowed")
+_FEED = ("stockToken", "ticker", "maxStrikeAge", "maxFinalAge", "sideCap", "allowed")
 _SPEC = ("marketId", "feed", "stockToken", "strikeTime", "finalTime", "maxStrikeAge", "maxFinalAge")
-_TERMS = ("opener", "resolver", "freezeTime", "voidDelay", "feeBps", "kappa", "seedPerLeg", "minEntry", "maxEntry")
+_TERMS = (
+    *("opener", "resolver", "freezeTime", "voidDelay", "feeBps", "kappa", "seedPerLeg", "minEntry", "maxEntry"),
+    "sideCap",
+)
 _BOOK = ("principal", "acc", "capacity", "vested", "demand", "live")
 
 

@@ -57,6 +57,7 @@ class VenueFold:
                 row = self._row(STOCK_FEED, e.feed)
                 row.stock_token, row.ticker = e.stock_token, e.ticker
                 row.max_strike_age, row.max_final_age = e.max_strike_age, e.max_final_age
+                row.side_cap = e.side_cap
                 row.allowed = e.allowed
             case stock.OpenerSet():
                 row = self._row(STOCK_OPENER, e.opener)

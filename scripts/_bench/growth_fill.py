@@ -235,12 +235,13 @@ def _stock(connection: psycopg.Connection[tuple[object, ...]], size: HistorySize
     }
     connection.execute(
         "INSERT INTO stock_market (market_id, opener, resolver, freeze_time, void_delay, fee_bps, kappa, seed_per_leg,"
-        " min_entry, max_entry, principal_up, principal_down, acc_up, acc_down, pending_up, pending_down, winner,"
-        " voided, paid_principal, paid, fees, refused, refunded, residue_claimed, positions, vintages, created_block,"
-        " created_at, created_tx, closed_block, closed_at, closed_tx, spec_id, feed, ticker, family, stock_token,"
+        " min_entry, max_entry, side_cap, principal_up, principal_down, acc_up, acc_down, pending_up, pending_down,"
+        " winner, voided, paid_principal, paid, fees, refused, refunded, residue_claimed, positions, vintages,"
+        " created_block, created_at, created_tx, closed_block, closed_at, closed_tx, spec_id, feed, ticker, family, stock_token,"
         " strike_time, final_time, max_strike_age, max_final_age, outcome, reason, strike_round, strike_answer,"
         " strike_round_at, final_round, final_answer, final_round_at, updated_block)"
-        " SELECT i, a, a, f, 86400, 200, 1000000, 10000000, 1000000, 100000000, 40000000, 40000000, 0, 0, 0, 0,"
+        " SELECT i, a, a, f, 86400, 200, 1000000, 10000000, 1000000, 100000000, 2500000000, 40000000, 40000000,"
+        " 0, 0, 0, 0,"
         " CASE WHEN s THEN i %% 2 END, false, CASE WHEN s THEN 40000000 ELSE 0 END,"
         " CASE WHEN s THEN 78000000 ELSE 0 END, CASE WHEN s THEN 2000000 ELSE 0 END, 0, 0, 0, 2 + %(positions)s, 1,"
         " o / 2, o, h,"

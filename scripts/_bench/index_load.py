@@ -83,7 +83,7 @@ class LoadVenue:
     def _create(self, number: int) -> Iterator[Record]:
         market = len(self.ledger.markets) + 1
         opener, seed = self._owners[0], 1_000 * UNIT
-        values = (2**40 - 1, 3600, 200, 30, seed, UNIT, 10**12)
+        values = (2**40 - 1, 3600, 200, 30, seed, UNIT, 10**12, 2**48 - 1)
         self.ledger.apply(ev.MarketCreated(market, opener, opener, *values))
         self.running[market] = number + self._rng.randint(MARKET_BLOCKS // 2, MARKET_BLOCKS)
         yield record("MarketCreated", (market, opener), (opener, *values))

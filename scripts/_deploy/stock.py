@@ -79,7 +79,8 @@ def add(new: Transactions, facts: Deployment, safe: str, *, openers: Sequence[st
     for feed in facts.price_feeds:
         ages = (feed.max_strike_age_seconds, feed.max_final_age_seconds)
         named = (feed.proxy, feed.stock_token, feed.ticker)
-        new.call(lister, f"allow {feed.ticker} with feed {feed.proxy}", "setFeed", *named, *ages, True)
+        terms = (*ages, feed.side_cap_units, True)
+        new.call(lister, f"allow {feed.ticker} with feed {feed.proxy}", "setFeed", *named, *terms)
     for opener in openers:
         new.call(lister, f"let {opener} list", "setOpener", opener, True)
     for guardian in guardians:

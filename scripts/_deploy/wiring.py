@@ -217,6 +217,7 @@ def _stock(chain: _Chain) -> Iterator[Finding]:
         yield _equal(f"{feed.ticker} stock token", standing.stockToken, feed.stock_token)
         yield _equal(f"{feed.ticker} oldest strike (s)", standing.maxStrikeAge, feed.max_strike_age_seconds)
         yield _equal(f"{feed.ticker} oldest final (s)", standing.maxFinalAge, feed.max_final_age_seconds)
+        yield _equal(f"{feed.ticker} cap of a side (units)", standing.sideCap, feed.side_cap_units)
     yield _none_else(chain, "MarketLister", [feed.proxy for feed in chain.file.price_feeds])
     listing = chain.allowed("MarketLister", "OpenerSet", "opener")
     yield from _holders("list stock markets", chain.wallets("opener"), listing)

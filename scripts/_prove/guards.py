@@ -55,15 +55,15 @@ GUARDS = (
     Guard(
         "capacity is kappa times the other side",
         MATH,
-        "uint256 capacity = kappa * otherPrincipal;",
-        "uint256 capacity = kappa * (otherPrincipal + 1);",
+        "capacityOf(kappa, sideCap, otherPrincipal);",
+        "capacityOf(kappa, sideCap, otherPrincipal + 1);",
         "stock.headroom",
     ),
     Guard(
-        "no book outgrows 63 bits",
+        "no book outgrows the cap of a side",
         MATH,
-        "        if (capacity > MAX_PRINCIPAL) capacity = MAX_PRINCIPAL;\n",
-        "",
+        "return Math.min(kappa * principal, sideCap);",
+        "return kappa * principal;",
         "stock.headroom",
     ),
     Guard(

@@ -16,6 +16,7 @@ from random import Random
 from core.agent.book import buying, fee_of
 from core.stock.vested import (
     DOWN,
+    MAX_SIDE_CAP,
     UP,
     Position,
     S,
@@ -58,7 +59,7 @@ def search(markets: int = MARKETS, seed: int = SEED) -> Largest:
 def _market(random: Random, number: int, largest: Largest) -> None:
     """One market that UP wins: its residue is what both kinds of rounding left."""
     seed = 10 ** random.randrange(0, 10)
-    terms = Terms(number, b"", b"", 10**9, 0, 0, random.choice((1, 2, 30, 10**6)), seed, 1, 2**63)
+    terms = Terms(number, b"", b"", 10**9, 0, 0, random.choice((1, 2, 30, 10**6)), seed, 1, MAX_SIDE_CAP, MAX_SIDE_CAP)
     market = VestedMarket(terms, open_books(seed))
     slack = Fraction(0)
     entered: list[tuple[Position, Vintage]] = []

@@ -67,7 +67,7 @@ WORDS = (
 
 ARITHMETIC = (
     Theorem(
-        "stock.headroom", "an outcome never takes more than its capacity, nor 63 bits", "ArithmeticProof.check_headroom"
+        "stock.headroom", "an outcome never takes more than its capacity, nor its cap", "ArithmeticProof.check_headroom"
     ),
     Theorem(
         "stock.parts.formula",

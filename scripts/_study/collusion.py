@@ -56,7 +56,8 @@ def over_offering(times: int) -> dict[str, float]:
     """Two who want 290 USD of the first headroom of 290 each: one offers that, the other so many times as much."""
     parameters = Parameters()
     headroom = (parameters.kappa - 1) * parameters.seed
-    terms = Terms(1, b"", b"", 1, 0, parameters.fee_bps, parameters.kappa, parameters.seed, 1, 2**63)
+    p = parameters
+    terms = Terms(1, b"", b"", 1, 0, p.fee_bps, p.kappa, p.seed, 1, 2**47, p.side_cap)
     entered = VestedMarket(terms, open_books(parameters.seed))
     entered, _ = offer(entered, UP, headroom, 1)
     entered, before = offer(entered, UP, times * headroom, 1)

@@ -43,8 +43,9 @@ class Parameters:
     """What the venue chooses, in the units of the contracts. The defaults are those of deployments/*.json."""
 
     fee_bps: int = 200
-    kappa: int = 30
-    seed: int = 10 * USD
+    kappa: int = 10
+    seed: int = 3 * USD
+    side_cap: int = 2_500 * USD
     weight: int = 10 * USD
     blocks: int = BLOCKS
 
@@ -90,7 +91,8 @@ class Vested(Play):
 
     def __init__(self, parameters: Parameters) -> None:
         super().__init__(parameters)
-        terms = Terms(1, b"", b"", FREEZE, 0, parameters.fee_bps, parameters.kappa, parameters.seed, 1, 2**63)
+        p = parameters
+        terms = Terms(1, b"", b"", FREEZE, 0, p.fee_bps, p.kappa, p.seed, 1, 2**47, p.side_cap)
         self._market = VestedMarket(terms, open_books(parameters.seed))
         self._positions: list[Position] = []
         self._vintages: dict[int, Vintage] = {}

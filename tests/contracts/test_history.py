@@ -115,7 +115,7 @@ FEATURES = (
     "largest fee",
     "a winner without gain",
     "residue",
-    "principal limit reached",
+    "cap of a side reached",
     "delivery to a new owner",
 )
 
@@ -162,8 +162,8 @@ def features(told: History) -> set[str]:
         seen.add("a winner without gain")
     if narrator.residue_taken:
         seen.add("residue")
-    if any(model.principal(side) == 2**63 - 1 for side in (0, 1)):
-        seen.add("principal limit reached")
+    if any(model.principal(side) == told.side_cap for side in (0, 1)):
+        seen.add("cap of a side reached")
     if any(int(e.owner) < ACTORS for e in model.entries[:2]):
         seen.add("delivery to a new owner")
     return seen

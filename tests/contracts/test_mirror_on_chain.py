@@ -169,7 +169,18 @@ class Play:
 
     def create(self, told: History) -> list[tuple[str, list[Any]]]:
         operator = self.accounts[OPERATOR]
-        terms = (self.accounts[OPENER], operator, FREEZE, 1, told.fee_bps, told.kappa, told.seed, 1, 2**64 - 1)
+        terms = (
+            self.accounts[OPENER],
+            operator,
+            FREEZE,
+            1,
+            told.fee_bps,
+            told.kappa,
+            told.seed,
+            1,
+            2**48 - 1,
+            told.side_cap,
+        )
         return [
             self.token.transaction(operator, "transfer", self.settler.address, 2 * told.seed),
             self.settler.transaction(operator, "create", terms),

@@ -103,7 +103,7 @@ def test_check_wiring_confirms_a_deployment_and_names_what_differs(
     (facts / "damaged" / "stock.json").write_text(json.dumps(damaged))
     done = _ape(ape_folder, "check_wiring", "--network", stock_chain.url, "--facts", str(facts / "damaged/stock.json"))
     assert done.returncode == 1
-    assert "WRONG MarketLister kappa is 30, the file says 31" in done.stdout
+    assert "WRONG MarketLister kappa is 10, the file says 31" in done.stdout
     assert "WRONG Safe threshold is 2, the file says 3" in done.stdout
     assert "2 wrong" in done.stdout
 

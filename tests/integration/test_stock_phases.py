@@ -127,7 +127,7 @@ async def test_from_opening_to_a_paid_winner(door: Door, chain: StockChain) -> N
     assert body["positions"][2]["accepted"] is None
     assert body["positions"][2]["finalized"] is False
     assert body["market"]["totals"]["pendingUp"] == str(20 * USDG)
-    assert body["market"]["headroom"]["up"] == str(270 * USDG)
+    assert body["market"]["headroom"]["up"] == str(70 * USDG)
     chain.mine()
     body = await detail(door, chain, market_id)
     hold_detail(chain, body)

@@ -216,8 +216,8 @@ async def test_an_owners_positions_and_totals(door: Door, chain: StockChain) -> 
     rationed = next(each for each in body["positions"] if each["open"])
     assert (rationed["offered"], rationed["accepted"], rationed["refused"]) == (
         str(50 * USDG),
-        str(29 * USDG),
-        str(21 * USDG),
+        str(9 * USDG),
+        str(41 * USDG),
     )
     closed = [each for each in body["positions"] if not each["open"]]
     totals = body["totals"]

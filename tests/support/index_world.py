@@ -154,8 +154,9 @@ class World:
     def _create(self, now: Moment, life: int, kappa: int, seed: int, fee_bps: int) -> list[Emission]:
         market_id = len(self.ledger.markets) + 1
         freeze, opener = now.timestamp + life, address_of("opener")
+        side_cap = 1_000 * seed
         created = ev.MarketCreated(
-            market_id, opener, ADDRESSES[Role.RESOLVER], freeze, 3600, fee_bps, kappa, seed, UNIT, 2**64 - 1
+            market_id, opener, ADDRESSES[Role.RESOLVER], freeze, 3600, fee_bps, kappa, seed, UNIT, 2**48 - 1, side_cap
         )
         self.ledger.apply(created)
         logs = [
@@ -171,7 +172,8 @@ class World:
                 kappa,
                 seed,
                 UNIT,
-                2**64 - 1,
+                2**48 - 1,
+                side_cap,
             )
         ]
         logs += [self._entered(market_id, opener, outcome, seed, 0) for outcome in (0, 1)]
@@ -196,7 +198,7 @@ class World:
                 freeze,
                 seed,
                 UNIT,
-                2**64 - 1,
+                2**48 - 1,
             )
         )
         return logs
@@ -305,7 +307,7 @@ class World:
         return [emission(Role.SETTLER, "EntriesPaused", paused)]
 
     def _set_feed(self, _now: Moment, feed: bytes, ticker: str, allowed: bool) -> list[Emission]:
-        return [emission(Role.LISTER, "FeedSet", feed, address_of(ticker), ticker, 90, 91, allowed)]
+        return [emission(Role.LISTER, "FeedSet", feed, address_of(ticker), ticker, 90, 91, 10**9, allowed)]
 
     def _set_opener(self, _now: Moment, opener: bytes, allowed: bool) -> list[Emission]:
         return [emission(Role.LISTER, "OpenerSet", opener, allowed)]

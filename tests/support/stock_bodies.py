@@ -67,6 +67,7 @@ def hold_market(chain: StockChain, market: dict[str, Any], block: int) -> None:
     assert market["limits"] == {
         "minEntry": str(view["minEntry"]),
         "maxEntry": str(view["maxEntry"]),
+        "sideCap": str(view["sideCap"]),
         "feeBps": view["feeBps"],
     }
     assert (market["strikeTime"], market["finalTime"]) == (spec["strikeTime"], spec["finalTime"])

@@ -95,7 +95,8 @@ def test_the_stock_chain() -> None:
         hours = feed.printing_hours
         assert (hours.timezone, hours.opens_day, hours.opens_at) == ("America/New_York", 6, "20:00")
         assert (hours.closes_day, hours.closes_at) == (4, "20:00")
-    assert (stock.param("kappa"), stock.param("feeBps"), stock.param("voidDelaySeconds")) == (30, 200, 72 * 3600)
+    assert (stock.param("kappa"), stock.param("feeBps"), stock.param("voidDelaySeconds")) == (10, 200, 72 * 3600)
+    assert stock.param("seedPerLeg") == 3_000_000
 
 
 def test_the_schema_file_is_the_models() -> None:

@@ -35,6 +35,7 @@ TERMS = Terms(
     seed_per_leg=SEED,
     min_entry=DOLLAR,
     max_entry=400 * DOLLAR,
+    side_cap=2**48 - 1,
 )
 FRESH = VestedMarket(terms=TERMS, books=open_books(SEED))
 BEFORE, AFTER = Moment(50, 9_000), Moment(60, 11_000)

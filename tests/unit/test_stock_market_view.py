@@ -38,6 +38,7 @@ def market_of(*, voided: bool) -> VestedMarket:
         seed_per_leg=10 * USDG,
         min_entry=USDG,
         max_entry=100 * USDG,
+        side_cap=2**48 - 1,
     )
     return VestedMarket(terms, (Book(10 * USDG, 0), Book(10 * USDG, 0)), voided=voided)
 

@@ -19,7 +19,7 @@ from core.contracts.events.stock import (
 from core.stock.classic import classic_payout, fee_on_gain
 from core.stock.vested import (
     DOWN,
-    MAX_PRINCIPAL,
+    MAX_SIDE_CAP,
     UP,
     Book,
     Moment,
@@ -30,6 +30,7 @@ from core.stock.vested import (
     Vintage,
     accepted_of,
     accrued,
+    capacity,
     headroom,
     match,
     offer,
@@ -49,7 +50,7 @@ A, B, X, OPENER, RESOLVER = (bytes([each]) * 20 for each in range(1, 6))
 
 
 def market(kappa: int = 30, seed: int = 10 * TOKEN, fee_bps: int = 0) -> VestedMarket:
-    terms = Terms(1, OPENER, RESOLVER, FREEZE, 3_600, fee_bps, kappa, seed, 1, 2**64 - 1)
+    terms = Terms(1, OPENER, RESOLVER, FREEZE, 3_600, fee_bps, kappa, seed, 1, 2**48 - 1, MAX_SIDE_CAP)
     return VestedMarket(terms, open_books(seed))
 
 
@@ -160,9 +161,17 @@ def test_kappa_one_takes_nothing_and_gives_all_back() -> None:
     assert settlement(m, position, vintage, AFTER).refund == 3
 
 
-def test_no_book_takes_more_principal_than_the_limit() -> None:
-    m = replace(market(kappa=10**9), books=(Book(MAX_PRINCIPAL - 5, S), Book(10**15, S)))
-    assert headroom(m, Moment(1, 0)) == (5, MAX_PRINCIPAL - 10**15)
+def test_no_book_takes_more_principal_than_its_cap() -> None:
+    m = replace(market(kappa=10**9), books=(Book(MAX_SIDE_CAP - 5, S), Book(10**14, S)))
+    assert headroom(m, Moment(1, 0)) == (5, MAX_SIDE_CAP - 10**14)
+
+
+def test_a_side_that_reached_its_cap_takes_no_more_and_the_other_still_does() -> None:
+    m = market()
+    m = replace(m, terms=replace(m.terms, side_cap=100 * TOKEN))
+    m, _, _ = enter(m, UP, 500 * TOKEN, 1)
+    assert headroom(m, Moment(2, 0)) == (0, 90 * TOKEN)
+    assert (capacity(m, UP), capacity(m, DOWN)) == (100 * TOKEN, 100 * TOKEN)
 
 
 def test_shares_sum_exactly_to_what_is_accepted() -> None:
@@ -207,7 +216,7 @@ def test_matching_needs_a_vintage_and_offers_need_the_last_one_matched() -> None
 
 # ---------------------------------------------------------------- events
 
-CREATED = MarketCreated(1, OPENER, RESOLVER, FREEZE, 3_600, 200, 30, 10, 1, 100)
+CREATED = MarketCreated(1, OPENER, RESOLVER, FREEZE, 3_600, 200, 30, 10, 1, 100, 1_000)
 SEEDS = (Entered(1, 1 << 32, OPENER, UP, 10, 0), Entered(1, 1 << 32 | 1, OPENER, DOWN, 10, 0))
 
 

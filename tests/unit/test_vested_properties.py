@@ -165,7 +165,7 @@ def test_the_seed_cannot_lose(history: History, winner: int) -> None:
 
 
 def fresh(kappa: int, seed: int) -> VestedMarket:
-    return VestedMarket(Terms(1, "o", "r", FREEZE, 0, 0, kappa, seed, 1, 2**64 - 1), open_books(seed))
+    return VestedMarket(Terms(1, "o", "r", FREEZE, 0, 0, kappa, seed, 1, 2**48 - 1, 2**48 - 1), open_books(seed))
 
 
 def played(market: VestedMarket, blocks: list[list[tuple[int, int]]]) -> VestedMarket:
@@ -253,7 +253,7 @@ def test_order_inside_a_block_decides_less_than_one_unit(
 def test_the_model_states_the_worked_example() -> None:
     """The model itself, pinned to the numbers of the mechanism's text."""
     token = 10**6
-    model = Model(kappa=30, fee_bps=0, seed=10 * token, opener="o")
+    model = Model(kappa=30, fee_bps=0, seed=10 * token, opener="o", side_cap=2**48 - 1)
     for block, (side, amount) in enumerate(((0, 20), (1, 30), (1, 40), (0, 50), (1, 10)), start=1):
         model.enter("b", side, amount * token, block)
     model.freeze()

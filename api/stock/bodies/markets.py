@@ -52,6 +52,7 @@ class TotalsBody(Body):
 class LimitsBody(Body):
     min_entry: UsdgUnits
     max_entry: UsdgUnits
+    side_cap: Annotated[UsdgUnits, Meta(description="The most one side holds in all, its seed counted.")]
     fee_bps: int
 
 

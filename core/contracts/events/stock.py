@@ -27,6 +27,7 @@ class MarketCreated(msgspec.Struct, frozen=True, gc=False):
     seed_per_leg: int
     min_entry: int
     max_entry: int
+    side_cap: int
 
 
 class Entered(msgspec.Struct, frozen=True, gc=False):
@@ -146,6 +147,7 @@ class FeedSet(msgspec.Struct, frozen=True, gc=False):
     ticker: str
     max_strike_age: int
     max_final_age: int
+    side_cap: int
     allowed: bool
 
 
@@ -182,7 +184,8 @@ ENTERED = layout(
 SETTLER_EVENTS = by_topic(
     layout(
         "MarketCreated(uint256 indexed marketId, address indexed opener, address resolver, uint64 freezeTime,"
-        " uint32 voidDelay, uint16 feeBps, uint32 kappa, uint64 seedPerLeg, uint64 minEntry, uint64 maxEntry)",
+        " uint32 voidDelay, uint16 feeBps, uint32 kappa, uint64 seedPerLeg, uint64 minEntry, uint64 maxEntry,"
+        " uint64 sideCap)",
         MarketCreated,
         _by_market,
     ),
@@ -240,7 +243,7 @@ LISTER_EVENTS = by_topic(
     ),
     layout(
         "FeedSet(address indexed feed, address indexed stockToken, string ticker, uint32 maxStrikeAge,"
-        " uint32 maxFinalAge, bool allowed)",
+        " uint32 maxFinalAge, uint64 sideCap, bool allowed)",
         FeedSet,
         _by_venue,
     ),

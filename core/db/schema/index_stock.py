@@ -42,6 +42,7 @@ stock_market = Table(
     Column("seed_per_leg", Uint256, nullable=False),
     Column("min_entry", Uint256, nullable=False),
     Column("max_entry", Uint256, nullable=False),
+    Column("side_cap", Uint256, nullable=False),
     # Books, as stored on chain: without the vintage that is pending
     Column("principal_up", Uint256, nullable=False),
     Column("principal_down", Uint256, nullable=False),
@@ -172,6 +173,7 @@ stock_feed = Table(
     Column("ticker", Text, nullable=False),
     Column("max_strike_age", BigInteger, nullable=False),
     Column("max_final_age", BigInteger, nullable=False),
+    Column("side_cap", Uint256, nullable=False),
     Column("allowed", Boolean, nullable=False),
 )
 

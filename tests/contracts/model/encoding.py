@@ -1,8 +1,8 @@
 """Writes histories, with what the model expects of every step, for `HistoryReplay.sol` to replay on the contract.
 
-A history is a run of 256-bit words: its number, kappa, fee and seed, then steps, each an opcode and its arguments. A
-file is `abi.encode(uint256[][])` of some histories. The opcodes and layouts here and in `HistoryReplay.sol` are one
-format; change them together.
+A history is a run of 256-bit words: its number, kappa, fee, seed and cap of a side, then steps, each an opcode and
+its arguments. A file is `abi.encode(uint256[][])` of some histories. The opcodes and layouts here and in
+`HistoryReplay.sol` are one format; change them together.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def history(seed: str, number: int) -> History:
 def words(number: int, told: History) -> list[int]:
     narrator = Narrator(told)
     narrator.opening()
-    out = [number, told.kappa, told.fee_bps, told.seed]
+    out = [number, told.kappa, told.fee_bps, told.seed, told.side_cap]
     for s in told.steps:
         out += _step(narrator, s)
     return [*out, *_order(narrator)]
@@ -90,7 +90,7 @@ def _check(narrator: Narrator) -> Iterator[int]:
         principal, demand = model.principal(side), model.demand(side)
         yield principal
         yield model.promised_since_the_seed(side)
-        yield model.kappa * principal
+        yield model.capacity(side)
         yield demand
         yield principal + min(demand, model.room(side))
         yield model.headroom(side)

@@ -17,9 +17,10 @@ from tests.contracts.model.parimutuel import Model
 ACTORS = 8
 """Entries belong to actors 0..7; the opener is actor 8, the treasury none of them."""
 OPENER = ACTORS
-MAX_ENTRY = 10**15
-GIANT_ENTRY = 2**60
-"""A few of these reach the limit of a book's principal; eight of them still fit the contract's words."""
+MAX_ENTRY = 10**14
+GIANT_ENTRY = 2**46
+"""A few of these reach the highest cap that a side may have."""
+MAX_SIDE_CAP = 2**48 - 1
 MAX_CROWD = 8
 MAX_KAPPA = 10**9
 MAX_FEE = 10_000
@@ -126,6 +127,7 @@ class History:
     kappa: int
     fee_bps: int
     seed: int
+    side_cap: int
     steps: tuple[Step, ...]
 
 
@@ -138,8 +140,8 @@ def log_uniform(rng: Random, low: int, high: int) -> int:
 class Run:
     """A model led through a history's steps, one at a time. `block` is the chain's, from 1."""
 
-    def __init__(self, kappa: int, fee_bps: int, seed: int) -> None:
-        self.model = Model(kappa, fee_bps, seed, str(OPENER))
+    def __init__(self, kappa: int, fee_bps: int, seed: int, side_cap: int) -> None:
+        self.model = Model(kappa, fee_bps, seed, str(OPENER), side_cap)
         self.block = 1
 
     def do(self, step: Step) -> None:
@@ -184,8 +186,12 @@ class Generator:
             (1, rng.randint(1, 50), 10**7, log_uniform(rng, 1, MAX_ENTRY), log_uniform(rng, 10**6, 10**9))
         )
         if giant:
-            self.seed = log_uniform(rng, GIANT_ENTRY >> 8, GIANT_ENTRY << 2)
-        self.run = Run(self.kappa, self.fee_bps, self.seed)
+            self.seed = log_uniform(rng, GIANT_ENTRY >> 8, GIANT_ENTRY << 1)
+        self.side_cap = rng.choice(
+            (MAX_SIDE_CAP, MAX_SIDE_CAP, log_uniform(rng, self.seed, MAX_SIDE_CAP), self.seed * rng.randint(1, 99))
+        )
+        self.side_cap = min(MAX_SIDE_CAP, self.side_cap)
+        self.run = Run(self.kappa, self.fee_bps, self.seed, self.side_cap)
         self.model = self.run.model
         self.amount = self.regime()
         self.steps: list[Step] = []
@@ -241,7 +247,7 @@ class Generator:
                 self.between_vintages()
         self.settle()
         self.pay()
-        return History(self.kappa, self.fee_bps, self.seed, tuple(self.steps))
+        return History(self.kappa, self.fee_bps, self.seed, self.side_cap, tuple(self.steps))
 
     def vintage(self, crowd: int) -> None:
         one_sided = self.chance(0.3)

@@ -38,7 +38,8 @@ def terms(history: History, market_id: int) -> Terms:
         kappa=history.kappa,
         seed_per_leg=history.seed,
         min_entry=1,
-        max_entry=2**64 - 1,
+        max_entry=2**48 - 1,
+        side_cap=history.side_cap,
     )
 
 
@@ -56,7 +57,7 @@ class Narrator:
     def __init__(self, history: History, market_id: int = 1) -> None:
         self.history = history
         self.market_id = market_id
-        self.run = Run(history.kappa, history.fee_bps, history.seed)
+        self.run = Run(history.kappa, history.fee_bps, history.seed, history.side_cap)
         self.model = self.run.model
         self.timestamp = START
         self.ids: list[int] = []
@@ -80,6 +81,7 @@ class Narrator:
             t.seed_per_leg,
             t.min_entry,
             t.max_entry,
+            t.side_cap,
         )
         return [created, *(self.entered(entry) for entry in self.model.entries)]
 

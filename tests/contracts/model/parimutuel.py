@@ -14,8 +14,6 @@ from fractions import Fraction
 from math import floor
 
 SCALE = 10**18
-PRINCIPAL_LIMIT = 2**63 - 1
-"""No outcome takes more principal than this, whatever its headroom; far above any token's supply."""
 
 
 @dataclass
@@ -50,8 +48,9 @@ class Due:
 class Model:
     """One market from its seed to its last payout."""
 
-    def __init__(self, kappa: int, fee_bps: int, seed: int, opener: str) -> None:
+    def __init__(self, kappa: int, fee_bps: int, seed: int, opener: str, side_cap: int) -> None:
         self.kappa = kappa
+        self.side_cap = side_cap
         self.fee_bps = fee_bps
         self.entries: list[Entry] = []
         self.open_block: int | None = None
@@ -75,7 +74,11 @@ class Model:
 
     def room(self, side: int) -> int:
         """What is left of the other outcome's capacity, from the books as they stand."""
-        return max(0, min(self.kappa * self.principal(1 - side), PRINCIPAL_LIMIT) - self.principal(side))
+        return max(0, self.capacity(1 - side) - self.principal(side))
+
+    def capacity(self, side: int) -> int:
+        """All that may vest into a side: kappa times its principal, and no more than the cap of the other side."""
+        return min(self.kappa * self.principal(side), self.side_cap)
 
     def demand(self, side: int) -> int:
         return sum(e.offered for e in self.entries if e.side == side and e.accepted is None)

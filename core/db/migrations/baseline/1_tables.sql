@@ -681,6 +681,7 @@ CREATE TABLE stock_feed (
     ticker TEXT NOT NULL,
     max_strike_age BIGINT NOT NULL,
     max_final_age BIGINT NOT NULL,
+    side_cap NUMERIC(78, 0) NOT NULL,
     allowed BOOLEAN NOT NULL,
     CONSTRAINT pk_stock_feed PRIMARY KEY (feed)
 );
@@ -696,6 +697,7 @@ CREATE TABLE stock_market (
     seed_per_leg NUMERIC(78, 0) NOT NULL,
     min_entry NUMERIC(78, 0) NOT NULL,
     max_entry NUMERIC(78, 0) NOT NULL,
+    side_cap NUMERIC(78, 0) NOT NULL,
     principal_up NUMERIC(78, 0) NOT NULL,
     principal_down NUMERIC(78, 0) NOT NULL,
     acc_up NUMERIC(78, 0) NOT NULL,

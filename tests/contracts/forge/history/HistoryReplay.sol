@@ -120,8 +120,8 @@ abstract contract HistoryReplay is Base {
         }
         r.feesBefore = settler.feesAccrued();
         r.treasury = token.balanceOf(TREASURY);
-        open(r, words[1], words[2], words[3]);
-        r.next = 4;
+        open(r, words[1], words[2], words[3], words[4]);
+        r.next = 5;
         while (r.next < words.length) {
             ++r.step;
             uint256 op = words[r.next++];
@@ -143,7 +143,7 @@ abstract contract HistoryReplay is Base {
         checkBalances(r);
     }
 
-    function open(Run memory r, uint256 kappa, uint256 feeBps, uint256 seed) private {
+    function open(Run memory r, uint256 kappa, uint256 feeBps, uint256 seed, uint256 sideCap) private {
         vm.roll(r.block = 1);
         vm.warp(START);
         token.mint(address(settler), 2 * seed);
@@ -157,7 +157,8 @@ abstract contract HistoryReplay is Base {
                 kappa: uint32(kappa),
                 seedPerLeg: uint64(seed),
                 minEntry: 1,
-                maxEntry: type(uint64).max
+                maxEntry: type(uint48).max,
+                sideCap: uint64(sideCap)
             })
         );
         uint256[] memory seeds = settler.positionsOf(r.marketId, 0, 10);

@@ -26,6 +26,7 @@ contract CreateTest is StockBase {
         vm.assertEq(m.seedPerLeg, p.seedPerLeg);
         vm.assertEq(m.minEntry, p.minEntry);
         vm.assertEq(m.maxEntry, p.maxEntry);
+        vm.assertEq(m.sideCap, p.sideCap);
         vm.assertEq(uint8(m.status), uint8(IVestedMarkets.Status.Open));
         vm.assertEq(m.vintageBlock, 0);
         vm.assertEq(m.positions, 2);
@@ -58,7 +59,9 @@ contract CreateTest is StockBase {
         IVestedMarkets.CreateParams memory p = terms();
         token.mint(address(markets), 20 * ONE);
         vm.expectEmit(true, true, true, true, address(markets));
-        emit IVestedMarkets.MarketCreated(1, OPENER, RESOLVER, FREEZE, VOID_DELAY, 0, 30, uint64(10 * ONE), 1, 1e15);
+        emit IVestedMarkets.MarketCreated(
+            1, OPENER, RESOLVER, FREEZE, VOID_DELAY, 0, 30, uint64(10 * ONE), 1, 1e14, type(uint48).max
+        );
         vm.expectEmit(true, true, true, true, address(markets));
         emit IVestedMarkets.Entered(1, idOf(1, UP, 0), OPENER, UP, 10 * ONE, 0);
         vm.expectEmit(true, true, true, true, address(markets));
@@ -134,18 +137,27 @@ contract CreateTest is StockBase {
 
         p = terms();
         p.seedPerLeg = 0;
-        refuse(p, outOfBounds("seedPerLeg", 0, 1, type(uint64).max / 2));
-        p.seedPerLeg = uint64(1) << 63;
-        refuse(p, outOfBounds("seedPerLeg", p.seedPerLeg, 1, type(uint64).max / 2));
+        refuse(p, outOfBounds("seedPerLeg", 0, 1, type(uint48).max));
+        p.sideCap = 5;
+        p.seedPerLeg = 6;
+        refuse(p, outOfBounds("seedPerLeg", 6, 1, 5));
+
+        p = terms();
+        p.sideCap = 0;
+        refuse(p, outOfBounds("sideCap", 0, 1, type(uint48).max));
+        p.sideCap = uint64(1) << 48;
+        refuse(p, outOfBounds("sideCap", p.sideCap, 1, type(uint48).max));
 
         p = terms();
         p.minEntry = 0;
-        refuse(p, outOfBounds("minEntry", 0, 1, type(uint64).max));
+        refuse(p, outOfBounds("minEntry", 0, 1, type(uint32).max));
+        p.minEntry = uint64(1) << 32;
+        refuse(p, outOfBounds("minEntry", p.minEntry, 1, type(uint32).max));
 
         p = terms();
         p.minEntry = 5;
         p.maxEntry = 4;
-        refuse(p, outOfBounds("maxEntry", 4, 5, type(uint64).max));
+        refuse(p, outOfBounds("maxEntry", 4, 5, type(uint48).max));
     }
 
     function test_constructor_failsForZeroAddresses() external {
@@ -184,9 +196,10 @@ contract CreateTest is StockBase {
         p.freezeTime = uint64(bound(p.freezeTime, START + 1, type(uint40).max));
         p.feeBps = uint16(bound(p.feeBps, 0, 10_000));
         p.kappa = uint32(bound(p.kappa, 1, 1e9));
-        p.seedPerLeg = uint64(bound(p.seedPerLeg, 1, type(uint64).max / 2));
-        p.minEntry = uint64(bound(p.minEntry, 1, type(uint64).max));
-        p.maxEntry = uint64(bound(p.maxEntry, p.minEntry, type(uint64).max));
+        p.sideCap = uint64(bound(p.sideCap, 1, type(uint48).max));
+        p.seedPerLeg = uint64(bound(p.seedPerLeg, 1, p.sideCap));
+        p.minEntry = uint64(bound(p.minEntry, 1, type(uint32).max));
+        p.maxEntry = uint64(bound(p.maxEntry, p.minEntry, type(uint48).max));
         return p;
     }
 }

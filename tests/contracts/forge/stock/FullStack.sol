@@ -19,6 +19,7 @@ abstract contract FullStack is StockBase {
     address internal constant OWNER = address(0x5AFE);
     uint64 internal constant STRIKE = START + 1 hours;
     uint64 internal constant FINAL = FREEZE;
+    uint64 internal constant SIDE_CAP = 2_500e6;
 
     MarketLister internal lister;
     RoundResolver internal resolver;
@@ -42,7 +43,7 @@ abstract contract FullStack is StockBase {
 
         feed.push(100e8, START - 60);
         vm.startPrank(OWNER);
-        lister.setFeed(address(feed), address(stock), "TSLA", 1 days, 3 hours, true);
+        lister.setFeed(address(feed), address(stock), "TSLA", 1 days, 3 hours, SIDE_CAP, true);
         lister.setOpener(OPENER, true);
         vm.stopPrank();
         token.mint(OPENER, 1_000_000 * ONE);

@@ -40,7 +40,7 @@ contract GasTest is FullStack, SignedEntries, RecordedBuild {
     function test_gas_open() external {
         vm.prank(OPENER);
         lister.open(listing());
-        report("open a market (create + register + list)", abi.encodeCall(lister.open, (listing())), 317_000);
+        report("open a market (create + register + list)", abi.encodeCall(lister.open, (listing())), 319_900);
     }
 
     // ---------------------------------------------------------------- Entering
@@ -187,7 +187,7 @@ contract GasTest is FullStack, SignedEntries, RecordedBuild {
         enter(BOB, market, DOWN, 7e6);
         settleForUp();
         markets.claim(id);
-        report("claim a winning position", abi.encodeCall(markets.claim, (id)), 70_300);
+        report("claim a winning position", abi.encodeCall(markets.claim, (id)), 70_400);
     }
 
     function test_gas_withdrawRefund() external {

@@ -197,14 +197,14 @@ contract InterruptedTest is FullStack {
         bytes memory refusal = abi.encodeWithSelector(IRoundResolver.OraclePaused.selector, address(odd));
         vm.expectRevert(refusal);
         vm.prank(OWNER);
-        lister.setFeed(address(feed), address(odd), "TSLA", 1 days, 3 hours, true);
+        lister.setFeed(address(feed), address(odd), "TSLA", 1 days, 3 hours, SIDE_CAP, true);
         vm.prank(OWNER);
-        lister.setFeed(address(feed), address(odd), "TSLA", 1 days, 3 hours, false);
+        lister.setFeed(address(feed), address(odd), "TSLA", 1 days, 3 hours, SIDE_CAP, false);
         stock.setOraclePaused(true);
         refusal = abi.encodeWithSelector(IRoundResolver.OraclePaused.selector, address(stock));
         vm.expectRevert(refusal);
         vm.prank(OWNER);
-        lister.setFeed(address(feed), address(stock), "TSLA", 1 days, 3 hours, true);
+        lister.setFeed(address(feed), address(stock), "TSLA", 1 days, 3 hours, SIDE_CAP, true);
     }
 
     function test_a_market_is_not_opened_while_its_stock_is_paused() external {
@@ -263,10 +263,10 @@ contract InterruptedTest is FullStack {
     function test_a_reading_of_a_bell_is_at_most_three_hours_old() external {
         vm.expectRevert(abi.encodeWithSelector(IMarketLister.AgeOutOfBounds.selector, "final", 3 hours + 1, 3 hours));
         vm.prank(OWNER);
-        lister.setFeed(address(feed), address(stock), "TSLA", 1 days, 3 hours + 1, true);
+        lister.setFeed(address(feed), address(stock), "TSLA", 1 days, 3 hours + 1, SIDE_CAP, true);
         vm.expectRevert(abi.encodeWithSelector(IMarketLister.AgeOutOfBounds.selector, "strike", 5 days + 1, 5 days));
         vm.prank(OWNER);
-        lister.setFeed(address(feed), address(stock), "TSLA", 5 days + 1, 3 hours, true);
+        lister.setFeed(address(feed), address(stock), "TSLA", 5 days + 1, 3 hours, SIDE_CAP, true);
     }
 
     // Internals

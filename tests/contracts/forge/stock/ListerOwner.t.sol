@@ -25,22 +25,24 @@ contract ListerOwnerTest is FullStack {
         new MarketLister(address(markets), address(1), address(0), 30, 200, 1);
     }
 
-    function test_setFeed_keepsAndTells(address stock_, uint32 a, uint32 b, bool allowed) external {
+    function test_setFeed_keepsAndTells(address stock_, uint32 a, uint32 b, uint64 sideCap, bool allowed) external {
         vm.assume(stock_ != address(0));
         a = uint32(bound(a, 1, 5 days));
         b = uint32(bound(b, 1, 3 hours));
+        sideCap = uint64(bound(sideCap, ONE, type(uint64).max));
         if (allowed) stock_ = address(stock);
         address feed_ = address(feed);
         vm.expectEmit(true, true, true, true, address(lister));
-        emit IMarketLister.FeedSet(feed_, stock_, "AAPL", a, b, allowed);
+        emit IMarketLister.FeedSet(feed_, stock_, "AAPL", a, b, sideCap, allowed);
         vm.prank(OWNER);
-        lister.setFeed(feed_, stock_, "AAPL", a, b, allowed);
+        lister.setFeed(feed_, stock_, "AAPL", a, b, sideCap, allowed);
         IMarketLister.Feed memory f = lister.feed(feed_);
         vm.assertEq(f.stockToken, stock_);
         vm.assertEq(f.ticker, "AAPL");
         vm.assertEq(f.maxStrikeAge, a);
         vm.assertEq(f.maxFinalAge, b);
         vm.assertEq(f.allowed, allowed);
+        vm.assertEq(f.sideCap, sideCap);
     }
 
     /// Hole W7: an address without code was allowed, and so was a feed that says nothing.
@@ -64,7 +66,7 @@ contract ListerOwnerTest is FullStack {
     /// Taking a feed off the list does not depend on the feed.
     function test_setFeed_takesABrokenFeedOff() external {
         vm.prank(OWNER);
-        lister.setFeed(address(0xFEED), address(stock), "TSLA", 1, 1, false);
+        lister.setFeed(address(0xFEED), address(stock), "TSLA", 1, 1, SIDE_CAP, false);
         vm.assertFalse(lister.feed(address(0xFEED)).allowed);
     }
 
@@ -75,7 +77,7 @@ contract ListerOwnerTest is FullStack {
 
     function allow(address feed_) private {
         vm.prank(OWNER);
-        lister.setFeed(feed_, address(stock), "TSLA", 1, 1, true);
+        lister.setFeed(feed_, address(stock), "TSLA", 1, 1, SIDE_CAP, true);
     }
 
     function test_setFeed_failsForWhatMakesNoSense() external {
@@ -83,17 +85,19 @@ contract ListerOwnerTest is FullStack {
         address s = address(stock);
         vm.startPrank(OWNER);
         vm.expectRevert(abi.encodeWithSelector(IMarketLister.ZeroAddress.selector, "feed"));
-        lister.setFeed(address(0), s, "A", 1, 1, true);
+        lister.setFeed(address(0), s, "A", 1, 1, SIDE_CAP, true);
         vm.expectRevert(abi.encodeWithSelector(IMarketLister.ZeroAddress.selector, "stockToken"));
-        lister.setFeed(f, address(0), "A", 1, 1, true);
+        lister.setFeed(f, address(0), "A", 1, 1, SIDE_CAP, true);
+        vm.expectRevert(abi.encodeWithSelector(IMarketLister.SideCapTooSmall.selector, ONE - 1, ONE));
+        lister.setFeed(f, s, "A", 1, 1, uint64(ONE - 1), true);
         vm.expectRevert(abi.encodeWithSelector(IMarketLister.TickerLength.selector, 0, 31));
-        lister.setFeed(f, s, "", 1, 1, true);
+        lister.setFeed(f, s, "", 1, 1, SIDE_CAP, true);
         vm.expectRevert(abi.encodeWithSelector(IMarketLister.TickerLength.selector, 32, 31));
-        lister.setFeed(f, s, "0123456789abcdef0123456789abcdef", 1, 1, true);
+        lister.setFeed(f, s, "0123456789abcdef0123456789abcdef", 1, 1, SIDE_CAP, true);
         vm.expectRevert(abi.encodeWithSelector(IMarketLister.AgeOutOfBounds.selector, "strike", 0, 5 days));
-        lister.setFeed(f, s, "A", 0, 1, true);
+        lister.setFeed(f, s, "A", 0, 1, SIDE_CAP, true);
         vm.expectRevert(abi.encodeWithSelector(IMarketLister.AgeOutOfBounds.selector, "final", 0, 3 hours));
-        lister.setFeed(f, s, "A", 1, 0, true);
+        lister.setFeed(f, s, "A", 1, 0, SIDE_CAP, true);
     }
 
     function test_setOpener_letsAnAddressOpenOrNot(address who) external {
@@ -115,7 +119,7 @@ contract ListerOwnerTest is FullStack {
         bytes memory why = abi.encodeWithSelector(Ownable.OwnableUnauthorizedAccount.selector, caller);
         vm.startPrank(caller);
         vm.expectRevert(why);
-        lister.setFeed(address(feed), address(stock), "TSLA", 1, 1, true);
+        lister.setFeed(address(feed), address(stock), "TSLA", 1, 1, SIDE_CAP, true);
         vm.expectRevert(why);
         lister.setOpener(caller, true);
         vm.expectRevert(why);

@@ -48,6 +48,7 @@ contract OpenTest is FullStack {
         vm.assertEq(m.kappa, 30);
         vm.assertEq(m.minEntry, p.minEntry);
         vm.assertEq(m.maxEntry, p.maxEntry);
+        vm.assertEq(m.sideCap, SIDE_CAP);
         vm.assertEq(markets.position(idOf(1, UP, 0)).owner, OPENER);
         vm.assertEq(markets.position(idOf(1, DOWN, 0)).owner, OPENER);
         vm.assertEq(token.balanceOf(OPENER), had - 2 * uint256(p.seedPerLeg));
@@ -76,7 +77,7 @@ contract OpenTest is FullStack {
         p.feed = address(0xFEED);
         refuse(p, abi.encodeWithSelector(IMarketLister.FeedNotAllowed.selector, p.feed));
         vm.prank(OWNER);
-        lister.setFeed(address(feed), address(stock), "TSLA", 1 days, 3 hours, false);
+        lister.setFeed(address(feed), address(stock), "TSLA", 1 days, 3 hours, SIDE_CAP, false);
         refuse(listing(), abi.encodeWithSelector(IMarketLister.FeedNotAllowed.selector, address(feed)));
     }
 
@@ -178,9 +179,9 @@ contract OpenTest is FullStack {
         p.finalTime = uint64(bound(p.finalTime, p.strikeTime + 1, p.strikeTime + 8 days));
         p.maxStrikeAge = uint32(bound(p.maxStrikeAge, 1, 1 days));
         p.maxFinalAge = uint32(bound(p.maxFinalAge, 1, 3 hours));
-        p.seedPerLeg = uint64(bound(p.seedPerLeg, ONE, 1e15));
-        p.minEntry = uint64(bound(p.minEntry, ONE, type(uint64).max));
-        p.maxEntry = uint64(bound(p.maxEntry, p.minEntry, type(uint64).max));
+        p.seedPerLeg = uint64(bound(p.seedPerLeg, ONE, SIDE_CAP));
+        p.minEntry = uint64(bound(p.minEntry, ONE, type(uint32).max));
+        p.maxEntry = uint64(bound(p.maxEntry, p.minEntry, type(uint48).max));
         p.family = uint8(bound(p.family, 0, 2));
         return p;
     }

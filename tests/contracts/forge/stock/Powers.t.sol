@@ -91,7 +91,7 @@ contract PowersTest is FullStack {
     function test_powers_listerOwnerCannotTouchAListedMarket() external {
         bytes32 was = keccak256(abi.encode(markets.market(market), markets.books(market), resolver.spec(market)));
         vm.startPrank(OWNER);
-        lister.setFeed(address(feed), address(0xBAD), "EVIL", 1, 1, false);
+        lister.setFeed(address(feed), address(0xBAD), "EVIL", 1, 1, SIDE_CAP, false);
         lister.setOpener(OPENER, false);
         lister.setOpener(OWNER, true);
         lister.transferOwnership(BOB);

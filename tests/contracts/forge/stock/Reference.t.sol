@@ -28,14 +28,16 @@ contract ReferenceTest is StockBase {
         uint64 seedPerLeg,
         uint32 kappa,
         uint16 feeBps,
+        uint64 sideCap,
         uint8 largest,
         uint8 end
     ) external {
         p = terms();
-        p.seedPerLeg = uint64(bound(seedPerLeg, 1, 1e15));
+        p.seedPerLeg = uint64(bound(seedPerLeg, 1, 1e13));
         p.kappa = uint32(bound(kappa, 1, seed & 1 == 0 ? 50 : 1e9));
         p.feeBps = uint16(bound(feeBps, 0, 10_000));
-        uint256 most = 10 ** bound(largest, 1, 15);
+        p.sideCap = uint64(bound(sideCap, p.seedPerLeg, type(uint48).max));
+        uint256 most = 10 ** bound(largest, 1, 14);
         market = create(p);
         principal = [uint256(p.seedPerLeg), p.seedPerLeg];
         acc = [S, S];
@@ -76,6 +78,7 @@ contract ReferenceTest is StockBase {
         }
         for (uint256 o = 0; o < 2; ++o) {
             uint256 capacity = p.kappa * principal[1 - o];
+            if (capacity > p.sideCap) capacity = p.sideCap;
             uint256 room = capacity > principal[o] ? capacity - principal[o] : 0;
             taken[o] = demand[o] < room ? demand[o] : room;
         }

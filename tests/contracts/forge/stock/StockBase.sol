@@ -60,7 +60,8 @@ abstract contract StockBase is Base {
             kappa: 30,
             seedPerLeg: uint64(10 * ONE),
             minEntry: 1,
-            maxEntry: 1e15
+            maxEntry: 1e14,
+            sideCap: type(uint48).max
         });
     }
 

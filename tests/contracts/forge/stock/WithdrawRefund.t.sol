@@ -31,7 +31,7 @@ contract WithdrawRefundTest is Paying {
     }
 
     function test_withdrawRefund_failsInItsOwnBlock() external {
-        uint256 id = enter(CAROL, market, UP, 1e15);
+        uint256 id = enter(CAROL, market, UP, 1e14);
         assertSettlement(id, 0, 0, 0, 0);
         vm.expectRevert(abi.encodeWithSelector(IVestedMarkets.VintageStillOpen.selector, market, blockNow));
         markets.withdrawRefund(id);

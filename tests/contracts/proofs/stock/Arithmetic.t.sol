@@ -8,15 +8,14 @@ import {Proof} from "../Proof.sol";
 contract ArithmeticProof is Proof {
     uint256 private constant S = 1e18;
 
-    function check_headroom(uint32 kappa, uint64 principal, uint64 other) public pure {
+    function check_headroom(uint32 kappa, uint48 sideCap, uint64 principal, uint64 other) public pure {
         uint256 capacity = uint256(kappa) * other;
-        uint256 max = uint256(type(uint64).max / 2);
-        uint256 room = VestedMath.headroom(kappa, principal, other);
-        if (capacity > max) capacity = max;
+        uint256 room = VestedMath.headroom(kappa, sideCap, principal, other);
+        if (capacity > sideCap) capacity = sideCap;
         assert(room == (capacity > principal ? capacity - principal : 0));
-        // What is accepted never takes a book beyond its capacity, nor 63 bits.
+        // What is accepted never takes a book beyond its capacity, nor beyond the cap of a side.
         assert(room == 0 || principal + room <= capacity);
-        assert(room == 0 || principal + room <= max);
+        assert(room == 0 || principal + room <= sideCap);
     }
 
     function check_vestDown(uint96 acc, uint64 accepted, uint64 principal) public pure {

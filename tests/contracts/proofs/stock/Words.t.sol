@@ -23,8 +23,9 @@ import {Proof} from "../Proof.sol";
 /// Every field of every word the settler stores reads back as it was written, and what changes one field leaves the others alone.
 contract WordsProof is Proof {
     struct Fields {
-        uint64 minEntry;
-        uint64 maxEntry;
+        uint32 minEntry;
+        uint48 maxEntry;
+        uint48 sideCap;
         uint40 freezeTime;
         uint32 kappa;
         uint32 voidDelay;
@@ -33,7 +34,7 @@ contract WordsProof is Proof {
     }
 
     function check_terms(Fields memory f, uint8 other) public pure {
-        Terms t = packTerms(f.minEntry, f.maxEntry, f.freezeTime, f.kappa, f.voidDelay, f.feeBps, f.status);
+        Terms t = packTerms(f.minEntry, f.maxEntry, f.sideCap, f.freezeTime, f.kappa, f.voidDelay, f.feeBps, f.status);
         assertTerms(t, f);
         f.status = other;
         assertTerms(t.withStatus(other), f);
@@ -42,6 +43,7 @@ contract WordsProof is Proof {
     function assertTerms(Terms t, Fields memory f) private pure {
         assert(t.minEntry() == f.minEntry);
         assert(t.maxEntry() == f.maxEntry);
+        assert(t.sideCap() == f.sideCap);
         assert(t.freezeTime() == f.freezeTime);
         assert(t.kappa() == f.kappa);
         assert(t.voidDelay() == f.voidDelay);
