@@ -31,6 +31,7 @@ UINT32 = click.IntRange(1, 2**32 - 1)
 @click.option("--memory", type=int, help="seconds a reading looks back, or its feed is silent; the lag if left out")
 @click.option("--max-age", type=int, default=3_600, show_default=True, help="oldest reading that decides, seconds")
 @click.option("--pot-cap", type=int, default=500, show_default=True, help="what each market may hold, USD")
+@click.option("--feed-cap", type=int, default=12_000, show_default=True, help="all unsettled markets of a feed, USD")
 @plain_refusals
 def cli(
     provider: Any,
@@ -45,6 +46,7 @@ def cli(
     memory: int | None,
     max_age: int,
     pot_cap: int,
+    feed_cap: int,
     **given: Any,
 ) -> None:
     """Deploy the settlement wallet with its three siblings and one feed per --observe, owned by a Safe."""
@@ -65,6 +67,7 @@ def cli(
                 memory_seconds=lag if memory is None else memory,
                 max_age_seconds=max_age,
                 pot_cap_units=pot_cap * USD,
+                feed_cap_units=feed_cap * USD,
             )
             for key in feeds
         ]

@@ -38,16 +38,16 @@ contract AgentLister is IAgentLister, Ownable2Step {
     uint256 private constant MAX_DISPUTE_WINDOW = 7 days;
     uint256 private constant MIN_VOID_DELAY = 1 hours;
     uint256 private constant MAX_VOID_DELAY = 90 days;
+    uint256 private constant MAX_AHEAD = 366 days; // a stolen lister's key takes up a feed's cap for so long and the void delay
 
-    // What the resolver stores.
-    uint256 private constant MAX_TIME = type(uint32).max; // the year 2106: what is added to it fits 40 bits
-    uint256 private constant MAX_VALUE = type(uint96).max;
+    uint256 private constant MAX_VALUE = type(uint96).max; // what the resolver stores
 
     address public immutable settler;
     address public immutable resolver;
 
     Bounds private _bounds;
     mapping(address feed => Feed) private _feeds;
+    mapping(address feed => uint32[]) private _open; // indexes of the markets in Feed.counted
     mapping(address account => bool) public isLister;
 
     constructor(address settler_, address resolver_, address owner_, Bounds memory bounds_) Ownable(owner_) {
@@ -64,7 +64,7 @@ contract AgentLister is IAgentLister, Ownable2Step {
     function list(bytes32 marketId, MarketSpec memory spec, string calldata metadata) external {
         if (!isLister[msg.sender]) revert NotLister(msg.sender);
         MarketTerms memory terms = _terms(spec);
-        ISettlementWallet(settler)
+        uint32 index = ISettlementWallet(settler)
             .open(
                 marketId,
                 ISettlementWallet.OpenParams({
@@ -75,6 +75,7 @@ contract AgentLister is IAgentLister, Ownable2Step {
                 weights: spec.weights
             })
             );
+        _count(spec.feed, index, terms.potCap);
         IFeedResolver(resolver)
             .register(
                 marketId,
@@ -98,8 +99,38 @@ contract AgentLister is IAgentLister, Ownable2Step {
     }
 
     /// @inheritdoc IAgentLister
-    function preview(MarketSpec memory spec) external view returns (MarketTerms memory) {
-        return _terms(spec);
+    function preview(MarketSpec memory spec) external view returns (MarketTerms memory terms) {
+        terms = _terms(spec);
+        _requireRoom(spec.feed, openOn(spec.feed), terms.potCap);
+    }
+
+    /// One push may decide all markets of a feed, so all that nothing has settled count, whenever they end.
+    function _count(address feed_, uint32 index, uint64 potCap) private {
+        Feed storage f = _feeds[feed_];
+        uint256 open = f.counted;
+        if (open + potCap > f.feedCap) {
+            open = _forgetSettled(feed_);
+            _requireRoom(feed_, open, potCap);
+        }
+        f.counted = uint64(open + potCap);
+        _open[feed_].push(index);
+    }
+
+    /// @return open the pot caps of those that are left
+    function _forgetSettled(address feed_) private returns (uint256 open) {
+        uint32[] storage indexes = _open[feed_];
+        for (uint256 k = indexes.length; k != 0; --k) {
+            uint256 cap = ISettlementWallet(settler).openCap(indexes[k - 1]);
+            open += cap;
+            if (cap != 0) continue;
+            indexes[k - 1] = indexes[indexes.length - 1];
+            indexes.pop();
+        }
+    }
+
+    function _requireRoom(address feed_, uint256 open, uint64 potCap) private view {
+        uint256 feedCap = _feeds[feed_].feedCap;
+        if (open + potCap > feedCap) revert FeedIsFull(feed_, feedCap, open, potCap);
     }
 
     /// The terms of a market that may be listed now, or a revert that says why it may not. Sets `opensAt` as it counts.
@@ -166,7 +197,7 @@ contract AgentLister is IAgentLister, Ownable2Step {
         if (s.opensAt < block.timestamp) s.opensAt = uint64(block.timestamp);
         if (s.closesAt <= block.timestamp) revert ClosesInThePast(s.closesAt, block.timestamp);
         if (s.closesAt <= s.opensAt) revert ClosesBeforeItOpens(s.opensAt, s.closesAt);
-        _requireWithin(Field.EndsAt, s.endsAt, 1, MAX_TIME);
+        _requireWithin(Field.EndsAt, s.endsAt, 1, block.timestamp + MAX_AHEAD);
         uint256 memory_ = f.memory_;
 
         if (s.kind == IFeedResolver.Kind.Direction) {
@@ -215,7 +246,10 @@ contract AgentLister is IAgentLister, Ownable2Step {
     }
 
     /// @inheritdoc IAgentLister
-    function setFeed(address feed_, bool allowed, uint32 memory_, uint32 maxAge, uint64 potCap) external onlyOwner {
+    function setFeed(address feed_, bool allowed, uint32 memory_, uint32 maxAge, uint64 potCap, uint64 feedCap)
+        external
+        onlyOwner
+    {
         Feed memory f = _feeds[feed_];
         f.allowed = allowed;
         if (allowed) {
@@ -231,12 +265,14 @@ contract AgentLister is IAgentLister, Ownable2Step {
             }
             _requireWithin(Field.Memory, memory_, minMemory, MAX_MEMORY);
             _requireWithin(Field.PotCap, potCap, Pricing.MIN_STAKE, Pricing.MAX_POT_CAP);
-            (f.memory_, f.maxAge, f.lag, f.potCap, f.step) = (memory_, maxAge, uint32(lag), potCap, uint32(step));
+            _requireWithin(Field.FeedCap, feedCap, potCap, type(uint64).max);
+            (f.memory_, f.maxAge, f.lag, f.step) = (memory_, maxAge, uint32(lag), uint32(step));
+            (f.potCap, f.feedCap) = (potCap, feedCap);
             // Once published it stays so: markets were listed with the promise that the Safe can condemn it.
             f.published = f.published || published;
         }
         _feeds[feed_] = f;
-        emit FeedSet(feed_, allowed, f.published, f.memory_, f.maxAge, f.lag, f.potCap, f.step);
+        emit FeedSet(feed_, allowed, f.published, f.memory_, f.maxAge, f.lag, f.potCap, f.step, f.feedCap);
     }
 
     /// How late the feed may be given readings, whether somebody posts them, and the step of its grid. Feeds without these functions write
@@ -287,6 +323,14 @@ contract AgentLister is IAgentLister, Ownable2Step {
     /// @inheritdoc IAgentLister
     function feed(address feed_) external view returns (Feed memory) {
         return _feeds[feed_];
+    }
+
+    /// @inheritdoc IAgentLister
+    function openOn(address feed_) public view returns (uint256 open) {
+        uint32[] storage indexes = _open[feed_];
+        for (uint256 k; k < indexes.length; ++k) {
+            open += ISettlementWallet(settler).openCap(indexes[k]);
+        }
     }
 
     /// @inheritdoc IAgentLister

@@ -64,6 +64,8 @@ interface IAgentLister {
         uint64 potCap; // of each market on it
         uint32 step; // of its grid; 0: it writes rounds
         uint40 putOffUntil; // until when a guardian put off the settlement of its markets; 0: never
+        uint64 feedCap; // of the pot caps of all its unsettled markets together
+        uint64 counted; // of pot caps; those of markets that have been settled leave it when room is needed
     }
 
     // ---------------------------------------------------------------- Events
@@ -87,7 +89,8 @@ interface IAgentLister {
         uint32 maxAge,
         uint32 lag,
         uint64 potCap,
-        uint32 step
+        uint32 step,
+        uint64 feedCap
     );
     event FeedCondemned(address indexed feed);
     event SettlementPutOff(address indexed feed, address indexed guardian, uint64 until);
@@ -106,6 +109,9 @@ interface IAgentLister {
     error NotGuardian(address caller);
     /// @notice A feed is put off once, for good.
     error AlreadyPutOff(address feed, uint256 until);
+
+    /// @notice The feed's unsettled markets and this one would be over its cap: list once enough of them are settled.
+    error FeedIsFull(address feed, uint256 feedCap, uint256 open, uint256 potCap);
 
     // What makes a feed unfit for any market: see FeedCheck.
     error FeedLagTooLong(uint256 lag, uint256 max);
@@ -145,12 +151,14 @@ interface IAgentLister {
         Bounds,
         EarlyResolvable,
         StartAt,
-        EndsAt
+        EndsAt,
+        FeedCap
     }
 
     // ---------------------------------------------------------------- Listing
 
-    /// @notice Lists a market for good: opens it in the settlement wallet and registers it with the resolver. A lister only.
+    /// @notice Lists a market for good: opens it in the settlement wallet and registers it with the resolver. A lister only. The pot
+    ///         caps of a feed's unsettled markets never add up to more than its cap, since one push may decide them all.
     /// @param marketId keccak256 of the market's public id
     function list(bytes32 marketId, MarketSpec calldata spec, string calldata metadata) external;
 
@@ -162,7 +170,10 @@ interface IAgentLister {
     ///         allowed must have code, 8 decimals and a fresh positive reading. A grid feed (IPoolFeed) must also be fit for listing, its
     ///         reference liquidity near what its pools hold, and `memory_` at least its window and step. A condemned feed is never
     ///         allowed again.
-    function setFeed(address feed, bool allowed, uint32 memory_, uint32 maxAge, uint64 potCap) external;
+    /// @param potCap of each market from then on
+    /// @param feedCap of all unsettled markets together, at least the pot cap. Where it is under what is open, nothing is listed until
+    ///        enough is settled. As many markets as fit in it are looked at where room is needed
+    function setFeed(address feed, bool allowed, uint32 memory_, uint32 maxAge, uint64 potCap, uint64 feedCap) external;
 
     /// @notice Voids every unsettled market on a feed that has a publisher, for good and in public.
     function condemn(address feed) external;
@@ -179,6 +190,9 @@ interface IAgentLister {
     // ---------------------------------------------------------------- Views
 
     function feed(address feed_) external view returns (Feed memory);
+
+    /// @notice What the pot caps of a feed's unsettled markets add up to.
+    function openOn(address feed_) external view returns (uint256);
 
     function bounds() external view returns (Bounds memory);
 

@@ -283,6 +283,9 @@ interface ISettlementWallet {
     /// @param position from 0, in opening order
     function marketIdAt(uint256 position) external view returns (bytes32);
 
+    /// @notice The pot cap of the market with this index while it is unsettled, then 0.
+    function openCap(uint256 index) external view returns (uint256);
+
     function outcomeBook(bytes32 marketId, uint8 outcome) external view returns (BookView memory);
 
     function stake(uint256 stakeId) external view returns (StakeView memory);

@@ -174,6 +174,12 @@ abstract contract SettlementBooks is ISettlementWallet {
     }
 
     /// @inheritdoc ISettlementWallet
+    function openCap(uint256 index) external view returns (uint256) {
+        Market storage m = _markets[_marketIds[index - 1]];
+        return m.status == MarketStatus.Open ? m.potCap : 0;
+    }
+
+    /// @inheritdoc ISettlementWallet
     function outcomeBook(bytes32 marketId, uint8 outcome) external view returns (BookView memory v) {
         Market storage m = _known(marketId);
         if (outcome >= m.outcomes) revert UnknownOutcome(outcome, m.outcomes);

@@ -12,7 +12,7 @@ uint256 constant PROMPT = 1 hours;
 ///         history and of nothing else: whoever records it, whenever and in whatever order, gets the same number, and once recorded
 ///         it stands. There is no owner, no key and nothing to set.
 ///
-///         A reading is good only if every pool was deep: its harmonic mean liquidity over the window is at least a tenth of the reference
+///         A reading is good only if every pool was deep: its harmonic mean liquidity over the window is at least a third of the reference
 ///         fixed at deployment. Else its answer is 0, which voids the markets that need it. Silence voids nothing: an observation costs
 ///         only gas to make, so whether a pool was silent would be up to the last caller who has bet on it. A pool that has been silent
 ///         for `maxQuiet` only takes no new markets.
@@ -27,7 +27,7 @@ interface IPoolFeed is IAggregatorV3 {
     enum Quality {
         Unrecorded,
         Good,
-        Thin, // a pool's harmonic mean liquidity over the window was under a tenth of its reference
+        Thin, // a pool's harmonic mean liquidity over the window was under a third of its reference
         OutOfRange // the market cap rounds to zero or does not fit 96 bits
     }
 
@@ -35,7 +35,7 @@ interface IPoolFeed is IAggregatorV3 {
     struct Source {
         address pool;
         bool baseIsToken0; // the pool's token0 is the one being priced
-        uint128 referenceLiquidity; // readings are good from a tenth of it on
+        uint128 referenceLiquidity; // readings are good from a third of it on, markets are listed from half of it on
     }
 
     /// @notice What a pool's history says about one window.
@@ -87,7 +87,9 @@ interface IPoolFeed is IAggregatorV3 {
     error PoolIsQuiet(address pool, uint256 quiet, uint256 maxQuiet);
     /// @notice The pool remembers fewer observations than the seconds it may have to: grow its cardinality.
     error RingTooShort(address pool, uint256 cardinality, uint256 needed);
-    /// @notice The reference is not within a factor of two of what the pool holds now.
+    /// @notice The pool holds less than half its reference: list once its liquidity is back, or deploy a feed with what there is now.
+    error PoolIsShallow(address pool, uint256 liquidity, uint256 referenceLiquidity);
+    /// @notice The pool holds more than twice the reference: deploy a feed with what there is now.
     error ReferenceIsOff(address pool, uint256 liquidity, uint256 referenceLiquidity);
 
     // ---------------------------------------------------------------- Recording
@@ -130,12 +132,13 @@ interface IPoolFeed is IAggregatorV3 {
     // ---------------------------------------------------------------- Fitness
 
     /// @notice Reverts unless a market may be listed on it: the token's supply is within 1% of `supply`, every pool's ring outlasts
-    ///         the window, a step and `outage` more seconds at one observation a second, the most there can be, and every pool's
-    ///         newest observation is younger than `maxQuiet`. A supply that moved never comes back by itself: deploy a feed with the
+    ///         the window, a step and `outage` more seconds at one observation a second, the most there can be, every pool's newest
+    ///         observation is younger than `maxQuiet`, and every pool's liquidity over the newest window that is over, measured as a
+    ///         reading's, is at least half its reference. A supply that moved never comes back by itself: deploy a feed with the
     ///         new supply and allow that one.
     function requireListable(uint256 outage) external view;
 
-    /// @notice The same for a feed that is being allowed, and the latest reading's liquidity is within a factor of two of the references.
+    /// @notice The same for a feed that is being allowed, and that liquidity is at most twice the references.
     function requireAllowable(uint256 outage) external view;
 
     // ---------------------------------------------------------------- What it is made of

@@ -25,7 +25,8 @@ contract PoolFeed is IPoolFeed {
     int256 private constant LN_MAX_ANSWER = 66_542_129_333_754_749_704; // ln 2**96, times 1e18
     uint256 private constant MAX_SECONDS = 30 days; // of a window, a step and a silence
     uint256 private constant MAX_SUPPLY = type(uint128).max;
-    uint256 private constant THIN = 10; // readings are good from a tenth of the reference on
+    uint256 private constant THIN = 3; // readings are good from a third of the reference on
+    uint256 private constant SHALLOW = 2; // and markets are listed from half of it on
     uint256 private constant SUPPLY_PER_CENT = 1;
 
     // Of readings that count as crossings, the highest of each block of 32 rounds and of each stretch of 32 blocks are kept, in one word a
@@ -295,7 +296,12 @@ contract PoolFeed is IPoolFeed {
     // ---------------------------------------------------------------- Fitness
 
     /// @inheritdoc IPoolFeed
-    function requireListable(uint256 outage) public view {
+    function requireListable(uint256 outage) external view {
+        _requireFit(outage);
+    }
+
+    /// @return measures of the newest window that is over
+    function _requireFit(uint256 outage) private view returns (Measure[] memory measures) {
         uint256 now_ = IERC20Metadata(token).totalSupply();
         uint256 moved = now_ > supply ? now_ - supply : supply - now_;
         if (moved > supply * SUPPLY_PER_CENT / 100) revert SupplyMoved(now_, supply); // the bound is rounded down
@@ -307,16 +313,22 @@ contract PoolFeed is IPoolFeed {
             uint256 quiet = block.timestamp - PoolHistory.newest(pool);
             if (quiet >= maxQuiet) revert PoolIsQuiet(pool, quiet, maxQuiet);
         }
+        (,, measures) = measure(uint64((block.timestamp - 1) / step * step));
+        for (uint256 k; k < _count; ++k) {
+            uint256 referenceLiquidity = k == 0 ? _reference0 : _reference1;
+            if (SHALLOW * measures[k].liquidity < referenceLiquidity) {
+                revert PoolIsShallow(k == 0 ? _pool0 : _pool1, measures[k].liquidity, referenceLiquidity);
+            }
+        }
     }
 
     /// @inheritdoc IPoolFeed
     function requireAllowable(uint256 outage) external view {
-        requireListable(outage);
-        (,, Measure[] memory measures) = measure(_latest);
+        Measure[] memory measures = _requireFit(outage);
         for (uint256 k; k < _count; ++k) {
             uint256 referenceLiquidity = k == 0 ? _reference0 : _reference1;
             uint256 liquidity = measures[k].liquidity;
-            if (liquidity > 2 * referenceLiquidity || referenceLiquidity > 2 * liquidity) {
+            if (liquidity > 2 * referenceLiquidity) {
                 revert ReferenceIsOff(k == 0 ? _pool0 : _pool1, liquidity, referenceLiquidity);
             }
         }

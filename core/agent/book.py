@@ -52,7 +52,7 @@ MARGIN: Final = 60
 
 # Of a target or a bound.
 MAX_VALUE: Final = 2**96 - 1
-MAX_TIME: Final = 2**32 - 1
+MAX_AHEAD: Final = 366 * 86_400  # seconds from listing to the end
 
 # Steps of its feed's grid that an early-resolvable market may be measured for.
 MAX_CROSSING_STEPS: Final = 2**20
@@ -252,6 +252,7 @@ class FeedTerms:
     pot_cap: int
     published: bool
     step: int = 0  # of its grid; 0: it writes rounds
+    feed_cap: int = 0  # of the pot caps of all its unsettled markets together
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,7 +368,7 @@ def _check_times(spec: MarketSpec, feed: FeedTerms, opens_at: int, now: int) -> 
             opens_at,
             closes_at,
         )
-    _within(ListingField.ENDS_AT, ends_at, 1, MAX_TIME)
+    _within(ListingField.ENDS_AT, ends_at, 1, now + MAX_AHEAD)
     if spec.kind is MarketKind.DIRECTION:
         _closes_before(closes_at, spec.start_at, feed)
         length, least = max(0, ends_at - spec.start_at), 2 * feed.memory

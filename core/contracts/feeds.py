@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from eth_utils.address import is_checksum_address
 from pydantic import (
@@ -97,16 +97,29 @@ class PriceFeed(Part):
     printing_hours: PrintingHours
 
 
+MAX_OPEN: Final = 64  # markets of a feed; where room is needed, the lister looks at each
+
+
 class _Decides(Part):
     """What every feed of agent markets has: what it tells (for example `BNKR/market_cap`), and under which numbers the
-    Safe is to allow it: how far back its reading looks, the oldest reading that may decide a market, and what each
-    market on it may hold."""
+    Safe is to allow it: how far back its reading looks, the oldest reading that may decide a market, what the other
+    outcomes of a market on it may hold, and the same of all its unsettled markets together."""
 
     key: FeedKey
     address: AddressText
     memory_seconds: Seconds
     max_age_seconds: Seconds
     pot_cap_units: Annotated[int, Field(ge=1)]
+    feed_cap_units: Annotated[int, Field(ge=1)]
+
+    @model_validator(mode="after")
+    def _holds_a_market_and_not_too_many(self) -> Self:
+        if not self.pot_cap_units <= self.feed_cap_units <= MAX_OPEN * self.pot_cap_units:
+            raise ValueError(
+                f"the feed cap of {self.key} is {self.feed_cap_units}; it must be 1 to {MAX_OPEN} times its pot cap, "
+                f"{self.pot_cap_units}"
+            )
+        return self
 
 
 class PublishedFeed(_Decides):
@@ -133,8 +146,8 @@ class PoolFactory(Part):
 
 
 class PoolSource(Part):
-    """A pool that a price is read from. `name` is for people: `Uniswap v3 BNKR/WETH 1%`. Readings are good from a tenth
-    of the reference liquidity on."""
+    """A pool that a price is read from. `name` is for people: `Uniswap v3 BNKR/WETH 1%`. Readings are good from a third
+    of the reference liquidity on, and markets are listed from half of it on."""
 
     address: AddressText
     name: Annotated[str, Field(min_length=1, max_length=80)]
@@ -146,7 +159,7 @@ class PoolFeed(_Decides):
 
     There is one for each multiple of `stepSeconds`. It is good unless a pool was too thin; one that has been silent for
     `maxQuietSeconds` takes no new markets. `supply` counts the token's smallest units; `quote` is what counts as one
-    USD. `potCapEvidence` says where it is shown that markets may hold more than `./vpm feed cost` finds.
+    USD. `potCapEvidence` says where it is shown that its markets may hold more than `./vpm feed cost` finds.
     """
 
     kind: Literal["pool"]

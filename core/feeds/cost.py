@@ -13,15 +13,16 @@ made anew in every block.
 **The cap.** `D1` is what moves the price by 1%, so pushing by x takes about 100 * D1 * x dollars, and half a round trip
 costs 100 * phi * D1 * x. The reading itself wanders by `sd = sigma * sqrt(window / 3)` while it is being measured. Who
 looks on and pushes only when little is missing earns more than one who decides beforehand; how much is the solution of
-a control problem, which `tests/unit/test_pool_impact_bound.py` solves. A market of `50 * phi * D1 * sd` dollars adds
-less to his bet than the fee of that bet, provided that
+a control problem, which `tests/unit/test_pool_impact_bound.py` solves. All markets that one push
+decides, of `35 * phi * D1 * sd` dollars together, add less to his bet than the fee of that bet, 2% (30 in place of 35
+where it is less, 1.75% at the least), provided that
 
 - the window is long enough for the fee: `phi <= 0.2 * sigma * sqrt(window)`. Else the place of the price in its band is
   known beforehand, and to move it inside costs next to nothing: `REACHES` says how far the cap falls;
 - the part of the depth that may be the attacker's own (`own_share`) is left out: he withdraws it, or earns its fees;
 - no bucket of a range is narrower than `sd`, and no outcome is less likely than 1%.
 
-(500 in place of 50 is where a push decided at the beginning of the window stops paying. One who looks on adds 24% to a
+(500 in place of 35 is where a push decided at the beginning of the window stops paying. One who looks on adds 24% to a
 bet at even odds there, and 61% if he can sell what he bought elsewhere.)
 """
 
@@ -34,6 +35,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Final
 
+from core.feeds.pool_feed import THIN
 from core.feeds.uniswap import Pool
 from core.feeds.uniswap.prices import FEE_ONE
 from core.feeds.uniswap.ticks import MAX_SQRT_PRICE, MIN_SQRT_PRICE, sqrt_price_at
@@ -42,14 +44,18 @@ MOVES: Final = (0.005, 0.01, 0.05, 0.2)
 BLOCK_SECONDS: Final = 2
 REACH_TICKS: Final = 25_000
 """How far to both sides liquidity is looked at: prices between a twelfth and twelve times the present one."""
-FLOOR: Final = Fraction(1, 10)
+FLOOR: Final = Fraction(1, THIN)
 """Of its reference liquidity; a reading with less in harmonic mean over the window is no good."""
 SAFE_SHARE: Final = 0.5
 """Of the depth that is taken to be the attacker's own unless somebody knows better."""
 
 FULL_REACH: Final = 0.2
-REACHES: Final = ((FULL_REACH, 50.0), (0.3, 20.0), (0.4, 10.0), (0.6, 4.0))
-"""Up to which part of what the price wanders over the window the fee band may hold, for which factor; beyond: 0."""
+FULL_FEE_BPS: Final = 200
+FACTOR: Final = 35.0  # where bets pay FULL_FEE_BPS at least
+LOW_FEE_FACTOR: Final = 30.0  # where they pay less, 175 at the least
+REACHES: Final = ((FULL_REACH, 1.0), (0.3, 0.4), (0.4, 0.2), (0.6, 0.08))
+"""Up to which part of what the price wanders over the window the fee band may hold, for which part of the factor.
+Beyond the last: none."""
 SECONDS_PER_YEAR: Final = 365.25 * 86_400
 
 
@@ -118,6 +124,8 @@ class PricedPool:
         None: there is enough of it everywhere, so only its other providers could.
         """
         others = 1 - Fraction(own_share)
+        if others < FLOOR:
+            return PushOut(self.pool.tick, 1, 0.0, 0.0)  # withdrawing his own is enough
         usual = 1 / (others * max(1, self.pool.liquidity))
         bar = 1 / (FLOOR * max(1, self.pool.liquidity))
         ways = []
@@ -172,7 +180,7 @@ def stretches(pool: Pool) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """How many dollars may stand on one market of a feed, and of what that is made."""
+    """How many dollars may stand on all unsettled markets of a feed together, and of what that is made."""
 
     dollars: float
     by_pushes: float
@@ -187,18 +195,25 @@ class Cap:
         return self.reach <= FULL_REACH
 
 
-def cap_factor(reach: float) -> float:
-    """What stands in place of 50 when the window is short for the fee."""
-    return next((factor for most, factor in REACHES if reach <= most), 0.0)
+def cap_factor(reach: float, fee_bps: int = FULL_FEE_BPS) -> float:
+    """The factor of the cap: less where bets pay less of a fee, and where the window is short for the pools' fee."""
+    full = FACTOR if fee_bps >= FULL_FEE_BPS else LOW_FEE_FACTOR
+    return full * next((part for most, part in REACHES if reach <= most), 0.0)
 
 
-def pot_cap(sources: Sequence[PricedPool], sigma: float, window: int, own_share: float = SAFE_SHARE) -> Cap:
+def feed_cap(
+    sources: Sequence[PricedPool],
+    sigma: float,
+    window: int,
+    own_share: float = SAFE_SHARE,
+    fee_bps: int = FULL_FEE_BPS,
+) -> Cap:
     """`sigma`: of the log price, per square root of a second. Over several pools in a row the cheapest mixture of
     pushes counts, so their resistances add like those of wires side by side, and their fee bands add up."""
     resistance = 1 / sum(1 / (each.phi * each.depth()) for each in sources) * (1 - own_share)
     sd = sigma * math.sqrt(window / 3)
     reach = sum(each.phi for each in sources) / (sigma * math.sqrt(window))
-    factor = cap_factor(reach)
+    factor = cap_factor(reach, fee_bps)
     by_pushes = factor * resistance * sd
     outs = [out.unopposed for each in sources if (out := each.push_out(window, own_share)) is not None]
     by_push_out = min(outs, default=None)

@@ -18,7 +18,7 @@ from core.contracts.statuses import Quality
 LN_TICK: Final = 99_995_000_333_308_335_333_166_680_951_131  # ln 1.0001, times 1e36
 LN_MAX_ANSWER: Final = 66_542_129_333_754_749_704  # ln 2**96, times 1e18
 MAX_ANSWER: Final = 2**96 - 1
-THIN: Final = 10  # readings are good from a tenth of the reference on
+THIN: Final = 3  # readings are good from a third of the reference on
 DECIMALS: Final = 8
 
 

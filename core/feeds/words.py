@@ -57,7 +57,7 @@ class Computed:
             f"There is a reading {every(self.step)}, and the last one at or before a moment counts there. One that was "
             f"not recorded while {pool} could still tell it is missing: then the one recorded before it counts, if it "
             f"is at most {duration(max_age)} older than the moment.",
-            f"A reading is not good if a pool's mean liquidity over the window was under a tenth of what the feed was "
+            f"A reading is not good if a pool's mean liquidity over the window was under a third of what the feed was "
             f"set up with; if {used} is missing or not good, every stake is given back whole.",
             "After a halt of the chain the price that stood before it fills the window.",
         )

@@ -42,7 +42,7 @@ AND a.recipient = %s AND NOT EXISTS (SELECT FROM agent_stake s WHERE s.wallet = 
 
 # What views tell under the names of our columns.
 _BOUNDS = ("feeBps", "minWeight", "maxWeight", "disputeWindow", "voidDelay")
-_FEED = ("allowed", "condemned", "published", "memory_", "maxAge", "lag", "potCap", "step")
+_FEED = ("allowed", "condemned", "published", "memory_", "maxAge", "lag", "potCap", "step", "feedCap")
 _MARKET = ("opensAt", "closesAt", "feeBps", "potCap", "weights")
 _TOTALS = ("staked", "netPool", "paidShares", "paidOut")
 _TERMS = ("kind", "feed", "earlyResolvable", "published", "maxAge")

@@ -86,7 +86,7 @@ class VenueFold:
                 row = self._row(AGENT_FEED, e.feed, condemned=False)
                 row.allowed, row.published = e.allowed, e.published
                 row.memory, row.max_age, row.lag, row.pot_cap = e.memory, e.max_age, e.lag, e.pot_cap
-                row.step = e.step
+                row.step, row.feed_cap = e.step, e.feed_cap
             case agent.FeedCondemned():
                 self._condemn(log, e)
             case agent.SettlementPutOff():

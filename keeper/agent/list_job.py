@@ -107,6 +107,7 @@ async def _filled(run: JobRun) -> set[Slot]:
 
 REMEDIES = {
     "supply moved": "; a feed's supply is fixed: deploy one with the new supply and have the Safe allow it",
+    "pool is shallow": "; markets are listed again once half of the liquidity of its reference is back",
     "pool is quiet": "; markets are listed again once somebody trades in the pool",
     "ring too short": "; grow what the pool remembers, or let agent-record do it",
 }
@@ -117,18 +118,31 @@ async def _list(run: JobRun, plans: Iterable[SeriesPlan]) -> None:
     listings, skipped = decide(plans, await _filled(run), run.now, await _bounds(run), _priors(run))
     run.report.skipped += skipped
     await run.free([each.slot.subject for each in listings], RETRY)
+    rooms: dict[str, int] = {}
     for each in listings:
-        await _ask(run, each)
+        feed = each.feed
+        if feed.address not in rooms:
+            rooms[feed.address] = feed.terms.feed_cap - await _open_on(run, feed)
+        if rooms[feed.address] < feed.terms.pot_cap:
+            run.report.skip(each.id, "its feed's unsettled markets leave no room for another under the feed's cap")
+        elif await _ask(run, each):
+            rooms[feed.address] -= feed.terms.pot_cap
 
 
-async def _ask(run: JobRun, listing: Listing) -> None:
-    """Asks for a listing that the contract itself would take now."""
+async def _open_on(run: JobRun, feed: Feed) -> int:
+    """What the pot caps of a feed's unsettled markets add up to."""
+    open_: Any = await run.read(run.chain.contract("AgentLister").call("openOn", feed.address))
+    return int(open_)
+
+
+async def _ask(run: JobRun, listing: Listing) -> bool:
+    """Ask for a listing that the contract itself would take now; return whether it would."""
     lister = run.chain.contract("AgentLister", "SettlementWallet", "FeedResolver", "PoolFeed")
     objection = await run.objection(lister.call("preview", listing.arguments()))
     if objection is not None:
         remedy = next((each for name, each in REMEDIES.items() if name in objection), "")
         run.report.skip(listing.id, objection + remedy)
-        return
+        return False
     call = lister.call("list", market_key(listing.id), listing.arguments(), listing.metadata.canonical())
     want = Want(
         kind="list",
@@ -140,3 +154,4 @@ async def _ask(run: JobRun, listing: Listing) -> None:
         not_after=listing.spec.closes_at - LAST_CALL_SECONDS,
     )
     await run.ask(want, RETRY)
+    return True

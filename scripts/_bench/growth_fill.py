@@ -71,6 +71,7 @@ def write_deployments(folder: Path) -> None:
             memory_seconds=600,
             max_age_seconds=600,
             pot_cap_units=10_000 * USD,
+            feed_cap_units=640_000 * USD,
             max_lag_seconds=600,
         )
         for number, symbol in enumerate(TOKENS)

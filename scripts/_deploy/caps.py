@@ -1,4 +1,4 @@
-"""What the pools of a feed bear as they are now, beside the pot cap that the Safe is asked to allow."""
+"""What the pools of a feed bear as they are now, next to the feed cap that the Safe is asked to allow."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Borne:
         return f"nothing that could be told ({self.why})" if self.units is None else f"{_dollars(self.units)} USD"
 
     def covers(self, feed: PoolFeed) -> bool:
-        return self.units is not None and feed.pot_cap_units <= self.units
+        return self.units is not None and feed.feed_cap_units <= self.units
 
 
 def borne(url: str, facts: Deployment, feed: PoolFeed) -> Borne:
@@ -43,7 +43,8 @@ def borne(url: str, facts: Deployment, feed: PoolFeed) -> Borne:
 async def _borne(url: str, facts: Deployment, feed: PoolFeed) -> Borne:
     pools = tuple(pool.address for pool in feed.pools)
     async with ChainProvider([url], chain_id=None, timeout_seconds=30.0) as rpc:
-        asked = CostQuestion(pools, facts.pool_factories, feed.quote, feed.window_seconds, None, SAFE_SHARE)
+        fee = int(facts.params.get("feeBps", 0))
+        asked = CostQuestion(pools, facts.pool_factories, feed.quote, feed.window_seconds, None, SAFE_SHARE, fee)
         cost = await report(ChainClient(rpc), asked)
     return Borne(int(cost.cap.dollars * USD), "")  # rounded down
 
@@ -51,7 +52,10 @@ async def _borne(url: str, facts: Deployment, feed: PoolFeed) -> Borne:
 def judged(feed: PoolFeed, limit: Borne, *, local: bool, evidence: str | None) -> str:
     """A sentence about the cap; Refused where it is more than the pools bear, the money is real, and nothing is shown
     for it."""
-    asked = f"{feed.key}: a market may hold {_dollars(feed.pot_cap_units)} USD; the pools bear {limit.in_words}"
+    asked = (
+        f"{feed.key}: its markets may hold {_dollars(feed.feed_cap_units)} USD together, each "
+        f"{_dollars(feed.pot_cap_units)}; the pools bear {limit.in_words}"
+    )
     if limit.covers(feed):
         return asked
     if evidence is not None:
@@ -59,7 +63,7 @@ def judged(feed: PoolFeed, limit: Borne, *, local: bool, evidence: str | None) -
     if local:
         return f"{asked}. No matter on a local chain, where it is nobody's money."
     raise ScriptRefused(
-        f"{asked}. Ask for less (potCapUnits in the deployment file), or say with --evidence where it is shown that "
+        f"{asked}. Ask for less (feedCapUnits in the deployment file), or say with --evidence where it is shown that "
         "other venues are arbitraged against these pools; docs/pool-feeds.md says what that has to show."
     )
 

@@ -18,7 +18,7 @@ def allow(lister: Any, source: AgentFeed, safe: str) -> SafeCall | None:
     """
     if is_as_recorded(lister.feed(source.address), source):
         return None
-    given = (source.address, True, source.memory_seconds, source.max_age_seconds, source.pot_cap_units)
+    given = (source.address, True, *_numbers(source))
     lister.setFeed.call(*given, sender=safe)
     return SafeCall(lister.address, bytes(lister.setFeed.encode_input(*given)), f"allow agent markets on {source.key}")
 
@@ -27,7 +27,7 @@ def drop(lister: Any, source: AgentFeed) -> SafeCall | None:
     """Takes it off the list; markets already listed go on. None when it is not on it."""
     if not lister.feed(source.address).allowed:
         return None
-    data = bytes(lister.setFeed.encode_input(source.address, False, 0, 0, 0))
+    data = bytes(lister.setFeed.encode_input(source.address, False, 0, 0, 0, 0))
     return SafeCall(lister.address, data, f"list no more agent markets on {source.key}")
 
 
@@ -42,9 +42,11 @@ def condemn(lister: Any, source: AgentFeed, safe: str) -> SafeCall | None:
 
 def is_as_recorded(feed: Any, source: AgentFeed) -> bool:
     """Whether the lister's Feed is allowed with the file's numbers."""
-    numbers = (feed.memory_, feed.maxAge, feed.potCap)
-    recorded = (source.memory_seconds, source.max_age_seconds, source.pot_cap_units)
-    return bool(feed.allowed) and numbers == recorded
+    return bool(feed.allowed) and (feed.memory_, feed.maxAge, feed.potCap, feed.feedCap) == _numbers(source)
+
+
+def _numbers(source: AgentFeed) -> tuple[int, int, int, int]:
+    return source.memory_seconds, source.max_age_seconds, source.pot_cap_units, source.feed_cap_units
 
 
 def safe_of(deployment: Deployment) -> str:

@@ -46,7 +46,7 @@ class AskedPool(_Asked):
 
 
 class FeedRequest(_Asked):
-    """A feed as the file asks for it: durations in seconds, `pot_cap` in USD."""
+    """A feed as the file asks for it: durations in seconds, `pot_cap` and `feed_cap` in USD."""
 
     token: AddressText
     window: Seconds
@@ -54,6 +54,7 @@ class FeedRequest(_Asked):
     max_quiet: Seconds
     max_age: Seconds
     pot_cap: Annotated[int, Field(ge=1)]
+    feed_cap: Annotated[int, Field(ge=1)]
     pools: Annotated[list[AskedPool], Field(min_length=1, max_length=2)]
 
 
@@ -102,13 +103,14 @@ def _stands(facts: Deployment, key: str, asked: FeedRequest) -> bool:
         ("max_quiet", standing.max_quiet_seconds, asked.max_quiet),
         ("max_age", standing.max_age_seconds, asked.max_age),
         ("pot_cap", standing.pot_cap_units, asked.pot_cap * USD),
+        ("feed_cap", standing.feed_cap_units, asked.feed_cap * USD),
         ("pools", [each.address for each in standing.pools], [each.address for each in asked.pools]),
     ):
         if has != wants:
             raise ScriptRefused(
                 f"{key} stands with another {name} ({has}, the file asks for {wants}), and a feed is never changed. "
-                "Ask for it under another key; max_age and pot_cap are the Safe's: change them in the deployment "
-                "file, then ape run allow_feed."
+                "Ask for it under another key; max_age, pot_cap and feed_cap are the Safe's: change them in the "
+                "deployment file, then ape run allow_feed."
             )
     return True
 
@@ -161,6 +163,7 @@ def feed_of(node: ApeViews, facts: Deployment, key: str, asked: FeedRequest) -> 
             memory_seconds=asked.window + asked.step,
             max_age_seconds=asked.max_age,
             pot_cap_units=asked.pot_cap * USD,
+            feed_cap_units=asked.feed_cap * USD,
         )
     except ValidationError as error:
         raise ScriptRefused(f"{key} cannot be made: {error.errors()[0]['msg']}.") from None

@@ -277,6 +277,7 @@ def _base_feeds(chain: _Chain) -> Iterator[Finding]:
             yield _equal(f"{source.key} max age (s)", standing.maxAge, source.max_age_seconds)
             yield _equal(f"{source.key} lag at the lister (s)", standing.lag, source.max_lag_seconds)
             yield _equal(f"{source.key} pot cap (units)", standing.potCap, source.pot_cap_units)
+            yield _equal(f"{source.key} feed cap (units)", standing.feedCap, source.feed_cap_units)
             step = 0 if isinstance(source, PublishedFeed) else source.step_seconds
             yield _equal(f"{source.key} step at the lister (s)", standing.step, step)
             as_known = "has a publisher" if published else "has no publisher"

@@ -107,6 +107,7 @@ async def _report(options: argparse.Namespace) -> CostReport:
             options.window,
             None if options.sigma is None else options.sigma / 100,
             options.own_share / 100,
+            int(deployment.params.get("feeBps", 0)),
         )
         return await report(client, asked)
 

@@ -16,8 +16,8 @@ from core.feeds.cost import (
     SECONDS_PER_YEAR,
     Cap,
     PricedPool,
+    feed_cap,
     least_window,
-    pot_cap,
     sigma_of,
 )
 from core.feeds.live import LOG_TICK, LivePool, TokenFacts, mean_ticks, read_pool, require_genuine
@@ -26,6 +26,7 @@ MIN_SPANS, MAX_SPANS = 10, 300
 MIN_SPAN = 60
 SAFES_FLOOR = 1_800
 """Seconds; no live window is shorter."""
+MARKETS = 12  # that the keeper usually has unsettled on a pool feed
 
 
 class CannotSay(VpmError):
@@ -45,6 +46,7 @@ class CostQuestion:
     window: int
     sigma: float | None
     own_share: float
+    fee_bps: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,7 @@ class CostReport:
             ],
             "cap": {
                 "usd": math.floor(cap.dollars),
+                "marketUsd": math.floor(cap.dollars / MARKETS),
                 "byPushesUsd": round(cap.by_pushes, 2),
                 "byPushingLiquidityOutUsd": None if cap.by_push_out is None else round(cap.by_push_out, 2),
                 "factor": cap.factor,
@@ -137,7 +140,7 @@ async def report(client: ChainClient, asked: CostQuestion) -> CostReport:
     pools = tuple([await read_pool(client, address, head) for address in asked.addresses])
     token, price, sources, rises = _priced(pools, asked.quote)
     sigma = await _sigma(client, asked, head, pools, rises)
-    cap = pot_cap(sources, _per_second(sigma.yearly), asked.window, asked.own_share)
+    cap = feed_cap(sources, _per_second(sigma.yearly), asked.window, asked.own_share, asked.fee_bps)
     return CostReport(asked, await client.eth.chain_id, head, token, price, pools, sources, sigma, cap)
 
 
@@ -234,7 +237,8 @@ def lines(cost: CostReport) -> list[str]:
         shown.append(f"{move:>21.1%}  {unopposed:>16,.0f} USD {repeated:>16,.0f} USD")
     shown += [
         "",
-        f"cap of a market: {math.floor(cap.dollars):,} USD",
+        f"cap of a feed, all its unsettled markets together: {math.floor(cap.dollars):,} USD",
+        f"  a market's, one part in {MARKETS} of it: {math.floor(cap.dollars / MARKETS):,} USD",
         f"  = {cap.factor:g} * phi * D1 * sd, with phi * D1 = {cap.resistance:,.2f} USD over all pools,",
         f"    {asked.own_share:.0%} of the depth left out as possibly the attacker's own,",
         f"    and sd = {cap.sd:.3%}, what the reading wanders while it is measured",

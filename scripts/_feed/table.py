@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from core.feeds.cost import MOVES, SECONDS_PER_YEAR, PricedPool, least_window, pot_cap
+from core.feeds.cost import MOVES, SECONDS_PER_YEAR, PricedPool, feed_cap, least_window
 from core.feeds.uniswap import Pool, sqrt_price_at
 from core.feeds.uniswap.ticks import MAX_TICK
 from core.paths import REPOSITORY
@@ -27,7 +27,7 @@ def rows() -> list[str]:
         for fee_pips, spacing in FEES:
             source = priced(size, fee_pips, spacing)
             window = max(SAFES_FLOOR, least_window([source], sigma))
-            caps = [_usd(pot_cap([source], sigma, seconds).dollars) for seconds in (window, HALF_A_DAY)]
+            caps = [_usd(feed_cap([source], sigma, seconds).dollars) for seconds in (window, HALF_A_DAY)]
             pairs = [(source.cheapest_unopposed(move), source.cheapest_repeated(move, window)) for move in MOVES]
             costs = [f"{_usd(unopposed)} / {_usd(repeated)}" for unopposed, repeated in pairs]
             name = f"{size / 10**6:g} million"

@@ -38,6 +38,7 @@ LAG_SECONDS = 10
 MEMORY_SECONDS = 60  # some posts of the publisher: a round none is posted in voids
 MAX_AGE_SECONDS = 3_600
 POT_CAP_USD = 100_000
+FEED_CAP_USD = 64 * POT_CAP_USD  # nobody's money: the local lineup is as large as it likes to be
 DISPUTE_WINDOW_SECONDS = 60
 
 # Feeds of pools. The Safe of a live network allows no window under half an hour, and no pot cap so far above what
@@ -129,6 +130,7 @@ def _place_pools(node: LocalNode, usdc: str, state: State, until: int) -> None:
         "max_quiet": POOL_MAX_QUIET_SECONDS,
         "max_age": MAX_AGE_SECONDS,
         "pot_cap": POT_CAP_USD,
+        "feed_cap": FEED_CAP_USD,
     }
     state.pool_feeds.write_text(agent_pools.feeds_asked_for(pools, numbers))
     pools.save(state.pools)
@@ -181,7 +183,13 @@ def _base_options(observed: Sequence[str]) -> Sequence[str]:
         "--attester": wallets.ATTESTATION,
     }
     options = [part for option, one in named.items() for part in (option, one.address)]
-    numbers = {"--lag": LAG_SECONDS, "--memory": MEMORY_SECONDS, "--max-age": MAX_AGE_SECONDS, "--pot-cap": POT_CAP_USD}
+    numbers = {
+        "--lag": LAG_SECONDS,
+        "--memory": MEMORY_SECONDS,
+        "--max-age": MAX_AGE_SECONDS,
+        "--pot-cap": POT_CAP_USD,
+        "--feed-cap": FEED_CAP_USD,
+    }
     options += [part for option, number in numbers.items() for part in (option, str(number))]
     for lane in wallets.RELAY_LANES:
         options += ["--relayer", lane.address]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from core.agent.book import BPS, MIN_FEE_BPS
-from core.feeds.cost import FULL_REACH, SECONDS_PER_YEAR, cap_factor, least_window, pot_cap
+from core.feeds.cost import FULL_REACH, SECONDS_PER_YEAR, cap_factor, feed_cap, least_window
 from scripts._feed.report import SAFES_FLOOR
 from scripts._feed.table import FEES, SIZES, YEARLY, priced
 from scripts._study.mechanisms import Parameters
@@ -45,7 +45,7 @@ def _pool(size: int, fee_pips: int, spacing: int) -> dict[str, Any]:
     pool = priced(size, fee_pips, spacing)
     sigma = YEARLY / math.sqrt(SECONDS_PER_YEAR)
     window = max(SAFES_FLOOR, least_window([pool], sigma))
-    cap = pot_cap([pool], sigma, window)
+    cap = feed_cap([pool], sigma, window)
     unopposed, repeated = pool.cheapest_unopposed(cap.sd), pool.cheapest_repeated(cap.sd, window)
     half = cap_factor(cap.reach) and cap.resistance / (pool.phi * pool.depth())
     return {

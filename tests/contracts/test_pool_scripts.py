@@ -56,7 +56,7 @@ def pooled(local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory) -> 
         path = folder / "pools.toml"
         path.write_text(
             f'["{KEY}"]\ntoken = "{agent_pools.WETH}"\nwindow = 120\nstep = 10\n'
-            "max_quiet = 86400\nmax_age = 3600\npot_cap = 50\n\n"
+            "max_quiet = 86400\nmax_age = 3600\npot_cap = 50\nfeed_cap = 100\n\n"
             f'[["{KEY}".pools]]\naddress = "{made.weth.address}"\nname = "Uniswap v3 WETH/USDC 0.05%"\n'
         )
         yield Pooled(running, path)
@@ -167,6 +167,7 @@ window = 120
 max_quiet = 86400
 max_age = 3600
 pot_cap = 50
+feed_cap = 100
 [["{KEY}".pools]]
 address = "{agent_pools.WETH}"
 name = "Uniswap v3 WETH/USDC 0.05%"
@@ -264,7 +265,7 @@ def test_a_pool_that_no_listed_factory_made_is_refused(
     async def cost() -> None:
         async with ChainProvider([url], chain_id=None, timeout_seconds=30.0) as rpc:
             factories = load_deployment(facts / "base.json").pool_factories
-            question = CostQuestion((to_checksum_address(fake),), factories, agent_pools.WETH, 1_800, None, 0.5)
+            question = CostQuestion((to_checksum_address(fake),), factories, agent_pools.WETH, 1_800, None, 0.5, 200)
             await report(ChainClient(rpc), question)
 
     with pytest.raises(NoPool, match=said):

@@ -349,7 +349,14 @@ def test_a_power_that_somebody_kept_is_found(base_chain: RunningChain, facts: Pa
         _as_safe(base_chain, "SettlementWallet", "setRole", relayer, deployer, True)
         _as_safe(base_chain, "AgentLister", "setLister", deployer, True)
         source = base_chain.deployment.published_feeds[0]
-        others = (source.address, True, source.memory_seconds + 1, source.max_age_seconds, source.pot_cap_units)
+        others = (
+            source.address,
+            True,
+            source.memory_seconds + 1,
+            source.max_age_seconds,
+            source.pot_cap_units,
+            source.feed_cap_units,
+        )
         _read_anew(base_chain, source.address)
         _as_safe(base_chain, "AgentLister", "setFeed", *others)
         _as_safe(base_chain, "Pauser", "transferOwnership", deployer)

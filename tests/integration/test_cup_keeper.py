@@ -48,6 +48,7 @@ SOURCE = PublishedFeed(
     memory_seconds=10,
     max_age_seconds=3_600,
     pot_cap_units=10**9,
+    feed_cap_units=64 * 10**9,
 )
 
 

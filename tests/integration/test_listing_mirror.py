@@ -96,7 +96,13 @@ async def test_the_mirror_lists_what_the_lister_lists(base_chain: RunningChain) 
         )
         listed = await client.read(lister.call("feed", source.address))
         feed = FeedTerms(
-            listed["memory_"], listed["maxAge"], listed["lag"], listed["potCap"], listed["published"], listed["step"]
+            listed["memory_"],
+            listed["maxAge"],
+            listed["lag"],
+            listed["potCap"],
+            listed["published"],
+            listed["step"],
+            listed["feedCap"],
         )
         head = await client.head()
         for _ in range(SPECIFICATIONS):

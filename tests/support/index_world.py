@@ -488,13 +488,15 @@ class World:
     def _set_agent_feed(self, _now: Moment, feed: bytes, allowed: bool, memory: int) -> list[Emission] | None:
         if feed in self.condemned and allowed:
             return None
-        return [emission(Role.AGENT_LISTER, "FeedSet", feed, allowed, True, memory, 3600, 10, 10**9, memory % 3)]
+        return [
+            emission(Role.AGENT_LISTER, "FeedSet", feed, allowed, True, memory, 3600, 10, 10**9, memory % 3, 64 * 10**9)
+        ]
 
     def _condemn(self, now: Moment, feed: bytes) -> list[Emission] | None:
         if feed in self.condemned:
             return None
         self.condemned.add(feed)
-        setting = emission(Role.AGENT_LISTER, "FeedSet", feed, True, True, 60, 3600, 10, 10**9, 0)
+        setting = emission(Role.AGENT_LISTER, "FeedSet", feed, True, True, 60, 3600, 10, 10**9, 0, 64 * 10**9)
         return [setting, emission(Role.AGENT_LISTER, "FeedCondemned", feed)]
 
     def _guardian(self, _now: Moment, account: bytes, allowed: bool) -> list[Emission]:

@@ -134,7 +134,7 @@ def with_pool_feed(chain: AgentChain, deployments: Path) -> PoolChain:
     played.record(grid_time(played.now - 1, STEP))
     safe = chain.deployment.safe
     assert safe is not None
-    given = (feed.address, True, feed.memory_seconds, feed.max_age_seconds, feed.pot_cap_units)
+    given = (feed.address, True, feed.memory_seconds, feed.max_age_seconds, feed.pot_cap_units, feed.feed_cap_units)
     made.send(made.contracts.lister.call("setFeed", *given), safe.address)
     write_deployment(made.deployment, deployments / f"{made.deployment.network}.json")
     return played
@@ -155,6 +155,7 @@ def _deployed(chain: AgentChain, who: Actor, pools: AgentPools) -> PoolFeed:
         memory_seconds=MEMORY,
         max_age_seconds=600,
         pot_cap_units=1_000 * USD,
+        feed_cap_units=64_000 * USD,
         token=chosen[0].base,
         token_decimals=18,
         quote=usdc,

@@ -16,6 +16,7 @@ def pool_feed(**changes: Any) -> PoolFeed:
         memory_seconds=1_860,
         max_age_seconds=3_600,
         pot_cap_units=10**9,
+        feed_cap_units=64 * 10**9,
         token="0x" + "02" * 20,
         token_decimals=18,
         quote="0x" + "03" * 20,

@@ -32,6 +32,7 @@ _SOURCE = PublishedFeed(
     memory_seconds=10,
     max_age_seconds=24 * HOUR,
     pot_cap_units=100_000 * USD,
+    feed_cap_units=6_400_000 * USD,
 )
 
 _SILENT = PublishedFeed.model_validate(
@@ -54,7 +55,7 @@ def with_unposted_feed(chain: AgentChain, deployments: Path, folder: Path) -> tu
     for each in (_SOURCE, _SILENT):
         made.ask("anvil_setCode", each.address, compiled_code("LocalFeed"))
         push(made, CAP // 2, each)
-        given = (each.address, True, each.memory_seconds, each.max_age_seconds, each.pot_cap_units)
+        given = (each.address, True, each.memory_seconds, each.max_age_seconds, each.pot_cap_units, each.feed_cap_units)
         made.send(made.contracts.lister.call("setFeed", *given), deployment.safe.address)
     copied = folder / "deployments"
     shutil.copytree(deployments, copied)

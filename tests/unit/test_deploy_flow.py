@@ -90,7 +90,13 @@ class Scene:
 
     def sources(self, key: str = "BNKR/market_cap", memory: int = 600, times: int = 1) -> Any:
         def made(contracts: Any) -> list[PublishedFeed]:
-            numbers = {"max_lag_seconds": 600, "memory_seconds": memory, "max_age_seconds": 3_600, "pot_cap_units": 1}
+            numbers = {
+                "max_lag_seconds": 600,
+                "memory_seconds": memory,
+                "max_age_seconds": 3_600,
+                "pot_cap_units": 1,
+                "feed_cap_units": 1,
+            }
             return [PublishedFeed(kind="published", key=key, address=contracts[NAMES[1]].address, **numbers)] * times
 
         return made

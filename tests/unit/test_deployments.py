@@ -28,6 +28,7 @@ FEED = {
     "memorySeconds": 600,
     "maxAgeSeconds": 3_600,
     "potCapUnits": 25_000 * USD,
+    "feedCapUnits": 100_000 * USD,
 }
 POOL = {
     "address": OTHER,
@@ -41,6 +42,7 @@ POOL_FEED = {
     "memorySeconds": 1_860,
     "maxAgeSeconds": 3_600,
     "potCapUnits": 25_000 * USD,
+    "feedCapUnits": 100_000 * USD,
     "token": OTHER,
     "tokenDecimals": 18,
     "quote": ADDRESS,

@@ -12,8 +12,8 @@ from core.feeds.cost import (
     SECONDS_PER_YEAR,
     PricedPool,
     cap_factor,
+    feed_cap,
     least_window,
-    pot_cap,
     sigma_of,
 )
 from core.feeds.uniswap import Pool, sqrt_price_at
@@ -57,29 +57,31 @@ def test_inside_the_band_nobody_undoes_a_push_and_beyond_it_everybody_does() -> 
 
 def test_a_pools_fee_and_depth_make_its_cap_and_the_attackers_part_is_left_out() -> None:
     source = everywhere(10_000_000)
-    cap = pot_cap([source], SIGMA, 4 * HALF_HOUR, own_share=0.0)
-    assert cap.factor == 50
+    cap = feed_cap([source], SIGMA, 4 * HALF_HOUR, own_share=0.0)
+    assert cap.factor == 35
     assert cap.sd == pytest.approx(SIGMA * math.sqrt(4 * HALF_HOUR / 3))
-    assert cap.dollars == pytest.approx(50 * 0.003 * source.depth() * cap.sd)
-    assert pot_cap([source], SIGMA, 4 * HALF_HOUR, own_share=0.75).dollars == pytest.approx(cap.dollars / 4)
+    assert cap.dollars == pytest.approx(35 * 0.003 * source.depth() * cap.sd)
+    assert feed_cap([source], SIGMA, 4 * HALF_HOUR, own_share=0.6).dollars == pytest.approx(cap.dollars * 0.4)
+    assert feed_cap([source], SIGMA, 4 * HALF_HOUR, own_share=0.7).dollars == 0  # he withdraws it, and nothing is good
+    assert feed_cap([source], SIGMA, 4 * HALF_HOUR, 0.0, 175).dollars == pytest.approx(cap.dollars * 30 / 35)
 
 
 def test_of_two_pools_in_a_row_the_weaker_one_decides() -> None:
     weak, strong = everywhere(1_000_000), everywhere(100_000_000)
-    alone = pot_cap([weak], SIGMA, 14_400).resistance
-    assert 0.98 * alone < pot_cap([weak, strong], SIGMA, 14_400).resistance < alone
-    assert pot_cap([weak, weak], SIGMA, 14_400).resistance == pytest.approx(alone / 2)
-    assert pot_cap([weak, weak], SIGMA, 14_400).reach == pytest.approx(2 * pot_cap([weak], SIGMA, 14_400).reach)
+    alone = feed_cap([weak], SIGMA, 14_400).resistance
+    assert 0.98 * alone < feed_cap([weak, strong], SIGMA, 14_400).resistance < alone
+    assert feed_cap([weak, weak], SIGMA, 14_400).resistance == pytest.approx(alone / 2)
+    assert feed_cap([weak, weak], SIGMA, 14_400).reach == pytest.approx(2 * feed_cap([weak], SIGMA, 14_400).reach)
 
 
 def test_a_window_that_is_short_for_the_fee_lowers_the_cap() -> None:
     source = everywhere(1_000_000, 10_000)
     long_enough = least_window([source], SIGMA)
-    assert pot_cap([source], SIGMA, long_enough).window_is_long_enough
-    assert pot_cap([source], SIGMA, long_enough).factor == 50
-    assert pot_cap([source], SIGMA, long_enough // 4).factor == 10
-    assert pot_cap([source], SIGMA, long_enough // 16).dollars == 0
-    assert [cap_factor(each) for each in (FULL_REACH, 0.21, 0.35, 0.5, 0.61)] == [50, 20, 10, 4, 0]
+    assert feed_cap([source], SIGMA, long_enough).window_is_long_enough
+    assert feed_cap([source], SIGMA, long_enough).factor == 35
+    assert feed_cap([source], SIGMA, long_enough // 4).factor == 7
+    assert feed_cap([source], SIGMA, long_enough // 16).dollars == 0
+    assert [cap_factor(each) for each in (FULL_REACH, 0.21, 0.35, 0.5, 0.61)] == pytest.approx([35, 14, 7, 2.8, 0])
 
 
 def test_liquidity_that_ends_can_be_pushed_out_and_limits_the_cap() -> None:
@@ -89,20 +91,20 @@ def test_liquidity_that_ends_can_be_pushed_out_and_limits_the_cap() -> None:
     assert abs(out.tick) in (120, 121)
     assert out.seconds == 1  # one block with hardly any liquidity is enough
     assert out.unopposed == out.repeated == pytest.approx(narrow.cheapest_unopposed(0.012), rel=0.02)
-    cap = pot_cap([narrow], SIGMA, 40 * HALF_HOUR, own_share=0.0)
+    cap = feed_cap([narrow], SIGMA, 80 * HALF_HOUR, own_share=0.0)
     assert cap.by_push_out == pytest.approx(out.unopposed)
     assert cap.dollars == pytest.approx(out.unopposed)
     assert cap.by_pushes > out.unopposed
 
 
-def test_a_tenth_of_it_elsewhere_cannot_be_pushed_under_the_floor() -> None:
-    assert within(9, 120, rest=1).push_out(HALF_HOUR) is None
+def test_a_third_of_it_elsewhere_cannot_be_pushed_under_the_floor() -> None:
+    assert within(2, 120, rest=1).push_out(HALF_HOUR) is None
     assert everywhere(1_000_000).push_out(HALF_HOUR) is None
 
 
 def test_unless_part_of_it_is_the_attackers_own_which_he_withdraws_first() -> None:
-    assert within(9, 120, rest=1).push_out(HALF_HOUR, own_share=0.5) is not None
-    assert within(4, 120, rest=1).push_out(HALF_HOUR, own_share=0.5) is None
+    assert within(2, 120, rest=1).push_out(HALF_HOUR, own_share=0.5) is not None
+    assert within(1, 120, rest=2).push_out(HALF_HOUR, own_share=0.5) is None
     alone, half = (within(50_000_000, 120).push_out(HALF_HOUR, own_share=share) for share in (0.0, 0.5))
     assert alone is not None
     assert half is not None
@@ -112,7 +114,7 @@ def test_unless_part_of_it_is_the_attackers_own_which_he_withdraws_first() -> No
 def test_a_twentieth_of_it_elsewhere_has_to_be_reached_for_a_part_of_the_window() -> None:
     out = within(19, 120, rest=1).push_out(HALF_HOUR)
     assert out is not None
-    assert out.seconds == math.ceil(HALF_HOUR * 9 / 19)
+    assert out.seconds == math.ceil(HALF_HOUR * 2 / 19)
     assert out.repeated > 100 * out.unopposed
 
 

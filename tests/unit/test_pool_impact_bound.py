@@ -1,7 +1,7 @@
 """What the cap of a pool feed's markets rests on: the most that any attack can add to a bet, solved backwards in time.
 
-A fair bet loses its fee, 1.75% of the stake at the least. What the best attack adds has to be less, for every bet with
-a chance of 1% or more, whether somebody arbitrages the pool or nobody does.
+A fair bet loses its fee, 2% of the stake, or 1.75% at the least. What the best attack adds has to be less, for every
+bet with a chance of 1% or more, whether somebody arbitrages the pool or nobody does.
 """
 
 from __future__ import annotations
@@ -10,25 +10,28 @@ import numpy as np
 import pytest
 
 from core.agent.book import BPS, MIN_FEE_BPS
-from core.feeds.cost import FULL_REACH, REACHES
+from core.feeds.cost import FACTOR, FULL_FEE_BPS, FULL_REACH, LOW_FEE_FACTOR, REACHES, cap_factor
 from scripts._study.watching import Worth, arbitraged, unarbitraged
 
 MIN_CHANCE = 0.01
-FEE = MIN_FEE_BPS / BPS
-FACTOR = REACHES[0][1]
+FEES = [(MIN_FEE_BPS, LOW_FEE_FACTOR), (FULL_FEE_BPS, FACTOR)]
 HALF_ROUND_TRIP = 1.0  # he sells elsewhere what he bought: the fee is paid once
 
 
 @pytest.mark.parametrize("width", [None, 1.0, 2.0], ids=["threshold", "bucket of one sd", "bucket of two"])
-def test_no_attack_adds_the_fee_of_its_bet_while_nobody_arbitrages(width: float | None) -> None:
-    assert unarbitraged(FACTOR / 200, width, HALF_ROUND_TRIP, 200, 2_400).added(MIN_CHANCE) < FEE
+@pytest.mark.parametrize(("fee_bps", "factor"), FEES)
+def test_no_attack_adds_the_fee_of_its_bet_while_nobody_arbitrages(
+    fee_bps: int, factor: float, width: float | None
+) -> None:
+    assert unarbitraged(factor / 200, width, HALF_ROUND_TRIP, 200, 2_400).added(MIN_CHANCE) < fee_bps / BPS
 
 
 @pytest.mark.parametrize("width", [None, 1.0], ids=["threshold", "bucket of one sd"])
-@pytest.mark.parametrize(("reach", "factor"), [*REACHES, (FULL_REACH / 2, FACTOR)])
-def test_nor_where_every_block_is_arbitraged(reach: float, factor: float, width: float | None) -> None:
-    for worth in arbitraged(factor / 200, reach, width, steps=200, cells=1_200):
-        assert worth.added(MIN_CHANCE) < FEE
+@pytest.mark.parametrize("reach", [FULL_REACH / 2, *(reach for reach, _ in REACHES)])
+@pytest.mark.parametrize("fee_bps", [MIN_FEE_BPS, FULL_FEE_BPS])
+def test_nor_where_every_block_is_arbitraged(fee_bps: int, reach: float, width: float | None) -> None:
+    for worth in arbitraged(cap_factor(reach, fee_bps) / 200, reach, width, steps=200, cells=1_200):
+        assert worth.added(MIN_CHANCE) < fee_bps / BPS
 
 
 def added_to_an_even_bet(worth: Worth) -> float:
@@ -46,5 +49,5 @@ def test_pushes_decided_beforehand_stop_paying_at_500_and_those_that_look_on_do_
 
 
 def test_a_narrow_bucket_or_a_short_window_needs_a_smaller_cap() -> None:
-    assert unarbitraged(FACTOR / 200, 0.1, HALF_ROUND_TRIP, 200, 9_600).added(MIN_CHANCE) > FEE
-    assert max(worth.added(MIN_CHANCE) for worth in arbitraged(FACTOR / 200, 0.6, steps=200)) > FEE
+    assert unarbitraged(FACTOR / 200, 0.03, HALF_ROUND_TRIP, 200, 9_600).added(MIN_CHANCE) > FULL_FEE_BPS / BPS
+    assert max(worth.added(MIN_CHANCE) for worth in arbitraged(FACTOR / 200, 0.6, steps=200)) > FULL_FEE_BPS / BPS

@@ -16,14 +16,14 @@ from tests.support.pool_feeds import pool_feed
 
 FOLDER = REPOSITORY / "deployments"
 FEED = pool_feed()
-CAP = FEED.pot_cap_units
+CAP = FEED.feed_cap_units  # one push may decide all its markets
 UNTOLD = Borne(None, "the pools did not move")
 
 
 @pytest.mark.parametrize("local", [True, False])
 def test_a_cap_that_the_pools_bear_is_plain(local: bool) -> None:
     said = judged(FEED, Borne(CAP, ""), local=local, evidence=None)
-    assert said.startswith(f"{FEED.key}: a market may hold ")
+    assert said.startswith(f"{FEED.key}: its markets may hold ")
     assert said.endswith(" USD")
 
 

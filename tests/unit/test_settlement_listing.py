@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from core.agent.book import (
     CHALLENGE_DELAY,
     MARGIN,
+    MAX_AHEAD,
     MAX_CROSSING_STEPS,
     MAX_VALUE,
     FeedTerms,
@@ -26,6 +27,7 @@ from core.contracts.statuses import ListingField, MarketKind
 from core.paths import REPOSITORY
 
 NOW, HOUR = 1_800_000_000, 3_600
+LATEST = NOW + MAX_AHEAD
 BOUNDS = ListingBounds(fee_bps=200, min_weight=10**6, max_weight=10**9, dispute_window=HOUR, void_delay=2 * HOUR)
 POOL_FEED = FeedTerms(memory=1_860, max_age=HOUR, lag=90, pot_cap=50_000 * 10**6, published=False, step=60)
 PUBLISHED = replace(POOL_FEED, published=True)
@@ -68,9 +70,10 @@ def test_early_counts_only_what_nobody_who_staked_could_see(lag: int, wait: int)
 
 
 def test_an_early_market_is_measured_for_a_million_steps_at_most() -> None:
-    most = EARLY.closes_at + MARGIN + POOL_FEED.memory + MAX_CROSSING_STEPS * 60
-    listing_terms(replace(EARLY, ends_at=most), POOL_FEED, BOUNDS, NOW)
-    assert refused(replace(EARLY, ends_at=most + 1)).numbers == (ListingField.ENDS_AT, most + 1, 1, most)
+    feed = replace(POOL_FEED, step=10)
+    most = EARLY.closes_at + MARGIN + feed.memory + MAX_CROSSING_STEPS * 10
+    listing_terms(replace(EARLY, ends_at=most), feed, BOUNDS, NOW)
+    assert refused(replace(EARLY, ends_at=most + 1), feed).numbers == (ListingField.ENDS_AT, most + 1, 1, most)
 
 
 @pytest.mark.parametrize("spec", [THRESHOLD, RANGE, DIRECTION])
@@ -115,7 +118,7 @@ def test_a_direction_without_a_start_has_no_time_to_take_stakes() -> None:
         (replace(THRESHOLD, weights=(10**7, 10**6 - 1)), (ListingField.WEIGHT, 10**6 - 1, 10**6, 10**9)),
         (replace(THRESHOLD, target=MAX_VALUE + 1), (ListingField.TARGET, MAX_VALUE + 1, 1, MAX_VALUE)),
         (replace(RANGE, bounds=(1, MAX_VALUE + 1)), (ListingField.BOUNDS, MAX_VALUE + 1, 1, MAX_VALUE)),
-        (replace(THRESHOLD, ends_at=2**32), (ListingField.ENDS_AT, 2**32, 1, 2**32 - 1)),
+        (replace(THRESHOLD, ends_at=LATEST + 1), (ListingField.ENDS_AT, LATEST + 1, 1, LATEST)),
     ],
 )
 def test_numbers_out_of_bounds_are_named(spec: MarketSpec, numbers: tuple[int, ...]) -> None:

@@ -179,6 +179,7 @@ class AgentFeedSet(msgspec.Struct, frozen=True, gc=False):
     lag: int
     pot_cap: int
     step: int  # of its grid; 0: it writes rounds
+    feed_cap: int
 
 
 class FeedCondemned(msgspec.Struct, frozen=True, gc=False):
@@ -296,7 +297,7 @@ AGENT_LISTER_EVENTS = by_topic(
     layout(f"BoundsSet({BOUNDS_TYPE} bounds)", _bounds_set, _by_venue),
     layout(
         "FeedSet(address indexed feed, bool allowed, bool published, uint32 memory_, uint32 maxAge, uint32 lag,"
-        " uint64 potCap, uint32 step)",
+        " uint64 potCap, uint32 step, uint64 feedCap)",
         AgentFeedSet,
         _by_venue,
     ),

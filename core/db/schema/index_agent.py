@@ -196,6 +196,7 @@ agent_feed = Table(
     Column("lag", BigInteger, nullable=False),
     Column("pot_cap", Uint256, nullable=False),
     Column("step", BigInteger, nullable=False),  # of a pool feed's grid, else 0
+    Column("feed_cap", Uint256, nullable=False),  # of the pot caps of all its unsettled markets together
 )
 
 # `fee_bps` to `void_delay` are the Safe's bounds for markets listed from now on, NULL before it set any.

@@ -61,6 +61,7 @@ CREATE TABLE agent_feed (
     lag BIGINT NOT NULL,
     pot_cap NUMERIC(78, 0) NOT NULL,
     step BIGINT NOT NULL,
+    feed_cap NUMERIC(78, 0) NOT NULL,
     CONSTRAINT pk_agent_feed PRIMARY KEY (feed)
 );
 

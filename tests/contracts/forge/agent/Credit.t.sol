@@ -464,7 +464,7 @@ abstract contract CreditSuite is WalletBase {
 
     function test_whatTheFullPotCannotHoldGoesBack() public {
         vm.prank(SAFE);
-        lister.setFeed(address(feed), true, MEMORY, MAX_AGE, 15e6);
+        lister.setFeed(address(feed), true, MEMORY, MAX_AGE, 15e6, FEED_CAP);
         list("small", thresholdSpec(false));
         settle("small", b.outcome, 6e6, BOB_KEY);
         b.marketId = "small";

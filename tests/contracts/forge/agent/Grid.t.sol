@@ -71,7 +71,7 @@ contract GridTest is OnUsdc, Pools {
 
     function allow(uint32 memory_, uint32 maxAge) private {
         vm.prank(SAFE);
-        lister.setFeed(address(grid), true, memory_, maxAge, CAP);
+        lister.setFeed(address(grid), true, memory_, maxAge, CAP, FEED_CAP);
     }
 
     function trade(uint256 time, int24 tick) private {
@@ -452,8 +452,13 @@ contract GridTest is OnUsdc, Pools {
 
     /// So that looking for a crossing ends.
     function test_anEarlyMarketIsAtMostAMillionSteps() public {
+        PoolFeed fine = new PoolFeed(config(coin, Coin(grid.quote()), 1_000_000e18, pool, WINDOW, 10));
+        fine.record(times(T0 + 240));
+        vm.prank(SAFE);
+        lister.setFeed(address(fine), true, WINDOW + 10, GRID_AGE, CAP, CAP);
         IAgentLister.MarketSpec memory s = on(thresholdSpec(true));
-        uint256 most = GRID_EARLY_FROM + (1 << 20) * uint256(STEP);
+        s.feed = address(fine);
+        uint256 most = CLOSE + MARGIN + WINDOW + 10 + (1 << 20) * 10;
         s.endsAt = uint64(most);
         lister.preview(s);
         s.endsAt += 1;
@@ -473,6 +478,28 @@ contract GridTest is OnUsdc, Pools {
         lister.preview(s);
     }
 
+    /// Readings were good down to a tenth, so markets were listed at the same cap where a push cost an eighth.
+    function test_nothingIsListedOnceMoreThanHalfOfTheLiquidityHasLeft() public {
+        IAgentLister.MarketSpec memory s = on(thresholdSpec(false));
+        vm.warp(T0 + 250);
+        pool.burn(-WIDEST, WIDEST, 0.49e17);
+        trade(T0 + 260, ONE_USD + 1);
+        trade(T0 + 360, ONE_USD);
+        vm.warp(T0 + 421);
+        grid.record(times(T0 + 420));
+        lister.preview(s); // half of it and a little
+        pool.burn(-WIDEST, WIDEST, 0.39e17);
+        trade(T0 + 430, ONE_USD + 1);
+        lister.preview(s); // it counts as in a reading, over the newest window that is over
+        trade(T0 + 530, ONE_USD);
+        vm.warp(T0 + 601);
+        (,, IPoolFeed.Measure[] memory m) = grid.measure(uint64(T0 + 600));
+        vm.assertTrue(m[0].liquidity < 0.13e17);
+        vm.prank(LISTER);
+        vm.expectRevert(abi.encodeWithSelector(IPoolFeed.PoolIsShallow.selector, address(pool), m[0].liquidity, 1e17));
+        lister.list("new", s, "");
+    }
+
     function test_theFeedsCapHoldsAtEveryStake() public {
         vm.assertEq(wallet.market(G_LATE).potCap, CAP);
         uint256 fits = uint256(CAP) * 10_000 / 9_800;
@@ -488,7 +515,7 @@ contract GridTest is OnUsdc, Pools {
     function refusedToAllow(bytes memory why, uint32 memory_, uint32 maxAge) private {
         vm.prank(SAFE);
         vm.expectRevert(why);
-        lister.setFeed(address(grid), true, memory_, maxAge, CAP);
+        lister.setFeed(address(grid), true, memory_, maxAge, CAP, FEED_CAP);
     }
 
     function outside(IAgentLister.Field field, uint256 value, uint256 min, uint256 max)
@@ -517,10 +544,10 @@ contract GridTest is OnUsdc, Pools {
         PoolFeed fresh = new PoolFeed(config(coin, Coin(grid.quote()), 1_000_000e18, pool, WINDOW, STEP));
         vm.prank(SAFE);
         vm.expectRevert(abi.encodeWithSelector(FeedCheck.FeedUnreadable.selector, address(fresh)));
-        lister.setFeed(address(fresh), true, GRID_MEMORY, GRID_AGE, CAP);
+        lister.setFeed(address(fresh), true, GRID_MEMORY, GRID_AGE, CAP, FEED_CAP);
         fresh.record(times(T0 + 240));
         vm.prank(SAFE);
-        lister.setFeed(address(fresh), true, GRID_MEMORY, GRID_AGE, CAP);
+        lister.setFeed(address(fresh), true, GRID_MEMORY, GRID_AGE, CAP, FEED_CAP);
     }
 
     function test_theReferenceIsCheckedWhenItIsAllowed() public {
@@ -530,8 +557,8 @@ contract GridTest is OnUsdc, Pools {
         shallow.record(times(T0 + 240));
         (,, IPoolFeed.Measure[] memory m) = shallow.measure(uint64(T0 + 240));
         vm.prank(SAFE);
-        vm.expectRevert(abi.encodeWithSelector(IPoolFeed.ReferenceIsOff.selector, address(pool), m[0].liquidity, 3e17));
-        lister.setFeed(address(shallow), true, GRID_MEMORY, GRID_AGE, CAP);
+        vm.expectRevert(abi.encodeWithSelector(IPoolFeed.PoolIsShallow.selector, address(pool), m[0].liquidity, 3e17));
+        lister.setFeed(address(shallow), true, GRID_MEMORY, GRID_AGE, CAP, FEED_CAP);
     }
 
     function test_theSupplyIsCheckedWhenAMarketIsListed() public {
@@ -557,14 +584,14 @@ contract GridTest is OnUsdc, Pools {
         uint256 size = uint256(GRID_MEMORY) + OUTAGE;
         vm.prank(SAFE);
         vm.expectRevert(abi.encodeWithSelector(IPoolFeed.RingTooShort.selector, address(small), size, size + 1));
-        lister.setFeed(address(f), true, GRID_MEMORY, GRID_AGE, CAP);
+        lister.setFeed(address(f), true, GRID_MEMORY, GRID_AGE, CAP, FEED_CAP);
     }
 
     function test_aFeedDoesNotTurnIntoAGrid() public {
         TurningFeed turning = new TurningFeed();
         turning.push(90e8, block.timestamp);
         vm.prank(SAFE);
-        lister.setFeed(address(turning), true, MEMORY, MAX_AGE, CAP);
+        lister.setFeed(address(turning), true, MEMORY, MAX_AGE, CAP, FEED_CAP);
         IAgentLister.MarketSpec memory s = thresholdSpec(false);
         s.feed = address(turning);
         vm.assertEq(lister.preview(s).maxAge, MAX_AGE);

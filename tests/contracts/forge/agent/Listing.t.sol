@@ -56,7 +56,8 @@ contract ListingTest is OnUsdc {
         uint32 maxAge,
         uint32 lag,
         uint64 potCap,
-        uint32 step
+        uint32 step,
+        uint64 feedCap
     );
     event BoundsSet(IAgentLister.Bounds bounds);
 
@@ -295,8 +296,9 @@ contract ListingTest is OnUsdc {
         s.closesAt = uint64(T0 - 10);
         refused(s, abi.encodeWithSelector(IAgentLister.ClosesInThePast.selector, T0 - 10, T0));
         s = thresholdSpec(false);
-        s.endsAt = uint64(1) << 32;
-        refused(s, outOfBounds(IAgentLister.Field.EndsAt, 1 << 32, 1, (1 << 32) - 1));
+        uint256 most = block.timestamp + 366 days;
+        s.endsAt = uint64(most + 1);
+        refused(s, outOfBounds(IAgentLister.Field.EndsAt, most + 1, 1, most));
     }
 
     // What a market asks
@@ -387,13 +389,13 @@ contract ListingTest is OnUsdc {
         refused(s, abi.encodeWithSelector(IAgentLister.FeedNotAllowed.selector, s.feed));
         vm.startPrank(LISTER);
         vm.expectRevert(abi.encodeWithSelector(Ownable.OwnableUnauthorizedAccount.selector, LISTER));
-        lister.setFeed(address(own), true, MEMORY, MAX_AGE, POT_CAP);
+        lister.setFeed(address(own), true, MEMORY, MAX_AGE, POT_CAP, FEED_CAP);
         vm.stopPrank();
         vm.prank(SAFE);
-        lister.setFeed(address(own), true, MEMORY, MAX_AGE, POT_CAP);
+        lister.setFeed(address(own), true, MEMORY, MAX_AGE, POT_CAP, FEED_CAP);
         list(NEW, s);
         vm.prank(SAFE);
-        lister.setFeed(address(own), false, MEMORY, MAX_AGE, POT_CAP);
+        lister.setFeed(address(own), false, MEMORY, MAX_AGE, POT_CAP, FEED_CAP);
         refused("another", s, abi.encodeWithSelector(IAgentLister.FeedNotAllowed.selector, s.feed));
         // The market that was listed goes on.
         vm.assertTrue(isOpen(NEW));
@@ -412,8 +414,8 @@ contract ListingTest is OnUsdc {
         emit BoundsSet(b);
         lister.setBounds(b);
         vm.expectEmit(true, true, true, true, address(lister));
-        emit FeedSet(address(posted), true, true, 20 minutes, 30 minutes, LAG, 5e9, 0);
-        lister.setFeed(address(posted), true, 20 minutes, 30 minutes, 5e9);
+        emit FeedSet(address(posted), true, true, 20 minutes, 30 minutes, LAG, 5e9, 0, FEED_CAP);
+        lister.setFeed(address(posted), true, 20 minutes, 30 minutes, 5e9, FEED_CAP);
         vm.stopPrank();
         vm.assertEq(keccak256(abi.encode(lister.bounds())), keccak256(abi.encode(b)));
         list(NEW, postedSpec());
@@ -489,7 +491,7 @@ contract ListingTest is OnUsdc {
         feedRefused(address(own), abi.encodeWithSelector(FeedCheck.FeedNotFresh.selector, own, MAX_AGE + 1, MAX_AGE));
         own.push(90e8, T0 - MAX_AGE);
         vm.prank(SAFE);
-        lister.setFeed(address(own), true, MEMORY, MAX_AGE, POT_CAP);
+        lister.setFeed(address(own), true, MEMORY, MAX_AGE, POT_CAP, FEED_CAP);
         vm.assertTrue(lister.feed(address(own)).allowed);
         vm.assertFalse(lister.feed(address(own)).published);
     }
@@ -518,20 +520,22 @@ contract ListingTest is OnUsdc {
         feedRefused(address(slow), abi.encodeWithSelector(IAgentLister.FeedLagTooLong.selector, 1801, 1800));
         slow = observationFeed(1800);
         vm.startPrank(SAFE);
-        lister.setFeed(address(slow), true, 1800, MAX_AGE, POT_CAP);
+        lister.setFeed(address(slow), true, 1800, MAX_AGE, POT_CAP, FEED_CAP);
         vm.assertEq(lister.feed(address(slow)).lag, 1800);
         vm.assertTrue(lister.feed(address(slow)).published);
         // What can still be written back belongs to what a reading remembers.
         vm.expectRevert(outOfBounds(IAgentLister.Field.Memory, 1799, 1800, 30 days));
-        lister.setFeed(address(slow), true, 1799, MAX_AGE, POT_CAP);
+        lister.setFeed(address(slow), true, 1799, MAX_AGE, POT_CAP, FEED_CAP);
         vm.expectRevert(outOfBounds(IAgentLister.Field.Memory, 0, 1, 30 days));
-        lister.setFeed(address(feed), true, 0, MAX_AGE, POT_CAP);
+        lister.setFeed(address(feed), true, 0, MAX_AGE, POT_CAP, FEED_CAP);
         vm.expectRevert(outOfBounds(IAgentLister.Field.Memory, 30 days + 1, 1, 30 days));
-        lister.setFeed(address(feed), true, 30 days + 1, MAX_AGE, POT_CAP);
+        lister.setFeed(address(feed), true, 30 days + 1, MAX_AGE, POT_CAP, FEED_CAP);
         vm.expectRevert(outOfBounds(IAgentLister.Field.PotCap, 1e6 - 1, 1e6, 5e17));
-        lister.setFeed(address(feed), true, MEMORY, MAX_AGE, 1e6 - 1);
+        lister.setFeed(address(feed), true, MEMORY, MAX_AGE, 1e6 - 1, FEED_CAP);
         vm.expectRevert(outOfBounds(IAgentLister.Field.PotCap, 5e17 + 1, 1e6, 5e17));
-        lister.setFeed(address(feed), true, MEMORY, MAX_AGE, 5e17 + 1);
+        lister.setFeed(address(feed), true, MEMORY, MAX_AGE, 5e17 + 1, FEED_CAP);
+        vm.expectRevert(outOfBounds(IAgentLister.Field.FeedCap, 5e9 - 1, 5e9, FEED_CAP));
+        lister.setFeed(address(feed), true, MEMORY, MAX_AGE, 5e9, 5e9 - 1);
         vm.stopPrank();
         vm.assertTrue(lister.feed(address(feed)).allowed);
         vm.assertEq(lister.feed(address(feed)).memory_, MEMORY);
@@ -571,7 +575,7 @@ contract ListingTest is OnUsdc {
         vm.mockCall(address(feed), abi.encodeWithSignature("publisher()"), abi.encode(PUBLISHER));
         refused(thresholdSpec(false), abi.encodeWithSelector(IAgentLister.FeedChanged.selector, feed));
         vm.prank(SAFE);
-        lister.setFeed(address(feed), true, MEMORY, MAX_AGE, POT_CAP);
+        lister.setFeed(address(feed), true, MEMORY, MAX_AGE, POT_CAP, FEED_CAP);
         vm.assertTrue(lister.preview(thresholdSpec(false)).published);
         vm.clearMockedCalls();
         // Once published it stays so: the promise that it can be condemned was given.
@@ -585,7 +589,7 @@ contract ListingTest is OnUsdc {
         vm.assertTrue(lister.feed(address(posted)).condemned);
         vm.assertTrue(lister.feed(address(posted)).condemned);
         vm.expectRevert(condemned);
-        lister.setFeed(address(posted), true, MEMORY, MAX_AGE, POT_CAP);
+        lister.setFeed(address(posted), true, MEMORY, MAX_AGE, POT_CAP, FEED_CAP);
         vm.expectRevert(condemned);
         lister.condemn(address(posted));
         vm.stopPrank();
@@ -644,7 +648,7 @@ contract ListingTest is OnUsdc {
     function feedRefused(address feed_, bytes memory why) private {
         vm.prank(SAFE);
         vm.expectRevert(why);
-        lister.setFeed(feed_, true, 1800, MAX_AGE, POT_CAP);
+        lister.setFeed(feed_, true, 1800, MAX_AGE, POT_CAP, FEED_CAP);
         vm.assertFalse(lister.feed(feed_).allowed);
     }
 

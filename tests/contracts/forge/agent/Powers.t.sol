@@ -313,8 +313,8 @@ contract PowersTest is OnUsdc {
         IAgentLister.Bounds memory b = defaultBounds();
         (b.feeBps, b.voidDelay, b.disputeWindow) = (1000, 1 hours, 1 minutes);
         lister.setBounds(b);
-        lister.setFeed(address(feed), false, 0, 0, 0);
-        lister.setFeed(address(posted), false, 0, 0, 0);
+        lister.setFeed(address(feed), false, 0, 0, 0, 0);
+        lister.setFeed(address(posted), false, 0, 0, 0, 0);
         vm.expectEmit(true, true, true, true, address(lister));
         emit FeedCondemned(address(posted));
         lister.condemn(address(posted)); // off the list, and still accountable
@@ -397,7 +397,7 @@ contract PowersTest is OnUsdc {
         vm.expectRevert(notOwner);
         lister.setBounds(defaultBounds());
         vm.expectRevert(notOwner);
-        lister.setFeed(address(feed), true, 1, 1, 1e6);
+        lister.setFeed(address(feed), true, 1, 1, 1e6, FEED_CAP);
         vm.stopPrank();
     }
 

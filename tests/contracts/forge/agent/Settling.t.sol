@@ -155,7 +155,7 @@ contract SettlingTest is OnUsdc {
 
     function test_theSameRoundVoids() public {
         vm.prank(SAFE);
-        lister.setFeed(address(feed), true, MEMORY, 2 days, POT_CAP);
+        lister.setFeed(address(feed), true, MEMORY, 2 days, POT_CAP, FEED_CAP);
         IAgentLister.MarketSpec memory s = directionSpec();
         (s.closesAt, s.endsAt) = (uint64(T0 + 1 hours), uint64(START + 10 hours));
         list("slow", s);
@@ -472,7 +472,7 @@ contract SettlingTest is OnUsdc {
     function test_aLongLagIsWaitedFor() public {
         vm.mockCall(address(feed), abi.encodeWithSignature("maxLag()"), abi.encode(900));
         vm.prank(SAFE);
-        lister.setFeed(address(feed), true, 900, MAX_AGE, POT_CAP);
+        lister.setFeed(address(feed), true, 900, MAX_AGE, POT_CAP, FEED_CAP);
         list("late", thresholdSpec(false));
         vm.assertEq(resolver.terms("late").settlesAfter, END + 900);
     }

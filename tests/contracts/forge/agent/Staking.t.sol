@@ -547,7 +547,7 @@ abstract contract StakingSuite is WalletBase {
     /// With a fee of 2% an outcome that may hold 98 takes stakes of 100.
     function test_fillingOneOutcomeLeavesTheOtherOpen() public {
         vm.prank(SAFE);
-        lister.setFeed(address(feed), true, MEMORY, MAX_AGE, 98e6);
+        lister.setFeed(address(feed), true, MEMORY, MAX_AGE, 98e6, FEED_CAP);
         list("small", thresholdSpec(false));
         settle("small", YES, 90e6, ALICE_KEY);
         refused(bet("small", YES, 10e6 + 1, alice), potFull("small", YES, 10e6));
@@ -565,7 +565,7 @@ abstract contract StakingSuite is WalletBase {
         uint256 outcomes = 2 + seed % 7;
         cap = uint64(bound(cap, (outcomes - 1) * 1e6, 1e12));
         vm.prank(SAFE);
-        lister.setFeed(address(feed), true, MEMORY, MAX_AGE, cap);
+        lister.setFeed(address(feed), true, MEMORY, MAX_AGE, cap, FEED_CAP);
         list("many", rangeSpecOf(outcomes));
         for (uint256 k; k < 12; ++k) {
             seed = uint256(keccak256(abi.encode(seed)));

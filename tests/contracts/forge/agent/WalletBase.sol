@@ -90,6 +90,7 @@ abstract contract WalletBase is Deployer {
     uint32 internal constant DISPUTE = 1 hours;
     uint32 internal constant VOID_DELAY = 3 days;
     uint64 internal constant POT_CAP = 5e17;
+    uint64 internal constant FEED_CAP = type(uint64).max;
     uint16 internal constant FEE_BPS = 200;
     int256 internal constant TARGET = 100e8;
     uint256 internal constant BOUND_ONLY = 3009;
@@ -161,8 +162,8 @@ abstract contract WalletBase is Deployer {
         wallet.setRole(CREDITOR_ROLE, CREDITOR, true);
         pauser.setGuardian(GUARDIAN, true);
         lister.setLister(LISTER, true);
-        lister.setFeed(address(feed), true, MEMORY, MAX_AGE, POT_CAP);
-        lister.setFeed(address(posted), true, MEMORY, MAX_AGE, POT_CAP);
+        lister.setFeed(address(feed), true, MEMORY, MAX_AGE, POT_CAP, FEED_CAP);
+        lister.setFeed(address(posted), true, MEMORY, MAX_AGE, POT_CAP, FEED_CAP);
         vm.stopPrank();
         list(OTHER, thresholdSpec(false));
         list(LATE, thresholdSpec(false));

@@ -20,6 +20,7 @@ import {Deployed, Deployer, ITestToken} from "./WalletBase.sol";
 contract World is Deployer {
     uint256 private constant PAYERS = 6;
     uint256 private constant MAX_OPEN = 8;
+    uint64 private constant FEED_CAP = type(uint64).max;
     uint256 private constant MARGIN = 60;
     uint32 private constant MEMORY = 5 minutes;
     uint32 private constant MAX_AGE = 1 hours;
@@ -91,7 +92,7 @@ contract World is Deployer {
         wallet.setRole(keccak256("CREDITOR"), CREDITOR, true);
         lister.setLister(LISTER, true);
         pauser.setGuardian(GUARDIAN, true);
-        lister.setFeed(address(feed), true, MEMORY, MAX_AGE, 1e18);
+        lister.setFeed(address(feed), true, MEMORY, MAX_AGE, 5e17, FEED_CAP);
         newPosted();
         for (uint256 k; k < PAYERS; ++k) {
             token.mint(vm.addr(key(k)), 1e17);
@@ -401,7 +402,7 @@ contract World is Deployer {
         posted.setPublisher(PUBLISHER);
         vm.prank(PUBLISHER);
         posted.post(100e8, uint64(time));
-        lister.setFeed(address(posted), true, MEMORY, MAX_AGE, 1e18);
+        lister.setFeed(address(posted), true, MEMORY, MAX_AGE, 5e17, FEED_CAP);
     }
 
     // Settling
@@ -537,7 +538,7 @@ contract World is Deployer {
             lister.condemn(was);
             newPosted();
             ++seen["condemned"];
-            try lister.setFeed(was, true, MEMORY, MAX_AGE, 1e9) {
+            try lister.setFeed(was, true, MEMORY, MAX_AGE, 1e9, FEED_CAP) {
                 vm.assertTrue(false, "a condemned feed was allowed");
             } catch {}
         } else if (seed % 8 == 1) {
@@ -551,7 +552,9 @@ contract World is Deployer {
                 vm.assertTrue(b.feeBps >= 175 && b.feeBps <= 1000);
             } catch {}
         } else {
-            try lister.setFeed(address(feed), seed % 16 != 5, MEMORY, MAX_AGE, uint64(1e9 + (seed >> 8) % 1e18)) {}
+            try lister.setFeed(
+                address(feed), seed % 16 != 5, MEMORY, MAX_AGE, uint64(1e9 + (seed >> 8) % 5e17), FEED_CAP
+            ) {}
                 catch {} // it may not answer well just now
         }
     }

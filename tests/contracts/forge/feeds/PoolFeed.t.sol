@@ -173,7 +173,7 @@ contract PoolFeedTest is OnePool {
             PoolFeed[5] memory feeds;
             for (uint256 k; k < 5; ++k) {
                 IPoolFeed.Config memory c = plain();
-                c.referenceLiquidity[0] = uint128((uint256(10 * WINDOW) << 128) / (w.secondsPerLiquidity + k - 2));
+                c.referenceLiquidity[0] = uint128((uint256(3 * WINDOW) << 128) / (w.secondsPerLiquidity + k - 2));
                 feeds[k] = new PoolFeed(c);
                 isQuality(qualityAt(feeds[k], t + 180), k < 2 ? IPoolFeed.Quality.Thin : IPoolFeed.Quality.Good);
             }
@@ -323,12 +323,12 @@ contract PoolFeedTest is OnePool {
         }
     }
 
-    function test_readingsAreGoodFromATenthOfTheReferenceOn() public {
+    function test_readingsAreGoodFromAThirdOfTheReferenceOn() public {
         live(T0 + 181);
         IPoolFeed.Config memory c = plain();
-        c.referenceLiquidity[0] = 10 * DEPTH;
+        c.referenceLiquidity[0] = 3 * DEPTH;
         isQuality(qualityAt(new PoolFeed(c), T0 + 180), IPoolFeed.Quality.Good);
-        c.referenceLiquidity[0] = 10 * DEPTH + DEPTH / 1e9;
+        c.referenceLiquidity[0] = 3 * DEPTH + DEPTH / 1e9;
         isQuality(qualityAt(new PoolFeed(c), T0 + 180), IPoolFeed.Quality.Thin);
     }
 
