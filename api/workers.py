@@ -14,7 +14,7 @@ import time
 
 from prometheus_client.multiprocess import mark_process_dead
 
-from core.errors import ProcessError
+from core.errors import EXIT_CONFIG, ConfigError, ProcessError
 from core.log import get_logger
 from core.metrics import counter
 from core.service.daemon import Daemon
@@ -29,13 +29,16 @@ FAILURES_ALLOWED = 5
 
 
 async def keep_worker(daemon: Daemon, number: int) -> None:
-    """Runs one worker for as long as the daemon does."""
-    failures = 0
+    """Runs one worker for as long as the daemon does; ConfigError when its first start finds the settings wrong."""
+    failures, is_first = 0, True
     while not daemon.stop.is_set():
         started = time.monotonic()
         code = await _run_worker(daemon, number)
         if daemon.stop.is_set():
             return
+        if is_first and code == EXIT_CONFIG:
+            raise ConfigError(f"Worker {number} cannot start with these settings.", hint="Its own line says why.")
+        is_first = False
         failures = failures + 1 if time.monotonic() - started < SHORT_LIFE_SECONDS else 0
         if failures >= FAILURES_ALLOWED:
             raise ProcessError(f"Worker {number} ended {failures} times in a row (last with code {code}).")

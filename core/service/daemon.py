@@ -54,6 +54,7 @@ class Daemon:
         self._tasks: list[asyncio.Task[None]] = []
         self._crash: tuple[str, BaseException] | None = None
         self._started = False
+        self._is_ending = False
 
     def spawn(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Supervises `work`. Its ending before the stop is a fault like an exception."""
@@ -148,7 +149,7 @@ async def serve(name: str, setup: Setup, settings: Settings, metrics_port: int, 
     stopping = asyncio.create_task(daemon.stop.wait())
     try:
         await asyncio.wait((living, stopping), return_when=asyncio.FIRST_COMPLETED)
-        if not living.done() and not daemon._started:
+        if not living.done() and not daemon._started and not daemon._is_ending:
             living.cancel()  # told to stop while still starting
         try:
             await living
@@ -188,7 +189,8 @@ async def _live(daemon: Daemon, setup: Setup, hurry: asyncio.Event) -> None:
                     daemon.health.is_ready = False
                     daemon.stop.set()
                     await daemon._drain(daemon.settings.stop_grace_seconds, hurry)
-        finally:  # tasks spawned by a setup that did not get through
+        finally:  # tasks spawned by a setup that did not get through, whose own error is the reason
+            daemon._is_ending = True
             daemon.stop.set()
             await daemon._drain(0.0, hurry)
 

@@ -1,0 +1,44 @@
+"""An API that cannot start says what is wrong and ends with 78, with one process and with several."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from core.errors import EXIT_CONFIG
+from core.local.ports import free_port
+from core.paths import REPOSITORY
+from tests.support.service import Service, serving
+from tests.waiting import PATIENCE
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service[None]]:
+    nowhere = f"postgresql://nobody@127.0.0.1:{free_port()}/none"
+    with serving(Service, None, nowhere, REPOSITORY / "deployments", tmp_path, {}) as made:
+        yield made
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_port_that_is_taken_is_named(service: Service[None], workers: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        port = holder.getsockname()[1]
+        ended = subprocess.run(
+            (sys.executable, "-m", "api", "--workers", workers),
+            env={**service.env, "VPM_PORT": str(port)},
+            cwd=REPOSITORY,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+    said = ended.stdout + ended.stderr
+    assert ended.returncode == EXIT_CONFIG, said
+    assert f"127.0.0.1:{port} cannot be listened on" in said
+    assert "Set VPM_HOST or VPM_PORT." in said
+    assert "CancelledError" not in said
