@@ -119,8 +119,8 @@ class _Wording:
 
 def _require_uncompressed(request: web.Request) -> None:
     """415 for a compressed body, before any of it is read, on known and unknown paths alike."""
-    encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
-    if encoding not in ("identity", ""):
+    given = request.headers.getall("Content-Encoding", ())
+    if any(each.strip().lower() not in ("identity", "") for each in given):
         raise Problem(
             415,
             "invalid_request",

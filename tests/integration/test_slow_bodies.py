@@ -97,7 +97,7 @@ def bomb() -> bytes:
 
 @pytest.mark.parametrize("path", ["/things", "/no/such/path"])
 async def test_compressed_bodies_are_refused_and_hold_up_no_other(path: str) -> None:
-    """Twenty at once are never inflated: the loop that would do it answers others meanwhile."""
+    """Twenty at once are never inflated: the loop that would do it goes on answering others."""
     body = bomb()
     before, answered = time.process_time(), 0
     async with service() as port, AsyncExitStack() as stack, asyncio.timeout(PATIENCE):
@@ -132,4 +132,15 @@ async def test_identity_is_no_compression() -> None:
         head = "POST /things HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Encoding: Identity\r\n"
         writer.write(f"{head}Content-Length: 7\r\n\r\n".encode() + b'{"a":1}')
         assert await answer(reader) == (200, {"a": 1})
+        writer.close()
+
+
+async def test_an_encoding_behind_identity_is_refused() -> None:
+    async with service() as port, asyncio.timeout(PATIENCE):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        twice = "Content-Encoding: identity\r\nContent-Encoding: gzip\r\n"
+        head = f"POST /things HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n{twice}"
+        writer.write(f"{head}Content-Length: 7\r\n\r\n".encode() + b'{"a":1}')
+        status, said = await answer(reader)
+        assert (status, said["details"][0]["field"]) == (415, "Content-Encoding")
         writer.close()
