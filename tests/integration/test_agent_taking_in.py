@@ -31,11 +31,17 @@ async def pool(fresh_database_url: str) -> AsyncIterator[ConnectionPool]:
 
 
 async def take_in(
-    pool: ConnectionPool, number: int, bet: Bet, nonce: bytes, balance: int = 10**12, block: int = BLOCK
+    pool: ConnectionPool,
+    number: int,
+    bet: Bet,
+    nonce: bytes,
+    balance: int = 10**12,
+    block: int = BLOCK,
+    valid_before: int = 0,
 ) -> Intent:
     """As the API does it, and slow to commit: whoever comes meanwhile must wait, or sees nothing of it."""
     wanted = IntentRequest(f"test:{number}", 8453, RELAY, "settle", "0x" + "11" * 20)
-    brought = store.SignedBet(bet, keccak(text=f"bet {bet.idem_hash.hex()}"), nonce, 0, b"")
+    brought = store.SignedBet(bet, keccak(text=f"bet {bet.idem_hash.hex()}"), nonce, valid_before, b"")
     async with pool.connection() as connection, connection.transaction():
         asked = await store.take_in(
             connection,
@@ -175,3 +181,12 @@ async def test_an_attempt_that_the_keeper_made_meanwhile_stands(
     async with engine.connect() as reading:
         assert await read_attempts(reading, WALLET, BET.idem_hash) == (2, ("keeper:1",))
     await engine.dispose()
+
+
+@pytest.mark.parametrize("valid_before", [2**63 - 1, 2**63, 2**256 - 1])
+async def test_a_payment_that_never_ends_is_taken_in(pool: ConnectionPool, valid_before: int) -> None:
+    """Tokens take any number below 2^256; a payment that was used before it came to us may say it."""
+    await take_in(pool, 1, BET, bytes(32), valid_before=valid_before)
+    async with pool.connection() as connection:
+        row = await (await connection.execute("SELECT valid_before FROM agent_trade")).fetchone()
+    assert row == (2**63 - 1,)

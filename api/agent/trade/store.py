@@ -236,7 +236,7 @@ async def take_in(
             builder,
             brought.bet_hash,
             brought.nonce,
-            brought.valid_before,
+            min(brought.valid_before, 2**63 - 1),  # the column ends there, and so does time
             callback_url,
             after_attempt + 1,
             intent.id,
