@@ -101,10 +101,11 @@ class TradeRequest(BaseModel):
     market_id: Line = Field(alias="marketId", description=MARKET_WORDS)
     side: Line = Field(description=SIDE_WORDS)
     size_usd: UsdAmount = Field(alias="sizeUsd", description="The stake in USD: at least 1, at most 6 decimals.")
-    idem_key: Annotated[str, Field(min_length=8, max_length=128)] = Field(
+    idem_key: Annotated[str, Field(min_length=8, max_length=128), AfterValidator(line)] = Field(
         alias="idemKey",
         description="Chosen by you, 8 to 128 characters, one for each bet you mean to make (a UUID, say). Sent again, "
         "it returns the first receipt and pays nothing.",
+        json_schema_extra={**WITHOUT_NUL},
     )
     wallet_address: WalletAddress = Field(
         alias="walletAddress", description="The paying wallet; it owns the position and is paid."

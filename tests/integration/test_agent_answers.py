@@ -145,7 +145,7 @@ FIELDS: list[tuple[str, list[Any], Any]] = [
     ("marketId", [None, "", 5], "main"),
     ("side", [None, "", 5], "yes"),
     ("sizeUsd", [None, "5", True, -1, 0, 1e-7], 1.5),
-    ("idemKey", [None, "short", "k" * 129, 5], "k" * 128),
+    ("idemKey", [None, "short", "k" * 129, 5, "k" * 8 + "\0"], "k" * 128),
     ("walletAddress", [None, 5], DEV[0].address.lower()),
     ("quoteId", ["", 5, "q_\0"], "q_anything"),
     ("minSharesOut", [0, -1, "1"], 0.5),
