@@ -151,8 +151,9 @@ there, totals too. Nothing is fetched. ./vpm audit compares the result with the 
 
 Asks a node for all logs again and compares the stored ones with them, then every column of every row with what the
 logs make, then totals with sums, and, where all of that agrees, the rows with the contracts' views: a page at a time,
-each at the block that the tables have reached then. What differs is listed with table, row, column and block. An audit that was stopped goes on after its last page when it is started
-again within a week, and remembers what it had found. After ./vpm rebuild or ./vpm reindex it begins anew.
+each at the block that the tables have reached then. What differs is listed with table, row, column
+and block. An audit that was stopped goes on after its last page when it is started again within a week, and remembers
+what it had found. After ./vpm rebuild or ./vpm reindex it begins anew.
 
   --chain NAME  only this chain
   --anew        do not go on with one that was stopped
