@@ -75,13 +75,13 @@ async def test_a_market_and_a_refund_drill_live_unattended_under_two_keepers(rig
 
     before = {one.address: held(rig, one.address) for one in (ANN, BEN, CAT, DAN)}
     push(rig, ticker, 100_00000000, rig.now("stock"))
-    for bettor in (ANN, BEN, CAT):  # 290 fit on one side of a fresh 10/10 market: Cat's last 10 are refused
-        enter(rig, bettor, market_id, UP, 100 * DOLLAR)
+    for bettor in (ANN, BEN, CAT):  # 27 fit on one side of a fresh 3/3 market: Cat's last 3 are refused
+        enter(rig, bettor, market_id, UP, 10 * DOLLAR)
     enter(rig, DAN, market_id, DOWN, 20 * DOLLAR)
     refused = "SELECT refund FROM stock_position WHERE market_id = %s AND refunded"
     # The refused part comes back while the market is still open, before any bell.
     returned = await rig.until(lambda: rig.rows(refused, market_id), "the refused remainder")
-    assert returned == [(10 * DOLLAR,)]
+    assert returned == [(3 * DOLLAR,)]
     assert not market(rig, market_id, "winner, voided")[1]
 
     # One keeper is killed; whoever led, the other goes on.
@@ -144,8 +144,8 @@ async def test_a_stranger_finishes_both_when_no_keeper_runs(rig: Rig) -> None:
     push(rig, ticker, 100_00000000, rig.now("stock"))
     before = {one.address: held(rig, one.address) for one in (ANN, BEN)}
     for market_id in (won, void):
-        enter(rig, BEN, market_id, DOWN, 40 * DOLLAR)
-        enter(rig, ANN, market_id, UP, 30 * DOLLAR)  # promised to Ben, who stands already
+        enter(rig, BEN, market_id, DOWN, 20 * DOLLAR)
+        enter(rig, ANN, market_id, UP, 10 * DOLLAR)  # promised to Ben, who stands already
     rig.warp("stock", strike + 2)
     push(rig, ticker, 90_00000000, rig.now("stock"))
     rig.warp("stock", max(final, bell) + 2)
@@ -165,7 +165,7 @@ async def test_a_stranger_finishes_both_when_no_keeper_runs(rig: Rig) -> None:
         for side in (0, 1):
             positions += [market_id << 32 | n << 1 | side for n in (0, 1)]
     rig.send("stock", stranger, settler(rig), call_data("deliver(uint256[])", ["uint256[]"], [positions]))
-    assert held(rig, ANN.address) == before[ANN.address] - 30 * DOLLAR
+    assert held(rig, ANN.address) == before[ANN.address] - 10 * DOLLAR
     assert held(rig, BEN.address) > before[BEN.address]
     await rig.until(lambda: market(rig, void, "voided") == (True,), "the index after the void")
     assert not undelivered(rig, won)
@@ -203,7 +203,7 @@ async def test_a_frozen_owner_holds_up_nobody_and_is_not_pestered(rig: Rig) -> N
     market_id, ticker, strike, final = await listed(rig, "family = 2")
     push(rig, ticker, 100_00000000, rig.now("stock"))
     for bettor in (ANN, BEN):
-        enter(rig, bettor, market_id, UP, 30 * DOLLAR)
+        enter(rig, bettor, market_id, UP, 10 * DOLLAR)
     enter(rig, DAN, market_id, DOWN, 20 * DOLLAR)
     before = held(rig, BEN.address)
     rig.send("stock", DAN.address, token(rig), call_data("freeze(address)", ["address"], [ANN.address]))
@@ -232,7 +232,7 @@ async def test_however_many_rest_those_behind_them_are_paid(rig: Rig, monkeypatc
     market_id, ticker, strike, final = await listed(rig, "max_strike_age <> 1")
     push(rig, ticker, 100_00000000, rig.now("stock"))
     for bettor in (ANN, CAT, BEN):
-        enter(rig, bettor, market_id, UP, 30 * DOLLAR)
+        enter(rig, bettor, market_id, UP, 10 * DOLLAR)
     before = held(rig, BEN.address)
     for frozen in (ANN, CAT):
         rig.send("stock", DAN.address, token(rig), call_data("freeze(address)", ["address"], [frozen.address]))
@@ -292,7 +292,7 @@ async def test_a_pause_over_the_bell_is_witnessed_in_and_out_and_voids(rig: Rig)
     await rig.run("drill")
     market_id, ticker, strike, final = await listed(rig, "family = 2")
     before = held(rig, ANN.address)
-    enter(rig, ANN, market_id, UP, 30 * DOLLAR)
+    enter(rig, ANN, market_id, UP, 10 * DOLLAR)
     rig.warp("stock", strike + 2)
     push(rig, ticker, 105_00000000, rig.now("stock"))
     stock = rig.deployment("stock").price_feed(ticker).stock_token
