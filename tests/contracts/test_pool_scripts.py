@@ -116,7 +116,7 @@ def test_a_pool_feed_is_deployed_allowed_and_checked(pooled: Pooled, facts: Path
     assert f"{KEY} stands with another window (120, the file asks for 180)" in done.stderr
 
     # With real money a cap beyond what the pools bear needs something to show for it.
-    told = f"{KEY}: a market may hold 50.00 USD; the pools bear "
+    told = f"{KEY}: its markets may hold 100.00 USD together, each 50.00; the pools bear "
     with live_looking(url) as live:
         asking = ["--network", live, *sending[2:], "--feed", KEY]
         done = _ape(ape_folder, "allow_feed", *asking)

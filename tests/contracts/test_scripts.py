@@ -177,7 +177,7 @@ def test_check_wiring_refuses_what_was_allowed_before_the_safe_owned_the_lister(
             return to_checksum_address(receipt["contractAddress"]) if to is None else str(tx)
 
         mine = sent(deployer, None, code)
-        allowed = sent(deployer, mine, lister.function("setFeed").encode(mine, False, 0, 0, 0))
+        allowed = sent(deployer, mine, lister.function("setFeed").encode(mine, False, 0, 0, 0, 0))
         sent(deployer, mine, lister.function("transferOwnership").encode(deployment.safe.address))
         sent(deployment.safe.address, mine, lister.function("acceptOwnership").encode())
         file = json.loads((facts / "base.json").read_text())

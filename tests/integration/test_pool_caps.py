@@ -54,13 +54,13 @@ def _allow(played: PoolChain, cap: int) -> None:
     """By the Safe, for markets listed from now on."""
     feed, safe = played.feed, played.agents.deployment.safe
     assert safe is not None
-    given = (feed.address, True, feed.memory_seconds, feed.max_age_seconds, cap * USD)
+    given = (feed.address, True, feed.memory_seconds, feed.max_age_seconds, cap * USD, 64_000 * USD)
     played.agents.send(played.agents.contracts.lister.call("setFeed", *given), safe.address)
 
 
 @pytest.mark.parametrize("kind", SIDES)
 @pytest.mark.thorough
-async def test_bets_fill_the_pot_to_its_cap_and_never_over(
+async def test_bets_fill_a_side_to_its_cap_and_leave_the_other_open(
     capped: tuple[AgentService, dict[MarketKind, str]], kind: MarketKind
 ) -> None:
     service, markets = capped
@@ -70,22 +70,23 @@ async def test_bets_fill_the_pot_to_its_cap_and_never_over(
         await buyer.shows(market)
         _, shown = await buyer.get(f"/markets/{market}")
         assert shown["market"]["potCapUsd"] == CAP
-        assert await refusal(buyer, bet(market, DEV[0], one, CAP + 0.5)) == {"limit": "pot_cap", "largestSizeUsd": CAP}
-        for side, size, who in ((one, 8, DEV[0]), (other, 7, DEV[1])):
+        most = 20.408163  # CAP less the fee of 2%
+        assert await refusal(buyer, bet(market, DEV[0], one, CAP + 0.5)) == {"limit": "pot_cap", "largestSizeUsd": most}
+        for size, who in ((8, DEV[0]), (7, DEV[1])):
             # The receive form: nobody but the contract can take what is paid.
-            response, body = await buyer.buy(bet(market, who, side, size), who, form=Form.RECEIVE)
+            response, body = await buyer.buy(bet(market, who, one, size), who, form=Form.RECEIVE)
             assert response.status == 200, body
         await until_staked(buyer, market, 15)
-        assert await refusal(buyer, bet(market, DEV[2], one, 5.000001)) == {"limit": "pot_cap", "largestSizeUsd": 5}
-        assert await refusal(buyer, bet(market, DEV[2], one, 5.000001, simulate=True)) == {
-            "limit": "pot_cap",
-            "largestSizeUsd": 5,
-        }
-        response, body = await buyer.buy(bet(market, DEV[2], other, 5), DEV[2], form=Form.RECEIVE)
+        left = {"limit": "pot_cap", "largestSizeUsd": 5.408163}
+        assert await refusal(buyer, bet(market, DEV[2], one, 5.408164)) == left
+        assert await refusal(buyer, bet(market, DEV[2], one, 5.408164, simulate=True)) == left
+        response, body = await buyer.buy(bet(market, DEV[2], one, 5.4), DEV[2], form=Form.RECEIVE)
         assert response.status == 200, body
-        await until_staked(buyer, market, CAP)
-        for side in (one, other):
-            assert await refusal(buyer, bet(market, DEV[0], side, 1)) == {"limit": "pot_cap", "largestSizeUsd": 0}
+        await until_staked(buyer, market, 20.4)
+        assert await refusal(buyer, bet(market, DEV[0], one, 1)) == {"limit": "pot_cap", "largestSizeUsd": 0}
+        response, body = await buyer.buy(bet(market, DEV[0], other, 7), DEV[0], form=Form.RECEIVE)
+        assert response.status == 200, body  # a filled side leaves the other open
+        await until_staked(buyer, market, 27.4)
 
 
 async def refusal(buyer: Buyer, body: dict[str, Any]) -> dict[str, Any]:
@@ -100,7 +101,7 @@ async def refusal(buyer: Buyer, body: dict[str, Any]) -> dict[str, Any]:
     return details
 
 
-async def until_staked(buyer: Buyer, market: str, dollars: int) -> None:
+async def until_staked(buyer: Buyer, market: str, dollars: float) -> None:
     async def staked() -> bool:
         return bool((await buyer.get(f"/markets/{market}"))[1]["market"]["volumeUsd"] == dollars)
 
