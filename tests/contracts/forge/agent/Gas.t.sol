@@ -37,7 +37,7 @@ contract Gas is WalletBase, RecordedBuild {
         warm();
         ISettlementWallet.Bet memory b = bet(LATE, YES, 10e6, alice);
         ISettlementWallet.Authorization memory a = authorize(ALICE_KEY, b, freshNonce());
-        measure("settle into a warm market", 190_700, RELAYER, address(wallet), abi.encodeCall(wallet.settle, (b, a)));
+        measure("settle into a warm market", 191_100, RELAYER, address(wallet), abi.encodeCall(wallet.settle, (b, a)));
     }
 
     function test_settleBoundByAStranger() public {
@@ -45,7 +45,7 @@ contract Gas is WalletBase, RecordedBuild {
         ISettlementWallet.Bet memory b = bet(LATE, YES, 10e6, bob);
         ISettlementWallet.Authorization memory a = authorizeBound(BOB_KEY, b);
         measure(
-            "settle bound, by a stranger", 188_500, STRANGER, address(wallet), abi.encodeCall(wallet.settle, (b, a))
+            "settle bound, by a stranger", 188_900, STRANGER, address(wallet), abi.encodeCall(wallet.settle, (b, a))
         );
     }
 
@@ -53,7 +53,7 @@ contract Gas is WalletBase, RecordedBuild {
         warm();
         ISettlementWallet.Bet memory b = bet(LATE, YES, 10e6, bob);
         ISettlementWallet.Authorization memory a = authorizeReceive(BOB_KEY, b);
-        measure("settle in the receive form", 166_000, STRANGER, address(wallet), abi.encodeCall(wallet.settle, (b, a)));
+        measure("settle in the receive form", 166_500, STRANGER, address(wallet), abi.encodeCall(wallet.settle, (b, a)));
     }
 
     function test_credit() public {
@@ -61,7 +61,7 @@ contract Gas is WalletBase, RecordedBuild {
         ISettlementWallet.Bet memory b = bet(LATE, YES, 10e6, bob);
         ISettlementWallet.Authorization memory a = authorize(BOB_KEY, b, freshNonce());
         frontRun(bob, a);
-        measure("credit", 149_800, CREDITOR, address(wallet), abi.encodeCall(wallet.credit, (b, a)));
+        measure("credit", 150_200, CREDITOR, address(wallet), abi.encodeCall(wallet.credit, (b, a)));
     }
 
     function test_resolveAGivenRound() public {
@@ -128,7 +128,7 @@ contract Gas is WalletBase, RecordedBuild {
         }
         measure(
             "list a binary market with 400 bytes of metadata",
-            195_100,
+            210_900,
             LISTER,
             address(lister),
             abi.encodeCall(lister.list, ("m", thresholdSpec(false), string(metadata)))
