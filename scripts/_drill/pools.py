@@ -26,7 +26,7 @@ from scripts._stack.agent_pools import AgentPools, trader
 from scripts._stack.chain_setup import LocalNode
 from scripts._stack.uniswap import PoolKey, artifact
 
-ALARM: Final = 0.2
+ALARM: Final = 0.5
 """VpmPoolThin: a share of the liquidity that the feed was set up with."""
 BETS_SECONDS = 60
 RUN_SECONDS = 90
