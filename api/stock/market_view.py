@@ -33,6 +33,7 @@ from api.stock.facts import (
     ResolverPreview,
     Venue,
 )
+from api.stock.quoting import example_quotes
 from core.contracts.statuses import PreviewStatus, StockOutcome, StockReason
 from core.feeds.rounds import TOO_HIGH, Round, judge
 from core.money import change_bps
@@ -185,6 +186,7 @@ def _listed(market: ListedMarket, venue: Venue, oracle: Oracle, view: MarketView
     prices = prices_of(market, oracle, phase)
     up, down = view.books
     halted = oracle.halts.get(market.feed) if phase in (Phase.OPENS, Phase.LIVE) else None
+    accepting = phase in (Phase.OPENS, Phase.LIVE) and not venue.entries_paused and halted is None
     must = phase is not Phase.OPENS  # then strike, live and change are never null
     return MarketBody(
         id=str(market.id),
@@ -217,7 +219,8 @@ def _listed(market: ListedMarket, venue: Venue, oracle: Oracle, view: MarketView
             side_cap=str(terms.side_cap),
             fee_bps=terms.fee_bps,
         ),
-        accepting_bets=phase in (Phase.OPENS, Phase.LIVE) and not venue.entries_paused and halted is None,
+        quotes=example_quotes(market, venue, accepting=accepting),
+        accepting_bets=accepting,
         bets_halted=halted,
         max_strike_age=market.max_strike_age,
         max_final_age=market.max_final_age,

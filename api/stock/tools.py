@@ -19,6 +19,9 @@ Times are Unix seconds, as numbers. outcome 0 is UP, 1 is DOWN.
 
 Of an amount the market may accept less than all (headroom says how much): a position's `refused` is given back.
 
+A stake is paid only by what the other side bets after it. prepare_bet's quote says what the bet is likely paid if right
+(likelyPayout) and how likely its side must be for it to break even (breakEvenPct), and on what that rests.
+
 Phases: opens (before strikeTime) and live (until finalTime) take bets; frozen waits for the settlement; then resolved,
 or void with every stake given back. What a position is paid if its side wins (accrued) only rises while bets are taken.
 

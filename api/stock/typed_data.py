@@ -17,6 +17,7 @@ from api.stock.bodies.relay import TypedDataBody
 from api.stock.chain import STOCK_TOKEN_SYMBOL
 from api.stock.checks import check_halt
 from api.stock.facts import Phase
+from api.stock.quoting import quote
 from api.stock.requests import TypedDataQuery
 from api.stock.sources import StockSources
 from core.chain import checksum
@@ -74,4 +75,5 @@ class TypedData:
                 "serviceVpm": bet.settler,
             },
         }
+        body["quote"] = msgspec.to_builtins(quote(market, venue, bet.outcome, bet.amount))
         return json_response(msgspec.convert(body, TypedDataBody))

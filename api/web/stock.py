@@ -57,7 +57,7 @@ class StockPages:
             "market": market,
             "now": detail.head.timestamp,
             "sides": both,
-            "examples": stock_view.examples(both, int(market.limits.max_entry)) if market.accepting_bets else [],
+            "examples": stock_view.examples(market),
             "price_chart": stock_view.price_chart(detail, past).draw("price"),
             "book_chart": None if book is None else book.draw("book"),
             "owner": owner,

@@ -6,13 +6,13 @@ against nobody: they are the contract's own numbers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from msgspec import structs
 
 from api.stock.bodies.markets import MarketBody, MarketDetailBody
 from api.stock.bodies.positions import PositionBody
+from api.stock.bodies.quotes import QuoteBody
 from api.stock.chain import StockContracts
 from api.stock.facts import SIDES
 from api.web import figures
@@ -22,7 +22,6 @@ from core.chain import Call
 from core.money import USD
 from core.stock.vested import UP, S
 
-EXAMPLE_STAKES = (1 * USD, 10 * USD, 100 * USD)
 CARD_STAKE = 10 * USD
 POSITIONS_SHOWN = 100
 
@@ -42,14 +41,15 @@ class BookSide:
 
 @dataclass(frozen=True, slots=True)
 class StakeExample:
-    """What a stake entered now would meet: never less than this, as later bets of the other side only add."""
+    """What a stake entered now would meet, and what it is likely paid if right: never less than what is accepted, as
+    later bets of the other side only add."""
 
     side: str
     stake: int
     accepted: int
     back: int
-    least: int
-    share: str
+    likely: int
+    break_even_pct: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,27 +90,25 @@ def sides(detail: MarketDetailBody) -> tuple[BookSide, BookSide]:
     return up, down
 
 
-def examples(both: Sequence[BookSide], most: int) -> list[StakeExample]:
-    stakes = (each for each in EXAMPLE_STAKES if each <= most)
-    return [_example(side.name, side.principal, side.room, stake) for stake in stakes for side in both]
+def examples(market: MarketBody) -> list[StakeExample]:
+    """What the quoted stakes on either side would meet; nothing while no bets are taken."""
+    return [_example(each) for each in market.quotes.bets]
 
 
 def example_of_each(market: MarketBody) -> list[StakeExample]:
     """What `CARD_STAKE` entered now on either side of a listed market would meet; nothing where it cannot be."""
-    limits = market.limits
-    if not market.accepting_bets or not int(limits.min_entry) <= CARD_STAKE <= int(limits.max_entry):
-        return []
-    pool, room = market.pool, market.headroom
-    return [
-        _example("UP", int(pool.up), int(room.up), CARD_STAKE),
-        _example("DOWN", int(pool.down), int(room.down), CARD_STAKE),
-    ]
+    return [each for each in examples(market) if each.stake == CARD_STAKE]
 
 
-def _example(side: str, principal: int, room: int, stake: int) -> StakeExample:
-    accepted = min(stake, room)
+def _example(quote: QuoteBody) -> StakeExample:
+    stake, accepted = int(quote.amount), int(quote.accepted)
     return StakeExample(
-        side, stake, accepted, stake - accepted, accepted, figures.percent(accepted, principal + accepted)
+        quote.side,
+        stake,
+        accepted,
+        stake - accepted,
+        int(quote.likely_payout),
+        quote.break_even_pct,
     )
 
 

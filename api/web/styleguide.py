@@ -38,8 +38,8 @@ def sample_lately() -> dict[str, Any]:
         "quiet": MarketLately((5_000,)),
         "busy": MarketLately((), 61, more=True),
         "examples": [
-            StakeExample("UP", 10_000_000, 10_000_000, 0, 10_000_000, "18.8%"),
-            StakeExample("DOWN", 10_000_000, 0, 10_000_000, 0, "0.0%"),
+            StakeExample("UP", 10_000_000, 10_000_000, 0, 13_200_000, 75.8),
+            StakeExample("DOWN", 10_000_000, 0, 10_000_000, 0, None),
         ],
         "bets": [
             LatestBet("stock", NOW - 7, OWNER, "UP", 25_000_000, "TSLA", "#"),

@@ -27,10 +27,13 @@ def test_a_gasless_bet_is_signed_and_seen_confirmed(site: Site, visitor: Visitor
     expect(page.locator("#q-accepted")).to_have_text("7.25")
     expect(page.locator("#q-least")).to_have_text("7.25")
     expect(page.locator("#q-share")).to_have_text("42.0%")  # 7.25 of 17.25, rounded down
+    expect(page.locator("#q-even")).to_have_text(re.compile(r"^[1-9]\d?\.\d%$"))
+    expect(page.locator("#q-likely")).to_have_text(re.compile(r"^\d+\.\d\d"))
     page.get_by_role("button", name="Review the bet").click()
     dialog = page.get_by_role("dialog", name="Sign this bet")
     expect(dialog.locator("#r-side")).to_have_text("DOWN")
     expect(dialog.locator("#r-amount")).to_have_text("7.25 USDG")
+    expect(dialog.locator("#r-even")).to_have_text(re.compile(r"^[1-9]\d?\.\d%$"))
     expect(dialog.locator("#r-question")).to_have_text(page.locator("h1").inner_text())
     assert signer.signed == [], "nothing may be asked for before it was shown"
     expect(dialog.locator("#r-balance")).to_have_text(re.compile("USDG"))
@@ -145,14 +148,14 @@ def test_an_amount_that_cannot_be_bet_is_said_at_once(site: Site, visitor: Visit
 
 
 def test_a_bet_beyond_the_room_says_what_comes_back(site: Site, visitor: Visitor) -> None:
-    """With a seed of 1 a side takes 29 from one bet at most."""
+    """With a seed of 1 a side takes 9 from one bet at most."""
     market = site.open_market(seed=1 * USDG)
     visit = visitor.visit()
     visit.open(f"/m/{market}")
     visit.page.get_by_label("Amount in USDG").fill("100")
-    expect(visit.page.locator("#q-accepted")).to_have_text("29.00")
-    expect(visit.page.locator("#q-back")).to_have_text("71.00")
-    expect(visit.page.locator("#q-least")).to_have_text("29.00")
+    expect(visit.page.locator("#q-accepted")).to_have_text("9.00")
+    expect(visit.page.locator("#q-back")).to_have_text("91.00")
+    expect(visit.page.locator("#q-least")).to_have_text("9.00")
     visit.clean()
 
 

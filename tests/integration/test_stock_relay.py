@@ -325,6 +325,31 @@ async def test_amounts_out_of_bounds(service: StockService, door: Door, market: 
         await refused(door, body, 400, "amount_out_of_bounds", "from 5 to 20 USDG")
 
 
+async def test_a_side_that_one_bettor_filled_leaves_the_other_open(service: StockService, door: Door) -> None:
+    """COIN takes 1,000 USDG a side; whoever fills UP shuts nothing but UP, and DOWN's quote says what that means."""
+    chain, filler, other = service.chain, wallets.DEV[6], wallets.DEV[1]
+    market = chain.open_market(ticker="COIN", strike_in=3 * DAY, max_entry=5_000 * USDG)
+    for outcome, amount in ((0, 90), (1, 200), (0, 5_000)):
+        chain.enter(filler, market, outcome, amount * USDG)
+        chain.mine()
+    room = {"up": "0", "down": str(790 * USDG)}
+    body = await door.until(f"/api/markets/{market}", lambda b: b.get("headroom") == room)
+    assert body["market"]["limits"]["sideCap"] == body["market"]["pool"]["up"] == str(1_000 * USDG)
+    assert [book["capacity"] for book in body["books"]] == [str(1_000 * USDG)] * 2
+    quotes = {(each["side"], int(each["amount"]) // USDG): each for each in body["market"]["quotes"]["bets"]}
+    assert set(quotes) == {(side, stake) for side in ("UP", "DOWN") for stake in (1, 10, 100)}
+    assert quotes["UP", 10]["breakEvenPct"] is None
+    assert (quotes["DOWN", 10]["breakEvenPct"], quotes["DOWN", 10]["likelyPayout"]) == (100, str(10 * USDG))
+
+    full = chain.signed(other, chain.bet(other, market, outcome=0))
+    await refused(door, full, 400, "amount_out_of_bounds", "")
+    response, answer = await door.post("/api/relay/enter", chain.signed(other, chain.bet(other, market, outcome=1)))
+    assert (response.status, answer["receipt"]) == (200, "confirmed"), answer
+    chain.mine()
+    accepted = chain.read(chain.contracts.settler.call("position", int(answer["positionId"])))["accepted"]
+    assert accepted == 5 * USDG
+
+
 @pytest.mark.proves(
     "stock.relay.error.expired", "stock.relay.limit.validBefore_window", "stock.relay.decision.expired_window"
 )
@@ -667,6 +692,11 @@ async def test_typed_data_is_ready_to_sign(service: StockService, door: Door, ma
         chain.contracts.settler.call("entryNonce", market, 1, 3 * USDG, bytes.fromhex(given["request"]["salt"][2:]))
     )
     assert given["nonce"] == given["message"]["nonce"] == "0x" + nonce.hex()
+    quote = given["quote"]
+    assert (quote["side"], quote["amount"], quote["accepted"]) == ("DOWN", str(3 * USDG), str(3 * USDG))
+    assert int(quote["likelyPayout"]) > 3 * USDG
+    assert quote["breakEvenPct"] == pytest.approx(100 * 3 * USDG / int(quote["likelyPayout"]), abs=0.1)
+    assert quote["restsOn"]["settledMarkets"] >= 0
     numbers = {name: int(given["message"][name]) for name in ("value", "validAfter", "validBefore")}
     message = {**{key: given[key] for key in ("domain", "types", "primaryType")}, "message": given["message"] | numbers}
     signed = Account.sign_message(encode_typed_data(full_message=message), wallet.private_key).signature

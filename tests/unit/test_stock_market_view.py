@@ -110,6 +110,26 @@ def test_a_market_of_a_time_no_calendar_has_is_listed_with_the_others(final: int
     assert figures.until(final, STRIKE)
 
 
+def test_quotes_rest_on_what_markets_of_the_family_took() -> None:
+    """Daily ones, of which the last twenty took 40 USDG each; a weekly one and an unsettled one do not count."""
+    took = replace(market_of(voided=True), books=(Book(30 * USDG, 0), Book(30 * USDG, 0)))
+    ended = MarketResult(None, None, None, None, "0x" + "66" * 32, STRIKE - DAY)
+    others = {n: replace(listed(took, ended), id=n) for n in range(2, 24)}
+    rich = replace(took, books=(Book(10**12, 0), Book(10**12, 0)))
+    others |= {n: replace(listed(rich, ended), id=n, family=1) for n in range(24, 60)}
+    others[60] = replace(listed(rich), id=60)
+    market = listed(market_of(voided=False))
+
+    def usual(markets: dict[int, ListedMarket], now: int) -> tuple[str, int, int]:
+        venue = Venue(Head(1, now, now, l1_number=1), entries_paused=False, fees_swept=0, reorgs=0, markets=markets)
+        quotes = listed_body(market, venue, NOTHING_READ).quotes
+        return quotes.rests_on.usual_volume, quotes.rests_on.settled_markets, len(quotes.bets)
+
+    assert usual(others, STRIKE - 1) == (str(40 * USDG), 20, 6)
+    assert usual({}, STRIKE - 1) == (str(1_050 * USDG), 0, 6)
+    assert usual(others, FINAL) == (str(40 * USDG), 20, 0)
+
+
 @pytest.mark.parametrize(("now", "phase"), [(STRIKE - 1, Phase.OPENS), (STRIKE, Phase.LIVE), (FINAL, Phase.FROZEN)])
 def test_a_market_on_a_feed_that_cannot_be_read_says_so(now: int, phase: Phase) -> None:
     """Its last good price is shown, and nobody takes it for the present one."""

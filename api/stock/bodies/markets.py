@@ -24,6 +24,7 @@ from api.stock.bodies.parts import (
     UsdgUnits,
 )
 from api.stock.bodies.positions import PositionBody
+from api.stock.bodies.quotes import QuotesBody
 
 VoidReasonName = Literal["flat", "stale", "paused", "timeout"]
 PreviewName = Literal["NOT READY", "UP", "DOWN", "FLAT", "STALE", "BAD PROOF", "PAUSED", "BAD ANSWER"]
@@ -94,6 +95,7 @@ class MarketBody(Body):
     totals: TotalsBody
     headroom: Annotated[UpDown, Meta(description="What each side would still accept in this block.")]
     limits: LimitsBody
+    quotes: QuotesBody
     accepting_bets: bool
     bets_halted: Annotated[
         str | None,

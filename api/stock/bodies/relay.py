@@ -10,6 +10,7 @@ from api.http.body import Body
 from api.stock.bodies.markets import HeadBody
 from api.stock.bodies.parts import HexAddress, HexHash, Integer, ReadAt, Stale, UnixSeconds
 from api.stock.bodies.positions import PositionBody
+from api.stock.bodies.quotes import BetQuoteBody
 
 
 class EscapeKit(Body):
@@ -88,3 +89,4 @@ class TypedDataBody(Body):
     nonce: HexHash
     nonce_formula: str
     request: dict[str, Any]
+    quote: BetQuoteBody

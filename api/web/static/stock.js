@@ -68,6 +68,33 @@ function show() {
   for (const each of form.querySelectorAll("[data-other]")) each.textContent = SIDES[1 - found.side];
   for (const each of form.querySelectorAll("[data-more]")) write(each, () => paidAfter(found, BigInt(each.dataset.more)));
   hold(byId("bet-review"), wrong || underWay || isAsked || !found.accepting);
+  askLikely(wrong ? null : found);
+}
+
+let askedLikely = ""; // the bet whose likely payout is shown, or asked for
+let waitingLikely = 0;
+
+/** What the service expects the bet to be paid, a moment after the last change of it. */
+function askLikely(found) {
+  const bet = found && found.accepting ? `${found.side} ${found.stake} ${found.principal} ${found.room}` : "";
+  if (bet === askedLikely) return;
+  askedLikely = bet;
+  clearTimeout(waitingLikely);
+  showLikely("q", null);
+  if (!bet) return;
+  waitingLikely = setTimeout(async () => {
+    const query = new URLSearchParams({ marketId: document.body.dataset.market, outcome: found.side, amount: found.stake });
+    const answer = await fetch(`/api/relay/typed-data?${query}`).catch(() => null);
+    const body = answer?.ok ? await answer.json().catch(() => null) : null;
+    if (bet === askedLikely) showLikely("q", body?.quote ?? null);
+  }, 300);
+}
+
+function showLikely(where, likely) {
+  const is = likely && likely.breakEvenPct !== null;
+  if (is) writeMoney(byId(`${where}-likely`), BigInt(likely.likelyPayout));
+  else byId(`${where}-likely`).textContent = "–";
+  byId(`${where}-even`).textContent = is ? `${likely.breakEvenPct.toFixed(1)}%` : "–";
 }
 
 /** A bet of this market that another tab has begun, and of which nobody knows yet what became: it comes first. */
@@ -128,6 +155,7 @@ function agreed(found, typed) {
   byId("r-accepted").textContent = `${money(found.accepted)} USDG`;
   byId("r-back").textContent = `${money(found.back)} USDG`;
   byId("r-least").textContent = `${money(found.accepted)} USDG`;
+  showLikely("r", typed.quote);
   byId("r-wrong").textContent = "0.00 USDG";
   byId("r-value").textContent = `${money(found.stake)} USDG`;
   byId("r-from").textContent = `${current().slice(0, 6)}…${current().slice(-4)}`;

@@ -1,0 +1,59 @@
+"""Quotes of stock bets: what is accepted now, what it is likely paid if right, and how often it must be right."""
+
+from __future__ import annotations
+
+import heapq
+
+from msgspec import structs
+
+from api.stock.bodies.quotes import BetQuoteBody, QuoteBasisBody, QuoteBody, QuotesBody
+from api.stock.facts import FAMILIES, SIDES, ListedMarket, Venue
+from core.money import USD
+from core.stock.likely import HISTORY, PRECISION, STUDY_MARKETS, likely, passed, usual_volume
+
+EXAMPLE_STAKES = (1 * USD, 10 * USD, 100 * USD)
+
+
+def quote(listed: ListedMarket, venue: Venue, outcome: int, amount: int) -> BetQuoteBody:
+    """Return the quote of one bet on a market that takes bets."""
+    basis = _basis(listed, venue)
+    found = _quoted(listed, venue, outcome, amount, basis)
+    return BetQuoteBody(**structs.asdict(found), rests_on=basis)
+
+
+def example_quotes(listed: ListedMarket, venue: Venue, *, accepting: bool) -> QuotesBody:
+    """Return the quotes of some stakes on either side; those outside the market's limits are left out."""
+    terms, basis = listed.market.terms, _basis(listed, venue)
+    stakes = [each for each in EXAMPLE_STAKES if accepting and terms.min_entry <= each <= terms.max_entry]
+    bets = [_quoted(listed, venue, outcome, stake, basis) for stake in stakes for outcome in range(len(SIDES))]
+    return QuotesBody(bets=bets, rests_on=basis)
+
+
+def _quoted(listed: ListedMarket, venue: Venue, outcome: int, amount: int, basis: QuoteBasisBody) -> QuoteBody:
+    at = passed(listed.opened_at, listed.strike_time, listed.final_time, venue.head.timestamp)
+    found = likely(listed.market, outcome, amount, venue.head.moment, at, int(basis.usual_volume))
+    return QuoteBody(
+        side=SIDES[outcome],
+        amount=str(amount),
+        accepted=str(found.accepted),
+        likely_payout=str(found.payout),
+        break_even_pct=None if found.break_even is None else found.break_even * 100 / PRECISION,
+    )
+
+
+def _basis(listed: ListedMarket, venue: Venue) -> QuoteBasisBody:
+    """Return what a market of this kind usually takes, by those of it that were settled last."""
+    ended = [
+        (each.result.at, each.id, each.market)
+        for each in venue.markets.values()
+        if each.result is not None and each.family == listed.family
+    ]
+    last = heapq.nlargest(HISTORY, ended)
+    usual = usual_volume([market.pool - 2 * market.terms.seed_per_leg for _, _, market in last])
+    return QuoteBasisBody(
+        usual_volume=str(usual),
+        settled_markets=len(last),
+        text="The time left, what this market took so far, and what a market usually takes in all: the median of the "
+        f"{len(last)} {FAMILIES[listed.family]} markets settled last and of {STUDY_MARKETS} markets of the study in "
+        "docs/fairness.md. Not the price: a side that is far ahead gets less than this, one that is behind gets more.",
+    )

@@ -1,0 +1,190 @@
+"""What bettors of stock markets, their seed and whoever fills them can expect with the terms of the deployment.
+
+Markets are played from fixed seeds through the mirror of the contract; docs/fairness.md has the tables over more of
+them. The bounds leave room for chance, and none for a seed of 10 at kappa 30.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import log
+from typing import Any
+
+import pytest
+
+from core.contracts.deployments import load_deployment
+from core.money import USD
+from core.paths import REPOSITORY
+from core.stock.likely import PRECISION, SLOTS, STUDY_VOLUME, LikelyResult, likely
+from core.stock.vested import DOWN, UP, Moment, Terms, VestedMarket, headroom, match, offer, open_books
+from scripts._study.mechanisms import MECHANISMS, Parameters, Vested
+from scripts._study.playing import Setting, played
+from scripts._study.returns import SETTINGS, crowd, market
+from scripts._study.world import Bettors
+
+STOCK = load_deployment(REPOSITORY / "deployments" / "stock.json")
+SEED, KAPPA = STOCK.param("seedPerLeg"), STOCK.param("kappa")
+MARKETS = 150
+BELL = SETTINGS["vested/bell"]
+LISTED = replace(BELL, parameters=Parameters(kappa=KAPPA, seed=SEED))
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@lru_cache(maxsize=8)
+def measured(setting: Setting) -> dict[str, Any]:
+    return crowd(setting, MARKETS)
+
+
+def with_cap(usd: int, bets: int = 40) -> Setting:
+    return replace(LISTED, parameters=replace(LISTED.parameters, side_cap=usd * USD), crowd=Bettors(bets=bets))
+
+
+def test_the_study_plays_what_the_venue_lists() -> None:
+    assert Parameters() == Parameters(fee_bps=STOCK.param("feeBps"), kappa=KAPPA, seed=SEED)
+
+
+def test_a_crowd_loses_little_and_the_seed_takes_at_most_three_times_the_fee() -> None:
+    found = measured(LISTED)
+    assert -0.035 < found["all"]["mean"] < -0.02
+    assert 1 < found["seed"]["mean"] / found["fees"]["mean"] < 3.2
+    assert found["seed"]["least"] > 0
+    assert found["refused"] < 0.03
+    before = measured(replace(LISTED, parameters=Parameters(kappa=30, seed=10 * USD)))
+    assert before["all"]["mean"] < -0.05
+    assert before["seed"]["mean"] > 5 * before["fees"]["mean"]
+
+
+def test_a_rush_is_refused_instead_of_eaten_by_the_seed() -> None:
+    rushed = measured(replace(LISTED, parameters=replace(LISTED.parameters, blocks=2)))
+    assert rushed["all"]["mean"] > -0.11
+    assert rushed["seed"]["mean"] < 45
+    assert rushed["refused"] > 0.5
+
+
+def test_late_bettors_lose_what_they_lose_with_any_seed_and_the_last_ones_little() -> None:
+    found = measured(LISTED)
+    third, last_quarter = found["quarters"][2]["mean"], found["quarters"][3]["mean"]
+    assert -0.35 < third < -0.22
+    assert -0.24 < last_quarter < -0.12
+    assert found["last"]["mean"] > -0.12
+
+
+@pytest.mark.parametrize(
+    ("cap", "bets", "least", "most"),
+    [(500, 40, 0.1, 0.3), (1_000, 40, 0, 0.03), (2_500, 40, 0, 0.03), (2_500, 160, 0, 0.1)],
+)
+def test_the_caps_leave_ordinary_crowds_alone(cap: int, bets: int, least: float, most: float) -> None:
+    """A cap of 500 would not, although no push earns under it: who comes when a side is full is paid nothing more."""
+    assert least <= measured(with_cap(cap, bets))["refused"] <= most
+    assert {feed.side_cap_units for feed in STOCK.price_feeds} == {1_000 * USD, 2_500 * USD}
+
+
+def filled(cap: int, step: int) -> tuple[int, tuple[int, int]]:
+    """One bettor fills both sides in small steps, a block each: what he stakes, and what he has left by who wins."""
+    play = Vested(Parameters(kappa=KAPPA, seed=SEED, side_cap=cap))
+    stakes, block, sides = 0, 0, []
+    held = [SEED, SEED]
+    while held != [cap, cap]:
+        side = UP if held[UP] <= held[DOWN] else DOWN
+        amount = min(step, cap - held[side], KAPPA * held[1 - side] - held[side])
+        play.enter(side, amount, block)
+        sides.append(side)
+        held[side] += amount
+        stakes += amount
+        block += 1
+    play.close()
+    won = [sum(play.paid(bet, winner) for bet in range(len(sides))) for winner in (UP, DOWN)]
+    return stakes, (won[0], won[1])
+
+
+@pytest.mark.parametrize("cap", [1_000 * USD, 2_500 * USD])
+def test_who_fills_both_sides_pays_more_than_an_ordinary_market_brings(cap: int) -> None:
+    stakes, left = filled(cap, USD)
+    lost = stakes - max(left)
+    bill = SEED * log(cap / SEED) + 0.02 * cap
+    assert lost == pytest.approx(bill, rel=0.15)
+    ordinary = measured(LISTED)
+    assert lost > (ordinary["seed"]["mean"] + ordinary["fees"]["mean"]) * USD
+
+
+# ---------------------------------------------------------------- Quotes
+
+
+@dataclass
+class QuotedBets:
+    """Bets of some tenth of the betting time: what was quoted and paid for the right ones, and staked on all."""
+
+    right: float = 0.0
+    paid: float = 0.0
+    likely: float = 0.0
+    staked: float = 0.0
+    even: float = 0.0
+
+
+class QuotedMarket(Vested):
+    """A market in which each bet is quoted before it is made."""
+
+    def __init__(self, parameters: Parameters) -> None:
+        super().__init__(parameters)
+        self.quotes: list[tuple[int, int, LikelyResult]] = []
+
+    def enter(self, side: int, amount: int, block: int) -> int:
+        self._match(unless=block + 1)
+        at = block * SLOTS * PRECISION // self.parameters.blocks
+        self.quotes.append((block, side, likely(self._market, side, amount, Moment(block + 1, 0), at, STUDY_VOLUME)))
+        return super().enter(side, amount, block)
+
+
+@pytest.fixture(autouse=True)
+def _quoted_markets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MECHANISMS, "quoted", QuotedMarket)
+
+
+def quoted(bets: int) -> list[QuotedBets]:
+    tenths = [QuotedBets() for _ in range(10)]
+    setting = replace(LISTED, mechanism="quoted", crowd=Bettors(bets=bets))
+    for number in range(MARKETS):
+        result = played(setting, market(number, setting.crowd))
+        play = result.play
+        assert isinstance(play, QuotedMarket)
+        for bet, (block, side, found) in enumerate(play.quotes):
+            taken, right = play.staked(bet), result.chance if side == UP else 1 - result.chance
+            if not taken or found.break_even is None:
+                continue
+            tenth = tenths[block * 10 // setting.parameters.blocks]
+            tenth.right += taken * right
+            tenth.paid += play.paid(bet, side) * right
+            tenth.likely += found.payout / found.accepted * taken * right
+            tenth.staked += taken
+            tenth.even += taken * found.break_even / PRECISION
+    return tenths
+
+
+def test_quotes_say_what_right_bets_were_paid_in_played_markets() -> None:
+    """Within ten percent on either side in every tenth of the betting time, and in five points of the probability."""
+    for at, each in enumerate(quoted(40)):
+        assert 0.88 < each.likely / each.paid < 1.06, at
+        assert abs(each.even / each.staked - each.right / each.paid) < 0.05, at
+
+
+def test_a_market_that_takes_four_times_the_usual_is_quoted_too_low_and_never_too_high() -> None:
+    """What it took itself lowers what is expected, and does not raise it: bets on both sides cannot sell the next."""
+    assert all(each.likely < 1.02 * each.paid for each in quoted(160))
+
+
+def test_a_slow_market_is_quoted_by_its_own_pace_soon() -> None:
+    for at, each in enumerate(quoted(10)):
+        assert 0.9 < each.likely / each.paid < 1.25, at
+
+
+def test_nothing_is_promised_where_the_other_side_is_full() -> None:
+    terms = Terms(1, b"", b"", 10**9, 0, 200, KAPPA, SEED, 1, 2**47, 100 * USD)
+    book = VestedMarket(terms, open_books(SEED))
+    for block, (side, usd) in enumerate(((UP, 27), (DOWN, 20), (UP, 70)), 1):
+        book, _ = offer(book, side, usd * USD, block)
+        book, _ = match(book)
+    assert headroom(book, Moment(9, 0)) == (0, 77 * USD)
+    found = likely(book, DOWN, USD, Moment(9, 0), 0, STUDY_VOLUME)
+    assert (found.payout, found.break_even) == (found.accepted, PRECISION)
