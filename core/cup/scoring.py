@@ -24,10 +24,10 @@ RULE: Final = (
 )
 
 # By wallet: staked and paid, in cents.
-Pool = Mapping[str, tuple[int, int]]
+WagerPool = Mapping[str, tuple[int, int]]
 
 
-def wheel_pools(results: Iterable[SettledStake]) -> list[Pool]:
+def wheel_pools(results: Iterable[SettledStake]) -> list[WagerPool]:
     """The pools of a round; one that was given back is none."""
     pools: dict[str, dict[str, tuple[int, int]]] = {}
     for each in results:
@@ -39,7 +39,7 @@ def wheel_pools(results: Iterable[SettledStake]) -> list[Pool]:
     return list(pools.values())
 
 
-def counted(pools: Iterable[Pool], seasoned: Collection[str]) -> dict[str, int]:
+def counted(pools: Iterable[WagerPool], seasoned: Collection[str]) -> dict[str, int]:
     """What each wallet's score changes by, in cents. `seasoned`: those that had traded on an earlier day."""
     gains: dict[str, int] = {}
     for pool in pools:
