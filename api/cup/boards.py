@@ -20,7 +20,7 @@ BOARD_OLDEST_SECONDS = 4.0
 # Each is kept with 24 bytes for every wallet on it.
 MAX_WEEKS = 16
 
-BoardQuery = tuple[str, bool]  # the period; whether of enrolled agents alone
+LeaderboardQuestion = tuple[str, bool]  # the period; whether of enrolled agents alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,25 +42,25 @@ class Boards:
 
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
-        self._slots: Slots[BoardQuery, ShownBoard] = Slots(self._keep)
-        self._weeks: Kept[BoardQuery, SharedSlot[ShownBoard]] = Kept(MAX_WEEKS)
+        self._slots: Slots[LeaderboardQuestion, ShownBoard] = Slots(self._keep)
+        self._weeks: Kept[LeaderboardQuestion, SharedSlot[ShownBoard]] = Kept(MAX_WEEKS)
         self._whole: SharedSlot[ShownBoard] | None = None  # held, and so found
 
     async def get(self, period: str, *, agents: bool = False) -> ShownBoard:
         asked = (period, agents)
         return await self._slots.get(asked, lambda: self._slot(asked))
 
-    def _slot(self, asked: BoardQuery) -> Shared[ShownBoard]:
+    def _slot(self, asked: LeaderboardQuestion) -> Shared[ShownBoard]:
         slot: Shared[ShownBoard] = Shared(lambda: self._read(asked, slot.value), BOARD_SECONDS, BOARD_OLDEST_SECONDS)
         return slot
 
-    def _keep(self, asked: BoardQuery, slot: SharedSlot[ShownBoard], shown: ShownBoard) -> None:
+    def _keep(self, asked: LeaderboardQuestion, slot: SharedSlot[ShownBoard], shown: ShownBoard) -> None:
         if asked == (board.ALL_TIME, False):
             self._whole = slot
         elif shown.board.total:
             self._weeks.put(asked, slot)
 
-    async def _read(self, asked: BoardQuery, before: ShownBoard | None) -> ShownBoard:
+    async def _read(self, asked: LeaderboardQuestion, before: ShownBoard | None) -> ShownBoard:
         period, agents = asked
         last = None if before is None else before.board
         async with self._pool.connection() as connection:

@@ -17,8 +17,8 @@ EXAMPLE_STAKES = (1 * USD, 10 * USD, 100 * USD)
 def quote(listed: ListedMarket, venue: Venue, outcome: int, amount: int) -> BetQuoteBody:
     """Return the quote of one bet on a market that takes bets."""
     basis = _basis(listed, venue)
-    found = _quoted(listed, venue, outcome, amount, basis)
-    return BetQuoteBody(**structs.asdict(found), rests_on=basis)
+    bet = _quoted(listed, venue, outcome, amount, basis)
+    return BetQuoteBody(**structs.asdict(bet), rests_on=basis)
 
 
 def example_quotes(listed: ListedMarket, venue: Venue, *, accepting: bool) -> QuotesBody:
@@ -31,13 +31,13 @@ def example_quotes(listed: ListedMarket, venue: Venue, *, accepting: bool) -> Qu
 
 def _quoted(listed: ListedMarket, venue: Venue, outcome: int, amount: int, basis: QuoteBasisBody) -> QuoteBody:
     at = passed(listed.opened_at, listed.strike_time, listed.final_time, venue.head.timestamp)
-    found = likely(listed.market, outcome, amount, venue.head.moment, at, int(basis.usual_volume))
+    bet = likely(listed.market, outcome, amount, venue.head.moment, at, int(basis.usual_volume))
     return QuoteBody(
         side=SIDES[outcome],
         amount=str(amount),
-        accepted=str(found.accepted),
-        likely_payout=str(found.payout),
-        break_even_pct=None if found.break_even is None else found.break_even * 100 / PRECISION,
+        accepted=str(bet.accepted),
+        likely_payout=str(bet.payout),
+        break_even_pct=None if bet.break_even is None else bet.break_even * 100 / PRECISION,
     )
 
 

@@ -54,8 +54,8 @@ class LikelyResult:
 
 def usual_volume(settled: Sequence[int]) -> int:
     """Return what a market usually takes in all, given what the last settled ones took, the newest first."""
-    known = sorted([*settled[:HISTORY], *[STUDY_VOLUME] * STUDY_MARKETS])
-    return known[(len(known) - 1) // 2]
+    volumes = sorted([*settled[:HISTORY], *[STUDY_VOLUME] * STUDY_MARKETS])
+    return volumes[(len(volumes) - 1) // 2]
 
 
 def passed(opened_at: int, strike_time: int, final_time: int, now: int) -> int:
