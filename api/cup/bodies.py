@@ -245,6 +245,7 @@ class SpinBody(_Body):
     round_no: int
     pocket: int
     commitment: str
+    bets_hash: str
     seed: str
     beacon_block: int
     beacon_hash: str
@@ -267,6 +268,7 @@ class RouletteRoundBody(Answered):
     ends_at: str
     pocket: int | None
     commitment: str
+    bets_hash: Annotated[str | None, Field(description="Of the round's bets, published at its close. Null until then.")]
     seed: str | None
     chain_id: int
     beacon_after: Annotated[int, Field(description="The beacon is the first block at or after this Unix second.")]

@@ -6,6 +6,7 @@ from typing import Any
 
 from api.cup.requests import EXAMPLE_WALLET
 from core.cup import betting, messages, scoring
+from core.cup.rounds import HASHED_WITHIN_SECONDS
 
 _WALLET = EXAMPLE_WALLET
 _ISSUED = "2026-11-21T12:00:00Z"
@@ -59,7 +60,10 @@ def body(public_url: str) -> dict[str, Any]:
             "has the stake back.",
             "times": "45 s of betting, 5 s of spin, then the next round.",
             "fairness": "commitment = sha256(seed) is shown from the round's opening on, before any bet can be placed. "
-            "The beacon is the hash of the first Base block at or after beaconAfter. pocket = the first big-endian "
+            "At the close betsHash is shown: sha256 of the round's number and, on a line each in byte order, "
+            "<wallet>:<betKey>:<cents> of every bet. From then on none is taken, and the export has to have these. "
+            f"The beacon is the hash of the first Base block at or after beaconAfter, {HASHED_WITHIN_SECONDS} s after "
+            "the close. pocket = the first big-endian "
             "32-bit word of HMAC-SHA256(key = seed, "
             'message = "<roundNo>:<beaconHash as 0x hex>") below 37 * floor(2^32 / 37), mod 37. '
             "beaconHash is taken once one more block follows, and kept: should Base replace both later, beaconBlock "

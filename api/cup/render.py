@@ -172,6 +172,7 @@ def round_body(live: RouletteRound, crowd: RoundTotals, history: Sequence[Roulet
         "endsAt": iso_of(live.ends_at),
         "pocket": live.pocket,
         "commitment": hex_of(live.commitment),
+        "betsHash": None if live.bets_hash is None else hex_of(live.bets_hash),
         "seed": hex_of(live.seed) if revealed else None,
         "chainId": live.chain_id,
         "beaconAfter": live.beacon_after,
@@ -188,10 +189,12 @@ def round_body(live: RouletteRound, crowd: RoundTotals, history: Sequence[Roulet
 def _spin(past: RouletteRound) -> Json:
     assert past.beacon_hash is not None
     assert past.settled_at is not None
+    assert past.bets_hash is not None
     return {
         "roundNo": past.round_no,
         "pocket": past.pocket,
         "commitment": hex_of(past.commitment),
+        "betsHash": hex_of(past.bets_hash),
         "seed": hex_of(past.seed),
         "beaconBlock": past.beacon_number,
         "beaconHash": hex_of(past.beacon_hash),

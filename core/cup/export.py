@@ -46,7 +46,7 @@ _PARTS: tuple[tuple[str, str], ...] = (
     (
         "round",
         "SELECT round_no, CASE WHEN settled_at IS NOT NULL THEN seed END AS seed, commitment, opens_at, closes_at,"
-        " ends_at, chain_id, beacon_after, beacon_number, beacon_hash, pocket, settled_at"
+        " ends_at, chain_id, beacon_after, beacon_number, beacon_hash, pocket, settled_at, bets_hash"
         " FROM cup_round ORDER BY round_no",
     ),
     (

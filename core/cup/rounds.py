@@ -1,5 +1,9 @@
 """Roulette rounds: opened with a commitment, closed by the clock, drawn from a block nobody knew, settled once.
 
+We know the seed, so whoever holds it could add a bet once the beacon is known. The hash of a round's bets is therefore
+published at the close, and the beacon is a block of two seconds later: anyone who saw the hash can hold the bets of the
+export to it. The beacon does not wait for a late hash, or we could have another by being late.
+
 A round takes bets for 45 s and spins for 5 s; the next opens when the spin is over and the round is settled. A round
 that nobody finished (the keeper died, the chain stood still) stays in `spin` until somebody does: any keeper finishes
 the round it finds.
@@ -19,10 +23,12 @@ from core.db.engine import Connection
 
 BETTING: Final = timedelta(seconds=45)
 SPIN: Final = timedelta(seconds=5)
+HASHED_WITHIN_SECONDS: Final = 2
+"""From the close to the earliest beacon: the hash of the bets is published meanwhile."""
 
 _COLUMNS = (
     "round_no, seed, commitment, opens_at, closes_at, ends_at, chain_id, head_number, beacon_after, beacon_number, "
-    "beacon_hash, pocket, settled_at"
+    "beacon_hash, pocket, settled_at, bets_hash"
 )
 
 
@@ -43,6 +49,8 @@ class RouletteRound:
     beacon_hash: bytes | None
     pocket: int | None
     settled_at: datetime | None
+    bets_hash: bytes | None
+    """Published at the close; no bet is taken from then on."""
 
     def phase(self, now: datetime) -> str:
         """`bet`, then `spin` (in which the pocket shows as soon as it is drawn), then `settled` until the next."""
@@ -53,7 +61,7 @@ class RouletteRound:
         return "settled"
 
     def takes_bets(self, now: datetime) -> bool:
-        return self.phase(now) == "bet"
+        return self.phase(now) == "bet" and self.bets_hash is None
 
 
 async def _rounds(connection: Connection, which: str, *values: int) -> list[RouletteRound]:
@@ -85,12 +93,13 @@ async def open_next(
 ) -> RouletteRound | None:
     """The next round, unless one is live. The head is the chain's as it is now.
 
-    The beacon lies at or after the close on the chain's clock; where that clock runs ahead of ours (a local chain that
-    was warped), as far ahead of the head as betting lasts.
+    The beacon lies two seconds or more after the close on the chain's clock; where that clock runs ahead of ours (a
+    local chain that was warped), as far ahead of the head.
     """
     seed = secrets.token_bytes(32)
     closes_at = now + BETTING
-    beacon_after = max(-int(-closes_at.timestamp() // 1), head_time + int(BETTING.total_seconds()))
+    close_on_chain = max(-int(-closes_at.timestamp() // 1), head_time + int(BETTING.total_seconds()))
+    beacon_after = close_on_chain + HASHED_WITHIN_SECONDS
     async with connection.transaction():
         last = await latest(connection)
         if last is not None and last.phase(now) != "settled":
@@ -118,6 +127,25 @@ async def open_next(
         return await latest(connection)
 
 
+async def close(connection: Connection, round_no: int, clock: Callable[[], datetime]) -> RouletteRound | None:
+    """Publish the hash of a round's bets; None while it takes bets, and when it was published already."""
+    async with connection.transaction():
+        # Waits for the bets that share the round; those that come later see the hash and are refused.
+        round_ = next(iter(await _rounds(connection, "WHERE round_no = %s FOR UPDATE", round_no)), None)
+        if round_ is None or round_.bets_hash is not None or clock() < round_.closes_at:
+            return None
+        return await _with_hash(connection, round_)
+
+
+async def _with_hash(connection: Connection, round_: RouletteRound) -> RouletteRound:
+    cursor = await connection.execute(
+        "SELECT wallet, bet_key, stake_cents FROM cup_bet WHERE round_no = %s", (round_.round_no,)
+    )
+    hashed = wheel.bets_hash(round_.round_no, [wheel.WheelStake(*row) for row in await cursor.fetchall()])
+    await connection.execute("UPDATE cup_round SET bets_hash = %s WHERE round_no = %s", (hashed, round_.round_no))
+    return replace(round_, bets_hash=hashed)
+
+
 async def finish(
     connection: Connection, round_no: int, beacon_number: int, beacon_hash: bytes, clock: Callable[[], datetime]
 ) -> RouletteRound | None:
@@ -127,6 +155,8 @@ async def finish(
         round_ = next(iter(await _rounds(connection, "WHERE round_no = %s FOR UPDATE", round_no)), None)
         if round_ is None or round_.settled_at is not None or clock() < round_.closes_at:
             return None
+        if round_.bets_hash is None:  # no keeper lived at the close
+            round_ = await _with_hash(connection, round_)
         pocket = wheel.pocket_of(round_.seed, round_no, beacon_hash)
         gains = await _pay(connection, round_no, pocket)
         now = clock()

@@ -314,6 +314,12 @@ class _Check:
             inside = wheel.MIN_BET_CENTS <= stake <= wheel.MAX_BET_CENTS and totals[wallet] <= wheel.MAX_ROUND_CENTS
             self._expect(inside, f"{what} is out of bounds")
             self._expect(_time(row["at"]) <= closes, f"{what} came after the close")
+        hashed = wheel.bets_hash(number, [wheel.WheelStake(b["wallet"], b["bet_key"], b["stake_cents"]) for b in bets])
+        published = round_["bets_hash"]
+        self._expect(
+            published is None or bytes_of(published, 32) == hashed,
+            f"round {number}: the bets are not those of its close",
+        )
         if round_["settled_at"] is None:
             self._expect(
                 round_["seed"] is None and round_["pocket"] is None, f"round {number} shows a result unsettled"
@@ -321,6 +327,7 @@ class _Check:
             stated = {(row["status"], row["paid_cents"]) for row in bets}
             self._expect(stated <= {("open", 0)}, f"bets of the open round {number} are not open")
             return
+        self._expect(published is not None, f"round {number} was settled without a hash of its bets")
         self._expect(closes <= _time(round_["settled_at"]), f"round {number} was settled before its close")
         seed = bytes_of(round_["seed"], 32)
         self._expect(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -152,6 +152,12 @@ class WheelStake:
     wallet: str
     bet_key: str
     cents: int
+
+
+def bets_hash(round_no: int, stakes: Iterable[WheelStake]) -> bytes:
+    """Return the SHA-256 of a round's bets: its number, then a line `wallet:betKey:cents` for each, in byte order."""
+    lines = sorted(f"{each.wallet}:{each.bet_key}:{each.cents}" for each in stakes)
+    return hashlib.sha256("\n".join([str(round_no), *lines]).encode()).digest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""`cup-roulette`: finishes the round it finds once its beacon is mined; a run that finds it over opens the next.
+"""`cup-roulette`: publishes the hash of a closed round's bets, and finishes the round once its beacon is mined; a run
+that finds it over opens the next.
 
 It keeps nothing in memory: killed at any point, the next run, in whatever process, goes on from the rows.
 """
@@ -8,7 +9,7 @@ from __future__ import annotations
 from core.chain import ChainClient
 from core.cup import rounds
 from core.cup.rounds import RouletteRound
-from core.hexadecimal import bytes_of
+from core.hexadecimal import bytes_of, hex_of
 from keeper.cup.markets_job import now_utc, tournament_runs
 from keeper.report import Action
 from keeper.run import JobRun
@@ -23,6 +24,8 @@ async def spin(run: JobRun) -> None:
     now = now_utc()
     phase = "settled" if live is None else live.phase(now)
     if live is not None and phase == "spin" and live.settled_at is None:
+        if live.bets_hash is None and not run.dry_run:
+            await _close(run, live)
         await _finish(run, live)
     if phase != "settled":
         return  # the next is for another run: by now the clocks this one read are old
@@ -36,6 +39,16 @@ async def spin(run: JobRun) -> None:
         opened = await rounds.open_next(connection, now, run.chain.chain_id, run.head, run.now)
     if opened is not None:
         run.report.actions.append(Action("cup-round", f"round {opened.round_no}", "open", "betting for 45 s"))
+
+
+async def _close(run: JobRun, live: RouletteRound) -> None:
+    """Publish the hash of the bets before there is a beacon."""
+    async with run.keeper.pool.connection() as connection:
+        closed = await rounds.close(connection, live.round_no, now_utc)
+    if closed is not None and closed.bets_hash is not None:
+        run.report.actions.append(
+            Action("cup-close", f"round {live.round_no}", "done", f"bets {hex_of(closed.bets_hash)}")
+        )
 
 
 async def _finish(run: JobRun, live: RouletteRound) -> None:

@@ -53,6 +53,10 @@ def test_a_round_of_roulette_from_bet_to_result(site: Site, visitor: Visitor) ->
     expect(page.locator("#balance")).to_have_text("10,000.00")
     row.get_by_role("button").click()
     expect(page.locator("#check-status")).to_contain_text(f"Round {number} holds")
+    expect(page.locator("#check-status")).to_contain_text("Its bets are those of the close.")
+    row.get_by_role("button").evaluate("button => { button.dataset.bets = '0x' + '00'.repeat(32); }")
+    row.get_by_role("button").click()
+    expect(page.locator("#check-status")).to_contain_text("does NOT hold: the hash of its bets was")
     visit.clean()
 
 

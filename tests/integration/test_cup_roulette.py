@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
@@ -412,3 +413,40 @@ async def test_bets_that_come_too_late_do_not_hold_up_the_draw(cup: Cup, monkeyp
             drawn.set()
             refused = await crowd
     assert all(refused)
+
+
+async def test_the_bets_of_a_round_are_fixed_before_its_beacon_exists(cup: Cup) -> None:
+    """Whoever holds the seed knows the pocket once there is a beacon: a bet that was added then is not in the hash."""
+    early, late, live = await cup.claimed(), await cup.claimed(), await cup.open_round()
+    for signer, key, cents in ((early, "num:7:yes", 10_00), (early, "half:low", 12_50)):
+        assert (await cup.post("/roulette/bet", signer.bet(live.round_no, key, cents))).status == 200
+    assert (await cup.get("/roulette")).body["betsHash"] is None
+    assert live.beacon_after >= live.closes_at.timestamp() + rounds.HASHED_WITHIN_SECONDS
+    listed = f"{live.round_no}\n" + "\n".join(
+        sorted(f"{early.address}:{key}:{cents}" for key, cents in (("num:7:yes", 1000), ("half:low", 1250)))
+    )
+    async with await connect(cup.database_url) as connection:
+        assert await rounds.close(connection, live.round_no, now) is None, "it takes bets"
+        await cup.close_round(live.round_no)
+        closed = await rounds.close(connection, live.round_no, now)
+        assert closed is not None
+        assert closed.bets_hash == hashlib.sha256(listed.encode()).digest()
+        assert await rounds.close(connection, live.round_no, now) is None, "once"
+        shown = (await cup.get("/roulette")).body
+        assert (shown["betsHash"], shown["pocket"]) == ("0x" + closed.bets_hash.hex(), None)
+        # An API whose clock is late, as the operator may say of his own.
+        bet = betting.RouletteBet(late.address, live.round_no, "num:7:yes", 1000, "", b"")
+        with pytest.raises(Refusal, match="over"):
+            await betting.place(connection, bet, lambda: now() - timedelta(seconds=70))
+    done = await cup.finish_round(live.round_no)
+    assert done.bets_hash == closed.bets_hash
+    view = (await cup.get("/roulette")).body
+    assert view["history"][0]["betsHash"] == shown["betsHash"]
+
+
+async def test_a_round_that_nobody_closed_in_time_publishes_its_bets_with_the_result(cup: Cup) -> None:
+    signer, live = await cup.claimed(), await cup.open_round()
+    assert (await cup.post("/roulette/bet", signer.bet(live.round_no, "half:low", 10_00))).status == 200
+    done = await cup.finish_round(live.round_no)
+    assert done.bets_hash == wheel.bets_hash(live.round_no, [wheel.WheelStake(signer.address, "half:low", 1000)])
+    assert done.bets_hash != wheel.bets_hash(live.round_no, [])

@@ -57,6 +57,7 @@ def _moved(row: dict[str, Any]) -> None:
 TAMPERINGS: tuple[tuple[str, Change], ...] = (
     ("account", _bump("balance_cents")),
     ("transaction", _moved),
+    ("round", _flip("bets_hash")),
     ("trade", _bump("size_cents")),
     ("trade", _bump("shares_cents")),
     ("trade", _flip("signature")),

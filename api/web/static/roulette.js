@@ -159,11 +159,20 @@ export async function pocketOf(seed, round, beacon) {
   }
 }
 
-async function check({ round, pocket, seed, commitment, beacon }) {
+const shownBets = new Map(); // by round: the hash of its bets as it was shown before the draw
+
+function noteBets() {
+  const { round, pocket, bets: hash } = byId("round").dataset;
+  if (pocket === "" && hash && !shownBets.has(round)) shownBets.set(round, hash);
+}
+
+async function check({ round, pocket, seed, commitment, beacon, bets: hash }) {
+  const noted = shownBets.get(round);
   const status = byId("check-status");
   const kept = hexOf(await crypto.subtle.digest("SHA-256", bytes(seed))) === commitment;
   const drawn = await pocketOf(seed, round, beacon);
-  if (kept && drawn === Number(pocket)) say(status, `Round ${round} holds: the seed is the one committed to, and it gives pocket ${drawn}.`, "good");
+  if (noted && noted !== hash) say(status, `Round ${round} does NOT hold: the hash of its bets was ${noted} before the draw.`, "bad");
+  else if (kept && drawn === Number(pocket)) say(status, `Round ${round} holds: the seed is the one committed to, and it gives pocket ${drawn}.${noted ? " Its bets are those of the close." : ""}`, "good");
   else if (!kept) say(status, `Round ${round} does NOT hold: the seed is not the one committed to.`, "bad");
   else say(status, `Round ${round} does NOT hold: the seed gives pocket ${drawn}, not ${pocket}.`, "bad");
 }
@@ -178,10 +187,12 @@ byId("roulette-form").addEventListener("submit", (event) => {
 });
 byId("roulette-form").addEventListener("input", quote);
 document.addEventListener("page:fresh", () => {
+  noteBets();
   turnWheel();
   openTable();
 });
 byId("roulette-form").addEventListener("focusin", () => asked || quote()); // who only reads needs none
+noteBets();
 turnWheel();
 openTable();
 if (bets.isOpen()) bet();

@@ -161,12 +161,14 @@ cup_round = Table(
     Column("beacon_hash", Hash32),
     Column("pocket", SmallInteger),
     Column("settled_at", UtcDateTime),
+    Column("bets_hash", Hash32),  # published at the close
     CheckConstraint("commitment = sha256(seed)", name="commits_to_its_seed"),
     CheckConstraint("opens_at < closes_at AND closes_at <= ends_at", name="times_are_in_order"),
     CheckConstraint("pocket BETWEEN 0 AND 36", name="pocket_is_on_the_wheel"),
     CheckConstraint(
         "num_nonnulls(beacon_number, beacon_hash, pocket, settled_at) IN (0, 4)", name="settled_with_its_result"
     ),
+    CheckConstraint("settled_at IS NULL OR bets_hash IS NOT NULL", name="settled_with_its_bets"),
     # One live round: another opens only when the one before is settled.
     Index("uq_cup_round_live", "chain_id", unique=True, postgresql_where=text("settled_at IS NULL")),
 )

@@ -467,11 +467,13 @@ CREATE TABLE cup_round (
     beacon_hash BYTEA,
     pocket SMALLINT,
     settled_at TIMESTAMP WITH TIME ZONE,
+    bets_hash BYTEA,
     CONSTRAINT pk_cup_round PRIMARY KEY (round_no),
     CONSTRAINT ck_cup_round_commits_to_its_seed CHECK (commitment = sha256(seed)),
     CONSTRAINT ck_cup_round_times_are_in_order CHECK (opens_at < closes_at AND closes_at <= ends_at),
     CONSTRAINT ck_cup_round_pocket_is_on_the_wheel CHECK (pocket BETWEEN 0 AND 36),
-    CONSTRAINT ck_cup_round_settled_with_its_result CHECK (num_nonnulls(beacon_number, beacon_hash, pocket, settled_at) IN (0, 4))
+    CONSTRAINT ck_cup_round_settled_with_its_result CHECK (num_nonnulls(beacon_number, beacon_hash, pocket, settled_at) IN (0, 4)),
+    CONSTRAINT ck_cup_round_settled_with_its_bets CHECK (settled_at IS NULL OR bets_hash IS NOT NULL)
 );
 CREATE UNIQUE INDEX uq_cup_round_live ON cup_round (chain_id) WHERE settled_at IS NULL;
 
