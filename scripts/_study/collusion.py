@@ -53,7 +53,7 @@ def splitting(markets: int) -> dict[str, float]:
 
 
 def over_offering(times: int) -> dict[str, float]:
-    """Two who want 290 USD of the first headroom of 290 each: one offers that, the other so many times as much."""
+    """Two who want the first headroom each: one offers that, the other so many times as much."""
     parameters = Parameters()
     headroom = (parameters.kappa - 1) * parameters.seed
     p = parameters
