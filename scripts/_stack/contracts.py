@@ -83,6 +83,7 @@ async def compile_all() -> None:
             MANIFEST.parent.mkdir(exist_ok=True)
             MANIFEST.write_text(json.dumps(recorded))
         else:
+            MANIFEST.unlink(missing_ok=True)  # ape keeps contracts there whose sources are gone
             async with ape(REPOSITORY / ".vpm" / "env" / "ape") as started:
                 await started.run(["compile", "--force"])
         STAMP.write_text(sources)

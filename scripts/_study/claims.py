@@ -95,7 +95,7 @@ CLAIMS: Final[dict[str, Callable[[Figures], bool]]] = {
         and f["attacks"]["fees"]["deployed"] / f["attacks"]["watching"]["35"]["worst"] > 2
         and f["attacks"]["fees"]["least"] / f["attacks"]["watching"]["30"]["worst"] > 2
     ),
-    "a side of forty bets is about what a side should hold at the lesser depth, and less where others trade": lambda f: (
+    "a side of forty bets is about what a side should hold at the lesser depth, less where others trade": lambda f: (
         abs(f["venue"]["stock"]["40"]["volume"] / 2 / f["attacks"]["stock"][1]["pot"] - 1) < 0.2
         and f["venue"]["stock"]["40"]["volume"] < f["attacks"]["stock"][1]["pot_every"]
     ),
