@@ -40,7 +40,7 @@ contract GasTest is FullStack, SignedEntries, RecordedBuild {
     function test_gas_open() external {
         vm.prank(OPENER);
         lister.open(listing());
-        report("open a market (create + register + list)", abi.encodeCall(lister.open, (listing())), 319_900);
+        report("open a market (create + register + list)", abi.encodeCall(lister.open, (listing())), 331_700);
     }
 
     // ---------------------------------------------------------------- Entering
