@@ -34,6 +34,7 @@ contract AgentLister is IAgentLister, Ownable2Step {
     uint256 private constant MAX_STEPS_BACK = 1_440; // of a grid feed, so that looking for a reading ends
     uint256 private constant MAX_CROSSING_STEPS = 1 << 20; // of an early-resolvable market, so that looking for a crossing ends
     uint256 private constant MAX_MEMORY = 30 days;
+    uint256 private constant MIN_POT_CAP = (Pricing.MAX_OUTCOMES - 1) * Pricing.MIN_STAKE; // a share of it takes the least stake
     uint256 private constant MIN_DISPUTE_WINDOW = 1 minutes;
     uint256 private constant MAX_DISPUTE_WINDOW = 7 days;
     uint256 private constant MIN_VOID_DELAY = 1 hours;
@@ -264,7 +265,7 @@ contract AgentLister is IAgentLister, Ownable2Step {
                 _requireWithin(Field.MaxAge, maxAge, step, MAX_STEPS_BACK * step);
             }
             _requireWithin(Field.Memory, memory_, minMemory, MAX_MEMORY);
-            _requireWithin(Field.PotCap, potCap, Pricing.MIN_STAKE, Pricing.MAX_POT_CAP);
+            _requireWithin(Field.PotCap, potCap, MIN_POT_CAP, Pricing.MAX_POT_CAP);
             _requireWithin(Field.FeedCap, feedCap, potCap, type(uint64).max);
             (f.memory_, f.maxAge, f.lag, f.step) = (memory_, maxAge, uint32(lag), uint32(step));
             (f.potCap, f.feedCap) = (potCap, feedCap);

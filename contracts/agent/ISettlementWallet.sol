@@ -190,7 +190,7 @@ interface ISettlementWallet {
     error NotOpenYet(bytes32 marketId, uint256 opensAt);
     error Closed(bytes32 marketId, uint256 closesAt);
     error AlreadySettled(bytes32 marketId);
-    /// @notice The stake would take its outcome over its share of the pot cap; `room` is the largest that still fits.
+    /// @notice The stake would take its outcome over its share of the pot cap; `room` is what it still takes, less fees.
     error PotFull(bytes32 marketId, uint8 outcome, uint256 room);
     error IdempotencyKeyUsed(address wallet, bytes32 idemHash, uint256 stakeId);
     error TooFewShares(uint256 shares, uint256 minShares);

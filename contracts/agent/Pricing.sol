@@ -82,11 +82,6 @@ library Pricing {
         return potCap / (outcomes - 1); // floor
     }
 
-    /// @notice The largest stake whose part less the fee is at most `room`.
-    function largestFor(uint256 room, uint256 feeBps) internal pure returns (uint256) {
-        return room * BPS / (BPS - feeBps); // floor: one unit more would bring more than `room`
-    }
-
     /// @notice Shares bought by `s`, rounded down; never more than the exact integral.
     /// @param s what buys, more than 0
     /// @param weight of the outcome before it, more than 0

@@ -110,9 +110,8 @@ contract SettlementWallet is SettlementPayments, Ownable2Step, EIP712 {
         if (outcomes < Pricing.MIN_OUTCOMES || outcomes > Pricing.MAX_OUTCOMES) revert WrongNumberOfOutcomes(outcomes);
         if (p.closesAt <= p.opensAt) revert ClosesBeforeItOpens(p.opensAt, p.closesAt);
         if (p.feeBps > Pricing.MAX_FEE_BPS) revert FeeOutOfBounds(p.feeBps, Pricing.MAX_FEE_BPS);
-        uint256 minCap = MIN_STAKE * (outcomes - 1); // so that each outcome takes the least stake
-        if (p.potCap < minCap || p.potCap > Pricing.MAX_POT_CAP) {
-            revert PotCapOutOfBounds(p.potCap, minCap, Pricing.MAX_POT_CAP);
+        if (p.potCap < MIN_STAKE || p.potCap > Pricing.MAX_POT_CAP) {
+            revert PotCapOutOfBounds(p.potCap, MIN_STAKE, Pricing.MAX_POT_CAP);
         }
         uint256 packed;
         uint256 sum;
@@ -293,7 +292,7 @@ contract SettlementWallet is SettlementPayments, Ownable2Step, EIP712 {
         if (refusal == RefundReason.Outcome) revert UnknownOutcome(b.outcome, m.outcomes);
         if (refusal == RefundReason.Amount) revert AmountOutOfBounds(b.amount, MIN_STAKE, MAX_STAKE);
         if (refusal == RefundReason.PotFull) {
-            revert PotFull(b.marketId, b.outcome, Pricing.largestFor(_room(m, b.outcome), m.feeBps));
+            revert PotFull(b.marketId, b.outcome, _room(m, b.outcome));
         }
         if (refusal == RefundReason.KeyUsed) {
             revert IdempotencyKeyUsed(b.wallet, b.idemHash, stakeOf[b.wallet][b.idemHash]);

@@ -53,7 +53,7 @@ class FeedRequest(_Asked):
     step: Seconds = 60
     max_quiet: Seconds
     max_age: Seconds
-    pot_cap: Annotated[int, Field(ge=1)]
+    pot_cap: Annotated[int, Field(ge=7)]  # as the lister asks: a share for each of seven outcomes
     feed_cap: Annotated[int, Field(ge=1)]
     pools: Annotated[list[AskedPool], Field(min_length=1, max_length=2)]
 

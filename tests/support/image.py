@@ -107,4 +107,5 @@ def _link_packages(packages: Path) -> None:
                 link.parent.mkdir(parents=True)
                 if (compiled := installed.parent / "__pycache__").is_dir():
                     (link.parent / "__pycache__").symlink_to(compiled)
-            link.symlink_to(installed)
+            if not link.is_symlink():  # some packages install their documentation, under one name
+                link.symlink_to(installed)

@@ -507,7 +507,7 @@ contract GridTest is OnUsdc, Pools {
         ISettlementWallet.Bet memory b = bet(G_LATE, YES, 1e6 + 1, alice);
         ISettlementWallet.Authorization memory a = authorize(ALICE_KEY, b, freshNonce());
         vm.prank(RELAYER);
-        vm.expectRevert(abi.encodeWithSelector(ISettlementWallet.PotFull.selector, G_LATE, YES, 1e6));
+        vm.expectRevert(abi.encodeWithSelector(ISettlementWallet.PotFull.selector, G_LATE, YES, 0.98e6));
         wallet.settle(b, a);
         settle(G_LATE, YES, 1e6, ALICE_KEY);
     }

@@ -530,9 +530,9 @@ contract ListingTest is OnUsdc {
         lister.setFeed(address(feed), true, 0, MAX_AGE, POT_CAP, FEED_CAP);
         vm.expectRevert(outOfBounds(IAgentLister.Field.Memory, 30 days + 1, 1, 30 days));
         lister.setFeed(address(feed), true, 30 days + 1, MAX_AGE, POT_CAP, FEED_CAP);
-        vm.expectRevert(outOfBounds(IAgentLister.Field.PotCap, 1e6 - 1, 1e6, 5e17));
-        lister.setFeed(address(feed), true, MEMORY, MAX_AGE, 1e6 - 1, FEED_CAP);
-        vm.expectRevert(outOfBounds(IAgentLister.Field.PotCap, 5e17 + 1, 1e6, 5e17));
+        vm.expectRevert(outOfBounds(IAgentLister.Field.PotCap, 7e6 - 1, 7e6, 5e17));
+        lister.setFeed(address(feed), true, MEMORY, MAX_AGE, 7e6 - 1, FEED_CAP);
+        vm.expectRevert(outOfBounds(IAgentLister.Field.PotCap, 5e17 + 1, 7e6, 5e17));
         lister.setFeed(address(feed), true, MEMORY, MAX_AGE, 5e17 + 1, FEED_CAP);
         vm.expectRevert(outOfBounds(IAgentLister.Field.FeedCap, 5e9 - 1, 5e9, FEED_CAP));
         lister.setFeed(address(feed), true, MEMORY, MAX_AGE, 5e9, 5e9 - 1);

@@ -163,9 +163,6 @@ contract PowersTest is OnUsdc {
         openRefused(p, abi.encodeWithSelector(ISettlementWallet.PotCapOutOfBounds.selector, 1e6 - 1, 1e6, 5e17));
         p.potCap = 5e17 + 1;
         openRefused(p, abi.encodeWithSelector(ISettlementWallet.PotCapOutOfBounds.selector, 5e17 + 1, 1e6, 5e17));
-        p = openParams(8);
-        p.potCap = 7e6 - 1;
-        openRefused(p, abi.encodeWithSelector(ISettlementWallet.PotCapOutOfBounds.selector, 7e6 - 1, 7e6, 5e17));
     }
 
     function openParams(uint256 outcomes) private pure returns (ISettlementWallet.OpenParams memory p) {
