@@ -44,7 +44,7 @@ from tests.support import nursery, questions
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
-pytest_plugins = ("tests.requirements.plugin", "tests.support.fixtures", "tests.support.limits", "tests.support.order")
+pytest_plugins = ("tests.support.fixtures", "tests.support.limits", "tests.support.order")
 
 TEMPLATE = "vpm_template"
 MEMORY_BYTES = 4 << 30

@@ -388,10 +388,6 @@ def _can_run(stage: Stage) -> bool:
     return False
 
 
-def _requirements(output: Output) -> int:
-    return _call(output, sys.executable, "-m", "tests.requirements", "check")
-
-
 STAGES = [
     Stage("lint", "ruff: style, order, likely mistakes", _lint),
     Stage("types", "mypy --strict on our packages, tsc --strict on the TypeScript client", _types),
@@ -399,7 +395,7 @@ STAGES = [
     Stage("format", "Solidity format", _solidity_format),
     Stage("forge", "every contract test: units, fuzz, invariants", _forge),
     Stage("gas", "no call costs more than it may", _gas),
-    Stage("unit", "Python units and properties", folders=("tests/unit", "tests/requirements")),
+    Stage("unit", "Python units and properties", folders=("tests/unit",)),
     Stage("studies", "what the mechanisms promise, over many random courses", folders=("tests/studies",)),
     Stage("contracts", "contracts against the models and mirrors", folders=("tests/contracts",), steadied=True),
     Stage(
@@ -409,5 +405,4 @@ STAGES = [
         steadied=True,
     ),
     Stage("browser", "pages in a real Chromium", folders=("tests/browser",), steadied=True, apart=True),
-    Stage("specs", "every requirement of a finished surface has a test", _requirements),
 ]

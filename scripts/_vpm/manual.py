@@ -55,9 +55,9 @@ To start over, stop the stack and delete the state folder.""",
 ./vpm test PATH... [-- PYTEST_ARGS...]
 
 Lint, types, import rules, Solidity format, contract tests (forge), Python tests on a real PostgreSQL and forked local
-chains, browser tests where Chromium is installed, and the requirements check; then one summary. Exit code 0 only if
-every stage passed. The tests share twice as many processes as there are cores, and one more. Browser tests and programs
-such as mypy and forge run beside these; what each of them says is shown when it has ended.
+chains, and browser tests where Chromium is installed; then one summary. Exit code 0 only if every stage passed. The
+tests share twice as many processes as there are cores, and one more. Browser tests and programs such as mypy and forge
+run at the same time; what each of them says is shown when it has ended.
 
   PATH                run just this: a Python or Solidity test file, a folder, or a test as file.py::name
   --quick             lint, types, import rules and unit tests: what needs no chain, database or compiler

@@ -49,7 +49,6 @@ def _ready(visit: Visit, slug: str, amount: str) -> Page:
     return page
 
 
-@pytest.mark.proves("shared.pages.decision.progress", "shared.pages.decision.reload")
 def test_an_agent_bet_waits_for_the_relayer_across_a_reload(site: Site, visitor: Visitor) -> None:
     slug = site.open_agent_market("bnkr-relayer-away")
     visit = visitor.visit()
@@ -79,7 +78,6 @@ def test_an_agent_bet_waits_for_the_relayer_across_a_reload(site: Site, visitor:
     expect(status).to_have_text("")
 
 
-@pytest.mark.proves("shared.pages.decision.progress")
 @pytest.mark.thorough
 def test_an_agent_bet_that_waits_for_its_block_is_called_sent(site: Site, visitor: Visitor) -> None:
     slug = site.open_agent_market("bnkr-slow-node")
@@ -98,7 +96,6 @@ def test_an_agent_bet_that_waits_for_its_block_is_called_sent(site: Site, visito
     site.until(DEMO, lambda _: _stakes(site, slug) == 1)
 
 
-@pytest.mark.proves("shared.pages.decision.progress", "shared.pages.decision.reload")
 @pytest.mark.thorough
 def test_an_agent_bet_that_its_market_did_not_wait_for_takes_nothing(site: Site, visitor: Visitor) -> None:
     """Signed while the relayer was away, opened again after the market's end: the page says that nothing was taken."""

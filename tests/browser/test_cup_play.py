@@ -22,7 +22,6 @@ FORGE = """([name, value]) => {
 }"""
 
 
-@pytest.mark.proves("shared.pages.decision.roulette", "cup.roulette.decision.browser_check")
 def test_a_round_of_roulette_from_bet_to_result(site: Site, visitor: Visitor) -> None:
     wallet = wallets.wallet("a browser's player")
     visit, signer = visitor.with_wallet(wallet, "phone", "dark")
@@ -82,7 +81,6 @@ UNDER_THE_POINTER = """() => {
 }"""
 
 
-@pytest.mark.proves("shared.pages.decision.roulette")
 @pytest.mark.parametrize("motion", ["no-preference", "reduce"])
 def test_the_wheel_slows_down_to_its_pocket_and_then_tells_it(
     site: Site, visitor: Visitor, motion: Literal["no-preference", "reduce"]
@@ -130,7 +128,6 @@ def test_a_key_that_is_being_made_is_waited_for(site: Site, visitor: Visitor) ->
     visit.clean()
 
 
-@pytest.mark.proves("cup.roulette.decision.browser_check")
 def test_a_forged_spin_is_found_out(site: Site, visitor: Visitor) -> None:
     site.until("/api/cup/v1/roulette", lambda body: len(body["history"]) >= 1, ROUND_MS / 1000)
     visit = visitor.visit()
@@ -161,7 +158,6 @@ def test_claiming_and_trading_on_paper(site: Site, visitor: Visitor) -> None:
     visit.clean()
 
 
-@pytest.mark.proves("cup.trade.behaviour.idempotent")
 def test_a_trade_whose_answer_is_lost_is_made_once(site: Site, visitor: Visitor) -> None:
     visit, signer = visitor.with_wallet(wallets.wallet("a browser's unlucky trader"))
     site.until("/api/cup/v1/markets", lambda body: body["count"] >= 2)

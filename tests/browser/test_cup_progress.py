@@ -56,7 +56,6 @@ def _player(visit: Visit, path: str) -> str:
     return address
 
 
-@pytest.mark.proves("shared.pages.decision.reload", "cup.trade.behaviour.idempotent")
 def test_a_paper_trade_goes_on_after_a_reload_and_is_one(site: Site, visitor: Visitor) -> None:
     site.until("/api/cup/v1/markets", lambda body: body["count"] >= 2)
     visit = visitor.visit()
@@ -101,7 +100,6 @@ def test_a_trade_whose_answer_says_nothing_is_still_that_trade(site: Site, visit
     assert [each["costPaper"] for each in site.get(f"/api/cup/v1/wallet/{wallet}")["positions"]] == [25]
 
 
-@pytest.mark.proves("shared.pages.decision.progress", "shared.pages.decision.reload")
 @pytest.mark.thorough
 def test_a_paper_trade_that_its_market_did_not_wait_for_takes_nothing(site: Site, visitor: Visitor) -> None:
     """Nothing of it reached the service before trades ended; the page that is loaded again says so and forgets it."""
@@ -130,7 +128,6 @@ def test_a_paper_trade_that_its_market_did_not_wait_for_takes_nothing(site: Site
     expect(page.locator("#paper-status")).to_have_text("")
 
 
-@pytest.mark.proves("shared.pages.decision.reload")
 @pytest.mark.thorough
 def test_a_roulette_bet_goes_on_after_a_reload_and_is_one(site: Site, visitor: Visitor) -> None:
     visit = visitor.visit()
@@ -160,7 +157,6 @@ def test_a_roulette_bet_goes_on_after_a_reload_and_is_one(site: Site, visitor: V
     expect(page.locator("#play-status")).to_have_text("")
 
 
-@pytest.mark.proves("shared.pages.decision.progress")
 @pytest.mark.thorough
 def test_a_roulette_bet_that_comes_too_late_is_not_laid_on_the_next_round(site: Site, visitor: Visitor) -> None:
     """Nothing of it reached the service before its round closed; the page says so and forgets it."""

@@ -78,9 +78,6 @@ def weigh(visit: Visit) -> list[int]:
     return sizes
 
 
-@pytest.mark.proves(
-    "shared.pages.decision.colour_schemes", "shared.pages.decision.phone_width", "shared.pages.decision.docs"
-)
 @pytest.mark.parametrize("size", ["phone", pytest.param("desktop", marks=pytest.mark.thorough)])
 @pytest.mark.parametrize(
     "name", [*LAYOUTS, *(pytest.param(name, marks=pytest.mark.thorough) for name in PAGES if name not in LAYOUTS)]
@@ -109,7 +106,6 @@ def test_a_page(site: Site, visitor: Visitor, axe: str, name: str, size: Size, r
     visit.clean()
 
 
-@pytest.mark.proves("shared.pages.decision.live_updates")
 @pytest.mark.parametrize(
     "name",
     [
@@ -132,17 +128,6 @@ def test_a_page_stays_right_while_it_lives(site: Site, visitor: Visitor, name: s
     visit.clean()
 
 
-@pytest.mark.proves(
-    "shared.pages.decision.no_script_reading",
-    "shared.pages.decision.home",
-    "shared.pages.decision.stock_market",
-    "shared.pages.decision.agent_market",
-    "shared.pages.decision.positions",
-    "shared.pages.decision.proof",
-    "shared.pages.decision.cup",
-    "shared.pages.decision.roulette",
-    "shared.pages.decision.how",
-)
 def test_reading_needs_no_script(site: Site, visitor: Visitor) -> None:
     visit = visitor.visit(java_script_enabled=False)
     page = visit.page
@@ -182,7 +167,6 @@ def test_reading_needs_no_script(site: Site, visitor: Visitor) -> None:
     assert page.locator("#results svg.chart desc").text_content() == said
 
 
-@pytest.mark.proves("shared.operation.decision.content_security_policy")
 def test_nothing_that_a_lister_wrote_is_shown(site: Site, visitor: Visitor) -> None:
     """What the market asks is said by its specification; an id that it does not give is not shown either."""
     visit = visitor.visit()
@@ -219,7 +203,6 @@ def test_what_is_not_there(site: Site, visitor: Visitor) -> None:
     assert response.headers["content-type"].startswith("application/json")
 
 
-@pytest.mark.proves("shared.operation.decision.content_security_policy")
 @pytest.mark.thorough
 def test_the_policy_is_strict(site: Site, visitor: Visitor) -> None:
     visit = visitor.visit()
@@ -235,7 +218,6 @@ def test_the_policy_is_strict(site: Site, visitor: Visitor) -> None:
         assert not any(found in served for found in (" style=", " onclick=", " onload=", "<script>"))
 
 
-@pytest.mark.proves("shared.pages.decision.agents_txt")
 def test_the_guide_is_plain_text(site: Site, visitor: Visitor) -> None:
     visit = visitor.visit()
     assert site.get("/api/agent/v1/health")["meta"]["docsUrl"] == f"{site.url}/agents.txt"
@@ -255,7 +237,6 @@ def test_the_guide_is_plain_text(site: Site, visitor: Visitor) -> None:
     assert "&amp;" not in text
 
 
-@pytest.mark.proves("shared.pages.decision.accessible")
 @pytest.mark.thorough
 def test_everything_is_reached_by_keyboard(site: Site, visitor: Visitor) -> None:
     visit = visitor.visit()
@@ -274,7 +255,6 @@ def test_everything_is_reached_by_keyboard(site: Site, visitor: Visitor) -> None
     visit.clean()
 
 
-@pytest.mark.proves("shared.pages.decision.home")
 @pytest.mark.thorough
 def test_markets_are_found_by_words_kind_and_time(site: Site, visitor: Visitor) -> None:
     visit = visitor.visit()
@@ -310,7 +290,6 @@ def test_markets_are_found_by_words_kind_and_time(site: Site, visitor: Visitor) 
     visit.clean()
 
 
-@pytest.mark.proves("shared.pages.decision.home", "shared.pages.decision.live_updates")
 def test_a_new_bet_comes_into_the_feed_of_an_open_page(site: Site, visitor: Visitor) -> None:
     market = site.open_market(strike_in=50_000, lasts=50_000, ticker="AAPL")
     visit = visitor.visit("phone")
@@ -329,7 +308,6 @@ def test_a_new_bet_comes_into_the_feed_of_an_open_page(site: Site, visitor: Visi
     visit.clean()
 
 
-@pytest.mark.proves("shared.pages.decision.try_it")
 def test_an_operation_is_tried_from_its_page(site: Site, visitor: Visitor) -> None:
     """What the form begins with works; what it shows is the service's answer. A link to a body opens it."""
     visit = visitor.visit("phone", "dark")

@@ -32,7 +32,6 @@ def _heard(page: Page, calls: list[Any]) -> None:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.proves("shared.pages.decision.first_minute", "shared.pages.decision.agent_bet")
 @pytest.mark.parametrize(
     ("size", "scheme"), [("desktop", "light"), pytest.param("phone", "dark", marks=pytest.mark.thorough)]
 )
@@ -144,7 +143,6 @@ def test_an_agent_market_asks_for_a_quote_once_somebody_starts_to_bet(site: Site
     visit.clean()
 
 
-@pytest.mark.proves("shared.pages.decision.reload")
 def test_an_agent_bet_that_a_reload_interrupts_is_one_bet(site: Site, visitor: Visitor) -> None:
     """The answer to the paid trade is lost and the page is loaded again in the middle: it goes on with the same bet."""
     slug = site.slugs["range"]
@@ -174,7 +172,6 @@ def test_an_agent_bet_that_a_reload_interrupts_is_one_bet(site: Site, visitor: V
     assert len(after) == before + 1
 
 
-@pytest.mark.proves("shared.pages.decision.reload")
 def test_a_stock_bet_that_a_reload_interrupts_is_one_bet(site: Site, visitor: Visitor) -> None:
     market = site.open_market(ticker="NVDA")
     before = len(site.stock.positions(market))

@@ -30,7 +30,6 @@ def _focused(page: Page) -> str:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.proves("shared.pages.decision.keyboard_bets", "shared.pages.decision.accessible")
 @pytest.mark.parametrize(
     ("size", "scheme"), [("phone", "light"), pytest.param("desktop", "dark", marks=pytest.mark.thorough)]
 )

@@ -24,7 +24,6 @@ def _begin(site: Site, visit: Visit, market: int) -> Page:
     return page
 
 
-@pytest.mark.proves("shared.pages.decision.progress", "shared.pages.decision.reload")
 @pytest.mark.thorough
 @pytest.mark.parametrize(("size", "scheme"), [("desktop", "light"), ("phone", "dark")])
 def test_a_bet_waits_for_its_block_across_a_reload(site: Site, visitor: Visitor, size: Size, scheme: Scheme) -> None:
@@ -60,7 +59,6 @@ def test_a_bet_waits_for_its_block_across_a_reload(site: Site, visitor: Visitor,
     expect(status).to_have_text("")
 
 
-@pytest.mark.proves("shared.pages.decision.progress")
 @pytest.mark.thorough
 def test_a_market_that_closes_before_the_block_takes_nothing(site: Site, visitor: Visitor) -> None:
     market = site.open_market(strike_in=60, lasts=120, ticker="NVDA")
@@ -88,7 +86,6 @@ def test_a_market_that_closes_before_the_block_takes_nothing(site: Site, visitor
     assert sent == []  # it is not bet anew
 
 
-@pytest.mark.proves("shared.pages.decision.progress")
 @pytest.mark.thorough
 def test_a_bet_that_a_block_refused_which_is_undone_is_told_as_taken(site: Site, visitor: Visitor) -> None:
     market = site.open_market(strike_in=60, lasts=120, ticker="NVDA")
@@ -109,7 +106,6 @@ def test_a_bet_that_a_block_refused_which_is_undone_is_told_as_taken(site: Site,
     assert len(site.stock.positions(market)) == before + 1
 
 
-@pytest.mark.proves("shared.pages.decision.progress", "shared.pages.decision.reload")
 @pytest.mark.thorough
 def test_a_bet_is_not_forgotten_when_its_market_is_over_meanwhile(site: Site, visitor: Visitor) -> None:
     """The answer is lost and the market ends before the page is opened again: it tells what became of the bet."""
@@ -187,7 +183,6 @@ def test_what_the_relay_will_not_send_now_is_told_with_the_way_around_it(site: S
     assert sent
 
 
-@pytest.mark.proves("shared.pages.decision.progress")
 @pytest.mark.thorough
 def test_a_replaced_block_is_not_called_final(site: Site, visitor: Visitor) -> None:
     """The chain takes back the block with the bet and then has it again in another."""
@@ -210,7 +205,6 @@ def test_a_replaced_block_is_not_called_final(site: Site, visitor: Visitor) -> N
     assert len(site.stock.positions(market)) == before + 1
 
 
-@pytest.mark.proves("shared.pages.decision.progress")
 @pytest.mark.thorough
 def test_a_bet_is_not_called_sent_while_the_relayer_is_away(site: Site, visitor: Visitor) -> None:
     market = site.open_market(ticker="NVDA")

@@ -13,7 +13,6 @@ from tests.browser.site import Site
 from tests.support.stock_chain import FLAT_PRICE, USDG
 
 
-@pytest.mark.proves("shared.pages.decision.stock_bet", "shared.pages.decision.wallets")
 def test_a_gasless_bet_is_signed_and_seen_confirmed(site: Site, visitor: Visitor) -> None:
     """A wallet without ETH, on another chain, that the site has to add."""
     wallet = wallets.DEV[6]

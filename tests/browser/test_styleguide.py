@@ -10,7 +10,6 @@ from tests.browser.site import Site
 from tests.support.pictures import difference
 
 
-@pytest.mark.proves("shared.pages.decision.styleguide")
 @pytest.mark.parametrize(("size", "scheme"), LOOKS)
 def test_components_look_as_kept(site: Site, visitor: Visitor, size: Size, scheme: Scheme) -> None:
     taken, before = take(visitor, size, scheme), kept(size, scheme)

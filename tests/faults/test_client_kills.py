@@ -152,7 +152,6 @@ async def typescript_bettors(service: AgentService, books: Books, going: asyncio
     assert node.said[-1] == {"done": True}
 
 
-@pytest.mark.proves("agent.trade.decision.idem_survives")
 @pytest.mark.timeout(300 + 15 * KILLS)
 @pytest.mark.parametrize(
     "bettors",

@@ -31,7 +31,7 @@ from tests.support.hazy_node import HazyNode
 from tests.support.keeper_stakes import bound
 from tests.waiting import until
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.proves("agent.trade.payment.decision.used_is_its_payers")]
+pytestmark = [pytest.mark.timeout(180)]
 
 FORMS = pytest.mark.parametrize("form", list(Form), ids=lambda form: form.name.lower())
 

@@ -162,11 +162,6 @@ async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
         yield made
 
 
-@pytest.mark.proves(
-    "agent.trade.answer.behaviour.idempotent",
-    "agent.trade.payment.decision.no_402_after_broadcast",
-    "agent.trade.decision.idem_survives",
-)
 @pytest.mark.timeout(300 + 4 * SECONDS)
 @pytest.mark.thorough
 async def test_nothing_is_lost_and_nothing_settles_twice(buyer: Buyer, service: AgentService) -> None:

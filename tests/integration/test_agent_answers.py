@@ -59,15 +59,6 @@ async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
         yield made
 
 
-@pytest.mark.proves(
-    "agent.trade.payment.endpoint.post",
-    "agent.trade.payment.header.X-PAYMENT",
-    "agent.trade.answer.header.X-Payment-Response",
-    "agent.trade.answer.field.*",
-    "agent.service.behaviour.settlement_wallet",
-    "agent.service.behaviour.nullable_keys_present",
-    "shared.values.decision.money_exact",
-)
 async def test_the_whole_receipt(buyer: Buyer, service: AgentService) -> None:
     """Every key of a real and of a simulated receipt, against the chain where it is on the chain."""
     chain, who = service.chain, DEV[0]
@@ -173,21 +164,6 @@ FIELDS: list[tuple[str, list[Any], Any]] = [
 ]
 
 
-@pytest.mark.proves(
-    "agent.trade.request.field.marketId",
-    "agent.trade.request.field.side",
-    "agent.trade.request.field.sizeUsd",
-    "agent.trade.request.field.idemKey",
-    "agent.trade.request.field.walletAddress",
-    "agent.trade.request.field.quoteId",
-    "agent.trade.request.field.minSharesOut",
-    "agent.trade.request.field.maxPriceCents",
-    "agent.trade.request.field.simulate",
-    "agent.trade.request.field.builderCode",
-    "agent.trade.request.field.callbackUrl",
-    "agent.trade.request.field.ref",
-    "agent.error_body.field.issues",
-)
 async def test_every_field_of_a_request_is_checked(buyer: Buyer) -> None:
     """A wrong value is named by its field, a right one is taken; optional fields may be null, required ones not."""
     whole: dict[str, Any] = {name: good for name, _, good in FIELDS}
@@ -214,7 +190,6 @@ async def test_every_field_of_a_request_is_checked(buyer: Buyer) -> None:
             assert (refused.status, [each["field"] for each in body["issues"]]) == (400, [field])
 
 
-@pytest.mark.proves("agent.service.limit.no_max_bet")
 async def test_no_size_is_too_large_for_its_own_sake(buyer: Buyer) -> None:
     """Thousands of dollars settle like five, as long as they do not move the price too far; beyond the largest quote
     the missing quote is what is refused, and what no contract can hold is no size."""
@@ -238,7 +213,6 @@ async def quoted_bet(buyer: Buyer, who: Wallet, size: int) -> dict[str, Any]:
     return bet("main", who, "yes", size, quoteId=body["quote"]["quoteId"], minSharesOut=suggested)
 
 
-@pytest.mark.proves("agent.quote.decision.lock_guarantee")
 @pytest.mark.parametrize(("between", "status"), [(1, 200), (150, 422)])
 async def test_a_lock_gives_what_was_suggested_or_nothing(
     buyer: Buyer, service: AgentService, between: int, status: int
@@ -269,7 +243,6 @@ async def test_a_lock_gives_what_was_suggested_or_nothing(
         assert chain.read(chain.contracts.token.call("balanceOf", who.address)) == held
 
 
-@pytest.mark.proves("agent.trade.decision.check_order")
 async def test_the_order_of_the_checks(buyer: Buyer, service: AgentService) -> None:
     """A trade wrong in every way, put right one check at a time."""
     used = bet("shut", DEV[4], "yes", 2)
@@ -313,11 +286,6 @@ async def test_the_order_of_the_checks(buyer: Buyer, service: AgentService) -> N
     assert (response.status, answer["error"]) == (422, "insufficient_balance"), answer
 
 
-@pytest.mark.proves(
-    "agent.positions.behaviour.merges_rails",
-    "agent.positions.decision.rails",
-    "agent.proof.decision.attribution_ref",
-)
 async def test_a_wallet_has_one_book_whoever_brought_its_stakes(buyer: Buyer, service: AgentService) -> None:
     """A stake of this API and one a partner sends to the contract itself stand side by side; a stranger who names the
     wallet as builder puts nothing into its book."""
@@ -363,7 +331,6 @@ async def test_a_wallet_has_one_book_whoever_brought_its_stakes(buyer: Buyer, se
     assert set(plain["attribution"].values()) == {None}
 
 
-@pytest.mark.proves("agent.proof.decision.settlement_status")
 async def test_a_proof_is_confirmed_and_then_final(buyer: Buyer, service: AgentService) -> None:
     _, paid = await buyer.buy(bet("main", DEV[3], size=1), DEV[3])
     path = f"/proof/{paid['receipt']['tradeId']}"
@@ -377,7 +344,6 @@ async def test_a_proof_is_confirmed_and_then_final(buyer: Buyer, service: AgentS
     assert {**final, "meta": 0, "settlement": {**final["settlement"], "status": "confirmed"}} == {**proof, "meta": 0}
 
 
-@pytest.mark.proves("agent.catalogue.decision.payment_required_logs", "agent.catalogue.error.payment_required")
 async def test_a_challenge_is_named_in_the_log_and_sent_as_no_error_body(buyer: Buyer, service: AgentService) -> None:
     response, challenge = await buyer.post(bet("main", DEV[0]))
     assert (response.status, challenge["error"]) == (402, None)

@@ -117,12 +117,6 @@ async def by_httpx(url: str, who: Wallet, body: dict[str, Any], limit: str | Non
         return answer.status_code, answer.json(), answer.headers.get("PAYMENT-RESPONSE")
 
 
-@pytest.mark.proves(
-    "agent.trade.payment.decision.official_clients",
-    "agent.service.auth.x402_payment",
-    "agent.service.behaviour.gasless",
-    "agent.service.behaviour.wallet_is_account",
-)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of a library the package loads
 @pytest.mark.parametrize("transport", ["requests", "httpx"])
 async def test_the_python_client_buys_unchanged(buyer: Buyer, service: AgentService, transport: str) -> None:
@@ -172,7 +166,6 @@ def settlement_of(body: Any, who: Wallet, network: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.proves("agent.trade.payment.decision.official_clients")
 @pytest.mark.thorough
 @pytest.mark.parametrize("client", ["fetch", "axios"])
 async def test_the_typescript_client_buys_unchanged(buyer: Buyer, service: AgentService, client: str) -> None:
@@ -202,7 +195,6 @@ async def test_the_typescript_client_buys_unchanged(buyer: Buyer, service: Agent
 
 
 @pytest.mark.thorough
-@pytest.mark.proves("agent.trade.payment.decision.official_clients")
 @pytest.mark.parametrize("client", ["fetch", "axios", "python"])
 async def test_the_clients_of_the_first_version_buy_unchanged(buyer: Buyer, service: AgentService, client: str) -> None:
     """x402-fetch 1.2 beyond 0.10 USD by its third argument, x402-axios 0.7 at any size, and Python's 0.2.1 by its

@@ -79,7 +79,6 @@ async def refused(buyer: Buyer, path: str, status: int, **query: object) -> dict
     return dict(body)
 
 
-@pytest.mark.proves("agent.discover.endpoint.get", "agent.discover.field.*", "agent.discover.param.q")
 async def test_discover(buyer: Buyer) -> None:
     body = await asked(buyer, "/discover", DiscoverBody, q="$bnkr")
     assert (body["query"], body["silent"], body["count"]) == ("$bnkr", False, 3)
@@ -101,7 +100,6 @@ async def test_discover(buyer: Buyer) -> None:
     assert related[0]["matchedTerms"] == ["100m"]
 
 
-@pytest.mark.proves("agent.discover.param.post", "agent.discover.behaviour.silence_gate", "agent.discover.field.reason")
 async def test_posts(buyer: Buyer) -> None:
     found = await asked(buyer, "/discover", DiscoverBody, post="will $BNKR pump tomorrow?")
     assert (found["query"], found["silent"], found["count"]) == (None, False, 3)
@@ -120,7 +118,6 @@ async def test_posts(buyer: Buyer) -> None:
     assert (await asked(buyer, "/discover", DiscoverBody, q="$BNKR", post="gm"))["silent"] is True
 
 
-@pytest.mark.proves("agent.discover.param.limit", "agent.discover.decision.limit_default_max")
 async def test_limits(buyer: Buyer) -> None:
     assert len(await ids(buyer, q="$AIXBT")) == 12
     assert len(await ids(buyer, q="$AIXBT", limit="50")) == 50
@@ -132,7 +129,6 @@ async def test_limits(buyer: Buyer) -> None:
     await refused(buyer, "/discover", 400, post="x" * 4_001)
 
 
-@pytest.mark.proves("agent.discover.decision.browse", "agent.sentiment.field.intel.activity.totalBets")
 async def test_bets_move_browsing_and_sentiment(buyer: Buyer, service: AgentService) -> None:
     first = await asked(buyer, "/sentiment", SentimentBody, token="BNKR")
     for market, who, side, size in (
@@ -160,7 +156,6 @@ async def test_bets_move_browsing_and_sentiment(buyer: Buyer, service: AgentServ
     assert (intel["suggestedBet"]["side"], intel["suggestedBet"]["sideLabel"]) == ("yes", "YES")
 
 
-@pytest.mark.proves("agent.sentiment.endpoint.get", "agent.sentiment.field.*", "agent.sentiment.param.token")
 async def test_sentiment(buyer: Buyer, service: AgentService) -> None:
     response, body = await buyer.buy(bet("bnkr-updown", DEV[4], "down", 3), DEV[4])
     assert response.status == 200, body
@@ -211,14 +206,12 @@ async def test_a_token_without_markets_is_no_error(buyer: Buyer) -> None:
     assert intel["quality"] == {"distinctBettors": 0, "topWalletPct": 0, "label": "none"}
 
 
-@pytest.mark.proves("agent.sentiment.error.invalid_request")
 async def test_sentiment_without_a_token_is_422(buyer: Buyer) -> None:
     for query in ({}, {"token": ""}, {"token": "$"}, {"token": "two words"}, {"token": "x" * 33}):
         body = await refused(buyer, "/sentiment", 422, **query)
         assert body["issues"][0]["field"] == "token"
 
 
-@pytest.mark.proves("agent.discover.decision.text_is_data", "agent.discover.decision.no_language_model")
 async def test_hostile_text_is_only_text(buyer: Buyer) -> None:
     """Echoed in JSON as it came, and compared: each finds what its words find, in that order, and nothing is changed.
     A number among them may stand in many deadlines, by the time of day."""

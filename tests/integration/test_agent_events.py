@@ -66,21 +66,6 @@ async def replayed(buyer: Buyer, wallet: str, count: int, *, seconds: float = PA
     return events
 
 
-@pytest.mark.proves(
-    "agent.events.event.bet.placed",
-    "agent.events.event.bet.settlement_submitted",
-    "agent.events.decision.emit_submitted",
-    "agent.events.decision.emit_placed",
-    "agent.events.field.eventId",
-    "agent.events.field.seq",
-    "agent.events.field.type",
-    "agent.events.field.createdAt",
-    "agent.events.field.wallet",
-    "agent.events.field.marketId",
-    "agent.events.field.tradeId",
-    "agent.events.field.payload",
-    "agent.events.field.proofUrl",
-)
 async def test_a_bet_is_submitted_and_then_placed(buyer: Buyer) -> None:
     who = DEV[1]
     response, paid = await buyer.buy(bet("told", who, ref="mention:7"), who)
@@ -108,37 +93,6 @@ async def test_a_bet_is_submitted_and_then_placed(buyer: Buyer) -> None:
     assert placed["createdAt"][:19] + "Z" == receipt["recordedAt"]
 
 
-@pytest.mark.proves(
-    "agent.events.event.market.resolved",
-    "agent.events.event.position.won",
-    "agent.events.event.position.lost",
-    "agent.events.event.payout.submitted",
-    "agent.events.event.payout.paid",
-    "agent.events.event.payout.failed",
-    "agent.events.decision.emit_resolved",
-    "agent.events.decision.emit_outcome",
-    "agent.events.decision.emit_payout",
-    "agent.events.decision.seq_gap_free",
-    "agent.events.decision.same_ids_everywhere",
-    "agent.events.behaviour.four_channels",
-    "agent.events.behaviour.channels_live",
-    "agent.resolved.endpoint.get",
-    "agent.resolved.param.wallet",
-    "agent.resolved.param.since",
-    "agent.resolved.param.limit",
-    "agent.resolved.field.meta",
-    "agent.resolved.field.events",
-    "agent.resolved.field.nextSince",
-    "agent.resolved.behaviour.drained_null",
-    "agent.replay.endpoint.get",
-    "agent.replay.param.wallet",
-    "agent.replay.param.fromSeq",
-    "agent.replay.behaviour.from_inclusive",
-    "agent.replay.field.meta",
-    "agent.replay.field.events",
-    "agent.replay.field.nextSeq",
-    "agent.replay.behaviour.drained_null",
-)
 async def test_from_bets_to_payouts_on_every_channel(buyer: Buyer, service: AgentService, database_url: str) -> None:
     """Two bets of one wallet, one wins; its first payout is refused by the token. Four channels, one sequence."""
     chain, who = service.chain, DEV[2]
@@ -261,12 +215,6 @@ async def test_a_void_market_refunds_and_nobody_won(buyer: Buyer, service: Agent
     assert (paid_back["refund"], paid_back["amountUsd"]) == (True, 5)
 
 
-@pytest.mark.proves(
-    "agent.resolved.error.invalid_wallet",
-    "agent.replay.error.invalid_wallet",
-    "agent.resolved.decision.page",
-    "agent.replay.decision.page",
-)
 async def test_what_is_no_page(buyer: Buyer) -> None:
     wallet = "0x" + "9" * 40
     cases: list[tuple[str, dict[str, object], int, str]] = [

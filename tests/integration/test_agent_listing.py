@@ -77,11 +77,6 @@ async def listed(buyer: Buyer, **query: object) -> list[dict[str, Any]]:
         query["cursor"] = body["nextCursor"]
 
 
-@pytest.mark.proves(
-    "agent.markets.decision.default_page",
-    "shared.values.decision.cursor_opaque",
-    "shared.values.decision.bad_cursor",
-)
 async def test_a_page_holds_fifty_and_the_cursor_leads_on(buyer: Buyer) -> None:
     _, first = await buyer.get("/markets")
     assert first["count"] == len(first["markets"]) == DEFAULT_PAGE
@@ -98,13 +93,6 @@ async def test_a_page_holds_fifty_and_the_cursor_leads_on(buyer: Buyer) -> None:
         assert (response.status, refused["error"]) == (400, "invalid_request"), bad
 
 
-@pytest.mark.proves(
-    "agent.markets.param.status",
-    "agent.markets.value.status_open",
-    "agent.markets.value.status_all",
-    "agent.markets.behaviour.base_only",
-    "agent.market.behaviour.status_values_documented",
-)
 async def test_open_markets_unless_all_are_asked_for(buyer: Buyer, service: AgentService) -> None:
     unasked, open_now, every = (
         await listed(buyer),
@@ -126,11 +114,6 @@ async def test_open_markets_unless_all_are_asked_for(buyer: Buyer, service: Agen
     assert schema["enum"] == ["open", "closed", "resolved", "void"]
 
 
-@pytest.mark.proves(
-    "agent.markets.behaviour.live_odds",
-    "agent.market_detail.behaviour.live_folded_in",
-    "agent.service.behaviour.base_parimutuel",
-)
 async def test_odds_and_stats_move_with_a_bet(buyer: Buyer) -> None:
     def of(markets: list[dict[str, Any]]) -> dict[str, Any]:
         return next(each for each in markets if each["id"] == buyer.service.chain.ids["usual"])
@@ -155,7 +138,6 @@ async def test_odds_and_stats_move_with_a_bet(buyer: Buyer) -> None:
     }
 
 
-@pytest.mark.proves("agent.service.behaviour.fee_per_market")
 async def test_every_market_has_a_fee_of_its_own(buyer: Buyer) -> None:
     shown = {buyer.service.chain.names[each["id"]]: each["feeBps"] for each in await listed(buyer)}
     for name, fee in FEES.items():
@@ -165,7 +147,6 @@ async def test_every_market_has_a_fee_of_its_own(buyer: Buyer) -> None:
     assert all(isinstance(fee, int) for fee in shown.values())
 
 
-@pytest.mark.proves("agent.market.behaviour.outcome_keys_are_sides", "agent.quote.decision.default_side_missing")
 async def test_outcome_keys_are_the_sides(buyer: Buyer) -> None:
     for name in ("usual", "ladder", "updown"):
         _, body = await buyer.get(f"/markets/{name}")
@@ -180,7 +161,6 @@ async def test_outcome_keys_are_the_sides(buyer: Buyer) -> None:
         assert (response.status, refused["error"]) == (422, "invalid_side")
 
 
-@pytest.mark.proves("agent.quote.behaviour.side_default_yes", "agent.quote.decision.only_locked_stored")
 async def test_only_a_lock_is_stored(buyer: Buyer, database_url: str) -> None:
     def stored(quote_id: str) -> int:
         with psycopg.connect(conninfo(database_url)) as connection:
@@ -197,7 +177,6 @@ async def test_only_a_lock_is_stored(buyer: Buyer, database_url: str) -> None:
     assert stored(locked["quote"]["quoteId"]) == 1
 
 
-@pytest.mark.proves("agent.result.param.marketId")
 async def test_a_result_is_found_by_id_or_key_in_the_whole_catalogue(buyer: Buyer, service: AgentService) -> None:
     chain = service.chain
     for name in (chain.ids["usual"], "0x" + chain.key("usual").hex()):
@@ -207,16 +186,6 @@ async def test_a_result_is_found_by_id_or_key_in_the_whole_catalogue(buyer: Buye
     assert (body["result"]["status"], body["result"]["resolvedOutcome"]) == ("resolved", "yes")
 
 
-@pytest.mark.proves(
-    "agent.service.auth.reads_open",
-    "agent.service.behaviour.json_unless_stated",
-    "agent.service.behaviour.path_prefix",
-    "agent.service.behaviour.timestamps_iso",
-    "agent.service.behaviour.wallet_form",
-    "agent.readiness.param.address",
-    "agent.positions.param.wallet",
-    "shared.values.decision.address_lower",
-)
 async def test_reads_ask_for_no_credentials(buyer: Buyer, service: AgentService) -> None:
     """Every read of the published description, as a stranger: JSON under one prefix, times and wallets in one form."""
     async with buyer.session.get(f"{service.url}/openapi/agent.json") as response:
@@ -264,7 +233,6 @@ def _leaves(body: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         yield name, body
 
 
-@pytest.mark.proves("agent.service.behaviour.endpoint_groups")
 async def test_the_description_groups_the_endpoints(buyer: Buyer, service: AgentService) -> None:
     async with buyer.session.get(f"{service.url}/openapi/agent.json") as response:
         described = await response.json()
@@ -362,7 +330,6 @@ async def test_what_is_true_for_one_moment_is_kept_by_nobody(buyer: Buyer, servi
         assert "ETag" not in response.headers
 
 
-@pytest.mark.proves("agent.market.decision.status_values")
 async def test_a_market_that_is_not_open_yet_says_when_it_opens(buyer: Buyer, service: AgentService) -> None:
     """It takes no bets, so its status is `closed`; nothing of it is over."""
     _, body = await buyer.get("/markets/later")

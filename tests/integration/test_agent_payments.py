@@ -198,7 +198,6 @@ async def settle_down(service: AgentService) -> None:
 # ---------------------------------------------------------------- W1
 
 
-@pytest.mark.proves("agent.trade.payment.decision.used_is_its_payers")
 @pytest.mark.thorough
 async def test_a_payment_of_one_unit_is_never_credited_as_four_dollars(
     buyer: Buyer, service: AgentService, market: str
@@ -231,7 +230,6 @@ async def test_a_payment_of_one_unit_is_never_credited_as_four_dollars(
     assert "less than 1 USDC is not booked: it is a gift" in given["message"]
 
 
-@pytest.mark.proves("agent.trade.payment.decision.used_is_its_payers")
 @pytest.mark.thorough
 async def test_one_transfer_pays_for_one_authorization(buyer: Buyer, service: AgentService, market: str) -> None:
     """W1 (b). Two authorizations of 4 USDC are used in one transaction, and one of them pays us; beside it lie 4 USDC
@@ -316,7 +314,6 @@ async def test_two_payers_racing_both_have_their_stake(buyer: Buyer, service: Ag
 # ---------------------------------------------------------------- the honest payer, coming back
 
 
-@pytest.mark.proves("agent.trade.payment.decision.used_is_its_payers", "agent.trade.payment.decision.never_sign_again")
 @pytest.mark.parametrize("comes_back", ["with it", "without it", "never", "late", "after the keeper"])
 @pytest.mark.thorough
 async def test_a_payment_sent_past_us_is_its_payers_stake(
@@ -383,7 +380,6 @@ async def test_what_was_paid_is_accounted_for_before_a_bet_is_refused(buyer: Buy
     await until(lambda: balance(chain, who.address) == before)
 
 
-@pytest.mark.proves("agent.trade.payment.decision.never_sign_again")
 async def test_only_a_cancelled_authorization_asks_for_a_fresh_one(
     buyer: Buyer, service: AgentService, market: str
 ) -> None:
@@ -479,7 +475,6 @@ BURNS_A_LOT = "0x620186a05b6001900380600457" + YES_CODE[2:]
 BURNS_WHEN_MINED = "0x3a601257" + YES_CODE[2:] + "5b601256"
 
 
-@pytest.mark.proves("agent.trade.payment.decision.gas_ceiling")
 @pytest.mark.parametrize(("code", "is_sent"), [(BURNS_A_LOT, False), (BURNS_WHEN_MINED, True)])
 async def test_a_payer_with_code_burns_no_more_than_a_settlements_ceiling(
     buyer: Buyer, service: AgentService, market: str, code: str, is_sent: bool
@@ -532,9 +527,6 @@ async def test_a_payer_with_code_burns_our_gas_a_few_times_and_no_more(
 # ---------------------------------------------------------------- W2, as far as the API shows it
 
 
-@pytest.mark.proves(
-    "agent.market.decision.times", "agent.quote.decision.ends_with_stakes", "agent.trade.payment.decision.timeout_120"
-)
 @pytest.mark.parametrize("kind", [0, 2])
 async def test_bets_end_in_the_second_that_the_market_names(buyer: Buyer, service: AgentService, kind: int) -> None:
     """Before anything that decides is measured; no quote, lock or payment outlives it."""

@@ -113,13 +113,6 @@ def balance(service: AgentService, address: str) -> int:
     return int(service.chain.read(service.chain.contracts.token.call("balanceOf", address)))
 
 
-@pytest.mark.proves(
-    "agent.service.behaviour.auto_payout",
-    "agent.service.behaviour.payouts_same_wallet",
-    "agent.service.behaviour.winners_split_net_pool",
-    "agent.result.field.payoutPerShareUsd",
-    "agent.positions.decision.pnl_settled",
-)
 async def test_winners_are_paid_without_a_call_and_everything_adds_up(buyer: Buyer, service: AgentService) -> None:
     played = service.chain
     settlement, token = played.contracts.settlement, played.contracts.token
@@ -181,7 +174,6 @@ def _transfers(service: AgentService, sender: str, to: str) -> list[dict[str, An
     return list(service.chain.ask("eth_getLogs", given))
 
 
-@pytest.mark.proves("agent.positions.state.resolved-refunded")
 async def test_a_market_nobody_won_gives_every_stake_back_whole(buyer: Buyer, service: AgentService) -> None:
     """The fee too."""
     before = balance(service, DEV[4].address)
@@ -199,11 +191,6 @@ async def test_a_market_nobody_won_gives_every_stake_back_whole(buyer: Buyer, se
     assert (position["status"], position["pnlUsd"]) == ("resolved-refunded", 0)
 
 
-@pytest.mark.proves(
-    "agent.stats.limit.cache",
-    "agent.stats.decision.cache_60",
-    "agent.stats.decision.auto_payout_rate",
-)
 async def test_stats_are_counted_once_a_minute(
     buyer: Buyer, service: AgentService, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

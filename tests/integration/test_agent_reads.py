@@ -68,26 +68,6 @@ async def exact(buyer: Buyer, path: str, model: type[BaseModel]) -> Any:
     return body
 
 
-@pytest.mark.proves(
-    "agent.meta.field.*",
-    "agent.market.field.*",
-    "agent.markets.field.*",
-    "agent.market_detail.field.*",
-    "agent.service.behaviour.meta_on_2xx",
-    "agent.service.behaviour.version_constant",
-    "agent.markets.endpoint.list",
-    "agent.market_detail.endpoint.get",
-    "agent.market_detail.param.id",
-    "agent.market.value.yes",
-    "agent.market.value.no",
-    "agent.market.value.up",
-    "agent.market.value.down",
-    "agent.market.value.bucket_key",
-    "agent.market.decision.readable_id",
-    "agent.market.decision.chain_id_base",
-    "agent.market.decision.settlement_field",
-    "agent.market.decision.category_is_metric",
-)
 async def test_markets(buyer: Buyer, service: AgentService) -> None:
     body = await exact(buyer, "/markets", Markets)
     found = {service.chain.names[each["id"]]: each for each in body["markets"]}
@@ -115,16 +95,6 @@ async def test_markets(buyer: Buyer, service: AgentService) -> None:
     assert {**one["market"], "stats": None} == {**target, "stats": None}
 
 
-@pytest.mark.proves(
-    "agent.markets.param.type",
-    "agent.markets.param.token",
-    "agent.markets.param.ids",
-    "agent.markets.param.limit",
-    "agent.markets.param.cursor",
-    "agent.markets.behaviour.last_page_null_cursor",
-    "agent.markets.decision.type_values",
-    "agent.markets.decision.count_is_page",
-)
 async def test_market_filters_and_pages(buyer: Buyer, service: AgentService) -> None:
     async def ids(**query: object) -> list[str]:
         _, body = await buyer.get("/markets", **query)
@@ -150,11 +120,6 @@ async def test_market_filters_and_pages(buyer: Buyer, service: AgentService) -> 
     assert sorted(seen) == ["buckets", "target", "updown"]
 
 
-@pytest.mark.proves(
-    "agent.research.endpoint.get",
-    "agent.research.field.*",
-    "agent.research.behaviour.advisory_null",
-)
 @pytest.mark.parametrize("name", ["target", "buckets", "updown"])
 async def test_research(buyer: Buyer, service: AgentService, name: str) -> None:
     research = (await exact(buyer, f"/markets/{name}/research", ResearchBody))["research"]
@@ -168,16 +133,6 @@ async def test_research(buyer: Buyer, service: AgentService, name: str) -> None:
     assert (research["tokenSnapshot"] is None) == (name != "target")
 
 
-@pytest.mark.proves(
-    "agent.quote.endpoint.get",
-    "agent.quote.field.*",
-    "agent.quote.state.simple",
-    "agent.quote.state.locked",
-    "agent.service.behaviour.quote_fee_breakdown",
-    "agent.quote.param.side",
-    "agent.quote.param.sizeUsd",
-    "agent.quote.param.marketId",
-)
 @pytest.mark.parametrize(
     ("name", "side", "size"),
     [("target", "yes", "1"), ("target", "no", "12.345678"), ("buckets", BUCKETS[2], "999.99"), ("updown", "up", "10")],
@@ -204,18 +159,6 @@ async def test_a_quote_is_what_the_contract_says(
         assert quote["tokenSnapshot"]["reachedTarget"] is False
 
 
-@pytest.mark.proves(
-    "agent.readiness.endpoint.get",
-    "agent.readiness.field.*",
-    "agent.stats.endpoint.get",
-    "agent.stats.field.*",
-    "agent.stats.decision.custody_sentence",
-    "agent.health.endpoint.get",
-    "agent.health.field.*",
-    "agent.getting_started.endpoint.get",
-    "agent.getting_started.field.*",
-    "agent.getting_started.behaviour.flattened",
-)
 async def test_platform(buyer: Buyer, service: AgentService) -> None:
     ready = (await exact(buyer, f"/wallet/{DEV[0].address}/readiness", ReadinessBody))["readiness"]
     balance = service.chain.read(service.chain.contracts.token.call("balanceOf", DEV[0].address))
@@ -236,24 +179,6 @@ async def test_platform(buyer: Buyer, service: AgentService) -> None:
     assert [each["method"] for each in started["steps"]] == ["GET", "GET", "GET", "POST", "GET", "POST"]
 
 
-@pytest.mark.proves(
-    "agent.positions.endpoint.get",
-    "agent.positions.field.*",
-    "agent.positions.behaviour.newest_first",
-    "agent.positions.state.open",
-    "agent.positions.state.resolved-won",
-    "agent.positions.state.resolved-lost",
-    "agent.positions.decision.pnl_settled",
-    "agent.result.endpoint.get",
-    "agent.result.field.*",
-    "agent.result.state.pending",
-    "agent.result.state.resolved",
-    "agent.proof.endpoint.get",
-    "agent.proof.field.*",
-    "agent.proof.behaviour.flattened",
-    "agent.proof.decision.user_id",
-    "agent.service.behaviour.winners_split_net_pool",
-)
 async def test_from_bets_to_payouts(buyer: Buyer, service: AgentService) -> None:
     chain, who = service.chain, DEV[4]
     won, lost = bet("target", who, "yes", 5), bet("target", who, "no", 8)

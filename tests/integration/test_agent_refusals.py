@@ -78,104 +78,33 @@ def check_body(response: aiohttp.ClientResponse, body: Any, status: int, code: s
 
 
 REFUSALS: list[Any] = [
-    pytest.param(
-        {"marketId": ""}, 400, "invalid_request", marks=pytest.mark.proves("agent.trade.error.invalid_request")
-    ),
-    pytest.param(
-        {"more": 1}, 400, "invalid_request", marks=pytest.mark.proves("agent.trade.request.behaviour.unknown_keys")
-    ),
-    pytest.param(
-        {"sizeUsd": 0}, 400, "invalid_request", marks=pytest.mark.proves("agent.trade.decision.schema_boundaries")
-    ),
-    pytest.param(
-        {"sizeUsd": "5"}, 400, "invalid_request", marks=pytest.mark.proves("agent.trade.request.field.sizeUsd")
-    ),
+    ({"marketId": ""}, 400, "invalid_request"),
+    ({"more": 1}, 400, "invalid_request"),
+    ({"sizeUsd": 0}, 400, "invalid_request"),
+    ({"sizeUsd": "5"}, 400, "invalid_request"),
     pytest.param({"sizeUsd": 1.0000001}, 400, "invalid_request"),
-    pytest.param(
-        {"idemKey": "short"},
-        400,
-        "invalid_request",
-        marks=pytest.mark.proves("agent.trade.request.limit.idemKey_length"),
-    ),
+    ({"idemKey": "short"}, 400, "invalid_request"),
     pytest.param({"idemKey": "k" * 129}, 400, "invalid_request"),
-    pytest.param(
-        {"maxPriceCents": 100},
-        400,
-        "invalid_request",
-        marks=pytest.mark.proves("agent.trade.request.limit.maxPriceCents_range"),
-    ),
+    ({"maxPriceCents": 100}, 400, "invalid_request"),
     pytest.param({"maxPriceCents": 1.5}, 400, "invalid_request"),
-    pytest.param(
-        {"ref": "a b"}, 400, "invalid_request", marks=pytest.mark.proves("agent.trade.request.limit.ref_form")
-    ),
+    ({"ref": "a b"}, 400, "invalid_request"),
     pytest.param({"builderCode": "0x12"}, 400, "invalid_request"),
     pytest.param({"callbackUrl": "nowhere"}, 400, "invalid_request"),
     pytest.param({"simulate": "yes"}, 400, "invalid_request"),
-    pytest.param(
-        {"walletAddress": "0x12"}, 422, "invalid_wallet", marks=pytest.mark.proves("agent.trade.error.invalid_wallet")
-    ),
-    pytest.param(
-        {"sizeUsd": 0.5},
-        422,
-        "size_below_min",
-        marks=pytest.mark.proves("agent.trade.error.size_below_min", "agent.trade.request.behaviour.floor_code"),
-    ),
-    pytest.param(
-        {"marketId": "none"}, 404, "market_not_found", marks=pytest.mark.proves("agent.trade.error.market_not_found")
-    ),
-    pytest.param({"side": "up"}, 422, "invalid_side", marks=pytest.mark.proves("agent.trade.error.invalid_side")),
-    pytest.param(
-        {"sizeUsd": 10.000001},
-        422,
-        "quote_required",
-        marks=pytest.mark.proves("agent.trade.error.quote_required", "agent.service.behaviour.locked_tier_needs"),
-    ),
-    pytest.param(
-        {"sizeUsd": 20, "quoteId": "q_unknown"},
-        422,
-        "quote_required",
-        marks=pytest.mark.proves("agent.trade.decision.quote_required_rule"),
-    ),
-    pytest.param(
-        {"sizeUsd": 20, "quoteId": "q_unknown", "minSharesOut": 1},
-        422,
-        "quote_mismatch",
-        marks=pytest.mark.proves("agent.trade.error.quote_mismatch"),
-    ),
-    pytest.param(
-        {"maxPriceCents": 40},
-        422,
-        "slippage_exceeded",
-        marks=pytest.mark.proves("agent.trade.error.slippage_exceeded", "agent.trade.decision.slippage_rule"),
-    ),
+    ({"walletAddress": "0x12"}, 422, "invalid_wallet"),
+    ({"sizeUsd": 0.5}, 422, "size_below_min"),
+    ({"marketId": "none"}, 404, "market_not_found"),
+    ({"side": "up"}, 422, "invalid_side"),
+    ({"sizeUsd": 10.000001}, 422, "quote_required"),
+    ({"sizeUsd": 20, "quoteId": "q_unknown"}, 422, "quote_required"),
+    ({"sizeUsd": 20, "quoteId": "q_unknown", "minSharesOut": 1}, 422, "quote_mismatch"),
+    ({"maxPriceCents": 40}, 422, "slippage_exceeded"),
     pytest.param({"minSharesOut": 100}, 422, "slippage_exceeded"),
-    pytest.param(
-        {"marketId": "small"},
-        422,
-        "pool_impact_exceeded",
-        marks=pytest.mark.proves("agent.trade.error.pool_impact_exceeded", "agent.trade.decision.impact_rule"),
-    ),
-    pytest.param(
-        {"marketId": "elsewhere"},
-        422,
-        "unsupported_market",
-        marks=pytest.mark.proves("agent.trade.error.unsupported_market", "agent.trade.decision.unsupported_rule"),
-    ),
+    ({"marketId": "small"}, 422, "pool_impact_exceeded"),
+    ({"marketId": "elsewhere"}, 422, "unsupported_market"),
 ]
 
 
-@pytest.mark.proves(
-    "agent.error_body.behaviour.every_non_2xx",
-    "agent.error_body.decision.request_id",
-    "agent.error_body.decision.retriable_per_code",
-    "agent.error_body.field.error",
-    "agent.error_body.field.message",
-    "agent.error_body.field.hint",
-    "agent.error_body.field.docsUrl",
-    "agent.error_body.field.retriable",
-    "agent.error_body.field.issues",
-    "agent.trade.behaviour.hint_says_change",
-)
 @pytest.mark.parametrize(("change", "status", "code"), REFUSALS)
 async def test_a_bet_is_refused(buyer: Buyer, change: dict[str, Any], status: int, code: str) -> None:
     response, body = await buyer.post({**bet("near", DEV[0]), **change})
@@ -184,7 +113,6 @@ async def test_a_bet_is_refused(buyer: Buyer, change: dict[str, Any], status: in
     check_body(response, body, status, code)
 
 
-@pytest.mark.proves("agent.trade.error.insufficient_balance", "agent.trade.decision.balance_rule")
 async def test_the_balance_is_looked_at_only_when_a_payment_is_offered(buyer: Buyer, service: AgentService) -> None:
     """Before that it is a warning: of a quote that names the wallet, and of a simulation."""
     body = bet("near", POOR)
@@ -201,7 +129,6 @@ async def test_the_balance_is_looked_at_only_when_a_payment_is_offered(buyer: Bu
     assert "wallet_underfunded" not in [each["code"] for each in unnamed["quote"]["warnings"]]
 
 
-@pytest.mark.proves("agent.trade.error.pool_impact_exceeded")
 async def test_a_bet_too_large_is_told_the_largest_that_fits(buyer: Buyer) -> None:
     response, refused = await buyer.post(bet("small", DEV[0]))
     check_body(response, refused, 422, "pool_impact_exceeded")
@@ -251,13 +178,6 @@ async def test_what_is_no_json_is_refused(buyer: Buyer, service: AgentService) -
             check_body(response, await response.json(), 400, "invalid_request")
 
 
-@pytest.mark.proves(
-    "agent.service.behaviour.simulate_full_validation",
-    "agent.service.auth.simulate_free",
-    "agent.trade.payment.behaviour.header_not_needed_simulate",
-    "agent.trade.decision.simulate_no_balance",
-    "agent.trade.answer.behaviour.no_header_on_simulate",
-)
 async def test_a_simulation_moves_nothing(buyer: Buyer, service: AgentService) -> None:
     response, body = await buyer.post(bet("near", POOR, simulate=True))
     assert response.status == 200, body
@@ -302,11 +222,6 @@ BAD_PAYMENTS = [
 ]
 
 
-@pytest.mark.proves(
-    "agent.trade.payment.decision.bad_header_fresh_challenge",
-    "agent.trade.payment.error.challenge_402",
-    "agent.trade.payment.decision.envelope_v1",
-)
 async def test_a_bad_payment_is_a_fresh_challenge(buyer: Buyer, service: AgentService) -> None:
     headers = [{"X-PAYMENT": "%%%"}, {"X-PAYMENT": base64.b64encode(b"[1]").decode()}, {"X-PAYMENT": "A" * 33_000}]
     named = ["base64", "object", "is longer than 32768"]
@@ -323,7 +238,6 @@ async def test_a_bad_payment_is_a_fresh_challenge(buyer: Buyer, service: AgentSe
         assert body["accepts"][0]["scheme"] == "exact"
 
 
-@pytest.mark.proves("agent.trade.payment.decision.envelope_numbers")
 async def test_numbers_of_the_envelope_may_be_integers(buyer: Buyer, service: AgentService) -> None:
     body = bet("near", DEV[5])
     _, challenge = await buyer.post(body)
@@ -335,15 +249,6 @@ async def test_numbers_of_the_envelope_may_be_integers(buyer: Buyer, service: Ag
     assert response.status == 200, paid
 
 
-@pytest.mark.proves(
-    "agent.quote.limit.lock",
-    "agent.quote.behaviour.min_shares_round_trip",
-    "agent.quote.decision.lock_scope",
-    "agent.trade.decision.quote_mismatch_rule",
-    "agent.trade.error.quote_expired",
-    "agent.trade.decision.quote_expired_rule",
-    "agent.service.limit.simple_tier_ceiling",
-)
 async def test_a_lock_serves_one_trade_of_its_own_kind(buyer: Buyer, service: AgentService, database_url: str) -> None:
     _, body = await buyer.get("/quote", marketId="near", side="yes", sizeUsd=25)
     quote = body["quote"]
@@ -373,10 +278,6 @@ async def test_a_lock_serves_one_trade_of_its_own_kind(buyer: Buyer, service: Ag
     check_body(response, answer, 422, "quote_expired")
 
 
-@pytest.mark.proves(
-    "agent.quote.limit.rate",
-    "agent.quote.error.rate_limited",
-)
 async def test_quotes_are_limited(buyer: Buyer) -> None:
     answers = [await buyer.get("/quote", ip="192.0.2.7", marketId="near") for _ in range(31)]
     assert [response.status for response, _ in answers] == [200] * 30 + [429]
@@ -393,7 +294,6 @@ async def test_balances_are_not_read_without_end(buyer: Buyer) -> None:
     assert response.status == 200
 
 
-@pytest.mark.proves("agent.trade.limit.rate", "agent.trade.decision.pair_counts_once")
 async def test_trades_are_limited_and_a_pair_counts_once(buyer: Buyer, service: AgentService) -> None:
     who, ip = DEV[4], "192.0.2.8"
     for number in range(3):
@@ -407,7 +307,6 @@ async def test_trades_are_limited_and_a_pair_counts_once(buyer: Buyer, service: 
     check_body(*answers[-1], 429, "rate_limited")
 
 
-@pytest.mark.proves("agent.trade.behaviour.settling_then_receipt")
 async def test_whoever_took_a_payment_in_its_payer_may_ask_what_became_of_it(
     buyer: Buyer, service: AgentService, database_url: str
 ) -> None:
@@ -435,7 +334,6 @@ async def test_whoever_took_a_payment_in_its_payer_may_ask_what_became_of_it(
     assert response.status == 402, said
 
 
-@pytest.mark.proves("agent.trade.limit.rate")
 async def test_a_strangers_calls_use_up_no_wallets_minute(buyer: Buyer, service: AgentService) -> None:
     """A settled authorization lies open on the chain; sent again with other keys it counts for whoever sends it."""
     who, stranger = DEV[7], "192.0.2.9"
@@ -455,7 +353,6 @@ async def test_a_strangers_calls_use_up_no_wallets_minute(buyer: Buyer, service:
 JUNK = {"X-PAYMENT": "x"}
 
 
-@pytest.mark.proves("agent.trade.limit.rate")
 @pytest.mark.parametrize(
     ("change", "headers", "answer"),
     [
@@ -491,9 +388,6 @@ async def test_a_payment_header_does_not_switch_the_limit_off(
     check_body(*answers[-1], 429, "rate_limited")
 
 
-@pytest.mark.proves(
-    "agent.trade.decision.pause_latency", "agent.health.state.trading_paused", "agent.health.state.trading_on"
-)
 async def test_the_operators_switch_is_seen_within_two_seconds(
     buyer: Buyer, service: AgentService, database_url: str
 ) -> None:
@@ -526,7 +420,6 @@ async def test_the_operators_switch_is_seen_within_two_seconds(
     await answered_with(402)
 
 
-@pytest.mark.proves("agent.trade.decision.double_pay_guard")
 async def test_the_same_bet_under_a_new_key_waits_for_the_first(buyer: Buyer, service: AgentService) -> None:
     """While the first is on its way (nothing is mined) a twin is refused; once it has settled, it is a new bet."""
     who, chain = DEV[6], service.chain
@@ -550,14 +443,6 @@ async def test_the_same_bet_under_a_new_key_waits_for_the_first(buyer: Buyer, se
         assert chain.read(chain.contracts.settlement.call("stakeOf", checksum(who.address), idem_hash(key)))
 
 
-@pytest.mark.proves(
-    "agent.trade.error.internal_error",
-    "agent.error_body.field.txHash",
-    "agent.error_body.behaviour.extra_keys",
-    "agent.trade.payment.decision.no_402_after_broadcast",
-    "agent.trade.behaviour.reconcile_by_idem_key",
-    "agent.trade.error.rate_limited",
-)
 async def test_an_unknown_outcome_is_never_a_second_challenge(buyer: Buyer, service: AgentService) -> None:
     who, chain = DEV[1], service.chain
     body = bet("near", who, size=3)
@@ -609,32 +494,12 @@ READS = [
 ]
 
 
-@pytest.mark.proves(
-    "agent.market_detail.decision.unknown_market",
-    "agent.markets.decision.limit_out_of_bounds",
-    "agent.markets.limit.page_size",
-    "agent.quote.error.invalid_request",
-    "agent.quote.limit.precision_bound",
-    "agent.quote.error.size_below_min",
-    "agent.quote.error.invalid_side",
-    "agent.quote.error.market_not_found",
-    "agent.service.limit.min_bet",
-    "agent.positions.error.invalid_wallet",
-    "agent.positions.decision.missing_wallet",
-    "agent.result.error.invalid_request",
-    "agent.proof.error.not_settled",
-    "agent.proof.decision.not_found_code",
-    "agent.readiness.error.invalid_wallet",
-    "agent.catalogue.decision.other_not_found",
-    "agent.service.error.not_found_any",
-)
 @pytest.mark.parametrize(("path", "status", "code"), READS)
 async def test_a_read_is_refused(buyer: Buyer, path: str, status: int, code: str) -> None:
     response, body = await buyer.get(path)
     check_body(response, body, status, code)
 
 
-@pytest.mark.proves("agent.service.behaviour.flag_off_404", "agent.service.decision.flag_off_code")
 async def test_the_flag_switches_everything_off(service: AgentService, tmp_path: Path, database_url: str) -> None:
     folder = Path(service.env["VPM_DEPLOYMENTS_DIR"])
     with agent_service(service.chain, database_url, folder, tmp_path, VPM_AGENT_ENABLED="0") as off:

@@ -98,9 +98,6 @@ async def test_a_kill_in_the_middle_settles_once(buyer: Buyer, service: AgentSer
     assert before - after == 5 * 2_000_000
 
 
-@pytest.mark.proves(
-    "agent.trade.decision.idem_survives",
-)
 @pytest.mark.thorough
 async def test_a_database_made_anew_shows_the_same(
     buyer: Buyer, service: AgentService, postgres: TestPostgres, local_genesis: Genesis, tmp_path: Path

@@ -97,19 +97,6 @@ RECEIPT_FIELDS = [
 ]
 
 
-@pytest.mark.proves(
-    "agent.trade.payment.decision.signed_offer",
-    "agent.trade.payment.decision.signed_receipt",
-    "agent.trade.payment.decision.timeout_120",
-    "agent.trade.payment.decision.intent_nonce",
-    "agent.trade.payment.behaviour.first_call_challenged",
-    "agent.trade.payment.behaviour.sign_exact_amount",
-    "agent.trade.payment.behaviour.retry_with_header",
-    "agent.trade.payment.behaviour.amount_equals_size",
-    "agent.trade.payment.value.exact",
-    "agent.trade.payment.value.base",
-    "agent.trade.payment.field.*",
-)
 async def test_offer_and_receipt_are_signed(buyer: Buyer, service: AgentService, market: str) -> None:
     contracts = service.chain.contracts
     body = bet(market, DEV[0], size=1.234567)
@@ -151,11 +138,6 @@ async def test_offer_and_receipt_are_signed(buyer: Buyer, service: AgentService,
     assert paid["receipt"]["tradeId"] == trade_id
 
 
-@pytest.mark.proves(
-    "agent.trade.answer.decision.escape_kit",
-    "agent.trade.error.platform_paused",
-    "agent.health.decision.ok_false_when",
-)
 @pytest.mark.parametrize("form", list(Form))
 async def test_a_bound_payment_can_be_settled_by_anybody(
     buyer: Buyer, service: AgentService, market: str, form: Form
@@ -206,16 +188,6 @@ async def test_a_bound_payment_can_be_settled_by_anybody(
     assert health["health"]["ok"], health
 
 
-@pytest.mark.proves(
-    "agent.trade.answer.decision.trade_id_is_bet_hash",
-    "agent.trade.decision.replay_before_closed",
-    "agent.trade.decision.idem_scope",
-    "agent.trade.error.idem_conflict",
-    "agent.trade.decision.idem_conflict_fields",
-    "agent.trade.answer.behaviour.idempotent",
-    "agent.trade.answer.behaviour.replay_original_receipt",
-    "agent.trade.error.market_closed",
-)
 async def test_a_used_key_replays_or_conflicts_whatever_closed_since(buyer: Buyer, service: AgentService) -> None:
     chain = service.chain
     name = chain.list("closes-soon", closes_at=chain.now + 400)
@@ -248,10 +220,6 @@ async def test_a_used_key_replays_or_conflicts_whatever_closed_since(buyer: Buye
     assert (response.status, replayed["receipt"]) == (200, first["receipt"])
 
 
-@pytest.mark.proves(
-    "agent.trade.error.rate_limited",
-    "agent.trade.behaviour.settling_then_receipt",
-)
 async def test_the_same_key_at_once_settles_once(buyer: Buyer, service: AgentService, market: str) -> None:
     body = bet(market, DEV[5])
     _, challenge = await buyer.post(body)
@@ -277,7 +245,6 @@ async def test_the_same_key_at_once_settles_once(buyer: Buyer, service: AgentSer
     assert balance - service.chain.read(service.chain.contracts.token.call("balanceOf", DEV[5].address)) == 5_000_000
 
 
-@pytest.mark.proves("agent.trade.payment.decision.receive_form")
 async def test_our_own_clients_pay_in_the_receive_form(buyer: Buyer, service: AgentService, market: str) -> None:
     """Nothing of it can be sent past us: the token takes it from the contract alone."""
     who, chain = DEV[6], service.chain
@@ -293,7 +260,6 @@ async def test_our_own_clients_pay_in_the_receive_form(buyer: Buyer, service: Ag
     assert (response.status, again["replay"]) == (200, True), again
 
 
-@pytest.mark.proves("agent.trade.payment.decision.receive_form")
 @pytest.mark.parametrize("has_code", [False, True])
 async def test_a_nonce_of_one_form_with_the_signature_of_the_other_is_refused_with_words(
     buyer: Buyer, service: AgentService, market: str, has_code: bool
@@ -318,7 +284,6 @@ async def test_a_nonce_of_one_form_with_the_signature_of_the_other_is_refused_wi
     assert on_chain(service, who.address, body["idemKey"]) == 0
 
 
-@pytest.mark.proves("agent.trade.error.payment_invalid", "agent.trade.payment.decision.payment_invalid_from_chain")
 async def test_a_spent_authorization_is_refused(buyer: Buyer, service: AgentService, market: str) -> None:
     body = bet(market, DEV[0], size=3)
     _, challenge = await buyer.post(body)

@@ -61,7 +61,6 @@ def refused(response: aiohttp.ClientResponse, body: Any, status: int) -> None:
     assert body["hint"]
 
 
-@pytest.mark.proves("agent.quote.error.internal_error")
 async def test_the_quote_store_is_unreadable(buyer: Buyer, database_url: str) -> None:
     with out_of_reach(database_url, "agent_quote"):
         refused(*await buyer.get("/quote", marketId="steady", sizeUsd=11), 500)
@@ -72,7 +71,6 @@ async def test_the_quote_store_is_unreadable(buyer: Buyer, database_url: str) ->
     assert response.status == 200, body
 
 
-@pytest.mark.proves("agent.trade.error.internal_error")
 @pytest.mark.parametrize("table", ["agent_trade", "agent_quote", "outbox_lane"])
 @pytest.mark.thorough
 async def test_the_trade_records_are_unreadable(buyer: Buyer, database_url: str, table: str) -> None:
@@ -84,9 +82,6 @@ async def test_the_trade_records_are_unreadable(buyer: Buyer, database_url: str,
     await buyer.challenged(wanted)
 
 
-@pytest.mark.proves(
-    "agent.proof.error.internal_error", "agent.proof.param.tradeId", "agent.proof.behaviour.onchain_only"
-)
 async def test_the_proof_storage_is_unavailable(buyer: Buyer, database_url: str) -> None:
     _, simulated = await buyer.post(bet("steady", DEV[1], simulate=True))
     response, body = await buyer.get(f"/proof/{simulated['receipt']['tradeId']}")
@@ -99,7 +94,6 @@ async def test_the_proof_storage_is_unavailable(buyer: Buyer, database_url: str)
     assert (response.status, body["tradeId"]) == (200, paid["receipt"]["tradeId"])
 
 
-@pytest.mark.proves("agent.health.behaviour.always_200", "agent.health.decision.ok_false_when")
 async def test_health_answers_while_parts_are_down(buyer: Buyer, service: AgentService, database_url: str) -> None:
     async def health() -> dict[str, Any]:
         response, body = await buyer.get("/health")
@@ -127,7 +121,6 @@ async def test_health_answers_while_parts_are_down(buyer: Buyer, service: AgentS
         ("head_seen_at = now() - interval '61 seconds'", "lags"),
     ],
 )
-@pytest.mark.proves("agent.health.decision.ok_false_when")
 async def test_nobody_bets_on_an_index_that_stands_still(
     buyer: Buyer, service: AgentService, database_url: str, change: str, why: str
 ) -> None:
@@ -224,7 +217,6 @@ async def _is_shown(health: Any, *, ok: bool) -> dict[str, Any]:
     return await until(shown, "well" if ok else "unwell", pause=0.1)
 
 
-@pytest.mark.proves("agent.quote.error.internal_error")
 async def test_nothing_is_indexed_yet(
     buyer: Buyer, service: AgentService, postgres: TestPostgres, local_genesis: Genesis, tmp_path: Path
 ) -> None:

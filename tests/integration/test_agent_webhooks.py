@@ -58,47 +58,6 @@ async def _register(buyer: Buyer, body: Any, ip: str = "10.9.0.1") -> tuple[int,
         return response.status, json.loads(await response.read())
 
 
-@pytest.mark.proves(
-    "agent.webhooks.endpoint.register",
-    "agent.webhooks.endpoint.test",
-    "agent.webhooks.endpoint.delete",
-    "agent.webhooks.param.id",
-    "agent.webhooks.field.request.wallet",
-    "agent.webhooks.field.request.url",
-    "agent.webhooks.field.request.message",
-    "agent.webhooks.field.request.signature",
-    "agent.webhooks.behaviour.created_201",
-    "agent.webhooks.field.meta",
-    "agent.webhooks.field.webhook",
-    "agent.webhooks.field.webhook.id",
-    "agent.webhooks.field.webhook.wallet",
-    "agent.webhooks.field.webhook.url",
-    "agent.webhooks.field.webhook.status",
-    "agent.webhooks.field.webhook.secret",
-    "agent.webhooks.field.webhook.createdAt",
-    "agent.webhooks.behaviour.secret_once",
-    "agent.webhooks.state.pending_verification",
-    "agent.webhooks.state.active",
-    "agent.webhooks.auth.ownership_proof",
-    "agent.webhooks.auth.delivery_hmac",
-    "agent.webhooks.decision.message_form",
-    "agent.webhooks.decision.challenge",
-    "agent.webhooks.decision.hmac_string",
-    "agent.webhooks.decision.timestamp_unix",
-    "agent.webhooks.decision.id_is_secret",
-    "agent.webhooks.decision.not_found_code",
-    "agent.webhooks.header.Service-Event-Id",
-    "agent.webhooks.header.Service-Timestamp",
-    "agent.webhooks.header.Service-Signature",
-    "agent.webhooks.field.test.meta",
-    "agent.webhooks.field.test.event",
-    "agent.webhooks.behaviour.test_delivered",
-    "agent.webhooks.field.delete.meta",
-    "agent.webhooks.field.delete.id",
-    "agent.webhooks.field.delete.deleted",
-    "agent.events.event.webhook.verify",
-    "agent.events.event.test",
-)
 async def test_the_life_of_a_webhook(buyer: Buyer) -> None:
     who = DEV[1]
     async with receiver() as there:
@@ -149,7 +108,6 @@ async def test_the_life_of_a_webhook(buyer: Buyer) -> None:
                     assert (response.status, (await response.json())["error"]) == (404, "not_found")
 
 
-@pytest.mark.proves("agent.webhooks.behaviour.test_delivered")
 async def test_a_test_that_waits_for_the_handshake_says_so(buyer: Buyer) -> None:
     async with receiver() as there:
         there.echo = False
@@ -167,12 +125,6 @@ async def test_a_test_that_waits_for_the_handshake_says_so(buyer: Buyer) -> None
         await there.until(lambda: there.events() == [tested["event"]])
 
 
-@pytest.mark.proves(
-    "agent.webhooks.behaviour.strict_body",
-    "agent.webhooks.error.invalid_request",
-    "agent.webhooks.error.invalid_wallet",
-    "agent.webhooks.error.ownership_signature",
-)
 async def test_what_does_not_prove_ownership_is_refused(buyer: Buyer) -> None:
     who, url = DEV[2], "http://127.0.0.1:9/hook"
     good = registration(who, url, service=buyer.service.url)
@@ -324,7 +276,6 @@ async def test_where_as_many_tests_wait_as_may_one_more_is_refused_and_those_are
         await there.until(lambda: len(there.events()) == MAX_TESTS_WAITING)
 
 
-@pytest.mark.proves("agent.webhooks.decision.verification_retry", "agent.webhooks.decision.signature_scheme")
 async def test_the_handshake_is_tried_until_the_challenge_comes_back(buyer: Buyer) -> None:
     who = DEV[5]
     async with receiver() as there:
@@ -341,7 +292,6 @@ async def test_the_handshake_is_tried_until_the_challenge_comes_back(buyer: Buye
         await active(buyer, hook["id"])
 
 
-@pytest.mark.proves("agent.webhooks.behaviour.push_events")
 async def test_what_a_wallet_sees_in_replay_its_webhook_gets_in_order(buyer: Buyer) -> None:
     who = DEV[6]
     async with receiver() as there:
@@ -360,10 +310,6 @@ async def test_what_a_wallet_sees_in_replay_its_webhook_gets_in_order(buyer: Buy
         assert [each["seq"] for each in replay["events"]] == list(range(4))
 
 
-@pytest.mark.proves(
-    "agent.trade.request.decision.callback_delivery",
-    "agent.trade.request.decision.callback_signature",
-)
 async def test_a_callback_gets_its_trade_signed_by_the_attestation_key(buyer: Buyer) -> None:
     who = DEV[7]
     async with receiver() as there:

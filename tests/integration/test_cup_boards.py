@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from core.cup import board
 from core.cup.board import ALL_TIME
 from core.db.engine import connect
@@ -18,7 +16,6 @@ def _wallet(number: int) -> str:
     return f"0x{number:040x}"
 
 
-@pytest.mark.proves("cup.leaderboard.param.wallet")
 async def test_ranks_follow_what_is_recorded_between_two_reads(database_url: str) -> None:
     async with await connect(database_url, autocommit=True) as connection:
         await board.record(connection, {_wallet(n): 1_000 - n for n in range(MANY)}, NOW)
@@ -37,7 +34,6 @@ async def test_ranks_follow_what_is_recorded_between_two_reads(database_url: str
         assert (other.entries, other.total, other.rank(last)) == ((), 0, None)
 
 
-@pytest.mark.proves("cup.leaderboard.decision.score_ties")
 async def test_a_result_of_nothing_moves_nobody(database_url: str) -> None:
     """Who alone bets on what comes out gets the stake back: that is no later score, and no place for a newcomer."""
     first, second, idle = (_wallet(MANY + n) for n in (1, 2, 3))

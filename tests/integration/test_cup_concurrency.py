@@ -98,7 +98,6 @@ async def _rounds_go_round(crowd: Crowd) -> None:
 
 
 @pytest.mark.timeout(300 + 15 * PLAYS)
-@pytest.mark.proves("cup.service.decision.ledger_zero_sum", "cup.wallet.behaviour.claim_idempotent")
 @pytest.mark.thorough
 async def test_200_clients_leave_the_ledger_exact(fresh_database_url: str) -> None:
     async with cup_door(fresh_database_url) as door:

@@ -139,7 +139,6 @@ class Day:
             await self.player()
 
 
-@pytest.mark.proves("cup.service.decision.export")
 @pytest.mark.timeout(300 if not LONG else 1800)
 @pytest.mark.thorough
 async def test_a_day_of_rounds_verifies_from_its_export_alone(fresh_database_url: str, tmp_path: Path) -> None:

@@ -69,7 +69,6 @@ async def whole_export(cup: Cup) -> bytes:
         return await response.read()
 
 
-@pytest.mark.proves("cup.service.decision.export")
 @pytest.mark.thorough
 async def test_readers_who_do_not_read_keep_no_connection(cup: Cup) -> None:
     async with silent(cup), silent(cup, "198.51.100.2"):

@@ -112,7 +112,6 @@ async def manual_keeper(database_url: str, node_url: str, **changes: Any) -> Asy
     await engine.dispose()
 
 
-@pytest.mark.proves("cup.markets.decision.mirror", "cup.markets.decision.real_resolution")
 async def test_paper_markets_follow_the_listed_ones(
     anvil: StartAnvil, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,7 +239,6 @@ async def test_a_market_that_cannot_be_settled_holds_up_no_other(anvil: StartAnv
         assert set(found) == {(broken, "open"), (sound, "resolved"), (new, "open")}
 
 
-@pytest.mark.proves("cup.roulette.decision.round_times", "cup.roulette.decision.beacon")
 async def test_a_restarted_keeper_finishes_the_round_it_finds(anvil: StartAnvil, fresh_database_url: str) -> None:
     node = anvil(chain_id=CHAIN_ID)
     async with manual_keeper(fresh_database_url, node.url) as manual:

@@ -63,26 +63,6 @@ async def fails(client: Client, name: str, status: int, code: str, **arguments: 
     return body
 
 
-@pytest.mark.proves(
-    "cup.mcp.endpoint.server",
-    "cup.mcp.tool.getting_started",
-    "cup.mcp.tool.create_wallet",
-    "cup.mcp.tool.list_markets",
-    "cup.mcp.tool.get_quote",
-    "cup.mcp.tool.place_paper_trade",
-    "cup.mcp.tool.get_roulette_round",
-    "cup.mcp.tool.place_roulette_bet",
-    "cup.mcp.tool.get_positions",
-    "cup.mcp.tool.get_leaderboard",
-    "cup.mcp.behaviour.delegates",
-    "cup.mcp.behaviour.trade_defaults_simulate",
-    "cup.mcp.behaviour.bet_defaults_simulate",
-    "cup.mcp.decision.trade_inputs",
-    "cup.mcp.decision.bet_inputs",
-    "cup.mcp.decision.structured_result",
-    "cup.mcp.decision.official_sdk",
-    "cup.getting_started.behaviour.same_as_tool",
-)
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_the_whole_path_by_tools(cup: Cup, mode: str) -> None:
     slug, signer = await cup.market(), Signer()
@@ -119,7 +99,6 @@ async def test_the_whole_path_by_tools(cup: Cup, mode: str) -> None:
     await cup.finish_round(live.round_no)
 
 
-@pytest.mark.proves("cup.mcp.decision.errors_same_code", "cup.mcp.auth.no_keys")
 async def test_refusals_are_tool_errors(cup: Cup) -> None:
     slug, signer = await cup.market(), await cup.claimed()
     closed = await cup.market(closes=timedelta(seconds=-1))
@@ -146,7 +125,6 @@ async def test_refusals_are_tool_errors(cup: Cup) -> None:
             assert not {"privateKey", "key", "mnemonic", "seed"} & set(tool.input_schema["properties"])
 
 
-@pytest.mark.proves("cup.mcp.error.dormant")
 async def test_every_tool_is_409_while_dormant(database_url: str) -> None:
     async with (
         cup_door(database_url, VPM_CUP_OPENS_AT=None, VPM_CUP_CLOSES_AT=None) as door,
@@ -156,7 +134,6 @@ async def test_every_tool_is_409_while_dormant(database_url: str) -> None:
             await fails(client, tool.name, 409, "cup_closed")
 
 
-@pytest.mark.proves("cup.mcp.endpoint.manifest", "cup.mcp.decision.manifest_fields", "cup.mcp.behaviour.client_config")
 async def test_manifest(cup: Cup) -> None:
     manifest = (await cup.get("/api/cup/mcp.json")).body
     assert manifest["url"].endswith("/api/cup/mcp")

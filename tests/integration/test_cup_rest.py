@@ -32,19 +32,6 @@ async def settle(cup: Cup, slug: str, winner: int | None) -> None:
         assert await settling.settle(connection, slug, winner, now) is not None
 
 
-@pytest.mark.proves(
-    "cup.service.limit.initial_claim",
-    "cup.wallet.endpoint.claim",
-    "cup.wallet.field.request.walletAddress",
-    "cup.wallet.behaviour.claim_idempotent",
-    "cup.wallet.auth.claim_unsigned",
-    "cup.wallet.field.claim.*",
-    "cup.wallet.state.unclaimed",
-    "cup.wallet.state.claimed",
-    "cup.wallet.decision.repeat_claim",
-    "cup.wallet.decision.never_claimed",
-    "cup.service.decision.posts_200",
-)
 async def test_claim_mints_once(cup: Cup) -> None:
     signer = Signer()
     before = await cup.get(f"/wallet/{signer.address}")
@@ -62,12 +49,6 @@ async def test_claim_mints_once(cup: Cup) -> None:
     assert {answer.body["balancePaper"] for answer in answers} == {10_000}
 
 
-@pytest.mark.proves(
-    "cup.meta.field.*",
-    "cup.meta.behaviour.on_every_response",
-    "cup.service.field.error",
-    "cup.service.decision.error_body",
-)
 async def test_meta_stands_in_answers_and_errors(cup: Cup) -> None:
     asked_at = now().replace(microsecond=0)
     for answer in (await cup.get("/markets"), await cup.get("/markets/none/quote", side="yes", sizePaper=1)):
@@ -83,16 +64,6 @@ async def test_meta_stands_in_answers_and_errors(cup: Cup) -> None:
     assert answer.body["message"]
 
 
-@pytest.mark.proves(
-    "cup.markets.endpoint.list",
-    "cup.markets.behaviour.open_markets",
-    "cup.markets.param.limit",
-    "cup.markets.limit.limit_default",
-    "cup.markets.field.*",
-    "cup.markets.state.open",
-    "cup.markets.decision.nway_prices",
-    "cup.markets.decision.direction_rounds",
-)
 async def test_markets_are_listed(cup: Cup) -> None:
     ladder = await cup.market(MarketKind.RANGE, 3, closes=timedelta(seconds=100))
     rounds = await cup.market(MarketKind.DIRECTION, closes=timedelta(seconds=101))
@@ -128,7 +99,6 @@ async def test_markets_are_listed(cup: Cup) -> None:
     assert found[rounds]["deadlineAt"] < found[rounds]["startAt"] < found[rounds]["endsAt"]
 
 
-@pytest.mark.proves("cup.markets.limit.limit_clamp", "cup.leaderboard.limit.limit_max")
 async def test_whatever_number_a_limit_is_it_clamps(cup: Cup) -> None:
     for _ in range(101):
         await cup.market(closes=timedelta(hours=3))  # after those whose tests look for them among the first
@@ -152,17 +122,6 @@ async def test_whatever_number_a_limit_is_it_clamps(cup: Cup) -> None:
             assert (await cup.get(path, limit=wrong)).status == 400, (path, wrong)
 
 
-@pytest.mark.proves(
-    "cup.quote.endpoint.get",
-    "cup.quote.param.*",
-    "cup.quote.field.*",
-    "cup.quote.behaviour.no_write",
-    "cup.quote.behaviour.wire_suffix",
-    "cup.quote.error.invalid_side",
-    "cup.quote.error.market_not_found",
-    "cup.service.decision.beside_meta",
-    "cup.service.decision.amount_decimals",
-)
 async def test_quote(cup: Cup) -> None:
     slug = await cup.market()
     quote = await cup.get(f"/markets/{slug}/quote", side="yes", sizePaper="25.50")
@@ -182,17 +141,6 @@ async def test_quote(cup: Cup) -> None:
     assert await cup.value("SELECT trades FROM cup_market WHERE slug = %s", slug) == 0
 
 
-@pytest.mark.proves(
-    "cup.trade.endpoint.post",
-    "cup.trade.field.*",
-    "cup.trade.behaviour.real_path",
-    "cup.trade.behaviour.idempotent",
-    "cup.trade.decision.replay",
-    "cup.trade.decision.trade_conflict",
-    "cup.trade.decision.simulated_trade_id",
-    "cup.service.auth.simulate_unsigned",
-    "cup.service.auth.eip191",
-)
 async def test_a_signed_trade_and_its_replay(cup: Cup) -> None:
     slug = await cup.market()
     signer = await cup.claimed()
@@ -229,18 +177,6 @@ async def test_a_signed_trade_and_its_replay(cup: Cup) -> None:
         assert {name: shown[name] for name in times} == {name: market[name] for name in times}
 
 
-@pytest.mark.proves(
-    "cup.trade.error.market_not_found",
-    "cup.trade.error.market_closed",
-    "cup.trade.error.invalid_side",
-    "cup.trade.field.validSides",
-    "cup.trade.error.signature_required",
-    "cup.trade.error.invalid_signature",
-    "cup.trade.error.insufficient_funds",
-    "cup.trade.decision.insufficient_echo",
-    "cup.trade.decision.issued_out_of_window",
-    "cup.markets.state.closed",
-)
 async def test_refused_trades(cup: Cup) -> None:
     slug, closed = await cup.market(), await cup.market(closes=timedelta(seconds=-1))
     signer, stranger = await cup.claimed(), Signer()
@@ -281,7 +217,6 @@ async def test_refused_trades(cup: Cup) -> None:
     assert await cup.balance(signer) == 10_000
 
 
-@pytest.mark.proves("cup.trade.decision.message_to_sign")
 async def test_an_unsigned_trade_is_told_what_to_sign(cup: Cup) -> None:
     """Signed, and sent with what is told beside it, that is a trade."""
     slug, signer = await cup.market(), await cup.claimed()
@@ -299,7 +234,6 @@ async def test_an_unsigned_trade_is_told_what_to_sign(cup: Cup) -> None:
     assert await cup.balance(signer) == 9_898
 
 
-@pytest.mark.proves("cup.trade.decision.issued_window", "cup.enroll.limit.issued_window")
 @pytest.mark.parametrize("sign", [-1, 1], ids=["before", "after"])
 async def test_what_is_signed_counts_for_five_minutes_either_way(cup: Cup, sign: int) -> None:
     slug, signer, live = await cup.market(), await cup.claimed(), await cup.open_round()
@@ -315,18 +249,6 @@ async def test_what_is_signed_counts_for_five_minutes_either_way(cup: Cup, sign:
     await cup.finish_round(live.round_no)
 
 
-@pytest.mark.proves(
-    "cup.quote.error.invalid_side",
-    "cup.quote.error.market_not_found",
-    "cup.trade.error.market_not_found",
-    "cup.trade.error.invalid_side",
-    "cup.trade.error.invalid_signature",
-    "cup.trade.error.insufficient_funds",
-    "cup.enroll.error.invalid_signature",
-    "cup.roulette_bet.error.invalid_signature",
-    "cup.roulette_bet.decision.stake_out_of_bounds",
-    "cup.roulette_bet.decision.invalid_bet_key",
-)
 async def test_what_is_too_long_or_too_much_has_the_code_of_what_it_is(cup: Cup) -> None:
     """A contract wallet's signature is none of ours, a name of a thousand letters names nothing, and no stake of a
     million is within bounds: whoever handles these codes must not meet another."""
@@ -368,7 +290,6 @@ async def test_what_is_too_long_or_too_much_has_the_code_of_what_it_is(cup: Cup)
     await cup.finish_round(live.round_no)
 
 
-@pytest.mark.proves("cup.trade.error.market_closed", "cup.markets.state.closed", "cup.markets.behaviour.open_markets")
 @pytest.mark.parametrize(
     "ending",
     [
@@ -494,7 +415,6 @@ async def test_text_that_the_database_cannot_hold_is_refused_with_words(cup: Cup
     assert noted.status == (200 if odd.isprintable() else 400), noted
 
 
-@pytest.mark.proves("cup.trade.error.rate_limited", "cup.trade.limit.rate")
 async def test_thirty_trades_in_ten_seconds(cup: Cup) -> None:
     slug, signer, other = await cup.market(), await cup.claimed(), await cup.claimed()
     answers = await asyncio.gather(*(cup.post("/trade", signer.trade(slug, "yes", 100)) for _ in range(32)))
@@ -505,7 +425,6 @@ async def test_thirty_trades_in_ten_seconds(cup: Cup) -> None:
     assert (await cup.post("/trade", other.trade(slug, "yes", 100))).status == 200
 
 
-@pytest.mark.proves("cup.trade.limit.rate")
 async def test_nobody_fills_a_wallets_rate_with_what_it_signed_before(cup: Cup) -> None:
     slug, signer = await cup.market(), await cup.claimed()
     live = await cup.open_round()
@@ -527,23 +446,6 @@ async def test_nobody_fills_a_wallets_rate_with_what_it_signed_before(cup: Cup) 
     await cup.finish_round(live.round_no)
 
 
-@pytest.mark.proves(
-    "cup.trade.error.cup_agent_trades_halted",
-    "cup.trade.behaviour.halt_reads_work",
-    "cup.trade.behaviour.enrolling_restores",
-    "cup.trade.behaviour.retry_same_id",
-    "cup.trade.state.halted",
-    "cup.trade.state.enrolled",
-    "cup.trade.decision.halt_scope",
-    "cup.enroll.endpoint.post",
-    "cup.enroll.field.*",
-    "cup.enroll.behaviour.idempotent",
-    "cup.enroll.auth.own_key_only",
-    "cup.enroll.error.house_fleet_wallet",
-    "cup.enroll.error.invalid_signature",
-    "cup.enroll.limit.note_length",
-    "cup.roulette_bet.error.cup_agent_trades_halted",
-)
 async def test_a_halt_and_enrolment(cup: Cup) -> None:
     slug, signer, house = await cup.market(), await cup.claimed(), await cup.claimed()
     live, holder = await cup.open_round(), await cup.claimed()
@@ -591,28 +493,6 @@ async def test_a_halt_and_enrolment(cup: Cup) -> None:
         await cup.finish_round(live.round_no)
 
 
-@pytest.mark.proves(
-    "cup.service.behaviour.parimutuel",
-    "cup.wallet.endpoint.get",
-    "cup.wallet.field.meta",
-    "cup.wallet.field.walletAddress",
-    "cup.wallet.field.balancePaper",
-    "cup.wallet.field.realizedPnlPaper",
-    "cup.wallet.field.openCount",
-    "cup.wallet.field.positions",
-    "cup.wallet.field.positions.*",
-    "cup.wallet.state.open",
-    "cup.wallet.state.resolved",
-    "cup.wallet.decision.position_status",
-    "cup.leaderboard.endpoint.get",
-    "cup.leaderboard.behaviour.realized_pnl",
-    "cup.leaderboard.param.*",
-    "cup.leaderboard.limit.limit_max",
-    "cup.leaderboard.field.*",
-    "cup.leaderboard.decision.week_form",
-    "cup.leaderboard.decision.default_limit",
-    "cup.leaderboard.decision.score_ties",
-)
 async def test_a_market_is_won_and_the_board_shows_it(cup: Cup) -> None:
     slug, void, empty = await cup.market(), await cup.market(), await cup.market()
     winner, loser, idle = await cup.claimed(), await cup.claimed(), Signer()
@@ -665,7 +545,6 @@ async def test_a_market_is_won_and_the_board_shows_it(cup: Cup) -> None:
             assert own.body["you"] == {"rank": 1261 - wallet or None, "total": 1260}
 
 
-@pytest.mark.proves("cup.wallet.field.positions")
 async def test_a_wallet_shows_all_its_positions(cup: Cup) -> None:
     """As many as the hourly rounds of two tokens make in thirty days."""
     signer, model = await cup.claimed(), await cup.market(closes=timedelta(seconds=30))
@@ -688,7 +567,6 @@ async def test_a_wallet_shows_all_its_positions(cup: Cup) -> None:
     assert told["positions"][0]["slug"] == model  # what is open comes first
 
 
-@pytest.mark.proves("cup.service.behaviour.one_ledger")
 async def test_trades_and_bets_are_paid_from_one_balance(cup: Cup) -> None:
     slug, signer, live = await cup.market(), await cup.claimed(), await cup.open_round()
     traded = await cup.post("/trade", signer.trade(slug, "yes", 9_800_00))
@@ -712,7 +590,6 @@ async def test_trades_and_bets_are_paid_from_one_balance(cup: Cup) -> None:
     assert await cup.balance(signer) == 150
 
 
-@pytest.mark.proves("cup.service.decision.ledger", "cup.service.decision.ledger_zero_sum")
 async def test_the_database_keeps_the_ledger(cup: Cup) -> None:
     signer = await cup.claimed()
     account = f"wallet:{signer.address}"
@@ -740,15 +617,6 @@ async def test_the_database_keeps_the_ledger(cup: Cup) -> None:
     assert await cup.value(differing) == 0
 
 
-@pytest.mark.proves(
-    "cup.service.header.cors_origin",
-    "cup.service.header.cors_allow_headers",
-    "cup.service.limit.read_cache",
-    "cup.service.behaviour.writes_no_store",
-    "cup.service.auth.reads_open",
-    "cup.service.behaviour.json",
-    "cup.service.behaviour.path_prefix",
-)
 async def test_headers(cup: Cup) -> None:
     slug, signer, live = await cup.market(), await cup.claimed(), await cup.open_round()
     quoted = f"/markets/{slug}/quote?side=yes&sizePaper=1"
@@ -786,7 +654,6 @@ async def test_headers(cup: Cup) -> None:
         assert response.status == 415
 
 
-@pytest.mark.proves("cup.getting_started.endpoint.get", "cup.getting_started.behaviour.covers")
 async def test_getting_started(cup: Cup) -> None:
     guide = (await cup.get("/getting-started")).body
     bodies.GuideBody.model_validate(guide)
@@ -812,7 +679,6 @@ async def test_openapi_describes_every_path(cup: Cup) -> None:
     assert amount["type"] == "number"
 
 
-@pytest.mark.proves("cup.service.error.cup_closed", "cup.service.decision.window")
 async def test_dormant_outside_the_window(database_url: str) -> None:
     past, future = iso(now() - timedelta(days=2)), iso(now() + timedelta(days=2))
     windows = (
@@ -830,7 +696,6 @@ async def test_dormant_outside_the_window(database_url: str) -> None:
                 assert answer.headers["Cache-Control"] == "no-store"
 
 
-@pytest.mark.proves("cup.service.error.cup_closed")
 async def test_what_waited_past_the_close_of_the_tournament_is_refused(database_url: str) -> None:
     closes_at = now() + timedelta(seconds=4)
     async with cup_door(database_url, VPM_CUP_CLOSES_AT=iso(closes_at)) as door, await connect(database_url) as holder:

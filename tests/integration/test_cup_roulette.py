@@ -37,29 +37,6 @@ async def cup(database_url: str) -> AsyncIterator[Cup]:
         yield door
 
 
-@pytest.mark.proves(
-    "cup.roulette.endpoint.get",
-    "cup.roulette.param.wallet",
-    "cup.roulette.behaviour.wallet_bets",
-    "cup.roulette.field.*",
-    "cup.roulette.behaviour.pocket_revealed",
-    "cup.roulette.limit.min_bet",
-    "cup.roulette.limit.max_bet",
-    "cup.roulette.limit.max_round_total",
-    "cup.roulette.behaviour.markets_42",
-    "cup.roulette.decision.commitment",
-    "cup.roulette.decision.pocket_formula",
-    "cup.roulette.decision.reveal",
-    "cup.roulette.decision.phases",
-    "cup.roulette.state.bet",
-    "cup.roulette.decision.no_winner_refund",
-    "cup.roulette_bet.endpoint.post",
-    "cup.roulette_bet.field.*",
-    "cup.roulette_bet.behaviour.simulate_crowd",
-    "cup.roulette_bet.behaviour.simulate_pay_if_win",
-    "cup.roulette_bet.behaviour.idempotent",
-    "cup.roulette_bet.decision.bet_conflict",
-)
 async def test_a_round_from_bet_to_payout(cup: Cup) -> None:
     live = await cup.open_round()
     red, black = await cup.claimed(), await cup.claimed()
@@ -124,7 +101,6 @@ async def test_a_round_from_bet_to_payout(cup: Cup) -> None:
         assert await rounds.finish(connection, live.round_no, 1, beacon, now) is None
 
 
-@pytest.mark.proves("cup.service.behaviour.roulette_pro_rata")
 async def test_winners_split_their_markets_whole_pool_by_stake(cup: Cup) -> None:
     live = await cup.open_round()
     large, small, wrong = [await cup.claimed() for _ in range(3)]
@@ -146,16 +122,6 @@ async def test_winners_split_their_markets_whole_pool_by_stake(cup: Cup) -> None
     assert await cup.balance(wrong) == 9_939  # alone on its half, so that stake comes back
 
 
-@pytest.mark.proves(
-    "cup.roulette_bet.error.invalid_signature",
-    "cup.roulette_bet.error.insufficient_funds",
-    "cup.roulette_bet.decision.stake_out_of_bounds",
-    "cup.roulette_bet.decision.round_closed",
-    "cup.roulette_bet.decision.invalid_bet_key",
-    "cup.roulette_bet.message.not_a_trade",
-    "cup.roulette_bet.message.binds_round",
-    "cup.service.behaviour.bets_lock_at_spin",
-)
 async def test_refused_bets(cup: Cup) -> None:
     await cup.finish_round((await cup.open_round()).round_no)  # so that there is one before
     live = await cup.open_round()
@@ -192,7 +158,6 @@ async def test_refused_bets(cup: Cup) -> None:
     await cup.finish_round(number)
 
 
-@pytest.mark.proves("cup.roulette_bet.decision.message_to_sign")
 async def test_an_unsigned_bet_is_told_what_to_sign(cup: Cup) -> None:
     """Signed, and sent with what is told beside it, that is a bet: on the live round, where it named none."""
     live, signer = await cup.open_round(), await cup.claimed()
@@ -211,7 +176,6 @@ async def test_an_unsigned_bet_is_told_what_to_sign(cup: Cup) -> None:
     await cup.finish_round(live.round_no)
 
 
-@pytest.mark.proves("cup.service.decision.export", "cup.service.behaviour.paper_only")
 async def test_the_export_verifies_and_a_tampered_one_does_not(cup: Cup, tmp_path: Path) -> None:
     slug, void = await cup.market(MarketKind.RANGE, 3), await cup.market()
     signers, alone = [await cup.claimed() for _ in range(4)], await cup.claimed()
@@ -248,7 +212,6 @@ async def test_the_export_verifies_and_a_tampered_one_does_not(cup: Cup, tmp_pat
     await cup.finish_round(live.round_no)
 
 
-@pytest.mark.proves("cup.roulette.decision.beacon")
 async def test_the_beacon_is_the_first_block_at_or_after_the_close(anvil: StartAnvil) -> None:
     chain = anvil(chain_id=8453)
     async with ChainProvider((chain.url,), chain_id=8453) as rpc:

@@ -102,7 +102,6 @@ PLAIN = {"score", "minBet", "maxBet", "maxRoundTotal", "balance", "needed"}
 AMOUNT_WORDS = ("balance", "stake", "size", "cost", "pool", "pnl", "payout", "pay", "needed", "bet", "score", "total")
 
 
-@pytest.mark.proves("cup.service.behaviour.paper_suffix")
 async def test_amounts_carry_the_suffix(document: dict[str, Any]) -> None:
     """Whatever is an amount of pUSDC is named with `Paper`, in requests and answers alike."""
     named = {name for name, spec in _properties(document) if spec.get("type") == "number" or "anyOf" in spec}

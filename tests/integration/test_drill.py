@@ -42,7 +42,6 @@ REST = tuple(name for name in QUICK if name not in FIRST)
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.proves("shared.operation.decision.drills", "shared.operation.decision.metrics_move")
 @pytest.mark.parametrize("names", [FIRST, pytest.param(REST, marks=pytest.mark.thorough)], ids=["first", "rest"])
 async def test_drills_hold_and_nothing_is_lost_or_doubled(
     local_genesis: Genesis, tmp_path: Path, names: tuple[str, ...]

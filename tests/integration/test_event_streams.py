@@ -106,16 +106,6 @@ async def read(url: str, count: int, *, seconds: float = PATIENCE, headers: Any 
     return found
 
 
-@pytest.mark.proves(
-    "agent.events.endpoint.sse",
-    "agent.events.param.fromSeq",
-    "agent.events.param.tradeId",
-    "agent.events.header.content_type",
-    "agent.events.header.Last-Event-ID",
-    "agent.events.behaviour.data_is_event",
-    "agent.events.behaviour.sse_id_is_seq",
-    "agent.events.behaviour.seq_per_wallet",
-)
 async def test_where_a_stream_starts(database_url: str, pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch) -> None:
     trade = b"\x77" * 32
     await tell(pool, *(f"a{n}" for n in range(5)))
@@ -136,7 +126,6 @@ async def test_where_a_stream_starts(database_url: str, pool: ConnectionPool, mo
         assert (news.id, news.data["type"]) == ("7", "test")
 
 
-@pytest.mark.proves("agent.events.error.invalid_wallet", "agent.events.param.wallet")
 async def test_what_is_no_stream(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with service(database_url, monkeypatch) as url, aiohttp.ClientSession() as session:
         cases: list[tuple[dict[str, str], dict[str, str], int, str]] = [
@@ -159,9 +148,6 @@ async def test_what_is_no_stream(database_url: str, monkeypatch: pytest.MonkeyPa
             assert (response.status, response.content_type) == (200, "text/event-stream")
 
 
-@pytest.mark.proves(
-    "agent.events.decision.heartbeat", "agent.events.decision.closes_at_300", "agent.events.limit.sse_window"
-)
 async def test_a_quiet_stream_shows_that_it_lives_and_ends_with_its_window(
     database_url: str, pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,7 +74,6 @@ def stack(local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 @pytest.mark.timeout(3_600 if LONG else 600)
-@pytest.mark.proves("shared.operation.decision.no_internals_in_errors")
 def test_no_call_breaks_it_and_no_answer_contradicts_itself(stack: Stack) -> None:
     ready = stack.ready()
     print(f"seed {SEED}")

@@ -230,7 +230,6 @@ def _feed(page: str) -> str:
     return page.partition('<ol class="feed">')[2].partition("</ol>")[0].strip()
 
 
-@pytest.mark.proves("shared.pages.decision.home")
 async def test_the_first_page_has_the_newest_bets_of_both_kinds_and_what_each_open_market_did(rig: Rig) -> None:
     page = await rig.get("/")
     deadline = time.monotonic() + PATIENCE
@@ -257,7 +256,6 @@ async def test_the_first_page_has_the_newest_bets_of_both_kinds_and_what_each_op
     assert page.count(f"{SIZE.stakes} bets by {SIZE.stakes} bettors") == SIZE.open_each
 
 
-@pytest.mark.proves("stock.markets.decision.paging", "agent.markets.behaviour.last_page_null_cursor")
 @pytest.mark.thorough
 async def test_pages_reach_every_market_once(rig: Rig) -> None:
     seen: list[str] = []
@@ -306,7 +304,6 @@ async def test_the_receipt_of_a_bet_is_found_without_looking_through_all_there_w
     assert rig.statements.faults(rig.url) == []
 
 
-@pytest.mark.proves("stock.positions.decision.paging", "agent.positions.decision.paging")
 async def test_a_wallets_history_comes_in_pages_and_its_sums_are_of_all(rig: Rig) -> None:
     wallet = wallet_of(7)
     whole = await rig.get(f"{AGENT}/positions?wallet={wallet}")

@@ -86,7 +86,6 @@ async def check(pool: ConnectionPool, rpc: ChainProvider, sources: Sources) -> C
     return found
 
 
-@pytest.mark.proves("shared.operation.decision.rebuild_audit")
 @pytest.mark.thorough
 @pytest.mark.parametrize("side", ["stock", "base"])
 async def test_a_busy_history_audits_clean_rebuilds_the_same_and_catches_tampering(

@@ -328,7 +328,6 @@ def test_the_commands_check_and_renew_what_the_daemon_writes(
     assert command(env, "audit", "--chain", "stock").returncode == 0
 
 
-@pytest.mark.proves("shared.operation.decision.audit_told")
 def test_a_changed_row_raises_the_audit_metric_and_a_rebuild_takes_it_down(
     stock: RunningChain, known: Genesis, fresh_database_url: str, tmp_path: Path
 ) -> None:

@@ -40,7 +40,6 @@ async def _asked(sent: bytes) -> tuple[int, dict[str, str], bytes]:
     ],
     ids=["spaces", "version", "method", "value", "no colon", "long line", "long header", "length"],
 )
-@pytest.mark.proves("stock.positions.behaviour.never_logged")
 async def test_a_malformed_request_is_refused_in_json_and_is_in_no_log(
     sent: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:

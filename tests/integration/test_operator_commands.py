@@ -110,7 +110,6 @@ def test_a_missing_deployment_is_told(
     assert "does not exist" in capsys.readouterr().err
 
 
-@pytest.mark.proves("cup.enroll.error.house_fleet_wallet")
 async def test_a_wallet_registered_as_the_manual_says_cannot_enroll(fresh_database_url: str) -> None:
     page = (REPOSITORY / "docs" / "operate.md").read_text()
     (statement,) = re.findall(r'psql "\$DATABASE_URL" -c "(INSERT INTO cup_house_wallet [^"]+)"', page)

@@ -66,7 +66,6 @@ async def door(service: StockService) -> AsyncIterator[Door]:
     await asyncio.sleep(0.1)  # for connections that were cut in the middle of a body to be gone
 
 
-@pytest.mark.proves("shared.origin.decision.one_origin")
 async def test_every_surface_answers_at_one_origin(door: Door) -> None:
     for path, kind in {
         "/api/prices": "application/json",
@@ -106,7 +105,6 @@ async def test_every_surface_answers_at_one_origin(door: Door) -> None:
         assert '"serverInfo"' in await response.text()
 
 
-@pytest.mark.proves("agent.trade.payment.decision.did")
 async def test_the_origin_names_who_signs_for_it(door: Door) -> None:
     """As `did:web` has it, so whoever is shown a signed offer or receipt can hold its signer to the origin."""
     response, named = await door.get("/.well-known/did.json")
@@ -119,7 +117,6 @@ async def test_the_origin_names_who_signs_for_it(door: Door) -> None:
     assert method["blockchainAccountId"] == f"eip155:8453:{health['health']['attester']}"
 
 
-@pytest.mark.proves("shared.pages.decision.sharing")
 async def test_a_page_can_be_found_and_shared(door: Door) -> None:
     """What search engines and other sites' previews read: addresses that are there, and a picture of the market."""
     _, robots = await door.get("/robots.txt")
@@ -168,7 +165,6 @@ async def test_documents_for_machines_lead_to_each_other_and_name_every_code(doo
     assert refused["hint"].endswith(refused["docsUrl"])
 
 
-@pytest.mark.proves("shared.origin.decision.metrics_port")
 async def test_metrics_are_on_a_port_of_their_own(service: StockService, door: Door) -> None:
     await door.get("/api/markets")
     assert 'vpm_http_requests_total{operation="get_api_markets",status="200"}' in service.metrics("api")
@@ -206,7 +202,6 @@ POSTS = (
 )
 
 
-@pytest.mark.proves("shared.origin.decision.unknown_path_json", "shared.origin.decision.request_id")
 @pytest.mark.parametrize("path", ["/api", "/api/nothing", f"{AGENT}/nothing", f"{CUP}/nothing", "/api/relay/nothing"])
 async def test_unknown_paths_are_json(door: Door, path: str) -> None:
     for method in ("GET", "POST", "DELETE"):
@@ -214,7 +209,6 @@ async def test_unknown_paths_are_json(door: Door, path: str) -> None:
         assert (status, code) == (404, "not_found")
 
 
-@pytest.mark.proves("shared.origin.decision.wrong_method_json", "shared.origin.decision.wrong_media_type_json")
 @pytest.mark.parametrize("path", POSTS)
 async def test_wrong_methods_and_types_are_json(door: Door, path: str) -> None:
     status, _, response = await refused(door, "PATCH", path)
@@ -224,7 +218,6 @@ async def test_wrong_methods_and_types_are_json(door: Door, path: str) -> None:
     assert status == 415
 
 
-@pytest.mark.proves("shared.origin.decision.too_large_json", "shared.operation.decision.body_size_limit")
 @pytest.mark.parametrize("path", POSTS)
 async def test_bodies_have_a_size_limit(door: Door, path: str) -> None:
     """Whether the length is told beforehand or the bytes just keep coming."""
@@ -244,7 +237,6 @@ async def test_the_mcp_server_has_a_size_limit_too(door: Door) -> None:
         assert response.status == 413
 
 
-@pytest.mark.proves("shared.operation.decision.no_internals_in_errors")
 @pytest.mark.parametrize("path", POSTS)
 async def test_no_error_tells_of_the_inside(service: StockService, door: Door, path: str) -> None:
     """Nothing of a stack trace, a file, an address of a node or of the database, or a secret, however it is asked."""
@@ -281,7 +273,6 @@ async def test_no_error_tells_of_the_inside(service: StockService, door: Door, p
 # ---------------------------------------------------------------- values
 
 
-@pytest.mark.proves("shared.values.decision.stock_integer_strings")
 async def test_money_on_the_stock_surface_is_whole_units_in_text(door: Door) -> None:
     """No fraction anywhere in a body, and no number but times, counts and basis points."""
     numbers: set[str] = set()
@@ -317,7 +308,6 @@ async def test_money_on_the_stock_surface_is_whole_units_in_text(door: Door) -> 
     assert numbers <= times | counts | spans
 
 
-@pytest.mark.proves("shared.values.decision.address_any_case")
 async def test_an_address_is_taken_in_any_case(door: Door) -> None:
     lower = BETTOR.lower()
     for spelling in (BETTOR, lower, "0x" + lower[2:].upper()):
@@ -332,12 +322,6 @@ async def test_an_address_is_taken_in_any_case(door: Door) -> None:
 # ---------------------------------------------------------------- documentation
 
 
-@pytest.mark.proves(
-    "shared.origin.decision.openapi_tagged",
-    "shared.origin.decision.openapi_per_surface",
-    "shared.origin.decision.silence_documented",
-    "stock.relay.decision.typed_data_docs",
-)
 @pytest.mark.thorough
 async def test_the_documents_and_the_page_are_whole(door: Door) -> None:
     _, whole = await door.get("/openapi.json")
@@ -387,7 +371,6 @@ async def test_the_documents_and_the_page_are_whole(door: Door) -> None:
         assert needed in text, needed
 
 
-@pytest.mark.proves("shared.operation.decision.freshness")
 async def test_what_comes_from_a_chain_tells_how_fresh_it_is(
     service: StockService, base_chain: RunningChain, door: Door
 ) -> None:

@@ -123,7 +123,6 @@ async def test_callers_behind_one_tls_proxy_are_told_apart(fronted: Fronted) -> 
     assert (await fronted.get(path, X_Forwarded_For="198.51.100.7, 203.0.113.8"))[0] == 200
 
 
-@pytest.mark.proves("stock.positions.behaviour.never_logged")
 async def test_the_address_asked_about_is_in_no_log_of_the_cache(fronted: Fronted, tmp_path: Path) -> None:
     """Debian's nginx writes down every request, and with every error the request that had it."""
     path = f"/api/positions?owner={(owner := wallets.DEV[2].address)}"

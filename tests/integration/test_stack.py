@@ -68,7 +68,6 @@ def new_stack(local_genesis: Genesis, tmp_path: Path) -> Iterator[Callable[..., 
         stack.end()
 
 
-@pytest.mark.proves("cup.service.decision.local_window")
 def test_a_stack_tells_everything_and_stops_without_a_trace(new_stack: Callable[..., Stack]) -> None:
     stack = new_stack()
     ready = stack.ready()

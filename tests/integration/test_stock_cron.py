@@ -44,13 +44,6 @@ async def run(door: Door, job: str) -> dict[str, Any]:
     return dict(report)
 
 
-@pytest.mark.proves(
-    "stock.cron.endpoint.get",
-    "stock.cron.behaviour.returns_report",
-    "stock.cron.behaviour.idempotent",
-    "stock.cron.value.resolve",
-    "stock.cron.value.deliver",
-)
 async def test_a_market_is_settled_and_paid_by_cron_calls(service: StockService, door: Door) -> None:
     chain = service.chain
     chain.push(FLAT_PRICE)

@@ -60,7 +60,6 @@ async def finding(door: Door, chain: StockChain, name: str, *, seconds: float = 
     return await until(found, lambda: f"block {block} in {body}", seconds)
 
 
-@pytest.mark.proves("stock.health.decision.open_schedule")
 @pytest.mark.thorough
 async def test_a_venue_that_has_never_listed_anything_is_told(service: StockService, door: Door) -> None:
     chain = service.chain
@@ -73,9 +72,6 @@ async def test_a_venue_that_has_never_listed_anything_is_told(service: StockServ
     chain.push(FLAT_PRICE)  # for the markets of other tests: the last one is days old now
 
 
-@pytest.mark.proves(
-    "stock.health.decision.settlement", "stock.health.decision.delivery", "stock.health.error.unhealthy"
-)
 async def test_what_is_left_unsettled_or_undelivered_too_long_is_named(service: StockService, door: Door) -> None:
     chain = service.chain
     market = chain.open_market(strike_in=MINUTE, lasts=MINUTE)
@@ -97,7 +93,6 @@ async def test_what_is_left_unsettled_or_undelivered_too_long_is_named(service: 
     assert (await finding(door, chain, "delivery"))[0]
 
 
-@pytest.mark.proves("stock.health.decision.delivery")
 @pytest.mark.thorough
 async def test_a_losers_remainder_that_was_never_sent_is_undelivered_too(service: StockService, door: Door) -> None:
     """The winners are paid, and the part of a losing bet that the market had no room for has not come back."""
@@ -135,7 +130,6 @@ def first_day_of_a_week(after: int) -> TradingDay:
         after += DAY
 
 
-@pytest.mark.proves("stock.health.decision.open_schedule", "stock.health.decision.feeds")
 async def test_a_trading_day_without_its_markets_or_fresh_feeds_is_told(service: StockService, door: Door) -> None:
     chain = service.chain
     tickers = [feed.ticker for feed in chain.deployment.price_feeds]
@@ -177,7 +171,6 @@ async def says(door: Door, name: str, ok: bool, detail: str, *, seconds: float =
     await until(is_said, lambda: f"{detail!r}, not {found}", seconds, pause=0.1)
 
 
-@pytest.mark.proves("stock.health.decision.asked_once_a_second")
 async def test_all_who_look_within_a_second_share_one_asking(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = 0
 

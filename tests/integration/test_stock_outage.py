@@ -97,9 +97,6 @@ async def every_read(door: Door, *, stale: bool, but: tuple[str, ...] = (), seco
         await asyncio.sleep(0.2)
 
 
-@pytest.mark.proves(
-    "stock.service.field.stale", "stock.prices.state.stale-cache", "stock.prices.behaviour.failure_is_200"
-)
 async def test_without_a_node_the_reads_go_on_stale_and_recover(wired: Wired, door: Door) -> None:
     _, before = await door.get("/api/markets/1")
     wired.node.cut()
@@ -144,7 +141,6 @@ async def test_without_a_database_the_reads_go_on_stale_and_recover(wired: Wired
     await every_read(door, stale=False)
 
 
-@pytest.mark.proves("stock.markets.error.never_readable", "stock.prices.state.unavailable")
 async def test_started_without_anything_it_says_so_and_gets_ready(wired: Wired, door: Door) -> None:
     wired.database.cut()
     wired.node.cut()

@@ -72,42 +72,6 @@ async def opened(door: Door, chain: StockChain, **terms: Any) -> int:
     return market_id
 
 
-@pytest.mark.proves(
-    "stock.market.state.opens",
-    "stock.market.state.live",
-    "stock.market.state.frozen",
-    "stock.market.state.resolved",
-    "stock.market.decision.phase_opens",
-    "stock.market.decision.phase_live",
-    "stock.market.decision.phase_frozen",
-    "stock.market.decision.phase_settled",
-    "stock.market.decision.strike_after",
-    "stock.market.decision.change_compares",
-    "stock.market.decision.href_path",
-    "stock.market.decision.headroom_counts_open",
-    "stock.market.field.*",
-    "stock.market_detail.field.*",
-    "stock.market_detail.endpoint.get",
-    "stock.market_detail.behaviour.entry_order",
-    "stock.market_detail.behaviour.seed_marked",
-    "stock.market_detail.behaviour.resolution_null",
-    "stock.market_detail.behaviour.finder_after_bell",
-    "stock.market_detail.behaviour.preview_after_bell",
-    "stock.market_detail.behaviour.preview_from_resolver",
-    "stock.market_detail.behaviour.detail_after_bell",
-    "stock.market_detail.behaviour.payouts_after_settlement",
-    "stock.market_detail.state.outcome_up",
-    "stock.market_detail.state.reason_null",
-    "stock.market_detail.decision.kappa_books_integers",
-    "stock.market_detail.decision.vintage_block_type",
-    "stock.position.field.*",
-    "stock.position.behaviour.accrued_only_up",
-    "stock.service.behaviour.cache_of_chain",
-    "stock.position.decision.entered_null_together",
-    "stock.service.behaviour.up_down",
-    "stock.service.value.UP",
-    "stock.markets.behaviour.view_calls",
-)
 async def test_from_opening_to_a_paid_winner(door: Door, chain: StockChain) -> None:
     chain.push(FLAT_PRICE)
     market_id = chain.open_market(strike_in=600, lasts=3600)
@@ -198,12 +162,6 @@ async def test_from_opening_to_a_paid_winner(door: Door, chain: StockChain) -> N
     assert listed["markets"][0] == body["market"]
 
 
-@pytest.mark.proves(
-    "stock.market_detail.state.outcome_down",
-    "stock.service.behaviour.up_down",
-    "stock.service.value.DOWN",
-    "stock.position.field.classicPayout",
-)
 async def test_down_wins(door: Door, chain: StockChain) -> None:
     market_id = await opened(door, chain)
     chain.warp_to(chain.read(chain.contracts.resolver.call("spec", market_id))["strikeTime"] + 1)
@@ -220,13 +178,6 @@ async def test_down_wins(door: Door, chain: StockChain) -> None:
     assert int(body["positions"][3]["payout"]) > 30 * USDG
 
 
-@pytest.mark.proves(
-    "stock.market.state.void",
-    "stock.market.decision.flat_is_void",
-    "stock.market_detail.state.outcome_flat",
-    "stock.market_detail.state.reason_flat",
-    "stock.market_detail.decision.reason_of_flat",
-)
 async def test_equal_readings_void_as_flat(door: Door, chain: StockChain) -> None:
     market_id = await opened(door, chain)
     after_bell(chain, market_id)
@@ -247,13 +198,6 @@ async def test_equal_readings_void_as_flat(door: Door, chain: StockChain) -> Non
         assert "refunded" not in page, path
 
 
-@pytest.mark.proves(
-    "stock.market_detail.state.outcome_void",
-    "stock.market_detail.state.reason_stale",
-    "stock.market_detail.decision.reasons_of_void",
-    "stock.market.decision.strike_problem_text",
-    "stock.market.field.strikeProblem",
-)
 async def test_a_stale_reading_voids(door: Door, chain: StockChain) -> None:
     market_id = await opened(door, chain, strike_in=600, max_age=60)
     strike, final = after_bell(chain, market_id)
@@ -273,7 +217,6 @@ async def test_a_stale_reading_voids(door: Door, chain: StockChain) -> None:
     assert body["preview"]["name"] == "STALE"
 
 
-@pytest.mark.proves("stock.market_detail.decision.reasons_of_void")
 async def test_an_answer_that_is_no_price_voids_as_stale_with_detail(door: Door, chain: StockChain) -> None:
     market_id = await opened(door, chain)
     strike = chain.read(chain.contracts.resolver.call("spec", market_id))["strikeTime"]
@@ -293,7 +236,6 @@ async def test_an_answer_that_is_no_price_voids_as_stale_with_detail(door: Door,
     chain.push(FLAT_PRICE)
 
 
-@pytest.mark.proves("stock.market_detail.state.reason_paused")
 async def test_a_paused_oracle_voids(door: Door, chain: StockChain) -> None:
     market_id = await opened(door, chain)
     chain.pause_oracle(True)
@@ -351,7 +293,6 @@ async def test_who_won_is_offered_the_call_that_pays_her_also_when_anyone_may_vo
     chain.push(FLAT_PRICE)
 
 
-@pytest.mark.proves("stock.market_detail.state.reason_timeout", "stock.market.field.voidableAt")
 async def test_a_market_nobody_settled_voids_by_the_timeout(door: Door, chain: StockChain) -> None:
     market_id = await opened(door, chain)
     body = await detail(door, chain, market_id)

@@ -86,7 +86,6 @@ def staked(chain: StockChain) -> int:
 # ---------------------------------------------------------------- what a market is
 
 
-@pytest.mark.proves("stock.service.behaviour.two_sided", "stock.service.behaviour.usdg_l2")
 async def test_two_sides_a_pool_for_each_a_fee_limits_and_a_seed(door: Door, chain: StockChain) -> None:
     market = chain.open_market(strike_in=600, lasts=600, seed=10 * USDG, min_entry=2 * USDG, max_entry=40 * USDG)
     stakes = {0: 20 * USDG, 1: 30 * USDG}
@@ -138,7 +137,6 @@ async def test_two_sides_a_pool_for_each_a_fee_limits_and_a_seed(door: Door, cha
 # ---------------------------------------------------------------- what the relay does, and what it cannot
 
 
-@pytest.mark.proves("stock.relay.behaviour.check_simulate_send", "shared.operation.decision.api_holds_no_money_key")
 async def test_a_bet_is_checked_simulated_sent_and_its_hash_returned(
     service: StockService, door: Door, chain: StockChain, market: int, database_url: str
 ) -> None:
@@ -187,7 +185,6 @@ async def test_a_bet_is_checked_simulated_sent_and_its_hash_returned(
     assert not any(key.removeprefix("0x") in environment for key in keys)
 
 
-@pytest.mark.proves("stock.service.behaviour.relay_cannot_change")
 async def test_whoever_sends_a_signed_bet_can_change_nothing_of_it(door: Door, chain: StockChain, market: int) -> None:
     wallet, other = funded(chain, "signs once"), funded(chain, "would like the position")
     elsewhere = chain.open_market(strike_in=5 * DAY, lasts=DAY)
@@ -261,7 +258,6 @@ async def test_a_bet_without_eth_is_seen_everywhere_soon_after_its_block(
 # ---------------------------------------------------------------- the drill of refunds
 
 
-@pytest.mark.proves("stock.proof.state.listed")
 async def test_a_refund_drill_not_refunded_yet_is_listed_and_no_other_short_market(
     door: Door, chain: StockChain
 ) -> None:
@@ -294,7 +290,6 @@ async def test_a_refund_drill_not_refunded_yet_is_listed_and_no_other_short_mark
     assert await told() == listed
 
 
-@pytest.mark.proves("stock.proof.field.refundDrill.refunds")
 async def test_a_refund_drill_tells_of_stakes_that_were_refused_whole(door: Door, chain: StockChain) -> None:
     """They came back as any other: what the drill gave back adds up to what was put in."""
     drill = chain.open_market(strike_in=60, lasts=60, family=2, seed=USDG)
@@ -323,7 +318,6 @@ def test_an_api_without_the_attestation_key_warns_of_all_that_it_does_not_sign(s
 # ---------------------------------------------------------------- what anybody can do without us
 
 
-@pytest.mark.proves("stock.service.behaviour.keeper_actions_open")
 async def test_whatever_the_keeper_does_others_can_do_without_it(door: Door, chain: StockChain) -> None:
     """Opening by any wallet the lister's owner allows, the rest by a stranger; no keeper is running here."""
     safe, token, lister = chain.deployment.safe, chain.contracts.token, chain.contracts.lister
@@ -359,7 +353,6 @@ async def test_whatever_the_keeper_does_others_can_do_without_it(door: Door, cha
 # ---------------------------------------------------------------- limits, who bet, and the audit on the proof page
 
 
-@pytest.mark.proves("stock.service.limit.other_gets")
 @pytest.mark.parametrize("path", ["/api/prices", "/api/markets", "/api/markets/{market}", "/api/proof"])
 async def test_the_other_reads_may_be_cached_by_an_edge_and_have_no_limit(door: Door, market: int, path: str) -> None:
     for _ in range(150):
@@ -368,7 +361,6 @@ async def test_the_other_reads_may_be_cached_by_an_edge_and_have_no_limit(door: 
         assert response.headers["Cache-Control"].startswith("public, max-age=")
 
 
-@pytest.mark.proves("stock.position.field.opener", "stock.proof.behaviour.operator_excluded")
 async def test_whoever_holds_a_position_later_who_placed_it_stays_told(
     door: Door, chain: StockChain, market: int
 ) -> None:
@@ -406,7 +398,6 @@ async def test_whoever_holds_a_position_later_who_placed_it_stays_told(
     assert after["bettors"] == {**before["bettors"], "operatorBets": before["bettors"]["operatorBets"] + 1}
 
 
-@pytest.mark.proves("stock.proof.decision.audit")
 async def test_the_last_audit_is_on_the_proof_page(service: StockService, door: Door, chain: StockChain) -> None:
     started = int(time.time())
     chain.mine()

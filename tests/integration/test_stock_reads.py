@@ -88,13 +88,6 @@ async def door(service: StockService) -> AsyncIterator[Door]:
 # ---------------------------------------------------------------- prices
 
 
-@pytest.mark.proves(
-    "stock.prices.endpoint.get",
-    "stock.prices.field.*",
-    "stock.prices.state.live",
-    "stock.prices.behaviour.one_multicall",
-    "stock.service.behaviour.prices",
-)
 async def test_prices_are_the_feeds_latest_rounds(door: Door, chain: StockChain) -> None:
     _, body = await door.get("/api/prices")
     hold(PricesBody, body)
@@ -112,7 +105,6 @@ async def test_prices_are_the_feeds_latest_rounds(door: Door, chain: StockChain)
     body = await door.until("/api/prices", lambda b: b["readings"][-1]["answer"] == str(FLAT_PRICE + 7))
 
 
-@pytest.mark.proves("stock.prices.state.stale-cache", "stock.prices.behaviour.failure_is_200")
 @pytest.mark.thorough
 async def test_a_feed_that_cannot_be_read_keeps_its_last_good_reading(door: Door, chain: StockChain) -> None:
     before = await door.until("/api/prices", lambda b: b["status"] == "live")
@@ -138,18 +130,6 @@ async def test_a_feed_that_cannot_be_read_keeps_its_last_good_reading(door: Door
 # ---------------------------------------------------------------- markets
 
 
-@pytest.mark.proves(
-    "stock.markets.endpoint.get",
-    "stock.markets.field.*",
-    "stock.markets.behaviour.newest_first",
-    "stock.markets.behaviour.view_calls",
-    "stock.service.value.daily",
-    "stock.service.value.weekly",
-    "stock.service.value.drill",
-    "stock.service.decision.family_names",
-    "stock.service.decision.addresses_checksummed",
-    "stock.service.field.*",
-)
 async def test_every_market_newest_first_as_view_calls_say(door: Door, chain: StockChain) -> None:
     count = chain.read(chain.contracts.settler.call("marketCount"))
     body = await door.until("/api/markets", lambda b: len(b["markets"]) == count)
@@ -162,7 +142,6 @@ async def test_every_market_newest_first_as_view_calls_say(door: Door, chain: St
     assert body["markets"][0]["opener"] == wallets.OPENER.address
 
 
-@pytest.mark.proves("stock.markets.decision.paging")
 async def test_pages_only_when_asked(door: Door) -> None:
     _, everything = await door.get("/api/markets")
     ids = [market["id"] for market in everything["markets"]]
@@ -175,7 +154,6 @@ async def test_pages_only_when_asked(door: Door) -> None:
         assert (response.status, body["error"]) == (400, "invalid_request"), bad
 
 
-@pytest.mark.proves("stock.market_detail.error.never_listed", "stock.service.decision.read_errors")
 @pytest.mark.parametrize("market_id", ["0", "999", "01", "-1", "abc", "9" * 30, "1%20", "1.0", "٣"])
 async def test_an_id_that_was_never_listed(door: Door, market_id: str) -> None:
     response, body = await door.get(f"/api/markets/{market_id}")
@@ -186,13 +164,6 @@ async def test_an_id_that_was_never_listed(door: Door, market_id: str) -> None:
 # ---------------------------------------------------------------- positions
 
 
-@pytest.mark.proves(
-    "stock.positions.endpoint.get",
-    "stock.positions.field.*",
-    "stock.positions.param.owner",
-    "stock.service.behaviour.amounts",
-    "shared.values.decision.address_any_case",
-)
 async def test_an_owners_positions_and_totals(door: Door, chain: StockChain) -> None:
     owner = BETTOR.address
     _, body = await door.get(f"/api/positions?owner={owner.lower()}")
@@ -234,7 +205,6 @@ async def test_an_owners_positions_and_totals(door: Door, chain: StockChain) -> 
         assert (response.status, same["owner"]) == (200, owner)
 
 
-@pytest.mark.proves("stock.positions.decision.bad_owner")
 @pytest.mark.parametrize(
     "query", ["", "?owner=", "?owner=0x12", "?owner=vitalik.eth", f"?owner=0x{'1' * 40}&owner=0x{'2' * 40}"]
 )
@@ -244,7 +214,6 @@ async def test_a_missing_or_malformed_owner(door: Door, query: str) -> None:
     assert "owner" in body["message"]
 
 
-@pytest.mark.proves("stock.positions.limit.rate", "shared.origin.decision.retry_after")
 async def test_thirty_one_position_requests_a_minute(door: Door) -> None:
     for _ in range(30):
         response, _ = await door.get(f"/api/positions?owner={BETTOR.address}", ip="192.0.2.30")
@@ -254,7 +223,6 @@ async def test_thirty_one_position_requests_a_minute(door: Door) -> None:
     assert 1 <= int(response.headers["Retry-After"]) <= 60
 
 
-@pytest.mark.proves("stock.positions.behaviour.never_logged")
 async def test_the_address_asked_about_is_in_no_log_and_no_metric(service: StockService, door: Door) -> None:
     secret = "0x" + "5ec2e7" * 6 + "5ec2"
     for query in (secret, secret.upper().replace("0X", "0x")):
@@ -268,17 +236,6 @@ async def test_the_address_asked_about_is_in_no_log_and_no_metric(service: Stock
 # ---------------------------------------------------------------- proof
 
 
-@pytest.mark.proves(
-    "stock.proof.endpoint.get",
-    "stock.proof.field.*",
-    "stock.proof.state.deployed",
-    "stock.proof.state.refunded",
-    "stock.proof.behaviour.body",
-    "stock.proof.behaviour.operator_excluded",
-    "stock.proof.decision.safe_is_real",
-    "stock.proof.decision.logs_name_call",
-    "stock.proof.decision.solvency",
-)
 async def test_the_proof_adds_up_on_the_chain(door: Door, chain: StockChain) -> None:
     settler, token = chain.contracts.settler, chain.contracts.token
     count = chain.read(settler.call("marketCount"))
@@ -341,20 +298,6 @@ async def test_the_proof_adds_up_on_the_chain(door: Door, chain: StockChain) -> 
 # ---------------------------------------------------------------- health
 
 
-@pytest.mark.proves(
-    "stock.health.endpoint.get",
-    "stock.health.field.*",
-    "stock.health.value.rpc-head",
-    "stock.health.value.settlement",
-    "stock.health.value.market-reads",
-    "stock.health.value.market-logs",
-    "stock.health.value.keeper-eth",
-    "stock.health.limit.cache",
-    "stock.health.behaviour.healthy_200",
-    "stock.health.decision.rpc_head",
-    "stock.health.decision.keeper_token",
-    "stock.health.decision.market_logs",
-)
 async def test_health_of_a_working_venue(door: Door, service: StockService) -> None:
     _, untended = await door.get("/api/health")
     assert {"name": "keeper", "ok": False, "detail": "no keeper runs"} in untended["checks"]
@@ -382,7 +325,6 @@ async def test_health_of_a_working_venue(door: Door, service: StockService) -> N
     assert response.headers["Cache-Control"] == "no-store"
 
 
-@pytest.mark.proves("stock.health.endpoint.get", "stock.health.error.unhealthy")
 async def test_health_says_when_the_keeper_has_died(door: Door, service: StockService, database_url: str) -> None:
     def heard(how_long_ago: int) -> None:
         with psycopg.connect(conninfo(database_url)) as connection:
@@ -414,16 +356,6 @@ async def test_health_says_when_the_keeper_has_died(door: Door, service: StockSe
 # ---------------------------------------------------------------- HTTP
 
 
-@pytest.mark.proves(
-    "stock.prices.limit.cache",
-    "stock.markets.limit.cache",
-    "stock.market_detail.limit.cache",
-    "stock.positions.limit.cache",
-    "stock.proof.limit.cache",
-    "stock.service.behaviour.json",
-    "stock.service.auth.reads_public",
-    "stock.service.behaviour.times",
-)
 @pytest.mark.parametrize(
     ("path", "cache"),
     [
@@ -467,14 +399,6 @@ async def test_the_compressed_body_is_the_body(door: Door) -> None:
         assert "Content-Encoding" not in response.headers
 
 
-@pytest.mark.proves(
-    "shared.origin.decision.unknown_path_json",
-    "shared.origin.decision.wrong_method_json",
-    "shared.origin.decision.too_large_json",
-    "shared.origin.decision.wrong_media_type_json",
-    "shared.origin.decision.request_id",
-    "stock.relay.limit.cache",
-)
 async def test_errors_of_the_door_itself_are_json(door: Door) -> None:
     async def error(method: str, path: str, **how: Any) -> tuple[int, str, aiohttp.ClientResponse]:
         how["headers"] = {"X-Forwarded-For": "10.8.0.1", **how.get("headers", {})}
@@ -518,7 +442,6 @@ async def test_browsers_may_call_from_anywhere(door: Door) -> None:
 # ---------------------------------------------------------------- cron
 
 
-@pytest.mark.proves("stock.cron.header.Authorization", "stock.cron.error.unauthorized")
 @pytest.mark.parametrize(
     "header",
     [None, "", "Bearer", "Bearer wrong", f"bearer {CRON_SECRET}", f"Basic {CRON_SECRET}", CRON_SECRET, "Bearer ü"],
@@ -530,15 +453,6 @@ async def test_cron_refuses_everybody_else(door: Door, header: str | None) -> No
         assert CRON_SECRET not in json.dumps(body)
 
 
-@pytest.mark.proves(
-    "stock.cron.endpoint.get",
-    "stock.cron.limit.cache",
-    "stock.cron.value.*",
-    "stock.cron.behaviour.returns_report",
-    "stock.cron.decision.report",
-    "stock.cron.decision.report_actions",
-    "stock.cron.decision.report_skipped",
-)
 @pytest.mark.parametrize("job", ["open", "resolve", "deliver"])
 async def test_cron_returns_the_report_of_whoever_runs_the_job(door: Door, database_url: str, job: str) -> None:
     report = {
@@ -579,7 +493,6 @@ def bearer() -> dict[str, str]:
 # ---------------------------------------------------------------- what a rebuild puts right
 
 
-@pytest.mark.proves("shared.operation.decision.rebuild_audit")
 async def test_what_a_rebuild_makes_good_is_shown_by_a_running_api(
     service: StockService, door: Door, database_url: str
 ) -> None:
@@ -621,12 +534,6 @@ async def test_what_a_rebuild_makes_good_is_shown_by_a_running_api(
 # ---------------------------------------------------------------- documentation
 
 
-@pytest.mark.proves(
-    "shared.origin.decision.openapi_tagged",
-    "shared.origin.decision.openapi_per_surface",
-    "shared.origin.decision.silence_documented",
-    "stock.relay.decision.typed_data_docs",
-)
 async def test_documents_and_docs(door: Door) -> None:
     _, whole = await door.get("/openapi.json")
     assert whole["openapi"].startswith("3.1")

@@ -57,7 +57,6 @@ async def door(service: StockService) -> AsyncIterator[Door]:
         yield Door(session, service.url)
 
 
-@pytest.mark.proves("stock.relay.endpoint.post", "stock.relay.field.*", "stock.relay.state.confirmed")
 async def test_a_wallet_without_eth_bets_through_the_door(service: StockService, door: Door) -> None:
     chain, wallet = service.chain, wallets.DEV[0]
     market = chain.open_market()
@@ -75,7 +74,6 @@ async def test_a_wallet_without_eth_bets_through_the_door(service: StockService,
     assert position["offered"] == 5 * USDG
 
 
-@pytest.mark.proves("stock.relay.decision.receipt_endpoint")
 async def test_a_receipt_goes_on_from_its_block_to_the_final_one(service: StockService, door: Door) -> None:
     """Also of a bet that its wallet sent by itself; nobody's nonce is pending for ever."""
     chain, wallet = service.chain, wallets.DEV[0]
@@ -271,7 +269,6 @@ async def test_what_is_on_its_way_is_not_promised_twice(service: StockService, d
     assert (response.status, body["receipt"]) == (200, "confirmed"), body
 
 
-@pytest.mark.proves("stock.relay.error.invalid_request", "stock.relay.field.error", "stock.relay.field.message")
 @pytest.mark.parametrize(
     ("change", "field"),
     [
@@ -305,15 +302,11 @@ async def test_a_malformed_field_is_named(
     assert answer["details"][0]["field"] == field
 
 
-@pytest.mark.proves("stock.relay.error.invalid_request")
 @pytest.mark.parametrize("body", [[], "bet", 7, False])
 async def test_a_body_that_is_no_object_is_refused(service: StockService, door: Door, body: object) -> None:
     await refused(door, body, 400, "invalid_request", "JSON object")
 
 
-@pytest.mark.proves(
-    "stock.relay.error.amount_out_of_bounds", "stock.relay.limit.amount_bounds", "stock.relay.decision.bounds_tighter"
-)
 async def test_amounts_out_of_bounds(service: StockService, door: Door, market: int) -> None:
     chain, wallet = service.chain, wallets.DEV[1]
     for amount in (0, USDG - 1, 100 * USDG + 1, 2**255):
@@ -350,9 +343,6 @@ async def test_a_side_that_one_bettor_filled_leaves_the_other_open(service: Stoc
     assert accepted == 5 * USDG
 
 
-@pytest.mark.proves(
-    "stock.relay.error.expired", "stock.relay.limit.validBefore_window", "stock.relay.decision.expired_window"
-)
 @pytest.mark.parametrize(
     ("window", "says"),
     [
@@ -371,14 +361,12 @@ async def test_windows_too_short_too_long_or_ahead(
     await refused(door, chain.signed(wallet, bet), 400, "expired", says)
 
 
-@pytest.mark.proves("stock.relay.error.market_not_found")
 async def test_a_market_that_was_never_listed(service: StockService, door: Door) -> None:
     for market_id in (0, 999_999, 9_999_999_999_999_999_999, 2**256 - 1):
         bet = service.chain.bet(wallets.DEV[1], market_id)
         await refused(door, service.chain.signed(wallets.DEV[1], bet), 404, "market_not_found", "ever listed")
 
 
-@pytest.mark.proves("stock.relay.error.contract_signer", "stock.relay.auth.no_contract_wallets")
 async def test_a_contract_signer_gets_the_call_to_send_itself(service: StockService, door: Door, market: int) -> None:
     chain, safe = service.chain, service.chain.deployment.safe
     assert safe is not None
@@ -392,7 +380,6 @@ async def test_a_contract_signer_gets_the_call_to_send_itself(service: StockServ
     assert sent.decode_inputs(data)["signature"] == b"\x01" * 65
 
 
-@pytest.mark.proves("stock.relay.error.bad_signature", "stock.relay.decision.wrong_domain")
 async def test_signatures_that_do_not_match(service: StockService, door: Door, market: int) -> None:
     chain, wallet = service.chain, wallets.DEV[1]
     bet = chain.bet(wallet, market)
@@ -418,14 +405,12 @@ async def test_signatures_that_do_not_match(service: StockService, door: Door, m
     await refused(door, body_of(bet, bytes(signed.signature)), 400, "bad_signature", "version 1")
 
 
-@pytest.mark.proves("stock.relay.error.insufficient_balance")
 async def test_too_little_usdg(service: StockService, door: Door, market: int) -> None:
     poor = wallets.wallet("a wallet without USDG")
     body = service.chain.signed(poor, service.chain.bet(poor, market))
     await refused(door, body, 422, "insufficient_balance", "holds 0 USDG", "the bet is 5")
 
 
-@pytest.mark.proves("stock.relay.error.simulation_failed")
 async def test_a_bet_the_token_refuses(service: StockService, door: Door, market: int) -> None:
     chain, wallet = service.chain, wallets.DEV[6]
     chain.send(chain.contracts.token.call("freeze", wallet.address), wallets.DEPLOYER.address)
@@ -436,13 +421,6 @@ async def test_a_bet_the_token_refuses(service: StockService, door: Door, market
         chain.send(chain.contracts.token.call("unfreeze", wallet.address), wallets.DEPLOYER.address)
 
 
-@pytest.mark.proves(
-    "stock.relay.error.market_closed",
-    "stock.market.behaviour.refuses_past_bell",
-    "stock.market.behaviour.refuses_settled",
-    "stock.market.behaviour.refuses_paused",
-    "stock.markets.field.entriesPaused",
-)
 async def test_markets_that_take_no_bets(service: StockService, door: Door, market: int) -> None:
     chain, wallet = service.chain, wallets.DEV[1]
     chain.pause()
@@ -463,9 +441,6 @@ async def test_markets_that_take_no_bets(service: StockService, door: Door, mark
     await refused(door, body, 409, "market_closed", "settled")
 
 
-@pytest.mark.proves(
-    "stock.relay.error.region_blocked", "stock.relay.decision.region_header", "stock.relay.decision.region_list"
-)
 async def test_blocked_regions(service: StockService, door: Door, market: int) -> None:
     body = service.chain.signed(wallets.DEV[1], service.chain.bet(wallets.DEV[1], market, amount=1))
     for region in ("US", "ca", "GB", "CH"):
@@ -490,7 +465,6 @@ async def test_what_became_of_a_bet_is_told_from_everywhere(service: StockServic
     await refused(door, other, 403, "region_blocked", headers=elsewhere)
 
 
-@pytest.mark.proves("stock.relay.error.rate_limited", "stock.relay.limit.rate_ip", "shared.origin.decision.retry_after")
 async def test_eleven_requests_a_minute_from_one_address(door: Door) -> None:
     for _ in range(10):
         await refused(door, {}, 400, "invalid_request", ip="192.0.2.7")
@@ -499,7 +473,6 @@ async def test_eleven_requests_a_minute_from_one_address(door: Door) -> None:
     await refused(door, {}, 400, "invalid_request", ip="192.0.2.8")
 
 
-@pytest.mark.proves("stock.relay.error.rate_limited", "stock.relay.limit.rate_signer")
 async def test_eleven_bets_a_minute_from_one_signer(service: StockService, door: Door, market: int) -> None:
     chain, poor = service.chain, wallets.wallet("an eager wallet without USDG")
     stranger = chain.signed(poor, chain.bet(poor, market)) | {"outcome": 1}
@@ -510,7 +483,6 @@ async def test_eleven_bets_a_minute_from_one_signer(service: StockService, door:
     await refused(door, chain.signed(poor, chain.bet(poor, market)), 429, "rate_limited", "10 requests a minute")
 
 
-@pytest.mark.proves("stock.relay.decision.check_order")
 async def test_of_two_faults_the_earlier_check_speaks(service: StockService, door: Door, market: int) -> None:
     """Each step of the ladder has the faults of all that follow it; the last have what cannot be had together alone."""
     chain, wallet = service.chain, wallets.wallet("a wallet without USDG")
@@ -585,12 +557,6 @@ def entries_of(service: StockService, bet: StockBet) -> int:
     return sum(view["owner"] == bet.signer.lower() for view in views)
 
 
-@pytest.mark.proves(
-    "stock.relay.error.already_used",
-    "stock.relay.auth.signature_once",
-    "stock.relay.behaviour.same_body_never_twice",
-    "stock.relay.decision.hex_prefix_optional",
-)
 async def test_a_confirmed_signature_is_used_up(service: StockService, door: Door, market: int) -> None:
     chain, wallet = service.chain, wallets.wallet("one bet only")
     chain.send(chain.contracts.token.call("mint", wallet.address, 50 * USDG), wallets.DEPLOYER.address)
@@ -610,7 +576,6 @@ async def test_a_confirmed_signature_is_used_up(service: StockService, door: Doo
     assert entries_of(service, bet) == 1
 
 
-@pytest.mark.proves("stock.relay.behaviour.same_body_never_twice")
 async def test_the_same_body_many_times_at_once_books_once(service: StockService, door: Door, market: int) -> None:
     chain, wallet = service.chain, wallets.wallet("impatient")
     chain.send(chain.contracts.token.call("mint", wallet.address, 50 * USDG), wallets.DEPLOYER.address)
@@ -625,9 +590,6 @@ async def test_the_same_body_many_times_at_once_books_once(service: StockService
     assert entries_of(service, bet) == 1
 
 
-@pytest.mark.proves(
-    "stock.relay.decision.landed_unseen", "stock.service.behaviour.anyone_can_submit", "stock.relay.decision.escape_kit"
-)
 async def test_a_bet_that_landed_without_us_is_found(service: StockService, door: Door, market: int) -> None:
     chain, wallet = service.chain, wallets.wallet("sends it herself")
     chain.send(chain.contracts.token.call("mint", wallet.address, 50 * USDG), wallets.DEPLOYER.address)
@@ -668,7 +630,6 @@ async def test_a_bet_that_the_chain_has_is_told_whatever_has_closed_since(servic
     assert (again["receipt"], again["positionId"]) == ("confirmed", answer["positionId"])
 
 
-@pytest.mark.proves("stock.relay.error.already_used")
 async def test_a_cancelled_authorization_is_used_up(service: StockService, door: Door, market: int) -> None:
     chain, wallet = service.chain, wallets.wallet("changed her mind")
     chain.send(chain.contracts.token.call("mint", wallet.address, 50 * USDG), wallets.DEPLOYER.address)
@@ -677,9 +638,6 @@ async def test_a_cancelled_authorization_is_used_up(service: StockService, door:
     await refused(door, chain.signed(wallet, bet), 409, "already_used", "used or cancelled")
 
 
-@pytest.mark.proves(
-    "stock.relay.decision.typed_data_endpoint", "stock.relay.auth.bet_signature", "stock.relay.decision.position_id"
-)
 async def test_typed_data_is_ready_to_sign(service: StockService, door: Door, market: int) -> None:
     chain, wallet = service.chain, wallets.wallet("signs what it is given")
     chain.send(chain.contracts.token.call("mint", wallet.address, 50 * USDG), wallets.DEPLOYER.address)

@@ -66,14 +66,6 @@ async def mine_until(service: StockService, work: asyncio.Task[Any]) -> Any:
     return work.result()
 
 
-@pytest.mark.proves(
-    "stock.relay.state.pending",
-    "stock.relay.limit.receipt_wait",
-    "stock.relay.error.busy",
-    "stock.relay.field.retryAfter",
-    "stock.relay.decision.busy_rule",
-    "stock.relay.behaviour.same_body_never_twice",
-)
 async def test_a_slow_block_is_pending_then_confirmed(service: StockService, door: Door, market: int) -> None:
     chain, wallet = service.chain, bettor(service, "waits for her block")
     body = chain.signed(wallet, chain.bet(wallet, market))
@@ -102,7 +94,6 @@ async def test_a_slow_block_is_pending_then_confirmed(service: StockService, doo
     assert len(chain.positions(market)) == 2 + 1
 
 
-@pytest.mark.proves("stock.relay.decision.landed_unseen", "stock.relay.behaviour.same_body_never_twice")
 async def test_a_bettor_who_was_cut_off_is_told_when_she_asks_again(
     service: StockService, door: Door, market: int
 ) -> None:
@@ -140,7 +131,6 @@ def bettor_without_mining(service: StockService) -> wallets.Wallet:
     return wallets.DEV[7]
 
 
-@pytest.mark.proves("stock.relay.state.reverted", "stock.relay.field.receipt")
 async def test_a_bet_mined_after_the_bell_is_reverted(service: StockService, door: Door) -> None:
     chain, wallet = service.chain, bettor(service, "a second too late")
     short = chain.open_market(strike_in=600, lasts=600)
@@ -220,7 +210,6 @@ async def test_a_bet_that_somebody_else_brought_first_is_confirmed(
     assert answer["positionId"] is not None
 
 
-@pytest.mark.proves("stock.relay.error.relay_failed", "stock.relay.behaviour.same_body_never_twice")
 async def test_a_relayer_killed_while_sending(service: StockService, door: Door, market: int) -> None:
     chain, wallet = service.chain, bettor(service, "trusts the retry")
     bet = chain.bet(wallet, market)
@@ -258,13 +247,6 @@ async def failing_checks(door: Door, wanted: str) -> set[str]:
     return failing
 
 
-@pytest.mark.proves(
-    "stock.relay.error.relay_unavailable",
-    "stock.relay.decision.escape_kit",
-    "stock.health.value.keeper-eth",
-    "stock.health.decision.relayer",
-    "stock.health.error.unhealthy",
-)
 @pytest.mark.thorough
 async def test_lanes_without_gas_leave_the_escape_kit(service: StockService, door: Door, market: int) -> None:
     chain, wallet = service.chain, bettor(service, "sends it on her own")
@@ -293,7 +275,6 @@ async def test_lanes_without_gas_leave_the_escape_kit(service: StockService, doo
     assert answer.get("txHash") in (transaction, None), answer
 
 
-@pytest.mark.proves("stock.relay.error.relay_unavailable", "stock.health.decision.relayer")
 async def test_without_a_relayer_the_relay_says_so(service: StockService, door: Door, market: int) -> None:
     chain, wallet = service.chain, bettor(service, "meets a closed counter")
     service.stop("relayer")

@@ -42,11 +42,6 @@ async def door(service: StockService) -> AsyncIterator[Door]:
         yield Door(session, service.url)
 
 
-@pytest.mark.proves(
-    "stock.service.behaviour.not_deployed_reads",
-    "stock.markets.behaviour.empty_until_launch",
-    "stock.proof.state.not-deployed",
-)
 async def test_reads_are_empty(door: Door) -> None:
     response, body = await door.get("/api/markets")
     hold(MarketsBody, body)
@@ -67,7 +62,6 @@ async def test_reads_are_empty(door: Door) -> None:
     assert body["deployed"] is False
 
 
-@pytest.mark.proves("stock.service.behaviour.not_deployed_relay", "stock.relay.error.not_deployed")
 async def test_the_relay_refuses(service: StockService, door: Door) -> None:
     body = service.chain.signed(wallets.DEV[1], service.chain.bet(wallets.DEV[1], 1))
     for each in (body, {}):

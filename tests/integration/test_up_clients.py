@@ -209,12 +209,6 @@ async def test_x402s_own_client_pays_unasked(origin: str) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.proves(
-    "cup.mcp.endpoint.server",
-    "cup.mcp.behaviour.trade_defaults_simulate",
-    "cup.mcp.auth.no_keys",
-    "cup.service.decision.local_window",
-)
 @pytest.mark.parametrize("connected", CLIENTS, ids=IDS)
 async def test_the_official_clients_play(origin: str, connected: Any) -> None:
     """Claim, quote, simulate, signed trade, roulette bet, positions and board."""

@@ -210,7 +210,6 @@ def failing(report: dict[str, Any]) -> list[str]:
     return [f"{one['claim']}: {one['detail']}" for one in report["claims"] if one["verdict"] != "holds"]
 
 
-@pytest.mark.proves("shared.operation.decision.verify_receipt")
 def test_receipts_hold_down_to_the_signature_and_the_payout(traded: Traded, verify: Verify) -> None:
     for document in (traded.unposted, traded.late):
         code, report = verify(document)
@@ -403,7 +402,6 @@ def test_a_trade_that_never_was_cannot_be_asked(verify: Verify) -> None:
     assert "carries the bet's hash" in report["error"]
 
 
-@pytest.mark.proves("stock.proof.decision.solvency")
 def test_what_the_proof_page_says_of_the_agent_contract_holds_unless_it_was_changed(
     traded: Traded, verify: Verify
 ) -> None:

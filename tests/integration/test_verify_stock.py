@@ -121,7 +121,6 @@ def failing(report: dict[str, Any]) -> list[str]:
 # ---------------------------------------------------------------- true documents
 
 
-@pytest.mark.proves("shared.operation.decision.verify_receipt")
 def test_a_settled_market_holds_in_every_claim(settled: Settled, verify: Verify) -> None:
     code, report = verify(settled.detail)
     assert code == 0, failing(report)

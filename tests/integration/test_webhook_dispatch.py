@@ -72,7 +72,6 @@ async def test_a_misbehaving_endpoint_costs_a_bounded_time_and_little_memory(
     assert sent.ok or sent.error
 
 
-@pytest.mark.proves("agent.webhooks.decision.target_public_only")
 @pytest.mark.parametrize("status", ["301 Moved", "302 Found", "303 See", "307 Temporary", "308 Permanent"])
 async def test_a_redirect_is_not_followed(status: str) -> None:
     async with receiver() as inside:
@@ -206,11 +205,6 @@ async def test_several_processes_share_the_work_and_keep_each_wallets_order(
             assert _names(each) == names
 
 
-@pytest.mark.proves(
-    "agent.webhooks.decision.retries",
-    "agent.webhooks.decision.delivery_failed",
-    "agent.events.event.webhook.delivery_failed",
-)
 async def test_an_event_is_given_up_after_its_retries_and_told_on_the_other_channels(
     pool: ConnectionPool, fresh_database_url: str
 ) -> None:
@@ -259,7 +253,6 @@ async def test_what_was_tried_again_comes_before_what_follows(pool: ConnectionPo
         assert len({each.headers["Service-Event-Id"] for each in there.deliveries[:4]}) == 1
 
 
-@pytest.mark.proves("agent.webhooks.decision.disabled_after", "agent.webhooks.state.disabled")
 async def test_a_webhook_that_only_fails_is_switched_off_and_comes_back_by_the_handshake(
     pool: ConnectionPool, fresh_database_url: str
 ) -> None:

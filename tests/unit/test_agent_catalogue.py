@@ -28,14 +28,6 @@ def specified() -> set[str]:
     return set(re.findall(r"`([a-z_]+)`", line.partition("Catalogue of `error` codes:")[2]))
 
 
-@pytest.mark.proves(
-    "agent.catalogue.error.payment_required",
-    "agent.catalogue.error.deposit_above_max",
-    "agent.catalogue.error.deposit_unconfirmed",
-    "agent.catalogue.error.deposit_mismatch",
-    "agent.catalogue.error.deposit_tx_reused",
-    "agent.catalogue.behaviour.only_catalogue_codes",
-)
 def test_the_catalogue_is_the_specifications_and_its_additions() -> None:
     codes = specified()
     assert len(codes) == 23
@@ -45,7 +37,6 @@ def test_the_catalogue_is_the_specifications_and_its_additions() -> None:
     assert set(ErrorBody.model_json_schema()["properties"]["error"]["enum"]) == set(CATALOGUE) - RESERVED
 
 
-@pytest.mark.proves("agent.catalogue.decision.deposits_reserved", "agent.catalogue.decision.payment_required_logs")
 @pytest.mark.parametrize("code", sorted(RESERVED))
 def test_a_reserved_code_cannot_be_sent(code: str) -> None:
     with pytest.raises(KeyError):
@@ -62,7 +53,6 @@ def test_every_code_says_what_to_do(code: str) -> None:
     assert raised.status == CATALOGUE[code].status
 
 
-@pytest.mark.proves("agent.error_body.decision.retriable_for_now")
 def test_what_may_still_be_taken_is_not_called_hopeless() -> None:
     """Whoever obeys `retriable: false` bets again under another key, and a reorganization may take both bets."""
     refused = for_now(problem("market_closed", "It closed."), "The same request tells.")

@@ -50,7 +50,6 @@ def test_there_are_sixty_posts_and_queries_of_every_sort() -> None:
     assert {each.get("silent") for each in posts} == {"greeting", "settled_fact", "scam", "no_claim", None}
 
 
-@pytest.mark.proves("agent.discover.behaviour.silence_gate", "agent.discover.decision.silence_rules")
 @pytest.mark.parametrize("case", GOLDEN["post"], ids=lambda case: case["text"][:40])
 def test_posts(case: Mapping[str, Any]) -> None:
     quiet = silence(case["text"])
@@ -63,7 +62,6 @@ def test_posts(case: Mapping[str, Any]) -> None:
         assert [each.market.id for each in first][: len(wanted)] == wanted
 
 
-@pytest.mark.proves("agent.discover.behaviour.deterministic", "agent.discover.decision.text_is_data")
 @pytest.mark.parametrize("case", GOLDEN["query"], ids=lambda case: case["text"][:40])
 def test_queries(case: Mapping[str, Any]) -> None:
     matches = ranked(MARKETS, words_of(case["text"]))
@@ -72,7 +70,6 @@ def test_queries(case: Mapping[str, Any]) -> None:
     assert {each.kind for each in matches} <= {case.get("kind", EXACT)}
 
 
-@pytest.mark.proves("agent.discover.decision.cashtag_score", "agent.discover.value.exact")
 def test_a_cashtag_scores_1000_and_its_rank_by_pool() -> None:
     pools = sorted(each.book.net_pool for each in MARKETS)
     matches = ranked(MARKETS, words_of("$degen and $BNKR"))
@@ -83,7 +80,6 @@ def test_a_cashtag_scores_1000_and_its_rank_by_pool() -> None:
         assert each.reason == f"cashtag ${each.market.token_symbol}"
 
 
-@pytest.mark.proves("agent.discover.decision.lexical_score", "agent.discover.value.related")
 def test_other_matches_score_by_jaccard_over_question_names_and_symbol() -> None:
     has = terms_of(MARKETS[0])
     assert has == {"bnkr", "reach", "100m", "market", "cap", "2026", "12", "31", "bankrcoin"}
@@ -92,7 +88,6 @@ def test_other_matches_score_by_jaccard_over_question_names_and_symbol() -> None
     assert (match.terms, match.kind, match.reason) == (("bankrcoin", "reach"), "related", "shares bankrcoin, reach")
 
 
-@pytest.mark.proves("agent.discover.decision.ties")
 def test_equal_scores_go_by_deadline_then_id() -> None:
     same = [
         market("b", "X", "Is X up?", closes=50),
@@ -104,7 +99,6 @@ def test_equal_scores_go_by_deadline_then_id() -> None:
         assert [each.market.id for each in ranked(same[::-1], words_of(text))] == ["c", "a", "b"]
 
 
-@pytest.mark.proves("agent.discover.decision.browse")
 def test_browsing_shows_the_most_active_first() -> None:
     place = venue(*MARKETS, volumes={"btc-zh": 5 * USD, "degen-1b": 7 * USD})
     matches = browsed(place, place.open_markets())

@@ -109,12 +109,6 @@ def test_suggested_limits_bear_a_small_bet_that_comes_first(stakes: tuple[tuple[
         assert then.net * 100 <= dearest * then.shares
 
 
-@pytest.mark.proves(
-    "agent.positions.decision.pnl_open",
-    "agent.positions.decision.max_payout",
-    "agent.positions.decision.current_cents",
-    "agent.positions.state.resolved-refunded",
-)
 def test_a_position_through_its_life() -> None:
     book, first = EMPTY.staked(0, 10 * USD)
     book, second = book.staked(1, 30 * USD)
@@ -161,7 +155,6 @@ def many_against_few() -> tuple[Book, Quote, Quote, Quote]:
     return book, early, late, other
 
 
-@pytest.mark.proves("agent.result.decision.payout_per_share_null", "agent.positions.decision.max_payout")
 def test_where_shares_are_not_paid_alike_there_is_no_payout_per_share_and_positions_have_the_exact_one() -> None:
     book, early, late, other = many_against_few()
     ended = market(book=book, ending=ending(0))
@@ -178,7 +171,6 @@ def test_where_shares_are_not_paid_alike_there_is_no_payout_per_share_and_positi
     assert alike["payoutPerShareUsd"] == Decimal(book.net_pool * 10**6 // other.shares) / 10**6
 
 
-@pytest.mark.proves("agent.market.decision.status_values")
 def test_market_status_by_the_chains_clock() -> None:
     closes = market().closes_at
     assert market().status(closes - 1) == "open"
@@ -195,7 +187,6 @@ def test_bets_end_in_the_very_second_of_the_deadline() -> None:
     assert (refusal.value.status, refusal.value.code) == (409, "market_closed")
 
 
-@pytest.mark.proves("agent.market.decision.times")
 @pytest.mark.parametrize("kind", list(MarketKind))
 def test_every_body_that_shows_a_market_names_its_times_to_the_second(kind: MarketKind) -> None:
     made = market(kind)
@@ -237,7 +228,6 @@ def codes(ahead: outlook.Outlook) -> list[str]:
     return [each.code for each in ahead.warnings]
 
 
-@pytest.mark.proves("agent.quote.decision.projected")
 def test_a_quote_is_projected_with_its_own_stake_in_the_book() -> None:
     book, _ = THIN.staked(1, 50 * USD)
     made = market(book=book, outcome_bets=(0, 1))

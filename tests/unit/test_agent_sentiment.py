@@ -45,7 +45,6 @@ def scored(*markets: ListedMarket, latest: FeedRound | None = None, crowd: Crowd
     return score_of(readings(markets, {} if latest is None else {FEED: latest}), crowd)
 
 
-@pytest.mark.proves("agent.sentiment.decision.score_formula", "agent.sentiment.value.pool_weighted")
 def test_the_score_weighs_markets_by_pool() -> None:
     deep, thin = priced(90, 900, name="deep"), priced(10, 100, name="thin")
     weighted = Fraction(900 * deep.book.price(0) + 100 * thin.book.price(0), 1_000 * WAD)
@@ -54,7 +53,6 @@ def test_the_score_weighs_markets_by_pool() -> None:
     assert (score.basis, score.markets, score.pool) == ("pool_weighted", 2, 1_000 * USD)
 
 
-@pytest.mark.proves("agent.sentiment.decision.equal_weights", "agent.sentiment.value.equal_weight")
 def test_without_pools_markets_weigh_alike() -> None:
     bare = market("a", "X", "?")
     tilted = market("b", "X", "?", kind=MarketKind.RANGE)  # three buckets, two of them above 10M
@@ -63,7 +61,6 @@ def test_without_pools_markets_weigh_alike() -> None:
     assert (score.basis, score.confidence, score.pool) == ("equal_weight", "none", 0)
 
 
-@pytest.mark.proves("agent.sentiment.decision.no_directional", "agent.sentiment.value.basis_none")
 def test_without_a_directional_market_it_is_neutral() -> None:
     unread = market("r", "X", "?", kind=MarketKind.RANGE, pool=500)
     for markets in ((), (unread,)):
@@ -72,7 +69,6 @@ def test_without_a_directional_market_it_is_neutral() -> None:
         assert suggestion(readings(markets, {}), score.points) is None
 
 
-@pytest.mark.proves("agent.sentiment.decision.bullish_sides")
 def test_yes_up_and_the_buckets_above_are_bullish() -> None:
     assert scored(priced(70)).points == 7_000
     assert scored(priced(30, kind=MarketKind.DIRECTION)).points == 3_000
@@ -82,18 +78,17 @@ def test_yes_up_and_the_buckets_above_are_bullish() -> None:
         assert scored(ladder, latest=latest).points == round(Fraction(sum(above), WAD) * 10_000)
 
 
-@pytest.mark.proves("agent.sentiment.decision.label_bounds")
 @pytest.mark.parametrize(
     ("cents", "label"),
     [
-        pytest.param(80, "strongly_bullish", marks=pytest.mark.proves("agent.sentiment.value.strongly_bullish")),
-        pytest.param(79, "bullish", marks=pytest.mark.proves("agent.sentiment.value.bullish")),
+        (80, "strongly_bullish"),
+        (79, "bullish"),
         (60, "bullish"),
-        pytest.param(59, "neutral", marks=pytest.mark.proves("agent.sentiment.value.neutral")),
+        (59, "neutral"),
         (41, "neutral"),
-        pytest.param(40, "bearish", marks=pytest.mark.proves("agent.sentiment.value.bearish")),
+        (40, "bearish"),
         (21, "bearish"),
-        pytest.param(20, "strongly_bearish", marks=pytest.mark.proves("agent.sentiment.value.strongly_bearish")),
+        (20, "strongly_bearish"),
     ],
 )
 def test_labels_change_at_80_60_40_20(cents: int, label: str) -> None:
@@ -101,18 +96,17 @@ def test_labels_change_at_80_60_40_20(cents: int, label: str) -> None:
     assert (score.points, score.label) == (cents * 100, label)
 
 
-@pytest.mark.proves("agent.sentiment.decision.confidence_bounds")
 @pytest.mark.parametrize(
     ("bettors", "pool", "confidence"),
     [
-        pytest.param(20, 1_000, "high", marks=pytest.mark.proves("agent.sentiment.value.confidence_high")),
-        pytest.param(19, 9_000, "medium", marks=pytest.mark.proves("agent.sentiment.value.confidence_medium")),
+        (20, 1_000, "high"),
+        (19, 9_000, "medium"),
         (90, 999, "medium"),
         (5, 100, "medium"),
-        pytest.param(4, 9_000, "low", marks=pytest.mark.proves("agent.sentiment.value.confidence_low")),
+        (4, 9_000, "low"),
         (90, 99, "low"),
         (1, 1, "low"),
-        pytest.param(0, 0, "none", marks=pytest.mark.proves("agent.sentiment.value.confidence_none")),
+        (0, 0, "none"),
     ],
 )
 def test_confidence_wants_bettors_and_money(bettors: int, pool: int, confidence: str) -> None:
@@ -123,13 +117,13 @@ def test_confidence_wants_bettors_and_money(bettors: int, pool: int, confidence:
 @pytest.mark.parametrize(
     ("bettors", "largest", "label"),
     [
-        pytest.param(0, 0, "none", marks=pytest.mark.proves("agent.sentiment.value.quality_none")),
+        (0, 0, "none"),
         (2, 50, "concentrated"),
-        pytest.param(30, 500, "concentrated", marks=pytest.mark.proves("agent.sentiment.value.quality_concentrated")),
-        pytest.param(30, 499, "mixed", marks=pytest.mark.proves("agent.sentiment.value.quality_mixed")),
+        (30, 500, "concentrated"),
+        (30, 499, "mixed"),
         (30, 250, "mixed"),
         (9, 200, "mixed"),
-        pytest.param(10, 249, "broad", marks=pytest.mark.proves("agent.sentiment.value.quality_broad")),
+        (10, 249, "broad"),
     ],
 )
 def test_quality_says_how_stakes_are_spread(bettors: int, largest: int, label: str) -> None:
@@ -163,7 +157,6 @@ def test_equal_pools_go_by_deadline_then_id() -> None:
     assert [each.market.id for each in readings(same, {})] == ["c", "a", "b"]
 
 
-@pytest.mark.proves("agent.sentiment.param.token")
 def test_ways_to_write_a_token() -> None:
     for text in ("$BNKR", "BNKR", "bnkr", "$bnkr", " BnKr ", "＄ｂｎｋｒ"):
         assert symbol_of(text) == "BNKR"

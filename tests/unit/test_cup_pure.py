@@ -35,17 +35,6 @@ WALLET = "0xAbCdEf0123456789aBcDeF0123456789AbCdEf01"
 ISSUED = "2026-11-21T12:00:00Z"
 
 
-@pytest.mark.proves(
-    "cup.service.message.first_word",
-    "cup.trade.message.exact_bytes",
-    "cup.trade.message.line_1",
-    "cup.trade.message.line_2_wallet",
-    "cup.trade.message.line_3_market",
-    "cup.trade.message.line_4_side",
-    "cup.trade.message.line_5_size",
-    "cup.trade.message.line_6_trade",
-    "cup.trade.message.line_7_issued",
-)
 def test_trade_message() -> None:
     assert messages.trade_message(WALLET, "bnkr-100m", "yes", 2550, "t-1", ISSUED) == (
         "Service Cup paper trade\n"
@@ -58,14 +47,6 @@ def test_trade_message() -> None:
     )
 
 
-@pytest.mark.proves(
-    "cup.roulette_bet.message.line_1",
-    "cup.roulette_bet.message.line_2_wallet",
-    "cup.roulette_bet.message.line_3_round",
-    "cup.roulette_bet.message.line_4_bet",
-    "cup.roulette_bet.message.line_5_size",
-    "cup.roulette_bet.message.line_6_issued",
-)
 def test_bet_message() -> None:
     assert messages.bet_message(WALLET, 7, "num:17:yes", 1000, ISSUED) == (
         "Service Cup roulette bet\n"
@@ -77,12 +58,6 @@ def test_bet_message() -> None:
     )
 
 
-@pytest.mark.proves(
-    "cup.enroll.message.line_1",
-    "cup.enroll.message.line_2_wallet",
-    "cup.enroll.message.line_3_statement",
-    "cup.enroll.message.line_4_issued",
-)
 def test_enrolment_message() -> None:
     assert messages.enrolment_message(WALLET, ISSUED) == (
         "Service Cup agent enrollment\n"
@@ -124,7 +99,6 @@ def test_a_right_signature_is_good_in_each_of_its_spellings(message: str, base: 
     assert messages.signer_of(message, signature) == SIGNER.address.lower()
 
 
-@pytest.mark.proves("cup.trade.decision.size_line")
 @pytest.mark.parametrize(("cents", "text"), [(2500, "25"), (2550, "25.5"), (2505, "25.05"), (1, "0.01"), (0, "0")])
 def test_size_line(cents: int, text: str) -> None:
     assert text_of(cents) == text
@@ -146,16 +120,6 @@ def test_what_is_no_amount(value: object) -> None:
         cents_of(value)
 
 
-@pytest.mark.proves(
-    "cup.roulette.behaviour.zero_is_real",
-    "cup.roulette.value.*",
-    "cup.roulette.decision.dozen_keys",
-    "cup.roulette.decision.half_keys",
-    "cup.roulette.decision.parity_keys",
-    "cup.roulette.decision.column_keys",
-    "cup.roulette.decision.num_ids",
-    "cup.roulette.decision.true_pct",
-)
 def test_the_42_markets() -> None:
     assert len(wheel.MARKETS) == 42
     assert [market.id for market in wheel.MARKETS] == [
@@ -248,7 +212,6 @@ def test_settling_never_pays_more_than_the_pool_of_each_market(stakes: list[whee
         assert pool - max(0, winners[market] - 1) <= paid[market] <= pool  # rounding costs less than a cent each
 
 
-@pytest.mark.proves("cup.markets.decision.own_books")
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(1, 10**6)), max_size=20))
 def test_paper_positions_are_paid_by_the_rule_of_the_real_ones(trades: list[tuple[int, int, int]]) -> None:
     """A position of many trades is kept as two sums; the book's own sums say what they exceed their stakes by."""

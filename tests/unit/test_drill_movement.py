@@ -117,7 +117,6 @@ def test_the_list_of_what_only_tests_move_names_metrics_that_exist() -> None:
     assert ELSEWHERE.keys() <= of_the_page
 
 
-@pytest.mark.proves("shared.operation.decision.metrics_move")
 @pytest.mark.parametrize("name", ELSEWHERE)
 def test_what_no_drill_moves_is_moved_by_the_test_that_is_named(name: str) -> None:
     why, where = ELSEWHERE[name]

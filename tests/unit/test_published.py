@@ -20,7 +20,6 @@ BEFORE = {
 }
 
 
-@pytest.mark.proves("stock.service.behaviour.stability", "shared.origin.decision.fields_stable")
 def test_nothing_published_is_gone_and_nothing_more_must_be_sent() -> None:
     for name, described in asyncio.run(documents()).items():
         found = broken(published(name), lines(described))

@@ -65,7 +65,6 @@ def listed(market: VestedMarket, result: MarketResult | None = None) -> ListedMa
     )
 
 
-@pytest.mark.proves("stock.market.decision.nullable_only_opens")
 @pytest.mark.parametrize(
     ("now", "phase"),
     [(STRIKE - 1, Phase.OPENS), (STRIKE, Phase.LIVE), (FINAL, Phase.FROZEN), (FINAL + 3 * DAY, Phase.VOID)],

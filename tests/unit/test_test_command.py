@@ -77,7 +77,7 @@ def test_quick_starts_no_chain_and_compiles_nothing(ran: list[list[str]]) -> Non
     (tests,) = [each for each in ran if "pytest" in each]
     programs = [each[0] for each in ran if each is not tests]
     assert programs == ["ruff", "ruff", "mypy", "mypy", "tsc", "lint-imports"]
-    assert [word for word in tests if word.startswith("tests/")] == ["tests/unit", "tests/requirements"]
+    assert [word for word in tests if word.startswith("tests/")] == ["tests/unit"]
 
 
 @pytest.mark.parametrize("alone", [0, 1, 2])

@@ -106,7 +106,6 @@ async def _attempt(url: str) -> None:
     await resolve(checked_url(url, allow_private=False), allow_private=False)
 
 
-@pytest.mark.proves("agent.webhooks.decision.target_public_only")
 @pytest.mark.parametrize("url", [*LITERALS, *SPELLINGS])
 async def test_an_attempt_is_refused_without_asking_anybody(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_arguments: Any, **_more: Any) -> Any:
@@ -124,7 +123,6 @@ def _answers(addresses: list[str]) -> list[Any]:
     ]
 
 
-@pytest.mark.proves("agent.webhooks.decision.target_public_only")
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_name_of_a_private_address_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def answer(host: str, *_arguments: Any, **_more: Any) -> Any:
@@ -136,7 +134,6 @@ async def test_a_name_of_a_private_address_is_refused(name: str, monkeypatch: py
     assert not any(address in str(refused.value) for address in NAMES[name])
 
 
-@pytest.mark.proves("agent.webhooks.decision.target_public_only")
 async def test_a_name_that_changes_its_mind_is_pinned_to_what_was_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rebinding: public when it is checked, private when it is connected to. Only the first answer is ever used."""
     asked = []

@@ -1,1 +1,0 @@
-"""What the specs and our own decisions demand, one id each, and which tests prove it."""
