@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
 import aiohttp
 import psycopg
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from apscheduler.triggers.interval import IntervalTrigger
 
 from core.chain import ChainClient, ChainProvider, RpcError
 from core.config import ChainName, KeeperSettings, Settings, load
@@ -47,6 +50,11 @@ SPREAD_SECONDS = 0.1
 REQUEST_HASH_SECONDS = 8.0
 ASK_AGAIN_SECONDS = 1.0
 LOOK_AGAIN_SECONDS = 30.0
+CLOCK_CHECK_SECONDS = 1.0
+CLOCK_STEP_SECONDS = 0.5
+"""More than a clock is slewed by between two checks, so that it was set."""
+
+logging.getLogger("apscheduler").setLevel(logging.ERROR)  # a line for each run, and for each that is still going on
 
 
 @contextlib.asynccontextmanager
@@ -95,6 +103,8 @@ class Keeping:
         self._finished: dict[str, float] = {}
         self._periods: dict[str, float] = {}
         self._led_since = 0.0
+        self._runs: set[asyncio.Task[Any]] = set()
+        self._failed: asyncio.Future[None]
 
     async def run(self) -> None:
         await self.leadership.run(self._lead)
@@ -104,7 +114,10 @@ class Keeping:
         await asyncio.to_thread(sessions_around, int(time.time()))
         is_first, self._led_since = not self._led_since, time.monotonic()
         self._finished.clear()
-        works = [self._serve_requests()]
+        self._failed = asyncio.get_running_loop().create_future()
+        # A run that was missed, or still goes on when its next is due, is made up for by one run.
+        once = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
+        scheduler = AsyncIOScheduler(timezone=UTC, job_defaults=once)
         for job in JOBS:
             unable = self.runner.unable(job)
             period = job.every(self._keeper.how)
@@ -118,27 +131,34 @@ class Keeping:
             metrics.PERIOD.labels(job.name).set(period)
             if is_first:
                 metrics.ran_ok(job.name)
-            works.append(self._run_every(period, job, len(works) * SPREAD_SECONDS))
-        tasks = [asyncio.ensure_future(work) for work in works]
+            first = datetime.now(UTC) + timedelta(seconds=len(scheduler.get_jobs()) * SPREAD_SECONDS)
+            every = IntervalTrigger(seconds=period, timezone=UTC)
+            scheduler.add_job(self._run, every, [job], id=job.name, next_run_time=first)
+        scheduler.start()
+        tasks = [asyncio.ensure_future(self._serve_requests()), asyncio.ensure_future(_watch_the_clock(scheduler))]
         try:
-            ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            ended, _ = await asyncio.wait([*tasks, self._failed], return_when=asyncio.FIRST_COMPLETED)
             for each in ended:  # by a fault, for none of them ends by itself
                 each.result()
         finally:
-            await end(*tasks)
+            scheduler.shutdown(wait=False)
+            await end(*tasks, *self._runs)
             metrics.forget_state()
             self._keeper.backlog.forget()
 
-    async def _run_every(self, period: float, job: Job, first_in: float) -> None:
-        """By the monotonic clock, which nobody sets: a run begins a period after the last one began, or when that ends
-        if it lasts longer."""
-        due = time.monotonic() + first_in
-        while True:
-            await asyncio.sleep(due - time.monotonic())
+    async def _run(self, job: Job) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._runs.add(task)
+        try:
             await self.runner.run(job)
             heed_cancellation()
             self._finished[job.name] = time.monotonic()
-            due = max(due + period, time.monotonic())
+        except Exception as error:
+            if not self._failed.done():
+                self._failed.set_exception(error)
+        finally:
+            self._runs.discard(task)
 
     async def _serve_requests(self) -> None:
         """Runs what was asked for from outside, one after the other, until cancelled. Looks by the clock, too: nobody
@@ -183,6 +203,19 @@ class Keeping:
             if since > max(period * STALLED_AFTER_PERIODS, MIN_STALLED_SECONDS):
                 late.append(f"{name} has not finished for {since:.0f} s")
         return not late, "; ".join(late) or f"leading {len(self._periods)} jobs"
+
+
+async def _watch_the_clock(scheduler: AsyncIOScheduler) -> None:
+    """Run every job soon after the machine's clock was set. Jobs are due at times of day, so that for as long as it was
+    set back none would run."""
+    ahead = time.time() - time.monotonic()
+    while True:
+        await asyncio.sleep(CLOCK_CHECK_SECONDS)
+        before, ahead = ahead, time.time() - time.monotonic()
+        if abs(ahead - before) > CLOCK_STEP_SECONDS:
+            log.warning("the machine's clock was set", action="keeper.clock_set", seconds=round(ahead - before, 1))
+            for job in scheduler.get_jobs():
+                job.modify(next_run_time=datetime.now(UTC))
 
 
 @contextlib.asynccontextmanager

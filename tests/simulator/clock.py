@@ -19,7 +19,7 @@ import psycopg
 REAL_MONOTONIC = time.monotonic
 REAL_SLEEP = time.sleep
 
-_PACKAGES = ("core", "api", "indexer", "keeper", "relayer")
+_PACKAGES = ("core", "api", "indexer", "keeper", "relayer", "apscheduler")
 
 # Named before pg_catalog in the search path, so `now()` means this one; SQL that is defined after it follows it too.
 # And whoever sets a time for PostgreSQL to end something after would set it by the machine's clock.

@@ -1,4 +1,4 @@
-"""When the jobs of a leading keeper run: by a clock that nobody sets."""
+"""When the jobs of a leading keeper run, whatever the machine's clock does."""
 
 from __future__ import annotations
 
@@ -79,7 +79,9 @@ def keeping(monkeypatch: pytest.MonkeyPatch) -> tuple[Keeping, Runs]:
     monkeypatch.setattr("keeper.service.sessions_around", lambda _: ())
     monkeypatch.setattr(Keeping, "_serve_requests", nobody_asks)
     monkeypatch.setattr("keeper.runner.datetime", Wall)
-    monkeypatch.setattr("keeper.service.datetime", Wall)
+    for module in ("keeper.service", "apscheduler.schedulers.base", "apscheduler.triggers.interval"):
+        monkeypatch.setattr(f"{module}.datetime", Wall)
+    monkeypatch.setattr("keeper.service.CLOCK_CHECK_SECONDS", PERIOD)
     monkeypatch.setattr(Wall, "ahead", timedelta(hours=1))
     # Every clock of the machine that the loop could go by.
     clocks = SimpleNamespace(monotonic=time.monotonic, time=lambda: time.time() + Wall.ahead.total_seconds())
