@@ -48,7 +48,6 @@ from api.web.pulse import Pulse
 from api.web.reference import Reference
 from api.web.sharing import PNG, SharePictures
 from api.web.stock import StockPages
-from api.web.styleguide import render_styleguide
 from api.web.templating import NAVIGATION, Pages
 from core.config import Settings
 from core.contracts.deployments import Deployment, load_deployment
@@ -95,9 +94,6 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
         _page("/how", pages.lasting("how", partial(render_how, pages)), "How it works"),
         *_reference_pages(pages, _part(made, ServiceDescription), reads, agent),
     ]
-    if stock.kind == base.kind == "local":
-        components = pages.lasting("styleguide", partial(render_styleguide, pages))
-        operations.append(_page("/styleguide", components, "Every component in all its states"))
     for path, body, summary, content_type in _documents(pages, origin, base, stock, agent, context.attester):
         operations.append(_page(path, await fixed(body, content_type), summary, content_type))
     asked = Asked(context.limits, settings, DocumentedAnswer("Too many requests."), pages=True)

@@ -1,5 +1,4 @@
-"""`./vpm screenshots`: the pictures in docs/pages, and those the style guide is compared with, of the site the browser
-tests use. Collected only when named."""
+"""`./vpm screenshots`: the pictures in docs/pages, of the site the browser tests use. Collected only when named."""
 
 from __future__ import annotations
 
@@ -8,7 +7,6 @@ import pytest
 from core.paths import REPOSITORY
 from scripts._stack import wallets
 from tests.browser.conftest import Scheme, Size, Visitor
-from tests.browser.kept import LOOKS, keep, take
 from tests.browser.site import Site
 from tests.browser.test_every_page import path_of
 
@@ -52,8 +50,3 @@ def test_take(site: Site, visitor: Visitor, name: str, size: Size, scheme: Schem
     page.wait_for_timeout(300)
     page.screenshot(path=FOLDER / f"{name.replace('/', '-')}-{size}-{scheme}.jpg", type="jpeg", quality=75)
     visit.clean()
-
-
-@pytest.mark.parametrize(("size", "scheme"), LOOKS)
-def test_take_styleguide(site: Site, visitor: Visitor, size: Size, scheme: Scheme) -> None:
-    keep(take(visitor, size, scheme), size, scheme)
