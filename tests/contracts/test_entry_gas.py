@@ -36,7 +36,7 @@ class Market:
             self.mined(self.token.transaction(owner, "approve", self.settler.address, 2**255))
         self.mined(self.token.transaction(operator, "mint", BETTOR.address, 2**60))
         self.mined(self.token.transaction(operator, "transfer", self.settler.address, 2 * SEED))
-        terms = (operator, operator, FREEZE, 1, 0, 30, SEED, 1, 2**64 - 1)
+        terms = (operator, operator, FREEZE, 1, 0, 30, SEED, 1, 2**48 - 1, 2**48 - 1)
         self.mined(self.settler.transaction(operator, "create", terms))
         name, version = self.token.read(self.block, [("name",), ("version",)])
         self.domain = Token(
