@@ -73,7 +73,7 @@ async def test_the_life_of_a_webhook(buyer: Buyer) -> None:
         later = await active(buyer, hook["id"])
         assert later["secret"] is None
         handshake = there.deliveries[0]
-        assert (handshake.event["type"], handshake.event["seq"]) == ("webhook.verify", None)
+        assert (handshake.event["type"], handshake.event["seq"]) == ("webhook.verify", 0)
         AgentEvent.model_validate(handshake.event)
         assert len(handshake.event["payload"]["challenge"]) >= 16
         assert handshake.signed_by(hook["secret"])
@@ -82,7 +82,7 @@ async def test_the_life_of_a_webhook(buyer: Buyer) -> None:
             tested = await response.json()
             assert response.status == 200, tested
         assert tested["meta"]["version"] == "service-agent-api-v1"
-        assert (tested["event"]["type"], tested["event"]["seq"]) == ("test", None)
+        assert (tested["event"]["type"], tested["event"]["seq"]) == ("test", 0)
         AgentEvent.model_validate(tested["event"])
         assert (tested["webhook"]["status"], tested["webhook"]["secret"], tested["note"]) == ("active", None, None)
         await there.until(lambda: len(there.events()) == 1)
@@ -267,7 +267,8 @@ async def test_where_as_many_tests_wait_as_may_one_more_is_refused_and_those_are
                 (hook["id"],),
             )
             await connection.execute(
-                "INSERT INTO agent_webhook_test (webhook_id, token) SELECT %s, n::text FROM generate_series(1, %s) n",
+                "INSERT INTO agent_webhook_test (webhook_id, token, seq)"
+                " SELECT %s, n::text, 0 FROM generate_series(1, %s) n",
                 (hook["id"], MAX_TESTS_WAITING),
             )
         async with buyer.session.post(f"{buyer.service.api}/webhooks/{hook['id']}/test") as response:
@@ -303,11 +304,20 @@ async def test_what_a_wallet_sees_in_replay_its_webhook_gets_in_order(buyer: Buy
             assert response.status == 200, paid
         async with buyer.session.post(f"{buyer.service.api}/webhooks/{hook['id']}/test") as response:
             assert response.status == 200  # and what waits is tried at once
+            tested = (await response.json())["event"]
         _, replay = await buyer.get("/events/replay", wallet=who.address)
         await there.until(lambda: len(there.events()) == 2 + len(replay["events"]))
-        numbered = [each for each in there.events() if each["seq"] is not None]
-        assert numbered == [replay["events"][0], *replay["events"]]
+        logged = [each for each in there.events() if each["type"] != "test"]
+        assert logged == [replay["events"][0], *replay["events"]]
         assert [each["seq"] for each in replay["events"]] == list(range(4))
+        # What takes no number of its own carries the newest event's.
+        assert [each for each in there.events() if each["type"] == "test"] == [tested]
+        assert tested["seq"] == replay["lastSeq"] == 3
+    async with receiver() as later:
+        await registered(buyer, who, later.url)
+        await later.until(lambda: bool(later.deliveries))
+        handshake = later.deliveries[0].event
+        assert (handshake["type"], handshake["seq"]) == ("webhook.verify", 3)
 
 
 async def test_a_callback_gets_its_trade_signed_by_the_attestation_key(buyer: Buyer) -> None:

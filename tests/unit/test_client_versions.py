@@ -263,7 +263,7 @@ def test_what_is_no_amount_is_refused(amount: Any) -> None:
 # ---------------------------------------------------------------- events
 
 
-def event(seq: int | None) -> dict[str, Any]:
+def event(seq: int) -> dict[str, Any]:
     return {
         "eventId": f"evt_{seq}", "seq": seq, "type": "test", "createdAt": "x", "wallet": None, "marketId": None,
         "tradeId": None, "payload": {}, "proofUrl": None,

@@ -245,7 +245,7 @@ DOCTORED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"generatedAt": "2026-11-23T01:24:13Z"},
     ),
     "events_stand_in_order": (
-        {"meta": {}, "events": [{"seq": 0}, {"seq": None}, {"seq": 1}]},
+        {"meta": {}, "events": [{"seq": 0}, {"seq": 1}]},
         {"events": [{"seq": 1}, {"seq": 1}]},
     ),
     "list_and_single_answer_agree": (

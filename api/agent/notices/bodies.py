@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -15,9 +15,10 @@ class AgentEvent(AgentBody):
     in it."""
 
     event_id: str
-    seq: Annotated[int, Field(ge=0)] | None = Field(
-        description="Its number among the wallet's events; null for `webhook.verify` and `test`, which are addressed "
-        "to one endpoint."
+    seq: int = Field(
+        ge=0,
+        description="Its number among the wallet's events. `webhook.verify` and `test`, which go to one endpoint, take "
+        "none: they carry that of the newest event, 0 where there is none.",
     )
     type: EventType
     created_at: str

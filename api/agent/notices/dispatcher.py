@@ -27,7 +27,7 @@ from api.unreadable import UNREADABLE
 from core.agent.notices import log as event_log
 from core.agent.notices.kinds import EventType, source_of
 from core.agent.notices.log import Draft
-from core.agent.notices.reading import Notice, notices_from
+from core.agent.notices.reading import Notice, newest_seq, notices_from
 from core.db.channels import AGENT_EVENT, News
 from core.db.engine import Connection, ConnectionPool
 from core.log import get_logger
@@ -275,7 +275,9 @@ class Dispatcher:
         challenge = endpoint.challenge or ""
         at = int(endpoint.created_at.timestamp() * 1000) * 1000
         kind, payload = EventType.WEBHOOK_VERIFY, {"challenge": challenge}
-        event = addressed(kind, endpoint.id, endpoint.wallet, challenge, at, payload)
+        async with self._pool.connection() as connection:
+            seq = await newest_seq(connection, endpoint.wallet)
+        event = addressed(kind, endpoint.id, endpoint.wallet, challenge, seq, at, payload)
         body = orjson.dumps(event.body())
         sent = await self._send(endpoint, event.id, body, "verification", read_answer=True)
         if sent.ok and not _echoes(sent.answer, challenge):
@@ -316,7 +318,7 @@ def _is_about(event: Notice, endpoint: WebhookEndpoint) -> bool:
 def _failure(
     endpoint: WebhookEndpoint, event: Notice | Addressed, attempts: int, error: str, *, disabled: bool
 ) -> Draft:
-    # A test has no number; but of what waited behind it nothing was sent to one that is switched off now.
+    # A test has no number of its own; but of what waited behind it nothing was sent to one that is switched off now.
     test_seq = endpoint.next_seq if disabled else None
     payload = {
         "webhook": endpoint.ref,

@@ -20,6 +20,7 @@ from uuid import UUID
 from api.agent.notices.render import Addressed, addressed
 from core.agent.notices import log as event_log
 from core.agent.notices.kinds import EventType
+from core.agent.notices.reading import newest_seq
 from core.db.engine import Connection
 
 PENDING, ACTIVE, DISABLED = "pending_verification", "active", "disabled"
@@ -83,11 +84,12 @@ _COLUMNS = ", ".join(_KIND if each.name == "kind" else f"w.{each.name}" for each
 
 @dataclass(frozen=True, slots=True)
 class AskedTest:
-    """A test that somebody asked for. `attempts`: those that failed in their turn; `early`: its next turn is yet to
-    come, and it would be tried only because its endpoint was woken."""
+    """A requested test. `seq`: the wallet's newest event at that moment; `attempts`: those that failed in their turn;
+    `early`: its next turn is yet to come, and it would be tried only because its endpoint was woken."""
 
     id: int
     token: str
+    seq: int
     at: datetime
     attempts: int = 0
     early: bool = False
@@ -95,7 +97,7 @@ class AskedTest:
     def event(self, endpoint: WebhookEndpoint) -> Addressed:
         at_micros = round(self.at.timestamp() * 1000) * 1000
         payload = {"webhook": endpoint.ref, "message": "This is a test."}
-        return addressed(EventType.TEST, endpoint.id, endpoint.wallet, self.token, at_micros, payload)
+        return addressed(EventType.TEST, endpoint.id, endpoint.wallet, self.token, self.seq, at_micros, payload)
 
 
 def _endpoint(row: Sequence[Any]) -> WebhookEndpoint:
@@ -199,19 +201,19 @@ async def add_test(connection: Connection, endpoint: WebhookEndpoint) -> AskedTe
         await connection.execute("DELETE FROM agent_webhook_test WHERE webhook_id = %s", (endpoint.id,))
     if len(await tests_of(connection, endpoint, MAX_TESTS_WAITING)) == MAX_TESTS_WAITING:
         raise TooManyTests
-    token = secrets.token_hex(16)
     rows = await connection.execute(
-        "INSERT INTO agent_webhook_test (webhook_id, token) VALUES (%s, %s) RETURNING id, at", (endpoint.id, token)
+        "INSERT INTO agent_webhook_test (webhook_id, token, seq) VALUES (%s, %s, %s) RETURNING id, token, seq, at",
+        (endpoint.id, secrets.token_hex(16), await newest_seq(connection, endpoint.wallet)),
     )
     row = await rows.fetchone()
     assert row is not None
-    return AskedTest(row[0], token, row[1])
+    return AskedTest(*row)
 
 
 async def tests_of(connection: Connection, endpoint: WebhookEndpoint, limit: int) -> list[AskedTest]:
     """Those that wait, oldest first."""
     query = (
-        "SELECT id, token, at, attempts, attempt_at > now() FROM agent_webhook_test WHERE webhook_id = %s"
+        "SELECT id, token, seq, at, attempts, attempt_at > now() FROM agent_webhook_test WHERE webhook_id = %s"
         " ORDER BY id LIMIT %s"
     )
     return [AskedTest(*row) for row in await (await connection.execute(query, (endpoint.id, limit))).fetchall()]

@@ -54,9 +54,10 @@ def stream_frame(event: Notice, links: Links) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Addressed:
-    """An event for one endpoint alone: it is not in the wallet's sequence and has no number."""
+    """An event for one endpoint alone. It takes no number of its own: `seq` is that of the wallet's newest event."""
 
     id: str
+    seq: int
     type: EventType
     wallet: bytes
     at_micros: int
@@ -65,7 +66,7 @@ class Addressed:
     def body(self) -> dict[str, Any]:
         return {
             "eventId": self.id,
-            "seq": None,
+            "seq": self.seq,
             "type": self.type.value,
             "createdAt": iso_exact(self.at_micros),
             "wallet": hex_of(self.wallet),
@@ -77,7 +78,7 @@ class Addressed:
 
 
 def addressed(
-    kind: EventType, webhook_id: str, wallet: bytes, token: str, at_micros: int, payload: Mapping[str, Any]
+    kind: EventType, webhook_id: str, wallet: bytes, token: str, seq: int, at_micros: int, payload: Mapping[str, Any]
 ) -> Addressed:
-    """`token` tells it from the endpoint's others of its kind."""
-    return Addressed(event_id(source_of(kind, webhook_id, token), 0), kind, wallet, at_micros, payload)
+    """Build an event whose id `token` makes different from the endpoint's others of its kind."""
+    return Addressed(event_id(source_of(kind, webhook_id, token), 0), seq, kind, wallet, at_micros, payload)

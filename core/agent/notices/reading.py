@@ -33,6 +33,11 @@ async def next_seq(connection: Connection, wallet: bytes) -> int:
     return 0 if row is None else int(row[0])
 
 
+async def newest_seq(connection: Connection, wallet: bytes) -> int:
+    """Return the number of the wallet's newest event, 0 where there is none."""
+    return max(await next_seq(connection, wallet) - 1, 0)
+
+
 async def notices_from(
     connection: Connection, wallet: bytes, seq: int, limit: int, *, trade_id: bytes | None = None
 ) -> list[Notice]:

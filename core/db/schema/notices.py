@@ -96,6 +96,7 @@ agent_webhook = Table(
 
 # Tests that were asked for and not taken yet: each is for one endpoint alone, before the events of the log. `attempts`
 # failed in their turn; the next turn is at `attempt_at`. Asking for a test has the oldest tried before its turn.
+# `seq` is the number of the wallet's newest event when it was asked for, 0 where there was none.
 agent_webhook_test = Table(
     "agent_webhook_test",
     metadata,
@@ -107,6 +108,7 @@ agent_webhook_test = Table(
         nullable=False,
     ),
     Column("token", Text, nullable=False),
+    Column("seq", BigInteger, nullable=False),
     Column("at", UtcDateTime, nullable=False, server_default=func.now()),
     Column("attempts", Integer, nullable=False, server_default="0"),
     Column("attempt_at", UtcDateTime, nullable=False, server_default=func.now()),

@@ -19,14 +19,14 @@ export class Cursor {
 
   /** Whether this event is new; it counts as had then. */
   take(event: AgentEvent): boolean {
-    if (event.seq === null || event.seq < this.nextSeq) return false;
+    if (event.seq < this.nextSeq) return false;
     this.nextSeq = event.seq + 1;
     return true;
   }
 
   /** Whether events lie between what was had and this one. */
   misses(event: AgentEvent): boolean {
-    return event.seq !== null && event.seq > this.nextSeq;
+    return event.seq > this.nextSeq;
   }
 }
 

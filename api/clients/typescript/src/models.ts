@@ -135,8 +135,8 @@ export interface AgentEscapeKit {
 in it. */
 export interface AgentEvent {
   eventId: string;
-  /** Its number among the wallet's events; null for `webhook.verify` and `test`, which are addressed to one endpoint. */
-  seq: number | null;
+  /** Its number among the wallet's events. `webhook.verify` and `test`, which go to one endpoint, take none: they carry that of the newest event, 0 where there is none. */
+  seq: number;
   type: Known<"bet.settlement_submitted" | "bet.placed" | "market.resolved" | "position.won" | "position.lost" | "payout.submitted" | "payout.paid" | "payout.failed" | "webhook.verify" | "webhook.delivery_failed" | "test">;
   createdAt: string;
   wallet: string | null;

@@ -26,14 +26,14 @@ class Cursor:
 
     def take(self, event: AgentEvent) -> bool:
         """Whether this event is new; it counts as had then."""
-        if event.seq is None or event.seq < self.next_seq:
+        if event.seq < self.next_seq:
             return False
         self.next_seq = event.seq + 1
         return True
 
     def misses(self, event: AgentEvent) -> bool:
         """Whether events lie between what was had and this one."""
-        return event.seq is not None and event.seq > self.next_seq
+        return event.seq > self.next_seq
 
 
 def streaming(wallet: str, trade_id: str | None, cursor: Cursor) -> Call[AgentEvent]:

@@ -123,7 +123,7 @@ class AgentEvent(Body, frozen=True, kw_only=True):
     in it."""
 
     event_id: str
-    seq: int | None
+    seq: int
     # bet.settlement_submitted, bet.placed, market.resolved, position.won, position.lost, payout.submitted,
     # payout.paid, payout.failed, webhook.verify, webhook.delivery_failed, test
     type: str
