@@ -447,7 +447,7 @@ contract SequencerTest is FullStack {
         vm.assertEq(uint256(s), status);
     }
 
-    /// A change that nobody has witnessed dates from before the market, so a later witness must not void it.
+    /// A change from before the listing, witnessed only after it, must not void the market.
     function test_a_change_before_the_listing_is_no_option() public {
         vm.warp(START + 10);
         stock.setMultiplier(1.005e18);
@@ -460,7 +460,7 @@ contract SequencerTest is FullStack {
         feed.push(101e8, FINAL - 1 hours);
         vm.warp(FINAL - 1);
         resolver.witness(address(stock));
-        vm.warp(FINAL + 1);
+        vm.warp(FINAL + resolver.settleDelay() + 1);
         vm.expectRevert(abi.encodeWithSelector(IRoundResolver.OracleNotPaused.selector, address(stock)));
         resolver.voidPaused(market);
         resolver.resolve(market);
