@@ -67,7 +67,6 @@ async def serve(
     runner = RefusingRunner(
         app,
         access_log=None,
-        handle_signals=False,
         shutdown_timeout=SHUTDOWN_SECONDS,
         max_line_size=MAX_LINE_BYTES,
         max_field_size=MAX_HEADER_BYTES,

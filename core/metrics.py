@@ -38,7 +38,7 @@ GCCollector(registry=REGISTRY)
 LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 M = TypeVar("M", bound=MetricWrapperBase)
-_declared: dict[str, MetricWrapperBase] = {}
+_declared: dict[str, tuple[MetricWrapperBase, tuple[str, ...]]] = {}
 
 
 def counter(name: str, documentation: str, labels: Sequence[str] = ()) -> Counter:
@@ -71,9 +71,9 @@ def render() -> bytes:
 def _once(kind: type[M], name: str, documentation: str, labels: Sequence[str], **how: Any) -> M:
     if not name.startswith("vpm_"):
         raise ValueError(f"metric {name} must start with vpm_")
-    metric = _declared.get(name)
-    if metric is None:
-        metric = _declared[name] = kind(name, documentation, labels, registry=REGISTRY, **how)
-    if not isinstance(metric, kind) or tuple(metric._labelnames) != tuple(labels):
+    if name not in _declared:
+        _declared[name] = kind(name, documentation, labels, registry=REGISTRY, **how), tuple(labels)
+    metric, declared = _declared[name]
+    if not isinstance(metric, kind) or declared != tuple(labels):
         raise ValueError(f"metric {name} is already declared with another kind or other labels")
     return metric

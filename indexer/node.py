@@ -64,11 +64,11 @@ class ChainNode(Protocol):
 class RpcNode:
     """A `ChainNode` over JSON-RPC. With several URLs, they fail over in order."""
 
-    def __init__(self, rpc: ChainProvider) -> None:
+    def __init__(self, rpc: ChainProvider, closely_until: float = -math.inf) -> None:
         self._rpc = rpc
         self._unknown_until: dict[str, float] = {}
         self._opinions: tuple[RpcNode, ...] = ()
-        self._closely_until = -math.inf
+        self._closely_until = closely_until
 
     async def head(self) -> Header:
         return await self._rpc.call("eth_getBlockByNumber", ["latest", False], Header)
@@ -129,7 +129,5 @@ class RpcNode:
         if len(self._rpc.labels) == 1:
             return (self,)
         if not self._opinions:
-            self._opinions = (RpcNode(self._rpc.pinned(0)), RpcNode(self._rpc.pinned(1)))
-            for each in self._opinions:
-                each._closely_until = self._closely_until
+            self._opinions = tuple(RpcNode(self._rpc.pinned(n), self._closely_until) for n in (0, 1))
         return self._opinions

@@ -43,12 +43,12 @@ class Book:
         self._markets = markets
         self._newest_first = stakes
         self._stakes = {each.id: each for each in stakes}
-        self._rendered = {} if before is None else dict(before._unchanged(self))
+        self._rendered = {} if before is None else dict(before.unchanged(self))
         summary = render.PositionSums()
         summary.add(stakes, markets)
         self._summary = summary.body()
 
-    def _unchanged(self, later: Book) -> Iterator[tuple[int, bytes]]:
+    def unchanged(self, later: Book) -> Iterator[tuple[int, bytes]]:
         """What was rendered here and is the same later: it depends on nothing but the stake and its market."""
         same = {key for key, each in self._markets.items() if later._markets.get(key) == each}
         for stake_id, body in self._rendered.items():

@@ -19,6 +19,7 @@ from api.http.requests import REQUEST_ID, request_id
 
 # What says who calls and is written by whoever stands in front of us.
 FORWARDED = "X-Forwarded-For"
+_FOUND = web.RequestKey("found", web.UrlMappingMatchInfo)
 
 
 def inner_request(
@@ -59,7 +60,7 @@ def inner_request(
     payload = StreamReader(outer.protocol, limit=max(2**16, len(body)), loop=loop)
     payload.feed_data(body)
     payload.feed_eof()
-    inner = web.Request(
+    inner = _Routed(
         message,
         payload,
         outer.protocol,
@@ -70,9 +71,16 @@ def inner_request(
         remote=outer.remote,
     )
     inner[REQUEST_ID] = request_id(outer)
-    # As the router does: the parameters of the path, found before.
-    inner._match_info = web.UrlMappingMatchInfo(dict(match), outer.match_info.route)
+    inner[_FOUND] = web.UrlMappingMatchInfo(dict(match), outer.match_info.route)
     return inner
+
+
+class _Routed(web.Request):
+    """A request whose parameters of the path were found before."""
+
+    @property
+    def match_info(self) -> web.UrlMappingMatchInfo:
+        return self[_FOUND]
 
 
 class _Unwritten(AbstractStreamWriter):

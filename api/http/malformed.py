@@ -23,6 +23,10 @@ log = get_logger(__name__)
 class RefusingRunner(web.AppRunner):
     """A runner of an application whose connections answer a malformed request in JSON."""
 
+    def __init__(self, app: web.Application, *, shutdown_timeout: float, **settings: Any) -> None:
+        super().__init__(app, shutdown_timeout=shutdown_timeout)
+        self._settings = settings
+
     async def _make_server(self) -> web.Server:
         made = await super()._make_server()
         handler = made.request_handler
@@ -37,14 +41,18 @@ class RefusingRunner(web.AppRunner):
                 connection.is_asking = False
                 connection.asked_at = asyncio.get_running_loop().time()
 
-        return _RefusingServer(counted, request_factory=made.request_factory, loop=made._loop, **made._kwargs)
+        return _RefusingServer(counted, made.request_factory, self._settings)
 
 
 class _RefusingServer(web.Server):
     """The server that makes such connections."""
 
+    def __init__(self, handler: Any, request_factory: Any, settings: dict[str, Any]) -> None:
+        super().__init__(handler, request_factory=request_factory)
+        self._settings = settings
+
     def __call__(self) -> RequestHandler:
-        return ClientConnection(self, loop=self._loop, **self._kwargs)
+        return ClientConnection(self, loop=asyncio.get_running_loop(), **self._settings)
 
 
 class ClientConnection(RequestHandler):

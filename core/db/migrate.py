@@ -21,6 +21,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import Script, ScriptDirectory
+from alembic.util import to_list
 from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
@@ -85,7 +86,7 @@ def check_schema(connection: Connection) -> None:
         if name not in applied:
             applied.add(name)
             # Only the newest of each line is recorded; what it builds on is applied too.
-            waiting += [*revisions[name]._versioned_down_revisions, *revisions[name]._resolved_dependencies]
+            waiting += to_list(revisions[name].down_revision, []) + to_list(revisions[name].dependencies, [])
     missing = sorted(set(revisions) - applied)
     if missing:
         raise SchemaOutdated(f"The database schema is older than this code: {', '.join(missing)} not applied.")

@@ -52,9 +52,9 @@ class Daemon:
         self.health = health
         self.stop = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        self._crash: tuple[str, BaseException] | None = None
-        self._started = False
-        self._is_ending = False
+        self.crash: tuple[str, BaseException] | None = None
+        self.started = False
+        self.is_ending = False
 
     def spawn(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Supervises `work`. Its ending before the stop is a fault like an exception."""
@@ -92,11 +92,11 @@ class Daemon:
             error = task.exception()
         if error is None and not self.stop.is_set():
             error = RuntimeError("it ended although it should run until the daemon stops")
-        if error is not None and self._crash is None:
-            self._crash = (task.get_name(), error)
+        if error is not None and self.crash is None:
+            self.crash = (task.get_name(), error)
             self.stop.set()
 
-    async def _drain(self, grace_seconds: float, hurry: asyncio.Event) -> None:
+    async def drain(self, grace_seconds: float, hurry: asyncio.Event) -> None:
         """Waits for the tasks to notice `stop`, then cancels those left."""
         if not self._tasks:
             return
@@ -149,21 +149,21 @@ async def serve(name: str, setup: Setup, settings: Settings, metrics_port: int, 
     stopping = asyncio.create_task(daemon.stop.wait())
     try:
         await asyncio.wait((living, stopping), return_when=asyncio.FIRST_COMPLETED)
-        if not living.done() and not daemon._started and not daemon._is_ending:
+        if not living.done() and not daemon.started and not daemon.is_ending:
             living.cancel()  # told to stop while still starting
         try:
             await living
         except asyncio.CancelledError as error:
-            if not reasons and daemon._crash is None:  # something within cancelled it: nobody wanted the daemon to end
-                return _crashed(name, "stop" if daemon._started else "start", error)
+            if not reasons and daemon.crash is None:  # something within cancelled it: nobody wanted the daemon to end
+                return _crashed(name, "stop" if daemon.started else "start", error)
     except Exception as error:
-        return _crashed(name, "stop" if daemon._started else "start", error)
+        return _crashed(name, "stop" if daemon.started else "start", error)
     finally:
         await end(watching, stopping)
         for each in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(each)
-    if daemon._crash is not None:
-        return _crashed(name, *daemon._crash)
+    if daemon.crash is not None:
+        return _crashed(name, *daemon.crash)
     log.info("stopped", action="daemon.stopped", daemon=name, because=reasons[0] if reasons else "asked to")
     return 0
 
@@ -180,7 +180,7 @@ async def _live(daemon: Daemon, setup: Setup, hurry: asyncio.Event) -> None:
         try:
             async with setup(daemon):
                 try:
-                    daemon._started = True
+                    daemon.started = True
                     if not daemon.stop.is_set():
                         daemon.health.is_ready = True
                         _tell_ready(daemon)
@@ -188,11 +188,11 @@ async def _live(daemon: Daemon, setup: Setup, hurry: asyncio.Event) -> None:
                 finally:
                     daemon.health.is_ready = False
                     daemon.stop.set()
-                    await daemon._drain(daemon.settings.stop_grace_seconds, hurry)
+                    await daemon.drain(daemon.settings.stop_grace_seconds, hurry)
         finally:  # tasks spawned by a setup that did not get through, whose own error is the reason
-            daemon._is_ending = True
+            daemon.is_ending = True
             daemon.stop.set()
-            await daemon._drain(0.0, hurry)
+            await daemon.drain(0.0, hurry)
 
 
 def _crashed(daemon: str, part: str, error: BaseException) -> int:

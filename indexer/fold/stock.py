@@ -158,7 +158,7 @@ class StockFold:
     def _entered(self, log: LogRecord, e: ev.Entered) -> None:
         market_id, outcome, offered, vintage = e.market_id, e.outcome, e.offered, e.vintage
         state = self._state(market_id)
-        row = state.row if state._value is None else state.current_row()
+        row = state.current_row()
         if row.winner is not None or row.voided:
             raise mirror.Diverged(f"position {e.position_id} entered a settled market")
         position_id = e.position_id
