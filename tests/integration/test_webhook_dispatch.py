@@ -21,6 +21,7 @@ from api.agent.notices import endpoints as webhook_store
 from api.agent.notices import sending as webhook_sending
 from api.agent.notices.dispatcher import Dispatcher
 from api.agent.notices.sending import AT_ONCE_PER_ADDRESS, DeliverySigner, TooManyThere, WebhookSender
+from api.agent.notices.targets import TargetResolver
 from api.agent.trade import store as trades
 from api.funds import Funds
 from core.agent.bet import Bet
@@ -40,7 +41,7 @@ LINKS = Links("http://127.0.0.1:1", None, "0x" + "00" * 20)
 
 
 def _sender(**more: Any) -> WebhookSender:
-    return WebhookSender(DeliverySigner(None), allow_private=True, **more)
+    return WebhookSender(DeliverySigner(None), TargetResolver(allow_private=True), **more)
 
 
 # ---------------------------------------------------------------- one delivery
@@ -495,6 +496,36 @@ async def test_endpoints_that_hang_hold_up_nobody_else(
                 await _tell(pool, well, f"event {number}")
             await there.until(lambda: len(there.events()) == 5)
         assert _names(there) == [f"event {number}" for number in range(5)]
+
+
+async def test_new_callbacks_that_never_answer_hold_up_no_webhook_that_works(
+    pool: ConnectionPool, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A callback costs one small trade, and nothing is known of it before its first delivery ends."""
+    monkeypatch.setattr(webhook_sending, "TOTAL_SECONDS", 600.0)  # not during this test
+    monkeypatch.setattr(webhook_sending, "AT_ONCE_PER_ADDRESS", 1_000)  # all of ours are on one address
+    begun = 0
+
+    async def hangs(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal begun
+        begun += 1
+        await hostile.silent(reader, writer)
+
+    async with hostile.endpoint(hangs) as hanging, receiver() as there:
+        async with pool.connection() as connection, connection.transaction():
+            for number in range(webhook_dispatcher.AT_ONCE + 8):
+                wallet, trade = bytes([0x40, number]) * 10, keccak(text=f"trade {number}")
+                await webhook_store.add_callback(connection, wallet, trade, f"{hanging}?{number}")
+                source = source_of(EventType.BET_PLACED, trade)
+                await event_log.append(connection, [Draft(wallet, EventType.BET_PLACED, source, "{}", trade_id=trade)])
+        well = b"\x24" * 20
+        await _hook(pool, well, there.url)
+        async with dispatching(fresh_database_url):
+            await until(lambda: begun >= webhook_dispatcher.MAX_AT_ONCE[webhook_store.Kind.UNPROVEN])
+            await _tell(pool, well, "one", "two")
+            await there.until(lambda: len(there.events()) == 2)
+        assert _names(there) == ["one", "two"]
+        assert begun == webhook_dispatcher.MAX_AT_ONCE[webhook_store.Kind.UNPROVEN]
 
 
 async def test_endpoints_that_take_their_time_hold_up_nobody_else(

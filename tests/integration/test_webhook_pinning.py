@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import socket
-from typing import Any
-
-import pytest
+from collections.abc import Sequence
 
 from api.agent.notices.sending import DeliverySigner, WebhookSender
+from api.agent.notices.targets import TargetResolver
+from tests.support.name_server import name_server
 from tests.support.webhook_receiver import receiver
 
 
-async def test_a_name_that_changes_its_mind_is_sent_to_where_it_was_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The system's resolver gives another address the second time: a name server in somebody else's hands."""
-    asked: list[str] = []
-    genuine = socket.getaddrinfo
+async def test_a_name_that_changes_its_mind_is_sent_to_where_it_was_checked() -> None:
+    """The name server gives another address the second time: it is in somebody else's hands."""
+    answers = iter(["127.0.0.1", "::1"] * 5)
 
-    def rebinding(host: Any, port: Any, *rest: Any, **more: Any) -> Any:
-        if host != "rebinding.example":
-            return genuine(host, port, *rest, **more)
-        asked.append(host)
-        return genuine("127.0.0.1" if len(asked) == 1 else "127.0.0.2", port, *rest, **more)
+    def rebinding(_name: str) -> Sequence[str]:
+        return [next(answers)]
 
-    monkeypatch.setattr(socket, "getaddrinfo", rebinding)
-    async with receiver() as there:
+    async with receiver() as there, name_server(rebinding) as server:
         url = there.url.replace("127.0.0.1", "rebinding.example")
-        sent = await WebhookSender(DeliverySigner(None), allow_private=True).send(
+        targets = TargetResolver(allow_private=True, servers=[server.address])
+        sent = await WebhookSender(DeliverySigner(None), targets).send(
             url, "evt_1", b'{"type": "test"}', "secret", read_answer=True
         )
         assert sent.ok, sent
         assert len(there.deliveries) == 1
-    assert asked == ["rebinding.example"]
+    assert sorted(server.asked) == ["rebinding.example"] * 2  # for IPv4 and for IPv6, once each

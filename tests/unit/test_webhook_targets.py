@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import socket
-import threading
-from typing import Any
+import re
 
 import pytest
 
 from api.agent.notices.dispatcher import AT_ONCE
 from api.agent.notices.sending import DeliverySigner, WebhookSender
-from api.agent.notices.targets import Pinned, TargetRefused, checked_url, is_public, resolve
-from tests.waiting import PATIENCE
+from api.agent.notices.targets import Pinned, Target, TargetRefused, TargetResolver, checked_url, is_public
+from tests.support.name_server import NameServer, name_server
+from tests.waiting import until
 
 LITERALS = [
     "https://127.0.0.1/",
@@ -102,78 +101,74 @@ NAMES = {
 }
 
 
-async def _attempt(url: str) -> None:
-    await resolve(checked_url(url, allow_private=False), allow_private=False)
+async def _attempt(url: str, server: NameServer) -> Target:
+    checked = checked_url(url, allow_private=False)
+    return await TargetResolver(allow_private=False, servers=[server.address]).resolve(checked)
 
 
 @pytest.mark.parametrize("url", [*LITERALS, *SPELLINGS])
-async def test_an_attempt_is_refused_without_asking_anybody(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(*_arguments: Any, **_more: Any) -> Any:
-        raise AssertionError(f"a name of {url!r} was resolved")
-
-    monkeypatch.setattr(socket, "getaddrinfo", never)
-    with pytest.raises(TargetRefused):
-        await _attempt(url)
-
-
-def _answers(addresses: list[str]) -> list[Any]:
-    return [
-        (socket.AF_INET6 if ":" in each else socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, 443))
-        for each in addresses
-    ]
+async def test_an_attempt_is_refused_without_asking_anybody(url: str) -> None:
+    async with name_server(lambda _name: ["93.184.216.34"]) as server:
+        with pytest.raises(TargetRefused):
+            await _attempt(url, server)
+        assert server.asked == []
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_a_name_of_a_private_address_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def answer(host: str, *_arguments: Any, **_more: Any) -> Any:
-        return _answers(NAMES[host])
-
-    monkeypatch.setattr(socket, "getaddrinfo", answer)
-    with pytest.raises(TargetRefused) as refused:
-        await _attempt(f"https://{name}/")
+async def test_a_name_of_a_private_address_is_refused(name: str) -> None:
+    async with name_server(NAMES.__getitem__) as server:
+        with pytest.raises(TargetRefused) as refused:
+            await _attempt(f"https://{name}/", server)
+        assert name in server.asked
+    assert "public" in str(refused.value)
     assert not any(address in str(refused.value) for address in NAMES[name])
 
 
-async def test_a_name_that_changes_its_mind_is_pinned_to_what_was_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_name_of_no_address_is_refused() -> None:
+    async with name_server({"empty.example": []}.__getitem__) as server:
+        for name in ("empty.example", "missing.example", "a" * 64 + ".example"):
+            with pytest.raises(TargetRefused, match="cannot be resolved"):
+                await _attempt(f"https://{name}/", server)
+
+
+async def test_a_name_that_changes_its_mind_is_pinned_to_what_was_checked() -> None:
     """Rebinding: public when it is checked, private when it is connected to. Only the first answer is ever used."""
-    asked = []
-
-    def answer(host: str, *_arguments: Any, **_more: Any) -> Any:
-        asked.append(host)
-        return _answers(["93.184.216.34"] if len(asked) == 1 else ["127.0.0.1"])
-
-    monkeypatch.setattr(socket, "getaddrinfo", answer)
-    target = await resolve(checked_url("https://rebinding.example/", allow_private=False), allow_private=False)
-    (found,) = await Pinned(target).resolve("rebinding.example", 443)
-    assert found["host"] == "93.184.216.34"
-    assert asked == ["rebinding.example"]
-    # The next delivery resolves anew, and is refused.
-    sent = await WebhookSender(DeliverySigner(None), allow_private=False).send(
-        "https://rebinding.example/", "evt_1", b"{}", "s"
-    )
+    addresses, url = ["93.184.216.34"], "https://rebinding.example/"
+    async with name_server(lambda _name: addresses) as server:
+        targets = TargetResolver(allow_private=False, servers=[server.address])
+        target = await targets.resolve(checked_url(url, allow_private=False))
+        asked = len(server.asked)
+        addresses[:] = ["127.0.0.1"]
+        (found,) = await Pinned(target).resolve("rebinding.example", 443)
+        assert found["host"] == "93.184.216.34"
+        assert len(server.asked) == asked
+        # The next delivery resolves anew, and is refused.
+        sent = await WebhookSender(DeliverySigner(None), targets).send(url, "evt_1", b"{}", "s")
     assert (sent.ok, sent.outcome) == (False, "refused")
 
 
-async def test_public_targets_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    def answer(_host: str, *_arguments: Any, **_more: Any) -> Any:
-        return _answers(["2606:4700::1111", "93.184.216.34"])
-
-    monkeypatch.setattr(socket, "getaddrinfo", answer)
-    for url in (
-        "https://example.org/hook?key=1",
-        "https://example.org:8443/",
-        "https://93.184.216.34/",
-        "https://[2606:4700::1111]/",
-        "https://xn--bcher-kva.example/",
-    ):
-        target = await resolve(checked_url(url, allow_private=False), allow_private=False)
-        assert is_public(target.address)
+async def test_public_targets_are_taken() -> None:
+    async with name_server(lambda _name: ["2606:4700::1111", "93.184.216.34"]) as server:
+        for url in (
+            "https://example.org/hook?key=1",
+            "https://example.org:8443/",
+            "https://93.184.216.34/",
+            "https://[2606:4700::1111]/",
+            "https://xn--bcher-kva.example/",
+            "https://b\u00fccher.example/",
+        ):
+            target = await _attempt(url, server)
+            assert is_public(target.address)
+    assert server.asked.count("xn--bcher-kva.example") == 4
     assert is_public(ipaddress.ip_address("1.1.1.1"))
 
 
 async def test_local_work_may_allow_everything() -> None:
-    target = await resolve(checked_url("http://127.0.0.1:9/", allow_private=True), allow_private=True)
+    anything = TargetResolver(allow_private=True)
+    target = await anything.resolve(checked_url("http://127.0.0.1:9/", allow_private=True))
     assert str(target.address) == "127.0.0.1"
+    target = await anything.resolve(checked_url("http://localhost:9/", allow_private=True))  # by /etc/hosts
+    assert target.address.is_loopback
     with pytest.raises(TargetRefused):
         checked_url("file:///etc/passwd", allow_private=True)
 
@@ -182,25 +177,20 @@ def test_there_are_enough_attempts() -> None:
     assert len(LITERALS) + len(SPELLINGS) + len(NAMES) >= 40
 
 
-async def test_names_that_are_slow_to_resolve_hold_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many hostile names as a process ever sends to at once, and a good one after them."""
-    released = threading.Event()
+async def test_names_whose_servers_never_answer_hold_up_no_other() -> None:
+    """Far more than a process ever sends to at once, and a good one after each lot of them is given up."""
+    zone = re.compile(r"good\d\.example")
+    async with name_server(lambda name: ["93.184.216.34"] if zone.fullmatch(name) else None) as server:
+        targets = TargetResolver(allow_private=False, servers=[server.address])
 
-    def answer(host: str, *_arguments: Any, **_more: Any) -> Any:
-        if host.startswith("slow"):
-            released.wait(20)
-        return _answers(["93.184.216.34"])
+        async def resolve(name: str) -> Target:
+            return await targets.resolve(checked_url(f"https://{name}.example/", allow_private=False))
 
-    monkeypatch.setattr(socket, "getaddrinfo", answer)
-    slow = [
-        asyncio.create_task(resolve(checked_url(f"https://slow{n}.example/", allow_private=False), allow_private=False))
-        for n in range(AT_ONCE)
-    ]
-    try:
-        await asyncio.sleep(0.1)
-        async with asyncio.timeout(PATIENCE):
-            await resolve(checked_url("https://good.example/", allow_private=False), allow_private=False)
-        assert not any(each.done() for each in slow)
-    finally:
-        released.set()
-        await asyncio.gather(*slow)
+        for lot in range(2):
+            silent = [asyncio.create_task(resolve(f"silent{lot}-{n}")) for n in range(4 * AT_ONCE)]
+            await until(lambda lot=lot: f"silent{lot}-{4 * AT_ONCE - 1}.example" in server.asked, "all to be asked")  # type: ignore[misc]
+            await resolve(f"good{lot}")
+            assert not any(each.done() for each in silent)
+            ends = await asyncio.gather(*silent, return_exceptions=True)
+            assert {type(each) for each in ends} == {TargetRefused}
+            await resolve(f"good{lot}")

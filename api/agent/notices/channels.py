@@ -12,6 +12,7 @@ from api.agent.notices.hub import NoticeHub
 from api.agent.notices.replay import Replay
 from api.agent.notices.sending import DeliverySigner, WebhookSender
 from api.agent.notices.stream import Events
+from api.agent.notices.targets import TargetResolver
 from api.agent.notices.webhooks import Webhooks
 from api.context import Context
 from api.http.operation import DocumentedAnswer, Operation
@@ -59,9 +60,10 @@ class EventChannels:
         self._hub = NoticeHub(context.write_url, context.pool, links)
         self._events = Events(settings, self._hub, window_seconds=settings.agent_stream_seconds)
         self._replay = Replay(context.pool, links)
-        self._webhooks = Webhooks(settings, context.pool, context.limits, client, links)
+        targets = TargetResolver(allow_private=settings.allow_private_webhooks)
+        self._webhooks = Webhooks(settings, context.pool, context.limits, client, links, targets)
         signer = DeliverySigner(None if key is None else key.get_secret_value())
-        sender = WebhookSender(signer, allow_private=settings.allow_private_webhooks)
+        sender = WebhookSender(signer, targets)
         self._dispatcher = Dispatcher(context.write_url, context.pool, sender, links)
 
     def run_beside(self, context: Context) -> None:

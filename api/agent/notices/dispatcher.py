@@ -1,8 +1,9 @@
 """Pushes the event log to webhooks and callbacks. Runs in every API process; they share the work by row locks.
 
 An endpoint gets its events one after the other: what failed is tried again, and only when it was taken, or given up,
-the next one goes out. Endpoints that fail or are slow, and those that have yet to show that they listen, have at most a
-quarter of the places each, so those that work never wait for them.
+the next one goes out. Endpoints that fail or are slow, and those that never answered yet, have at most a quarter of the
+places each, so those that work never wait for them. Where there is no room, a delivery is put off and counts as no
+failure.
 """
 
 from __future__ import annotations
@@ -154,7 +155,7 @@ class Dispatcher:
     async def _serve(self, endpoint: WebhookEndpoint) -> None:
         """Under a lease: sends what is due, in order, until there is no more, it fails, or others have their turn."""
         try:
-            if endpoint.kind is Kind.UNPROVEN:  # what waits for it goes out in a place for those that work
+            if endpoint.status == store.PENDING:  # what waits for it goes out in a place for those that work
                 if await self._verify(endpoint):
                     async with self._pool.connection() as connection:
                         await store.release(connection, endpoint)

@@ -37,7 +37,7 @@ MAX_TESTS_WAITING = 10
 
 class Kind(StrEnum):
     """How an endpoint did lately, by which it waits for its turn: it works; it failed and took nothing since, or was
-    slow; it has not shown yet that it listens."""
+    slow; it has never answered: a webhook before its handshake, a callback before its first event was taken."""
 
     WORKING = "working"
     HAMPERED = "hampered"
@@ -77,7 +77,8 @@ def ref_of(webhook_id: str) -> str:
 
 _KIND = (
     "CASE WHEN w.status = 'pending_verification' THEN 'unproven'"
-    " WHEN w.failing_since IS NOT NULL OR w.slow_until > now() THEN 'hampered' ELSE 'working' END"
+    " WHEN w.failing_since IS NOT NULL OR w.slow_until > now() THEN 'hampered'"
+    " WHEN w.trade_id IS NOT NULL AND w.next_seq = 0 THEN 'unproven' ELSE 'working' END"
 )
 _COLUMNS = ", ".join(_KIND if each.name == "kind" else f"w.{each.name}" for each in fields(WebhookEndpoint))
 
@@ -244,7 +245,7 @@ WITH due AS (
     SELECT w.id FROM agent_webhook w
     WHERE w.status <> 'disabled' AND w.attempt_at <= now() AND (w.lease IS NULL OR w.lease_until < now())
         AND {_KIND} = %(kind)s
-    ORDER BY CASE WHEN w.status = 'pending_verification' THEN w.attempts END, w.attempt_at LIMIT %(limit)s
+    ORDER BY CASE %(kind)s WHEN 'unproven' THEN w.attempts END, w.attempt_at LIMIT %(limit)s
     FOR UPDATE OF w SKIP LOCKED
 )
 UPDATE agent_webhook w SET lease = gen_random_uuid(), lease_until = now() + make_interval(secs => %(seconds)s)
@@ -254,7 +255,7 @@ FROM due WHERE w.id = due.id RETURNING {_COLUMNS}
 
 async def claim(connection: Connection, limit: int, kind: Kind) -> list[WebhookEndpoint]:
     """Endpoints of a kind that something may be due for, each for this process alone while the lease lasts. Of those
-    that have to show that they listen the new ones come before those that never answered."""
+    that never answered, those that were asked least come first."""
     values = {"limit": limit, "kind": kind.value, "seconds": LEASE_SECONDS}
     return [_endpoint(row) for row in await (await connection.execute(_CLAIM.encode(), values)).fetchall()]
 

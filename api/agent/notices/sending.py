@@ -20,7 +20,7 @@ from eth_account.messages import encode_defunct
 from eth_account.signers.local import LocalAccount
 from yarl import URL
 
-from api.agent.notices.targets import RESOLVE_SECONDS, Pinned, Target, TargetRefused, checked_url, resolve
+from api.agent.notices.targets import RESOLVE_SECONDS, Pinned, Target, TargetRefused, TargetResolver, checked_url
 
 CONNECT_SECONDS = 3.0
 TOTAL_SECONDS = 8.0
@@ -79,10 +79,10 @@ class WebhookSender:
     count; unless tests say so those that the machine trusts, by the context that aiohttp has made already."""
 
     def __init__(
-        self, signer: DeliverySigner, *, allow_private: bool, trusts: ssl.SSLContext | Literal[True] = True
+        self, signer: DeliverySigner, targets: TargetResolver, *, trusts: ssl.SSLContext | Literal[True] = True
     ) -> None:
         self._signer = signer
-        self._allow_private = allow_private
+        self._targets = targets
         self._trusts = trusts
         self._busy: Counter[str] = Counter()
         """By address, and by the name in the URL: that is known before anybody is asked what it resolves to."""
@@ -93,9 +93,9 @@ class WebhookSender:
         """TooManyThere is no failure of the endpoint's."""
         began = time.monotonic()
         try:
-            address = checked_url(url, allow_private=self._allow_private)
+            address = checked_url(url, allow_private=self._targets.allow_private)
             with self._place(f"name {address.host}"):
-                target = await resolve(address, allow_private=self._allow_private)
+                target = await self._targets.resolve(address)
                 with self._place(target.neighbourhood):
                     sent = await self._post_within(target, event_id, body, secret, read_answer)
         except TargetRefused as why:

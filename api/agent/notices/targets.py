@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
+import aiodns
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
@@ -21,14 +21,13 @@ IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 MAX_URL_CHARACTERS = 2048
 RESOLVE_SECONDS = 3.0
+# Of one question to one name server, doubled each time it is asked again.
+QUESTION_SECONDS = 1.0
+QUESTIONS = 3
 LOWEST_OPEN_PORT = 1024
 WEB_PORTS = frozenset({80, 443})
 # Names that mean somebody's own network, whatever they resolve to.
 PRIVATE_SUFFIXES = ("localhost", "local", "internal", "intranet", "lan", "home", "corp", "private", "home.arpa")
-
-# Threads that ask the system's resolver, which cannot be called off: more than are ever sent to at once, so that names
-# whose servers never answer hold up neither other deliveries nor anything else that runs in a thread.
-_NAMES = ThreadPoolExecutor(96, thread_name_prefix="names")
 
 _PUBLIC_V6 = ipaddress.IPv6Network("2000::/3")
 # Inside what Python calls global: addresses that carry another one, lead to a relay, or are a cloud's own.
@@ -112,24 +111,35 @@ def _check_host(host: str) -> None:
         raise TargetRefused("The host is not a name of the public internet.")
 
 
-async def resolve(url: URL, *, allow_private: bool) -> Target:
-    """The address a delivery goes to; TargetRefused when any address of the name is not public."""
-    host, port = url.host or "", url.port or 0
-    literal = _literal(host)
-    if literal is not None:
-        addresses: list[IpAddress] = [literal]
-    else:
+class TargetResolver:
+    """The DNS client of a process's webhooks. A name whose servers never answer holds a question of a few bytes, and
+    no thread. `servers`: name servers to ask instead of the system's, as host:port."""
+
+    def __init__(self, *, allow_private: bool, servers: Sequence[str] | None = None) -> None:
+        self.allow_private = allow_private
+        self._servers = servers
+        self._client: aiodns.DNSResolver | None = None
+
+    async def resolve(self, url: URL) -> Target:
+        """Return the address that a delivery goes to. Raise TargetRefused when any address of the name is private."""
+        host = url.raw_host or ""
+        literal = _literal(host)
+        addresses = [literal] if literal is not None else await self._addresses_of(host)
+        if not addresses or not (self.allow_private or all(map(is_public, addresses))):
+            raise TargetRefused("The address is not one of the public internet.")
+        # IPv4 first: it is the one every machine of ours can reach.
+        return Target(url, min(addresses, key=lambda each: each.version))
+
+    async def _addresses_of(self, host: str) -> list[IpAddress]:
+        """Return every address that /etc/hosts or name servers give for a name."""
+        if self._client is None:  # it belongs to the event loop that runs
+            self._client = aiodns.DNSResolver(self._servers, timeout=QUESTION_SECONDS, tries=QUESTIONS)
         try:
             async with asyncio.timeout(RESOLVE_SECONDS):
-                ask = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
-                answers = await asyncio.get_running_loop().run_in_executor(_NAMES, ask)
-        except (OSError, UnicodeError, TimeoutError):
+                found = await self._client.getaddrinfo(host, type=socket.SOCK_STREAM)
+        except (aiodns.error.DNSError, UnicodeError, TimeoutError):
             raise TargetRefused("The host's name cannot be resolved.") from None
-        addresses = [ipaddress.ip_address(str(answer[4][0])) for answer in answers]
-    if not addresses or not (allow_private or all(map(is_public, addresses))):
-        raise TargetRefused("The address is not one of the public internet.")
-    # IPv4 first: it is the one every machine of ours can reach.
-    return Target(url, min(addresses, key=lambda each: each.version))
+        return [ipaddress.ip_address(str(node.addr[0], "ascii")) for node in found.nodes]
 
 
 class Pinned(AbstractResolver):

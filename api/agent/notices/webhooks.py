@@ -17,7 +17,7 @@ from api.agent.notices import endpoints as store
 from api.agent.notices.endpoints import WebhookEndpoint
 from api.agent.notices.ownership import Registration, digest_of
 from api.agent.notices.requests import BODY_LIMIT, WebhookPath, WebhookRequest
-from api.agent.notices.targets import TargetRefused, checked_url, resolve
+from api.agent.notices.targets import TargetRefused, TargetResolver, checked_url
 from api.agent.reply import reply
 from api.agent.requests import checked_wallet
 from api.agent.storage import storage
@@ -49,13 +49,20 @@ class Webhooks:
     URL: then only key holders, no contract wallets, can register."""
 
     def __init__(
-        self, settings: Settings, pool: ConnectionPool, limits: RateLimits, client: ChainClient | None, links: Links
+        self,
+        settings: Settings,
+        pool: ConnectionPool,
+        limits: RateLimits,
+        client: ChainClient | None,
+        links: Links,
+        targets: TargetResolver,
     ) -> None:
         self._settings = settings
         self._pool = pool
         self._limits = limits
         self._client = client
         self._links = links
+        self._targets = targets
 
     async def register(self, request: web.Request) -> web.StreamResponse:
         asked = validated_body(WebhookRequest, await read_json(request, limit=BODY_LIMIT))
@@ -64,14 +71,13 @@ class Webhooks:
         await self._limits.take(REGISTRATIONS, "agent-webhooks", who, "Ten webhooks a minute can be registered.")
         message = "An address registers 200 webhooks a day."
         await self._limits.take_from_outside(REGISTRATIONS_A_DAY, "agent-webhooks-day", who, message)
-        private = self._settings.allow_private_webhooks
         proposed = Registration(self._links.origin, wallet, asked.url, datetime.now(UTC))
         try:
-            url = checked_url(asked.url, allow_private=private)
+            url = checked_url(asked.url, allow_private=self._targets.allow_private)
             proposed.check_message(asked.message)
             seconds = self._settings.rpc_request_path_timeout_seconds
             await proposed.check_signature(self._client, asked.message, asked.signature, seconds)
-            await resolve(url, allow_private=private)
+            await self._targets.resolve(url)
         except TargetRefused as why:
             raise _refused(str(why)) from None
         try:
