@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import heapq
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
@@ -17,7 +17,6 @@ from typing import Literal
 from aiohttp import web
 from limits import parse
 
-from api.archive import READ_AT_ONCE
 from api.context import Context
 from api.http.application import unavailable
 from api.http.asked import Asked
@@ -35,15 +34,16 @@ from api.stock.bodies.positions import OwnedPositionBody, OwnerBody, PositionBod
 from api.stock.bodies.prices import PriceReading, PricesBody
 from api.stock.facts import HeldPosition, ListedMarket, Oracle, Venue
 from api.stock.index import StockIndex
+from api.stock.owned import OwnedPage, read_owned
 from api.stock.position_view import owned_bodies, position_body, totals_body
 from api.stock.requests import POSITIONS_LISTED, MarketsQuery, OwnerQuery
-from api.stock.rows import MAX_SETTLED, read_owner, read_positions
+from api.stock.rows import MAX_SETTLED, read_positions
 from api.stock.sources import StockSources
 from api.unreadable import reading
 from core.chain import checksum
 from core.hexadecimal import bytes_of
 from core.stock.vested import finished
-from core.stock.vested_views import OwnerTotals, owner_totals, position_view
+from core.stock.vested_views import OwnerTotals
 
 PRICES_CACHE = shared(15)
 MARKETS_CACHE = shared(15)
@@ -59,7 +59,7 @@ MARKETS_PAGE = 200
 LISTED_HELD = MARKETS_LISTED
 MARKETS_HELD, MARKETS_BYTES = 512, 4_000_000
 OWNERS_HELD = 1_024
-# Of all markets held, and of all owners, whichever these are.
+# Of all markets held, and of all pages of owners, whichever these are.
 POSITIONS_HELD = 10_000
 # Beyond so many positions their bodies are made aside, so that other requests do not wait.
 MADE_ASIDE = 200
@@ -93,7 +93,9 @@ class StockReads:
         self._slots: Slots[int, Shown[MarketDetailBody]] = Slots(self._keep)
         self._details: Kept[int, SharedSlot[Shown[MarketDetailBody]]] = Kept(MARKETS_HELD, MARKETS_BYTES)
         self._pages: Kept[int, _Page] = Kept(MARKETS_HELD, POSITIONS_HELD)
-        self._owners: Kept[bytes, tuple[Hashable, tuple[HeldPosition, ...]]] = Kept(OWNERS_HELD, POSITIONS_HELD)
+        self._owners: Kept[tuple[bytes, int, int | None], tuple[Hashable, OwnedPage]] = Kept(
+            OWNERS_HELD, POSITIONS_HELD
+        )
 
     # ------------------------------------------------------------ handlers
 
@@ -358,70 +360,48 @@ class StockReads:
     # ------------------------------------------------------------ one owner
 
     async def _owner_body(self, owner: str, limit: int, before: int | None) -> OwnerBody:
-        venue, positions, are_old = await self._owned(bytes_of(owner))
-        start_at = 0 if before is None else _behind(positions, before)
-        now, totals = venue.head.moment, OwnerTotals()
-        for start in range(0, len(positions), READ_AT_ONCE):
-            some = positions[start : start + READ_AT_ONCE]
-            markets = await self._markets_of(some)
-            views = [
-                position_view(markets[each.position.market_id].market, each.position, each.vintage, now)
-                for each in some
-                if each.position.market_id in markets
-            ]
-            totals += owner_totals(views)
-            await asyncio.sleep(0)
-        page = positions[start_at : start_at + limit]
-        more = len(positions) > start_at + limit
-        markets = await self._markets_of(page)
+        venue, page, is_old = await self._owned(bytes_of(owner), limit, before)
+        markets = await self._indexed.markets(each.position.market_id for each in page.positions)
 
         def make() -> list[OwnedPositionBody]:
-            return owned_bodies(page, markets, now)
+            return owned_bodies(page.positions, markets, venue.head.moment)
 
         return OwnerBody(
             owner=owner,
             deployed=True,
-            positions=make() if len(page) <= MADE_ASIDE else await asyncio.to_thread(make),
-            totals=totals_body(totals),
+            positions=make() if len(page.positions) <= MADE_ASIDE else await asyncio.to_thread(make),
+            totals=totals_body(page.totals),
             read_at=self.read_at,
-            stale=self.stale or are_old,
-            next_before=str(page[-1].position.position_id) if more else None,
+            stale=self.stale or is_old,
+            next_before=str(page.positions[-1].position.position_id) if page.more else None,
         )
 
-    async def _markets_of(self, positions: Sequence[HeldPosition]) -> dict[int, ListedMarket]:
-        return await self._indexed.markets(each.position.market_id for each in positions)
-
-    async def _owned(self, owner: bytes) -> tuple[Venue, Sequence[HeldPosition], bool]:
-        """An owner's positions, of the same block as the venue unless five tries are too few; and whether they are
-        those of an earlier block, as they cannot be read now."""
-        tries = 0
+    async def _owned(self, owner: bytes, limit: int, before: int | None) -> tuple[Venue, OwnedPage, bool]:
+        """Return a page of an owner's positions, of the same block as the venue unless five tries are too few; and
+        whether it is that of an earlier block, as it cannot be read now."""
+        tries, asked = 0, (owner, limit, before)
         while True:
             tries += 1
             venue = self._venue()
-            owned = self._owners.get(owner)
+            owned = self._owners.get(asked)
             block = (self.generation, venue.reorgs, venue.head.number)
             if owned is not None and owned[0] == block:
                 return venue, owned[1], False
             try:
                 async with reading("Positions"), self._engine.connect() as connection:
                     await connection.execution_options(isolation_level="REPEATABLE READ")
-                    number, positions = await read_owner(connection, self._deployment.chain_id, owner)
+                    page = await read_owned(connection, self._deployment.chain_id, *asked, venue.head.moment)
             except Problem:
                 if owned is None:
                     raise
                 return venue, owned[1], True
-            if number == venue.head.number or tries == 5:
-                self._owners.put(owner, (block, positions), len(positions))
-                return venue, positions, False
+            if page is None:
+                message = "The query parameter before is wrong: this address has no such position."
+                raise Problem(400, "invalid_request", message)
+            if page.number == venue.head.number or tries == 5:
+                self._owners.put(asked, (block, page), len(page.positions))
+                return venue, page, False
             await self._indexed.refresh()
-
-
-def _behind(positions: Sequence[HeldPosition], before: int) -> int:
-    """Where the older ones begin: positions are listed by when they were entered, which their ids do not tell."""
-    for at, each in enumerate(positions):
-        if each.position.position_id == before:
-            return at + 1
-    raise Problem(400, "invalid_request", "The query parameter before is wrong: this address has no such position.")
 
 
 def _is_id(text: str) -> bool:

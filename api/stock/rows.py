@@ -34,7 +34,7 @@ _IS_SETTLED = and_(stock_market.c.closed_tx.is_not(None), _IS_LISTED)
 _SETTLED = select(stock_market.c.market_id).where(_IS_SETTLED)
 _LAST_SETTLED_FIRST = (stock_market.c.closed_at.desc(), stock_market.c.market_id.desc())
 
-_HELD = select(
+HELD = select(
     stock_position, *(column for column in stock_vintage.c if column.name not in ("market_id", "vintage"))
 ).join(
     stock_vintage,
@@ -158,14 +158,14 @@ async def read_positions(
     """What `ListedMarket.version` is now, and with it every position in the order of entry, the seed first; (-1, -1)
     for a market that is not there."""
     query = (
-        _HELD.add_columns(stock_market.c.updated_block, last_reorg(chain_id).label("last_reorg"))
+        HELD.add_columns(stock_market.c.updated_block, last_reorg(chain_id).label("last_reorg"))
         .join(stock_market, stock_market.c.market_id == stock_position.c.market_id)
         .where(stock_position.c.market_id == market_id)
         .order_by(stock_position.c.ordinal)
     )
     rows = (await connection.execute(query)).all()
     version = (rows[0].last_reorg or 0, rows[0].updated_block) if rows else (-1, -1)
-    return version, tuple(_held_position(row) for row in rows)
+    return version, tuple(held_position(row) for row in rows)
 
 
 async def read_owing(
@@ -178,7 +178,7 @@ async def read_owing(
     """
     by_id = {market.id: market.market for market in markets}
     query = (
-        _HELD.join(stock_market, stock_market.c.market_id == stock_position.c.market_id)
+        HELD.join(stock_market, stock_market.c.market_id == stock_position.c.market_id)
         .where(stock_position.c.market_id.in_(by_id), may_be_owed())
         .order_by(stock_position.c.position_id)
         .limit(at_most)
@@ -196,15 +196,6 @@ async def read_owing(
         if owing or len(page) < at_most:
             return owing
         after = page[-1].position_id
-
-
-async def read_owner(connection: AsyncConnection, chain_id: int, owner: bytes) -> tuple[int, tuple[HeldPosition, ...]]:
-    """The last indexed block, and an address's positions over all markets as of it, the newest first."""
-    number = await connection.scalar(select(chain_cursor.c.number).where(chain_cursor.c.chain_id == chain_id))
-    query = _HELD.where(stock_position.c.owner == owner).order_by(
-        stock_position.c.entered_block.desc(), stock_position.c.position_id.desc()
-    )
-    return number or 0, tuple(_held_position(row) for row in await connection.execute(query))
 
 
 async def read_receipt(
@@ -229,14 +220,14 @@ async def read_receipt(
     if row.tx is None:
         return EntryReceipt(head_of(row), final)
     # Positions are found by when they were entered; no index has their transactions.
-    made = _HELD.where(
+    made = HELD.where(
         stock_position.c.vintage > 0,
         stock_position.c.entered_at == row.at,
         stock_position.c.entered_by == signer,
         stock_position.c.entry_tx == row.tx,
         stock_position.c.offered == row.value,
     )
-    positions = [_held_position(each) for each in await connection.execute(made)]
+    positions = [held_position(each) for each in await connection.execute(made)]
     position = positions[0] if len(positions) == 1 else None
     return EntryReceipt(head_of(row), final, row.block_number, hex_of(row.tx), position)
 
@@ -295,7 +286,7 @@ def _listed(row: Any, reorgs: int) -> ListedMarket:
     )
 
 
-def _held_position(row: Any) -> HeldPosition:
+def held_position(row: Any) -> HeldPosition:
     return HeldPosition(
         position_of(row),
         vintage_of(row),

@@ -6,7 +6,6 @@ contract's own views do. Amounts are token units; pairs are (UP, DOWN).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from core.stock.vested import (
@@ -85,7 +84,7 @@ class PositionView:
 
 @dataclass(frozen=True, slots=True)
 class OwnerTotals:
-    """The sums over positions of one owner; two of them add up to those over all of both."""
+    """The sums over all positions of one owner."""
 
     staked: int = 0
     accrued: int = 0
@@ -97,16 +96,6 @@ class OwnerTotals:
     """What claims and refunds would deliver now."""
     open: int = 0
     """How many positions are in markets not settled yet."""
-
-    def __add__(self, other: OwnerTotals) -> OwnerTotals:
-        return OwnerTotals(
-            staked=self.staked + other.staked,
-            accrued=self.accrued + other.accrued,
-            paid=self.paid + other.paid,
-            accepted=self.accepted + other.accepted,
-            deliverable=self.deliverable + other.deliverable,
-            open=self.open + other.open,
-        )
 
 
 def market_view(market: VestedMarket, now: Moment) -> MarketView:
@@ -153,17 +142,4 @@ def position_view(market: VestedMarket, position: Position, vintage: Vintage, no
         settlement=due,
         paid_out=position.payout if position.claimed else None,
         open=not market.settled,
-    )
-
-
-def owner_totals(views: Iterable[PositionView]) -> OwnerTotals:
-    """Over all positions of one owner."""
-    views = list(views)
-    return OwnerTotals(
-        staked=sum(view.offered for view in views),
-        accrued=sum(view.accrued for view in views if view.open),
-        paid=sum(view.paid_out or 0 for view in views),
-        accepted=sum(view.accepted or 0 for view in views),
-        deliverable=sum(view.settlement.total for view in views),
-        open=sum(view.open for view in views),
     )

@@ -40,7 +40,7 @@ from core.stock.vested import (
     share,
 )
 from core.stock.vested_fold import Diverged, Ledger
-from core.stock.vested_views import market_view, owner_totals, position_view
+from core.stock.vested_views import market_view, position_view
 
 TOKEN = 10**6
 FREEZE = 1_000
@@ -190,15 +190,14 @@ def test_fees_are_of_gains_only_and_round_down() -> None:
     assert classic_payout(0, 170, 0, 0) == 0
 
 
-def test_owner_totals_and_market_view() -> None:
+def test_position_views_and_market_view() -> None:
     m = market(fee_bps=200)
     m, first, early = enter(m, UP, 400 * TOKEN, 1)
     m, second, late = enter(m, DOWN, 30 * TOKEN, 2)
     views = [position_view(m, early, first, Moment(3, 0)), position_view(m, late, second, Moment(3, 0))]
-    totals = owner_totals(views)
-    assert (totals.staked, totals.accepted, totals.open, totals.paid) == (430 * TOKEN, 320 * TOKEN, 2, 0)
-    assert totals.deliverable == 110 * TOKEN
-    assert totals.accrued == views[0].accrued + 30 * TOKEN
+    assert [(each.offered, each.accepted) for each in views] == [(400 * TOKEN, 290 * TOKEN), (30 * TOKEN, 30 * TOKEN)]
+    assert [(each.settlement.total, each.open) for each in views] == [(110 * TOKEN, True), (0, True)]
+    assert views[1].accrued == 30 * TOKEN
     # 290 of the 300 units on UP, and the 30 units were promised to all of them alike.
     assert views[0].accrued == 319 * TOKEN
     seen = market_view(m, Moment(3, 0))

@@ -146,7 +146,7 @@ stock_position = Table(
     Column("failed_tx", Hash32),  # the last delivery the token refused
     CheckConstraint(f"outcome IN ({UP}, {DOWN})", name="outcome_is_a_side"),
     Index("ix_stock_position_market_id_ordinal", "market_id", "ordinal", unique=True),
-    Index("ix_stock_position_owner", "owner"),
+    Index("ix_stock_position_owner", "owner", "entered_block", "position_id"),  # an owner's, newest first, by pages
     # The bets entered last; the seed is no bet.
     Index("ix_stock_position_bet", "entered_at", "position_id", postgresql_where=text("vintage > 0")),
     # Most positions are changed once, when they are paid, all of a market together; with room on the page for a second

@@ -791,7 +791,7 @@ CREATE TABLE stock_position (
  WITH (fillfactor = 50);
 CREATE INDEX ix_stock_position_bet ON stock_position (entered_at, position_id) WHERE vintage > 0;
 CREATE UNIQUE INDEX ix_stock_position_market_id_ordinal ON stock_position (market_id, ordinal);
-CREATE INDEX ix_stock_position_owner ON stock_position (owner);
+CREATE INDEX ix_stock_position_owner ON stock_position (owner, entered_block, position_id);
 
 CREATE TABLE stock_total (
     family SMALLINT NOT NULL,
