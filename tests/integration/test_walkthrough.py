@@ -101,10 +101,6 @@ def test_whoever_follows_the_walk_through_sees_the_field_on_the_page(copy: Path)
         each.make(copy)
     assert probe(copy) == "passed"
 
-    published = run(copy, "tests.support.published")
-    assert published.returncode == 0, published.stderr
-    added = (copy / "tests/published/stock.txt").read_text()
-    assert "failedAmount" in added
     style = run(copy, "ruff", "check", "core", "api", "indexer", "tests/integration/test_failed_amount.py")
     assert style.returncode == 0, style.stdout
     touched = ("tests/integration/test_db_migrations.py", "tests/unit/test_web_results.py")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from core.paths import REPOSITORY
-from tests.support.published import documents
+from tests.support.descriptions import documents
 
 CLIENTS = REPOSITORY / "api" / "clients"
 PYTHON = CLIENTS / "python" / "src" / "vpm_client"

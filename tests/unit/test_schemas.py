@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from scripts._stack import wallets
-from tests.support.published import documents, tools
+from tests.support.descriptions import documents, tools
 
 KEYWORDS = {
     "$defs",
