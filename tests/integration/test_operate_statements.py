@@ -27,7 +27,7 @@ async def test_what_a_restore_left_unsent_ends_unless_it_cannot_land_twice(fresh
 
 async def test_the_others_are_read(fresh_database_url: str) -> None:
     reading = [one for part in STATEMENTS for one in part.split(";") if one.strip().startswith("SELECT")]
-    assert len(reading) == 2
+    assert len(reading) == 3
     async with make_pool(fresh_database_url, size=1, autocommit=True) as pool, pool.connection() as connection:
         for one in reading:
             await connection.execute(one.encode())
