@@ -34,7 +34,7 @@ for name in sys.argv[1:]:
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
     from core import metrics
-    print(json.dumps([name, [[each, one._type, list(one._labelnames), one._documentation] for each, one in
+    print(json.dumps([name, [[each, one._type, list(labels), one._documentation] for each, (one, labels) in
         metrics._declared.items()]]))
     sys.exit()
 """
