@@ -303,6 +303,7 @@ async def test_money_on_the_stock_surface_is_whole_units_in_text(door: Door) -> 
         "positions",
         "decimals",
         "deviationBps",
+        "settledMarkets",
     }
     spans = {"bps", "feeBps", "maxStrikeAge", "maxFinalAge", "heartbeatSeconds"}
     assert numbers <= times | counts | spans
