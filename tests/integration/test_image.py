@@ -32,7 +32,7 @@ OF_THE_CHECKOUT = (
         "scripts._study",
         "tests",
     ),
-    # docs/metrics.md is written by these.
+    # Only drills and tests read these.
     *("scripts._status.rules", "scripts._status.table", "yaml"),
     # Key services: in an image that is built with them.
     *("aiobotocore", "botocore", "google", "google_crc32c"),
