@@ -136,10 +136,10 @@ class TargetResolver:
             self._client = aiodns.DNSResolver(self._servers, timeout=QUESTION_SECONDS, tries=QUESTIONS)
         try:
             async with asyncio.timeout(RESOLVE_SECONDS):
-                found = await self._client.getaddrinfo(host, type=socket.SOCK_STREAM)
+                answer = await self._client.getaddrinfo(host, type=socket.SOCK_STREAM)
         except (aiodns.error.DNSError, UnicodeError, TimeoutError):
             raise TargetRefused("The host's name cannot be resolved.") from None
-        return [ipaddress.ip_address(str(node.addr[0], "ascii")) for node in found.nodes]
+        return [ipaddress.ip_address(str(node.addr[0], "ascii")) for node in answer.nodes]
 
 
 class Pinned(AbstractResolver):
