@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-from eth_utils.address import to_checksum_address
+from eth_utils.address import is_address, to_checksum_address
 from eth_utils.crypto import keccak
+from hexbytes import HexBytes
 
 from core.contracts.deployments import ContractInfo, Deployment, Safe, load_deployment, write_deployment
 from core.contracts.feeds import AgentFeed
@@ -82,6 +83,11 @@ class Plan:
             raise ScriptRefused(
                 f"a new Safe needs at least {self.threshold} different --safe-owner; {len(set(self.safe_owners))} "
                 "given. Or name an existing one with --safe."
+            )
+        if self.existing_safe and not self._has_code(self.existing_safe):
+            raise ScriptRefused(
+                f"--safe names {self.existing_safe}, which has no code on chain {self.session.chain_id}: there is no "
+                "Safe there. Give the address of a Safe on this chain, or leave --safe out to have a new one made."
             )
         if self.existing_safe and (code := self._singleton(self.existing_safe)) != safes.SINGLETON:
             raise ScriptRefused(
@@ -155,6 +161,13 @@ class Plan:
             click.echo(f"  {line}")
         sending.show()
         click.echo(f"  record it in {self.out}")
+
+    def _has_code(self, address: str) -> bool:
+        if not is_address(address):
+            raise ScriptRefused(
+                f"--safe names {address!r}, which is not an address: give 0x and 40 hexadecimal digits."
+            )
+        return len(HexBytes(self.session.ask("eth_getCode", address, "latest"))) > 0
 
     def _singleton(self, address: str) -> str:
         return safes.singleton_of(self.session.provider, address)

@@ -20,7 +20,7 @@ from scripts._deploy.sending import Step
 from scripts._deploy.session import ScriptRefused, plain_refusals
 from scripts._deploy.siblings import Transactions, create_address
 
-SAFE, DEPLOYER, PUBLISHER, OWNER, FIRST = (create_address("0x" + "11" * 20, number) for number in range(5))
+SAFE, DEPLOYER, PUBLISHER, OWNER, FIRST, EMPTY = (create_address("0x" + "11" * 20, number) for number in range(6))
 NAMES = ("SettlementWallet", "ObservationFeed BNKR/market_cap")
 
 
@@ -63,6 +63,8 @@ class Account:
             return digest
         if method == "eth_getTransactionReceipt":
             return self.mined.get(params[0])
+        if params[:1] == (EMPTY,):  # an address without code
+            return {"eth_getCode": "0x", "eth_getStorageAt": "0x" + "00" * 32}[method]
         return {
             "eth_getTransactionCount": hex(self.nonce()),
             "eth_getCode": "0x60",
@@ -148,6 +150,11 @@ def test_what_stands_is_recorded_and_the_journal_is_gone(scene: Scene) -> None:
         (lambda scene: {"course": scene.course(sources=scene.sources(times=2))}, "BNKR/market_cap is listed twice"),
         (lambda scene: {"plan": scene.plan(out=scene.folder / "base.live.json")}, r"belongs in base\.json"),
         (lambda scene: {"plan": scene.plan(out=Path("/dev/null/base.json"))}, "cannot be written"),
+        (lambda scene: {"plan": scene.plan(existing_safe="0x12")}, "'0x12', which is not an address"),
+        (
+            lambda scene: {"plan": scene.plan(existing_safe=EMPTY)},
+            f"--safe names {EMPTY}, which has no code on chain 8453: there is no Safe there",
+        ),
         (lambda scene: {"plan": scene.plan(existing_safe=None)}, "needs at least 2 different --safe-owner"),
         (
             lambda scene: {"plan": scene.plan(existing_safe=None, safe_owners=(OWNER, PUBLISHER.lower()))},

@@ -30,7 +30,13 @@ class RelayBody(Body):
     tx_hash: HexHash
     nonce: Annotated[HexHash, Meta(description="The authorization's nonce.")]
     receipt: Literal["confirmed", "pending", "reverted"]
-    position_id: Annotated[str | None, Meta(description="Once it is known.")]
+    position_id: Annotated[
+        str | None,
+        Meta(
+            description="Once it is known. While the block that took the bet may be undone, another bet may get this id "
+            "instead: GET /api/relay/receipt answers `final` when it stands. The nonce names the bet for good."
+        ),
+    ]
     block_number: Integer | None
     final: Annotated[
         bool | None,
