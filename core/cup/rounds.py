@@ -200,4 +200,5 @@ async def _pay(connection: Connection, round_no: int, pocket: int) -> dict[str, 
             round_no,
         ),
     )
-    return scoring.counted(scoring.wheel_pools(results), await scoring.seasoned(connection, first))
+    pools = scoring.wheel_pools(results)
+    return scoring.counted(pools, await scoring.seasoned(connection, pools, first))

@@ -55,12 +55,19 @@ def day_of(moment: datetime) -> datetime:
     return moment.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
-async def seasoned(connection: Connection, first: Mapping[str, datetime]) -> set[str]:
-    """Those that traded or bet on an earlier day. `first`: when each staked first in what is being settled."""
-    cursor = await connection.execute(
-        "SELECT w FROM unnest(%s::text[], %s::timestamptz[]) AS u(w, day)"
-        " WHERE EXISTS (SELECT FROM cup_trade t WHERE t.wallet = w AND t.at < day)"
-        " OR (SELECT b.at FROM cup_bet b WHERE b.wallet = w ORDER BY b.round_no, b.at LIMIT 1) < day",
-        (list(first), [day_of(moment) for moment in first.values()]),
-    )
-    return {wallet for (wallet,) in await cursor.fetchall()}
+async def seasoned(connection: Connection, pools: Iterable[WagerPool], first: Mapping[str, datetime]) -> set[str]:
+    """Return wallets that traded or bet on an earlier day: as many of those that lost in a pool as `counted` needs,
+    and none of a pool in which it needs none. `first`: when each wallet staked first in what is being settled."""
+    found: set[str] = set()
+    for pool in pools:
+        if all(paid <= 2 * staked for staked, paid in pool.values()):
+            continue  # no gain exceeds the stake it was won with
+        losers = [wallet for wallet, (staked, paid) in pool.items() if paid < staked]
+        cursor = await connection.execute(
+            "SELECT w FROM unnest(%s::text[], %s::timestamptz[]) AS u(w, day)"
+            " WHERE EXISTS (SELECT FROM cup_trade t WHERE t.wallet = w AND t.at < day)"
+            " OR (SELECT b.at FROM cup_bet b WHERE b.wallet = w ORDER BY b.round_no, b.at LIMIT 1) < day LIMIT %s",
+            (losers, [day_of(first[wallet]) for wallet in losers], SEASONED),
+        )
+        found |= {wallet for (wallet,) in await cursor.fetchall()}
+    return found

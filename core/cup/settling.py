@@ -78,7 +78,7 @@ async def settle(connection: Connection, slug: str, winner: int | None, clock: C
                 "SELECT wallet, min(at) FROM cup_trade WHERE slug = %s GROUP BY wallet", (slug,)
             )
             first: dict[str, datetime] = dict(await cursor.fetchall())
-            gains = scoring.counted([pool], await scoring.seasoned(connection, first))
+            gains = scoring.counted([pool], await scoring.seasoned(connection, [pool], first))
         now = clock()
         await board.record(connection, gains, now)
         await connection.execute(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import pytest_asyncio
 
 from api.cup import bodies
-from core.cup import board, wheel
+from core.cup import board, scoring, wheel
 from core.cup.export import lines
 from core.cup.rounds import RouletteRound
 from core.cup.verify import verify
@@ -84,6 +85,26 @@ async def test_what_three_wallets_of_an_earlier_day_lost_counts_in_full(cup: Cup
     await _lost_to(cup, winner, losers)
     assert await _score(cup, winner) == score
     assert await _faults(cup) == []
+
+
+async def test_no_more_wallets_are_looked_up_than_the_rule_needs(cup: Cup) -> None:
+    """A round of thousands is settled in one transaction, which holds up the next bets."""
+    wallets = [await cup.claimed() for _ in range(8)]
+    live = await cup.open_round()
+    for each in wallets:
+        assert (await cup.post("/roulette/bet", each.bet(live.round_no, "colour:red", 10_00))).status == 200
+    await cup.finish_round(live.round_no, _beacon(live, "colour:black"))
+    losers = [each.address for each in wallets[1:]]
+    first = {each.address: datetime.now(UTC) + timedelta(days=1) for each in wallets}
+    lost = dict.fromkeys(losers, (500_00, 0))
+    async with await connect(cup.database_url) as connection:
+        doubled = {wallets[0].address: (10_00, 20_00), **lost}
+        assert await scoring.seasoned(connection, [doubled], first) == set()
+        more = {wallets[0].address: (10_00, 20_01), **lost}
+        found = await scoring.seasoned(connection, [doubled, more], first)
+        assert len(found) == scoring.SEASONED
+        assert found < set(losers)
+        assert scoring.counted([more], found) == scoring.counted([more], losers)
 
 
 async def test_enrolled_agents_have_a_board_of_their_own_and_the_rule_is_shown(cup: Cup) -> None:
