@@ -13,7 +13,8 @@ measured: the contract takes none in it. `startAt` (up or down only) and `endsAt
 have 8. Errors carry `error`, `message`, `hint`, `docsUrl`, `retriable` and `requestId`; a 400 also `issues`.
 `retriable` is true for `rate_limited`, `internal_error` and `platform_paused`, and for whatever has `final: false`. The
 codes `deposit_above_max`, `deposit_unconfirmed`, `deposit_mismatch` and `deposit_tx_reused` are reserved and never
-sent; `payment_required` names the 402 in logs.
+sent; `payment_required` names the 402 in logs. Query names that an operation does not know are named back in
+`meta.ignoredQuery`, each with the nearest one it knows.
 
 Reads of markets, positions, results, proofs and stats have strong ETags: with `If-None-Match`, what has not changed
 costs no body. A wallet has one book: its stakes of this API and those a partner brought to the contract stand

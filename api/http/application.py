@@ -10,6 +10,7 @@ from aiohttp import web
 
 from api.http.body import Body, encode
 from api.http.caching import NO_STORE
+from api.http.ignored_query import naming_ignored
 from api.http.operation import Handler, Operation, Surface
 from api.http.problem import Problem, not_found
 from api.http.requests import request_id, too_large
@@ -41,6 +42,8 @@ def application(surfaces: Sequence[Surface]) -> web.Application:
             methods.setdefault(operation.path, set()).add(operation.method)
             handler = instrumented(operation)
             if operation.method == "GET":
+                if operation.path.startswith("/api/"):
+                    handler = naming_ignored(operation, handler)
                 app.router.add_get(_routed(operation.path), handler)
             else:
                 app.router.add_route(operation.method, _routed(operation.path), handler)

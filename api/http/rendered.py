@@ -47,8 +47,8 @@ class _Encoded:
         self.body = body
         self.headers = headers
         self.tag = headers["ETag"]
-        self.ready = _Ready(200, headers, body)
-        self.unchanged = _Ready(304, headers)
+        self.ready = SharedAnswer(200, headers, body)
+        self.unchanged = SharedAnswer(304, headers)
 
 
 class Rendered:
@@ -126,7 +126,7 @@ class Rendered:
         return taken, tags is not None and _holds(tags, taken.tag)
 
 
-class _Ready(web.StreamResponse):
+class SharedAnswer(web.StreamResponse):
     """A whole answer to an HTTP/1.1 GET, shared by all who get it: it holds nothing of any request."""
 
     def __init__(self, status: int, headers: Mapping[str, str], body: bytes = b"") -> None:
@@ -136,7 +136,7 @@ class _Ready(web.StreamResponse):
             kept["Content-Length"] = str(len(body))
         lines = [f"HTTP/1.1 {status} {self.reason}", *(f"{name}: {value}" for name, value in kept.items())]
         self._text = "\r\n".join(lines)
-        self._whole = body
+        self.body = body
         self._second = 0
         self._dated = b""
 
@@ -152,7 +152,7 @@ class _Ready(web.StreamResponse):
         # Head and body in one write: what a read costs is mostly the kernel's work for each.
         head = b"%b%b\r\n\r\n" % (self._dated, fresh_request_id().encode("ascii"))
         writer = request.writer
-        await writer.write_eof(head + self._whole)
+        await writer.write_eof(head + self.body)
         return writer
 
     async def write_eof(self, data: bytes = b"") -> None:

@@ -49,7 +49,7 @@ def fresh_request_id() -> str:
 
 
 def read_query(request: web.Request, model: type[M]) -> M:
-    """The query string; a parameter given twice is refused, one nobody asked for is ignored."""
+    """The query string; a parameter given twice is refused, an unknown one is ignored."""
     given: dict[str, str] = {}
     names = {field.alias or name for name, field in model.model_fields.items()}
     for name, value in request.query.items():

@@ -16,6 +16,7 @@ Markets on whether a stock's oracle reading finishes UP or DOWN between a strike
 - Phases follow the time of the chain's newest block: `opens` before the strike, `live` until the final time, `frozen`
   until it is settled, then `resolved` or `void`. Bets are taken in `opens` and `live`.
 - Errors are `{error, message}`; some add fields, such as `retryAfter` (seconds) or `escapeKit`.
+- Query names that an operation does not know are named back in `ignoredQuery`, each with the nearest one it knows.
 - Answers carry strong ETags: send `If-None-Match` and take 304. Fields may be added, never renamed or removed.
 """
 

@@ -33,8 +33,8 @@ class RelayBody(Body):
     position_id: Annotated[
         str | None,
         Meta(
-            description="Once it is known. While the block that took the bet may be undone, another bet may get this id "
-            "instead: GET /api/relay/receipt answers `final` when it stands. The nonce names the bet for good."
+            description="Once it is known. While the block that took the bet may be undone, another bet may get this "
+            "id instead: GET /api/relay/receipt answers `final` when it stands. The nonce names the bet for good."
         ),
     ]
     block_number: Integer | None

@@ -1,0 +1,58 @@
+"""Naming back the query names that an answer did not use, so that a misspelt one does not pass for taken."""
+
+from __future__ import annotations
+
+import difflib
+import gzip
+from collections.abc import Collection
+
+import orjson
+from aiohttp import web
+
+from api.http.operation import Handler, Operation
+from api.http.rendered import SharedAnswer
+
+_MOST, _MAX_CHARACTERS = 10, 64
+_META = b'{"meta":{'
+
+
+def naming_ignored(operation: Operation, handler: Handler) -> Handler:
+    """Add `ignoredQuery` to a JSON answer, in its `meta` where it has one, when the request has names that the
+    operation does not know."""
+    fields = {} if operation.query is None else operation.query.model_fields
+    known = {field.alias or name for name, field in fields.items()}
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        response = await handler(request)
+        if not request.query_string:  # as a rule
+            return response
+        unknown = [each for each in dict.fromkeys(request.query) if each not in known]
+        return _named(response, unknown, known) if unknown else response
+
+    return handle
+
+
+def _named(response: web.StreamResponse, unknown: list[str], known: Collection[str]) -> web.StreamResponse:
+    body = response.body if isinstance(response, web.Response | SharedAnswer) else None
+    if not isinstance(body, bytes) or response.status != 200 or response.content_type != "application/json":
+        return response
+    if response.headers.get("Content-Encoding") == "gzip":
+        body = gzip.decompress(body)
+    names = [{"name": each[:_MAX_CHARACTERS], "nearest": _nearest(each, known)} for each in unknown[:_MOST]]
+    start = next((each for each in (_META, b"{") if body.startswith(each)), b"")
+    if not start:
+        return response
+    # Put in before the rest, so that the digits of what was rendered stay as they are.
+    added = b'"ignoredQuery":' + orjson.dumps(names) + (b"" if body[len(start) :].startswith(b"}") else b",")
+    kept = {
+        name: response.headers[name] for name in ("Cache-Control", "X-Content-Type-Options") if name in response.headers
+    }
+    return web.Response(
+        body=start + added + body[len(start) :], headers=kept, content_type="application/json", charset="utf-8"
+    )
+
+
+def _nearest(name: str, known: Collection[str]) -> str | None:
+    lowered = {each.lower(): each for each in known}
+    found = difflib.get_close_matches(name[:_MAX_CHARACTERS].lower(), list(lowered), n=1, cutoff=0.6)
+    return lowered[found[0]] if found else None
