@@ -32,6 +32,7 @@ class Book:
         wallet: str,
         stakes: Sequence[Stake],
         markets: Mapping[bytes, ListedMarket],
+        sums: render.PositionSums,
         venue: Venue,
         links: Links,
         before: Book | None,
@@ -44,9 +45,7 @@ class Book:
         self._newest_first = stakes
         self._stakes = {each.id: each for each in stakes}
         self._rendered = {} if before is None else dict(before.unchanged(self))
-        summary = render.PositionSums()
-        summary.add(stakes, markets)
-        self._summary = summary.body()
+        self._summary = sums.body()
 
     def unchanged(self, later: Book) -> Iterator[tuple[int, bytes]]:
         """What was rendered here and is the same later: it depends on nothing but the stake and its market."""

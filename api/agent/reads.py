@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Hashable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -15,7 +16,7 @@ from api.agent.books import Book, Books
 from api.agent.chain import AgentContracts, Balances, balance_of
 from api.agent.cursors import ListPlace, StakePlace, cursor_of, list_place, place_of, stake_before
 from api.agent.errors import problem
-from api.agent.facts import ListedMarket, Venue, deciding_times, key_of
+from api.agent.facts import ListedMarket, Stake, Venue, deciding_times, key_of
 from api.agent.held import OWN, SHARED, HeldBodies
 from api.agent.index import AgentIndex
 from api.agent.links import Links
@@ -303,13 +304,20 @@ class Reads:
         return await (await self._books.of(wallet)).page(limit, before)
 
     async def _read_book(self, wallet: str, before: Book | None) -> Book:
-        async with storage("The positions", seconds=5.0), self._engine.connect() as connection:
-            stakes = await read_wallet(connection, wallet)
-        venue = self._index.required()
+        stakes: list[Stake] = []
         markets: dict[bytes, ListedMarket] = {}
+        sums = render.PositionSums()
+        async with storage("The positions", seconds=5.0), self._engine.connect() as connection:
+            await connection.execution_options(isolation_level="REPEATABLE READ")  # a cursor needs a transaction
+            async for some in read_wallet(connection, wallet, READ_AT_ONCE):  # others are answered in between
+                stakes += some
+        venue = self._index.required()
         for start in range(0, len(stakes), READ_AT_ONCE):
-            markets |= await self._index.markets(each.market_key for each in stakes[start : start + READ_AT_ONCE])
-        return Book(wallet, stakes, markets, venue, self._links, before)
+            some = stakes[start : start + READ_AT_ONCE]
+            markets |= await self._index.markets(each.market_key for each in some)
+            sums.add(some, markets)
+            await asyncio.sleep(0)
+        return Book(wallet, stakes, markets, sums, venue, self._links, before)
 
     async def result(self, request: web.Request) -> web.StreamResponse:
         _, market = await self._listed(read_query(request, ResultQuery).market_id)

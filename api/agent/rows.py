@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import product
@@ -237,10 +237,13 @@ async def read_history(connection: AsyncConnection, market_key: bytes, limit: in
     return (await _stakes(connection, newest.limit(limit)))[::-1]
 
 
-async def read_wallet(connection: AsyncConnection, wallet: str) -> list[Stake]:
-    """Everything a wallet ever staked, newest first."""
+async def read_wallet(connection: AsyncConnection, wallet: str, at_once: int) -> AsyncIterator[list[Stake]]:
+    """Yield everything a wallet ever staked, newest first, at most so many stakes at a time."""
     newest = (agent_stake.c.staked_block.desc(), agent_stake.c.staked_log_index.desc())
-    return await _stakes(connection, _of_wallet(wallet).order_by(*newest))
+    query = _of_wallet(wallet).order_by(*newest).execution_options(yield_per=at_once)
+    async with connection.stream(query) as rows:
+        async for some in rows.partitions():
+            yield [stake_of(row) for row in some]
 
 
 async def read_by_bet(connection: AsyncConnection, bet_hash: bytes) -> Stake | None:

@@ -20,8 +20,8 @@ from api.http.problem import Problem
 DESCRIPTION = (
     "A paper-money tournament: every wallet claims 10,000 pUSDC once and trades paper markets and roulette with it. "
     "Real trades and bets carry an EIP-191 signature; simulations need none. While the tournament is not running every "
-    "path answers 409 `cup_closed`. The same contract is served to agents as MCP tools at /api/cup/mcp. Query names that "
-    "an operation does not know are named back in `meta.ignoredQuery`, each with the nearest one it knows."
+    "path answers 409 `cup_closed`. The same contract is served to agents as MCP tools at /api/cup/mcp. Query names "
+    "that an operation does not know are named back in `meta.ignoredQuery`, each with the nearest one it knows."
 )
 BASE = "/api/cup/v1"
 

@@ -1,4 +1,4 @@
-"""An address of very many stock positions: its totals are exact, and a page of them costs what a page costs."""
+"""An address of very many positions: its totals are exact, a page costs what a page costs, and others are answered."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ import pytest
 from sqlalchemy import Connection, event, insert, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
+from api.agent.rows import read_wallet
 from api.stock.owned import OwnedPage, read_owned, read_totals
+from core.contracts.statuses import StakeStatus
 from core.db.engine import sqlalchemy_url
 from core.db.schema.index_stock import OWING, stock_market, stock_position, stock_vintage
+from core.hexadecimal import hex_of
 from core.stock.vested import (
     DOWN,
     SEED,
@@ -264,6 +267,24 @@ async def test_a_page_of_a_hundred_thousand_positions_reads_no_more_than_a_page(
             nodes = list(_nodes((json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]))
             assert not any(each["Node Type"] in ("Seq Scan", "Sort") for each in nodes), plan
             assert sum(each["Actual Rows"] * each["Actual Loops"] for each in nodes if "Relation Name" in each) <= 102
+
+
+async def test_a_wallets_stakes_are_read_a_few_hundred_at_a_time(engine: AsyncEngine) -> None:
+    """Other requests are answered in between."""
+    async with engine.begin() as connection:
+        await connection.execute(
+            text(
+                "INSERT INTO agent_stake (stake_id, market_id, ordinal, wallet, outcome, amount, fee, shares, nonce,"
+                " bet_hash, idem_hash, status, staked_block, staked_log_index, staked_at, staked_tx, paid_amount,"
+                " failed_payouts) SELECT n, h, n, :owner, 0, 1000000, 20000, 2000000, h, h, h, :in_book, n / 3,"
+                " n % 3, n, h, 0, 0 FROM generate_series(1, 1201) n, LATERAL (SELECT sha256(int4send(n)) AS h) x"
+            ),
+            {"owner": OWNER, "in_book": int(StakeStatus.IN_BOOK)},
+        )
+    async with engine.connect() as reading:
+        parts = [part async for part in read_wallet(reading, hex_of(OWNER), 500)]
+    assert [len(part) for part in parts] == [500, 500, 201]
+    assert [each.id for part in parts for each in part] == list(range(1201, 0, -1))
 
 
 def _nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:

@@ -46,10 +46,16 @@ class Shelf:
     async def _read(self, wallet: str, before: Book | None) -> Book:
         self.read += 1
         await asyncio.sleep(0)
-        return Book(wallet, self.stakes, self.markets, agent.venue(), LINKS, before)
+        return Book(wallet, self.stakes, self.markets, _sums(self), agent.venue(), LINKS, before)
 
     async def page(self, limit: int) -> Any:
         return orjson.loads(await (await self.books.of(WALLET)).page(limit, None))
+
+
+def _sums(shelf: Shelf) -> render.PositionSums:
+    sums = render.PositionSums()
+    sums.add(shelf.stakes, shelf.markets)
+    return sums
 
 
 def _market(name: str) -> ListedMarket:
@@ -107,6 +113,6 @@ async def test_after_a_change_only_what_changed_is_rendered_again(monkeypatch: p
     after = await shelf.page(40)
     moved = {each.id for each in shelf.stakes if each.market_key == key} | {shelf.stakes[0].id}
     assert shelf.rendered == len(moved)
-    fresh = Book(WALLET, shelf.stakes, shelf.markets, agent.venue(), LINKS, None)
+    fresh = Book(WALLET, shelf.stakes, shelf.markets, _sums(shelf), agent.venue(), LINKS, None)
     assert after["positions"] == orjson.loads(await fresh.page(40, None))["positions"]
     assert after["positions"] != before["positions"]
