@@ -12,7 +12,7 @@ from aiohttp import web
 from api.http.operation import Handler, Operation
 from api.http.rendered import SharedAnswer
 
-_MOST, _MAX_CHARACTERS = 10, 64
+_MAX_NAMES, _MAX_CHARACTERS = 10, 64
 _META = b'{"meta":{'
 
 
@@ -38,7 +38,7 @@ def _named(response: web.StreamResponse, unknown: list[str], known: Collection[s
         return response
     if response.headers.get("Content-Encoding") == "gzip":
         body = gzip.decompress(body)
-    names = [{"name": each[:_MAX_CHARACTERS], "nearest": _nearest(each, known)} for each in unknown[:_MOST]]
+    names = [{"name": each[:_MAX_CHARACTERS], "nearest": _nearest(each, known)} for each in unknown[:_MAX_NAMES]]
     start = next((each for each in (_META, b"{") if body.startswith(each)), b"")
     if not start:
         return response

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import re
+from contextlib import aclosing
 
 import pytest
 
@@ -103,7 +104,8 @@ NAMES = {
 
 async def _attempt(url: str, server: NameServer) -> Target:
     checked = checked_url(url, allow_private=False)
-    return await TargetResolver(allow_private=False, servers=[server.address]).resolve(checked)
+    async with aclosing(TargetResolver(allow_private=False, servers=[server.address])) as targets:
+        return await targets.resolve(checked)
 
 
 @pytest.mark.parametrize("url", [*LITERALS, *SPELLINGS])
@@ -134,8 +136,10 @@ async def test_a_name_of_no_address_is_refused() -> None:
 async def test_a_name_that_changes_its_mind_is_pinned_to_what_was_checked() -> None:
     """Rebinding: public when it is checked, private when it is connected to. Only the first answer is ever used."""
     addresses, url = ["93.184.216.34"], "https://rebinding.example/"
-    async with name_server(lambda _name: addresses) as server:
-        targets = TargetResolver(allow_private=False, servers=[server.address])
+    async with (
+        name_server(lambda _name: addresses) as server,
+        aclosing(TargetResolver(allow_private=False, servers=[server.address])) as targets,
+    ):
         target = await targets.resolve(checked_url(url, allow_private=False))
         asked = len(server.asked)
         addresses[:] = ["127.0.0.1"]
@@ -164,11 +168,11 @@ async def test_public_targets_are_taken() -> None:
 
 
 async def test_local_work_may_allow_everything() -> None:
-    anything = TargetResolver(allow_private=True)
-    target = await anything.resolve(checked_url("http://127.0.0.1:9/", allow_private=True))
-    assert str(target.address) == "127.0.0.1"
-    target = await anything.resolve(checked_url("http://localhost:9/", allow_private=True))  # by /etc/hosts
-    assert target.address.is_loopback
+    async with aclosing(TargetResolver(allow_private=True)) as anything:
+        target = await anything.resolve(checked_url("http://127.0.0.1:9/", allow_private=True))
+        assert str(target.address) == "127.0.0.1"
+        target = await anything.resolve(checked_url("http://localhost:9/", allow_private=True))  # by /etc/hosts
+        assert target.address.is_loopback
     with pytest.raises(TargetRefused):
         checked_url("file:///etc/passwd", allow_private=True)
 
@@ -180,8 +184,10 @@ def test_there_are_enough_attempts() -> None:
 async def test_names_whose_servers_never_answer_hold_up_no_other() -> None:
     """Far more than a process ever sends to at once, and a good one after each lot of them is given up."""
     zone = re.compile(r"good\d\.example")
-    async with name_server(lambda name: ["93.184.216.34"] if zone.fullmatch(name) else None) as server:
-        targets = TargetResolver(allow_private=False, servers=[server.address])
+    async with (
+        name_server(lambda name: ["93.184.216.34"] if zone.fullmatch(name) else None) as server,
+        aclosing(TargetResolver(allow_private=False, servers=[server.address])) as targets,
+    ):
 
         async def resolve(name: str) -> Target:
             return await targets.resolve(checked_url(f"https://{name}.example/", allow_private=False))

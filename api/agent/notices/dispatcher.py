@@ -103,6 +103,7 @@ class Dispatcher:
                         tidying.result()
         finally:
             await end(tidying, *self._working)
+            await self._sender.aclose()
 
     async def _tidy(self) -> None:
         since_tidied = TIDY_SECONDS

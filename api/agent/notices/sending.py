@@ -102,6 +102,9 @@ class WebhookSender:
             sent = Sent(False, "refused", str(why))
         return replace(sent, slow=time.monotonic() - began > SLOW_SECONDS)
 
+    async def aclose(self) -> None:
+        await self._targets.aclose()
+
     @contextmanager
     def _place(self, where: str) -> Iterator[None]:
         if self._busy[where] >= AT_ONCE_PER_ADDRESS:

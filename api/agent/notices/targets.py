@@ -130,6 +130,12 @@ class TargetResolver:
         # IPv4 first: it is the one every machine of ours can reach.
         return Target(url, min(addresses, key=lambda each: each.version))
 
+    async def aclose(self) -> None:
+        """End the questions that are still out, while the event loop that takes their answers runs."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
     async def _addresses_of(self, host: str) -> list[IpAddress]:
         """Return every address that /etc/hosts or name servers give for a name."""
         if self._client is None:  # it belongs to the event loop that runs
