@@ -20,30 +20,30 @@ def naming_ignored(operation: Operation, handler: Handler) -> Handler:
     """Add `ignoredQuery` to a JSON answer, in its `meta` where it has one, when the request has names that the
     operation does not know."""
     fields = {} if operation.query is None else operation.query.model_fields
-    known = {field.alias or name for name, field in fields.items()}
+    names = {field.alias or name for name, field in fields.items()}
 
     async def handle(request: web.Request) -> web.StreamResponse:
         response = await handler(request)
         if not request.query_string:  # as a rule
             return response
-        unknown = [each for each in dict.fromkeys(request.query) if each not in known]
-        return _named(response, unknown, known) if unknown else response
+        unknown = [each for each in dict.fromkeys(request.query) if each not in names]
+        return _named(response, unknown, names) if unknown else response
 
     return handle
 
 
-def _named(response: web.StreamResponse, unknown: list[str], known: Collection[str]) -> web.StreamResponse:
+def _named(response: web.StreamResponse, unknown: list[str], names: Collection[str]) -> web.StreamResponse:
     body = response.body if isinstance(response, web.Response | SharedAnswer) else None
     if not isinstance(body, bytes) or response.status != 200 or response.content_type != "application/json":
         return response
     if response.headers.get("Content-Encoding") == "gzip":
         body = gzip.decompress(body)
-    names = [{"name": each[:_MAX_CHARACTERS], "nearest": _nearest(each, known)} for each in unknown[:_MAX_NAMES]]
+    ignored = [{"name": each[:_MAX_CHARACTERS], "nearest": _nearest(each, names)} for each in unknown[:_MAX_NAMES]]
     start = next((each for each in (_META, b"{") if body.startswith(each)), b"")
     if not start:
         return response
     # Put in before the rest, so that the digits of what was rendered stay as they are.
-    added = b'"ignoredQuery":' + orjson.dumps(names) + (b"" if body[len(start) :].startswith(b"}") else b",")
+    added = b'"ignoredQuery":' + orjson.dumps(ignored) + (b"" if body[len(start) :].startswith(b"}") else b",")
     kept = {
         name: response.headers[name] for name in ("Cache-Control", "X-Content-Type-Options") if name in response.headers
     }
@@ -52,7 +52,7 @@ def _named(response: web.StreamResponse, unknown: list[str], known: Collection[s
     )
 
 
-def _nearest(name: str, known: Collection[str]) -> str | None:
-    lowered = {each.lower(): each for each in known}
-    found = difflib.get_close_matches(name[:_MAX_CHARACTERS].lower(), list(lowered), n=1, cutoff=0.6)
-    return lowered[found[0]] if found else None
+def _nearest(name: str, names: Collection[str]) -> str | None:
+    lowered = {each.lower(): each for each in names}
+    nearest = difflib.get_close_matches(name[:_MAX_CHARACTERS].lower(), list(lowered), n=1, cutoff=0.6)
+    return lowered[nearest[0]] if nearest else None

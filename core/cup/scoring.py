@@ -58,7 +58,7 @@ def day_of(moment: datetime) -> datetime:
 async def seasoned(connection: Connection, pools: Iterable[WagerPool], first: Mapping[str, datetime]) -> set[str]:
     """Return wallets that traded or bet on an earlier day: as many of those that lost in a pool as `counted` needs,
     and none of a pool in which it needs none. `first`: when each wallet staked first in what is being settled."""
-    found: set[str] = set()
+    wallets: set[str] = set()
     for pool in pools:
         if all(paid <= 2 * staked for staked, paid in pool.values()):
             continue  # no gain exceeds the stake it was won with
@@ -69,5 +69,5 @@ async def seasoned(connection: Connection, pools: Iterable[WagerPool], first: Ma
             " OR (SELECT b.at FROM cup_bet b WHERE b.wallet = w ORDER BY b.round_no, b.at LIMIT 1) < day LIMIT %s",
             (losers, [day_of(first[wallet]) for wallet in losers], SEASONED),
         )
-        found |= {wallet for (wallet,) in await cursor.fetchall()}
-    return found
+        wallets |= {wallet for (wallet,) in await cursor.fetchall()}
+    return wallets
