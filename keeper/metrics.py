@@ -30,6 +30,8 @@ FEED_BEHIND = gauge("vpm_feed_behind_seconds", "Age of the oldest reading that m
 FEED_LOST = gauge("vpm_feed_lost_readings", "Deciding readings nobody recorded before they were forgotten", ("feed",))
 POOL_DEPTH = gauge("vpm_pool_depth", "A pool's liquidity over the window as a share of its reference", ("feed", "pool"))
 POOL_QUIET = gauge("vpm_pool_quiet", "A pool's silence as a share of what makes readings bad", ("feed", "pool"))
+FEED_CAP_BORNE = gauge("vpm_feed_cap_borne", "What a feed's pools bear now, as a share of its cap", ("feed",))
+FEED_ROOM = gauge("vpm_feed_room", "How many more markets fit under a feed's cap", ("feed",))
 CANARY = counter("vpm_keeper_canary", "Canary steps by result", ("step", "result"))
 CANARY_SECONDS = histogram("vpm_keeper_canary_seconds", "How long a canary step took", ("step",))
 TIDIED = counter("vpm_keeper_tidied_rows", "Old rows thinned out or removed, by what they were", ("chain", "what"))
@@ -51,5 +53,6 @@ def measure_due(job: str, what: str, ages: Sequence[int], units: int | None = No
 def forget_state() -> None:
     """Of a keeper that leads no longer: what is due and how feeds stand is the next leader's to say, and what was left
     standing here would be alarmed about for ever."""
-    for each in (DUE, DUE_OLDEST, PERIOD, FEED_BEHIND, FEED_LOST, POOL_DEPTH, POOL_QUIET):
+    of_feeds = (FEED_BEHIND, FEED_LOST, POOL_DEPTH, POOL_QUIET, FEED_CAP_BORNE, FEED_ROOM)
+    for each in (DUE, DUE_OLDEST, PERIOD, *of_feeds):
         each.clear()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from core.config import ChainName, KeeperSettings
 from keeper.agent.canary_job import canary
+from keeper.agent.caps_job import work_out_caps
 from keeper.agent.credit_job import credit
 from keeper.agent.list_job import list_rounds, list_series
 from keeper.agent.pay_job import pay
@@ -25,6 +26,7 @@ from keeper.tidy_job import tidy, tidy_agent
 
 TIMEOUT_SECONDS = 90.0
 TIDY_SECONDS = 3600.0
+CAPS_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,10 @@ def _list(how: KeeperSettings) -> float:
 
 def _snapshot(how: KeeperSettings) -> float:
     return how.snapshot_every_seconds
+
+
+def _caps(_how: KeeperSettings) -> float:
+    return CAPS_SECONDS
 
 
 def _tidy(_how: KeeperSettings) -> float:
@@ -83,6 +89,7 @@ JOBS: tuple[Job, ...] = (
     Job("agent-list", "list the standing series of agent markets", "base", list_series, _list, local_every=8.0),
     Job("agent-rounds", "list the next up/down rounds", "base", list_rounds, _list, local_every=8.0),
     Job("agent-record", "record the readings of pool feeds that markets need", "base", record_readings, _settle),
+    Job("agent-caps", "work out anew what the pools of feeds bear", "base", work_out_caps, _caps),
     Job("agent-resolve", "settle or void agent markets", "base", resolve_agent_markets, _settle),
     Job("agent-pay", "pay winners and refunds; sweep fees", "base", pay, _settle),
     Job("agent-credit", "book payments sent past us whose payers do not return", "base", credit, lambda _: 15.0),

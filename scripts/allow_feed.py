@@ -53,7 +53,7 @@ def cli(
         limit = caps.borne(provider.http_uri, deployment, one)
         click.echo(caps.judged(one, limit, local=is_local(provider), evidence=shown))
         if shown is not None and not limit.covers(one):
-            deployment = caps.with_evidence(deployment, one, shown)
+            deployment = caps.with_evidence(deployment, one, shown, limit)
             write_deployment(deployment, path)
         if session.goes_ahead():
             now = int(provider.get_block("latest").timestamp)

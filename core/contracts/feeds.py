@@ -159,7 +159,8 @@ class PoolFeed(_Decides):
 
     There is one for each multiple of `stepSeconds`. It is good unless a pool was too thin; one that has been silent for
     `maxQuietSeconds` takes no new markets. `supply` counts the token's smallest units; `quote` is what counts as one
-    USD. `potCapEvidence` says where it is shown that its markets may hold more than `./vpm feed cost` finds.
+    USD. `potCapEvidence` says where it is shown that its markets may hold more than `./vpm feed cost` finds, and
+    `borneCapUnits` what that found when the evidence was taken; null where it could not say.
     """
 
     kind: Literal["pool"]
@@ -172,6 +173,7 @@ class PoolFeed(_Decides):
     step_seconds: Seconds
     max_quiet_seconds: Seconds
     pot_cap_evidence: Annotated[str, Field(min_length=1, max_length=400)] | None = None
+    borne_cap_units: Annotated[int, Field(ge=1)] | None = None
 
     @property
     def max_lag_seconds(self) -> int:

@@ -15,6 +15,8 @@ from core.chain import values
 from core.contracts.names import made_of
 from core.db.schema.index_agent import agent_market
 from core.outbox import LISTER
+from keeper import metrics
+from keeper.agent.caps_job import is_borne
 from keeper.agent.listing import Listing, Priors, SeriesPlan, decide, round_plans, standing_plans
 from keeper.agent.series import Feed, Series, Slot
 from keeper.errands import RetryWaits, Want
@@ -37,14 +39,14 @@ async def list_series(run: JobRun) -> None:
     if await _cannot_list(run):
         return
     feeds = await _feeds(run)
-    await _list(run, standing_plans(feeds, await _latest(run, feeds)))
+    await _list(run, feeds, standing_plans(feeds, await _latest(run, feeds)))
 
 
 async def list_rounds(run: JobRun) -> None:
     if await _cannot_list(run):
         return
     feeds, seconds = await _feeds(run), run.keeper.how.round_seconds
-    await _list(run, round_plans(feeds, await _latest(run, feeds), seconds, quick=run.chain.is_local))
+    await _list(run, feeds, round_plans(feeds, await _latest(run, feeds), seconds, quick=run.chain.is_local))
 
 
 def _standing_series(run: JobRun) -> bool:
@@ -66,8 +68,10 @@ async def _feeds(run: JobRun) -> list[Feed]:
         if answer["condemned"] or not answer["allowed"]:
             why = "the Safe has condemned its feed" if answer["condemned"] else "the Safe does not allow its feed"
             run.report.skip(source.key, why)
-            continue
-        feeds.append(Feed(source.key, source.address, made_of(FeedTerms, answer)))
+        elif not await is_borne(run, source.key):
+            run.report.skip(source.key, f"its pools bear too little of its feed's cap now; {CAP_REMEDY}")
+        else:
+            feeds.append(Feed(source.key, source.address, made_of(FeedTerms, answer)))
     return feeds
 
 
@@ -105,6 +109,8 @@ async def _filled(run: JobRun) -> set[Slot]:
     return slots
 
 
+CAP_REMEDY = "markets are listed again once they bear it, or once the Safe has set a smaller one (ape run allow_feed)"
+
 REMEDIES = {
     "supply moved": "; a feed's supply is fixed: deploy one with the new supply and have the Safe allow it",
     "pool is shallow": "; markets are listed again once half of the liquidity of its reference is back",
@@ -114,25 +120,25 @@ REMEDIES = {
 """What to do about an error that does not go away by itself."""
 
 
-async def _list(run: JobRun, plans: Iterable[SeriesPlan]) -> None:
+async def _list(run: JobRun, feeds: Sequence[Feed], plans: Iterable[SeriesPlan]) -> None:
     listings, skipped = decide(plans, await _filled(run), run.now, await _bounds(run), _priors(run))
     run.report.skipped += skipped
     await run.free([each.slot.subject for each in listings], RETRY)
-    rooms: dict[str, int] = {}
+    rooms = {feed.address: await _room(run, feed) for feed in feeds}
     for each in listings:
         feed = each.feed
-        if feed.address not in rooms:
-            rooms[feed.address] = feed.terms.feed_cap - await _open_on(run, feed)
         if rooms[feed.address] < feed.terms.pot_cap:
             run.report.skip(each.id, "its feed's unsettled markets leave no room for another under the feed's cap")
         elif await _ask(run, each):
             rooms[feed.address] -= feed.terms.pot_cap
 
 
-async def _open_on(run: JobRun, feed: Feed) -> int:
-    """What the pot caps of a feed's unsettled markets add up to."""
+async def _room(run: JobRun, feed: Feed) -> int:
+    """Return what the cap of a feed leaves over the pot caps of its unsettled markets; below 0 where it was lowered."""
     open_: Any = await run.read(run.chain.contract("AgentLister").call("openOn", feed.address))
-    return int(open_)
+    room: int = feed.terms.feed_cap - open_
+    metrics.FEED_ROOM.labels(feed.key).set(max(0, room // feed.terms.pot_cap))  # down
+    return room
 
 
 async def _ask(run: JobRun, listing: Listing) -> bool:

@@ -11,10 +11,9 @@ from core.chain import ChainClient
 from core.chain.provider import ChainProvider
 from core.contracts.deployments import Deployment
 from core.contracts.feeds import PoolFeed
-from core.feeds.cost import SAFE_SHARE
+from core.feeds.live_cost import CannotSay, borne_units
 from core.money import USD
 from scripts._deploy.session import ScriptRefused
-from scripts._feed.report import CannotSay, CostQuestion, report
 
 
 @dataclass(frozen=True)
@@ -41,12 +40,9 @@ def borne(url: str, facts: Deployment, feed: PoolFeed) -> Borne:
 
 
 async def _borne(url: str, facts: Deployment, feed: PoolFeed) -> Borne:
-    pools = tuple(pool.address for pool in feed.pools)
     async with ChainProvider([url], chain_id=None, timeout_seconds=30.0) as rpc:
         fee = int(facts.params.get("feeBps", 0))
-        asked = CostQuestion(pools, facts.pool_factories, feed.quote, feed.window_seconds, None, SAFE_SHARE, fee)
-        cost = await report(ChainClient(rpc), asked)
-    return Borne(int(cost.cap.dollars * USD), "")  # rounded down
+        return Borne(await borne_units(ChainClient(rpc), facts.pool_factories, feed, fee), "")
 
 
 def judged(feed: PoolFeed, limit: Borne, *, local: bool, evidence: str | None) -> str:
@@ -84,9 +80,10 @@ def evidence_of(given: str) -> str:
     return f"{Path(given).name} sha256:{hashlib.sha256(content).hexdigest()}"
 
 
-def with_evidence(facts: Deployment, feed: PoolFeed, evidence: str) -> Deployment:
-    """The deployment file with the evidence written beside the feed's cap."""
-    changed = PoolFeed.model_validate(feed.model_dump() | {"pot_cap_evidence": evidence})
+def with_evidence(facts: Deployment, feed: PoolFeed, evidence: str, limit: Borne) -> Deployment:
+    """Return the deployment file with the evidence for the feed's cap, and what its pools bore by themselves."""
+    shown = {"pot_cap_evidence": evidence, "borne_cap_units": limit.units or None}
+    changed = PoolFeed.model_validate(feed.model_dump() | shown)
     feeds = tuple(changed if each == feed else each for each in facts.feeds)
     return Deployment.model_validate(facts.model_dump() | {"feeds": feeds})
 

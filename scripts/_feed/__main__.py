@@ -20,9 +20,10 @@ from core.config import environment
 from core.contracts.deployments import Deployment
 from core.errors import VpmError
 from core.feeds.cost import SAFE_SHARE
+from core.feeds.live_cost import SAFES_FLOOR, CannotSay, CostQuestion, CostReport, report
 from core.paths import REPOSITORY
 from scripts._feed import record, table
-from scripts._feed.report import SAFES_FLOOR, CannotSay, CostQuestion, CostReport, lines, report
+from scripts._feed.report import body, lines
 from scripts._verify.chain import deployments_in
 
 CANNOT_SAY = 2
@@ -50,7 +51,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _cost(options: argparse.Namespace) -> int:
     cost = asyncio.run(_report(options))
-    print(json.dumps(cost.body(), indent=2) if options.json else "\n".join(lines(cost)))
+    print(json.dumps(body(cost), indent=2) if options.json else "\n".join(lines(cost)))
     return 0
 
 

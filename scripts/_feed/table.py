@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from core.feeds.cost import MOVES, SECONDS_PER_YEAR, PricedPool, feed_cap, least_window
+from core.feeds.live_cost import SAFES_FLOOR
 from core.feeds.uniswap import Pool, sqrt_price_at
 from core.feeds.uniswap.ticks import MAX_TICK
 from core.paths import REPOSITORY
-from scripts._feed.report import SAFES_FLOOR
 
 PAGE = REPOSITORY / "docs" / "pool-feeds.md"
 BEGIN, END = "<!-- begin: vpm feed table -->", "<!-- end: vpm feed table -->"

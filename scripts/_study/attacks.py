@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from core.agent.book import BPS, MIN_FEE_BPS
 from core.feeds.cost import FULL_REACH, SECONDS_PER_YEAR, cap_factor, feed_cap, least_window
-from scripts._feed.report import SAFES_FLOOR
+from core.feeds.live_cost import SAFES_FLOOR
 from scripts._feed.table import FEES, SIZES, YEARLY, priced
 from scripts._study.mechanisms import Parameters
 from scripts._study.watching import arbitraged, unarbitraged
