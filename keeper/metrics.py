@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from core.metrics import counter, gauge, histogram
+from core.metrics import Gauge, counter, gauge, histogram
 
 RUNS = counter("vpm_keeper_runs", "Runs of a job by result: ok or errors", ("job", "result"))
 RUN_SECONDS = histogram(
@@ -48,6 +48,13 @@ def measure_due(job: str, what: str, ages: Sequence[int], units: int | None = No
     """Tells how much is due (`units`, else how many things), and for how long the oldest has been."""
     DUE.labels(job, what).set(len(ages) if units is None else units)
     DUE_OLDEST.labels(job, what).set(max(ages, default=0))
+
+
+def show_feeds(what: Gauge, values: Mapping[str, float]) -> None:
+    """Set a gauge by feed, and drop the feeds that have no value now: their last one would stand for ever."""
+    what.clear()
+    for feed, value in values.items():
+        what.labels(feed).set(value)
 
 
 def forget_state() -> None:

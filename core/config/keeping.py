@@ -64,10 +64,9 @@ class KeeperSettings(SettingsBase):
         description="so long an outage pools are made to remember, 0 to 64800 seconds, 0 leaves them as they are; "
         "default 43200, on local deployments 3600",
     )
-    least_cap_percent: Annotated[int, Field(ge=0, le=100)] | None = Field(
+    watch_caps: bool | None = Field(
         default=None,
-        description="how much of a pool feed's cap its pools must bear for markets to be listed on it, 0 to 100 percent, "
-        "0 lists whatever they bear; default 70, on local deployments 0",
+        description="1 to list only on pool feeds whose pools bear 70% of the cap, 0 on all; unset: 0 on local deployments",
     )
     canary: bool = Field(default=True, description="1 to quote and trade (simulated) through VPM_PUBLIC_URL")
     canary_wallet: str = Field(
@@ -80,9 +79,3 @@ class KeeperSettings(SettingsBase):
     local_drills: bool = Field(default=True, description="1 to keep short markets going on local deployments")
     local_prices: bool = Field(default=True, description="1 to move the price feeds of local deployments")
     simulation_seed: str = Field(default="vpm", description="any text; the same text gives the same walk")
-
-    def least_cap_percent_on(self, *, local: bool) -> int:
-        """Return how many percent of a pool feed's cap its pools must bear."""
-        if self.least_cap_percent is not None:
-            return self.least_cap_percent
-        return 0 if local else 70

@@ -1,8 +1,8 @@
 """`agent-caps`: works each pool feed's cap out anew, and has `agent-list` stop where the pools bear too little of it.
 
-A cap was right for the liquidity, the volatility and the fee of the day the Safe set it. Where less than
-`VPM_KEEPER_LEAST_CAP_PERCENT` of it is left, a push of the price earns more than a bet's fee costs, so nothing is
-listed on that feed until its pools bear more again or the Safe has set a smaller cap: the keeper cannot change one.
+A cap was right for the liquidity, the volatility and the fee of the day the Safe set it. Where less than 70% of it is
+left, a push of the price may earn more than a bet's fee costs, so nothing is listed on that feed until its pools bear
+more again or the Safe has set a smaller cap: the keeper cannot change one.
 """
 
 from __future__ import annotations
@@ -18,53 +18,67 @@ from keeper.run import JobRun
 
 log = get_logger(__name__)
 
+LEAST_PERCENT = 70  # of the cap; VpmFeedCapFell rings there
 ENOUGH, TOO_LITTLE = "the pools bear the cap", "the pools bear too little of the cap"
 
 
 async def work_out_caps(run: JobRun) -> None:
+    if not _watches(run):
+        run.report.skip("everything", "VPM_KEEPER_WATCH_CAPS is 0, or this is a local deployment")
+        return
     lister = run.chain.contract("AgentLister")
     bounds: Any = await run.read(lister.call("bounds"))
+    shares: dict[str, float] = {}
     for feed in run.chain.deployment.pool_feeds:
         terms: Any = await run.read(lister.call("feed", feed.address))
         if not terms["allowed"]:
             run.report.skip(feed.key, "the Safe does not allow its feed")
             continue
-        least = _yardstick(feed, terms["feedCap"])
-        if least is None:
-            run.report.skip(feed.key, "its cap rests on evidence, and the deployment file says no borneCapUnits")
+        to_bear = _to_bear(feed, terms["feedCap"])
+        if to_bear is None:
+            run.report.skip(feed.key, "its cap rests on evidence, and the deployment file names no borneCapUnits")
             continue
+        factories = run.chain.deployment.pool_factories
         try:
-            borne = await borne_units(run.chain.client, run.chain.deployment.pool_factories, feed, bounds["feeBps"])
+            borne = await borne_units(run.chain.client, factories, feed, bounds["feeBps"])
         except (CannotSay, NoPool) as unknown:
             run.report.skip(feed.key, f"its cap cannot be worked out: {unknown.sentence()}")
             continue
-        metrics.FEED_CAP_BORNE.labels(feed.key).set(borne / least)
-        await _conclude(run, feed, borne, least)
+        shares[feed.key] = borne / to_bear
+        await _conclude(run, feed.key, borne, to_bear)
+    metrics.show_feeds(metrics.FEED_CAP_BORNE, shares)
 
 
-def _yardstick(feed: PoolFeed, feed_cap: int) -> int | None:
+def _watches(run: JobRun) -> bool:
+    chosen = run.keeper.how.watch_caps
+    return not run.chain.is_local if chosen is None else chosen
+
+
+def _to_bear(feed: PoolFeed, feed_cap: int) -> int | None:
     """Return what the pools have to bear: the Safe's cap, or what they bore when the Safe took evidence for more."""
     if feed.pot_cap_evidence is None:
         return feed_cap
     return None if feed.borne_cap_units is None else min(feed_cap, feed.borne_cap_units)
 
 
-async def _conclude(run: JobRun, feed: PoolFeed, borne: int, yardstick: int) -> None:
+async def _conclude(run: JobRun, key: str, borne: int, to_bear: int) -> None:
     """Remember whether the pools bear enough, and log it once when that has changed."""
-    enough = borne * 100 >= run.keeper.how.least_cap_percent_on(local=run.chain.is_local) * yardstick
-    verdict, before = ENOUGH if enough else TOO_LITTLE, await is_borne(run, feed.key)
-    await run.said_since(_subject(feed.key), verdict)
+    enough, before = borne * 100 >= LEAST_PERCENT * to_bear, await bears_its_cap(run, key)
+    await run.said_since(_subject(key), ENOUGH if enough else TOO_LITTLE)
     if enough == before or run.dry_run:
         return
-    of = f"its pools bear {borne} of {yardstick} units"
+    of = f"its pools bear {borne} units of the {to_bear} that they have to"
     if enough:
-        log.info(f"listing on {feed.key} goes on: {of}", action="keeper.cap_is_back", feed=feed.key)
+        log.info(f"listing on {key} goes on: {of}", action="keeper.cap_is_back", feed=key)
     else:
-        log.warning(f"listing on {feed.key} stops: {of}", action="keeper.cap_fell", feed=feed.key)
+        log.warning(f"listing on {key} stops: {of}", action="keeper.cap_fell", feed=key)
 
 
-async def is_borne(run: JobRun, key: str) -> bool:
-    """Return whether a feed's pools bore enough of its cap when that was last worked out; True before it ever was."""
+async def bears_its_cap(run: JobRun, key: str) -> bool:
+    """Return whether a feed's pools bore enough when that was last worked out; True before, and where caps are not
+    watched."""
+    if not _watches(run):
+        return True
     async with run.keeper.pool.connection() as connection:
         seen = await sightings.recall(connection, run.chain.chain_id, _subject(key))
     return seen is None or seen.what != TOO_LITTLE

@@ -16,7 +16,7 @@ from core.contracts.names import made_of
 from core.db.schema.index_agent import agent_market
 from core.outbox import LISTER
 from keeper import metrics
-from keeper.agent.caps_job import is_borne
+from keeper.agent.caps_job import bears_its_cap
 from keeper.agent.listing import Listing, Priors, SeriesPlan, decide, round_plans, standing_plans
 from keeper.agent.series import Feed, Series, Slot
 from keeper.errands import RetryWaits, Want
@@ -68,7 +68,7 @@ async def _feeds(run: JobRun) -> list[Feed]:
         if answer["condemned"] or not answer["allowed"]:
             why = "the Safe has condemned its feed" if answer["condemned"] else "the Safe does not allow its feed"
             run.report.skip(source.key, why)
-        elif not await is_borne(run, source.key):
+        elif not await bears_its_cap(run, source.key):
             run.report.skip(source.key, f"its pools bear too little of its feed's cap now; {CAP_REMEDY}")
         else:
             feeds.append(Feed(source.key, source.address, made_of(FeedTerms, answer)))
@@ -124,7 +124,9 @@ async def _list(run: JobRun, feeds: Sequence[Feed], plans: Iterable[SeriesPlan])
     listings, skipped = decide(plans, await _filled(run), run.now, await _bounds(run), _priors(run))
     run.report.skipped += skipped
     await run.free([each.slot.subject for each in listings], RETRY)
-    rooms = {feed.address: await _room(run, feed) for feed in feeds}
+    rooms = {feed.address: feed.terms.feed_cap - await _open_on(run, feed) for feed in feeds}
+    left = {feed.key: max(0, rooms[feed.address] // feed.terms.pot_cap) for feed in feeds}  # down
+    metrics.show_feeds(metrics.FEED_ROOM, left)
     for each in listings:
         feed = each.feed
         if rooms[feed.address] < feed.terms.pot_cap:
@@ -133,12 +135,10 @@ async def _list(run: JobRun, feeds: Sequence[Feed], plans: Iterable[SeriesPlan])
             rooms[feed.address] -= feed.terms.pot_cap
 
 
-async def _room(run: JobRun, feed: Feed) -> int:
-    """Return what the cap of a feed leaves over the pot caps of its unsettled markets; below 0 where it was lowered."""
+async def _open_on(run: JobRun, feed: Feed) -> int:
+    """What the pot caps of a feed's unsettled markets add up to."""
     open_: Any = await run.read(run.chain.contract("AgentLister").call("openOn", feed.address))
-    room: int = feed.terms.feed_cap - open_
-    metrics.FEED_ROOM.labels(feed.key).set(max(0, room // feed.terms.pot_cap))  # down
-    return room
+    return int(open_)
 
 
 async def _ask(run: JobRun, listing: Listing) -> bool:

@@ -1,0 +1,194 @@
+"""What may stand on a pool feed, as the keeper lists: no more than fits under the feed's cap, and nothing where the pools
+bear less than 70% of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from core.chain import ChainClient, Contract
+from core.chain.provider import ChainProvider
+from core.contracts.feeds import PoolFeed
+from core.feeds.grid import grid_time
+from core.feeds.live_cost import borne_units
+from core.metrics import REGISTRY
+from core.money import USD
+from keeper.report import RunReport
+from scripts._stack.uniswap import PoolKey, artifact
+from tests.support.agent_chain import AgentChain
+from tests.support.genesis import Genesis
+from tests.support.keeper_rig import Rig, rigged
+from tests.support.pool_chain import KEY, PoolChain, of_the_stack
+
+POT_CAP = 7 * USD  # the least there is: local pools bear a few dollars
+SWAPS, EVERY_SECONDS, PERCENT = 100, 60, 3
+WATCHED = {"VPM_KEEPER_WATCH_CAPS": "1"}
+
+
+@pytest.fixture
+def rig(local_genesis: Genesis, fresh_database_url: str, tmp_path: Path) -> Iterator[Rig]:
+    with rigged(local_genesis, fresh_database_url, tmp_path, "base") as running:
+        yield running
+
+
+def played(rig: Rig, genesis: Genesis) -> PoolChain:
+    running = rig.chains["base"]
+    return of_the_stack(AgentChain.on(running.url, running.deployment), genesis.state.pools)
+
+
+def wander(chain: PoolChain) -> None:
+    """Two hours in which the price moves by more than its pools' fees: without that they bear nothing."""
+    pool, dice = chain.pools.of(KEY), random.Random("wandering")
+    home = chain.walk.value(pool)
+    for _ in range(SWAPS):
+        chain.agents.warp_to(chain.now + EVERY_SECONDS)
+        value = chain.walk.value(pool)
+        up = dice.random() < (0.8 if value < home else 0.2)  # it stays near its liquidity
+        swap = chain.walk.to(pool, value * (100 + (PERCENT if up else -PERCENT)) // 100)
+        assert swap is not None
+        chain.walk.who.send(swap)
+
+
+async def bear(chain: PoolChain) -> int:
+    """Return what `vpm feed cost` says of the pools now, in units."""
+    deployment = chain.agents.deployment
+    async with ChainProvider([chain.agents.url], chain_id=None) as rpc:
+        return await borne_units(
+            ChainClient(rpc), deployment.pool_factories, chain.feed, int(deployment.params["feeBps"])
+        )
+
+
+def set_caps(chain: PoolChain, pot_cap: int, feed_cap: int) -> None:
+    """The Safe sets the caps of the feed; the newest reading is recorded, as `allow_feed` does."""
+    feed, safe = chain.feed, chain.agents.deployment.safe
+    assert safe is not None
+    read(chain)
+    given = (feed.address, True, feed.memory_seconds, feed.max_age_seconds, pot_cap, feed_cap)
+    chain.agents.send(chain.agents.contracts.lister.call("setFeed", *given), safe.address)
+
+
+def read(chain: PoolChain) -> None:
+    """Record the newest reading: markets are listed on a fresh one only."""
+    chain.record(grid_time(chain.now - 1, chain.feed.step_seconds))
+
+
+async def listed(rig: Rig, chain: PoolChain, **variables: str) -> tuple[list[str], list[str]]:
+    """Return which standing markets on the feed the keeper would list now, and why it leaves others out."""
+    read(chain)
+    await rig.works()
+    report = await rig.run("agent-list", dry_run=True, **variables)
+    return _of(chain.feed, report)
+
+
+def _of(feed: PoolFeed, report: RunReport) -> tuple[list[str], list[str]]:
+    assert report.errors == []
+    symbol = feed.key.partition("/")[0].lower()
+    asked = [each.target for each in report.actions if each.target.startswith(symbol)]
+    return asked, [each.reason for each in report.skipped if each.target.lower().startswith(symbol)]
+
+
+def take_out(chain: PoolChain, percent: int) -> list[tuple[int, ...]]:
+    """Withdraw a part of the token's pool; return the ticks and amounts of each position."""
+    manager, who = Contract(chain.pools.exchange.positions, artifact("NonfungiblePositionManager").abi), chain.walk.who
+    taken = []
+    for at in range(who.read(manager.call("balanceOf", who.address))):
+        number = who.read(manager.call("tokenOfOwnerByIndex", who.address, at))
+        position = who.read(manager.call("positions", number))
+        if PoolKey.of(*position[2:5]) != chain.pools.of(KEY).place:
+            continue
+        chain.pools.exchange.withdraw(who, number, position[7] * percent // 100)
+        taken.append((*position[5:7], *who.read(manager.call("positions", number))[10:12]))
+        chain.pools.exchange.collect(who, number)
+    return taken
+
+
+def put_back(chain: PoolChain, taken: list[tuple[int, ...]]) -> None:
+    for lower, upper, amount0, amount1 in taken:
+        chain.pools.exchange.provide(chain.walk.who, chain.pools.of(KEY).place, lower, upper, amount0, amount1)
+
+
+def gauge(name: str) -> float | None:
+    return REGISTRY.get_sample_value(name, {"feed": KEY})
+
+
+async def test_the_keeper_lists_what_fits_under_the_feeds_cap(rig: Rig, local_genesis: Genesis) -> None:
+    chain = played(rig, local_genesis)
+    rig.start("indexer", "relayer")
+    set_caps(chain, 1_000 * USD, 2_000 * USD)
+    asked, left_out = await listed(rig, chain)
+    assert len(asked) == 2
+    full = "its feed's unsettled markets leave no room for another under the feed's cap"
+    assert left_out.count(full) == 2  # of four standing series
+    assert gauge("vpm_feed_room") == 2
+
+    chain.list()
+    asked, left_out = await listed(rig, chain)
+    assert (len(asked), left_out.count(full), gauge("vpm_feed_room")) == (1, 3, 1)
+
+    chain.list(length=400)
+    asked, left_out = await listed(rig, chain)
+    assert (len(asked), left_out.count(full), gauge("vpm_feed_room")) == (0, 4, 0)
+
+    set_caps(chain, 1_000 * USD, 5_000 * USD)
+    asked, left_out = await listed(rig, chain)
+    assert (len(asked), left_out.count(full), gauge("vpm_feed_room")) == (3, 1, 3)
+
+
+async def test_listing_stops_while_the_pools_bear_too_little_of_the_cap(
+    rig: Rig, local_genesis: Genesis, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    chain = played(rig, local_genesis)
+    await asyncio.to_thread(wander, chain)
+    set_caps(chain, POT_CAP, await bear(chain))
+    rig.start("indexer", "relayer")
+
+    assert await caps(rig, caplog) == []
+    assert gauge("vpm_feed_cap_borne") == pytest.approx(1, abs=0.01)
+    asked, _ = await listed(rig, chain, **WATCHED)
+    assert asked
+
+    # 45% of the liquidity leaves: the lister itself would list still, and a push costs a third less.
+    taken = take_out(chain, 45)
+    chain.agents.warp_to(chain.now + 2 * chain.feed.window_seconds)
+    (fell,) = await caps(rig, caplog)
+    assert f"listing on {KEY} stops: its pools bear " in fell
+    share = gauge("vpm_feed_cap_borne")
+    assert share is not None
+    assert 0.5 < share < 0.7
+    assert await caps(rig, caplog) == []  # said once
+    asked, left_out = await listed(rig, chain, **WATCHED)
+    assert asked == []
+    assert [each for each in left_out if "its pools bear too little of its feed's cap now" in each]
+    assert "ape run allow_feed" in left_out[0]
+    asked, _ = await listed(rig, chain, VPM_KEEPER_WATCH_CAPS="0")
+    assert asked, "the contract itself would still take them"
+
+    put_back(chain, taken)
+    chain.agents.warp_to(chain.now + 2 * chain.feed.window_seconds)
+    (back,) = await caps(rig, caplog)
+    assert f"listing on {KEY} goes on: its pools bear " in back
+    asked, _ = await listed(rig, chain, **WATCHED)
+    assert asked
+
+    # Or the Safe sets what they bear: there is no other way to change a cap.
+    take_out(chain, 45)
+    chain.agents.warp_to(chain.now + 2 * chain.feed.window_seconds)
+    assert len(await caps(rig, caplog)) == 1
+    set_caps(chain, POT_CAP, await bear(chain))
+    assert len(await caps(rig, caplog)) == 1
+    asked, _ = await listed(rig, chain, **WATCHED)
+    assert asked
+
+
+async def caps(rig: Rig, caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Have the keeper work the caps out anew; return what it logged about the feed."""
+    caplog.clear()
+    report = await rig.run("agent-caps", **WATCHED)
+    assert report.errors == []
+    return [each.getMessage() for each in caplog.records if each.getMessage().startswith(f"listing on {KEY} ")]
