@@ -30,6 +30,10 @@ contract AgentLister is IAgentLister, Ownable2Step {
     /// Before the fee some books sell a sure dollar for 98.4 cents; less of a fee than this would not take that back.
     uint256 public constant MIN_FEE_BPS = 175;
 
+    /// How much higher than its lower bound a bucket's upper one must be. A narrower bucket near the price is cheap to hit, and the caps of
+    /// pool feeds are worked out for buckets of this width.
+    uint256 public constant MIN_BUCKET_BPS = 400;
+
     uint256 private constant MAX_LAG = 30 minutes;
     uint256 private constant MAX_STEPS_BACK = 1_440; // of a grid feed, so that looking for a reading ends
     uint256 private constant MAX_CROSSING_STEPS = 1 << 20; // of an early-resolvable market, so that looking for a crossing ends
@@ -171,12 +175,13 @@ contract AgentLister is IAgentLister, Ownable2Step {
                 revert WrongNumberOfOutcomes(outcomes, Pricing.MIN_OUTCOMES, Pricing.MAX_OUTCOMES);
             }
             if (s.bounds.length != outcomes - 1) revert BoundsDoNotMatchOutcomes(s.bounds.length, outcomes);
-            int256 last; // readings are positive, so a bucket under zero could never win
+            uint256 least = 1; // readings are positive, so a bucket under zero could never win
             for (uint256 k; k < s.bounds.length; ++k) {
-                if (s.bounds[k] <= last) revert BoundsMustRise(k, s.bounds[k]);
-                last = s.bounds[k];
+                int256 bound = s.bounds[k];
+                if (bound < int256(least)) revert BoundsMustRise(k, bound, int256(least));
+                _requireWithin(Field.Bounds, uint256(bound), 1, MAX_VALUE);
+                least = uint256(bound) + (uint256(bound) * MIN_BUCKET_BPS + Pricing.BPS - 1) / Pricing.BPS; // up
             }
-            _requireWithin(Field.Bounds, uint256(last), 1, MAX_VALUE);
         } else {
             if (outcomes != 2) revert WrongNumberOfOutcomes(outcomes, 2, 2);
             if (s.bounds.length != 0) revert FieldNotUsedByKind(Field.Bounds, s.kind);

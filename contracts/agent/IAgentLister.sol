@@ -25,7 +25,7 @@ interface IAgentLister {
         IFeedResolver.Kind kind;
         address feed;
         int256 target; // threshold only, else 0
-        int256[] bounds; // range only, one less than outcomes, strictly rising; else empty
+        int256[] bounds; // range only, one less than outcomes, each at least 4% over the one before it; else empty
         bool earlyResolvable; // threshold on a grid feed without a publisher only
         uint64 opensAt; // stakes from here on; a time already past means the listing block
         uint64 closesAt; // stakes before here
@@ -123,7 +123,8 @@ interface IAgentLister {
     error FieldNotUsedByKind(Field field, IFeedResolver.Kind kind);
     error WrongNumberOfOutcomes(uint256 outcomes, uint256 min, uint256 max);
     error BoundsDoNotMatchOutcomes(uint256 bounds, uint256 outcomes);
-    error BoundsMustRise(uint256 position, int256 bound);
+    /// @notice The first bound must be positive and each further one 4% over the one before it: `least`, rounded up.
+    error BoundsMustRise(uint256 position, int256 bound, int256 least);
     error TargetMustBePositive(int256 target);
     error ClosesBeforeItOpens(uint256 opensAt, uint256 closesAt);
     error ClosesInThePast(uint256 closesAt, uint256 nowIs);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 pragma solidity 0.8.37;
 
-/// @title The part of a pool that remembers: Uniswap v3, and what kept its oracle (Aerodrome Slipstream, PancakeSwap v3)
+/// @title The part of a pool that remembers: Uniswap v3, and what kept its oracle as it is (PancakeSwap v3)
 interface IObservedPool {
     function token0() external view returns (address);
 

@@ -2,8 +2,9 @@
 pragma solidity 0.8.37;
 
 /// @title Settles UP/DOWN markets from two proven rounds of a price feed
-/// @notice Nobody owns this contract and nobody gives it a price: anyone may settle a market, and everyone who does gets
-///         the same outcome. The reading at a time is the round in effect then, as RoundFinder defines it. A market compares
+/// @notice Nobody owns this contract and nobody gives it a price: anyone may settle a market, and who does makes no
+///         difference: the outcome follows from the feed's rounds, and from the pauses and splits of the stock that were witnessed until
+///         then. The reading at a time is the round in effect then, as RoundFinder defines it. A market compares
 ///         the reading at its strike time with the reading at its final time.
 ///
 ///         Issuers pause a stock's oracle around splits and dividends, and then its price stands still. The chain does not remember

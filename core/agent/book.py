@@ -41,6 +41,8 @@ MIN_STAKE: Final = 10**6
 MAX_STAKE: Final = 10**15
 # What the lister takes at least: before the fee some books sell a sure dollar for 98.4 cents.
 MIN_FEE_BPS: Final = 175
+# How much higher than its lower bound the upper one of a bucket must be: a narrower one is cheap to hit.
+MIN_BUCKET_BPS: Final = 400
 MIN_OUTCOMES: Final = 2
 MAX_OUTCOMES: Final = 8
 
@@ -349,12 +351,13 @@ def _check_bounds(bounds: tuple[int, ...], outcomes: int) -> None:
             len(bounds),
             outcomes,
         )
-    last = 0  # readings are positive, so a bucket under zero could never win
+    least = 1  # readings are positive, so a bucket under zero could never win
     for position, bound in enumerate(bounds):
-        if bound <= last:
-            raise Unlistable(Rule.BOUNDS_MUST_RISE, f"Bound {position} is {bound}, not over {last}.", position, bound)
-        last = bound
-    _within(ListingField.BOUNDS, last, 1, MAX_VALUE)
+        if bound < least:
+            text = f"Bound {position} is {bound}; it must be at least {least}, {MIN_BUCKET_BPS} basis points over the last."
+            raise Unlistable(Rule.BOUNDS_MUST_RISE, text, position, bound, least)
+        _within(ListingField.BOUNDS, bound, 1, MAX_VALUE)
+        least = bound + -(-bound * MIN_BUCKET_BPS // BPS)  # up
 
 
 def _check_times(spec: MarketSpec, feed: FeedTerms, opens_at: int, now: int) -> None:

@@ -20,7 +20,8 @@ where it is less, 1.75% at the least), provided that
 - the window is long enough for the fee: `phi <= 0.2 * sigma * sqrt(window)`. Else the place of the price in its band is
   known beforehand, and to move it inside costs next to nothing: `REACHES` says how far the cap falls;
 - the part of the depth that may be the attacker's own (`own_share`) is left out: he withdraws it, or earns its fees;
-- no bucket of a range is narrower than `sd`, and no outcome is less likely than 1%.
+- no outcome is less likely than 1%, and no bucket of a range is narrower than the `sd` of the formula. The lister takes
+  none under 4%, so `sd` is 4% at most there, however far the reading wanders.
 
 (500 in place of 35 is where a push decided at the beginning of the window stops paying. One who looks on adds 24% to a
 bet at even odds there, and 61% if he can sell what he bought elsewhere.)
@@ -35,6 +36,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Final
 
+from core.agent.book import BPS, MIN_BUCKET_BPS
 from core.feeds.pool_feed import THIN
 from core.feeds.uniswap import Pool
 from core.feeds.uniswap.prices import FEE_ONE
@@ -56,6 +58,7 @@ LOW_FEE_FACTOR: Final = 30.0  # where they pay less, 175 at the least
 REACHES: Final = ((FULL_REACH, 1.0), (0.3, 0.4), (0.4, 0.2), (0.6, 0.08))
 """Up to which part of what the price wanders over the window the fee band may hold, for which part of the factor.
 Beyond the last: none."""
+NARROWEST: Final = math.log(1 + MIN_BUCKET_BPS / BPS)  # bucket that the lister takes, on the scale of the log price
 SECONDS_PER_YEAR: Final = 365.25 * 86_400
 
 
@@ -185,7 +188,7 @@ class Cap:
     dollars: float
     by_pushes: float
     by_push_out: float | None
-    sd: float
+    sd: float  # of the reading, or the narrowest bucket where that is less
     reach: float
     factor: float
     resistance: float  # phi * D1, over all pools, without the attacker's own
@@ -211,7 +214,7 @@ def feed_cap(
     """`sigma`: of the log price, per square root of a second. Over several pools in a row the cheapest mixture of
     pushes counts, so their resistances add like those of wires side by side, and their fee bands add up."""
     resistance = 1 / sum(1 / (each.phi * each.depth()) for each in sources) * (1 - own_share)
-    sd = sigma * math.sqrt(window / 3)
+    sd = min(sigma * math.sqrt(window / 3), NARROWEST)
     reach = sum(each.phi for each in sources) / (sigma * math.sqrt(window))
     factor = cap_factor(reach, fee_bps)
     by_pushes = factor * resistance * sd

@@ -46,7 +46,7 @@ def specification(random: Random, now: int, memory: int) -> MarketSpec:
             {"weights": (10**7,) * random.choice((0, 1, 3, 9))},
             {"weights": (random.choice((0, 2**32 - 1)),) * outcomes},
             {"target": random.choice((-1, 0, 1, 2**96))},
-            {"bounds": random.choice(((), (5,), (5, 5), (0, 5), (1, 2**96)))},
+            {"bounds": random.choice(((), (5,), (5, 5), (0, 5), (1, 2**96), (100, 103), (100, 104)))},
             {"early_resolvable": True},
             {"start_at": now + random.choice((0, 500))},
             {"ends_at": random.choice((0, 2**32))},

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.agent.bet import market_key
-from core.agent.book import MARGIN, MIN_STAKE, FeedTerms, ListingBounds, bucket, listing_terms
+from core.agent.book import BPS, MARGIN, MIN_BUCKET_BPS, MIN_STAKE, FeedTerms, ListingBounds, bucket, listing_terms
 from core.agent.document import Specification, described
 from core.contracts.statuses import MarketKind
 from keeper.agent.listing import Listing, Priors, SeriesPlan, decide, round_plans, standing_plans
@@ -175,6 +176,12 @@ def test_ladders_have_five_to_eight_ranges_around_the_value(position: int, value
     assert 5 <= len(design.bounds) + 1 <= 8
     assert rises(design.bounds)
     assert 0 < bucket(design.bounds, value) < len(design.bounds), "the value lies in an inner range"
+
+
+@given(value=st.integers(10**6, 10**24), buckets=st.integers(5, 8))
+def test_no_bucket_of_a_ladder_is_narrower_than_the_lister_takes(value: int, buckets: int) -> None:
+    bounds = ladder(value, buckets)
+    assert all(high * BPS >= low * (BPS + MIN_BUCKET_BPS) for low, high in pairwise(bounds)), bounds
 
 
 def test_every_size_of_ladder_occurs() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from core.feeds.cost import (
     BLOCK_SECONDS,
@@ -66,6 +68,21 @@ def test_a_pools_fee_and_depth_make_its_cap_and_the_attackers_part_is_left_out()
     assert feed_cap([source], SIGMA, 4 * HALF_HOUR, 0.0, 175).dollars == pytest.approx(cap.dollars * 30 / 35)
 
 
+@settings(max_examples=30)
+@given(left=st.floats(0.05, 0.95), calm=st.floats(0.5, 0.95))
+def test_a_part_of_the_liquidity_bears_that_part_of_the_cap(left: float, calm: float) -> None:
+    """And where the price wanders less, the cap falls at least as far."""
+    before = feed_cap([everywhere(10_000_000)], SIGMA, 4 * HALF_HOUR).dollars
+    assert feed_cap([everywhere(int(10_000_000 * left))], SIGMA, 4 * HALF_HOUR).dollars == pytest.approx(before * left)
+    assert feed_cap([everywhere(10_000_000)], SIGMA * calm, 4 * HALF_HOUR).dollars <= before * calm * (1 + 1e-9)
+
+
+def test_a_reading_that_wanders_further_than_the_narrowest_bucket_bears_no_more() -> None:
+    source, days = everywhere(1_000_000), 86_400
+    assert feed_cap([source], SIGMA, days).sd == pytest.approx(math.log(1.04))
+    assert feed_cap([source], SIGMA, 2 * days).dollars == feed_cap([source], SIGMA, days).dollars
+
+
 def test_of_two_pools_in_a_row_the_weaker_one_decides() -> None:
     weak, strong = everywhere(1_000_000), everywhere(100_000_000)
     alone = feed_cap([weak], SIGMA, 14_400).resistance
@@ -85,12 +102,12 @@ def test_a_window_that_is_short_for_the_fee_lowers_the_cap() -> None:
 
 
 def test_liquidity_that_ends_can_be_pushed_out_and_limits_the_cap() -> None:
-    narrow = within(50_000_000, 120)
+    narrow = within(50_000_000, 60)
     out = narrow.push_out(HALF_HOUR)
     assert out is not None
-    assert abs(out.tick) in (120, 121)
+    assert abs(out.tick) in (60, 61)
     assert out.seconds == 1  # one block with hardly any liquidity is enough
-    assert out.unopposed == out.repeated == pytest.approx(narrow.cheapest_unopposed(0.012), rel=0.02)
+    assert out.unopposed == out.repeated == pytest.approx(narrow.cheapest_unopposed(0.006), rel=0.02)
     cap = feed_cap([narrow], SIGMA, 80 * HALF_HOUR, own_share=0.0)
     assert cap.by_push_out == pytest.approx(out.unopposed)
     assert cap.dollars == pytest.approx(out.unopposed)

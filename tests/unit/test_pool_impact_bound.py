@@ -34,6 +34,19 @@ def test_nor_where_every_block_is_arbitraged(fee_bps: int, reach: float, width: 
         assert worth.added(MIN_CHANCE) < fee_bps / BPS
 
 
+@pytest.mark.parametrize("width", [0.5, 0.25])
+@pytest.mark.parametrize(("fee_bps", "factor"), FEES)
+def test_nor_on_a_narrow_bucket_where_the_cap_counts_its_width_in_place_of_the_sd(
+    fee_bps: int, factor: float, width: float
+) -> None:
+    """So a reading that wanders further than the narrowest bucket needs no wider ones, but a smaller cap."""
+    fee = fee_bps / BPS
+    assert unarbitraged(factor * width / 200, width, HALF_ROUND_TRIP, 200, 4_800).added(MIN_CHANCE) < fee
+    for reach in (FULL_REACH / 2, *(reach for reach, _ in REACHES)):
+        for worth in arbitraged(cap_factor(reach, fee_bps) * width / 200, reach, width, steps=200, cells=1_200):
+            assert worth.added(MIN_CHANCE) < fee
+
+
 def added_to_an_even_bet(worth: Worth) -> float:
     """On outcomes that rise with the reading."""
     place = int(np.searchsorted(worth.chance, 0.5))

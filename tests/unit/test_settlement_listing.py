@@ -173,12 +173,19 @@ def test_an_early_market_counts_for_as_long_as_it_took_stakes() -> None:
         (replace(RANGE, bounds=(10,)), POOL_FEED, Rule.BOUNDS_DO_NOT_MATCH_OUTCOMES),
         (replace(RANGE, bounds=(10, 10)), POOL_FEED, Rule.BOUNDS_MUST_RISE),
         (replace(RANGE, bounds=(0, 10)), POOL_FEED, Rule.BOUNDS_MUST_RISE),
+        (replace(RANGE, bounds=(1_001, 1_041)), POOL_FEED, Rule.BOUNDS_MUST_RISE),
     ],
 )
 def test_each_rule_is_named(spec: MarketSpec, feed: FeedTerms, rule: Rule) -> None:
     fault = refused(spec, feed)
     assert fault.rule is rule
     assert str(fault).endswith(f"({rule.value})")
+
+
+def test_a_bucket_is_at_least_four_percent_wide() -> None:
+    assert refused(replace(RANGE, bounds=(1_001, 1_041)), POOL_FEED).numbers == (1, 1_041, 1_042)  # 1,041.04, up
+    listing_terms(replace(RANGE, bounds=(1_001, 1_042)), POOL_FEED, BOUNDS, NOW)
+    listing_terms(replace(RANGE, bounds=(1, 2)), POOL_FEED, BOUNDS, NOW)
 
 
 def test_every_rule_is_an_error_of_the_lister() -> None:

@@ -355,12 +355,21 @@ contract ListingTest is OnUsdc {
         refused(s, abi.encodeWithSelector(IAgentLister.WrongNumberOfOutcomes.selector, 9, 2, 8));
         s = rangeSpec();
         s.bounds[1] = s.bounds[0];
-        refused(s, abi.encodeWithSelector(IAgentLister.BoundsMustRise.selector, 1, s.bounds[1]));
+        refused(s, abi.encodeWithSelector(IAgentLister.BoundsMustRise.selector, 1, s.bounds[1], 52e8));
         s.bounds[0] = 0;
-        refused(s, abi.encodeWithSelector(IAgentLister.BoundsMustRise.selector, 0, 0));
+        refused(s, abi.encodeWithSelector(IAgentLister.BoundsMustRise.selector, 0, 0, 1));
         s = rangeSpec();
         s.bounds[2] = int256(uint256(1) << 96);
         refused(s, outOfBounds(IAgentLister.Field.Bounds, 1 << 96, 1, (1 << 96) - 1));
+    }
+
+    /// A bucket just wider than what the cap of a pool feed is worked out for is listed, and one just narrower is not.
+    function test_aBucketNarrowerThanFourPercentIsRefused() public {
+        IAgentLister.MarketSpec memory s = rangeSpec();
+        s.bounds[1] = s.bounds[0] * 104 / 100 - 1;
+        refused(s, abi.encodeWithSelector(IAgentLister.BoundsMustRise.selector, 1, s.bounds[1], s.bounds[1] + 1));
+        s.bounds[1] += 1;
+        lister.preview(s);
     }
 
     function test_direction() public {
