@@ -354,7 +354,7 @@ def _check_bounds(bounds: tuple[int, ...], outcomes: int) -> None:
     least = 1  # readings are positive, so a bucket under zero could never win
     for position, bound in enumerate(bounds):
         if bound < least:
-            text = f"Bound {position} is {bound}; it must be at least {least}, {MIN_BUCKET_BPS} basis points over the last."
+            text = f"Bound {position} is {bound}, less than {least}: it must be positive and 4% over the one before it."
             raise Unlistable(Rule.BOUNDS_MUST_RISE, text, position, bound, least)
         _within(ListingField.BOUNDS, bound, 1, MAX_VALUE)
         least = bound + -(-bound * MIN_BUCKET_BPS // BPS)  # up

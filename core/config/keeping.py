@@ -66,7 +66,8 @@ class KeeperSettings(SettingsBase):
     )
     watch_caps: bool | None = Field(
         default=None,
-        description="1 to list only on pool feeds whose pools bear 70% of the cap, 0 on all; unset: 0 on local deployments",
+        description="1 to list only on pool feeds whose pools bear 70% of the cap, 0 on all; "
+        "unset: 1, on local deployments 0",
     )
     canary: bool = Field(default=True, description="1 to quote and trade (simulated) through VPM_PUBLIC_URL")
     canary_wallet: str = Field(

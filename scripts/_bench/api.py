@@ -158,7 +158,7 @@ def busy_service(folder: Path) -> Iterator[StockService]:
 def _live(stock: StockChain) -> None:
     stock.push(FLAT_PRICE)
     for number in range(12):
-        market = stock.open_market(strike_in=86_400, lasts=86_400, ticker=("NVDA", "TSLA", "AAPL", "COIN")[number % 4])
+        market = stock.open_market(strike_in=86_400, lasts=86_400, ticker=("NVDA", "TSLA", "COIN")[number % 3])
         for each in range(4 if number else 100):
             stock.enter(wallets.DEV[each % len(wallets.DEV)], market, each % 2, (1 + each % 5) * USDG)
 

@@ -27,7 +27,7 @@ from scripts._bench.ground import network
 
 BASE_CHAIN, STOCK_CHAIN = 8453, 46_630
 TOKENS = tuple(f"T{number:02}" for number in range(1, 21))
-TICKERS = ("NVDA", "TSLA", "AAPL", "COIN")
+TICKERS = ("NVDA", "TSLA", "COIN")
 BLOCK_SECONDS = 2
 EVERY_SECONDS = 10_800
 """Between the ends of two agent markets on one token, and of two stock markets."""

@@ -25,7 +25,7 @@ MINED_WITHIN_SECONDS = 30
 BALANCE_SLOTS = range(256)  # where a token's balances mapping may lie
 
 # Roughly where these stocks trade; the simulated feeds start here. 8 decimals.
-FIRST_PRICES = {"NVDA": 187_40000000, "TSLA": 402_15000000, "AAPL": 271_30000000, "COIN": 268_90000000}
+FIRST_PRICES = {"NVDA": 187_40000000, "TSLA": 402_15000000, "COIN": 268_90000000}
 
 
 @dataclass(frozen=True)

@@ -189,7 +189,7 @@ def _prepare(site: Site) -> None:
     for market in (settled, equal):
         chain.send(chain.contracts.resolver.call("resolve", market), anyone)
     chain.send(chain.contracts.settler.call("deliver", chain.positions(settled)), anyone)
-    site.markets["open"] = chain.open_market(strike_in=40_000, lasts=40_000, ticker="AAPL")
+    site.markets["open"] = chain.open_market(strike_in=40_000, lasts=40_000, ticker="NVDA")
     _prepare_agent(site)
     newest = str(site.markets["open"])
     site.until("/api/markets", lambda body: any(each["id"] == newest for each in body["markets"]))

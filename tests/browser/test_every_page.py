@@ -138,7 +138,7 @@ def test_reading_needs_no_script(site: Site, visitor: Visitor) -> None:
         for text in texts:
             assert text in body, f"{name}: {text}"
 
-    shows("home", "AAPL", "TSLA", "Will BNKR's market cap be $100M or more", "bell in", "If you are wrong")
+    shows("home", "NVDA", "TSLA", "Will BNKR's market cap be $100M or more", "bell in", "If you are wrong")
     said = page.locator("#solvency").inner_text()
     for solvency, whose in zip(site.get("/api/proof")["solvency"], ("stock", "agent"), strict=True):
         holds, owes = (f"{int(solvency[each]) / 10**6:,.2f}" for each in ("balance", "liabilities"))
@@ -291,7 +291,7 @@ def test_markets_are_found_by_words_kind_and_time(site: Site, visitor: Visitor) 
 
 
 def test_a_new_bet_comes_into_the_feed_of_an_open_page(site: Site, visitor: Visitor) -> None:
-    market = site.open_market(strike_in=50_000, lasts=50_000, ticker="AAPL")
+    market = site.open_market(strike_in=50_000, lasts=50_000, ticker="NVDA")
     visit = visitor.visit("phone")
     visit.open("/")
     first = visit.page.locator("#latest li").first
@@ -300,8 +300,8 @@ def test_a_new_bet_comes_into_the_feed_of_an_open_page(site: Site, visitor: Visi
     expect(card.get_by_role("img")).to_have_attribute("aria-label", "UP: no bets yet.")
     site.stock.enter(wallets.DEV[1], market, 1, 7_250_000)
     site.stock.mine()
-    expect(first).to_contain_text("DOWN 7.25 USDG on AAPL")
-    expect(first.get_by_role("link", name="AAPL")).to_have_attribute("href", f"/m/{market}")
+    expect(first).to_contain_text("DOWN 7.25 USDG on NVDA")
+    expect(first.get_by_role("link", name="NVDA")).to_have_attribute("href", f"/m/{market}")
     expect(card).to_contain_text("1 bet by 1 bettor")
     site.stock.mine()
     expect(card.get_by_role("img")).to_have_attribute("aria-label", re.compile(r"^UP over the last batch: from 50.0%"))

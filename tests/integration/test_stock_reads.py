@@ -108,18 +108,18 @@ async def test_prices_are_the_feeds_latest_rounds(door: Door, chain: StockChain)
 @pytest.mark.thorough
 async def test_a_feed_that_cannot_be_read_keeps_its_last_good_reading(door: Door, chain: StockChain) -> None:
     before = await door.until("/api/prices", lambda b: b["status"] == "live")
-    feed = chain.feed("AAPL").proxy
+    feed = chain.feed("COIN").proxy
     code = chain.ask("eth_getCode", feed, "latest")
     chain.ask("anvil_setCode", feed, "0x60006000fd")  # reverts, whatever it is asked
     try:
         chain.mine()
         body = await door.until("/api/prices", lambda b: b["status"] == "stale-cache")
         hold(PricesBody, body)
-        assert [each["ticker"] for each in body["readings"] if each["stale"]] == ["AAPL"]
+        assert [each["ticker"] for each in body["readings"] if each["stale"]] == ["COIN"]
         assert [{**each, "stale": False} for each in body["readings"]] == before["readings"]
         response, health = await door.get("/api/health")
         feeds = next(each for each in health["checks"] if each["name"] == "feeds")
-        assert (response.status, feeds["ok"], feeds["detail"]) == (503, False, "no round of AAPL")
+        assert (response.status, feeds["ok"], feeds["detail"]) == (503, False, "no round of COIN")
     finally:
         chain.ask("anvil_setCode", feed, code)
         chain.mine()

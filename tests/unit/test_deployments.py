@@ -89,7 +89,6 @@ def test_the_stock_chain() -> None:
     assert {feed.ticker: (feed.proxy, feed.stock_token) for feed in stock.price_feeds} == {
         "NVDA": ("0x379EC4f7C378F34a1B47E4F3cbeBCbAC3E8E9F15", "0xd0601CE157Db5bdC3162BbaC2a2C8aF5320D9EEC"),
         "TSLA": ("0x4A1166a659A55625345e9515b32adECea5547C38", "0x322F0929c4625eD5bAd873c95208D54E1c003b2d"),
-        "AAPL": ("0x6B22A786bAa607d76728168703a39Ea9C99f2cD0", "0xaF3D76f1834A1d425780943C99Ea8A608f8a93f9"),
         "COIN": ("0xA3a468A452940B7D6b69991207B508c609a98Ef2", "0x6330D8C3178a418788dF01a47479c0ce7CCF450b"),
     }
     for feed in stock.price_feeds:
@@ -234,7 +233,7 @@ def test_a_pool_feed_keeps_every_digit(tmp_path: Path, stock: Any) -> None:
     (feed,) = again.pool_feeds
     assert feed == again.agent_feed("BNKR/market_cap") != again.agent_feed("OTHER/users")
     assert (feed.supply, feed.pools[0].reference_liquidity, feed.max_lag_seconds) == (10**29, (1 << 128) - 1, 0)
-    assert len(again.price_feeds) == 4
+    assert len(again.price_feeds) == 3
     assert [each.key for each in again.agent_feeds] == ["OTHER/users", "BNKR/market_cap"]
 
 

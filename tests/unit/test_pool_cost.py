@@ -31,9 +31,9 @@ def everywhere(dollars: int, fee_pips: int = 3_000) -> PricedPool:
     return PricedPool("", pool_of(fee_pips, False, dollars * E18 // 2), 1 / E18, 1 / E18)
 
 
-def within(dollars: int, ticks: int, rest: int = 0) -> PricedPool:
+def within(dollars: int, ticks: int, rest: int = 0, fee_pips: int = 3_000, spacing: int = 60) -> PricedPool:
     """All liquidity so near the price, but for `rest` of it, in dollars of the same size, which is everywhere."""
-    pool = Pool.at(sqrt_price_at(0), 3_000, 60)
+    pool = Pool.at(sqrt_price_at(0), fee_pips, spacing)
     pool.mint(-ticks, ticks, dollars * E18)
     if rest:
         pool.mint(-887_220, 887_220, rest * E18)
@@ -102,12 +102,12 @@ def test_a_window_that_is_short_for_the_fee_lowers_the_cap() -> None:
 
 
 def test_liquidity_that_ends_can_be_pushed_out_and_limits_the_cap() -> None:
-    narrow = within(50_000_000, 60)
+    narrow = within(50_000_000, 20, fee_pips=10_000, spacing=20)
     out = narrow.push_out(HALF_HOUR)
     assert out is not None
-    assert abs(out.tick) in (60, 61)
+    assert abs(out.tick) in (20, 21)
     assert out.seconds == 1  # one block with hardly any liquidity is enough
-    assert out.unopposed == out.repeated == pytest.approx(narrow.cheapest_unopposed(0.006), rel=0.02)
+    assert out.unopposed == out.repeated == pytest.approx(narrow.cheapest_unopposed(0.002), rel=0.02)
     cap = feed_cap([narrow], SIGMA, 80 * HALF_HOUR, own_share=0.0)
     assert cap.by_push_out == pytest.approx(out.unopposed)
     assert cap.dollars == pytest.approx(out.unopposed)
