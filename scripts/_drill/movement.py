@@ -37,6 +37,10 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
         "the settlement wallet must book a stake whose payment the token never announced",
         "integration/test_index_authorizations.py::test_a_stake_whose_payment_the_token_does_not_announce_is_an_alarm",
     ),
+    "vpm_feed_cap_borne": (
+        "caps are nobody's money on local chains, so they are not watched there",
+        "integration/test_keeper_caps.py::test_listing_stops_while_the_pools_bear_too_little_of_the_cap",
+    ),
     "vpm_feed_lost_readings": (
         "pools must have forgotten a reading that a market waits for",
         "integration/test_pool_feed_service.py::test_readings_are_recorded_as_markets_need_them_and_decide",

@@ -169,6 +169,8 @@ def test_a_daemon_without_any_target_is_alarmed_about(gone: str, tmp_path: Path)
         ("VpmFeedBehind", "vpm_feed_behind_seconds", 300, 301, {"feed": "BNKR/market_cap"}),
         ("VpmReadingLost", "vpm_feed_lost_readings", 0, 1, {"feed": "BNKR/market_cap"}),
         ("VpmPoolThin", "vpm_pool_depth", 0.5, 0.49, {"feed": "BNKR/market_cap", "pool": "BNKR/WETH"}),
+        ("VpmFeedCapFell", "vpm_feed_cap_borne", 0.7, 0.69, {"feed": "BNKR/market_cap"}),
+        ("VpmFeedFull", "vpm_feed_room", 1, 0, {"feed": "BNKR/market_cap"}),
         ("VpmPoolQuiet", "vpm_pool_quiet", 0.7, 0.71, {"feed": "BNKR/market_cap", "pool": "BNKR/WETH"}),
     ],
 )

@@ -62,6 +62,6 @@ def test_a_file_is_named_with_its_hash(tmp_path: Path) -> None:
 def test_the_deployment_file_keeps_it(tmp_path: Path) -> None:
     path = tmp_path / "base.json"
     facts = load_deployment(FOLDER / "base.json").model_copy(update={"feeds": (FEED,)})
-    write_deployment(with_evidence(facts, FEED, "ipfs://x"), path)
+    write_deployment(with_evidence(facts, FEED, "ipfs://x", Borne(7, "")), path)
     (kept,) = (each for each in load_deployment(path).pool_feeds if each.key == FEED.key)
-    assert kept.model_dump() == FEED.model_dump() | {"pot_cap_evidence": "ipfs://x"}
+    assert kept.model_dump() == FEED.model_dump() | {"pot_cap_evidence": "ipfs://x", "borne_cap_units": 7}
