@@ -1,5 +1,4 @@
-"""What may stand on a pool feed, as the keeper lists: no more than fits under the feed's cap, and nothing where the pools
-bear less than 70% of it."""
+"""What the keeper lists on a pool feed: what fits under the feed's cap, and nothing while the pools bear too little of it."""
 
 from __future__ import annotations
 
