@@ -1,4 +1,4 @@
-"""What the keeper lists on a pool feed: what fits under the feed's cap, and nothing while the pools bear too little of it."""
+"""What the keeper lists on a pool feed: what fits under its cap, and nothing while the pools bear too little of it."""
 
 from __future__ import annotations
 
