@@ -26,7 +26,7 @@ from keeper.tidy_job import tidy, tidy_agent
 
 TIMEOUT_SECONDS = 90.0
 TIDY_SECONDS = 3600.0
-CAPS_SECONDS = 600.0
+CAPS_SECONDS = 1800.0  # every tick of each pool is read: thousands of calls of a node
 
 
 @dataclass(frozen=True, slots=True)
