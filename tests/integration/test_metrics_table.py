@@ -185,9 +185,9 @@ def test_a_feed_that_falls_behind_and_a_pool_that_runs_dry_are_alarmed_about(
     def after(value: float, fires: bool) -> dict[str, Any]:
         return {
             "interval": "1m",
-            "input_series": [{"series": f'{series}{{{shown}, instance="a"}}', "values": f"{value}x12"}],
+            "input_series": [{"series": f'{series}{{{shown}, instance="a"}}', "values": f"{value}x80"}],
             "promql_expr_test": [],
-            "alert_rule_test": [{"eval_time": "10m", "alertname": alert, "exp_alerts": [fired] if fires else []}],
+            "alert_rule_test": [{"eval_time": "70m", "alertname": alert, "exp_alerts": [fired] if fires else []}],
         }
 
     summary = rule["annotations"]["summary"]
