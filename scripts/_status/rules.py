@@ -23,7 +23,6 @@ class Alert:
     severity: str
     summary: str
     runbook: str
-    shown_by: str  # the drill that raises it; where none can, the file of the test that moves its metric
 
 
 def alerts() -> list[Alert]:
@@ -35,7 +34,6 @@ def alerts() -> list[Alert]:
             rule["labels"]["severity"],
             rule["annotations"]["summary"],
             rule["annotations"]["runbook"],
-            rule["annotations"].get("drill") or rule["annotations"]["test"],
         )
         for group in document["groups"]
         for rule in group["rules"]

@@ -154,7 +154,6 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "status": status,
     "switch": here("scripts._status.switch"),
     "reindex": here("scripts._status.reindex"),
-    "drill": daemon("scripts._drill"),
     "prove": daemon("scripts._prove"),
     "study": daemon("scripts._study"),
 }

@@ -203,34 +203,6 @@ indexer reads the chain again when it is started. Refuses while an indexer follo
 index is halted", has the whole procedure."""
         + _here(),
     ),
-    "drill": (
-        "break one thing at a time and see what holds",
-        """\
-./vpm drill NAME...|--all|--quick|--list [--small] [--for SECONDS] [--pace SECONDS] [--patience N]
-            [--ready FILE] [--state DIR] [--json FILE]
-
-Starts a local service of its own (three API processes, two each of indexer, keeper and relayer on one PostgreSQL, two
-chains behind proxies), bets on all three surfaces all the while, and does to it what the drill is about: kills, a
-stopped or full database, silent and lying nodes, reorganizations, jammed nonces, frozen owners, a paused token, a
-missed bell. Of each it prints what was expected, what happened and how long recovery took; at the end, whether any bet
-was lost or doubled, whether tables and contracts agree, and which metrics were seen and moved. With --all a metric that
-was never seen, or did not move though some drill should move it, is a fault.
-
-It touches nothing but what it started, and refuses anything that is not a local chain.
-
-  --all           every drill
-  --quick         a few of them, about a minute
-  --list          their names, what each breaks and what is expected
-  --small         one API process, keeper and relayer, two indexers
-  --for SECONDS   again and again for so long
-  --pace SECONDS  between bets on each surface (default 2)
-  --patience N    wait N times as long before something counts as not held, on a machine that is busy
-  --ready FILE    refuse unless this ready file is of a local stack
-  --state DIR     where the service lives (default .vpm/drill)
-  --json FILE     also write the results to a file
-
-Exit code 0: everything held; 1: something did not; 2: it cannot be run here.""",
-    ),
     "prove": (
         "prove the contracts' theorems, for every value at once",
         """\

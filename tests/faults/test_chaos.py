@@ -30,17 +30,15 @@ from core.chain import checksum
 from core.db.engine import conninfo
 from core.hexadecimal import bytes_of
 from core.money import USD
-from scripts._drill.checks import faults
-from scripts._drill.fleet import Fleet, FleetSize, fleet
-from scripts._drill.load import Load, LoadReport, Promise
-from scripts._drill.proxy import Mood, MoodyProxy
-from scripts._drill.run import warm
-from scripts._drill.witness import offered_by
 from scripts._stack.chains import CHAIN_IDS
 from tests.support.cup_rig import UNACCOUNTED
+from tests.support.fleet import Fleet, FleetSize, fleet
+from tests.support.fleet_checks import faults, offered_by, warm
+from tests.support.fleet_load import Load, LoadReport, Promise
 from tests.support.genesis import Genesis
 from tests.support.hanging import REDIS, Redis, hung, pid_of_postgres, redis_server
 from tests.support.hazy_node import HazyNode
+from tests.support.moody_proxy import Mood, MoodyProxy
 
 pytestmark = pytest.mark.thorough
 
@@ -198,7 +196,7 @@ async def test_nothing_is_lost_doubled_or_untrue_whatever_fails(local_genesis: G
             Load(running, pace=PACE_SECONDS) as load,
         ):
             load.also(lambda: _again(load))
-            await warm(running, load, print)
+            await warm(running, load)
             chaos = Chaos(running, nodes, redis, seed)
             await chaos.run(SECONDS)
             print(f"faults {dict(chaos.done)}, {running.restarts} restarts")

@@ -21,10 +21,10 @@ from pathlib import Path
 import pytest
 
 from core.local.anvil import ask
-from scripts._drill.checks import faults
-from scripts._drill.fleet import Fleet, FleetSize, fleet
-from scripts._drill.load import Load, LoadReport
 from scripts._stack.wallets import wallet
+from tests.support.fleet import Fleet, FleetSize, fleet
+from tests.support.fleet_checks import faults
+from tests.support.fleet_load import Load, LoadReport
 from tests.support.genesis import Genesis
 from tests.support.hazy_node import HazyNode
 

@@ -1,10 +1,11 @@
-"""Several API processes on one port: their metrics are added up, and those of one that died are not."""
+"""Several API processes on one port: one that dies is replaced, and metrics count those that live."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -70,3 +71,14 @@ def test_a_gauge_of_a_worker_that_died_counts_no_more(service: WorkerService) ->
     assert list(numbers.glob(f"gauge_live*_{before[1]}.db")), "the other one counts"
     assert not list(numbers.glob(f"gauge_live*_{before[0]}.db"))
     assert list(numbers.glob(f"counter_{before[0]}.db")), "what it counted stays"
+
+
+def test_a_worker_that_was_started_again_serves(service: WorkerService) -> None:
+    service.start_workers()
+    before = _workers(service)
+    os.kill(before[0], signal.SIGKILL)
+    wait(lambda: service.value("vpm_api_worker_restarts_total") == 1, "the worker started again")
+    os.kill(before[1], signal.SIGKILL)
+    wait(lambda: not set(before) & set(_workers(service)), "the other one ended")
+    with urllib.request.urlopen(f"{service.url}/openapi.json") as answer:
+        assert answer.status == 200

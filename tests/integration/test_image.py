@@ -25,7 +25,6 @@ OF_THE_CHECKOUT = (
     *(
         "scripts._bench",
         "scripts._deploy",
-        "scripts._drill",
         "scripts._feed",
         "scripts._prove",
         "scripts._stack",

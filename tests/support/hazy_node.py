@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from scripts._drill.proxy import MoodyProxy
+from tests.support.moody_proxy import MoodyProxy
 
 _STATE = {"eth_call": 1, "eth_getTransactionCount": 1, "eth_getBalance": 1, "eth_getCode": 1, "eth_estimateGas": 1}
 _NOT_THERE = {"code": -32000, "message": "header not found"}

@@ -15,7 +15,6 @@ PROGRAMS = {
     "audit": ("indexer/cli.py",),
     "bench": ("scripts/_vpm/cli.py",),
     "config": ("core/config/__main__.py",),
-    "drill": ("scripts/_drill/__main__.py",),
     "feed": ("scripts/_feed/__main__.py", "scripts/_feed/record.py"),
     "keeper": ("keeper/__main__.py",),
     "migrate": ("core/db/migrate.py",),

@@ -1,4 +1,4 @@
-"""docs/operate.md names nothing that does not exist: commands, options, variables, drills, alarms, tables, sections."""
+"""docs/operate.md names nothing that does not exist: commands, options, variables, alarms, tables, sections."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from core.config.loading import known_variables
 from core.db.schema import metadata
 from core.paths import REPOSITORY
 from keeper.schedule import BY_NAME
-from scripts._drill.catalogue import DRILLS, QUICK
 from scripts._status.reindex import OWN, SHARED
 from scripts._status.rules import alerts
 from scripts._status.switch import SWITCHES
@@ -105,17 +104,6 @@ def test_every_variable_exists() -> None:
     assert not {name for name in named if name not in known_variables()}
     used = set(re.findall(r"\$\{?([A-Z][A-Z0-9_]+)", TEXT))
     assert not {name for name in used if name not in known_variables() | OPERATORS}
-
-
-def test_every_drill_named_exists_and_every_drill_has_its_symptom() -> None:
-    sections = _sections()
-    listed = " ".join(re.findall(r"^Alarms?:.*?$(?:\n(?!\n).*)*|^Drills?:.*$", TEXT, re.MULTILINE))
-    named = set(re.findall(r"`([a-z-]+)`", listed)) & {*DRILLS, *re.findall(r"Drills?: `([a-z-]+)`", TEXT)}
-    for drill in DRILLS.values():
-        assert drill.runbook in sections, f"{drill.name} points at #{drill.runbook}, which is no section"
-        assert f"`{drill.name}`" in sections[drill.runbook], f"#{drill.runbook} does not name the drill {drill.name}"
-    assert named == set(DRILLS)
-    assert set(QUICK) <= set(DRILLS)
 
 
 def test_every_alarm_is_in_its_section() -> None:

@@ -1,4 +1,4 @@
-"""Bettors on all three surfaces, all the while a drill runs, through any API process that answers.
+"""Bettors on all three surfaces during a fault test, through any API process that answers.
 
 A bettor behaves as the specifications ask: after an unknown answer it sends the same body again, and never signs a new
 bet in its place. What it was told in the end is kept, for `checks` to hold to the chains and the ledger.
@@ -27,11 +27,11 @@ from core.cup.messages import bet_message, trade_message
 from core.cup.wheel import OUTCOMES
 from core.hexadecimal import hex_of
 from core.money import USD
-from scripts._drill.fleet import Fleet
 from scripts._stack.chains import CHAIN_IDS
 from scripts._stack.payments import bound_header
 from scripts._stack.wallets import Wallet
 from scripts._stack.wallets import wallet as wallet_of
+from tests.support.fleet import Fleet
 
 PATIENCE_SECONDS = 180.0  # until an unknown answer must have become a known one
 ANSWER_SECONDS = 25.0
@@ -68,7 +68,7 @@ class Promise:
 
 @dataclass
 class Load:
-    """The load under a drill: `async with Load(fleet, pace)` makes one bet on each surface every `pace` seconds."""
+    """Bets during a test: `async with Load(fleet, pace)` makes one on each surface every `pace` seconds."""
 
     fleet: Fleet
     pace: float = 2.0
@@ -77,9 +77,9 @@ class Load:
     reads: int = 0
     failed_reads: int = 0
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
-    _dice: random.Random = field(default_factory=lambda: random.Random(20))  # noqa: S311
+    _dice: random.Random = field(default_factory=lambda: random.Random(20))
     _callers: Any = field(default_factory=lambda: itertools.count(1))
-    bettors: list[Wallet] = field(default_factory=lambda: [wallet_of(f"drill bettor {n}") for n in range(BETTORS)])
+    bettors: list[Wallet] = field(default_factory=lambda: [wallet_of(f"fleet bettor {n}") for n in range(BETTORS)])
     _claimed: set[str] = field(default_factory=set)
 
     async def __aenter__(self) -> Load:
@@ -271,7 +271,7 @@ class Load:
             "marketId": market,
             "side": side,
             "sizeUsd": amount / USD,
-            "idemKey": f"drill-{secrets.token_hex(8)}",
+            "idemKey": f"fleet-{secrets.token_hex(8)}",
             "walletAddress": wallet.address,
         }
         status, challenge = await self.call("POST", "/api/agent/v1/trade", body)
@@ -302,7 +302,7 @@ class Load:
             "slug": market["slug"],
             "side": market["outcomes"][0]["key"],
             "sizePaper": cents / 100,
-            "tradeId": f"drill-{secrets.token_hex(8)}",
+            "tradeId": f"fleet-{secrets.token_hex(8)}",
             "issuedAt": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
         }
         text = trade_message(

@@ -1,15 +1,19 @@
-"""Whether anything was lost or doubled: every promise against the chains and the ledger, tables against contracts."""
+"""What became of each bet of the load: on the chains, in the ledger and on the public pages, once each."""
 
 from __future__ import annotations
 
 import asyncio
-import json
+import time
 
-from scripts._drill.fleet import DidNotHappen, Fleet, ran
-from scripts._drill.load import Load, LoadReport, Promise
-from scripts._drill.witness import times_there
+from core.agent.bet import idem_hash
+from core.chain import checksum
+from core.hexadecimal import bytes_of
 from scripts._stack.chains import CHAIN_IDS
+from tests.support.fleet import DidNotHappen, Fleet, ran
+from tests.support.fleet_load import Load, LoadReport, Promise
 
+WARM_SECONDS = 150.0
+TRY_EVERY_SECONDS = 4.0
 SETTLED_WITHIN_SECONDS = 90.0
 
 # What the index must never hold of payments, and how many of it there are.
@@ -29,7 +33,7 @@ _PAIRS = {
 
 
 async def faults(fleet: Fleet, load: Load | None) -> list[str]:
-    """Sentences; empty when everything holds. Waits for the index and the outbox to come to rest first."""
+    """Return a sentence for each fault, after the index and the outbox have come to rest."""
     broken: list[str] = []
     for chain in CHAIN_IDS:
         try:
@@ -120,11 +124,74 @@ async def index_command(fleet: Fleet, *words: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-async def verified(fleet: Fleet, market_id: int) -> list[str]:
-    """`vpm verify` of one stock market, as anybody would run it."""
-    words = (str(market_id), "--rpc", fleet.urls["stock"], "--deployments", str(fleet.genesis.deployments), "--json")
-    done = await asyncio.to_thread(ran, "scripts._verify", *words)
-    if not done.stdout:
-        return [f"vpm verify {market_id}: {done.stderr.strip()}"]
-    claims = json.loads(done.stdout)["claims"]
-    return [f"vpm verify {market_id}: {one['claim']}: {one['detail']}" for one in claims if one["verdict"] != "holds"]
+async def warm(fleet: Fleet, load: Load) -> None:
+    """Wait until a bet was taken on every surface: a fault before that would hit something that does not work yet."""
+    surfaces = ("stock", "agent", "cup")
+    what = "a bet taken on every surface"
+    took = await fleet.until(lambda: all(load.taken(surface) for surface in surfaces), what, WARM_SECONDS)
+    print(f"{what} after {took:.0f} s")
+
+
+async def bet_taken(fleet: Fleet, load: Load, seconds: float) -> float:
+    """Wait until a new gasless bet is confirmed, on the chain once, and on its owner's page; return the seconds.
+
+    One that has to wait does not hold up the next.
+    """
+    trying: list[asyncio.Task[Promise | None]] = []
+    tried = 0.0
+
+    async def taken() -> bool:
+        nonlocal tried
+        if time.monotonic() - tried > TRY_EVERY_SECONDS:
+            tried = time.monotonic()
+            trying.append(asyncio.create_task(load.stock()))
+        done = [task.result() for task in trying if task.done() and task.exception() is None]
+        for promise in done:
+            if promise is None or promise.report is not LoadReport.TAKEN:
+                continue
+            if await times_there(fleet, promise) == 1 and await is_public(load, promise):
+                return True
+        return False
+
+    took = await fleet.until(taken, "a new bet confirmed, on the chain and on its owner's page", seconds)
+    load.adopt(trying)
+    return took
+
+
+async def times_there(fleet: Fleet, one: Promise) -> int:
+    """Count how often a bet happened: on its chain, or in the cup's ledger."""
+    if one.surface == "stock":
+        call = fleet.token("stock").call("authorizationState", one.wallet.address, bytes_of(one.key))
+        return int(bool(await fleet.read("stock", call)))
+    if one.surface == "agent":
+        call = fleet.contract("base", "SettlementWallet").call(
+            "stakeOf", checksum(one.wallet.address), idem_hash(one.key)
+        )
+        return int(await fleet.read("base", call) != 0)
+    if one.surface == "wheel":
+        round_no, wallet, bet_key = one.key.split()
+        rows = await fleet.ask_database(
+            "SELECT count(*) FROM cup_bet WHERE round_no = %s AND wallet = %s AND bet_key = %s",
+            int(round_no),
+            wallet,
+            bet_key,
+        )
+        return int(rows[0][0])
+    rows = await fleet.ask_database("SELECT count(*) FROM cup_trade WHERE trade_id = %s", one.key)
+    return int(rows[0][0])
+
+
+async def is_public(load: Load, bet: Promise) -> bool:
+    """Check that its owner's public page shows a stock bet."""
+    assert bet.request is not None
+    status, body = await load.call("GET", f"/api/positions?owner={bet.wallet.address}")
+    return status == 200 and any(
+        each["marketId"] == bet.request[1]["marketId"] and int(each["offered"]) == bet.amount
+        for each in body["positions"]
+    )
+
+
+async def offered_by(fleet: Fleet, position: int) -> int:
+    """Return the amount that the contract has of a stock bet."""
+    call = fleet.contract("stock", "VestedMarkets").call("position", position)
+    return int((await fleet.read("stock", call))["offered"])

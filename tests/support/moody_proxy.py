@@ -31,7 +31,7 @@ class MoodyProxy:
         self.mood = Mood.FAITHFUL
         self.url = ""
         self.misled = 0  # answers spoiled so far
-        self._dice = random.Random(seed)  # noqa: S311 (the same story every time)
+        self._dice = random.Random(seed)
         self._runner: web.AppRunner | None = None
         self._session: aiohttp.ClientSession | None = None
 

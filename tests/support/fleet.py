@@ -1,7 +1,7 @@
-"""A whole service under drill: PostgreSQL, two chains behind proxies, and several of each daemon.
+"""A whole service for fault tests: PostgreSQL, two chains behind proxies, and several of each daemon.
 
-Whatever dies is started again after a second, as systemd or Kubernetes would do; what a drill keeps down on purpose
-stays down until it is let up. Everything listens on 127.0.0.1 and ends with the fleet.
+A daemon that dies is started again after a second, as systemd or Kubernetes would do; one that a test keeps down stays
+down until the test starts it. Everything listens on 127.0.0.1 and ends with the fleet.
 """
 
 from __future__ import annotations
@@ -37,21 +37,20 @@ from core.local.ports import free_port
 from core.local.postgres import PostgresServer, prepare_postgres, start_postgres
 from core.local.process import RunningProcess, SpawnPlan, start_process, stop_together
 from core.paths import REPOSITORY
-from scripts._drill.guard import require_local
-from scripts._drill.proxy import Mood, MoodyProxy
 from scripts._stack import wallets
 from scripts._stack.chains import CHAIN_IDS
 from scripts._stack.daemons import lanes, metrics_variable
 from scripts._stack.database import DATABASE, make_database
 from scripts._stack.state import State
 from scripts._status.scrape import samples
+from tests.support.moody_proxy import Mood, MoodyProxy
 
 T = TypeVar("T")
 
 FINALITY_BLOCKS = 12
 RESTART_SECONDS = 1.0
 READY_SECONDS = 90.0
-CRON_SECRET = "a-secret-of-the-drill"  # noqa: S105 - of a service that lives for minutes on this machine
+CRON_SECRET = "a-secret-of-the-fleet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +72,12 @@ class FleetSize:
 
 
 class DidNotHappen(VpmError):
-    """What a drill waited for and did not get in time; the sentence says what."""
+    """A wait that ended without its event; the sentence names the event."""
 
 
 @dataclass
 class Fleet:
-    """A running stack whose every process a drill can end, stop and start."""
+    """A running stack whose every process a test can end, stop and start."""
 
     folder: Path
     genesis: State
@@ -97,7 +96,6 @@ class Fleet:
     kept_down: set[str] = field(default_factory=set)
     extra: dict[str, dict[str, str]] = field(default_factory=dict)  # variables of one daemon, over all others
     arguments: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of one daemon's command
-    heard: Callable[[str, str], None] | None = None  # is told every scrape: instance and text
     restarts: int = 0
 
     # ------------------------------------------------------------ daemons
@@ -187,15 +185,13 @@ class Fleet:
             await asyncio.sleep(0.2)
 
     async def scrape(self, instance: str) -> str:
-        """What one instance tells of itself in Prometheus text; empty while it is down."""
+        """Return the Prometheus text of one instance; empty while it is down."""
         try:
             address = json.loads(self.ready_file(instance).read_text())["metrics"]
             async with self.session.get(address, timeout=aiohttp.ClientTimeout(total=3)) as answer:
                 text = await answer.text() if answer.status == 200 else ""
         except (OSError, ValueError, KeyError, aiohttp.ClientError, TimeoutError):
             return ""
-        if self.heard is not None:
-            self.heard(instance, text)
         return text
 
     async def metric(self, instance: str, name: str) -> dict[tuple[tuple[str, str], ...], float]:
@@ -383,7 +379,6 @@ async def fleet(
             chain = await asyncio.to_thread(start_anvil, options, folder / f"chain-{name}.log")
             stack.callback(chain.stop)
             urls[name] = options.url
-            require_local(name, options.url, load_deployment(genesis.deployment(name)))
             proxies[name] = await stack.enter_async_context(proxy(options.url))
         server = await asyncio.to_thread(prepare_postgres, folder / "postgres", free_port(), max_connections=200)
         postgres = await asyncio.to_thread(start_postgres, server, folder / "postgres.log")
