@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -75,10 +76,16 @@ def test_a_gauge_of_a_worker_that_died_counts_no_more(service: WorkerService) ->
 
 def test_a_worker_that_was_started_again_serves(service: WorkerService) -> None:
     service.start_workers()
+    wait(lambda: len(_workers(service)) == WORKERS, lambda: f"both workers\n{service.log('api')}")
     before = _workers(service)
     os.kill(before[0], signal.SIGKILL)
     wait(lambda: service.value("vpm_api_worker_restarts_total") == 1, "the worker started again")
     os.kill(before[1], signal.SIGKILL)
     wait(lambda: not set(before) & set(_workers(service)), "the other one ended")
-    with urllib.request.urlopen(f"{service.url}/openapi.json") as answer:
-        assert answer.status == 200
+
+    def answers() -> bool:
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"{service.url}/openapi.json") as answer:
+            return bool(answer.status == 200)
+        return False
+
+    wait(answers, lambda: f"an answer of the worker started again\n{service.log('api')}")
