@@ -155,7 +155,6 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "switch": here("scripts._status.switch"),
     "reindex": here("scripts._status.reindex"),
     "prove": daemon("scripts._prove"),
-    "study": daemon("scripts._study"),
 }
 
 

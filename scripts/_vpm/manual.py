@@ -219,21 +219,6 @@ to together: docs/mechanism.md.
   --list    list them and prove nothing
   --guards  take each guard out of a copy of the contracts and see its theorem refuted""",
     ),
-    "study": (
-        "measure what bettors, the venue and attackers can expect",
-        """\
-./vpm study [--page]
-
-Plays thousands of markets of each kind through the mirrors of the contracts, with early and late bettors, better
-informed ones and colluding ones, and works out what an attack on a feed costs against what it can win. Writes the
-figures to docs/fairness.json, draws the plots in docs/pictures and writes docs/fairness.md from the figures. A fixed
-seed: the same code gives the same files. About five minutes. The first run installs what draws in an environment of
-its own (.vpm/env/study).
-
-  --page  measure nothing: write the page and the plots again from the figures that are there
-
-Exit code 1: the figures are other than what the page says of them in words; it names the sentences.""",
-    ),
     "verify": (
         "check what the service says against a node",
         """\

@@ -335,7 +335,7 @@ async def _listed(running: Fleet, feed: PoolFeed) -> tuple[str, int]:
     )
     market = rendered(spec, feed.key).id
     weights = [500 * USD, 500 * USD]
-    fields = (int(spec.kind), feed.address, TARGET, [], False, 0, closes_at, 0, ends_at, weights)
+    fields: tuple[object, ...] = (int(spec.kind), feed.address, TARGET, [], False, 0, closes_at, 0, ends_at, weights)
     lister = running.contract("base", "AgentLister")
     call = lister.call("list", market_key(market), fields, Metadata(market).canonical())
     await running.send("base", call, sender=wallets.OPENER.address)

@@ -28,7 +28,6 @@ OF_THE_CHECKOUT = (
         "scripts._feed",
         "scripts._prove",
         "scripts._stack",
-        "scripts._study",
         "tests",
     ),
     # Only drills and tests read these.

@@ -1,4 +1,4 @@
-"""What bettors of stock markets, their seed and whoever fills them can expect with the terms of the deployment.
+"""What bettors, the seed and the last to come can expect with the terms of the deployment.
 
 Markets are played from fixed seeds through the mirror of the contract; docs/fairness.md has the tables over more of
 them. The bounds leave room for chance, and none for a seed of 10 at kappa 30.
@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import log
-from typing import Any
 
 import pytest
 
@@ -18,10 +17,22 @@ from core.money import USD
 from core.paths import REPOSITORY
 from core.stock.likely import PRECISION, SLOTS, STUDY_VOLUME, LikelyResult, likely
 from core.stock.vested import DOWN, UP, Moment, Terms, VestedMarket, headroom, match, offer, open_books
-from scripts._study.mechanisms import MECHANISMS, Parameters, Vested
-from scripts._study.playing import Setting, played
-from scripts._study.returns import SETTINGS, crowd, market
-from scripts._study.world import Bettors
+from tests.support.market_study import (
+    EXACT,
+    FIRST_STRADDLE,
+    MECHANISMS,
+    OMNISCIENT,
+    SETTINGS,
+    Bettors,
+    CrowdResult,
+    Parameters,
+    Setting,
+    Vested,
+    beside,
+    crowd,
+    market,
+    played,
+)
 
 STOCK = load_deployment(REPOSITORY / "deployments" / "stock.json")
 SEED, KAPPA = STOCK.param("seedPerLeg"), STOCK.param("kappa")
@@ -33,7 +44,7 @@ pytestmark = pytest.mark.timeout(300)
 
 
 @lru_cache(maxsize=8)
-def measured(setting: Setting) -> dict[str, Any]:
+def measured(setting: Setting) -> CrowdResult:
     return crowd(setting, MARKETS)
 
 
@@ -47,28 +58,28 @@ def test_the_study_plays_what_the_venue_lists() -> None:
 
 def test_a_crowd_loses_little_and_the_seed_takes_at_most_three_times_the_fee() -> None:
     found = measured(LISTED)
-    assert -0.035 < found["all"]["mean"] < -0.02
-    assert 1 < found["seed"]["mean"] / found["fees"]["mean"] < 3.2
-    assert found["seed"]["least"] > 0
-    assert found["refused"] < 0.03
+    assert -0.035 < found.everybody < -0.02
+    assert 1 < found.seed / found.fees < 3.2
+    assert found.least_seed > 0
+    assert found.refused < 0.03
     before = measured(replace(LISTED, parameters=Parameters(kappa=30, seed=10 * USD)))
-    assert before["all"]["mean"] < -0.05
-    assert before["seed"]["mean"] > 5 * before["fees"]["mean"]
+    assert before.everybody < -0.05
+    assert before.seed > 5 * before.fees
 
 
 def test_a_rush_is_refused_instead_of_eaten_by_the_seed() -> None:
     rushed = measured(replace(LISTED, parameters=replace(LISTED.parameters, blocks=2)))
-    assert rushed["all"]["mean"] > -0.11
-    assert rushed["seed"]["mean"] < 45
-    assert rushed["refused"] > 0.5
+    assert rushed.everybody > -0.11
+    assert rushed.seed < 45
+    assert rushed.refused > 0.5
 
 
 def test_late_bettors_lose_what_they_lose_with_any_seed_and_the_last_ones_little() -> None:
     found = measured(LISTED)
-    third, last_quarter = found["quarters"][2]["mean"], found["quarters"][3]["mean"]
+    third, last_quarter = found.quarters[2], found.quarters[3]
     assert -0.35 < third < -0.22
     assert -0.24 < last_quarter < -0.12
-    assert found["last"]["mean"] > -0.12
+    assert found.last > -0.12
 
 
 @pytest.mark.parametrize(
@@ -77,7 +88,7 @@ def test_late_bettors_lose_what_they_lose_with_any_seed_and_the_last_ones_little
 )
 def test_the_caps_leave_ordinary_crowds_alone(cap: int, bets: int, least: float, most: float) -> None:
     """A cap of 500 would not, although no push earns under it: who comes when a side is full is paid nothing more."""
-    assert least <= measured(with_cap(cap, bets))["refused"] <= most
+    assert least <= measured(with_cap(cap, bets)).refused <= most
     assert {feed.side_cap_units for feed in STOCK.price_feeds} == {1_000 * USD, 2_500 * USD}
 
 
@@ -106,7 +117,63 @@ def test_who_fills_both_sides_pays_more_than_an_ordinary_market_brings(cap: int)
     bill = SEED * log(cap / SEED) + 0.02 * cap
     assert lost == pytest.approx(bill, rel=0.15)
     ordinary = measured(LISTED)
-    assert lost > (ordinary["seed"]["mean"] + ordinary["fees"]["mean"]) * USD
+    assert lost > (ordinary.seed + ordinary.fees) * USD
+
+
+# ---------------------------------------------------------------- Who gains by whom
+
+POOL, HALF, DIRECTION = SETTINGS["classic/bell"], SETTINGS["shares/half"], SETTINGS["shares/before"]
+FEE = Parameters().fee_bps / 10_000
+
+
+def test_in_a_stock_market_the_first_quarter_gains_and_the_third_loses_most() -> None:
+    first, *others = measured(LISTED).quarters
+    assert first > 0.4
+    assert max(others) < 0
+    assert min(others) == others[1]
+
+
+def test_the_last_bettor_of_a_stock_market_gains_nothing_whatever_is_known() -> None:
+    for guest in (EXACT, OMNISCIENT):
+        own, _ = beside(LISTED, guest, MARKETS)
+        assert own.staked == 0
+
+
+def test_an_ordinary_pool_pays_the_last_and_costs_the_first() -> None:
+    found = measured(POOL)
+    assert found.quarters[0] < 0 < found.quarters[3]
+    assert measured(LISTED).everybody < found.everybody < 0
+
+
+def test_the_more_bets_come_before_the_open_the_more_the_last_quarter_loses() -> None:
+    settings = [replace(LISTED, regime=replace(LISTED.regime, before=before)) for before in (0.0, 0.2, 0.5, 0.8)]
+    lost = [-measured(each).quarters[3] for each in settings]
+    assert lost == sorted(lost)
+
+
+def test_in_agent_markets_everybody_together_loses_the_fee_and_the_first_overpays() -> None:
+    for setting in (HALF, DIRECTION):
+        found = measured(setting)
+        assert found.everybody == pytest.approx(-FEE, abs=1e-4)
+        assert found.first < -0.2
+
+
+def test_early_bettors_are_worse_off_on_thresholds_and_better_off_on_directions() -> None:
+    threshold, direction = measured(HALF).quarters, measured(DIRECTION).quarters
+    assert threshold[0] < threshold[3]
+    assert direction[0] > direction[3]
+
+
+def test_knowing_the_result_of_an_agent_market_is_worth_several_times_the_probability() -> None:
+    result, probability = (beside(HALF, guest, MARKETS)[0] for guest in (OMNISCIENT, EXACT))
+    assert result.paid - result.staked > 3 * (probability.paid - probability.staked)
+
+
+def test_both_sides_first_earns_in_stock_markets_and_little_in_agent_markets() -> None:
+    stock, direction, threshold = (beside(each, FIRST_STRADDLE, MARKETS)[0].gain for each in (LISTED, DIRECTION, HALF))
+    assert stock > 0.9
+    assert 0 < direction < 0.05
+    assert threshold < 0
 
 
 # ---------------------------------------------------------------- Quotes

@@ -21,7 +21,6 @@ PROGRAMS = {
     "prove": ("scripts/_prove/__main__.py",),
     "reindex": ("scripts/_status/reindex.py",),
     "status": ("scripts/_status/__main__.py",),
-    "study": ("scripts/_study/__main__.py",),
     "switch": ("scripts/_status/switch.py",),
     "test": ("scripts/_vpm/checks.py",),
     "up": ("scripts/_stack/options.py",),

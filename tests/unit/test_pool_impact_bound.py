@@ -11,7 +11,7 @@ import pytest
 
 from core.agent.book import BPS, MIN_FEE_BPS
 from core.feeds.cost import FACTOR, FULL_FEE_BPS, FULL_REACH, LOW_FEE_FACTOR, REACHES, cap_factor
-from scripts._study.watching import Worth, arbitraged, unarbitraged
+from tests.support.pool_watching import Worth, arbitraged, unarbitraged
 
 MIN_CHANCE = 0.01
 FEES = [(MIN_FEE_BPS, LOW_FEE_FACTOR), (FULL_FEE_BPS, FACTOR)]
