@@ -4,7 +4,7 @@ A real API process over a real database. 2,000 readers of one wallet open stream
 memory before and after tells what they cost (target: under 150 MB). Then events are added to the log, one after the
 other, and each is timed from before it is written until the last reader has it (target: under 500 ms). Readers are bare
 sockets in this process, so that what is measured is mostly the service. Beside it: one bare write to as many bare
-sockets, which is what the kernel and the readers cost alone.
+sockets, which is what the kernel and the readers cost alone. `--quick`: 200 readers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import statistics
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from core.agent.notices import log as event_log
 from core.agent.notices.kinds import EventType, source_of
@@ -27,10 +26,8 @@ from core.hexadecimal import hex_of
 from core.local.ports import free_port
 from core.local.process import SpawnPlan
 from core.paths import REPOSITORY
-from scripts._bench.ground import database, ground, keep, started
-from scripts._bench.processes import resident_mb
+from scripts._bench.harness import Row, database, ground, report, resident_mb, started
 
-STREAMS = 2_000
 EVENTS = 20
 OPENING_AT_ONCE = 50
 WALLET = b"\x42" * 20
@@ -75,7 +72,7 @@ class ReaderCrowd:
             await self._all.wait()
 
 
-async def _measure(database_url: str, port: int, pid: int) -> dict[str, Any]:
+async def _measure(database_url: str, port: int, pid: int, streams: int) -> tuple[float, float, float]:
     crowd, loop = ReaderCrowd(), asyncio.get_running_loop()
     request = (
         f"GET /api/agent/v1/events?wallet={hex_of(WALLET)} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
@@ -92,38 +89,30 @@ async def _measure(database_url: str, port: int, pid: int) -> dict[str, Any]:
             transport.write(request)
             transports.append(transport)
 
-    await asyncio.gather(*(open_one() for _ in range(STREAMS)))
+    await asyncio.gather(*(open_one() for _ in range(streams)))
     async with asyncio.timeout(60):
-        while crowd.opened < STREAMS:
+        while crowd.opened < streams:
             await asyncio.sleep(0.1)
     await asyncio.sleep(2)
     after = resident_mb(pid)
-    spread, middle = [], []
+    spread = []
     async with await connect(database_url, autocommit=False) as connection:
         for number in range(EVENTS):
-            crowd.expect(STREAMS)
+            crowd.expect(streams)
             began = time.perf_counter()
             draft = Draft(WALLET, EventType.TEST, source_of(EventType.TEST, "bench", number), '{"message":"bench"}')
             async with connection.transaction():
                 await event_log.append(connection, [draft])
             await crowd.everybody()
             spread.append((max(crowd.times) - began) * 1000)
-            middle.append((statistics.median(crowd.times) - began) * 1000)
             await asyncio.sleep(0.2)
     for transport in transports:
         transport.abort()
-    return {
-        "streams": STREAMS,
-        "idle_mb": round(after - before, 1),
-        "kb_each": round((after - before) * 1024 / STREAMS, 1),
-        "to_half_ms": round(statistics.median(middle), 1),
-        "to_all_ms": round(statistics.median(spread), 1),
-        "to_all_worst_ms": round(max(spread), 1),
-        "bare_to_all_ms": round(statistics.median([await _bare() for _ in range(3)]), 1),
-    }
+    bare = statistics.median([await _bare(streams) for _ in range(3)])
+    return after - before, statistics.median(spread), bare
 
 
-async def _bare() -> float:
+async def _bare(streams: int) -> float:
     """Milliseconds from the first of as many bare writes until the last bare reader has its byte."""
     crowd, loop = ReaderCrowd(), asyncio.get_running_loop()
     writers: list[asyncio.StreamWriter] = []
@@ -134,12 +123,12 @@ async def _bare() -> float:
     server = await asyncio.start_server(serve, "127.0.0.1", 0, backlog=1024)
     port = server.sockets[0].getsockname()[1]
     transports = []
-    for _ in range(STREAMS):
+    for _ in range(streams):
         transport, _ = await loop.create_connection(lambda: Reader(crowd), "127.0.0.1", port)
         transports.append(transport)
-    while len(writers) < STREAMS:
+    while len(writers) < streams:
         await asyncio.sleep(0.05)
-    crowd.expect(STREAMS)
+    crowd.expect(streams)
     began = time.perf_counter()
     for writer in writers:
         writer.write(b"x")
@@ -151,7 +140,8 @@ async def _bare() -> float:
     return took
 
 
-def main(json_path: Path | None) -> int:
+def main(json_path: Path | None, *, quick: bool) -> int:
+    streams = 200 if quick else 2_000
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with ground("events") as folder, database(folder) as url:
@@ -165,12 +155,10 @@ def main(json_path: Path | None) -> int:
         }
         plan = SpawnPlan("api", (sys.executable, "-m", "api"), env=env, cwd=str(REPOSITORY))
         with started(plan, folder / "api.log", ready.exists, READY_SECONDS, "the API"):
-            measured = asyncio.run(_measure(url, port, int(json.loads(ready.read_text())["pid"])))
-    streams, idle, each = measured["streams"], measured["idle_mb"], measured["kb_each"]
-    times = ("to_half_ms", "to_all_ms", "to_all_worst_ms", "bare_to_all_ms")
-    half, everyone, worst, bare = (measured[name] for name in times)
-    print(f"{streams:,} idle streams: {idle} MB, {each} kB each; target {TARGET_MB:g} MB")
-    print(f"an event reaches half of them in {half} ms, all in {everyone} ms (medians of {EVENTS}; worst {worst} ms)")
-    print(f"bare sockets: {bare} ms; target {TARGET_MS:g} ms to all")
-    keep(json_path, {**measured, "ratios": {"an event to all, time / bare sockets": everyone / bare}})
-    return 0 if measured["idle_mb"] < TARGET_MB and measured["to_all_ms"] < TARGET_MS else 1
+            pid = int(json.loads(ready.read_text())["pid"])
+            idle, everyone, bare = asyncio.run(_measure(url, port, pid, streams))
+    rows = [
+        Row(f"{streams:,} idle streams, MB", idle, most=TARGET_MB),
+        Row("an event to all of them, ms", everyone, bare, most=TARGET_MS),
+    ]
+    return report("events", rows, json_path)

@@ -15,15 +15,12 @@ import json
 import os
 import re
 import shutil
-import statistics
 import subprocess
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from core.paths import REPOSITORY
-from scripts._bench.ground import keep
 from scripts._stack import contracts
 from scripts._vpm.forge import compiling, forge
 
@@ -76,7 +73,7 @@ PLAYED = re.compile(r"(?:one pool|two pools): \d+ readings, \d+ swaps in each, \
 LINE = re.compile(r"GAS\|\w+\|([^|]+)\|(\d+)\|(\d+)")
 
 
-def main(json_path: Path | None) -> int:
+def main(json_path: Path | None, *, quick: bool = False) -> int:
     long = bool(os.environ.get("VPM_TEST_LONG"))
     lay_out_build()
     with compiling():
@@ -101,31 +98,13 @@ def main(json_path: Path | None) -> int:
     for call in others:
         gas, was = measured[call]
         print(f"{call:<84}{'':>35}{gas:>10,}{_remark(gas, was, was)}")
-    if json_path:
+    if json_path is not None:
         rows = [{"row": what, "limit": limit, "measured": gas} for what, _, limit, gas, _ in table]
         rows += [{"row": call, "limit": None, "measured": measured[call][0]} for call in others]
-        keep(json_path, {"bench": "gas", "rows": rows, "ratios": _ratios(measured)})
+        json_path.write_text(json.dumps({"bench": "gas", "rows": rows}, indent=2) + "\n")
     for run in failed:
         print(run.stdout[-4000:], file=sys.stderr)
     return 1 if over or failed else 0
-
-
-def _ratios(measured: Mapping[str, tuple[int, int]]) -> dict[str, float]:
-    """Of what the best known takes for the same calls, and of what ours may take at most."""
-    best = [(measured[row.what][0], int(row.known_best.replace(",", ""))) for row in ROWS if _compares(row, measured)]
-    limited = [(measured[row.what][0], row.limit) for row in ROWS if row.what in measured]
-    return {
-        name: statistics.geometric_mean(ours / other for ours, other in pairs)
-        for name, pairs in (
-            ("gas / best known, mean of the calls it has", best),
-            ("gas / the limits, mean of all", limited),
-        )
-        if pairs
-    }
-
-
-def _compares(row: Row, measured: Mapping[str, tuple[int, int]]) -> bool:
-    return row.what in measured and row.known_best.replace(",", "").isdigit()
 
 
 def _forge(tests: str, first_day: int, days: int) -> subprocess.CompletedProcess[str]:

@@ -1,8 +1,8 @@
-"""HTTP load from one process: many keep-alive connections, each with one request under way, as little work as possible
-per answer, so that the server is what is measured.
+"""HTTP load from one process, and the constant server it is compared with.
 
 `python -m scripts._bench.http_load PORT CONNECTIONS FILE [PATH]` gets the paths of a file, or posts its bodies to PATH,
-one a line, each once, and prints what it measured: for a server that shares its process with whoever made the file.
+one a line, each once, and prints what it measured: for a server that shares its process with the benchmark.
+`python -m scripts._bench.http_load serve PORT FILE` answers every request with the bytes of a file.
 """
 
 from __future__ import annotations
@@ -17,27 +17,24 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import cast
 
+import uvloop
+from aiohttp import web
+
 
 @dataclass(frozen=True)
 class LoadResult:
     """What was measured under load; latencies in milliseconds."""
 
-    requests: int
-    seconds: float
+    rate: float
     p50_ms: float
     p99_ms: float
 
-    @property
-    def rate(self) -> float:
-        return self.requests / self.seconds
-
 
 class _Client(asyncio.Protocol):
-    """A connection that sends the next request as soon as one is answered."""
+    """A connection that sends the next request as soon as one is answered, with as little work as possible."""
 
     def __init__(self, requests: Iterator[bytes], run: _Run) -> None:
-        self._requests = requests
-        self._run = run
+        self._requests, self._run = requests, run
         self._transport: asyncio.Transport | None = None
         self._head = b""
         self._left = 0
@@ -76,10 +73,9 @@ class _Client(asyncio.Protocol):
     def _send(self) -> None:
         assert self._transport is not None
         request = next(self._requests, None)
-        if request is None:
-            return
-        self._sent_at = time.perf_counter()
-        self._transport.write(request)
+        if request is not None:
+            self._sent_at = time.perf_counter()
+            self._transport.write(request)
 
 
 class _Run:
@@ -90,36 +86,29 @@ class _Run:
 
     def answered(self, seconds: float) -> bool:
         self.latencies.append(seconds)
-        if len(self.latencies) >= self.requests:
-            if not self.done.done():
-                self.done.set_result(None)
-            return False
-        return True
+        if len(self.latencies) < self.requests:
+            return True
+        if not self.done.done():
+            self.done.set_result(None)
+        return False
 
     def failed(self, why: str) -> None:
         if not self.done.done():
             self.done.set_exception(RuntimeError(why))
 
 
-async def load(
-    port: int, path: str, requests: int, *, connections: int = 64, headers: tuple[str, ...] = ()
-) -> LoadResult:
-    """`requests` GETs of `path`, over so many connections; RuntimeError at the first that is not 200 or 304."""
-    lines = (f"GET {path} HTTP/1.1", f"Host: 127.0.0.1:{port}", *headers, "", "")
-    request = "\r\n".join(lines).encode()
+async def load(port: int, path: str, requests: int, connections: int) -> LoadResult:
+    """Send so many GETs of `path`; RuntimeError at the first answer that is not 200 or 304."""
+    request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode()
     return await _load(port, itertools.repeat(request), requests, connections)
 
 
-async def get_each(port: int, paths: Sequence[bytes], *, connections: int) -> LoadResult:
-    requests = (b"GET %b HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n" % (path, port) for path in paths)
-    return await _load(port, requests, len(paths), connections)
-
-
-async def post_each(port: int, path: str, bodies: Sequence[bytes], *, connections: int) -> LoadResult:
-    """Each body once, as JSON; RuntimeError at the first that is not answered with 200."""
-    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\nContent-Length: "
-    requests = (head.encode() + b"%d\r\n\r\n%b" % (len(body), body) for body in bodies)
-    return await _load(port, requests, len(bodies), connections)
+async def _each(port: int, lines: Sequence[bytes], connections: int, path: str | None) -> LoadResult:
+    """Get each path once, or post each body once to `path`."""
+    get = b"GET %b HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n"
+    post = b"POST %b HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
+    requests = (post % (path.encode(), port, len(one), one) if path else get % (one, port) for one in lines)
+    return await _load(port, requests, len(lines), connections)
 
 
 async def _load(port: int, requests: Iterator[bytes], count: int, connections: int) -> LoadResult:
@@ -137,20 +126,28 @@ async def _load(port: int, requests: Iterator[bytes], count: int, connections: i
             client.close()
         await asyncio.sleep(0)
     ordered = sorted(run.latencies)
-    return LoadResult(
-        requests=len(ordered),
-        seconds=seconds,
-        p50_ms=ordered[len(ordered) // 2] * 1000,
-        p99_ms=ordered[len(ordered) * 99 // 100] * 1000,
-    )
+    p50, p99 = (ordered[len(ordered) * percent // 100] * 1000 for percent in (50, 99))
+    return LoadResult(len(ordered) / seconds, p50, p99)
+
+
+def _serve(port: int, body: bytes) -> None:
+    async def constant(_request: web.Request) -> web.Response:
+        return web.Response(body=body, content_type="application/json")
+
+    app = web.Application()
+    app.router.add_get("/", constant)
+    web.run_app(app, host="127.0.0.1", port=port, access_log=None, loop=uvloop.new_event_loop(), print=None)
+
+
+def _main(words: Sequence[str]) -> None:
+    if words[0] == "serve":
+        _serve(int(words[1]), Path(words[2]).read_bytes())
+        return
+    port, connections, file, *path = words
+    lines = Path(file).read_bytes().splitlines()
+    result = asyncio.run(_each(int(port), lines, int(connections), path[0] if path else None))
+    print(json.dumps(asdict(result)))
 
 
 if __name__ == "__main__":
-    _port, _connections, _file, *_path = sys.argv[1:]
-    _lines = Path(_file).read_bytes().splitlines()
-    _work = (
-        post_each(int(_port), _path[0], _lines, connections=int(_connections))
-        if _path
-        else get_each(int(_port), _lines, connections=int(_connections))
-    )
-    print(json.dumps(asdict(asyncio.run(_work))))
+    _main(sys.argv[1:])

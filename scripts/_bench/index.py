@@ -6,9 +6,6 @@ of the bare loop's rate, less than 300 MB of memory; and 50,000 events a second 
 indexer wrote again from its raw logs. Then a quarter as many events of agent markets, each stake with its payment: the
 token's logs are paired, and every market is joined from three contracts.
 
-Sparse: ten million blocks with 20,000 events behind a node that answers after 100 ms and gives 10,000 blocks at most.
-Beside it: the logs of each range asked for one after the other, and nothing kept. Target: indexed within five minutes.
-
 Head: the daemon itself, as production runs it, while 50 events a second arrive. Measured from the moment the node
 announces a block until a reader's query, made at the signal, finds it. Target: 300 ms at the 99th percentile.
 """
@@ -26,7 +23,6 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import aiohttp
@@ -41,12 +37,11 @@ from core.db.migrate import migrate
 from core.local.anvil import AnvilOptions, start_anvil
 from core.local.ports import free_port
 from core.local.postgres import PostgresServer
-from core.local.process import SpawnPlan
 from core.paths import REPOSITORY
 from core.service.cancelling import end
-from scripts._bench.ground import ground, keep, listens, network, postgres, started
-from scripts._bench.index_child import CHAIN_ID
-from scripts._bench.index_load import (
+from scripts._bench.harness import Row, ground, network, postgres, report
+from tests.support.index_load import (
+    CHAIN_ID,
     LISTER,
     RESOLVER,
     SETTLER,
@@ -59,20 +54,13 @@ from scripts._bench.index_load import (
     place_emitter,
 )
 
-EVENTS = int(os.environ.get("VPM_BENCH_EVENTS", "200000"))
-AGENT_EVENTS = EVENTS // 4
-SPARSE_BLOCKS = int(os.environ.get("VPM_BENCH_SPARSE_BLOCKS", "10000000"))
-SPARSE_EVENTS = SPARSE_BLOCKS // 500
-ROUNDS = 3
-HEAD_SECONDS = float(os.environ.get("VPM_BENCH_HEAD_SECONDS", "45"))
 HEAD_BLOCK_SECONDS = 0.25
 HEAD_EVENTS_PER_SECOND = 50
 
 TARGET_RATIO = 0.30
 TARGET_REBUILD = 50_000
-TARGET_BYTES = 300 * 10**6
+TARGET_MB = 300.0
 TARGET_P99_MS = 300.0
-TARGET_SPARSE_SECONDS = 300.0
 
 
 @dataclass(frozen=True)
@@ -81,8 +69,6 @@ class IndexRun:
 
     events: int
     seconds: float
-    processor_seconds: float
-    """Of this process alone, without the node's and the database's."""
     peak_bytes: int
 
     @property
@@ -90,50 +76,56 @@ class IndexRun:
         return self.events / self.seconds
 
 
-def main(json_path: Path | None) -> int:
-    with ground("index") as folder, postgres(folder) as (server, _):
-        bare, index, rebuilt = asyncio.run(_history(server, folder))
-        agent = asyncio.run(_agent_history(server, folder))
-        asked, sparse = _sparse_history(server, folder)
-        latencies = asyncio.run(_head(server, folder))
-    return _report(bare, index, rebuilt, agent, (asked, sparse), latencies, json_path)
+def main(json_path: Path | None, *, quick: bool) -> int:
+    events, rounds, seconds = (10_000, 1, 10.0) if quick else (200_000, 3, 45.0)
+    with ground("index") as folder, postgres(folder) as server:
+        bare, index, rebuilt = asyncio.run(_history(server, folder, events, rounds))
+        agent = asyncio.run(_agent_history(server, folder, events // 4, rounds))
+        latencies = asyncio.run(_head(server, folder, seconds))
+    rates = [statistics.median(run.rate for run in runs) for runs in (bare, index, rebuilt, agent)]
+    peak = max(run.peak_bytes for run in [*index, *rebuilt, *agent]) / 1e6
+    p99 = sorted(latencies)[len(latencies) * 99 // 100] * 1000
+    rows = [
+        Row("indexer, everything written, events/s", rates[1], rates[0], least_ratio=TARGET_RATIO),
+        Row("rebuilt from the raw logs, events/s", rates[2], rates[0], least=TARGET_REBUILD),
+        Row("indexer, agent markets, events/s", rates[3], rates[0]),
+        Row("peak memory, MB", peak, most=TARGET_MB),
+        Row("new block to reader, p99 ms", p99, most=TARGET_P99_MS),
+    ]
+    return report("index", rows, json_path)
 
 
 # ---------------------------------------------------------------- history
 
 
-async def _history(server: PostgresServer, folder: Path) -> tuple[list[IndexRun], list[IndexRun], list[IndexRun]]:
-    """The bare loop, the indexer, and a rebuild of what it wrote."""
+async def _history(
+    server: PostgresServer, folder: Path, events: int, rounds: int
+) -> tuple[list[IndexRun], list[IndexRun], list[IndexRun]]:
+    """Run the bare loop, the indexer, and a rebuild of what it wrote, in turns."""
     async with _chain(folder, None) as options:
-        print(f"making {EVENTS:,} events ...", flush=True)
         async with ChainProvider((options.url,), chain_id=CHAIN_ID) as rpc:
-            made = await _emitted(rpc, LoadVenue(), EVENTS, SETTLER)
+            made = await _emitted(rpc, LoadVenue(), events, SETTLER)
         bare: list[IndexRun] = []
         index: list[IndexRun] = []
         rebuilt: list[IndexRun] = []
-        for _ in range(ROUNDS):
-            for what, runs in (("bare", bare), ("index", index)):
-                with _database(server) as url:
-                    runs.append(_child(what, options.url, url))
-                    if what == "index":
-                        rebuilt.append(_child("rebuild", options.url, url))
-                if runs[-1].events != made:
-                    raise RuntimeError(f"{what} saw {runs[-1].events} of {made} events")
+        for _ in range(rounds):
+            with _database(server) as url:
+                bare.append(_child("bare", options.url, url, made))
+            with _database(server) as url:
+                index.append(_child("index", options.url, url, made))
+                rebuilt.append(_child("rebuild", options.url, url, made))
     return bare, index, rebuilt
 
 
-async def _agent_history(server: PostgresServer, folder: Path) -> list[IndexRun]:
+async def _agent_history(server: PostgresServer, folder: Path, events: int, rounds: int) -> list[IndexRun]:
     async with _chain(folder, None) as options:
-        print(f"making {AGENT_EVENTS:,} events of agent markets ...", flush=True)
         async with ChainProvider((options.url,), chain_id=CHAIN_ID) as rpc:
             await place_emitter(rpc, (WALLET, RESOLVER, LISTER, TOKEN))
-            made = await _emitted(rpc, AgentVenue(), AGENT_EVENTS, WALLET)
+            made = await _emitted(rpc, AgentVenue(), events, WALLET)
         runs = []
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             with _database(server) as url:
-                runs.append(_child("agent", options.url, url))
-            if runs[-1].events != made:
-                raise RuntimeError(f"the indexer saw {runs[-1].events} of {made} events of agent markets")
+                runs.append(_child("agent", options.url, url, made))
     return runs
 
 
@@ -148,24 +140,7 @@ async def _emitted(rpc: ChainProvider, venue: LoadVenue | AgentVenue, least: int
     return made
 
 
-def _sparse_history(server: PostgresServer, folder: Path) -> tuple[IndexRun, IndexRun]:
-    """The bare questions, and the indexer, over a long chain far away."""
-    print(f"{SPARSE_EVENTS:,} events in {SPARSE_BLOCKS:,} blocks of a node far away ...", flush=True)
-    port = free_port()
-    argv = (sys.executable, "-m", "scripts._bench.index_sparse", str(port), str(SPARSE_BLOCKS), str(SPARSE_EVENTS))
-    plan = SpawnPlan("sparse node", argv, env=os.environ, cwd=str(REPOSITORY))
-    with started(plan, folder / "sparse.log", partial(listens, port), 60, "the sparse node"):
-        url = f"http://127.0.0.1:{port}"
-        with _database(server) as database:
-            asked = _child("asked", url, database)
-        with _database(server) as database:
-            sparse = _child("index", url, database)
-    if sparse.events != asked.events or asked.events < SPARSE_EVENTS:
-        raise RuntimeError(f"the indexer saw {sparse.events} events of a sparse chain, its node gave {asked.events}")
-    return asked, sparse
-
-
-def _child(what: str, rpc_url: str, database_url: str) -> IndexRun:
+def _child(what: str, rpc_url: str, database_url: str, made: int) -> IndexRun:
     done = subprocess.run(
         [sys.executable, "-m", "scripts._bench.index_child", what, rpc_url, database_url],
         cwd=REPOSITORY,
@@ -175,25 +150,28 @@ def _child(what: str, rpc_url: str, database_url: str) -> IndexRun:
     )
     if done.returncode != 0:
         raise RuntimeError(f"the {what} run failed:\n{done.stderr[-3000:]}")
-    return IndexRun(**json.loads(done.stdout))
+    run = IndexRun(**json.loads(done.stdout))
+    if run.events != made:
+        raise RuntimeError(f"{what} saw {run.events} of {made} events")
+    return run
 
 
 # ---------------------------------------------------------------- head
 
 
-async def _head(server: PostgresServer, folder: Path) -> list[float]:
+async def _head(server: PostgresServer, folder: Path, seconds: float) -> list[float]:
     """Seconds from a block's announcement until a reader saw it, for every block of the run."""
     async with _chain(folder, HEAD_BLOCK_SECONDS) as options:
         with _database(server) as url:
             daemon = _start_daemon(folder, options, url)
             try:
-                return await _watch(options, url)
+                return await _watch(options, url, seconds)
             finally:
                 daemon.terminate()
                 daemon.wait(30)
 
 
-async def _watch(options: AnvilOptions, url: str) -> list[float]:
+async def _watch(options: AnvilOptions, url: str, seconds: float) -> list[float]:
     announced: dict[int, float] = {}
     seen: dict[int, float] = {}
     async with ChainProvider((options.url,), chain_id=CHAIN_ID) as rpc:
@@ -205,7 +183,7 @@ async def _watch(options: AnvilOptions, url: str) -> list[float]:
         ]
         await asyncio.sleep(2)
         first = max(announced)
-        done, _ = await asyncio.wait(tasks, timeout=HEAD_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         last = max(announced)
         await asyncio.sleep(2)
         await end(*tasks)
@@ -313,78 +291,3 @@ def _database(server: PostgresServer) -> Iterator[str]:
     finally:
         with psycopg.connect(server.url(), autocommit=True) as connection:
             connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
-
-
-def _report(
-    bare: list[IndexRun],
-    index: list[IndexRun],
-    rebuilt: list[IndexRun],
-    agent: list[IndexRun],
-    far: tuple[IndexRun, IndexRun],
-    latencies: list[float],
-    json_path: Path | None,
-) -> int:
-    bare_rate = statistics.median(run.rate for run in bare)
-    index_rate = statistics.median(run.rate for run in index)
-    # Each pair ran one after the other, so a machine that slows down meanwhile weighs on both.
-    ratio = statistics.median(ours.rate / theirs.rate for ours, theirs in zip(index, bare, strict=True))
-    agent_rate, rebuild_rate = (statistics.median(run.rate for run in runs) for runs in (agent, rebuilt))
-    rebuild_ratio = statistics.median(ours.rate / theirs.rate for ours, theirs in zip(rebuilt, bare, strict=True))
-    kinds = (bare, index, rebuilt, agent)
-    processor = [statistics.median(run.processor_seconds / run.events for run in runs) for runs in kinds]
-    peak = max(run.peak_bytes for run in [*index, *rebuilt, *agent, far[1]])
-    asked, sparse = far
-    ordered = sorted(each * 1000 for each in latencies)
-    p50, p99 = (ordered[min(len(ordered) - 1, int(len(ordered) * share))] for share in (0.5, 0.99))
-    rows = [
-        ("bare loop, events/s", f"{bare_rate:,.0f}", "", True),
-        ("indexer, everything written, events/s", f"{index_rate:,.0f}", "", True),
-        (
-            "rebuilt from the raw logs, events/s",
-            f"{rebuild_rate:,.0f}",
-            f">= {TARGET_REBUILD:,}",
-            rebuild_rate >= TARGET_REBUILD,
-        ),
-        ("rebuilt / bare loop", f"{rebuild_ratio:.0%}", "", True),
-        ("indexer, agent markets, events/s", f"{agent_rate:,.0f}", "", True),
-        (
-            "processor time an event: bare, stock, rebuilt, agent, us",
-            "/".join(f"{each * 1e6:.0f}" for each in processor),
-            "",
-            True,
-        ),
-        ("sparse chain, asking alone, s", f"{asked.seconds:.0f}", "", True),
-        (
-            "sparse chain, indexed, s",
-            f"{sparse.seconds:.0f}",
-            f"<= {TARGET_SPARSE_SECONDS:.0f}",
-            sparse.seconds <= TARGET_SPARSE_SECONDS,
-        ),
-        ("indexer / bare loop", f"{ratio:.0%}", f">= {TARGET_RATIO:.0%}", ratio >= TARGET_RATIO),
-        ("peak memory, MB", f"{peak / 1e6:.0f}", f"< {TARGET_BYTES / 1e6:.0f}", peak < TARGET_BYTES),
-        (f"new block to reader, ms, median of {len(ordered)}", f"{p50:.0f}", "", True),
-        ("new block to reader, ms, 99th percentile", f"{p99:.0f}", f"<= {TARGET_P99_MS:.0f}", p99 <= TARGET_P99_MS),
-    ]
-    for what, measured, target, holds in rows:
-        print(f"{what:<52}{measured:>12}{target:>10}{'' if holds else '  MISSED'}")
-    figures = {
-        "bench": "index",
-        "events": EVENTS,
-        "bare_events_per_second": bare_rate,
-        "index_events_per_second": index_rate,
-        "agent_events_per_second": agent_rate,
-        "rebuild_events_per_second": rebuild_rate,
-        "ratios": {
-            "indexer, rate / bare loop": ratio,
-            "rebuilt, rate / bare loop": rebuild_ratio,
-            "sparse chain, indexed / asked alone": sparse.seconds / asked.seconds,
-        },
-        "processor_microseconds": {
-            what: each * 1e6 for what, each in zip(("bare", "stock", "rebuilt", "agent"), processor, strict=True)
-        },
-        "sparse_seconds": {"asked": asked.seconds, "indexed": sparse.seconds},
-        "peak_bytes": peak,
-        "visible_ms": {"p50": p50, "p99": p99, "blocks": len(ordered)},
-    }
-    keep(json_path, figures)
-    return 0 if all(holds for *_, holds in rows) else 1

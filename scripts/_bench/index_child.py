@@ -1,5 +1,5 @@
 """One measured run in a process of its own, so that its memory is its own: `bare`, `index` (stock markets), `agent`,
-`rebuild` of what `index` wrote, or `asked`. Prints JSON.
+or `rebuild` of what `index` wrote. Prints JSON.
 
 `bare` is the yardstick: pages of logs, two in flight, typed decoding, words sliced by hand, binary COPY into one table,
 one transaction a page. No block hashes, no cursor, no projections, no checks.
@@ -27,15 +27,12 @@ from indexer.chain import ChainFollower
 from indexer.node import RpcNode
 from indexer.rebuild import rebuild
 from indexer.sources import Sources
-from scripts._bench.index_load import LISTER, RESOLVER, SETTLER, TOKEN, WALLET
+from tests.support.index_load import CHAIN_ID, LISTER, RESOLVER, SETTLER, STOCK, TOKEN, WALLET
 
-CHAIN_ID = 31337
 PAGE_BLOCKS = 50
 IN_FLIGHT = 2
-SPARSE_RANGE = 10_000
 
 
-STOCK = Sources("stock", CHAIN_ID, 1, "op-stack", {Role.SETTLER: bytes_of(SETTLER)}, None)
 AGENT = Sources(
     "base",
     CHAIN_ID,
@@ -69,19 +66,6 @@ async def rebuilt(database_url: str) -> tuple[int, float]:
     async with make_pool(database_url, size=2) as pool:
         done = await rebuild(pool, STOCK)
     return done.logs, done.seconds
-
-
-async def asked(rpc_url: str) -> tuple[int, float]:
-    """The yardstick of a sparse chain: the logs of every range, asked for one after the other, and nothing kept."""
-    chosen = {"address": SETTLER}
-    async with ChainProvider((rpc_url,), chain_id=CHAIN_ID) as rpc:
-        head = int((await rpc.call("eth_getBlockByNumber", ["latest", False], dict[str, str]))["number"], 16)
-        started, events = time.perf_counter(), 0
-        for first in range(1, head + 1, SPARSE_RANGE):
-            last = min(head, first + SPARSE_RANGE - 1)
-            within = {**chosen, "fromBlock": hex(first), "toBlock": hex(last)}
-            events += len(await rpc.call("eth_getLogs", [within], list[BareLog]))
-        return events, time.perf_counter() - started
 
 
 class BareLog(msgspec.Struct, rename="camel", gc=False):
@@ -176,7 +160,7 @@ def peak_memory_bytes() -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=("bare", "index", "agent", "rebuild", "asked"))
+    parser.add_argument("what", choices=("bare", "index", "agent", "rebuild"))
     parser.add_argument("rpc_url")
     parser.add_argument("database_url")
     options = parser.parse_args()
@@ -184,19 +168,14 @@ def main() -> int:
     match options.what:
         case "bare":
             work = bare(*where)
-        case "asked":
-            work = asked(options.rpc_url)
         case "rebuild":
             work = rebuilt(options.database_url)
         case "agent":
             work = index(*where, AGENT)
         case _:
             work = index(*where)
-    before = time.process_time()
     events, seconds = uvloop.run(work)
-    processor = time.process_time() - before
-    figures = {"events": events, "seconds": seconds, "processor_seconds": processor, "peak_bytes": peak_memory_bytes()}
-    print(json.dumps(figures))
+    print(json.dumps({"events": events, "seconds": seconds, "peak_bytes": peak_memory_bytes()}))
     return 0
 
 

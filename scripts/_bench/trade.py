@@ -5,6 +5,7 @@ is in the receive form. The bare send is the least anybody could do: a transfer 
 its receipt is asked for every 5 ms. Both take turns. First a block is made for each transaction, so that waiting for
 blocks costs nothing and what is left is ours; then a block a second, begun at random moments between blocks. Targets:
 half of the trades within 150 ms where blocks are immediate, and within 150 ms plus the block time where they are not.
+`--quick`: six trades instead of sixty.
 """
 
 from __future__ import annotations
@@ -15,8 +16,7 @@ import random
 import secrets
 import statistics
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +26,13 @@ from core.contracts.statuses import Form
 from core.hexadecimal import hex_of
 from core.money import USD
 from relayer.signing import Fees, LocalSigner, Unsigned
-from scripts._bench.ground import database, ground, keep
+from scripts._bench.harness import Row, database, ground, report
 from scripts._stack import wallets
 from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer, bet, header, sign
 from tests.support.genesis import chain, genesis
 
-TRADES = 60
 WARM_UP = 6
 BLOCK_MS = 1_000
 TARGET_MS = 150.0
@@ -42,16 +41,8 @@ MARKET = "bench"
 GWEI = 10**9
 
 
-@dataclass
-class Laps:
-    """The milliseconds of each step, by what was timed."""
-
-    trade: list[float] = field(default_factory=list)
-    bare: list[float] = field(default_factory=list)
-    quote: list[float] = field(default_factory=list)
-    challenge: list[float] = field(default_factory=list)
-    simulate: list[float] = field(default_factory=list)
-    replay: list[float] = field(default_factory=list)
+STEPS = ("trade", "bare", "challenge", "simulate", "replay", "quote")
+Laps = dict[str, list[float]]  # the milliseconds of each step
 
 
 class TradeBench:
@@ -77,11 +68,11 @@ class TradeBench:
         while not (await self._buyer.get("/health"))[1]["health"]["ok"]:
             await asyncio.sleep(0.1)
 
-    async def laps(self, *, at_random: bool) -> Laps:
-        laps = Laps()
-        for number in range(WARM_UP + TRADES):
+    async def laps(self, trades: int, *, at_random: bool) -> Laps:
+        laps: Laps = {step: [] for step in STEPS}
+        for number in range(WARM_UP + trades):
             if number == WARM_UP:
-                laps = Laps()
+                laps = {step: [] for step in STEPS}
             await self._trade(laps, at_random=at_random)
             if at_random:
                 await asyncio.sleep(random.random())
@@ -92,11 +83,11 @@ class TradeBench:
         who = self._payers[self._next % len(self._payers)]  # a wallet trades at most ten times a minute
         self._next += 1
         body = bet(MARKET, who, random.choice(("yes", "no")), 1 + self._next % 5)
-        with timed(laps.quote):
+        with timed(laps["quote"]):
             await self._buyer.get("/quote", marketId=MARKET, sizeUsd=5)
-        with timed(laps.simulate):
+        with timed(laps["simulate"]):
             await self._buyer.post({**body, "simulate": True})
-        with timed(laps.challenge):
+        with timed(laps["challenge"]):
             response, challenge = await self._buyer.post(body)
         if response.status != 402:
             raise RuntimeError(f"no challenge: {challenge}")
@@ -104,18 +95,18 @@ class TradeBench:
         payment = header(sign(challenge["accepts"][0], who, now=int(time.time()), form=form))
         if at_random:
             await asyncio.sleep(random.random())
-        with timed(laps.trade):
+        with timed(laps["trade"]):
             response, paid = await self._buyer.post(body, headers=payment)
         if response.status != 200:
             raise RuntimeError(f"no receipt: {paid}")
-        with timed(laps.replay):
+        with timed(laps["replay"]):
             await self._buyer.post(body)
 
     async def _bare(self, laps: Laps) -> None:
         made = Unsigned(8453, self._nonce, Fees(200 * GWEI, GWEI), 21_000, secrets.token_bytes(20), 1, b"")
         raw = self._sender.sign(made).raw
         self._nonce += 1
-        with timed(laps.bare):
+        with timed(laps["bare"]):
             sent = await self._ask("eth_sendRawTransaction", hex_of(raw))
             while await self._ask("eth_getTransactionReceipt", sent) is None:
                 await asyncio.sleep(ASK_AGAIN_SECONDS)
@@ -147,40 +138,22 @@ def _running(folder: Path) -> Iterator[AgentService]:
             yield service
 
 
-async def measure(service: AgentService) -> dict[str, Laps]:
+async def _measure(service: AgentService, trades: int) -> tuple[Laps, Laps]:
     async with aiohttp.ClientSession() as session:
         bench = TradeBench(service, session)
         await bench.prepare()
-        immediate = await bench.laps(at_random=False)
+        immediate = await bench.laps(trades, at_random=False)
         await asyncio.to_thread(service.chain.ask, "evm_setIntervalMining", BLOCK_MS // 1_000)
         await asyncio.sleep(2)
-        return {"immediate blocks": immediate, "a block a second": await bench.laps(at_random=True)}
+        return immediate, await bench.laps(trades, at_random=True)
 
 
-def _row(name: str, laps: Sequence[float]) -> str:
-    ordered = sorted(laps)
-    p95 = ordered[min(len(ordered) - 1, len(ordered) * 95 // 100)]
-    return f"  {name:<34}{statistics.median(ordered):>9.1f}{p95:>9.1f}{ordered[0]:>9.1f}{ordered[-1]:>9.1f}"
-
-
-def main(json_path: Path | None) -> int:
+def main(json_path: Path | None, *, quick: bool) -> int:
     with ground("trade") as folder, _running(folder) as service:
-        measured = asyncio.run(measure(service))
-    good, rows = True, []
-    for blocks, laps in measured.items():
-        allowed = TARGET_MS + (BLOCK_MS if blocks == "a block a second" else 0)
-        trade, bare = statistics.median(laps.trade), statistics.median(laps.bare)
-        missed = trade > allowed
-        good &= not missed
-        print(f"{TRADES} trades, {blocks}; milliseconds{'p50':>16}{'p95':>9}{'least':>9}{'most':>9}")
-        print(_row("paid trade, payment to receipt", laps.trade))
-        print(_row("bare send, to receipt", laps.bare))
-        for each in ("challenge", "simulate", "replay", "quote"):
-            print(_row(each, getattr(laps, each)))
-        print(f"  A trade takes {trade - bare:.0f} ms more than a bare send, {trade / bare:.2f} times as long.")
-        print(f"  Its p50 is {trade:.0f} ms of {allowed:.0f} allowed{': MISSED' if missed else ''}.")
-        figures = {step: [round(each, 2) for each in times] for step, times in vars(laps).items()}
-        rows.append({"blocks": blocks, "allowed_p50_ms": allowed, "ratio": trade / bare, **figures})
-    ratios = {f"a trade, {row['blocks']}, time / bare send": row["ratio"] for row in rows}
-    keep(json_path, {"bench": "trade", "trades": TRADES, "rows": rows, "ratios": ratios})
-    return 0 if good else 1
+        measured = asyncio.run(_measure(service, 6 if quick else 60))
+    rows = []
+    for blocks, laps, wait in zip(("immediate blocks", "a block a second"), measured, (0, BLOCK_MS), strict=True):
+        middle = {step: statistics.median(times) for step, times in laps.items()}
+        rows.append(Row(f"{blocks}: payment to receipt, ms", middle["trade"], middle["bare"], most=TARGET_MS + wait))
+        rows += [Row(f"  {step}, ms", middle[step]) for step in STEPS[2:]]
+    return report("trade", rows, json_path)

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,23 +57,15 @@ def deploy(argv: list[str]) -> int:
 
 
 def bench(argv: list[str]) -> int:
-    from scripts._bench import LONG, NAMES, report, run
+    from scripts._bench import NAMES
 
     parser = argparse.ArgumentParser(prog="vpm bench")
-    parser.add_argument("what", choices=["all", *sorted(NAMES)])
+    parser.add_argument("what", choices=NAMES)
     parser.add_argument("--json", type=Path, help="write the result here too")
-    parser.add_argument("--long", action="store_true", help=f"take many minutes more ({', '.join(LONG)})")
-    parser.add_argument(
-        "--record", action="store_true", help="keep its ratios, and write its section of performance.md"
-    )
+    parser.add_argument("--quick", action="store_true", help="the smallest form, to see that it runs")
     args = parser.parse_args(argv)
-    if args.record and args.long:
-        parser.error("what is recorded is the usual run; leave --long out")
-    if args.long and args.what not in LONG:
-        parser.error(f"there is no long {args.what}; leave --long out")
-    if args.record or args.what == "all":
-        return report.main(args.json, names=NAMES if args.what == "all" else (args.what,))
-    return run(args.what, args.json, long=args.long)
+    measured: int = import_module(f"scripts._bench.{args.what}").main(args.json, quick=args.quick)
+    return measured
 
 
 def verify(argv: list[str]) -> int:

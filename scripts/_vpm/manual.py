@@ -82,30 +82,24 @@ Runs scripts/deploy_stock.py or scripts/deploy_base.py through ape: a dry run by
 over an existing deployment file. docs/operate.md has the whole procedure.""",
     ),
     "bench": (
-        "measure the API, event streams, gas, the indexer, the pages, the relayer, the cup, growth and the start",
+        "measure the API, event streams, gas, the indexer, the relayer, trades, the cup, growth and the stack",
         """\
-./vpm bench all|api|cup|events|gas|growth|index|pages|provider|relay|scale|start|trade [--json FILE] [--record] [--long]
+./vpm bench api|cup|events|gas|growth|index|relay|stack|trade [--json FILE] [--quick]
 
-api       cached reads against a bare handler that returns the same bytes, p99 and memory (--long: a million requests)
-cup       the leaderboard with 100,000 wallets, and signed trades
-events    what 2,000 idle event streams cost in memory, and how soon an event has reached all of them
-gas       the execution gas of every call in the gas tables, beside the best known figure; fails when a row is over
-growth    pages, jobs and the index on ten years of history, against a tenth of it
-index     the indexer over 200,000 events against a bare fetch-decode-copy loop, and how soon readers see a block
-pages     what each page weighs and how soon it paints in a new Chromium; fails from 100 kB or one second on
-provider  what the daemons ask of a node of a chain with a block each 250 ms, and what a month of it costs
-relay     one lane against a bare loop that sends presigned transactions one at a time
-scale     1, 2 and 4 API processes behind one port; one lane, four, and four that two relayers share
-start     from a fresh clone to the first screen, a second start, and the memory of all that runs
-trade     a paid trade from payment to receipt, against a bare send to the same chain
-all       each of them in turn, recorded
+api     cached reads against a bare handler that returns the same bytes, p99 and memory
+cup     the leaderboard with 100,000 wallets, signed trades, and a round of 20,000 bets
+events  what 2,000 idle event streams cost in memory, and how soon an event has reached all of them
+gas     the execution gas of every call in the gas tables, beside the best known figure; fails when a row is over
+growth  every read of the API over years of history, against a day of it
+index   the indexer over 200,000 events against a bare fetch-decode-copy loop, and how soon readers see a block
+relay   one lane against a bare loop that sends presigned transactions one at a time
+stack   from a fresh clone to the first screen, a second start, and the memory of all that runs
+trade   a paid trade from payment to receipt, against a bare send to the same chain
 
-Each prints a table.
+Each prints our figure, its baseline's, their ratio and the target, and exits with 1 where a target is missed.
 
   --json FILE  also write the figures to a file
-  --record     also keep its ratios (those of the last ten runs are in docs/performance.json) and write its section of
-               docs/performance.md, with a line that shows how they move
-  --long       take many minutes more
+  --quick      the smallest form, to see that it runs; its figures say little
 
 Compare ratios with those of other runs, never the figures themselves: machines differ, and one machine from hour to
 hour.""",

@@ -14,7 +14,7 @@ from indexer import backfill
 from indexer.chain import ChainFollower
 from indexer.errors import CursorMoved
 from indexer.node import RpcNode
-from scripts._bench.index_child import CHAIN_ID, STOCK
+from tests.support.index_load import CHAIN_ID, STOCK
 
 LOGS_PER_PAGE = 150
 POLL_SECONDS = 0.01

@@ -25,11 +25,10 @@ from core.db.engine import conninfo
 from core.local.anvil import AnvilOptions
 from indexer import backfill
 from indexer.node import RpcNode
-from scripts._bench.index_child import CHAIN_ID, STOCK
-from scripts._bench.index_load import LoadVenue, emit, place_emitter
 from tests.conftest import StartAnvil, TestPostgres
 from tests.faults import index_victim
 from tests.support import questions
+from tests.support.index_load import CHAIN_ID, STOCK, LoadVenue, emit, place_emitter
 from tests.support.index_tables import contents, differences, fresh_index
 from tests.waiting import wait
 

@@ -37,7 +37,7 @@ from core.contracts.deployments import load_deployment
 from core.db.engine import conninfo
 from core.feeds.words import told_by
 from core.service.cancelling import end
-from scripts._bench.growth_fill import (
+from tests.support.history_fill import (
     BASE_CHAIN,
     STOCK_CHAIN,
     HistorySize,

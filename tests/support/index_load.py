@@ -22,6 +22,7 @@ from core.contracts.events.layout import arguments
 from core.hexadecimal import bytes_of, hex_of
 from core.stock import vested, vested_fold
 from core.stock.vested import Moment
+from indexer.sources import Sources
 
 SETTLER = "0x" + "5e" * 20
 SENDER = "0x" + "a1" * 20
@@ -35,6 +36,9 @@ WALLET, RESOLVER, LISTER, TOKEN = ("0x" + 20 * each for each in ("5a", "5b", "5c
 FEED = bytes.fromhex("fe" * 20)
 STAKES_A_BLOCK = 30
 CALL = 5
+
+CHAIN_ID = 31337
+STOCK = Sources("stock", CHAIN_ID, 1, "op-stack", {Role.SETTLER: bytes_of(SETTLER)}, None)
 
 Record = tuple[bytes, bytes]  # joined topics, data
 

@@ -1,0 +1,186 @@
+"""What every benchmark needs: a folder and a database of its own, what processes take, and the table that it prints."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from eth_utils.address import to_checksum_address
+
+from core.contracts.deployments import ContractInfo, Deployment, Token
+from core.contracts.feeds import AgentFeed
+from core.db.migrate import migrate
+from core.local.ports import free_port
+from core.local.postgres import PostgresServer, prepare_postgres, start_postgres
+from core.local.process import RunningProcess, SpawnPlan, start_process, wait_until
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a benchmark's table: a figure of ours beside the baseline's, and the limits of the figure or the
+    ratio."""
+
+    what: str
+    ours: float
+    bare: float | None = None
+    least: float | None = None
+    most: float | None = None
+    least_ratio: float | None = None
+    most_ratio: float | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        return self.ours / self.bare if self.bare else None
+
+    @property
+    def missed(self) -> bool:
+        return _outside(self.ours, self.least, self.most) or _outside(self.ratio, self.least_ratio, self.most_ratio)
+
+    def target(self) -> str:
+        limits = (("at least", self.least), ("at most", self.most))
+        of_bare = (("at least", self.least_ratio), ("at most", self.most_ratio))
+        words = [f"{word} {limit:,g}" for word, limit in limits if limit is not None]
+        return ", ".join([*words, *(f"ratio {word} {limit:g}" for word, limit in of_bare if limit is not None)])
+
+
+def _outside(value: float | None, least: float | None, most: float | None) -> bool:
+    return value is not None and ((least is not None and value < least) or (most is not None and value > most))
+
+
+def report(name: str, rows: Sequence[Row], json_path: Path | None) -> int:
+    """Print the table, write the figures to a file if one is named, and return 1 if a target is missed."""
+    width = max(len(row.what) for row in rows) + 2
+    print(f"{name:<{width}}{'baseline':>12}{'ours':>12}{'ratio':>8}  target")
+    for row in rows:
+        shown = [("" if value is None else f"{value:,.{_digits(value)}f}") for value in (row.bare, row.ours)]
+        ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
+        line = f"{row.what:<{width}}{shown[0]:>12}{shown[1]:>12}{ratio:>8}  {row.target()}"
+        print(f"{line}{'  MISSED' if row.missed else ''}".rstrip(), flush=True)
+    if json_path is not None:
+        figures = [{**asdict(row), "ratio": row.ratio, "missed": row.missed} for row in rows]
+        json_path.write_text(json.dumps({"bench": name, "rows": figures}, indent=2) + "\n")
+    return 1 if any(row.missed for row in rows) else 0
+
+
+def _digits(value: float) -> int:
+    return 0 if abs(value) >= 1_000 else 1
+
+
+# ---------------------------------------------------------------- what is started
+
+
+@contextmanager
+def ground(name: str) -> Iterator[Path]:
+    """Make a folder for a benchmark; it is removed afterwards."""
+    with tempfile.TemporaryDirectory(prefix=f"vpm-bench-{name}-") as folder:
+        os.chmod(folder, 0o755)  # noqa: S103 - PostgreSQL may run as another user
+        yield Path(folder)
+
+
+@contextmanager
+def postgres(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[PostgresServer]:
+    """Run a server with nothing in it."""
+    server = prepare_postgres(folder / "postgres", free_port(), settings=settings)
+    running = start_postgres(server, folder / "postgres.log")
+    try:
+        yield server
+    finally:
+        running.stop()
+
+
+@contextmanager
+def database(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Make a database with this code's schema, on a server of its own; its URL."""
+    with postgres(folder, settings) as server:
+        migrate(server.url())
+        yield server.url()
+
+
+@contextmanager
+def started(
+    plan: SpawnPlan, log: Path, ready: Callable[[], bool], seconds: float, what: str
+) -> Iterator[RunningProcess]:
+    """Run a program; it is ready inside the context and stopped after it."""
+    running = start_process(plan, log)
+    try:
+        wait_until(ready, running, seconds, what)
+        yield running
+    finally:
+        running.stop()
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def network(
+    name: str, chain_id: int, token: str, contracts: Mapping[str, str], feeds: Sequence[AgentFeed] = ()
+) -> Deployment:
+    """Describe a benchmark's chain as a deployment file does: its stablecoin, and our contracts by their addresses."""
+    address = to_checksum_address("0x" + "dd" * 20)
+    dollar = Token(symbol=token, address=address, decimals=6, domain_name=token, domain_version="2")
+    placed = {each: ContractInfo(address=to_checksum_address(at), role="A contract.") for each, at in contracts.items()}
+    return Deployment(
+        network=name,
+        name="bench",
+        chain_id=chain_id,
+        kind="local",
+        status="deployed" if contracts else "not-deployed",
+        start_block=1,
+        tokens={token: dollar},
+        contracts=placed,
+        feeds=tuple(feeds),
+    )
+
+
+# ---------------------------------------------------------------- what processes take, from /proc
+
+
+def tree(root: int) -> Iterator[int]:
+    """Yield the ids of a process and of all below it."""
+    children: dict[int, list[int]] = defaultdict(list)
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                children[int(_stat(int(entry.name))[1])].append(int(entry.name))
+    waiting = [root]
+    while waiting:
+        pid = waiting.pop()
+        waiting += children[pid]
+        yield pid
+
+
+def memory_mb(root: int) -> float:
+    """Sum the memory of a process and all below it; a page that several share counts for each in part."""
+    total = 0.0
+    for pid in tree(root):
+        with suppress(OSError):
+            total += _megabytes(pid, "smaps_rollup", "Pss:")
+    return total
+
+
+def resident_mb(pid: int) -> float:
+    return _megabytes(pid, "status", "VmRSS:")
+
+
+def program_of(running: RunningProcess) -> int:
+    """Return the id of the program itself, which is the child of its guard."""
+    return int(Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()[0])
+
+
+def _megabytes(pid: int, file: str, label: str) -> float:
+    (row,) = [line for line in Path(f"/proc/{pid}/{file}").read_text().splitlines() if line.startswith(label)]
+    return int(row.split()[1]) / 1024
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields after the name, from the state on."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
