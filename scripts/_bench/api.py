@@ -26,7 +26,7 @@ from core.local.ports import free_port
 from core.local.postgres import UNSAFE_BUT_FAST
 from core.local.process import SpawnPlan
 from core.paths import REPOSITORY
-from scripts._bench.harness import Row, database, ground, listens, program_of, report, resident_mb, started
+from scripts._bench.harness import Figure, database, ground, listens, program_of, report, resident_mb, started
 from scripts._bench.http_load import load
 from scripts._stack import wallets
 from tests.support.genesis import chain, genesis
@@ -53,7 +53,7 @@ def main(json_path: Path | None, *, quick: bool) -> int:
     return report("api", rows, json_path)
 
 
-async def _compare(service: StockService, path: str, folder: Path, rounds: int, requests: int) -> list[Row]:
+async def _compare(service: StockService, path: str, folder: Path, rounds: int, requests: int) -> list[Figure]:
     (folder / "body").write_bytes(await asyncio.to_thread(_get, f"{service.url}{path}"))
     with _constant_server(folder) as port:
         servers = {"bare": (port, "/"), "ours": (service.port, path)}
@@ -65,12 +65,12 @@ async def _compare(service: StockService, path: str, folder: Path, rounds: int, 
     bare, ours = (statistics.median(turn[who].rate for turn in turns) for who in ("bare", "ours"))
     p99 = [statistics.median(turn[who].p99_ms for turn in turns) for who in ("bare", "ours")]
     return [
-        Row(f"{path}, requests/s", ours, bare, least_ratio=TARGET_RATIO),
-        Row(f"{path}, p99 ms", p99[1], p99[0], most=TARGET_P99_MS),
+        Figure(f"{path}, requests/s", ours, bare, least_ratio=TARGET_RATIO),
+        Figure(f"{path}, p99 ms", p99[1], p99[0], most=TARGET_P99_MS),
     ]
 
 
-async def _memory(service: StockService, requests: int) -> Row:
+async def _memory(service: StockService, requests: int) -> Figure:
     """Measure by how much the API process grows while it answers so many requests."""
     pid = program_of(service.running["api"])
     samples = []
@@ -78,7 +78,7 @@ async def _memory(service: StockService, requests: int) -> Row:
         await load(service.port, PATHS[step % len(PATHS)], requests // MEMORY_STEPS, CONNECTIONS)
         samples.append(resident_mb(pid))
     grown = max(0.0, samples[-1] - max(samples[:3]))
-    return Row(f"memory grown over {requests:,} requests, MB", grown, most=MEMORY_ALLOWED_MB)
+    return Figure(f"memory grown over {requests:,} requests, MB", grown, most=MEMORY_ALLOWED_MB)
 
 
 @contextmanager

@@ -47,7 +47,7 @@ from core.cup.rounds import RouletteRound
 from core.db.engine import Connection, connect
 from core.hexadecimal import hex_of
 from core.service.cancelling import end
-from scripts._bench.harness import Row, database, ground, report
+from scripts._bench.harness import Figure, database, ground, report
 from scripts._bench.http_load import LoadResult
 
 WARM_UP = 400
@@ -90,7 +90,7 @@ _FILL = (
 )
 
 
-async def _measure(database_url: str, folder: Path, size: Size) -> list[Row]:
+async def _measure(database_url: str, folder: Path, size: Size) -> list[Figure]:
     now, day = datetime.now(UTC), timedelta(days=1)
     season = {"VPM_CUP_OPENS_AT": (now - day).isoformat(), "VPM_CUP_CLOSES_AT": (now + day).isoformat()}
     settings = Settings.model_validate({"DATABASE_URL": database_url, **season})
@@ -116,14 +116,14 @@ async def _measure(database_url: str, folder: Path, size: Size) -> list[Row]:
     rows = []
     for name, each in board.items():
         least = None if name == "entries" else RANKS_OF_BARE
-        rows.append(Row(f"board, {name}, requests/s", each.rate, bare_board, least_ratio=least))
-        rows.append(Row(f"board, {name}, p99 ms", each.p99_ms, most=P99_MS))
+        rows.append(Figure(f"board, {name}, requests/s", each.rate, bare_board, least_ratio=least))
+        rows.append(Figure(f"board, {name}, p99 ms", each.p99_ms, most=P99_MS))
     least_trades = min(TRADES_OF_BARE * bare_trades, TRADES_A_SECOND)
     return [
         *rows,
-        Row("signed trades/s", trades.rate, bare_trades, least=least_trades),
-        Row("signed trades, p99 ms", trades.p99_ms, most=P99_MS),
-        Row(f"a round of {size.bettors * BETS_EACH:,} bets, slowest, ms", round_ms, bare_round_ms, most=ROUND_MS),
+        Figure("signed trades/s", trades.rate, bare_trades, least=least_trades),
+        Figure("signed trades, p99 ms", trades.p99_ms, most=P99_MS),
+        Figure(f"a round of {size.bettors * BETS_EACH:,} bets, slowest, ms", round_ms, bare_round_ms, most=ROUND_MS),
     ]
 
 

@@ -26,7 +26,7 @@ from core.hexadecimal import hex_of
 from core.local.ports import free_port
 from core.local.process import SpawnPlan
 from core.paths import REPOSITORY
-from scripts._bench.harness import Row, database, ground, report, resident_mb, started
+from scripts._bench.harness import Figure, database, ground, report, resident_mb, started
 
 EVENTS = 20
 OPENING_AT_ONCE = 50
@@ -158,7 +158,7 @@ def main(json_path: Path | None, *, quick: bool) -> int:
             pid = int(json.loads(ready.read_text())["pid"])
             idle, everyone, bare = asyncio.run(_measure(url, port, pid, streams))
     rows = [
-        Row(f"{streams:,} idle streams, MB", idle, most=TARGET_MB),
-        Row("an event to all of them, ms", everyone, bare, most=TARGET_MS),
+        Figure(f"{streams:,} idle streams, MB", idle, most=TARGET_MB),
+        Figure("an event to all of them, ms", everyone, bare, most=TARGET_MS),
     ]
     return report("events", rows, json_path)

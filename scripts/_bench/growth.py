@@ -30,7 +30,7 @@ from core.db.migrate import migrate
 from core.local.ports import free_port
 from core.local.postgres import UNSAFE_BUT_FAST, PostgresServer
 from core.paths import REPOSITORY
-from scripts._bench.harness import Row, ground, postgres, report, resident_mb
+from scripts._bench.harness import Figure, ground, postgres, report, resident_mb
 from tests.support.history_fill import (
     BASE_CHAIN,
     STOCK_CHAIN,
@@ -111,13 +111,13 @@ def main(json_path: Path | None, *, quick: bool) -> int:
         asyncio.run(_measure(day, years, 1 if quick else 4, 5 if quick else 50))
         memory = [resident_mb(each.pid) for each in (day, years)]
     rows = [
-        Row("memory, MB", memory[1], memory[0], most=TARGET_MB),
-        Row("start, s", years.start_seconds, day.start_seconds, most=TARGET_START_SECONDS),
-        Row("block to reader, p99 ms", _p99(years.seen_ms), _p99(day.seen_ms), most=TARGET_SEEN_MS),
+        Figure("memory, MB", memory[1], memory[0], most=TARGET_MB),
+        Figure("start, s", years.start_seconds, day.start_seconds, most=TARGET_START_SECONDS),
+        Figure("block to reader, p99 ms", _p99(years.seen_ms), _p99(day.seen_ms), most=TARGET_SEEN_MS),
     ]
     for name in READ:
         ours, bare = (_p99(each.reads_ms[name]) for each in (years, day))
-        rows.append(Row(f"{name}, p99 ms", ours, bare, most=max(TARGET_RATIO * bare, bare + NO_DIFFERENCE_MS)))
+        rows.append(Figure(f"{name}, p99 ms", ours, bare, most=max(TARGET_RATIO * bare, bare + NO_DIFFERENCE_MS)))
     return report("growth", rows, json_path)
 
 

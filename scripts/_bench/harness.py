@@ -23,7 +23,7 @@ from core.local.process import RunningProcess, SpawnPlan, start_process, wait_un
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Figure:
     """A row of a benchmark's table: a figure of ours beside the baseline's, and the limits of the figure or the
     ratio."""
 
@@ -54,7 +54,7 @@ def _outside(value: float | None, least: float | None, most: float | None) -> bo
     return value is not None and ((least is not None and value < least) or (most is not None and value > most))
 
 
-def report(name: str, rows: Sequence[Row], json_path: Path | None) -> int:
+def report(name: str, rows: Sequence[Figure], json_path: Path | None) -> int:
     """Print the table, write the figures to a file if one is named, and return 1 if a target is missed."""
     width = max(len(row.what) for row in rows) + 2
     print(f"{name:<{width}}{'baseline':>12}{'ours':>12}{'ratio':>8}  target")

@@ -32,7 +32,7 @@ from relayer.policy import LanePolicy
 from relayer.service import ChainPlan, relaying
 from relayer.signing import Fees, LocalSigner, Unsigned
 from relayer.transaction import Patience
-from scripts._bench.harness import Row, database, ground, report
+from scripts._bench.harness import Figure, database, ground, report
 
 TARGET = 0.75
 BLOCK_SECONDS = 0.25
@@ -156,7 +156,7 @@ def main(json_path: Path | None, *, quick: bool) -> int:
         rates = runner.run(_measure(2_000, 1) if quick else _measure(20_000, 3))
     bare, lane, simulating = map(statistics.median, rates)
     rows = [
-        Row("one lane, transactions/s", lane, bare, least_ratio=TARGET),
-        Row("one lane, simulating each, transactions/s", simulating, bare),
+        Figure("one lane, transactions/s", lane, bare, least_ratio=TARGET),
+        Figure("one lane, simulating each, transactions/s", simulating, bare),
     ]
     return report("relay", rows, json_path)

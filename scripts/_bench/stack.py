@@ -28,7 +28,7 @@ from core.local.ports import free_port
 from core.local.postgres import postgres_answers, prepare_postgres, remove_stale_lock
 from core.local.process import RunningProcess, SpawnPlan, start_process
 from core.paths import REPOSITORY
-from scripts._bench.harness import Row, ground, memory_mb, report
+from scripts._bench.harness import Figure, ground, memory_mb, report
 from scripts._stack.chains import CHAIN_IDS
 from scripts._vpm.bootstrap import NPM, VENV
 
@@ -57,9 +57,9 @@ def main(json_path: Path | None, *, quick: bool) -> int:
                     memory = memory_mb(pid)
     seconds, megabytes = (statistics.median(each) for each in zip(*bare, strict=True))
     rows = [
-        Row("first start, s", first, install, most=FIRST_SECONDS),
-        Row("second start, s", statistics.median(again), seconds, most=AGAIN_SECONDS),
-        Row("memory, MB", memory, megabytes, most=MEMORY_MB),
+        Figure("first start, s", first, install, most=FIRST_SECONDS),
+        Figure("second start, s", statistics.median(again), seconds, most=AGAIN_SECONDS),
+        Figure("memory, MB", memory, megabytes, most=MEMORY_MB),
     ]
     return report("stack", rows, json_path)
 

@@ -26,7 +26,7 @@ from core.contracts.statuses import Form
 from core.hexadecimal import hex_of
 from core.money import USD
 from relayer.signing import Fees, LocalSigner, Unsigned
-from scripts._bench.harness import Row, database, ground, report
+from scripts._bench.harness import Figure, database, ground, report
 from scripts._stack import wallets
 from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
@@ -154,6 +154,6 @@ def main(json_path: Path | None, *, quick: bool) -> int:
     rows = []
     for blocks, laps, wait in zip(("immediate blocks", "a block a second"), measured, (0, BLOCK_MS), strict=True):
         middle = {step: statistics.median(times) for step, times in laps.items()}
-        rows.append(Row(f"{blocks}: payment to receipt, ms", middle["trade"], middle["bare"], most=TARGET_MS + wait))
-        rows += [Row(f"  {step}, ms", middle[step]) for step in STEPS[2:]]
+        rows.append(Figure(f"{blocks}: payment to receipt, ms", middle["trade"], middle["bare"], most=TARGET_MS + wait))
+        rows += [Figure(f"  {step}, ms", middle[step]) for step in STEPS[2:]]
     return report("trade", rows, json_path)
