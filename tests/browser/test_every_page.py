@@ -83,7 +83,7 @@ def weigh(visit: Visit) -> list[int]:
     "name", [*LAYOUTS, *(pytest.param(name, marks=pytest.mark.thorough) for name in PAGES if name not in LAYOUTS)]
 )
 def test_a_page(site: Site, visitor: Visitor, axe: str, name: str, size: Size, record_property: Any) -> None:
-    """How soon it paints is recorded here and judged by `vpm bench pages`: a busy machine would fail a good page."""
+    """How soon it paints is recorded and not judged: a busy machine would fail a good page."""
     visit = visitor.visit(size, "light")
     page = visit.page
     sizes = weigh(visit)
