@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import fcntl
 import gc
 import json
@@ -44,13 +45,42 @@ from tests.support import nursery, questions
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
-pytest_plugins = ("tests.support.fixtures", "tests.support.limits", "tests.support.order")
+pytest_plugins = ("tests.support.fixtures",)
 
 TEMPLATE = "vpm_template"
 MEMORY_BYTES = 4 << 30
 """So much must be free to keep the databases in memory. A run has a few dozen at a time, of ten megabytes each."""
 _STATE = "postgres.json"
 _SERVER = pytest.StashKey[RunningProcess]()
+_SCREEN = pytest.StashKey[int]()
+# Tests of real processes and clocks share two cores: one that fails is run again, and the summary names it.
+UNSTEADY = ("browser", "contracts", "evals", "faults", "integration", "simulator")
+# After a test's own limit, which pytest-timeout keeps and gives up when the test has failed.
+LAST_SECONDS = 120.0
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_SCREEN] = os.dup(2)  # before the output of tests is caught
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.relative_to(Path(__file__).parent).parts[0] in UNSTEADY:
+            item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """End a process whose test hangs beyond its limit, for one in a teardown, and print where each thread was."""
+    if item.config.getoption("usepdb"):
+        return (yield)
+    marker = item.get_closest_marker("timeout")
+    limit = float(marker.args[0] if marker else item.config.getini("timeout"))
+    faulthandler.dump_traceback_later(2 * limit + LAST_SECONDS, exit=True, file=item.config.stash[_SCREEN])
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ class RelayBench:
         """Relay queued intents on one lane until all are recorded; transactions a second."""
         signer, group = await self._funded(), f"bench-{secrets.token_hex(4)}"
         intent = IntentRequest(
-            "", CHAIN_ID, group, "bench", hex_of(PAYEE), value_wei=1, gas_limit=21_000, simulate=simulate
+            group, CHAIN_ID, group, "bench", hex_of(PAYEE), value_wei=1, gas_limit=21_000, simulate=simulate
         )
         async with self.pool.connection() as connection:
             for _ in range(count // 1_000):

@@ -5,20 +5,19 @@ Whatever the specifications promise, an ordinary run has a test of; `--thorough`
 more (docs/decisions/0017).
 
 Three lines run side by side. The tests of all chosen stages are one run of pytest, with more processes than there are
-cores where tests wait for blocks and timeouts; each takes a file at a time, the longest first. The tests in browsers
-are a run of their own. In the third line the programs run one after another, giving way to tests that keep a clock:
-they take what the others leave, and end with both cores to themselves. What the second and third line say is shown as
-each of their parts ends. Every failed test is still a failure of its own stage.
+cores where tests wait for blocks and timeouts; each takes a file at a time, those with the most tests first. The tests
+in browsers are a run of their own. In the third line the programs run one after another, giving way to tests that keep
+a clock: they take what the others leave, and end with both cores to themselves. What the second and third line print is
+shown as each of their parts ends. Every failed test is still a failure of its own stage.
 
-Tests with real processes share two cores with their neighbours and wait for real clocks. When only a few of a stage
-fail, those are run once more when all else has ended, alone: a defect fails again, a want of processor time does not.
-What needed that is named in the summary, so it is mended rather than forgotten (docs/decisions/0006).
+Tests with real processes share two cores with their neighbours and wait for real clocks. One that fails is run again
+(pytest-rerunfailures): a defect fails again. The summary names it, so that it is mended rather than forgotten
+(docs/decisions/0006).
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import subprocess
@@ -27,7 +26,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -49,7 +48,6 @@ ORDINARY_FORGE = {"FOUNDRY_FUZZ_RUNS": "64", "FOUNDRY_INVARIANT_RUNS": "5"}
 QUICK = ("lint", "types", "imports", "unit")  # what needs no chain, database or compiler
 
 CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-FEW = 3  # more failures of a stage than this are not a matter of luck
 CORES = os.cpu_count() or 1
 PROOFS = REPOSITORY / "tests" / "contracts" / "proofs"
 REPORTS = REPOSITORY / ".vpm" / "build" / "pytest"
@@ -70,44 +68,25 @@ SCREEN = Output()
 class Stage:
     """A stage of `vpm test`: a program to run, or folders of tests.
 
-    steadied: its tests have real processes, and the few that fail are looked at twice. apart: its tests keep something
-    in their process that no other test can live with, so they have a run of their own.
+    waits: its tests have real processes and wait for them. apart: its tests keep something in their process that no
+    other test can live with, so they have a run of their own.
     """
 
     name: str
     what: str
     run: Callable[[Output], int] | None = None
     folders: tuple[str, ...] = ()
-    steadied: bool = False
+    waits: bool = False
     apart: bool = False
 
 
 @dataclass(frozen=True)
 class StageResult:
-    """How a stage ended.
-
-    seconds: of tests, those of each together, whoever ran beside it. unsteady: those that failed beside others and
-    passed alone.
-    """
+    """How a stage ended. seconds: of tests, those of each together, whoever ran beside it."""
 
     stage: Stage
     code: int
     seconds: float
-    unsteady: tuple[str, ...] = ()
-
-
-@dataclass
-class Look:
-    """What one run of pytest said of its stages, and the stages that cannot run here.
-
-    code: pytest's. failed: the tests that did. seconds: how long the tests of each file took.
-    """
-
-    stages: list[Stage]
-    left_out: list[Stage]
-    code: int = 0
-    failed: list[str] = field(default_factory=list)
-    seconds: dict[str, float] = field(default_factory=dict)
 
 
 def main(argv: list[str]) -> int:
@@ -138,8 +117,6 @@ def main(argv: list[str]) -> int:
     print("\n=== summary")
     for one in results:
         print(f"{'ok    ' if one.code == 0 else 'FAILED'} {one.stage.name:<12} {one.seconds:7.1f} s  {one.stage.what}")
-    for test in (test for one in results for test in one.unsteady):
-        print(f"unsteady: {test} failed beside the others and passed alone")
     failed = sum(one.code != 0 for one in results)
     took = time.monotonic() - start
     print(f"stages: {len(results) - failed} passed, {failed} failed in {took // 60:.0f} min {took % 60:.0f} s")
@@ -155,25 +132,26 @@ def _run(chosen: Sequence[Stage], extra: Sequence[str]) -> list[StageResult]:
     if not tests:
         return [_program(stage) for stage in programs]
     results: list[StageResult] = []
-    looks: list[Look] = []
     alone = [stage for stage in tests if stage.apart]
     together = [stage for stage in tests if not stage.apart]
 
-    before = GIVING_WAY if any(stage.steadied for stage in tests) else ()
+    before = GIVING_WAY if any(stage.waits for stage in tests) else ()
 
     def line_of_programs() -> None:
         results.extend(_aside(stage, before) for stage in programs)
 
     def line_of_browsers() -> None:
-        looks.extend(_look_aside(stage, extra) for stage in alone if together)
+        for stage in alone if together else ():
+            with _shown_later(stage, ()) as output:
+                results.extend(run_tests([stage], extra, output))
 
     beside = [threading.Thread(target=line) for line in (line_of_programs, line_of_browsers)]
     for line in beside:
         line.start()
-    own = [first_look(each, extra, SCREEN) for each in ([together] if together else [[stage] for stage in alone])]
+    for each in [together] if together else [[stage] for stage in alone]:
+        results += run_tests(each, extra, SCREEN)
     for line in beside:
         line.join()
-    results += [one for look in (*own, *looks) for one in second_look(look, extra)]
     ended = {one.stage.name for one in results}
     results += [StageResult(stage, 1, 0.0) for stage in chosen if stage.name not in ended]  # its line broke off
     return sorted(results, key=lambda one: chosen.index(one.stage))
@@ -194,11 +172,6 @@ def _aside(stage: Stage, before: tuple[str, ...]) -> StageResult:
     with _shown_later(stage, before) as output:
         code = stage.run(output)
     return StageResult(stage, code, time.monotonic() - start)
-
-
-def _look_aside(stage: Stage, extra: Sequence[str]) -> Look:
-    with _shown_later(stage, ()) as output:
-        return first_look([stage], extra, output)
 
 
 @contextmanager
@@ -296,29 +269,42 @@ def _gas(output: Output) -> int:
     return _call(output, REPOSITORY / "vpm", "bench", "gas")
 
 
-def first_look(stages: Sequence[Stage], extra: Sequence[str], output: Output) -> Look:
-    """One run of all their tests."""
+def run_tests(stages: Sequence[Stage], extra: Sequence[str], output: Output) -> list[StageResult]:
+    """Run all their tests together; in CI a stage that cannot run here has failed."""
     can_run = [stage for stage in stages if _can_run(stage)]
-    look = Look(can_run, [stage for stage in stages if stage not in can_run])
-    if not look.stages:
-        return look
-    name = look.stages[0].name
-    report, memory = REPORTS / f"{name}.xml", REPORTS / f"{name}-cache"
-    shutil.rmtree(memory, ignore_errors=True)
+    without = 1 if os.environ.get("CI") else 0
+    results = [StageResult(stage, without, 0.0) for stage in stages if stage not in can_run]
+    if not can_run:
+        return results
+    report = REPORTS / f"{can_run[0].name}.xml"
     report.unlink(missing_ok=True)
-    folders = [folder for stage in look.stages for folder in stage.folders]
+    folders = [folder for stage in can_run for folder in stage.folders]
     if output is SCREEN:
-        print(f"\n=== {', '.join(stage.name for stage in look.stages)}", flush=True)
-    count = workers(look.stages)
+        print(f"\n=== {', '.join(stage.name for stage in can_run)}", flush=True)
+    count = workers(can_run)
     if count > CORES and not (REPOSITORY / "tests" / "__pycache__").exists():
         compile_tests(folders)
-    spread = ("-n", str(count), "--dist", "loadfile", "--no-loadscope-reorder", "--max-worker-restart", "0")
-    kept = ("-o", f"cache_dir={memory}", f"--junitxml={report}", "-o", "junit_logging=no")
-    look.code = _call(output, sys.executable, "-m", "pytest", *spread, "--durations", "12", *kept, *folders, *extra)
-    look.seconds = seconds_of_files(report)
-    if look.code == 1:  # tests failed; anything but 0 and 1 is no verdict on a test
-        look.failed = sorted(json.loads((memory / "v" / "cache" / "lastfailed").read_text()))
-    return look
+    spread = ("-n", str(count), "--dist", "loadfile", "--max-worker-restart", "0")
+    kept = (f"--junitxml={report}", "-o", "junit_logging=no", "-p", "no:cacheprovider")
+    code = _call(output, sys.executable, "-m", "pytest", *spread, "--durations", "12", *kept, *folders, *extra)
+    return results + verdicts(can_run, code, report)
+
+
+def verdicts(stages: Sequence[Stage], code: int, report: Path) -> list[StageResult]:
+    """Tell each stage's own failures apart; where pytest says more than that tests failed, every stage has."""
+    seconds = dict.fromkeys((stage.name for stage in stages), 0.0)
+    failed = set()
+    if report.exists():
+        for case in ElementTree.parse(report).iter("testcase"):  # noqa: S314 - our own file
+            file = case.get("classname", "").replace(".", "/")
+            for stage in stages:
+                if file.startswith(stage.folders):
+                    seconds[stage.name] += float(case.get("time", 0))
+                    failed |= (
+                        {stage.name} if any(case.find(what) is not None for what in ("failure", "error")) else set()
+                    )
+    known = code == 0 or (code == 1 and failed)
+    return [StageResult(stage, int(stage.name in failed) if known else code, seconds[stage.name]) for stage in stages]
 
 
 def compile_tests(folders: Sequence[str]) -> None:
@@ -328,57 +314,11 @@ def compile_tests(folders: Sequence[str]) -> None:
     run(collect, dict(os.environ), subprocess.DEVNULL, cwd=REPOSITORY)
 
 
-def second_look(look: Look, extra: Sequence[str]) -> list[StageResult]:
-    """How its stages ended, once the few tests of a steadied stage that failed have been run again, alone."""
-    codes = {stage.name: 0 if look.code in (0, 1) else look.code for stage in look.stages}
-    again: list[str] = []
-    for stage in look.stages:
-        of_it = [test for test in look.failed if _of(stage, test)]
-        codes[stage.name] = codes[stage.name] or int(bool(of_it))
-        if stage.steadied and len(of_it) <= FEW:
-            again += of_it
-    if look.code == 1 and not any(codes.values()):
-        codes = dict.fromkeys(codes, 1)  # it failed, and no test says why
-    unsteady: list[str] = []
-    if again:
-        print(f"\n--- once more, alone: {', '.join(again)}", flush=True)
-        if _call(SCREEN, sys.executable, "-m", "pytest", *again, *extra) == 0:
-            unsteady = again
-            for stage in look.stages:
-                if all(test in again for test in look.failed if _of(stage, test)):
-                    codes[stage.name] = 0
-    took = {stage.name: sum(spent for file, spent in look.seconds.items() if _of(stage, file)) for stage in look.stages}
-    without = 1 if os.environ.get("CI") else 0
-    return [
-        *(StageResult(stage, without, 0.0) for stage in look.left_out),
-        *(
-            StageResult(
-                stage, codes[stage.name], took[stage.name], tuple(test for test in unsteady if _of(stage, test))
-            )
-            for stage in look.stages
-        ),
-    ]
-
-
 def workers(stages: Sequence[Stage]) -> int:
     """As many as can run; where most of a test is waiting for blocks and timeouts, as many as fill that time."""
     if all(stage.apart for stage in stages):
         return 1  # each has a browser and a whole service: a second costs more than it gains beside the other tests
-    return 2 * CORES + 1 if any(stage.steadied for stage in stages) else CORES
-
-
-def _of(stage: Stage, test: str) -> bool:
-    return test.startswith(stage.folders)
-
-
-def seconds_of_files(report: Path) -> dict[str, float]:
-    """How long the tests of each file took together, by the file's path without its ending."""
-    seconds: dict[str, float] = {}
-    if report.exists():
-        for case in ElementTree.parse(report).iter("testcase"):  # noqa: S314 - our own file
-            file = case.get("classname", "").replace(".", "/")
-            seconds[file] = seconds.get(file, 0.0) + float(case.get("time", 0))
-    return seconds
+    return 2 * CORES + 1 if any(stage.waits for stage in stages) else CORES
 
 
 def _can_run(stage: Stage) -> bool:
@@ -397,12 +337,12 @@ STAGES = [
     Stage("gas", "no call costs more than it may", _gas),
     Stage("unit", "Python units and properties", folders=("tests/unit",)),
     Stage("studies", "what the mechanisms promise, over many random courses", folders=("tests/studies",)),
-    Stage("contracts", "contracts against the models and mirrors", folders=("tests/contracts",), steadied=True),
+    Stage("contracts", "contracts against the models and mirrors", folders=("tests/contracts",), waits=True),
     Stage(
         "integration",
         "real PostgreSQL and local chains",
         folders=("tests/integration", "tests/faults", "tests/simulator", "tests/evals"),
-        steadied=True,
+        waits=True,
     ),
-    Stage("browser", "pages in a real Chromium", folders=("tests/browser",), steadied=True, apart=True),
+    Stage("browser", "pages in a real Chromium", folders=("tests/browser",), waits=True, apart=True),
 ]

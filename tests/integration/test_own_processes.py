@@ -50,7 +50,7 @@ def goes_on(name):
 
 ours = [checks.Stage(name, "", goes_on(name)) for name in ("one", "two")]
 checks.STAGES = [checks.Stage("unit", "", folders=("none",)), *ours]
-checks.first_look = goes_on("tests")
+checks.run_tests = goes_on("tests")
 sys.exit(cli.test(["--thorough"]))
 """
 

@@ -66,8 +66,6 @@ IMPORTS = {
     ),
 }
 """What each program imports; a `__main__` that runs only when it is the program may stand here itself."""
-GROUP = "VPM_TEST_GROUP"
-"""The control group a program is to be in, where the processor's time is measured: tests/support/processor.py."""
 APE_PYTHON = str(APE_VENV / "bin" / "python")
 READ_AT_START = ("PYTHON", "PROMETHEUS_MULTIPROC_DIR", "LD_", "TZ", "LC_", "LANG")
 
@@ -384,8 +382,6 @@ def _exists(pid: int) -> bool:
 
 def become(request: Request) -> None:
     """Makes this child the program of the request, under a guard if it asks for one; the guard does not return."""
-    if group := request.env.pop(GROUP, ""):
-        Path(group, "cgroup.procs").write_text("0")
     os.setsid()
     for number, file in enumerate((request.stdin, request.stdout, request.stderr)):
         os.dup2(file, number)
