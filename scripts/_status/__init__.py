@@ -1,4 +1,1 @@
-"""`vpm status`: one look at everything that runs, from PostgreSQL, and from /metrics where it is given.
-
-`facts` reads, `concerns` says what an operator should look at, `view` writes it for people.
-"""
+"""Commands for a person who operates VPM: `vpm status`, `vpm switch`, `vpm reindex`, the container's probe."""

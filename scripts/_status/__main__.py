@@ -6,88 +6,149 @@ import argparse
 import json
 import os
 import sys
-import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
+
+import psycopg
+from psycopg.rows import dict_row
 
 from core.config import environment
-from core.errors import VpmError
-from scripts._status.concerns import concerns
-from scripts._status.facts import StatusFacts, read
-from scripts._status.scrape import scrape
-from scripts._status.view import lines
+from core.db.engine import conninfo
+from core.errors import DatabaseUnreachable, SchemaOutdated, VpmError
+from core.outbox.lanes import is_gone
 
-CANNOT_READ = 2
-MIN_WATCH_SECONDS = 1.0
+Facts = Mapping[str, list[dict[str, Any]]]
+
+DAEMONS = ("indexer", "relayer", "keeper", "api")
+JOB_SECONDS, HOURLY_JOB_SECONDS = 900, 10_800
+HOURLY_JOBS = ("tidy", "agent-tidy")
+# Ages are whole seconds by the database's clock.
+SECTIONS: dict[str, LiteralString] = {
+    "daemons": "SELECT daemon, instance, is_leader, detail, extract(epoch FROM now() - seen_at)::int AS silent_seconds"
+    " FROM daemon_heartbeat WHERE seen_at > now() - interval '10 minutes' ORDER BY daemon, started_at",
+    "chains": "SELECT chain_id, name, state, problem, number AS block, finalized_number AS finalized,"
+    " greatest(coalesce(head_number, number) - number, 0) AS lag_blocks,"
+    " extract(epoch FROM now() - head_seen_at)::int AS head_silent_seconds FROM chain_cursor ORDER BY chain_id",
+    "lanes": "SELECT l.chain_id, '0x' || encode(l.address, 'hex') AS address, l.groups, l.status,"
+    " l.status_detail AS detail, l.holder_name AS holder, coalesce(l.lease_until > now(), false) AS held,"
+    " l.balance_wei::text AS balance_wei, l.next_nonce, (SELECT count(*) FROM outbox_intent i"
+    " WHERE i.lane_id = l.id AND i.state IN ('signed', 'sent')) AS in_flight FROM outbox_lane l ORDER BY l.id",
+    "queues": "SELECT chain_id, lane_group, kind, state, count(*) AS count,"
+    " extract(epoch FROM now() - min(state_at))::int AS oldest_seconds FROM outbox_intent"
+    " WHERE state IN ('queued', 'signed', 'sent') GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4",
+    "last_hour": "SELECT chain_id, kind, coalesce(outcome, 'refused') AS outcome, count(*) AS count FROM outbox_intent"
+    " WHERE state_at > now() - interval '1 hour' AND state IN ('mined', 'final', 'failed', 'replaced')"
+    " GROUP BY 1, 2, 3 ORDER BY 1, 2, 3",
+    "jobs": "SELECT job, ok, extract(epoch FROM now() - finished_at)::int AS age_seconds,"
+    " report -> 'errors' AS errors FROM keeper_run ORDER BY job",
+    "requested": "SELECT job, extract(epoch FROM now() - requested_at)::int AS waiting_seconds FROM keeper_job"
+    " WHERE finished_at IS NULL ORDER BY id LIMIT 20",
+    "audits": "SELECT DISTINCT ON (chain_id) chain_id, block_number AS block, compared, mismatches,"
+    " extract(epoch FROM now() - at)::int AS age_seconds FROM chain_audit ORDER BY chain_id, id DESC",
+    "switches": "SELECT name, reason, changed_by, changed_at FROM operator_switch WHERE is_on ORDER BY name",
+    "unconfirmed": "SELECT i.chain_id, i.kind, u.intent_id, u.problem FROM outbox_untold u"
+    " JOIN outbox_intent i ON i.id = u.intent_id WHERE u.tries >= 10 ORDER BY u.intent_id LIMIT 20",
+    "database": "SELECT pg_database_size(current_database()) / 1000000 AS megabytes, (SELECT count(*)"
+    " FROM pg_stat_activity WHERE datname = current_database()) AS connections,"
+    " current_setting('max_connections')::int AS most_connections",
+}
+
+
+def read(url: str | None) -> Facts:
+    """Read all sections in one transaction; VpmError with one sentence if that cannot be done."""
+    if not url:
+        raise VpmError("DATABASE_URL is not set: set it, or give --database URL or --ready FILE.")
+    try:
+        with psycopg.connect(conninfo(url), connect_timeout=5, row_factory=dict_row) as connection:
+            connection.execute("SET statement_timeout = 10000")
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            return {name: connection.execute(query).fetchall() for name, query in SECTIONS.items()}
+    except psycopg.errors.UndefinedTable:
+        raise SchemaOutdated("The database lacks tables of this version.") from None
+    except psycopg.OperationalError as error:
+        reason = next(iter(str(error).split("\n")), "").strip().removeprefix("connection failed: ") or "no answer"
+        raise DatabaseUnreachable(
+            f"The database does not answer: {reason}.",
+            hint="While it is away bets are refused and nothing is lost; docs/operate.md, 'PostgreSQL is away'.",
+        ) from None
+
+
+def concerns(facts: Facts) -> Iterator[str]:
+    """Yield a sentence for each thing that needs a person; the alert rules wait longer."""
+    for name in DAEMONS:
+        alive = [row for row in facts["daemons"] if row["daemon"] == name and row["silent_seconds"] < 30]
+        if not alive:
+            yield f"no {name} has shown a sign of life for 30 s"
+        elif name in ("indexer", "keeper") and not any(row["is_leader"] for row in alive):
+            yield f"{len(alive)} of {name} stand by and none leads"
+    for row in facts["chains"]:
+        if row["state"] == "halted":
+            yield f"chain {row['name']} is halted and served stale: {row['problem']}"
+        elif row["lag_blocks"] > 60:
+            yield f"chain {row['name']} is {row['lag_blocks']:,} blocks behind its head ({row['state']})"
+        if (row["head_silent_seconds"] or 0) > 60 and row["state"] != "backfill":  # backfill does not ask for the head
+            yield f"no node of chain {row['name']} has answered for {row['head_silent_seconds']} s"
+    for row in facts["lanes"]:
+        lane = f"lane {row['address'][:10]} on {row['chain_id']} ({'+'.join(row['groups'])})"
+        if is_gone(row["status"], is_leased=row["held"], in_flight=row["in_flight"]):
+            continue  # its key was taken away
+        if row["status"] not in ("ready", "full", "starting"):
+            yield f"{lane} signs nothing: {', '.join(filter(None, (row['status'], row['detail'])))}"
+        elif not row["held"]:
+            yield f"{lane} is held by no relayer"
+    for row in facts["queues"]:
+        if row["oldest_seconds"] > (120 if row["state"] == "queued" else 300):
+            oldest = f"the oldest for {row['oldest_seconds']} s"
+            yield f"{row['count']} {row['kind']} on {row['chain_id']} are {row['state']}, {oldest}"
+    for row in facts["unconfirmed"]:
+        yield f"wallets have no notice of {row['kind']} {row['intent_id']} on {row['chain_id']}: {row['problem']}"
+    for row in facts["jobs"]:
+        if not row["ok"]:
+            yield f"job {row['job']} failed {row['age_seconds']} s ago: {str((row['errors'] or ['?'])[0])[:160]}"
+        elif row["job"] == "refund-drill":
+            continue  # on demand only
+        elif row["age_seconds"] > (HOURLY_JOB_SECONDS if row["job"] in HOURLY_JOBS else JOB_SECONDS):
+            yield f"job {row['job']} has not run for {row['age_seconds']} s"
+    for row in facts["requested"]:
+        if row["waiting_seconds"] > 120:
+            yield f"a run of {row['job']} requested {row['waiting_seconds']} s ago has not finished"
+    for row in facts["audits"]:
+        if row["mismatches"]:
+            yield f"the last audit of chain {row['chain_id']} found {row['mismatches']} numbers unlike the chain's"
+        if row["age_seconds"] > 172_800:
+            yield f"chain {row['chain_id']} was last audited {row['age_seconds'] // 3_600} hours ago"
+    for row in facts["switches"]:
+        yield f"the switch {row['name']} is on since {row['changed_at']}, by {row['changed_by']}: {row['reason']}"
+    for row in facts["database"]:
+        if row["connections"] > 0.9 * row["most_connections"]:
+            yield f"{row['connections']} of {row['most_connections']} database connections are in use"
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="vpm status", description="One look at everything that runs.", allow_abbrev=False
-    )
-    parser.add_argument("--ready", type=Path, help="the ready file of a local stack, which names everything")
+    parser = argparse.ArgumentParser(prog="vpm status", description="One look at everything that runs.")
+    parser.add_argument("--ready", type=Path, help="the ready file of a local stack")
     parser.add_argument("--database", help="PostgreSQL instead of DATABASE_URL")
-    parser.add_argument(
-        "--metrics", action="append", default=[], metavar="NAME=URL", help="a daemon's /metrics; repeatable"
-    )
-    parser.add_argument("--watch", type=float, metavar="SECONDS", help="again and again")
     parser.add_argument("--json", action="store_true", help="everything as JSON")
     options = parser.parse_args(argv)
     try:
-        url, endpoints = _where(options)
-    except ValueError as error:
-        print(f"vpm status: {error}", file=sys.stderr)
-        return CANNOT_READ
-    while True:
-        code = _once(url, endpoints, as_json=options.json, clear=options.watch is not None)
-        if options.watch is None:
-            return code
-        time.sleep(max(MIN_WATCH_SECONDS, options.watch))
-
-
-def _where(options: argparse.Namespace) -> tuple[str, dict[str, str]]:
-    """The database, and metrics addresses by name. ValueError with a sentence."""
-    endpoints: dict[str, str] = {}
-    url = options.database or environment(os.environ).secret("DATABASE_URL")
-    if options.ready is not None:
-        try:
-            ready = json.loads(options.ready.read_text())
-            url, endpoints = options.database or ready["database_url"], dict(ready["metrics"])
-        except (OSError, ValueError, KeyError) as error:
-            raise ValueError(f"{options.ready} is no ready file of a running stack ({error}).") from None
-    for given in options.metrics:
-        name, equals, address = given.partition("=")
-        endpoints[name if equals else given] = address if equals else given
-    if not url:
-        raise ValueError("DATABASE_URL is not set: set it, or give --database URL or --ready FILE.")
-    return str(url), endpoints
-
-
-def _once(url: str, endpoints: dict[str, str], *, as_json: bool, clear: bool) -> int:
-    metrics = scrape(endpoints)
-    try:
-        facts = StatusFacts(read(url), metrics)
-    except VpmError as error:
-        if as_json:
-            print(json.dumps({"ok": False, "error": error.sentence(), "metrics": metrics}, indent=2))
-        else:
-            print(f"vpm status: {error.sentence()}", file=sys.stderr)
-            for name, seen in metrics.items():
-                print(f"  {name}: {'answers' if seen['up'] else 'down, ' + seen['why']}", file=sys.stderr)
-        return CANNOT_READ
-    worries = concerns(facts)
-    if as_json:
-        body: dict[str, Any] = {"ok": not worries, "concerns": worries, **facts.sections, "metrics": facts.metrics}
-        print(json.dumps(body, indent=2, default=str))
-    else:
-        if clear:
-            print("\x1b[2J\x1b[H", end="")
-        print("\n".join(lines(facts, worries)))
-    return 1 if worries else 0
+        ready = json.loads(options.ready.read_text())["database_url"] if options.ready else None
+        facts = read(options.database or ready or environment(os.environ).secret("DATABASE_URL"))
+    except (OSError, ValueError, KeyError, VpmError) as error:
+        missing = f"{options.ready} is no ready file of a running stack ({error})."
+        print(f"vpm status: {error.sentence() if isinstance(error, VpmError) else missing}", file=sys.stderr)
+        return 2
+    found = list(concerns(facts))
+    if options.json:
+        print(json.dumps({"ok": not found, "concerns": found, **facts}, indent=2, default=str))
+        return 1 if found else 0
+    for section, rows in facts.items():
+        for row in rows:
+            print(f"{section:<12} " + "  ".join(f"{name} {value}" for name, value in row.items() if value is not None))
+    title = f"{len(found)} to look at (docs/operate.md has the steps):" if found else "nothing needs a look"
+    print("\n  - ".join([title, *found]))
+    return 1 if found else 0
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    sys.exit(main())

@@ -159,16 +159,15 @@ setting, which says nothing either way."""
     "status": (
         "one look at everything that runs",
         """\
-./vpm status [--ready FILE] [--database URL] [--metrics NAME=URL]... [--watch SECONDS] [--json]
+./vpm status [--ready FILE] [--database URL] [--json]
 
-Daemons and who leads, heads and lags, lanes with balances, queues, jobs, last audits, switches; then, as sentences,
-what needs a look. It reads PostgreSQL, and the daemons' metrics ports where they are given. It changes nothing.
+Daemons and who leads, chains and lags, lanes with balances, queues, jobs, last audits, switches; then, as sentences,
+what needs a look. It reads PostgreSQL and changes nothing. Each daemon's /health, /metrics and the Grafana board show
+the rest.
 
-  --ready FILE        the ready file of a local stack, which names its database and its metrics ports
-  --database URL      PostgreSQL, instead of DATABASE_URL
-  --metrics NAME=URL  a daemon's /metrics; repeatable
-  --watch SECONDS     again and again, until it is stopped
-  --json              everything as JSON
+  --ready FILE    the ready file of a local stack, which names its database
+  --database URL  PostgreSQL, instead of DATABASE_URL
+  --json          everything as JSON
 
 Exit code 0: nothing needs a look; 1: something does; 2: the database cannot be read."""
         + _here("a look without --ready and --database"),

@@ -18,7 +18,7 @@ from core.service.cancelling import end
 from keeper.schedule import JOBS
 from relayer.leases import LaneSpec, Leases
 from relayer.signing import LocalSigner
-from scripts._status.concerns import HOURLY_JOB_SECONDS, HOURLY_JOBS, JOB_SECONDS
+from scripts._status.__main__ import HOURLY_JOB_SECONDS, HOURLY_JOBS, JOB_SECONDS
 from tests.support.cup_rig import cup_door
 from tests.support.promtool import firing
 

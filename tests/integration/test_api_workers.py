@@ -15,8 +15,8 @@ import pytest
 from core.local.ports import free_port
 from core.local.process import SpawnPlan, start_process
 from core.paths import REPOSITORY
-from scripts._status.scrape import samples
 from tests.support.hanging import family
+from tests.support.prometheus import samples
 from tests.support.service import Service, serving
 from tests.waiting import wait
 

@@ -31,12 +31,12 @@ from indexer.cli import EXIT_DIFFERS, _each_chain
 from indexer.main import MEASURE_SECONDS
 from indexer.node import RpcNode
 from indexer.sources import Sources, sources_of
-from scripts._status.scrape import samples
 from tests.conftest import StartAnvil, TestPostgres
 from tests.support import nursery, questions
 from tests.support.genesis import Genesis, RunningChain, chain, genesis
 from tests.support.index_activity import StockPlayers
 from tests.support.index_tables import contents, differences, fresh_index
+from tests.support.prometheus import samples
 from tests.waiting import PATIENCE, wait
 
 TAKEOVER_SECONDS = 10.0

@@ -13,7 +13,8 @@ import pytest
 import yaml
 
 from core.paths import REPOSITORY
-from scripts._status import concerns, table
+from scripts._status import __main__ as status
+from scripts._status import table
 from scripts._status.rules import ALERTS, Alert, alerts, metrics_in
 from tests.support.promtool import promtool
 
@@ -232,7 +233,7 @@ def test_panels_do_not_overlap() -> None:
 def test_prometheus_scrapes_every_daemon_and_keeps_the_label_job() -> None:
     (job,) = yaml.safe_load(SCRAPES.read_text())["scrape_configs"]
     assert job["honor_labels"] is True
-    assert {each["labels"]["daemon"] for each in job["static_configs"]} == set(table.DAEMONS) == set(concerns.DAEMONS)
+    assert {each["labels"]["daemon"] for each in job["static_configs"]} == set(table.DAEMONS) == set(status.DAEMONS)
 
 
 def test_prometheus_in_kubernetes_gives_every_pod_the_same_labels() -> None:

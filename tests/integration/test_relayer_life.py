@@ -36,9 +36,8 @@ from relayer.service import lanes_check
 from relayer.signing import LocalSigner
 from relayer.store import LaneStore
 from relayer.untold import TRIES, Untold
-from scripts._status.concerns import concerns
-from scripts._status.facts import StatusFacts
-from scripts._status.facts import read as read_facts
+from scripts._status.__main__ import concerns
+from scripts._status.__main__ import read as read_facts
 from tests.conftest import Anvil, StartAnvil
 from tests.support.cup_rig import LIST_AGENT_MARKET, agent_market_row, specification
 from tests.support.outbox_history import history
@@ -524,7 +523,7 @@ async def test_what_can_never_be_told_is_tried_ever_more_seldom_and_then_set_asi
     labels = {"chain": str(rig.chain_id), "standing": "given_up"}
     assert REGISTRY.get_sample_value("vpm_relayer_untold", labels) == 1
     facts = await asyncio.to_thread(read_facts, rig.database_url)
-    (said,) = [each for each in concerns(StatusFacts(facts)) if "told" in each]
+    (said,) = [each for each in concerns(facts) if "notice" in each]
     assert str(asked.id) in said
     assert "a market that is in no table" in said
 

@@ -9,8 +9,7 @@ import psycopg
 import pytest
 
 from core.db.engine import conninfo
-from scripts._status.__main__ import main
-from scripts._status.facts import read
+from scripts._status.__main__ import main, read
 from tests.conftest import TestPostgres
 
 
@@ -44,7 +43,7 @@ def test_every_section_is_read_and_json_has_it(database_url: str, capsys: pytest
     assert any("trading_paused" in one for one in body["concerns"])
     assert {row["daemon"] for row in body["daemons"]} == {"indexer", "keeper", "relayer", "api"}
     assert main(["--database", database_url]) == 1
-    assert "base leading" in capsys.readouterr().out
+    assert "'base': 'leading'" in capsys.readouterr().out
 
 
 def test_a_database_that_is_away_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:

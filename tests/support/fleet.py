@@ -42,8 +42,8 @@ from scripts._stack.chains import CHAIN_IDS
 from scripts._stack.daemons import lanes, metrics_variable
 from scripts._stack.database import DATABASE, make_database
 from scripts._stack.state import State
-from scripts._status.scrape import samples
 from tests.support.moody_proxy import Mood, MoodyProxy
+from tests.support.prometheus import samples
 
 T = TypeVar("T")
 
