@@ -115,7 +115,7 @@ def concerns(facts: Facts) -> Iterator[str]:
             yield f"a run of {row['job']} requested {row['waiting_seconds']} s ago has not finished"
     for row in facts["audits"]:
         if row["mismatches"]:
-            yield f"the last audit of chain {row['chain_id']} found {row['mismatches']} numbers unlike the chain's"
+            yield f"the last audit of chain {row['chain_id']} worries {row['mismatches']} numbers unlike the chain's"
         if row["age_seconds"] > 172_800:
             yield f"chain {row['chain_id']} was last audited {row['age_seconds'] // 3_600} hours ago"
     for row in facts["switches"]:
@@ -138,16 +138,16 @@ def main(argv: list[str] | None = None) -> int:
         missing = f"{options.ready} is no ready file of a running stack ({error})."
         print(f"vpm status: {error.sentence() if isinstance(error, VpmError) else missing}", file=sys.stderr)
         return 2
-    found = list(concerns(facts))
+    worries = list(concerns(facts))
     if options.json:
-        print(json.dumps({"ok": not found, "concerns": found, **facts}, indent=2, default=str))
-        return 1 if found else 0
+        print(json.dumps({"ok": not worries, "concerns": worries, **facts}, indent=2, default=str))
+        return 1 if worries else 0
     for section, rows in facts.items():
         for row in rows:
             print(f"{section:<12} " + "  ".join(f"{name} {value}" for name, value in row.items() if value is not None))
-    title = f"{len(found)} to look at (docs/operate.md has the steps):" if found else "nothing needs a look"
-    print("\n  - ".join([title, *found]))
-    return 1 if found else 0
+    title = f"{len(worries)} to look at (docs/operate.md has the steps):" if worries else "nothing needs a look"
+    print("\n  - ".join([title, *worries]))
+    return 1 if worries else 0
 
 
 if __name__ == "__main__":

@@ -303,8 +303,11 @@ def verdicts(stages: Sequence[Stage], code: int, report: Path) -> list[StageResu
                     failed |= (
                         {stage.name} if any(case.find(what) is not None for what in ("failure", "error")) else set()
                     )
-    known = code == 0 or (code == 1 and failed)
-    return [StageResult(stage, int(stage.name in failed) if known else code, seconds[stage.name]) for stage in stages]
+    is_conclusive = code == 0 or (code == 1 and failed)
+    return [
+        StageResult(stage, int(stage.name in failed) if is_conclusive else code, seconds[stage.name])
+        for stage in stages
+    ]
 
 
 def compile_tests(folders: Sequence[str]) -> None:
