@@ -115,7 +115,7 @@ def concerns(facts: Facts) -> Iterator[str]:
             yield f"a run of {row['job']} requested {row['waiting_seconds']} s ago has not finished"
     for row in facts["audits"]:
         if row["mismatches"]:
-            yield f"the last audit of chain {row['chain_id']} worries {row['mismatches']} numbers unlike the chain's"
+            yield f"the last audit of chain {row['chain_id']} found {row['mismatches']} numbers unlike the chain's"
         if row["age_seconds"] > 172_800:
             yield f"chain {row['chain_id']} was last audited {row['age_seconds'] // 3_600} hours ago"
     for row in facts["switches"]:
