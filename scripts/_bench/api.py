@@ -89,7 +89,7 @@ def busy_service(folder: Path) -> Iterator[StockService]:
         stock = StockChain.on(running.url, running.deployment)
         stock.push(FLAT_PRICE)
         for number in range(12):
-            ticker = ("NVDA", "TSLA", "AAPL", "COIN")[number % 4]
+            ticker = ("NVDA", "TSLA", "COIN")[number % 3]
             market = stock.open_market(strike_in=86_400, lasts=86_400, ticker=ticker)
             for each in range(4 if number else 100):
                 stock.enter(wallets.DEV[each % len(wallets.DEV)], market, each % 2, (1 + each % 5) * USDG)
@@ -100,15 +100,7 @@ def busy_service(folder: Path) -> Iterator[StockService]:
             yield service
 
 
-def _live(stock: StockChain) -> None:
-    stock.push(FLAT_PRICE)
-    for number in range(12):
-        market = stock.open_market(strike_in=86_400, lasts=86_400, ticker=("NVDA", "TSLA", "COIN")[number % 3])
-        for each in range(4 if number else 100):
-            stock.enter(wallets.DEV[each % len(wallets.DEV)], market, each % 2, (1 + each % 5) * USDG)
-
-
-def wait_for_markets(url: str) -> None:
+def _wait_for_markets(url: str) -> None:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         with suppress(OSError):  # it does not listen yet, or has not read the index
