@@ -18,7 +18,7 @@ from keeper.run import JobRun
 
 log = get_logger(__name__)
 
-LEAST_PERCENT = 70  # of the cap; VpmFeedCapFell rings there
+MIN_PERCENT = 70  # of the cap; VpmFeedCapFell rings there
 ENOUGH, TOO_LITTLE = "the pools bear the cap", "the pools bear too little of the cap"
 
 
@@ -63,7 +63,7 @@ def _to_bear(feed: PoolFeed, feed_cap: int) -> int | None:
 
 async def _conclude(run: JobRun, key: str, borne: int, to_bear: int) -> None:
     """Remember whether the pools bear enough, and log it once when that has changed."""
-    enough, before = borne * 100 >= LEAST_PERCENT * to_bear, await bears_its_cap(run, key)
+    enough, before = borne * 100 >= MIN_PERCENT * to_bear, await bears_its_cap(run, key)
     await run.said_since(_subject(key), ENOUGH if enough else TOO_LITTLE)
     if enough == before or run.dry_run:
         return

@@ -247,7 +247,7 @@ def _stock(connection: psycopg.Connection[tuple[object, ...]], size: HistorySize
         " CASE WHEN s THEN 78000000 ELSE 0 END, CASE WHEN s THEN 2000000 ELSE 0 END, 0, 0, 0, 2 + %(positions)s, 1,"
         " o / 2, o, h,"
         " CASE WHEN s THEN (f + 60) / 2 END, CASE WHEN s THEN f + 60 END, CASE WHEN s THEN h END, h, a,"
-        " (%(tickers)s::text[])[i %% 4 + 1],"
+        " (%(tickers)s::text[])[i %% cardinality(%(tickers)s::text[]) + 1],"
         " CASE WHEN i %% 50 = 0 THEN %(drill)s::smallint ELSE %(daily)s::smallint END,"
         " a, o, f, 3600, 3600,"
         " CASE WHEN s THEN i %% 2 END, CASE WHEN s THEN %(by_rounds)s::smallint END, CASE WHEN s THEN 1 END,"
