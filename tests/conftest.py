@@ -34,11 +34,11 @@ from psycopg import sql
 from core.db.engine import conninfo, sqlalchemy_url
 from core.db.migrate import migrate
 from core.errors import ProcessError
-from core.local import process
-from core.local.anvil import AnvilOptions, start_anvil
-from core.local.ports import free_port
-from core.local.postgres import UNSAFE_BUT_FAST, prepare_postgres, start_postgres
-from core.local.process import RunningProcess
+from scripts._local import process
+from scripts._local.anvil import AnvilOptions, start_anvil
+from scripts._local.ports import free_port
+from scripts._local.postgres import UNSAFE_BUT_FAST, prepare_postgres, start_postgres
+from scripts._local.process import RunningProcess
 from tests.support import nursery, questions
 
 # How long an example takes says nothing about what is right: two cores may be busy with something else.
@@ -282,7 +282,7 @@ def _chains(folder: Path) -> Iterator[StartAnvil]:
     started: list[Anvil] = []
 
     def start(chain_id: int = 31337, **options: Any) -> Anvil:
-        """Options as in core.local.anvil.AnvilOptions; the port is a free one unless given."""
+        """Options as in scripts._local.anvil.AnvilOptions; the port is a free one unless given."""
         wanted = AnvilOptions(chain_id=chain_id, port=options.pop("port", 0), **options)
         for attempt in range(3):
             chosen = wanted if wanted.port else replace(wanted, port=free_port())

@@ -22,12 +22,12 @@ from pathlib import Path
 import uvloop
 
 from core.direct import DIRECT
-from core.local.ports import free_port
-from core.local.postgres import UNSAFE_BUT_FAST
-from core.local.process import SpawnPlan
 from core.paths import REPOSITORY
 from scripts._bench.harness import Figure, database, ground, listens, program_of, report, resident_mb, started
 from scripts._bench.http_load import load
+from scripts._local.ports import free_port
+from scripts._local.postgres import UNSAFE_BUT_FAST
+from scripts._local.process import SpawnPlan
 from scripts._stack import wallets
 from tests.support.genesis import chain, genesis
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain

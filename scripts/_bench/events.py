@@ -23,10 +23,10 @@ from core.agent.notices.kinds import EventType, source_of
 from core.agent.notices.log import Draft
 from core.db.engine import connect
 from core.hexadecimal import hex_of
-from core.local.ports import free_port
-from core.local.process import SpawnPlan
 from core.paths import REPOSITORY
 from scripts._bench.harness import Figure, database, ground, report, resident_mb, started
+from scripts._local.ports import free_port
+from scripts._local.process import SpawnPlan
 
 EVENTS = 20
 OPENING_AT_ONCE = 50

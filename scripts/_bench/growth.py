@@ -27,10 +27,10 @@ import psycopg
 from core.contracts.statuses import AgentMarketStatus
 from core.db.engine import conninfo
 from core.db.migrate import migrate
-from core.local.ports import free_port
-from core.local.postgres import UNSAFE_BUT_FAST, PostgresServer
 from core.paths import REPOSITORY
 from scripts._bench.harness import Figure, ground, postgres, report, resident_mb
+from scripts._local.ports import free_port
+from scripts._local.postgres import UNSAFE_BUT_FAST, PostgresServer
 from tests.support.history_fill import (
     BASE_CHAIN,
     STOCK_CHAIN,

@@ -17,9 +17,9 @@ from eth_utils.address import to_checksum_address
 from core.contracts.deployments import ContractInfo, Deployment, Token
 from core.contracts.feeds import AgentFeed
 from core.db.migrate import migrate
-from core.local.ports import free_port
-from core.local.postgres import PostgresServer, prepare_postgres, start_postgres
-from core.local.process import RunningProcess, SpawnPlan, start_process, wait_until
+from scripts._local.ports import free_port
+from scripts._local.postgres import PostgresServer, prepare_postgres, start_postgres
+from scripts._local.process import RunningProcess, SpawnPlan, start_process, wait_until
 
 
 @dataclass(frozen=True, slots=True)

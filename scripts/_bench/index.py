@@ -35,12 +35,12 @@ from core.contracts.deployments import write_deployment
 from core.db.channels import CHAIN_INDEXED, IndexStep
 from core.db.engine import connect, conninfo
 from core.db.migrate import migrate
-from core.local.anvil import AnvilOptions, start_anvil
-from core.local.ports import free_port
-from core.local.postgres import PostgresServer
 from core.paths import REPOSITORY
 from core.service.cancelling import end
 from scripts._bench.harness import Figure, ground, network, postgres, report
+from scripts._local.anvil import AnvilOptions, start_anvil
+from scripts._local.ports import free_port
+from scripts._local.postgres import PostgresServer
 from tests.support.index_load import (
     CHAIN_ID,
     LISTER,

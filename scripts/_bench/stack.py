@@ -23,12 +23,12 @@ from functools import partial
 from pathlib import Path
 
 from core.direct import answers
-from core.local.anvil import AnvilOptions, anvil_answers, anvil_plan
-from core.local.ports import free_port
-from core.local.postgres import postgres_answers, prepare_postgres, remove_stale_lock
-from core.local.process import RunningProcess, SpawnPlan, start_process
 from core.paths import REPOSITORY
 from scripts._bench.harness import Figure, ground, memory_mb, report
+from scripts._local.anvil import AnvilOptions, anvil_answers, anvil_plan
+from scripts._local.ports import free_port
+from scripts._local.postgres import postgres_answers, prepare_postgres, remove_stale_lock
+from scripts._local.process import RunningProcess, SpawnPlan, start_process
 from scripts._stack.chains import CHAIN_IDS
 from scripts._vpm.bootstrap import NPM, VENV
 

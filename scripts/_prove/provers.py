@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 
-from core.local.packages import foundry_binary
 from core.paths import REPOSITORY
+from scripts._local.packages import foundry_binary
 from scripts._vpm import side
 
 LOCK = side.LOCKS / "prove.txt"

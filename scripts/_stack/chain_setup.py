@@ -14,7 +14,7 @@ from core.chain import Call, Contract
 from core.contracts.abi import abi
 from core.contracts.feeds import PriceFeed
 from core.hexadecimal import hex_of
-from core.local.anvil import ask
+from scripts._local.anvil import ask
 from scripts._stack import wallets
 from scripts._stack.genesis import PlacedContract, compiled_code, safe_contracts, usdc_contracts
 from scripts._stack.options import StackError

@@ -11,7 +11,7 @@ from typing import Final
 
 from core.contracts.deployments import load_deployment
 from core.hexadecimal import bytes_of
-from core.local.anvil import AnvilOptions, anvil_answers, anvil_plan, ask
+from scripts._local.anvil import AnvilOptions, anvil_answers, anvil_plan, ask
 from scripts._stack.options import StackError
 from scripts._stack.plans import child
 from scripts._stack.state import State, write_whole

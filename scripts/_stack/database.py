@@ -8,7 +8,7 @@ import os
 import psycopg
 from psycopg import sql
 
-from core.local.postgres import postgres_answers, prepare_postgres, remove_stale_lock
+from scripts._local.postgres import postgres_answers, prepare_postgres, remove_stale_lock
 from scripts._stack.options import StackError
 from scripts._stack.plans import child
 from scripts._stack.state import State

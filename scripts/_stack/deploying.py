@@ -14,11 +14,11 @@ from core.contracts.abi import abi
 from core.contracts.deployments import Deployment, load_deployment, write_deployment
 from core.contracts.feeds import AgentFeed, PoolFactory
 from core.hexadecimal import bytes_of
-from core.local.anvil import ask
 from core.paths import REPOSITORY
 from keeper.sources.simulated import first_value
 from scripts._deploy.handover import OWNER_KEYS_VARIABLE
 from scripts._deploy.journal import Journal
+from scripts._local.anvil import ask
 from scripts._stack import agent_pools, chain_setup, wallets
 from scripts._stack.agent_pools import AgentPools
 from scripts._stack.ape import ACCOUNT, Ape, alone, ape, import_account

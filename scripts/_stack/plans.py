@@ -1,4 +1,4 @@
-"""From a plan of core.local to a child of our supervisor."""
+"""From a plan of scripts._local to a child of our supervisor."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import core.local.guard
-from core.local.process import SpawnPlan
+from scripts._local import guard
+from scripts._local.process import SpawnPlan
 from scripts._stack.supervisor import Child
 
 
@@ -24,8 +24,8 @@ def child(plan: SpawnPlan, answers: Callable[[], bool], *, name: str, stop_secon
     argv, user = list(plan.argv), plan.user
     if not sys.platform.startswith("linux"):
         # Only Linux kills a child with its parent; elsewhere a small guard process does.
-        guard = str(Path(core.local.guard.__file__))
-        argv = [sys.executable, "-S", "-I", guard, str(os.getpid()), str(int(plan.stop_signal))]
+        program = str(Path(guard.__file__))
+        argv = [sys.executable, "-S", "-I", program, str(os.getpid()), str(int(plan.stop_signal))]
         argv += [str(-1 if user is None else user), plan.cwd, str(plan.scratch or ""), "--", *plan.argv]
         user = None
     return Child(

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.local.ports import free_port
+from scripts._local.ports import free_port
 from scripts._stack.options import StackError
 
 

@@ -19,7 +19,7 @@ from core.chain import Abi, Call, Contract
 from core.contracts.abi import abi
 from core.feeds.uniswap.ticks import MAX_TICK
 from core.hexadecimal import bytes_of, hex_of
-from core.local.packages import NODE_MODULES
+from scripts._local.packages import NODE_MODULES
 from scripts._stack.chain_setup import MINED_WITHIN_SECONDS, LocalNode
 from scripts._stack.options import StackError
 

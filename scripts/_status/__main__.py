@@ -126,7 +126,9 @@ def concerns(facts: Facts) -> Iterator[str]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="vpm status", description="One look at everything that runs.")
+    parser = argparse.ArgumentParser(
+        prog="vpm status", description="One look at everything that runs.", allow_abbrev=False
+    )
     parser.add_argument("--ready", type=Path, help="the ready file of a local stack")
     parser.add_argument("--database", help="PostgreSQL instead of DATABASE_URL")
     parser.add_argument("--json", action="store_true", help="everything as JSON")

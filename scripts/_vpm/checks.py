@@ -33,8 +33,8 @@ from tempfile import TemporaryFile
 from typing import IO
 from xml.etree import ElementTree
 
-from core.local.packages import foundry_binary
 from core.paths import REPOSITORY
+from scripts._local.packages import foundry_binary
 from scripts._vpm.forge import GIVING_WAY, PROFILE, compiling, forge
 from scripts._vpm.programs import run
 

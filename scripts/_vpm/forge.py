@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO
 
-from core.local.packages import foundry_binary
 from core.paths import REPOSITORY
+from scripts._local.packages import foundry_binary
 from scripts._vpm.programs import run
 
 BUILDS = REPOSITORY / ".vpm" / "build"  # the only place where Solidity tests may read

@@ -21,9 +21,9 @@ import psycopg
 
 from core.db.engine import conninfo
 from core.direct import DIRECT
-from core.local.ports import free_port
-from core.local.process import RunningProcess, SpawnPlan, start_process, stop_together
 from core.paths import REPOSITORY
+from scripts._local.ports import free_port
+from scripts._local.process import RunningProcess, SpawnPlan, start_process, stop_together
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet
 from tests.support.agent_chain import AgentChain

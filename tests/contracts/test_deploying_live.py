@@ -16,8 +16,8 @@ import pytest
 from eth_account import Account
 
 from core.contracts.deployments import load_deployment
-from core.local.anvil import ask
 from core.paths import REPOSITORY
+from scripts._local.anvil import ask
 from scripts._stack import ape, wallets
 from scripts._vpm import bootstrap
 from tests.support import nursery

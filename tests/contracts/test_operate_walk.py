@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from core.local.ports import free_port
-from core.local.process import SpawnPlan, start_process
 from core.paths import REPOSITORY
 from scripts._deploy.handover import OWNER_KEYS_VARIABLE
+from scripts._local.ports import free_port
+from scripts._local.process import SpawnPlan, start_process
 from scripts._stack import ape, wallets
 from scripts._stack.chains import CHAIN_IDS, LocalChain
 from scripts._stack.deploying import _prepare_chain

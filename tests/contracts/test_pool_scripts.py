@@ -18,11 +18,11 @@ from core.contracts.feeds import PoolFeed
 from core.errors import DeploymentError
 from core.feeds.live import NoPool
 from core.feeds.live_cost import CostQuestion, report
-from core.local.anvil import ask
 from core.money import USD
 from core.paths import REPOSITORY
 from scripts._deploy import pools
 from scripts._deploy.session import ScriptRefused
+from scripts._local.anvil import ask
 from scripts._stack import agent_pools, ape
 from scripts._stack.agent_pools import AgentPools
 from tests.contracts.test_scripts import _ape, ape_folder, facts

@@ -16,12 +16,12 @@ from eth_utils.crypto import keccak
 
 from core.chain import Contract
 from core.contracts.abi import abi
-from core.local.anvil import ask
 from core.paths import REPOSITORY
 from scripts._deploy import safe
 from scripts._deploy.handover import OWNER_KEYS_VARIABLE
 from scripts._deploy.safe import safe_abi
 from scripts._deploy.siblings import create_address
+from scripts._local.anvil import ask
 from scripts._stack import ape, wallets
 from scripts._stack.chain_setup import LocalNode, send_all
 from scripts._stack.genesis import creation_code

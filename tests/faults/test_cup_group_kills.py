@@ -24,7 +24,7 @@ import pytest
 from core.cup.export import lines
 from core.cup.verify import verify
 from core.db.engine import connect
-from core.local.ports import free_port
+from scripts._local.ports import free_port
 from tests.support import nursery
 from tests.support.cup_rig import BASE, Cup, Signer, cup_door
 

@@ -28,8 +28,8 @@ import aiohttp
 import pytest
 
 from core.cup import wheel
-from core.local.ports import free_port
 from core.paths import REPOSITORY
+from scripts._local.ports import free_port
 from tests.support import questions
 from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service

@@ -23,9 +23,9 @@ import aiohttp
 import pytest
 
 from core.db.migrate import migrate
-from core.local.ports import free_port
-from core.local.postgres import UNSAFE_BUT_FAST, PostgresServer, prepare_postgres, start_postgres
-from core.local.process import RunningProcess
+from scripts._local.ports import free_port
+from scripts._local.postgres import UNSAFE_BUT_FAST, PostgresServer, prepare_postgres, start_postgres
+from scripts._local.process import RunningProcess
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet
 from tests.support.agent_chain import AgentChain

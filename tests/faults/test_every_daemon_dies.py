@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from core.local.ports import free_port
+from scripts._local.ports import free_port
 from scripts._stack import wallets
 from tests.support.genesis import Genesis
 from tests.support.keeper_rig import Rig, rigged

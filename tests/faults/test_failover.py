@@ -17,7 +17,7 @@ import pytest
 
 from core.db.engine import conninfo
 from core.db.migrate import migrate
-from core.local.ports import free_port
+from scripts._local.ports import free_port
 from scripts._stack import wallets
 from tests.support.genesis import Genesis
 from tests.support.keeper_rig import rigged

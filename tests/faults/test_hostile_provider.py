@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from core.local.anvil import ask
+from scripts._local.anvil import ask
 from scripts._stack.wallets import wallet
 from tests.support.fleet import Fleet, FleetSize, fleet
 from tests.support.fleet_checks import faults

@@ -17,9 +17,9 @@ from sqlalchemy.exc import DBAPIError
 
 from core.db.engine import conninfo, make_engine, make_pool
 from core.db.migrate import migrate
-from core.local.ports import free_port
-from core.local.postgres import UNSAFE_BUT_FAST, PostgresServer, prepare_postgres, start_postgres
 from core.paths import REPOSITORY
+from scripts._local.ports import free_port
+from scripts._local.postgres import UNSAFE_BUT_FAST, PostgresServer, prepare_postgres, start_postgres
 from scripts._stack.daemons import CUP_WINDOW
 from tests.support.cup_rig import UNACCOUNTED
 from tests.support.hanging import hung, pid_of_postgres

@@ -22,9 +22,9 @@ import pytest
 
 from core.chain.provider import ChainProvider
 from core.db.engine import conninfo
-from core.local.anvil import AnvilOptions
 from indexer import backfill
 from indexer.node import RpcNode
+from scripts._local.anvil import AnvilOptions
 from tests.conftest import StartAnvil, TestPostgres
 from tests.faults import index_victim
 from tests.support import questions

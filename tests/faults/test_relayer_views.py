@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from core.local.ports import free_port
 from core.outbox import Intent, IntentRequest, IntentState, MinedOutcome
 from relayer.feed import ChainFeed
 from relayer.fees import FeePolicy
+from scripts._local.ports import free_port
 from tests.conftest import Anvil, StartAnvil
 from tests.support.hazy_node import HazyNode
 from tests.support.measured import measured

@@ -21,8 +21,8 @@ from typing import Any
 import pytest
 import yaml
 
-from core.local.ports import free_port
 from core.paths import REPOSITORY
+from scripts._local.ports import free_port
 from tests.waiting import PATIENCE, wait
 
 FILES = REPOSITORY / "deployments" / "prometheus"

@@ -12,12 +12,12 @@ import pytest
 from api.agent.trade import outcomes
 from core.config.keeping import KeeperSettings
 from core.db.leader import Leadership
-from core.local.ports import free_port
 from core.metrics import REGISTRY
 from core.service.cancelling import end
 from keeper.schedule import JOBS
 from relayer.leases import LaneSpec, Leases
 from relayer.signing import LocalSigner
+from scripts._local.ports import free_port
 from scripts._status.__main__ import HOURLY_JOB_SECONDS, HOURLY_JOBS, JOB_SECONDS
 from tests.support.cup_rig import cup_door
 from tests.support.promtool import firing

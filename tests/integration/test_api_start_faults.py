@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from core.errors import EXIT_CONFIG
-from core.local.ports import free_port
 from core.paths import REPOSITORY
+from scripts._local.ports import free_port
 from tests.support.service import Service, serving
 from tests.waiting import PATIENCE
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from core.local.ports import free_port
-from core.local.process import SpawnPlan, start_process
 from core.paths import REPOSITORY
+from scripts._local.ports import free_port
+from scripts._local.process import SpawnPlan, start_process
 from tests.support.hanging import family
 from tests.support.prometheus import samples
 from tests.support.service import Service, serving

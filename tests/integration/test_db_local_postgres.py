@@ -15,8 +15,9 @@ import psycopg
 import pytest
 
 from core.errors import ProcessError
-from core.local.ports import free_port
-from core.local.postgres import (
+from core.paths import REPOSITORY
+from scripts._local.ports import free_port
+from scripts._local.postgres import (
     PROGRAMS,
     UNPRIVILEGED,
     UNSAFE_BUT_FAST,
@@ -25,8 +26,7 @@ from core.local.postgres import (
     prepare_postgres,
     start_postgres,
 )
-from core.local.process import SpawnPlan, start_process
-from core.paths import REPOSITORY
+from scripts._local.process import SpawnPlan, start_process
 from tests.support.forgetting import forget_postgres
 from tests.waiting import PATIENCE, wait
 
@@ -226,7 +226,7 @@ def test_a_program_that_ignores_the_signal_is_killed(tmp_path: Path) -> None:
 def test_the_program_ends_when_its_owner_is_killed(tmp_path: Path) -> None:
     owner_code = (
         "import time, sys\nfrom pathlib import Path\n"
-        "from core.local.process import SpawnPlan, start_process\n"
+        "from scripts._local.process import SpawnPlan, start_process\n"
         f"start_process(SpawnPlan('s', ('/bin/sleep', '60'), env={{}}), Path({str(tmp_path / 'log')!r}))\n"
         "print('started', flush=True)\ntime.sleep(60)\n"
     )

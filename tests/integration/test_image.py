@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from core.db.engine import conninfo
-from core.local.ports import free_port
+from scripts._local.ports import free_port
 from scripts._stack import wallets
 from scripts._stack.daemons import DAEMONS, lanes, metrics_variable
 from scripts._stack.found import local_stack

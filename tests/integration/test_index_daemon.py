@@ -26,11 +26,11 @@ from core.config import Settings
 from core.db.engine import IDLE_IN_TRANSACTION_MS, conninfo
 from core.db.leader import HUNG_SECONDS
 from core.errors import EXIT_UNAVAILABLE
-from core.local.anvil import ask
 from indexer.cli import EXIT_DIFFERS, _each_chain
 from indexer.main import MEASURE_SECONDS
 from indexer.node import RpcNode
 from indexer.sources import Sources, sources_of
+from scripts._local.anvil import ask
 from tests.conftest import StartAnvil, TestPostgres
 from tests.support import nursery, questions
 from tests.support.genesis import Genesis, RunningChain, chain, genesis

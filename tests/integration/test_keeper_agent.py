@@ -14,11 +14,11 @@ from core.agent.book import Book
 from core.agent.document import Metadata, Specification, described, feed_keys
 from core.contracts.abi import abi
 from core.contracts.statuses import AgentMarketStatus, VoidReason
-from core.local.ports import free_port
 from core.metrics import REGISTRY
 from keeper import metrics
 from keeper.agent.series import Series
 from keeper.report import RunReport
+from scripts._local.ports import free_port
 from scripts._stack import wallets
 from scripts._stack.agent_pools import AgentPools, Walk, trader
 from scripts._stack.chain_setup import LocalNode

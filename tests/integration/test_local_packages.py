@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from core.errors import ProcessError
-from core.local import packages
-from core.local.packages import foundry_binary, foundry_version
 from core.paths import REPOSITORY
+from scripts._local import packages
+from scripts._local.packages import foundry_binary, foundry_version
 from scripts._vpm import bootstrap
 
 

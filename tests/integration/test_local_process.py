@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from core.local.process import SpawnPlan, start_process
+from scripts._local.process import SpawnPlan, start_process
 
 
 @pytest.fixture

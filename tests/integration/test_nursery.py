@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from core.local.process import RunningProcess, SpawnPlan, start_process
 from core.paths import REPOSITORY
+from scripts._local.process import RunningProcess, SpawnPlan, start_process
 from tests.support import nursery
 from tests.support.nursery import Forked, cold, forkable
 from tests.waiting import PATIENCE, wait

@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 
 from api.web.error_codes import tables
-from core.local.anvil import ask
+from scripts._local.anvil import ask
 from scripts._stack import wallets
 from tests.support.agent_chain import AgentChain
 from tests.support.genesis import Genesis, RunningChain

@@ -19,7 +19,7 @@ from core.db.channels import CHAIN_INDEXED, MISSED, IndexStep, listen, notify
 from core.db.engine import check_database, connect, make_engine, make_pool, sqlalchemy_url
 from core.db.leader import lock_key
 from core.errors import EXIT_CONFIG, DatabaseRefused
-from core.local.ports import free_port
+from scripts._local.ports import free_port
 from tests.waiting import wait
 
 PGBOUNCER = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")

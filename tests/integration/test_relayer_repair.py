@@ -12,7 +12,6 @@ import psycopg
 import pytest
 
 from core.hexadecimal import bytes_of
-from core.local.ports import free_port
 from core.outbox import Intent, IntentState, MinedOutcome
 from relayer.following import AT_REST_SECONDS, LOOK_AGAIN_SECONDS, Follower
 from relayer.lane_transactions import LaneTransactions
@@ -23,6 +22,7 @@ from relayer.queries import LaneQueries
 from relayer.sending import LaneSender
 from relayer.signing import LocalSigner, Signed, SignerUnavailable, Unsigned
 from relayer.store import LaneStore
+from scripts._local.ports import free_port
 from tests.conftest import Anvil, StartAnvil
 from tests.support.measured import measured
 from tests.support.outbox_history import history

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from core.errors import ProcessError
-from core.local.anvil import PAST_STATES, AnvilOptions, anvil_answers, anvil_plan, ask, start_anvil
-from core.local.ports import free_port
-from core.local.process import start_process, wait_until
+from scripts._local.anvil import PAST_STATES, AnvilOptions, anvil_answers, anvil_plan, ask, start_anvil
+from scripts._local.ports import free_port
+from scripts._local.process import start_process, wait_until
 from tests.conftest import StartAnvil
 
 

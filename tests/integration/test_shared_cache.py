@@ -17,9 +17,9 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from core.local.ports import free_port
-from core.local.process import SpawnPlan, start_process
 from core.paths import REPOSITORY
+from scripts._local.ports import free_port
+from scripts._local.process import SpawnPlan, start_process
 from scripts._stack import wallets
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain

@@ -15,7 +15,7 @@ from limits import parse
 
 from api.http.limits import RateLimits
 from api.http.problem import Problem
-from core.local.ports import free_port
+from scripts._local.ports import free_port
 from tests.support.hanging import REDIS, Redis, redis_server
 from tests.waiting import until
 

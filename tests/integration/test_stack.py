@@ -23,9 +23,9 @@ from core.chain import Contract
 from core.contracts.abi import abi
 from core.contracts.statuses import Form
 from core.db.engine import conninfo
-from core.local.anvil import ask
-from core.local.ports import free_port
 from core.paths import REPOSITORY
+from scripts._local.anvil import ask
+from scripts._local.ports import free_port
 from scripts._stack import wallets
 from scripts._stack.agent_pools import AgentPools, Walk, trade_once, trader
 from scripts._stack.chain_setup import LocalNode

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from core.local.ports import free_port
 from core.paths import REPOSITORY
+from scripts._local.ports import free_port
 from scripts._stack import ape
 
 
@@ -19,7 +19,7 @@ def test_a_port_another_stack_was_given_is_not_given_again_before_it_listens() -
     holder = subprocess.Popen(
         [
             *(sys.executable, "-c"),
-            "from core.local.ports import free_port; print(free_port(), flush=True); input()",
+            "from scripts._local.ports import free_port; print(free_port(), flush=True); input()",
         ],
         cwd=REPOSITORY,
         stdin=subprocess.PIPE,

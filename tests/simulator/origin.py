@@ -10,9 +10,9 @@ import asyncio
 import functools
 import shutil
 
-from core.local.anvil import AnvilOptions, ask, start_anvil
-from core.local.ports import free_port
 from core.paths import REPOSITORY
+from scripts._local.anvil import AnvilOptions, ask, start_anvil
+from scripts._local.ports import free_port
 from scripts._stack.chains import CHAIN_IDS, PAST_SECONDS, LocalChain
 from scripts._stack.deploying import deploy_all
 from scripts._stack.state import State

@@ -25,9 +25,9 @@ from psycopg import sql
 
 from core.db.engine import conninfo, sqlalchemy_url
 from core.db.migrate import migrate
-from core.local.ports import free_port
-from core.local.postgres import UNSAFE_BUT_FAST, prepare_postgres, start_postgres
 from core.stock.sessions import sessions_around
+from scripts._local.ports import free_port
+from scripts._local.postgres import UNSAFE_BUT_FAST, prepare_postgres, start_postgres
 from tests.simulator import clock
 from tests.simulator.origin import origin
 from tests.simulator.sides import CHAINS

@@ -31,12 +31,12 @@ from core.contracts.deployments import Deployment, load_deployment
 from core.db.migrate import migrate
 from core.errors import VpmError
 from core.hexadecimal import bytes_of, hex_of
-from core.local.anvil import AnvilOptions, ask, start_anvil
-from core.local.asking import Asking
-from core.local.ports import free_port
-from core.local.postgres import PostgresServer, prepare_postgres, start_postgres
-from core.local.process import RunningProcess, SpawnPlan, start_process, stop_together
 from core.paths import REPOSITORY
+from scripts._local.anvil import AnvilOptions, ask, start_anvil
+from scripts._local.asking import Asking
+from scripts._local.ports import free_port
+from scripts._local.postgres import PostgresServer, prepare_postgres, start_postgres
+from scripts._local.process import RunningProcess, SpawnPlan, start_process, stop_together
 from scripts._stack import wallets
 from scripts._stack.chains import CHAIN_IDS
 from scripts._stack.daemons import lanes, metrics_variable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from core.local.postgres import MARK, private_path
+from scripts._local.postgres import MARK, private_path
 
 
 def forget_postgres(state_dir: Path) -> None:

@@ -22,10 +22,10 @@ from pathlib import Path
 
 from core.contracts.deployments import Deployment, load_deployment
 from core.errors import ProcessError
-from core.local.anvil import AnvilOptions, start_anvil
-from core.local.ports import free_port
-from core.local.process import RunningProcess
 from core.paths import REPOSITORY
+from scripts._local.anvil import AnvilOptions, start_anvil
+from scripts._local.ports import free_port
+from scripts._local.process import RunningProcess
 from scripts._stack import contracts
 from scripts._stack.chains import CHAIN_IDS, start_chain
 from scripts._stack.deploying import deploy_all

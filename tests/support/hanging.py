@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.local.ports import free_port
-from core.local.postgres import PostgresServer
-from core.local.process import RunningProcess, SpawnPlan, start_process
+from scripts._local.ports import free_port
+from scripts._local.postgres import PostgresServer
+from scripts._local.process import RunningProcess, SpawnPlan, start_process
 from tests.waiting import wait
 
 REDIS = shutil.which("redis-server")

@@ -20,13 +20,13 @@ from eth_utils.crypto import keccak
 from core.config import Settings
 from core.config.keeping import KeeperSettings
 from core.contracts.deployments import Deployment
-from core.local.anvil import ask
-from core.local.process import RunningProcess, SpawnPlan, start_process, stop_together
 from core.paths import REPOSITORY
 from keeper.report import RunReport
 from keeper.runner import Runner
 from keeper.schedule import BY_NAME
 from keeper.service import keeping
+from scripts._local.anvil import ask
+from scripts._local.process import RunningProcess, SpawnPlan, start_process, stop_together
 from scripts._stack import wallets
 from tests.support import questions
 from tests.support.genesis import Genesis, RunningChain, chain

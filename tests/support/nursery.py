@@ -35,9 +35,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from core.local import guard, process
-from core.local.process import Program, SpawnPlan
 from core.paths import REPOSITORY
+from scripts._local import guard, process
+from scripts._local.process import Program, SpawnPlan
 from scripts._vpm.bootstrap import APE_VENV
 
 START_SECONDS = 90.0
@@ -132,7 +132,7 @@ class Nurseries:
         self._owner_pid = owner_pid
 
     def spawn(self, plan: SpawnPlan, output: IO[bytes], parent_pid: int) -> Program:
-        """As `core.local.process.spawn_guard`, with a guard and a program that are forked where that is the same."""
+        """Spawn as `process.spawn_guard` does, with a guard and a program that are forked where that is the same."""
         if plan.user is not None or not forkable(plan.argv, plan.env, plan.cwd):
             return process.spawn_guard(plan, output, parent_pid)
         with _nothing() as stdin:
@@ -291,7 +291,7 @@ class Request:
 
 
 class Child:
-    """A forked child, as `core.local.guard.watch` waits for it."""
+    """A forked child, as `scripts._local.guard.watch` waits for it."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid

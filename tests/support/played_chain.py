@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 from core.chain import Call, Contract
 from core.contracts.abi import abi
 from core.contracts.deployments import Deployment
-from core.local.anvil import ask
+from scripts._local.anvil import ask
 from tests.waiting import PATIENCE, wait
 
 LAST_BLOCK_SECONDS = 0.1  # the block that a node was making when it was told to make none

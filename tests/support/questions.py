@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.local.asking import Asking
+from scripts._local.asking import Asking
 
 _asking: dict[str, Asking] = {}
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import psycopg
 
 from core.db.engine import conninfo
-from core.local.ports import free_port
-from core.local.postgres import PostgresServer, prepare_postgres, start_postgres
-from core.local.process import RunningProcess
+from scripts._local.ports import free_port
+from scripts._local.postgres import PostgresServer, prepare_postgres, start_postgres
+from scripts._local.process import RunningProcess
 from tests.support.forgetting import forget_postgres
 from tests.waiting import PATIENCE, wait
 

