@@ -22,7 +22,7 @@ Facts = Mapping[str, list[dict[str, Any]]]
 
 DAEMONS = ("indexer", "relayer", "keeper", "api")
 JOB_SECONDS, HOURLY_JOB_SECONDS = 900, 10_800
-HOURLY_JOBS = ("tidy", "agent-tidy")
+HOURLY_JOBS = ("agent-caps", "tidy", "agent-tidy")
 # Ages are whole seconds by the database's clock.
 SECTIONS: dict[str, LiteralString] = {
     "daemons": "SELECT daemon, instance, is_leader, detail, extract(epoch FROM now() - seen_at)::int AS silent_seconds"
