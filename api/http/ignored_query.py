@@ -10,7 +10,7 @@ import orjson
 from aiohttp import web
 
 from api.http.operation import Handler, Operation
-from api.http.rendered import SharedAnswer
+from api.http.rendered import Rendered, SharedAnswer
 
 _MAX_NAMES, _MAX_CHARACTERS = 10, 64
 _META = b'{"meta":{'
@@ -27,12 +27,14 @@ def naming_ignored(operation: Operation, handler: Handler) -> Handler:
         if not request.query_string:  # as a rule
             return response
         unknown = [each for each in dict.fromkeys(request.query) if each not in names]
-        return _named(response, unknown, names) if unknown else response
+        return await _named(request, response, unknown, names) if unknown else response
 
     return handle
 
 
-def _named(response: web.StreamResponse, unknown: list[str], names: Collection[str]) -> web.StreamResponse:
+async def _named(
+    request: web.Request, response: web.StreamResponse, unknown: list[str], names: Collection[str]
+) -> web.StreamResponse:
     body = response.body if isinstance(response, web.Response | SharedAnswer) else None
     if not isinstance(body, bytes) or response.status != 200 or response.content_type != "application/json":
         return response
@@ -44,12 +46,13 @@ def _named(response: web.StreamResponse, unknown: list[str], names: Collection[s
         return response
     # Put in before the rest, so that the digits of what was rendered stay as they are.
     added = b'"ignoredQuery":' + orjson.dumps(ignored) + (b"" if body[len(start) :].startswith(b"}") else b",")
+    body = start + added + body[len(start) :]
+    if "ETag" in response.headers:
+        return (await Rendered.make(body, response.headers["Cache-Control"])).response(request)
     kept = {
         name: response.headers[name] for name in ("Cache-Control", "X-Content-Type-Options") if name in response.headers
     }
-    return web.Response(
-        body=start + added + body[len(start) :], headers=kept, content_type="application/json", charset="utf-8"
-    )
+    return web.Response(body=body, headers=kept, content_type="application/json", charset="utf-8")
 
 
 def _nearest(name: str, names: Collection[str]) -> str | None:

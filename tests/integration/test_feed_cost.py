@@ -142,7 +142,7 @@ def test_one_pool_by_its_own_past(played: Played, capsys: pytest.CaptureFixture[
     assert body["pools"][0]["pushLiquidityOut"]["seconds"] > 0
     code, out, _ = told(capsys, *given)
     assert code == 0
-    assert f"cap of a feed: {body['cap']['usd']:,} USD" in out
+    assert f"cap of a feed, all its unsettled markets together: {body['cap']['usd']:,} USD" in out
     assert "history: 2.5 h; room for 400 observations (growing to 400); the last is" in out
 
 
