@@ -133,6 +133,7 @@ def first_day_of_a_week(after: int) -> TradingDay:
 async def test_a_trading_day_without_its_markets_or_fresh_feeds_is_told(service: StockService, door: Door) -> None:
     chain = service.chain
     tickers = [feed.ticker for feed in chain.deployment.price_feeds]
+    chain.push(FLAT_PRICE)
     chain.open_market(strike_in=MINUTE, lasts=MINUTE)  # from before this day, so the venue is no newcomer
     session = first_day_of_a_week(chain.now + 3 * DAY)
     chain.warp_to(session.opens - 1)
