@@ -50,7 +50,7 @@ async def test_a_relayer_process_from_start_to_an_orderly_end(relayers: Relayers
         async with session.get(url + "/health") as response:
             assert response.status == 200
             checks = {check["name"]: check["ok"] for check in (await response.json())["checks"]}
-        assert checks == {"chain base": True, "lanes": True}
+        assert checks == {"database": True, "chain base": True, "lanes": True}
     assert not any(secret[2:] in relayers.log_of(process) for secret in relayers.secrets)
     process.send_signal(signal.SIGTERM)
     assert process.wait(PATIENCE) == 0, relayers.log_of(process)
