@@ -12,16 +12,16 @@ from core.chain import RpcError, checksum
 from core.hexadecimal import hex_of
 from core.log import get_logger
 from core.outbox.lanes import LaneStatus
-from relayer import measures
+from relayer import metrics
 from relayer.fees import expected_price
 from relayer.intents import Candidate, Former, IntentRefusal, Prepared, unsigned_of
 from relayer.lane_parts import LaneParts
+from relayer.nonce_lookup import find_transaction_by_nonce
 from relayer.payers import CONTRACTS_SHARE
+from relayer.policy import LaneSnapshot, lane_status
 from relayer.preflight import Checked, CheckTerms, check, refused_unasked
 from relayer.queries import LaneQueries
 from relayer.signing import Signed, SignerUnavailable, Unsigned
-from relayer.standing import LaneStanding, lane_status
-from relayer.takers import find_taker
 
 log = get_logger(__name__)
 
@@ -65,7 +65,7 @@ class Assigner:
     def standing(self) -> tuple[LaneStatus, str]:
         market = self._feed.market
         return lane_status(
-            LaneStanding(
+            LaneSnapshot(
                 node_down=self._feed.down_since is not None,
                 base_fee_wei=market.base_fee_wei,
                 fee_cap_wei=self._policy.fees.cap_wei,
@@ -172,7 +172,7 @@ class Assigner:
                 checked.deferred[each.candidate.intent_id] = "Others of its payer are to be mined first."
             else:
                 checked.refuse(each.candidate, IntentRefusal(each.candidate.intent_id, verdict.code, verdict.reason))
-                measures.PAYERS_REFUSED.labels(self._transactions.chain, self._transactions.lane, verdict.code).inc()
+                metrics.PAYERS_REFUSED.labels(self._transactions.chain, self._transactions.lane, verdict.code).inc()
 
     async def _refuse(self, refusals: list[IntentRefusal], by_id: dict[int, Candidate]) -> None:
         if not refusals:
@@ -248,7 +248,7 @@ class Assigner:
         """True when foreign transactions, too deep to be undone, have the nonces of all of these."""
         head, own = self._feed.head.number, {each.hash for each in signed}
         for address, nonce in sorted({(each.address, each.nonce) for each in signed}):
-            taker = await find_taker(self._feed.client, hex_of(address), nonce, head)
+            taker = await find_transaction_by_nonce(self._feed.client, hex_of(address), nonce, head)
             if taker is None or taker.tx_hash in own or head - taker.block_number < self._feed.finality_blocks:
                 return False
         return True
@@ -262,13 +262,13 @@ class Assigner:
                 self._transactions.spent_wei = await self._queries.spent_wei(3600)
                 self._transactions.burnt_wei = await self._queries.burnt_wei(3600)
             for kind, wei in self._transactions.burnt_wei.items():
-                measures.BURNT.labels(chain, lane, kind.value).set(wei / 1e18)
-            measures.SPENT.labels(chain, lane).set(self._transactions.spent_wei / 1e18)
+                metrics.BURNT.labels(chain, lane, kind.value).set(wei / 1e18)
+            metrics.SPENT.labels(chain, lane).set(self._transactions.spent_wei / 1e18)
             with contextlib.suppress(RpcError):
                 await self._read_balance()
             now = self.status, self.detail = self.standing()
             for status in LaneStatus:
-                measures.STATUS.labels(chain, lane, status.value).set(1 if status is self.status else 0)
+                metrics.STATUS.labels(chain, lane, status.value).set(1 if status is self.status else 0)
             if published is None or now[0] is not published[0]:
                 log.info(now[1], action="relayer.lane_status", chain=chain, lane=lane, status=now[0].value)
             async with self._transactions.writing:
@@ -279,7 +279,7 @@ class Assigner:
     async def _read_balance(self) -> None:
         lane, chain = self._transactions.lane, self._transactions.chain
         balance = await self._feed.client.eth.get_balance(checksum(self._store.lease.signer.address))
-        measures.BALANCE.labels(chain, lane).set(balance / 1e18)
+        metrics.BALANCE.labels(chain, lane).set(balance / 1e18)
         if balance < self._policy.low_balance_wei:
             log.warning(
                 "the lane's key is low on gas", action="relayer.low_balance", chain=chain, lane=lane,

@@ -9,7 +9,7 @@ from statistics import median_low
 
 from core.chain import Block, ChainClient, RpcError, RpcErrorKind
 from core.log import get_logger
-from relayer import measures
+from relayer import metrics
 from relayer.fees import FeeMarket
 
 log = get_logger(__name__)
@@ -146,7 +146,7 @@ class ChainFeed:
         self._head, self._market, self._apart_since = head, market, None
         if undone:
             self.reorgs += 1
-            measures.REORGS.labels(self.name).inc()
+            metrics.REORGS.labels(self.name).inc()
             log.warning(
                 "blocks were undone, or missed",
                 action="relayer.reorg",
@@ -154,8 +154,8 @@ class ChainFeed:
                 above=kept_to,
                 forgotten=len(undone),
             )
-        measures.HEAD.labels(self.name).set(head.number)
-        measures.BASE_FEE.labels(self.name).set(market.base_fee_wei / 1e9)
+        metrics.HEAD.labels(self.name).set(head.number)
+        metrics.BASE_FEE.labels(self.name).set(market.base_fee_wei / 1e9)
         async with self._changed:
             self.sequence += 1
             self._changed.notify_all()

@@ -12,13 +12,12 @@ from core.chain.wire import Data, quantity
 from core.hexadecimal import bytes_of, hex_of
 from core.log import get_logger
 from core.outbox.states import EXPIRED, OVERTAKEN, MinedOutcome, settled_state
-from relayer import measures
+from relayer import metrics
 from relayer.intents import Mined
 from relayer.lane_parts import LaneParts
-from relayer.receipts import chosen, receipts_if_told, receipts_of, receipts_of_blocks
+from relayer.nonce_lookup import chosen, find_transaction_by_nonce, receipts_if_any, receipts_of, receipts_of_blocks
 from relayer.repairing import NonceRepair
 from relayer.replacing import Replacer
-from relayer.takers import find_taker
 from relayer.transaction import Attempt, LaneTransaction, nonce_was_taken
 
 log = get_logger(__name__)
@@ -118,7 +117,7 @@ class Follower:
             async with self._transactions.writing:
                 await self._store.mark_dropped(self._transactions.mined[key])
                 transactions = self._transactions.dropped(key)
-            measures.DROPPED.labels(self._transactions.chain, self._transactions.lane).inc(len(transactions))
+            metrics.DROPPED.labels(self._transactions.chain, self._transactions.lane).inc(len(transactions))
             log.warning(
                 "a reorg undid mined transactions; they are sent again",
                 action="relayer.dropped",
@@ -139,7 +138,7 @@ class Follower:
             for node in self._feed.nodes[1:]:
                 late = [each for each in part if each.nonce not in receipts and each.used_since is not None]
                 if late:
-                    receipts |= await receipts_if_told(node, late)
+                    receipts |= await receipts_if_any(node, late)
             mined = [
                 await self._mined(transaction, *receipts[transaction.nonce])
                 for transaction in part
@@ -154,7 +153,7 @@ class Follower:
                         self._land(each)
             await self._give_up_taken([transaction for transaction in part if transaction.nonce not in receipts])
         unproven = [each for each in used if each.state.in_flight and each.asked_at is not None]
-        measures.UNPROVEN.labels(self._transactions.chain, self._transactions.lane).set(
+        metrics.UNPROVEN.labels(self._transactions.chain, self._transactions.lane).set(
             sum(1 for each in unproven if each.taker is None and not each.landed)
         )
 
@@ -242,7 +241,7 @@ class Follower:
             await self._store.requeue(taken)
             for transaction in taken:
                 self._transactions.requeued(transaction)
-        measures.FOREIGN.labels(self._transactions.chain, self._transactions.lane).inc(len(taken))
+        metrics.FOREIGN.labels(self._transactions.chain, self._transactions.lane).inc(len(taken))
         log.warning(
             "somebody else used our key's nonces; their intents get new ones",
             action="relayer.nonce_taken",
@@ -272,7 +271,9 @@ class Follower:
         ]
         for transaction in due[:SEARCHES]:
             transaction.asked_at = now
-            taker = await find_taker(self._client, self._address, transaction.nonce, self._feed.head.number)
+            taker = await find_transaction_by_nonce(
+                self._client, self._address, transaction.nonce, self._feed.head.number
+            )
             transaction.landed = taker is not None and taker.tx_hash in {each.hash for each in transaction.attempts}
             transaction.taker = None if transaction.landed else taker
 

@@ -16,14 +16,13 @@ from core.errors import DatabaseError
 from core.log import get_logger
 from core.outbox.lanes import LaneStatus
 from core.service.cancelling import end
-from relayer import measures
+from relayer import metrics
 from relayer.assigning import Assigner
 from relayer.feed import ChainFeed
 from relayer.following import Follower
-from relayer.lane_parts import LaneParts
-from relayer.lane_signer import LaneSigner
-from relayer.lane_transactions import LaneTransactions
-from relayer.lease import Lease, LeaseLost
+from relayer.in_flight import LaneTransactions
+from relayer.lane_parts import LaneParts, LaneSigner
+from relayer.leases import Lease, LeaseLost
 from relayer.policy import LanePolicy
 from relayer.queries import LaneQueries
 from relayer.repairing import NonceRepair
@@ -124,7 +123,7 @@ class Lane:
                 if self._assigner is not None:
                     self._idle_since = time.monotonic()
                 self._assigner = self._transactions = None
-                measures.IN_FLIGHT.labels(self._feed.name, self.name).set(0)
+                metrics.IN_FLIGHT.labels(self._feed.name, self.name).set(0)
             if asyncio.get_running_loop().time() - started > 4 * MAX_PAUSE_SECONDS:
                 pause = FIRST_PAUSE_SECONDS
             await asyncio.sleep(pause)

@@ -20,10 +20,9 @@ import psycopg
 
 from core.db.engine import Connection, connect
 from core.db.heartbeat import INSTANCE
-from core.errors import DatabaseError
+from core.errors import DatabaseError, VpmError
 from core.log import get_logger
-from relayer import measures
-from relayer.lease import Lease
+from relayer import metrics
 from relayer.signing import Signer
 
 log = get_logger(__name__)
@@ -40,6 +39,37 @@ COURTESY_SECONDS = 2.0
 PATIENCE_MS = 100
 # Belief ends this much of the lease earlier than the row says, for clocks and for what is already on its way.
 MARGIN = 0.2
+
+
+class LeaseLost(VpmError):
+    """Another relayer process holds this lane now."""
+
+    code = "lease_lost"
+    default_retriable = True
+
+
+@dataclass(slots=True)
+class Lease:
+    """The right to write for a lane, until another process takes it: `epoch` tells the two apart.
+
+    valid_until: monotonic seconds; extended by each renewal, counted from before it was asked for.
+    """
+
+    lane_id: int
+    epoch: int
+    chain_id: int
+    groups: tuple[str, ...]
+    signer: Signer
+    valid_until: float
+
+    @property
+    def valid(self) -> bool:
+        return time.monotonic() < self.valid_until
+
+    def check(self) -> None:
+        """LeaseLost when time ran out: perhaps we were stopped and another process works this lane."""
+        if not self.valid:
+            raise LeaseLost(f"The lease on lane {self.lane_id} ran out before it was renewed.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +107,8 @@ class Leases:
         """Renews, takes and shares, for ever; on cancellation ends the work and releases every lane."""
         for spec in self._specs:
             # Where nobody says 0 nobody notices, and what appears at 1 has not increased.
-            measures.HELD.labels(spec.chain, spec.signer.label).set(0)
-            measures.FOREIGN.labels(spec.chain, spec.signer.label)
+            metrics.HELD.labels(spec.chain, spec.signer.label).set(0)
+            metrics.FOREIGN.labels(spec.chain, spec.signer.label)
         try:
             while True:
                 try:
@@ -208,7 +238,7 @@ class Leases:
         self._free_since.pop(lane_id, None)
         lease = Lease(lane_id, row[0], spec.chain_id, spec.groups, spec.signer, now + self._seconds * (1 - MARGIN))
         self.by_lane[lane_id] = lease
-        measures.HELD.labels(spec.chain, spec.signer.label).set(1)
+        metrics.HELD.labels(spec.chain, spec.signer.label).set(1)
         log.info("took a lane", action="relayer.lane_gained", chain=spec.chain, lane_id=lane_id, epoch=row[0])
         self._gained(spec, lease)
 
@@ -252,11 +282,11 @@ class Leases:
         lease = self.by_lane.pop(lane_id)
         lease.valid_until = 0.0
         spec = self._by_id[lane_id]
-        measures.HELD.labels(spec.chain, spec.signer.label).set(0)
+        metrics.HELD.labels(spec.chain, spec.signer.label).set(0)
         try:
             await self._lost(lease)
         finally:
-            measures.forget_lane(spec.chain, spec.signer.label)
+            metrics.forget_lane(spec.chain, spec.signer.label)
 
     async def _release(self, connection: Connection, lane_id: int) -> None:
         """Gives a lane back in an orderly way, so that another takes it at once."""

@@ -13,7 +13,7 @@ from typing import Any
 from core.db.engine import Connection, ConnectionPool
 from core.outbox.states import IntentState, MinedOutcome
 from relayer.intents import Candidate, Former, Prepared
-from relayer.lease import Lease
+from relayer.leases import Lease
 from relayer.payers import WINDOW_SECONDS, PayerKind, PayerRecord
 
 _FORMER = b"""

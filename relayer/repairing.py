@@ -1,21 +1,63 @@
-"""Makes a lane's nonces agree with the chain's, by what all nodes say of its key."""
+"""Makes a lane's nonces agree with the chain's, as all nodes report them. The comparison itself is pure."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
+from dataclasses import dataclass
 
 from core.chain import RpcError, checksum
 from core.log import get_logger
-from relayer import measures
+from relayer import metrics
 from relayer.fees import expected_price, quote
-from relayer.lane_parts import LaneParts
-from relayer.lane_signer import REPLACEMENTS
-from relayer.nonces import Reconciled, drift, reconcile
-from relayer.receipts import receipts_if_told, receipts_of
+from relayer.lane_parts import REPLACEMENTS, LaneParts
+from relayer.nonce_lookup import find_transaction_by_nonce, receipts_if_any, receipts_of
 from relayer.signing import Signed
-from relayer.takers import find_taker
 
 log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciled:
+    """A lane's nonces after its rows were compared with the chain. next_nonce: the first free one. holes: unused nonces
+    below it that belong to nobody and block all later ones. reopened: nonces of ended intents that the chain says are
+    unused, after a reorg deeper than finality."""
+
+    next_nonce: int
+    holes: tuple[int, ...] = ()
+    reopened: tuple[int, ...] = ()
+
+
+def reconcile(*, latest: int, owned: int, live: Collection[int], ended: Collection[int]) -> Reconciled:
+    """The nonces as they must be.
+
+    latest: the chain's count of mined transactions. owned: the nonce after the highest that any intent of the lane ever
+    had. live: nonces of intents signed, sent or mined but not final. ended: nonces at or above `latest` of intents that
+    ended.
+
+    - The chain is ahead: somebody else used our key; what is mined cannot be undone, so go on after it.
+    - A nonce between the chain's count and ours that no intent has: a no-op must fill it, or nothing after it is mined.
+    """
+    first_free = max(latest, owned)
+    in_flight, done = set(live), set(ended)
+    gone = [nonce for nonce in range(latest, first_free) if nonce not in in_flight]
+    return Reconciled(
+        next_nonce=first_free,
+        holes=tuple(nonce for nonce in gone if nonce not in done),
+        reopened=tuple(nonce for nonce in gone if nonce in done),
+    )
+
+
+def drift(before: int | None, after: Reconciled) -> str | None:
+    """A sentence for the log when something had to be repaired."""
+    parts = []
+    if before is not None and before != after.next_nonce:
+        parts.append(f"the next nonce was {before} and is {after.next_nonce}")
+    if after.holes:
+        parts.append(f"{len(after.holes)} unused from {after.holes[0]}")
+    if after.reopened:
+        parts.append(f"{len(after.reopened)} undone from {after.reopened[0]}")
+    return "; ".join(parts) or None
 
 
 class NonceRepair:
@@ -81,14 +123,17 @@ class NonceRepair:
             return True
         if latest <= self._transactions.next_nonce:
             return False
-        return await find_taker(self._feed.client, self._address, latest - 1, self._feed.head.number) is not None
+        return (
+            await find_transaction_by_nonce(self._feed.client, self._address, latest - 1, self._feed.head.number)
+            is not None
+        )
 
     async def _repair(self, latest: int, begins: bool) -> bool:
         ended = await self._store.ended_from(latest)
         if ended:
             landed = await receipts_of(self._feed.client, ended)
             for node in self._feed.nodes[1:]:
-                landed |= await receipts_if_told(node, ended)
+                landed |= await receipts_if_any(node, ended)
             if landed:
                 return False  # the count lags behind receipts there are
         reconciled = reconcile(
@@ -106,7 +151,7 @@ class NonceRepair:
                 said, action="relayer.nonces_repaired", chain=self._transactions.chain, lane=self._transactions.lane
             )
         if latest > self._transactions.next_nonce and not begins:
-            measures.FOREIGN.labels(self._transactions.chain, self._transactions.lane).inc(
+            metrics.FOREIGN.labels(self._transactions.chain, self._transactions.lane).inc(
                 latest - self._transactions.next_nonce
             )
         if ended:
@@ -117,7 +162,7 @@ class NonceRepair:
         transactions = await self._store.fill_holes(fillers, reconciled.next_nonce)
         self._transactions.next_nonce = reconciled.next_nonce
         self._transactions.load(transactions)
-        measures.HOLES.labels(self._transactions.chain, self._transactions.lane).inc(len(transactions))
+        metrics.HOLES.labels(self._transactions.chain, self._transactions.lane).inc(len(transactions))
         self._sender.push(transactions)
         return True
 

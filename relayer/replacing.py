@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import Sequence
 
 from core.log import get_logger
-from relayer import measures
+from relayer import metrics
 from relayer.fees import bump, most
 from relayer.intents import attempt_of
-from relayer.lane_parts import LaneParts
-from relayer.lane_signer import REPLACEMENTS
+from relayer.lane_parts import REPLACEMENTS, LaneParts
 from relayer.signing import Unsigned
 from relayer.transaction import LaneQueue, LaneTransaction, NextStep, next_step
 
@@ -57,7 +56,7 @@ class Replacer:
             and next_step(transaction, line, patience, may_bump=False) is NextStep.RESEND
         ]
         if again:
-            measures.RESENDS.labels(self._transactions.chain, self._transactions.lane).inc(len(again))
+            metrics.RESENDS.labels(self._transactions.chain, self._transactions.lane).inc(len(again))
             self._sender.push(again)
 
     def _line(self, latest: int, pending: int) -> LaneQueue:
@@ -123,7 +122,7 @@ class Replacer:
                 transaction.attempts.append(attempt)
                 transaction.replaced_at = now
         for transaction, attempt in replaced:
-            (measures.CANCELS if attempt.is_cancel else measures.BUMPS).labels(
+            (metrics.CANCELS if attempt.is_cancel else metrics.BUMPS).labels(
                 self._transactions.chain, self._transactions.lane
             ).inc()
             log.info(

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from core.chain import ChainClient, RpcError, RpcErrorKind
 from core.log import get_logger
 from core.outbox.states import IntentState
-from relayer import measures
-from relayer.lane_transactions import LaneTransactions
-from relayer.lease import Lease
+from relayer import metrics
+from relayer.in_flight import LaneTransactions
+from relayer.leases import Lease
 from relayer.policy import LanePolicy
 from relayer.store import LaneStore
 from relayer.transaction import Attempt, LaneTransaction
@@ -104,11 +104,11 @@ class LaneSender:
         """Notes what the node's answer means; True when it did not get as far as the node's pool or chain."""
         transaction.unfunded = isinstance(answer, RpcError) and answer.kind is RpcErrorKind.INSUFFICIENT_FUNDS
         if isinstance(answer, str):
-            measures.SENDS.labels(self._transactions.chain, "accepted").inc()
+            metrics.SENDS.labels(self._transactions.chain, "accepted").inc()
             self.out_of_funds = None
             self._offered.append(transaction)
             return False
-        measures.SENDS.labels(self._transactions.chain, answer.kind.value).inc()
+        metrics.SENDS.labels(self._transactions.chain, answer.kind.value).inc()
         match answer.kind:
             case RpcErrorKind.ALREADY_KNOWN | RpcErrorKind.REPLACEMENT_UNDERPRICED:
                 # The pool has these bytes, or others with this nonce: what lands is seen by its receipt.

@@ -24,17 +24,15 @@ from core.log import get_logger
 from core.service.cancelling import end
 from core.service.daemon import Daemon
 from core.service.health import Check
-from relayer.economy import Economy
 from relayer.feed import BEHIND_SECONDS, ChainFeed
 from relayer.keys import check_apart, lane_specs, read_keys
 from relayer.kms.opening import opened_keys
 from relayer.kms.signer import KmsPatience, KmsSigner
 from relayer.lane import Lane
-from relayer.lease import Lease
-from relayer.leases import LaneSpec, Leases
+from relayer.leases import LaneSpec, Lease, Leases
+from relayer.metrics import Economy, Queues
+from relayer.pending_notices import PendingNotices
 from relayer.policy import LanePolicy, policy_of
-from relayer.queues import Queues
-from relayer.untold import Untold
 
 log = get_logger(__name__)
 
@@ -92,7 +90,7 @@ class Relayer:
             **{f"signer {each!r}": each.watch() for each in self._signers if isinstance(each, KmsSigner)},
             "queues": Queues(self.pool, names).run(),
             "economy": Economy(self.pool, names).run(),
-            "untold": Untold(self.pool, [each.feed.chain_id for each in self.chains.values()]).run(),
+            "untold": PendingNotices(self.pool, [each.feed.chain_id for each in self.chains.values()]).run(),
             **{f"feed {name}": each.feed.run() for name, each in self.chains.items()},
             **{f"heads {name}": each.heads.listen() for name, each in self.chains.items()},
             **{f"hurry {name}": self._hurry(each) for name, each in self.chains.items()},

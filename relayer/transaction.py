@@ -9,7 +9,6 @@ from core.outbox.states import IntentState, MinedOutcome
 from relayer.fees import FeeMarket
 from relayer.payers import PayerKind
 from relayer.signing import Fees
-from relayer.takers import Taker
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +20,15 @@ class Attempt:
     fees: Fees
     gas_limit: int
     is_cancel: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Taker:
+    """A mined transaction, by its hash and its block's."""
+
+    tx_hash: bytes
+    block_number: int
+    block_hash: bytes
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from eth_utils.crypto import keccak
 from core.errors import EXIT_UNAVAILABLE, ConfigError, VpmError
 from core.hexadecimal import hex_of
 from core.log import get_logger
-from relayer import measures
+from relayer import metrics
 from relayer.kms.key import KmsDenied, KmsFault, KmsKey, KmsThrottled
 from relayer.kms.signatures import BadPublicKey, BadSignature, address_of, signature_of
 from relayer.signing import Signature, Signed, Signer, SignerUnavailable, Unsigned, digest_of
@@ -69,7 +69,7 @@ class KmsSigner(Signer):
         self._patience = patience
         self._room = asyncio.Semaphore(patience.at_once)
         self._troubled = asyncio.Event()
-        measures.SIGNER_UP.labels(self.label).set(1)
+        metrics.SIGNER_UP.labels(self.label).set(1)
         if trouble is not None:
             self.fail(trouble)
 
@@ -136,7 +136,7 @@ class KmsSigner(Signer):
         except (KmsFault, KmsDenied) as error:
             raise unavailable(self._key.name, error) from None
         except BadSignature as error:
-            measures.SIGNATURES.labels(self.label, "wrong").inc()
+            metrics.SIGNATURES.labels(self.label, "wrong").inc()
             raise SignerUnavailable(
                 f"{self._key.name} signs wrongly: {error}.",
                 hint="Look whether the name leads to another key now.",
@@ -156,21 +156,21 @@ class KmsSigner(Signer):
             answer = "denied"
             raise
         finally:
-            measures.SIGNATURES.labels(self.label, answer).inc()
-            measures.SIGNATURE_SECONDS.labels(self.label).observe(time.monotonic() - started)
+            metrics.SIGNATURES.labels(self.label, answer).inc()
+            metrics.SIGNATURE_SECONDS.labels(self.label).observe(time.monotonic() - started)
 
     def fail(self, why: str) -> None:
         """It is known not to sign, until it is seen to."""
         if self.trouble != why:
             log.error(why, action="relayer.signer_down", lane=self.label, key=self._key.name)
         self.trouble = why
-        measures.SIGNER_UP.labels(self.label).set(0)
+        metrics.SIGNER_UP.labels(self.label).set(0)
         self._troubled.set()
 
     def _recovered(self) -> None:
         log.info("the key signs again", action="relayer.signer_up", lane=self.label, key=self._key.name)
         self.trouble = None
-        measures.SIGNER_UP.labels(self.label).set(1)
+        metrics.SIGNER_UP.labels(self.label).set(1)
         self._troubled.clear()
 
 

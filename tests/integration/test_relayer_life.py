@@ -28,14 +28,14 @@ from core.outbox import (
     enqueue,
     report,
 )
-from relayer.economy import Economy
 from relayer.intents import Candidate
+from relayer.metrics import Economy
+from relayer.pending_notices import TRIES, PendingNotices
 from relayer.preflight import GAS_CEILINGS
 from relayer.queries import LaneQueries
 from relayer.service import lanes_check
 from relayer.signing import LocalSigner
 from relayer.store import LaneStore
-from relayer.untold import TRIES, Untold
 from scripts._status.__main__ import concerns
 from scripts._status.__main__ import read as read_facts
 from tests.conftest import Anvil, StartAnvil
@@ -204,7 +204,7 @@ async def test_a_day_of_gas_is_told_beside_a_day_of_fees(rig: Rig) -> None:
     asked = await rig.ask_for(rig.transfer())
     async with rig.relayer(rig.spec(await rig.new_signer())):
         mined = await rig.reaches(asked, *HAS_RESULT)
-    await Economy(rig.pool, {rig.chain_id: "a day"}).look()
+    await Economy(rig.pool, {rig.chain_id: "a day"}).poll_once()
     spent = REGISTRY.get_sample_value("vpm_relayer_gas_day_ether", {"chain": "a day"})
     assert spent is not None
     assert mined.fee_wei is not None
@@ -507,18 +507,18 @@ async def test_what_can_never_be_told_is_tried_ever_more_seldom_and_then_set_asi
         raise KeyError("a market that is in no table")
 
     monkeypatch.setattr(submitted, "announce", never)
-    teller = Untold(rig.pool, [rig.chain_id])
+    teller = PendingNotices(rig.pool, [rig.chain_id])
     async with rig.pool.connection() as connection:
         await connection.execute(
             "INSERT INTO outbox_untold (intent_id, tx_hash) VALUES (%s, %s)", (asked.id, b"\1" * 32)
         )
-    await teller.look()
-    await teller.look()
+    await teller.poll_once()
+    await teller.poll_once()
     assert tries == 1, "the second comes later"
     for _ in range(30):
         async with rig.pool.connection() as connection:
             await connection.execute("UPDATE outbox_untold SET retry_at = now()")
-        await teller.look()
+        await teller.poll_once()
     assert tries == TRIES
     labels = {"chain": str(rig.chain_id), "standing": "given_up"}
     assert REGISTRY.get_sample_value("vpm_relayer_untold", labels) == 1

@@ -14,8 +14,8 @@ import pytest
 from core.hexadecimal import bytes_of
 from core.outbox import Intent, IntentState, MinedOutcome
 from relayer.following import AT_REST_SECONDS, LOOK_AGAIN_SECONDS, Follower
-from relayer.lane_transactions import LaneTransactions
-from relayer.lease import LeaseLost
+from relayer.in_flight import LaneTransactions
+from relayer.leases import LeaseLost
 from relayer.payers import WALLET_REVERTS_ALLOWED
 from relayer.policy import LanePolicy
 from relayer.queries import LaneQueries

@@ -23,8 +23,7 @@ from core.outbox import Intent, IntentRequest, IntentState, IntentWatch, enqueue
 from core.service.cancelling import end
 from relayer.fees import FeePolicy
 from relayer.intents import Prepared
-from relayer.lease import Lease
-from relayer.leases import LaneSpec
+from relayer.leases import LaneSpec, Lease
 from relayer.policy import LanePolicy
 from relayer.queries import LaneQueries
 from relayer.service import ChainPlan, Relayer, relaying

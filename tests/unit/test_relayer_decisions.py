@@ -22,13 +22,21 @@ from core.outbox.states import (
 )
 from relayer.fees import FeeMarket, FeePolicy, bump, expected_price, most, quote
 from relayer.intents import Candidate
-from relayer.nonces import Reconciled, drift, reconcile
 from relayer.payers import PayerBook, PayerRecord
+from relayer.policy import LaneSnapshot, lane_status
 from relayer.preflight import CheckTerms, check, fate, refused_unasked, with_margin
+from relayer.repairing import Reconciled, drift, reconcile
 from relayer.signing import Fees
-from relayer.standing import LaneStanding, lane_status
-from relayer.takers import Taker
-from relayer.transaction import Attempt, LaneQueue, LaneTransaction, NextStep, Patience, next_step, nonce_was_taken
+from relayer.transaction import (
+    Attempt,
+    LaneQueue,
+    LaneTransaction,
+    NextStep,
+    Patience,
+    Taker,
+    next_step,
+    nonce_was_taken,
+)
 
 POLICY = FeePolicy(cap_wei=1000, min_priority_wei=2, max_priority_wei=50)
 
@@ -269,7 +277,7 @@ def test_a_nonce_is_given_up_only_to_a_known_transaction_that_stands(
     assert found is expected
 
 
-STANDING = LaneStanding(
+STANDING = LaneSnapshot(
     node_down=False,
     base_fee_wei=100,
     fee_cap_wei=1000,
@@ -304,7 +312,7 @@ STANDING = LaneStanding(
         (replace(STANDING, in_flight=9), LaneStatus.READY),
     ],
 )
-def test_lane_status(standing: LaneStanding, expected: LaneStatus) -> None:
+def test_lane_status(standing: LaneSnapshot, expected: LaneStatus) -> None:
     status, sentence = lane_status(standing)
     assert status is expected
     assert bool(sentence) is (status is not LaneStatus.READY)

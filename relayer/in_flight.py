@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 
 from core.outbox.states import TRANSITIONS, IntentState, MinedOutcome
-from relayer import measures
+from relayer import metrics
 from relayer.fees import FeeMarket, expected_price
 from relayer.payers import PayerBook, PayerKind, PayerRecord
 from relayer.transaction import LaneTransaction
@@ -133,9 +133,9 @@ class LaneTransactions:
         transaction.state, transaction.state_since = state, now
 
     def _measure(self, kind: str, before: IntentState, after: IntentState, seconds: float) -> None:
-        measures.CHANGES.labels(self.chain, self.lane, kind, before.value, after.value).inc()
-        measures.STATE_SECONDS.labels(self.chain, before.value, after.value).observe(max(0.0, seconds))
+        metrics.CHANGES.labels(self.chain, self.lane, kind, before.value, after.value).inc()
+        metrics.STATE_SECONDS.labels(self.chain, before.value, after.value).observe(max(0.0, seconds))
 
     def _show(self) -> None:
-        measures.IN_FLIGHT.labels(self.chain, self.lane).set(len(self.unmined))
-        measures.NEXT_NONCE.labels(self.chain, self.lane).set(self.next_nonce)
+        metrics.IN_FLIGHT.labels(self.chain, self.lane).set(len(self.unmined))
+        metrics.NEXT_NONCE.labels(self.chain, self.lane).set(self.next_nonce)

@@ -13,9 +13,9 @@ from psycopg.errors import LockNotAvailable
 from core.agent.notices import submitted
 from core.db.engine import Connection, ConnectionPool
 from core.log import get_logger
-from relayer import measures
+from relayer import metrics
+from relayer.metrics import poll_forever
 from relayer.transaction import LaneTransaction
-from relayer.watching import watch
 
 log = get_logger(__name__)
 
@@ -49,7 +49,7 @@ RETURNING i.chain_id, i.kind, i.data, u.tx_hash
 
 async def announce(connection: Connection, chain_id: int, transactions: Sequence[LaneTransaction]) -> None:
     """In the transaction that stores them signed. A fault in the telling must not stop the money: what could not be
-    told is written down for `Untold`."""
+    told is written down for `PendingNotices`."""
     notices = [
         submitted.Submitted(each.intent_id, each.kind, each.data, each.newest.hash)
         for each in transactions
@@ -66,7 +66,7 @@ async def announce(connection: Connection, chain_id: int, transactions: Sequence
         await connection.execute(_NOTE, ([each.intent_id for each in notices], [each.tx_hash for each in notices]))
 
 
-class Untold:
+class PendingNotices:
     """The endless telling of what `outbox_untold` holds of some chains. Of several relayers each takes what is free."""
 
     def __init__(self, pool: ConnectionPool, chain_ids: Collection[int]) -> None:
@@ -74,9 +74,9 @@ class Untold:
         self._chain_ids = list(chain_ids)
 
     async def run(self) -> None:
-        await watch(self.look, LOOK_SECONDS, what="what is untold", action="relayer.untold_unreadable")
+        await poll_forever(self.poll_once, LOOK_SECONDS, what="what is untold", action="relayer.untold_unreadable")
 
-    async def look(self) -> None:
+    async def poll_once(self) -> None:
         async with self._pool.connection() as connection:
             rows = await (await connection.execute(_UNTOLD, (self._chain_ids, TRIES, _TOGETHER))).fetchall()
         for (intent_id,) in rows:
@@ -104,7 +104,7 @@ class Untold:
         standing = {chain_id: (waiting, given_up) for chain_id, waiting, given_up in rows}
         for chain_id in self._chain_ids:
             for name, count in zip(("waiting", "given_up"), standing.get(chain_id, (0, 0)), strict=True):
-                measures.UNTOLD.labels(str(chain_id), name).set(count)
+                metrics.UNTOLD.labels(str(chain_id), name).set(count)
 
     async def _announce(self, intent_id: int) -> None:
         """Tells of one and forgets it, both or neither."""
