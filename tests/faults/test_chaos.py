@@ -27,7 +27,9 @@ from aiohttp import web
 
 from core.agent.bet import idem_hash
 from core.chain import checksum
-from core.db.engine import conninfo
+from core.cup.export import lines
+from core.cup.verify import verify
+from core.db.engine import connect, conninfo
 from core.hexadecimal import bytes_of
 from core.money import USD
 from scripts._stack.chains import CHAIN_IDS
@@ -209,6 +211,7 @@ async def test_nothing_is_lost_doubled_or_untrue_whatever_fails(local_genesis: G
             print(f"bets {dict(told)}, {load.reads} reads of which {load.failed_reads} failed")
             assert broken == []
             assert await running.ask_database(UNACCOUNTED) == [(0,)]
+            assert await cup_faults(running) == []
             for surface in SURFACES:
                 assert load.taken(surface), f"no {surface} bet was taken"
 
@@ -239,6 +242,13 @@ async def all_healthy(running: Fleet) -> None:
     except Exception:
         print(said)
         raise
+
+
+async def cup_faults(running: Fleet) -> list[str]:
+    """Recompute the cup's export, as anyone can; return what does not hold."""
+    async with await connect(running.database_url) as connection:
+        exported = b"".join([piece async for piece in lines(connection)])
+    return list(verify(exported.splitlines()).faults)
 
 
 async def untrue(running: Fleet, load: Load) -> list[str]:

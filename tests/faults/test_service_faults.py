@@ -15,13 +15,12 @@ from typing import Any, Final, NamedTuple
 import psycopg
 import pytest
 import pytest_asyncio
-from web3._utils.events import get_event_data
+from eth_abi.abi import decode
 
 from core.agent.bet import idem_hash, market_key
 from core.agent.book import MARGIN
 from core.agent.document import Metadata, Specification, rendered
 from core.chain import Abi, Contract
-from core.chain.contract import CODEC
 from core.contracts.abi import abi
 from core.contracts.feeds import PoolFeed
 from core.contracts.statuses import MarketKind, Quality, StakeStatus, StockMarketStatus
@@ -252,10 +251,7 @@ async def test_stakes_on_a_pool_that_lost_its_liquidity_go_back(service: tuple[F
     try:
         await running.until(lambda: _is_deep(running, feed, False), "metrics of a thin pool", RUN_SECONDS)
 
-        async def is_over() -> bool:
-            return await running.now("base") > ends_at
-
-        await running.until(is_over, f"the end of {market}", ends_at - await running.now("base") + 30)
+        await running.warp("base", ends_at + 1 - await running.now("base"))
         await running.until(
             lambda: _are_back(running, placed), f"the stakes on {market} given back", 2 * RUN_SECONDS, pause=0.5
         )
@@ -269,7 +265,8 @@ async def test_stakes_on_a_pool_that_lost_its_liquidity_go_back(service: tuple[F
         newest = await running.read("base", Contract(feed.address, abi("PoolFeed")).call("latestRoundData"))
         return int(newest[3]) > since and int(newest[1]) > 0
 
-    await running.until(reads_on, f"a good reading of {feed.key}", feed.window_seconds + 2 * RUN_SECONDS)
+    await running.warp("base", feed.window_seconds)
+    await running.until(reads_on, f"a good reading of {feed.key}", 2 * RUN_SECONDS)
     await running.until(lambda: _is_deep(running, feed, True), "metrics of a deep pool", RUN_SECONDS)
 
 
@@ -309,8 +306,8 @@ class Liquidity:
             return None
         self._pools.exchange.withdraw(self._owner, number, liquidity)
         receipt = self._pools.exchange.collect(self._owner, number)
-        given = get_event_data(CODEC, _MANAGER.events["Collect"], receipt["logs"][-1])["args"]
-        return LiquidityPosition(lower, upper, (given["amount0"], given["amount1"]))
+        _, amount0, amount1 = decode(["address", "uint256", "uint256"], bytes_of(receipt["logs"][-1]["data"]))
+        return LiquidityPosition(lower, upper, (amount0, amount1))
 
 
 async def _listed(running: Fleet, feed: PoolFeed) -> tuple[str, int]:

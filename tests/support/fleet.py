@@ -44,6 +44,7 @@ from scripts._stack.database import DATABASE, make_database
 from scripts._stack.state import State
 from tests.support.moody_proxy import Mood, MoodyProxy
 from tests.support.prometheus import samples
+from tests.support.read_replica import Pair
 
 T = TypeVar("T")
 
@@ -360,9 +361,11 @@ async def fleet(
     patience: float = 1.0,
     proxy: Callable[[str], MoodyProxy] = MoodyProxy,
     common: Mapping[str, str] = MappingProxyType({}),
+    pair: Pair | None = None,
 ) -> AsyncIterator[Fleet]:
-    """Everything up and at the head of both chains. `folder` is emptied of logs and data of an earlier run. `proxy`
-    makes what stands before each chain; `common` are variables of every daemon, over the usual ones."""
+    """Run everything, at the head of both chains. `folder` is emptied of logs and data of an earlier run. `proxy`
+    makes what stands before each chain; `common` are variables of every daemon, over the usual ones. `pair`: the two
+    PostgreSQL servers to use in place of one that belongs to the fleet."""
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     (folder / "sources.toml").touch()
@@ -380,9 +383,12 @@ async def fleet(
             stack.callback(chain.stop)
             urls[name] = options.url
             proxies[name] = await stack.enter_async_context(proxy(options.url))
-        server = await asyncio.to_thread(prepare_postgres, folder / "postgres", free_port(), max_connections=200)
-        postgres = await asyncio.to_thread(start_postgres, server, folder / "postgres.log")
-        database_url = server.url(DATABASE)
+        if pair is None:
+            server = await asyncio.to_thread(prepare_postgres, folder / "postgres", free_port(), max_connections=200)
+            postgres = await asyncio.to_thread(start_postgres, server, folder / "postgres.log")
+            database_url = server.url(DATABASE)
+        else:
+            server, postgres, database_url = pair.primary, pair.running, pair.either_url(DATABASE)
         await asyncio.to_thread(make_database, server.url())
         await asyncio.to_thread(migrate, database_url)
         asking = stack.enter_context(contextlib.closing(Asking(database_url)))

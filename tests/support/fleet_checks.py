@@ -7,7 +7,7 @@ import time
 
 from core.agent.bet import idem_hash
 from core.chain import checksum
-from core.hexadecimal import bytes_of
+from core.hexadecimal import bytes_of, hex_of
 from scripts._stack.chains import CHAIN_IDS
 from tests.support.fleet import DidNotHappen, Fleet, ran
 from tests.support.fleet_load import Load, LoadReport, Promise
@@ -29,6 +29,10 @@ _PAIRS = {
     "authorizations were used without a transfer in the next log": (
         "SELECT count(*) FROM token_authorization WHERE state = 'unpaired'"
     ),
+    "lanes left out a nonce": (
+        "SELECT count(*) FROM (SELECT lane_id FROM outbox_intent WHERE nonce IS NOT NULL GROUP BY lane_id"
+        " HAVING count(*) <> max(nonce) - min(nonce) + 1) x"
+    ),
 }
 
 
@@ -47,6 +51,8 @@ async def faults(fleet: Fleet, load: Load | None) -> list[str]:
         for one in load.promises:
             broken += await _kept(fleet, one)
     broken += await _outbox(fleet)
+    broken += await _mined_once(fleet)
+    broken += await _lanes(fleet)
     broken += await _solvency(fleet)
     if not broken:
         broken += await _audited(fleet)
@@ -84,6 +90,41 @@ async def _outbox(fleet: Fleet) -> list[str]:
     )
     if entered[0][0] != entered[0][1]:
         broken.append(f"{entered[0][0]} positions were entered with {entered[0][1]} authorizations")
+    return broken
+
+
+async def _mined_once(fleet: Fleet) -> list[str]:
+    """Check that each intent that is final was mined in the transaction it names, and in none of its other ones."""
+    broken = []
+    rows = await fleet.ask_database(
+        "SELECT i.chain_id, i.id, i.tx_hash, t.hash FROM outbox_intent i"
+        " JOIN outbox_transaction t ON t.intent_id = i.id WHERE i.state = 'final' AND i.nonce IS NOT NULL"
+    )
+    chains = {chain_id: name for name, chain_id in CHAIN_IDS.items()}
+    for chain_id, intent, named, digest in rows:
+        receipt = await fleet.rpc(chains[chain_id], "eth_getTransactionReceipt", hex_of(bytes(digest)))
+        if (receipt is not None) != (bytes(named) == bytes(digest)):
+            mined = "mined" if receipt is not None else "not mined"
+            broken.append(f"intent {intent} names {hex_of(bytes(named))}, and {hex_of(bytes(digest))} is {mined}")
+    return broken
+
+
+async def _lanes(fleet: Fleet) -> list[str]:
+    """Check that no lane's key sent a transaction that the outbox does not have."""
+    broken = []
+    chains = {chain_id: name for name, chain_id in CHAIN_IDS.items()}
+    lanes = await fleet.ask_database("SELECT chain_id, address FROM outbox_lane")
+    for chain_id, address in lanes:
+        # Asked in this order, for a transaction is stored before it is sent.
+        sent = int(await fleet.rpc(chains[chain_id], "eth_getTransactionCount", hex_of(bytes(address)), "latest"), 16)
+        ((stored,),) = await fleet.ask_database(
+            "SELECT max(i.nonce) + 1 FROM outbox_intent i JOIN outbox_lane l ON l.id = i.lane_id"
+            " WHERE l.chain_id = %s AND l.address = %s",
+            chain_id,
+            address,
+        )
+        if stored is not None and sent > stored:
+            broken.append(f"{hex_of(bytes(address))} sent {sent} transactions on {chains[chain_id]}, stored {stored}")
     return broken
 
 
