@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import posixpath
 import re
-import shutil
 import subprocess
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -21,7 +18,6 @@ from scripts._deploy.session import ScriptRefused
 from scripts._stack import contracts
 from scripts._stack.genesis import compiled_code, creation_code
 from scripts._vpm import bytecode
-from scripts._vpm.bootstrap import APE_VENV
 from tests.support.genesis import Genesis
 
 MAX_CODE = 24_576  # EIP-170
@@ -39,27 +35,6 @@ def codes(local_genesis: Genesis) -> dict[str, bytes]:
 def test_this_checkout_builds_the_recorded_bytes(codes: dict[str, bytes]) -> None:
     assert bytecode.built() == json.loads(bytecode.RECORD.read_text())
     assert bytecode.unrecorded(codes) == []
-
-
-@pytest.mark.thorough
-@pytest.mark.timeout(600)
-def test_ape_sees_our_contracts_also_after_it_compiled_them(tmp_path: Path) -> None:
-    """It looks at so many files below contracts/, and puts the libraries there when it compiles."""
-    shutil.copytree(REPOSITORY / "contracts", tmp_path / "contracts", ignore=shutil.ignore_patterns(".cache"))
-    shutil.copy(REPOSITORY / "ape-config.yaml", tmp_path)
-    (tmp_path / "node_modules").symlink_to(REPOSITORY / "node_modules")
-    asked = "from ape import project; print(*sorted(path.name for path in project.sources.paths))"
-
-    def said(*command: str) -> str:
-        environment = os.environ | {"APE_DATA_FOLDER": str(tmp_path / "data"), "PYTHONPATH": ""}
-        run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-        assert run.returncode == 0, run.stdout + run.stderr
-        return run.stdout
-
-    said("ape", "compile")
-    assert (tmp_path / "contracts" / ".cache").is_dir()
-    ours = sorted(Path(source).name for source in (contracts.recorded_build() or {})["sources"])
-    assert said(str(APE_VENV / "bin" / "python"), "-c", asked).split() == ours
 
 
 @pytest.mark.thorough

@@ -11,8 +11,8 @@ from api.agent import reply
 from api.agent.errors import problem
 from api.agent.trade import refusals
 from api.cup.service import CupService, now_utc
-from api.stock import market_view, outcomes
-from core.cup import books, ledger, settling
+from api.stock import outcomes
+from core.cup import books, ledger
 from core.cup.ledger import wallet_account
 from core.cup.trading import PaperOrder, PaperReceipt, simulate
 from core.iso import iso
@@ -20,7 +20,6 @@ from indexer.fold.agent import AgentFold
 from indexer.fold.stock import StockFold
 from keeper.agent import pay_job
 from keeper.errands import in_batches
-from keeper.stock import deliver_job
 from relayer.following import Follower
 from tests.simulator.judgement import AUDIT, DOUBLED, LOST, PAID, TRUE
 
@@ -74,10 +73,6 @@ def _a_fee_too_high() -> None:
     AgentFold._new_stake = booked  # type: ignore[method-assign, assignment]
 
 
-def _skip_a_delivery() -> None:
-    vars(deliver_job)["in_batches"] = lambda ready: in_batches(ready[1:])
-
-
 def _call_what_is_pending_reverted() -> None:
     whole = outcomes.relay_body
 
@@ -85,11 +80,6 @@ def _call_what_is_pending_reverted() -> None:
         return whole(relayed, tx, "reverted" if receipt == "pending" else receipt, **more)
 
     vars(outcomes)["relay_body"] = body
-
-
-def _name_the_head_of_a_stock_market() -> None:
-    whole = market_view.head_body
-    vars(market_view)["head_body"] = lambda head: whole(replace(head, number=head.number + head.lag))
 
 
 def _a_delivery_fee_too_high() -> None:
@@ -115,15 +105,6 @@ def _acknowledge_before_it_is_stored() -> None:
         return replace(simulate(market, order.side, order.size_cents, left, now_utc()), trade_id=order.trade_id)
 
     CupService._place_trade = placed  # type: ignore[method-assign]
-
-
-def _skip_a_paper_market() -> None:
-    whole = settling.due
-
-    async def due(*given: Any) -> list[tuple[str, int | None]]:
-        return (await whole(*given))[1:]
-
-    vars(settling)["due"] = due
 
 
 def _a_cent_too_much() -> None:
@@ -156,15 +137,6 @@ PLANTED: dict[str, Fault] = {
     "head": Fault("answers name the chain's head", frozenset({TRUE}), 25, _name_the_head),
     "skip": Fault("the first of those to be paid is left out", frozenset({PAID}), 25, _skip_a_payout),
     "fee": Fault("a stake's fee is stored a unit too high", frozenset({AUDIT}), 25, _a_fee_too_high),
-    "stock-forget": Fault(
-        "what a fork undid is not sent again",
-        frozenset({LOST, TRUE, PAID}),
-        3,
-        _forget_what_a_fork_undid,
-        "stock",
-        "roughness=0,fork_rate=0.15,kill_every=,pace=3",
-    ),
-    "stock-skip": Fault("the first of those to be paid is left out", frozenset({PAID}), 1, _skip_a_delivery, "stock"),
     "stock-refuse": Fault(
         "a bet on its way is called reverted",
         frozenset({DOUBLED, TRUE}),
@@ -172,14 +144,6 @@ PLANTED: dict[str, Fault] = {
         _call_what_is_pending_reverted,
         "stock",
         f"{_FORKS},block_seconds=12",
-    ),
-    "stock-head": Fault(
-        "a market's page names the chain's head",
-        frozenset({TRUE}),
-        2,
-        _name_the_head_of_a_stock_market,
-        "stock",
-        _FORKS,
     ),
     "stock-fee": Fault(
         "a payout's fee is stored a unit too high", frozenset({AUDIT}), 109, _a_delivery_fee_too_high, "stock"
@@ -191,9 +155,6 @@ PLANTED: dict[str, Fault] = {
         _acknowledge_before_it_is_stored,
         "cup",
         "break_rate=0.3,kill_every=3000,pace=0.5",
-    ),
-    "cup-skip": Fault(
-        "the first paper market to be settled is left out", frozenset({PAID}), 1, _skip_a_paper_market, "cup", _DEATHS
     ),
     "cup-cent": Fault("who is paid gets a cent too much", frozenset({AUDIT}), 1, _a_cent_too_much, "cup", _DEATHS),
 }
