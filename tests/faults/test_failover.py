@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.fleet import FleetSize, fleet
-from tests.support.fleet_checks import bet_taken, faults, warm
+from tests.support.fleet_checks import bet_taken, faults, lane_faults, warm
 from tests.support.fleet_load import Load
 from tests.support.genesis import Genesis
 from tests.support.read_replica import replicated
@@ -42,3 +42,4 @@ async def test_the_primary_dies_and_everything_goes_on(local_genesis: Genesis, t
             await bet_taken(running, load, 60)
             assert running.restarts == 0, "a daemon ended when the primary did"
             assert await faults(running, load) == []
+            assert await lane_faults(running) == []

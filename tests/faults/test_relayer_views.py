@@ -251,11 +251,13 @@ async def test_without_proof_a_nonce_is_not_given_up(rig: Rig, node: HazyNode) -
         await rig.ask("eth_sendRawTransaction", "0x" + rig.sign(signer, 0, gwei=400).hex())
         await rig.mine(20)
         async with rig.relayer(rig.spec(signer)):
-            for _ in range(8):
+
+            async def looked_for() -> bool:
                 await rig.mine()
-                await asyncio.sleep(0.3)
+                return measured("vpm_relayer_unproven") == 1
+
+            await until(looked_for, "the search for who took the nonce", pause=0.3)
             assert (await rig.read(asked)).state is IntentState.SENT
-            assert measured("vpm_relayer_unproven") == 1
             node.pruned = False
             await rig.ask("evm_setIntervalMining", 1)
             done = await rig.reaches(asked, IntentState.FINAL)
@@ -333,7 +335,12 @@ async def test_noops_count_against_the_allowance(rig: Rig, node: HazyNode) -> No
     fees = FeePolicy(cap_wei=500 * GWEI, min_priority_wei=GWEI, max_priority_wei=GWEI)
     gas_wei = 21_000 * (market["baseFeePerGas"][-1] + GWEI)
     async with rig.relayer(rig.spec(signer), policy=replace(QUICK, fees=fees, gas_per_hour_wei=8 * gas_wei)):
-        await asyncio.sleep(4.0)
+
+        async def begun() -> bool:
+            return await noops(rig) > 0
+
+        await until(begun, "the first noop")
+        await asyncio.sleep(3.0)  # more would follow
         filled = await noops(rig)
         assert (await rig.read(asked)).nonce == 40
     assert 0 < filled <= 10
