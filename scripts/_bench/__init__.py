@@ -1,3 +1,3 @@
 """`./vpm bench`: what the product costs and how fast it is, each figure beside a baseline of the same run."""
 
-NAMES = ("api", "cup", "events", "gas", "growth", "index", "relay", "stack", "trade")
+NAMES = ("api", "cup", "gas", "growth", "index", "relay", "stack", "trade")

@@ -12,8 +12,6 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import secrets
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -26,11 +24,21 @@ import psycopg
 
 from core.contracts.statuses import AgentMarketStatus
 from core.db.engine import conninfo
-from core.db.migrate import migrate
+from core.direct import answers
 from core.paths import REPOSITORY
-from scripts._bench.harness import Figure, ground, postgres, report, resident_mb
+from scripts._bench.harness import (
+    Figure,
+    fresh_database,
+    ground,
+    postgres,
+    program_of,
+    report,
+    resident_mb,
+    started,
+)
 from scripts._local.ports import free_port
-from scripts._local.postgres import UNSAFE_BUT_FAST, PostgresServer
+from scripts._local.postgres import UNSAFE_BUT_FAST
+from scripts._local.process import SpawnPlan
 from tests.support.history_fill import (
     BASE_CHAIN,
     STOCK_CHAIN,
@@ -105,7 +113,8 @@ READ: dict[str, Ask] = {
 def main(json_path: Path | None, *, quick: bool) -> int:
     with ground("growth") as folder, postgres(folder, UNSAFE_BUT_FAST) as server, ExitStack() as stack:
         write_deployments(folder / "deployments")
-        day, years = (_filled(server, *each) for each in (("a day", DAY), ("years", QUICK if quick else YEARS)))
+        sizes = (("a day", DAY), ("years", QUICK if quick else YEARS))
+        day, years = (_filled(stack.enter_context(fresh_database(server)), *each) for each in sizes)
         for each in (day, years):
             stack.enter_context(_serving(each, folder))
         asyncio.run(_measure(day, years, 1 if quick else 4, 5 if quick else 50))
@@ -126,23 +135,17 @@ def _p99(times: list[float]) -> float:
     return ordered[len(ordered) * 99 // 100]
 
 
-def _filled(server: PostgresServer, name: str, size: HistorySize) -> Service:
-    database = f"bench_{secrets.token_hex(4)}"
-    with psycopg.connect(server.url(), autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {database}".encode())
-    url = server.url(database)
-    migrate(url)
-    started = time.perf_counter()
+def _filled(url: str, name: str, size: HistorySize) -> Service:
+    began = time.perf_counter()
     at = fill(url, size)
-    took = time.perf_counter() - started
-    print(f"{name}: {size.rows:,} rows filled in {took:.0f} s", flush=True)
+    print(f"{name}: {size.rows:,} rows filled in {time.perf_counter() - began:.0f} s", flush=True)
     return Service(name, size, url, free_port(), [each for _, each, *_ in agent_names(size, at)])
 
 
 @contextmanager
 def _serving(service: Service, folder: Path) -> Iterator[None]:
-    environment = {
-        **os.environ,
+    env = {
+        "PATH": os.environ["PATH"],
         "DATABASE_URL": service.url,
         "VPM_DEPLOYMENTS_DIR": str(folder / "deployments"),
         "VPM_PORT": str(service.port),
@@ -150,34 +153,18 @@ def _serving(service: Service, folder: Path) -> Iterator[None]:
         "VPM_AGENT_ENABLED": "1",
         "VPM_TRUST_PROXY": "1",  # so that each read may come from an address of its own, below every rate limit
         "VPM_LOG_LEVEL": "ERROR",
-        "VPM_PARENT_PID": str(os.getpid()),
     }
-    started = time.perf_counter()
-    process = subprocess.Popen([sys.executable, "-m", "api"], cwd=REPOSITORY, env=environment)
-    try:
-        service.pid = process.pid
-        asyncio.run(_until_ready(service, process))
-        service.start_seconds = time.perf_counter() - started
+    plan = SpawnPlan("api", (sys.executable, "-m", "api"), env=env, cwd=str(REPOSITORY))
+    paths = (f"{API}/markets", "/api/markets")
+    began = time.perf_counter()
+
+    def ready() -> bool:
+        return all(answers(f"{service.origin}{path}", 30) for path in paths)
+
+    with started(plan, folder / f"{service.port}.log", ready, 120, f"the API over {service.name}") as running:
+        service.pid = program_of(running)
+        service.start_seconds = time.perf_counter() - began
         yield
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-async def _until_ready(service: Service, process: subprocess.Popen[bytes]) -> None:
-    async with asyncio.timeout(120), aiohttp.ClientSession(service.origin) as session:
-        for path in (f"{API}/markets", "/api/markets"):
-            while True:
-                if process.poll() is not None:
-                    raise RuntimeError(f"the API over {service.name} ended with {process.returncode}")
-                try:
-                    async with session.get(path) as response:
-                        await response.read()
-                        if response.status == 200:
-                            break
-                except aiohttp.ClientError:
-                    pass
-                await asyncio.sleep(0.02)
 
 
 # ---------------------------------------------------------------- measuring

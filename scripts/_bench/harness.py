@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import socket
 import tempfile
 from collections import defaultdict
@@ -12,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import psycopg
 from eth_utils.address import to_checksum_address
 
 from core.contracts.deployments import ContractInfo, Deployment, Token
@@ -104,6 +106,20 @@ def database(folder: Path, settings: Mapping[str, str] | None = None) -> Iterato
 
 
 @contextmanager
+def fresh_database(server: PostgresServer) -> Iterator[str]:
+    """Make a database with this code's schema on a server; its URL. It is dropped afterwards."""
+    name = f"bench_{secrets.token_hex(4)}"
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+    try:
+        migrate(server.url(name))
+        yield server.url(name)
+    finally:
+        with psycopg.connect(server.url(), autocommit=True) as connection:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+@contextmanager
 def started(
     plan: SpawnPlan, log: Path, ready: Callable[[], bool], seconds: float, what: str
 ) -> Iterator[RunningProcess]:
@@ -169,6 +185,10 @@ def memory_mb(root: int) -> float:
 
 def resident_mb(pid: int) -> float:
     return _megabytes(pid, "status", "VmRSS:")
+
+
+def peak_mb(pid: int) -> float:
+    return _megabytes(pid, "status", "VmHWM:")
 
 
 def program_of(running: RunningProcess) -> int:

@@ -1,5 +1,5 @@
-"""One measured run in a process of its own, so that its memory is its own: `bare`, `index` (stock markets), `agent`,
-or `rebuild` of what `index` wrote. Prints JSON.
+"""The runs that `index` measures, each in a process of its own, so that its memory is its own: `bare`, `index` (stock
+markets), `agent`, or `rebuild` of what `index` wrote.
 
 `bare` is the yardstick: pages of logs, two in flight, typed decoding, words sliced by hand, binary COPY into one table,
 one transaction a page. No block hashes, no cursor, no projections, no checks.
@@ -7,12 +7,11 @@ one transaction a page. No block hashes, no cursor, no projections, no checks.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
-import sys
+import os
 import time
-from pathlib import Path
+from dataclasses import dataclass
 
 import aiohttp
 import msgspec
@@ -27,10 +26,24 @@ from indexer.chain import ChainFollower
 from indexer.node import RpcNode
 from indexer.rebuild import rebuild
 from indexer.sources import Sources
+from scripts._bench.harness import peak_mb
 from tests.support.index_load import CHAIN_ID, LISTER, RESOLVER, SETTLER, STOCK, TOKEN, WALLET
 
 PAGE_BLOCKS = 50
 IN_FLIGHT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRun:
+    """One indexing of a history: how many events, in what time and memory."""
+
+    events: int
+    seconds: float
+    peak_mb: float
+
+    @property
+    def rate(self) -> float:
+        return self.events / self.seconds
 
 
 AGENT = Sources(
@@ -48,7 +61,7 @@ AGENT = Sources(
 
 
 async def index(rpc_url: str, database_url: str, sources: Sources = STOCK) -> tuple[int, float]:
-    """The indexer itself, from the first block to the head."""
+    """Run the indexer itself from the first block to the head."""
     async with ChainProvider((rpc_url,), chain_id=CHAIN_ID) as rpc, make_pool(database_url, size=2) as pool:
         follower = ChainFollower(RpcNode(rpc), sources, pool, finality_blocks=64)
         await follower.open()
@@ -62,7 +75,7 @@ async def index(rpc_url: str, database_url: str, sources: Sources = STOCK) -> tu
 
 
 async def rebuilt(database_url: str) -> tuple[int, float]:
-    """Every projection of the stock markets, folded again from the raw logs."""
+    """Fold every projection of the stock markets again from the raw logs."""
     async with make_pool(database_url, size=2) as pool:
         done = await rebuild(pool, STOCK)
     return done.logs, done.seconds
@@ -150,34 +163,16 @@ async def bare(rpc_url: str, database_url: str) -> tuple[int, float]:
 COPY = b"COPY bare_events FROM STDIN (FORMAT BINARY)"
 
 
-def peak_memory_bytes() -> int:
-    status = Path("/proc/self/status")
-    if not status.exists():
-        return 0
-    line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
-    return int(line.split()[1]) * 1024
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=("bare", "index", "agent", "rebuild"))
-    parser.add_argument("rpc_url")
-    parser.add_argument("database_url")
-    options = parser.parse_args()
-    where = (options.rpc_url, options.database_url)
-    match options.what:
+def measure(what: str, rpc_url: str, database_url: str) -> IndexRun:
+    """Do one run in this process."""
+    match what:
         case "bare":
-            work = bare(*where)
+            work = bare(rpc_url, database_url)
         case "rebuild":
-            work = rebuilt(options.database_url)
+            work = rebuilt(database_url)
         case "agent":
-            work = index(*where, AGENT)
+            work = index(rpc_url, database_url, AGENT)
         case _:
-            work = index(*where)
+            work = index(rpc_url, database_url)
     events, seconds = uvloop.run(work)
-    print(json.dumps({"events": events, "seconds": seconds, "peak_bytes": peak_memory_bytes()}))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return IndexRun(events, seconds, peak_mb(os.getpid()))

@@ -1,6 +1,6 @@
-"""`vpm feed cost POOL [POOL]`, `vpm feed table` and `vpm feed record [FEED]`: see the manual.
+"""`vpm feed cost POOL [POOL]` and `vpm feed record [FEED]`: see the manual.
 
-Exit codes: 0 done or told, 2 it cannot be.
+Exit codes: 0 shown or recorded, 2 it cannot be.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from core.errors import VpmError
 from core.feeds.cost import SAFE_SHARE
 from core.feeds.live_cost import SAFES_FLOOR, CannotSay, CostQuestion, CostReport, report
 from core.paths import REPOSITORY
-from scripts._feed import record, table
+from scripts._feed import record
 from scripts._feed.report import body, lines
 from scripts._verify.chain import deployments_in
 
@@ -34,13 +34,9 @@ def main(argv: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     moved = "what it costs to move a pool's reading, and the cap that follows"
     _cost_options(commands.add_parser("cost", help=moved, allow_abbrev=False))
-    written = commands.add_parser("table", help="the same for pools of round sizes, as the guide shows it")
-    written.add_argument("--write", action="store_true", help="into docs/pool-feeds.md")
     recorded = "record readings of pool feeds with a key of your own"
     record.add_options(commands.add_parser("record", help=recorded, allow_abbrev=False), _folder())
     options = parser.parse_args(argv)
-    if options.command == "table":
-        return table.main(write=options.write)
     try:
         return record.main(options, _url(options)) if options.command == "record" else _cost(options)
     except VpmError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -13,16 +14,16 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg.rows import dict_row
 
-from core.config import environment
+from core.config import KeeperSettings, environment, load
 from core.db.engine import conninfo
 from core.errors import DatabaseUnreachable, SchemaOutdated, VpmError
 from core.outbox.lanes import is_gone
+from keeper.schedule import BY_NAME
 
 Facts = Mapping[str, list[dict[str, Any]]]
 
 DAEMONS = ("indexer", "relayer", "keeper", "api")
-JOB_SECONDS, HOURLY_JOB_SECONDS = 900, 10_800
-HOURLY_JOBS = ("agent-caps", "tidy", "agent-tidy")
+JOB_SECONDS, MISSED_PERIODS = 900, 3  # a job is late after both
 # Ages are whole seconds by the database's clock.
 SECTIONS: dict[str, LiteralString] = {
     "daemons": "SELECT daemon, instance, is_leader, detail, extract(epoch FROM now() - seen_at)::int AS silent_seconds"
@@ -106,9 +107,7 @@ def concerns(facts: Facts) -> Iterator[str]:
     for row in facts["jobs"]:
         if not row["ok"]:
             yield f"job {row['job']} failed {row['age_seconds']} s ago: {str((row['errors'] or ['?'])[0])[:160]}"
-        elif row["job"] == "refund-drill":
-            continue  # on demand only
-        elif row["age_seconds"] > (HOURLY_JOB_SECONDS if row["job"] in HOURLY_JOBS else JOB_SECONDS):
+        elif row["age_seconds"] > _late_after(row["job"]):
             yield f"job {row['job']} has not run for {row['age_seconds']} s"
     for row in facts["requested"]:
         if row["waiting_seconds"] > 120:
@@ -123,6 +122,13 @@ def concerns(facts: Facts) -> Iterator[str]:
     for row in facts["database"]:
         if row["connections"] > 0.9 * row["most_connections"]:
             yield f"{row['connections']} of {row['most_connections']} database connections are in use"
+
+
+def _late_after(job: str) -> float:
+    """Return after how many seconds a job should have run again; never for one that runs on demand only."""
+    declared = BY_NAME.get(job)
+    period = declared.every(load(KeeperSettings)) if declared else None
+    return math.inf if period is None else max(JOB_SECONDS, MISSED_PERIODS * period)
 
 
 def main(argv: list[str] | None = None) -> int:

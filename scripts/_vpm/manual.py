@@ -82,21 +82,21 @@ Runs scripts/deploy_stock.py or scripts/deploy_base.py through ape: a dry run by
 over an existing deployment file. docs/operate.md has the whole procedure.""",
     ),
     "bench": (
-        "measure the API, event streams, gas, the indexer, the relayer, trades, the cup, growth and the stack",
+        "measure the API, gas, the indexer, the relayer, trades, the cup, growth and the stack",
         """\
-./vpm bench api|cup|events|gas|growth|index|relay|stack|trade [--json FILE] [--quick]
+./vpm bench api|cup|gas|growth|index|relay|stack|trade [--json FILE] [--quick]
 
 api     cached reads against a bare handler that returns the same bytes, p99 and memory
 cup     the leaderboard with 100,000 wallets, signed trades, and a round of 20,000 bets
-events  what 2,000 idle event streams cost in memory, and how soon an event has reached all of them
 gas     the execution gas of every call in the gas tables, beside the best known figure; fails when a row is over
 growth  every read of the API over years of history, against a day of it
-index   the indexer over 200,000 events against a bare fetch-decode-copy loop, and how soon readers see a block
+index   the indexer over 200,000 events against a bare fetch-decode-copy loop
 relay   one lane against a bare loop that sends presigned transactions one at a time
 stack   from a fresh clone to the first screen, a second start, and the memory of all that runs
 trade   a paid trade from payment to receipt, against a bare send to the same chain
 
-Each prints our figure, its baseline's, their ratio and the target, and exits with 1 where a target is missed.
+Each prints our figure, the baseline's and their ratio where there is one, and the target. Exit code 1: a target is
+missed.
 
   --json FILE  also write the figures to a file
   --quick      the smallest form, to see that it runs; its figures say little
@@ -244,7 +244,6 @@ told from the chain."""
         """\
 ./vpm feed cost POOL [POOL] [--rpc URL] [--window SECONDS] [--sigma PERCENT] [--own-share PERCENT]
                 [--quote TOKEN] [--deployments DIR] [--json]
-./vpm feed table [--write]
 ./vpm feed record [FEED...] [--since TIME] [--rpc URL] [--keystore FILE] [--deployments DIR] [--dry-run]
 
 'cost' reads a live pool of a token and USDC, or one of the token and WETH and then one of WETH and USDC, and prints
@@ -257,8 +256,6 @@ liquidity out of range costs; and the most that a market on it may hold. docs/po
   --own-share PERCENT  of the depth that may be one attacker's own (default 50)
   --quote TOKEN        the token that counts as one USD; else USDC of the chain's deployment file
 
-'table' prints the same for pools of round sizes; --write puts it into docs/pool-feeds.md.
-
 'record' brings to the chain the readings of pool feeds that open markets wait for, with anybody's key: whoever records
 a reading gets the same number. Everything comes from the node and the deployment file.
 
@@ -268,7 +265,7 @@ a reading gets the same number. Everything comes from the node and the deploymen
                        Without it the key is in VPM_RECORDER_KEY
   --dry-run            say what is due and send nothing; needs no key
 
-Exit code 0: told, or recorded; 2: it cannot be."""
+Exit code 0: shown, or recorded; 2: it cannot be."""
         + _here("'cost' or 'record' without --rpc"),
     ),
     "config": ("list every setting, or check them with --check", "./vpm config [--check]"),

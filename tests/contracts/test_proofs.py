@@ -10,7 +10,6 @@ import pytest
 
 from core.paths import REPOSITORY
 from scripts._prove import __main__ as command
-from scripts._prove import rounding
 from scripts._prove.copies import Copy
 from scripts._prove.guards import GUARDS, Guard
 from scripts._prove.provers import prepare
@@ -42,12 +41,6 @@ def test_the_page_of_the_mechanism_names_code_and_theorems_that_exist() -> None:
     for _, name, source, theorem in rows:
         assert re.search(rf"\b{name}\b", (REPOSITORY / source).read_text()), f"{source} has no {name}"
         assert theorem in {each.name for each in THEOREMS}, f"there is no theorem {theorem}"
-
-
-def test_the_rounding_the_page_tells_is_what_the_search_finds() -> None:
-    found, page = rounding.search(), (REPOSITORY / "docs" / "mechanism.md").read_text()
-    assert f"{float(found.part):.4f} of a unit" in page
-    assert f"{found.residue} units, {float(found.residue_of_bound):.2f} of the bound" in page
 
 
 @pytest.mark.thorough

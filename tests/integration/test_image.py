@@ -30,8 +30,6 @@ OF_THE_CHECKOUT = (
         "scripts._stack",
         "tests",
     ),
-    # Only drills and tests read these.
-    *("scripts._status.rules", "scripts._status.table", "yaml"),
     # Key services: in an image that is built with them.
     *("aiobotocore", "botocore", "google", "google_crc32c"),
 )

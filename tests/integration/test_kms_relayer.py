@@ -23,8 +23,8 @@ from relayer.intents import unsigned_of
 from relayer.kms.opening import opened_keys
 from relayer.kms.signer import KmsPatience, KmsSigner
 from relayer.queries import LaneQueries
-from scripts._status.rules import ALERTS
 from tests.conftest import StartAnvil
+from tests.support.alert_rules import ALERTS
 from tests.support.hazy_node import HazyNode
 from tests.support.kms_clouds import GCP_KEY, REGION, Aws, Gcp, Key, served
 from tests.support.relayer_rig import ETHER, QUICK, Relayers, Rig, relayer_processes, rigged

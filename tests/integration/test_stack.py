@@ -31,9 +31,9 @@ from scripts._stack.agent_pools import AgentPools, Walk, trade_once, trader
 from scripts._stack.chain_setup import LocalNode
 from scripts._stack.deploying import POOL_STEP_SECONDS, POOL_WINDOW_SECONDS
 from scripts._stack.found import local_stack
-from scripts._stack.payments import bound_header
 from scripts._stack.state import State
 from tests.support.genesis import Genesis, RunningChain
+from tests.support.payments import bound_header
 from tests.support.stack import Stack, gone, tree
 from tests.waiting import PATIENCE, wait
 

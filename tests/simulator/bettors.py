@@ -9,8 +9,8 @@ from typing import Any
 
 from core.contracts.statuses import Form
 from core.money import USD
-from scripts._stack.payments import bound_header
 from tests.simulator.clients import Bet, Clients, Outcome, Seen
+from tests.support.payments import bound_header
 
 API = "/api/agent/v1"
 REFUSALS = frozenset(

@@ -33,7 +33,6 @@ from core.errors import VpmError
 from core.hexadecimal import bytes_of, hex_of
 from core.paths import REPOSITORY
 from scripts._local.anvil import AnvilOptions, ask, start_anvil
-from scripts._local.asking import Asking
 from scripts._local.ports import free_port
 from scripts._local.postgres import PostgresServer, prepare_postgres, start_postgres
 from scripts._local.process import RunningProcess, SpawnPlan, start_process, stop_together
@@ -44,6 +43,7 @@ from scripts._stack.database import DATABASE, make_database
 from scripts._stack.state import State
 from tests.support.moody_proxy import Mood, MoodyProxy
 from tests.support.prometheus import samples
+from tests.support.questions import Asking
 from tests.support.read_replica import Pair
 
 T = TypeVar("T")

@@ -28,10 +28,10 @@ from core.cup.wheel import OUTCOMES
 from core.hexadecimal import hex_of
 from core.money import USD
 from scripts._stack.chains import CHAIN_IDS
-from scripts._stack.payments import bound_header
 from scripts._stack.wallets import Wallet
 from scripts._stack.wallets import wallet as wallet_of
 from tests.support.fleet import Fleet
+from tests.support.payments import bound_header
 
 PATIENCE_SECONDS = 180.0  # until an unknown answer must have become a known one
 ANSWER_SECONDS = 25.0

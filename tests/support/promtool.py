@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from scripts._status.rules import ALERTS
+from tests.support.alert_rules import ALERTS
 
 
 def promtool(*words: str) -> None:

@@ -22,10 +22,10 @@ from core.db.schema import metadata
 from core.paths import REPOSITORY
 from keeper.schedule import BY_NAME
 from scripts._status.reindex import OWN, SHARED
-from scripts._status.rules import alerts
 from scripts._status.switch import SWITCHES
 from scripts._vpm import manual
 from scripts._vpm.cli import COMMANDS
+from tests.support.alert_rules import alerts
 
 PAGE = REPOSITORY / "docs" / "operate.md"
 TEXT = PAGE.read_text()

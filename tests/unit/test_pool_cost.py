@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 from hypothesis import given, settings
@@ -19,7 +20,7 @@ from core.feeds.cost import (
     sigma_of,
 )
 from core.feeds.uniswap import Pool, sqrt_price_at
-from scripts._feed import table
+from core.paths import REPOSITORY
 from tests.support.pool_attacker import pool_of
 
 SIGMA = 2.0 / math.sqrt(SECONDS_PER_YEAR)
@@ -142,7 +143,16 @@ def test_volatility_is_that_of_the_price_not_of_its_means() -> None:
         sigma_of([1.0, 2.0], 60)
 
 
-def test_the_guide_shows_what_the_code_says() -> None:
-    page = table.PAGE.read_text()
-    shown = page.partition(table.BEGIN)[2].partition(table.END)[0].strip().splitlines()
-    assert shown == table.rows()
+def test_the_guide_shows_the_caps_that_the_code_gives() -> None:
+    page = (REPOSITORY / "docs" / "pool-feeds.md").read_text()
+    rows = re.findall(r"^\| (\S+) million \| (\S+)% \| (\S+) \|.*\| (\S+) \| (\S+) \|$", page, re.MULTILINE)
+    assert len(rows) == 12
+    for size, fee, depth, cap, cap_of_half_a_day in rows:
+        pool = Pool.at(sqrt_price_at(0), round(float(fee) * 10_000), 1)
+        pool.mint(-887_200, 887_200, round(float(size) * 1_000_000) * E18 // 2)
+        source = PricedPool("", pool, 1 / E18, 1 / E18)
+        window = max(HALF_HOUR, least_window([source], SIGMA))
+        caps = [feed_cap([source], SIGMA, seconds).dollars for seconds in (window, 43_200)]
+        assert [float(each.replace(",", "")) for each in (depth, cap, cap_of_half_a_day)] == pytest.approx(
+            [source.depth(), *caps], rel=0.05, abs=0.05
+        )

@@ -1,19 +1,16 @@
-"""What rounding comes to: the bounds of docs/mechanism.md, and the largest that a search with a seed has found.
+"""Rounding: the bounds of docs/mechanism.md, and the largest error that a search with a seed finds.
 
-`python -m scripts._prove.rounding` searches and prints; a market that broke a bound would end it with an error. The
-arithmetic is that of the mirrors, which other tests hold to the contracts to the unit.
+The arithmetic is that of the mirrors, which other tests hold to the contracts to the unit.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from random import Random
 
 from core.agent.book import buying, fee_of
+from core.paths import REPOSITORY
 from core.stock.vested import (
     DOWN,
     MAX_SIDE_CAP,
@@ -44,16 +41,18 @@ class Largest:
     agent_buying: int = 0
 
 
-def search(markets: int = MARKETS, seed: int = SEED) -> Largest:
-    random, largest = Random(seed), Largest()  # noqa: S311 - a search that repeats
-    for number in range(markets):
+def test_no_market_breaks_a_bound_and_the_page_shows_the_largest_error() -> None:
+    random, largest = Random(SEED), Largest()
+    for number in range(MARKETS):
         _market(random, number, largest)
         amount, fee_bps = random.randrange(10**6, 10**15), random.randrange(1001)
         largest.agent_buying = max(largest.agent_buying, amount - fee_of(amount, fee_bps) - buying(amount, fee_bps))
     assert largest.part < 1
     assert largest.residue_of_bound < 1
     assert largest.agent_buying <= 1
-    return largest
+    page = (REPOSITORY / "docs" / "mechanism.md").read_text()
+    assert f"{float(largest.part):.4f} of a unit" in page
+    assert f"{largest.residue} units, {float(largest.residue_of_bound):.2f} of the bound" in page
 
 
 def _market(random: Random, number: int, largest: Largest) -> None:
@@ -87,20 +86,3 @@ def _market(random: Random, number: int, largest: Largest) -> None:
     assert 0 <= residue < bound, (residue, bound)
     largest.residue = max(largest.residue, residue)
     largest.residue_of_bound = max(largest.residue_of_bound, Fraction(residue) / bound)
-
-
-def main(argv: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(description="searches for the largest rounding error")
-    parser.add_argument("--markets", type=int, default=MARKETS)
-    parser.add_argument("--seed", type=int, default=SEED)
-    args = parser.parse_args(argv)
-    largest = search(args.markets, args.seed)
-    print(f"{args.markets} markets, seed {args.seed}")
-    print(f"an accepted part is off by {float(largest.part):.6f} of a unit (bound 1)")
-    print(f"the residue of a market is {largest.residue} units, {float(largest.residue_of_bound):.4f} of its bound")
-    print(f"what buys agent shares is {largest.agent_buying} unit under the stake less its fee (bound 1)")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
