@@ -328,18 +328,25 @@ async def _opened(
 
 
 async def _set_up(connection: Connection, answer_seconds: float | None, *, autocommit: bool) -> None:
-    """Sets what every session of ours has, by a statement: a pooler refuses startup options that it does not know."""
+    """Set what every session of ours has, by a statement: a pooler refuses startup options that it does not know.
+
+    A connection that cannot be set up is closed, also when the setting up is cancelled: its caller does not have it yet.
+    """
     connection.answer_seconds = answer_seconds
     # The server ends what takes too long before we take it for one that hangs: then it is known that it failed.
     statement_ms = STATEMENT_TIMEOUT_MS
     if answer_seconds is not None:
         statement_ms = min(statement_ms, round(1000 * max(1.0, answer_seconds - 2)))
-    await connection.execute(
-        "SELECT set_config('timezone', 'UTC', false), set_config('statement_timeout', %s, false),"
-        " set_config('idle_in_transaction_session_timeout', %s, false)",
-        (str(statement_ms), str(IDLE_IN_TRANSACTION_MS)),
-    )
-    await connection.set_autocommit(autocommit)
+    try:
+        await connection.execute(
+            "SELECT set_config('timezone', 'UTC', false), set_config('statement_timeout', %s, false),"
+            " set_config('idle_in_transaction_session_timeout', %s, false)",
+            (str(statement_ms), str(IDLE_IN_TRANSACTION_MS)),
+        )
+        await connection.set_autocommit(autocommit)
+    except BaseException:
+        await connection.close()
+        raise
 
 
 async def check_database(url: str, *, connect_timeout_seconds: float = 5.0) -> None:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from core.db import heartbeat, switches
 from core.db.channels import AGENT_EVENT, CHAIN_INDEXED, MISSED, WrittenChannel, listen, notify
-from core.db.engine import ConnectionPool, check_database, connect, make_engine, make_pool, sqlalchemy_url
+from core.db.engine import Connection, ConnectionPool, check_database, connect, make_engine, make_pool, sqlalchemy_url
 from core.db.switches import TRADING_PAUSED, SwitchWatcher, read_switches, set_switch
 from core.db.types import Address, Hash32, Int256, Uint256, UtcDateTime
 from core.errors import EXIT_CONFIG, EXIT_UNAVAILABLE, DatabaseError
@@ -435,3 +435,19 @@ async def test_a_caller_that_is_stopped_as_its_connection_comes_stops_and_gives_
         assert working.cancelled()
         async with asyncio.timeout(PATIENCE), pool.connection():
             pass
+
+
+async def test_a_connection_whose_opening_is_cancelled_is_closed(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server has answered, and the session's settings are on their way: the caller does not have it yet."""
+    opened: list[Connection] = []
+
+    async def cancelled_as_it_is_set_up(connection: Connection, *_arguments: object) -> None:
+        opened.append(connection)
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(Connection, "execute", cancelled_as_it_is_set_up)
+    with pytest.raises(asyncio.CancelledError):
+        await connect(database_url)
+    assert [each.closed for each in opened] == [True]
