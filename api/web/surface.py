@@ -39,7 +39,6 @@ from api.web.error_codes import tables
 from api.web.guide import guide_text, paid_resources
 from api.web.history import ChartHistory
 from api.web.home import HomePage
-from api.web.how import render_how
 from api.web.identity import identity_document
 from api.web.lately import LatelyReads
 from api.web.portfolio import PortfolioPage
@@ -91,7 +90,7 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
         *_cup_pages(pages, cup),
         _page("/positions", portfolio.get, "An address's positions"),
         _page("/live", pulse.stream, "Beats of change", "text/event-stream", timed=False),
-        _page("/how", pages.lasting("how", partial(render_how, pages)), "How it works"),
+        _page("/how", pages.lasting("how", partial(pages.render, "how.html", path="/how")), "How it works"),
         *_reference_pages(pages, _part(made, ServiceDescription), reads, agent),
     ]
     for path, body, summary, content_type in _documents(pages, origin, base, stock, agent, context.attester):

@@ -19,13 +19,13 @@ from tests.browser.test_every_page import path_of
 def test_a_chart_tells_its_values_at_the_crosshair(site: Site, visitor: Visitor, size: Size, scheme: Scheme) -> None:
     plain = visitor.visit(java_script_enabled=False)
     plain.open(f"/m/{site.markets['settled']}")
-    figures = json.loads(plain.page.locator("#price-now svg.chart").get_attribute("data-chart") or "")
+    figures = json.loads(plain.page.locator("#price-now .chart").get_attribute("data-chart") or "")
     visit = visitor.visit(size, scheme)
     visit.open(f"/m/{site.markets['settled']}")
     page = visit.page
     frame = page.locator("#price-now .chart-frame")
     expect(frame.locator("canvas")).to_be_visible()
-    assert frame.locator("svg").count() == 0
+    assert frame.locator(".chart").count() == 0
     plot, tip = frame.locator(".plot"), frame.locator(".chart-tip")
     box = plot.bounding_box()
     assert box is not None
@@ -48,7 +48,7 @@ def test_the_chart_of_a_portfolio_tells_what_was_won(site: Site, visitor: Visito
     path = path_of(site, "owner")
     plain = visitor.visit(java_script_enabled=False)
     plain.open(path)
-    figures = json.loads(plain.page.locator("#results svg.chart").first.get_attribute("data-chart") or "")
+    figures = json.loads(plain.page.locator("#results .chart").first.get_attribute("data-chart") or "")
     points = figures["lines"][0]["points"]
     visit = visitor.visit("phone", "dark")
     visit.open(path)
@@ -80,5 +80,5 @@ def test_both_sides_of_the_odds_are_drawn_and_a_fresh_page_draws_anew(site: Site
         }"""
     )
     expect(visit.page.locator("#odds canvas")).to_have_count(1)
-    assert visit.page.locator("#odds svg.chart").count() == 0
+    assert visit.page.locator("#odds .chart").count() == 0
     visit.clean()

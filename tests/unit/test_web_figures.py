@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Callable
 from decimal import Decimal
@@ -13,9 +12,8 @@ from hypothesis import strategies as st
 
 from api.web import figures
 from api.web.assets import FOLDER, load_assets
-from api.web.charts import Chart, ChartLine, Level, Mark
+from api.web.charts import Chart, ChartLine, Level, Mark, Unit
 from api.web.cup import POCKETS, draw_wheel
-from api.web.how import example_chart, work_through
 from api.web.tables import labelled
 
 
@@ -81,45 +79,11 @@ def test_a_share_is_rounded_down() -> None:
 
 
 def test_a_title_that_is_markup_is_text() -> None:
-    chart = Chart("<script>", 'a "quoted" <b>', [ChartLine([(0, 1)])], 0, 1, [Level(1, "<i>")], [Mark(0, "<u>")])
-    drawn = str(chart.draw("x"))
+    lines, levels, marks = [ChartLine([(0, 1)])], [Level(1, "<i>")], [Mark(0, "<u>")]
+    drawn = str(Chart("<script>", 'a "quoted" <b>', lines, 0, 1, Unit(1, 0), levels, marks).draw("x"))
     for tag in ("<script>", "<b>", "<i>", "<u>"):
         assert tag not in drawn
     assert "&lt;script&gt;" in drawn
-
-
-def test_a_reading_holds_until_the_next() -> None:
-    drawn = str(Chart("t", "s", [ChartLine([(0, 10), (5, 20)])], 0, 10).draw("x"))
-    assert re.search(r'd="M[\d.]+ [\d.]+H[\d.]+V[\d.]+"', drawn)
-
-
-def test_labels_never_cover_each_other() -> None:
-    levels = [Level(100, "one"), Level(101, "two"), Level(102, "three")]
-    drawn = str(Chart("t", "s", [ChartLine([(0, 0), (9, 1_000)])], 0, 9, levels).draw("x"))
-    heights = sorted(float(y) for y in re.findall(r'<text class="label quiet" x="[\d.]+" y="([\d.]+)"', drawn))
-    assert len(heights) == 3
-    assert all(later - earlier >= 15 for earlier, later in itertools.pairwise(heights))
-
-
-def test_the_worked_example_is_the_designs() -> None:
-    example = work_through()
-    assert example.pool == 170_000_000
-    paid = {each.name: each.vested for each in example.paid}
-    assert (paid["A"], paid["D"], paid["seed UP"]) == (69_166_666, 56_250_000, 44_583_333)
-    ordinary = {each.name: each.ordinary for each in example.paid}
-    assert (ordinary["A"], ordinary["D"]) == (42_500_000, 106_250_000)
-    assert [each.promised_up for each in example.steps] == ["1.0000", "1.0000", "2.0000", "3.3333", "3.3333", "3.4583"]
-    assert [each.promised_down for each in example.steps] == [
-        "1.0000",
-        "3.0000",
-        "3.0000",
-        "3.0000",
-        "3.6250",
-        "3.6250",
-    ]
-    for each in example.paid:
-        assert list(each.path) == sorted(each.path), "what is promised only rises"
-    assert "A begins at 20" in str(example_chart(example).draw("example"))
 
 
 def test_the_wheel_has_every_pocket_once() -> None:

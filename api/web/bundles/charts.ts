@@ -1,6 +1,6 @@
 // Charts that can be read off: axes, a crosshair that tells time and values, the last hour or all of it. The server's
-// drawing carries its figures and stays for whoever has no script; this draws the same figures over it, again each time
-// the page puts in a fresh one. One file with uPlot, made by `python -m scripts._vpm.bundles`.
+// sentence carries the figures and stays where no script runs; this draws them in its place, again each time the page
+// puts in a fresh one. One file with uPlot, made by `python -m scripts._vpm.bundles`.
 
 import uPlot from "uplot";
 
@@ -249,9 +249,9 @@ function ranges(figures: Figures, redraw: () => void): HTMLElement {
   return group;
 }
 
-function enhance(picture: SVGElement): void {
-  const figures = JSON.parse(picture.dataset["chart"]!) as Figures;
-  const frame = picture.parentElement!;
+function enhance(sentence: HTMLElement): void {
+  const figures = JSON.parse(sentence.dataset["chart"]!) as Figures;
+  const frame = sentence.parentElement!;
   const box = document.createElement("div");
   box.className = "plot";
   box.tabIndex = 0;
@@ -261,7 +261,7 @@ function enhance(picture: SVGElement): void {
   tip.className = "chart-tip";
   tip.hidden = true;
   tip.setAttribute("role", "status");
-  picture.replaceWith(box);
+  sentence.replaceWith(box);
   draw(box, figures, tip);
   box.append(tip);
   byKeys(box);
@@ -279,7 +279,7 @@ function all(): void {
     chart.destroy();
     drawn.delete(box);
   }
-  for (const picture of document.querySelectorAll<SVGElement>("svg[data-chart]")) enhance(picture);
+  for (const sentence of document.querySelectorAll<HTMLElement>("p[data-chart]")) enhance(sentence);
 }
 
 function fit(): void {
