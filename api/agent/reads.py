@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -198,11 +198,6 @@ class Reads:
     def stamp(self) -> int:
         """Changes whenever anything read here may have."""
         return self._index.tick
-
-    @property
-    def generation(self) -> Hashable:
-        """Changes when all of the index was read anew."""
-        return self._index.generation, None if self._index.venue is None else self._index.venue.reorgs
 
     def overview(self, closed: int) -> dict[str, Any]:
         """Every open market, soonest deadline first, each with what a bet of `EXAMPLE_SIZE` would be paid; those that

@@ -14,13 +14,12 @@ from api.stock.proof import Proof
 from api.stock.reads import StockReads
 from api.web import figures
 from api.web.answers import awaited_or_none, exact, or_none
-from api.web.lately import LatelyReads
+from api.web.recent_activity import MarketActivity
 from api.web.stock_view import example_of_each, readable
 from api.web.templating import Pages
 
 SETTLED_SHOWN = 8
 CLOSED_SHOWN = 6
-OPEN_PHASES = ("opens", "live", "frozen")
 
 
 class HomePage:
@@ -32,13 +31,13 @@ class HomePage:
         stock: StockReads | None,
         proof: Proof | None,
         agent: Reads | None,
-        lately: LatelyReads,
+        activity: MarketActivity,
     ) -> None:
         self._pages = pages
         self._stock = stock
         self._proof = proof
         self._agent = agent
-        self._lately = lately
+        self._activity = activity
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         proof = None if self._proof is None else await awaited_or_none(self._proof.shown())
@@ -58,11 +57,6 @@ class HomePage:
         listed, stock_now = (None, None) if stock is None else stock
         markets = [] if listed is None else [readable(each) for each in listed.markets]
         agent_exact = None if agent is None else exact(agent)
-        lately = await self._lately.read(
-            stamp,
-            (each.id for each in markets if each.phase in OPEN_PHASES),
-            () if agent_exact is None else (each["settlement"]["marketKey"] for each in agent_exact["open"]),
-        )
         # Countdowns follow the stock chain's clock where there is one.
         agent_now = None if agent_exact is None else figures.unix(agent_exact["freshness"]["blockAt"])
         now = agent_now if stock_now is None else stock_now
@@ -74,6 +68,6 @@ class HomePage:
             proof=None if proof is None else proof[0],
             agent=agent_exact,
             agent_now=agent_now,
-            lately=lately,
+            bets=await self._activity.bets(stamp),
             **({} if now is None else {"now": now}),
         )

@@ -40,10 +40,10 @@ from api.web.guide import guide_text, paid_resources
 from api.web.history import ChartHistory
 from api.web.home import HomePage
 from api.web.identity import identity_document
-from api.web.lately import LatelyReads
 from api.web.portfolio import PortfolioPage
 from api.web.proof import ProofPage
 from api.web.pulse import Pulse
+from api.web.recent_activity import MarketActivity
 from api.web.reference import Reference
 from api.web.sharing import PNG, SharePictures
 from api.web.stock import StockPages
@@ -79,13 +79,13 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
     pulse = Pulse(_stamps(reads, agent), caller)
     context.spawn("pages pulse", pulse.run())
     sitemap = Sitemap(pages, origin, tuple(href for href, _ in NAVIGATION if href != "/positions"), reads, agent)
-    lately = LatelyReads(context.engine, reads, agent)
+    activity = MarketActivity(context.engine, reads, agent)
     portfolio = PortfolioPage(pages, (reads, agent, cup), context.limits, settings)
     operations = [
         _page(f"{ASSETS}{{name}}", assets.serve, "A static file", "text/css"),
         *_picture_pages(reads, agent, caller),
         _page("/sitemap.xml", sitemap.get, "Every page worth finding", XML),
-        _page("/", HomePage(pages, reads, proof, agent, lately).get, "Live markets"),
+        _page("/", HomePage(pages, reads, proof, agent, activity).get, "Live markets"),
         *_market_pages(context, pages, reads, proof, agent, stock, base),
         *_cup_pages(pages, cup),
         _page("/positions", portfolio.get, "An address's positions"),

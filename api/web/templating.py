@@ -18,7 +18,6 @@ from api.kept import Kept
 from api.web import figures
 from api.web.answers import HTML, REVALIDATE, SECURITY
 from api.web.assets import Assets
-from api.web.sparkline import sparkline
 from api.web.tables import labelled
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -77,7 +76,7 @@ class Pages:
             "tx": self._tx,
             "address": self._address,
         }
-        self._environment.globals |= {"until": figures.until, "percent": figures.percent, "sparkline": sparkline}
+        self._environment.globals |= {"until": figures.until, "percent": figures.percent}
 
     def render(self, template: str, **values: Any) -> bytes:
         made = self._environment.get_template(template).render(**values)

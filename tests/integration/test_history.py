@@ -31,7 +31,7 @@ from api.context import Context, open_context
 from api.stock.index import StockIndex
 from api.stock.reads import MARKETS_LISTED
 from api.stock.surface import stock_surface
-from api.web.lately import AGAIN_SECONDS
+from api.web.recent_activity import AGAIN_SECONDS
 from core.config import ApiSecrets, Settings
 from core.contracts.deployments import load_deployment
 from core.db.engine import conninfo

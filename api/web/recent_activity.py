@@ -1,0 +1,120 @@
+"""The newest bets of all markets, read from the index.
+
+A reading touches a bounded number of rows, however much has been. It is kept until the index changes; while the
+database is away the last one is shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sqlalchemy import Select, literal_column, select
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from api.agent.facts import ListedMarket as AgentMarket
+from api.agent.reads import Reads
+from api.http.problem import Problem
+from api.stock.facts import SIDES
+from api.stock.facts import ListedMarket as StockMarket
+from api.stock.reads import StockReads
+from api.unreadable import UNREADABLE
+from core.chain import checksum
+from core.db.schema.index_agent import agent_stake
+from core.db.schema.index_stock import stock_position
+from core.log import get_logger
+
+log = get_logger(__name__)
+
+BETS_SHOWN = 10
+READ_SECONDS = 1.0
+# After a failed reading visitors get the last bets for so long, instead of waiting for the next one to fail.
+AGAIN_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class LatestBet:
+    """A bet as the feed shows it. `side` is UP or DOWN on a stock market, else the outcome's name; `amount` in token
+    units."""
+
+    kind: Literal["stock", "agent"]
+    at: int
+    who: str
+    side: str
+    amount: int
+    market: str
+    href: str
+
+
+class MarketActivity:
+    """The newest bets, read again when their stamp differs."""
+
+    def __init__(self, engine: AsyncEngine, stock: StockReads | None, agent: Reads | None) -> None:
+        self._engine = engine
+        self._stock = stock
+        self._agent = agent
+        self._lock = asyncio.Lock()
+        self._stamp: Hashable = object()
+        self._bets: tuple[LatestBet, ...] | None = None
+        self._failed_at = -AGAIN_SECONDS
+
+    async def bets(self, stamp: Hashable) -> tuple[LatestBet, ...] | None:
+        """Return the newest bets, newest first; None if they have never been read."""
+        async with self._lock:
+            if stamp != self._stamp and time.monotonic() - self._failed_at >= AGAIN_SECONDS:
+                try:
+                    async with asyncio.timeout(READ_SECONDS):
+                        self._bets = await self._read()
+                    self._stamp = stamp
+                except (*UNREADABLE, Problem) as error:
+                    self._failed_at = time.monotonic()
+                    log.warning("failed to read the latest bets", action="pages.index_unreadable", why=error)
+            return self._bets
+
+    async def _read(self) -> tuple[LatestBet, ...]:
+        bets: list[LatestBet] = []
+        async with self._engine.connect() as connection:
+            if self._stock is not None:
+                rows = (await connection.execute(newest_stock_bets(BETS_SHOWN))).all()
+                listed = await self._stock.listed({row.market_id for row in rows})
+                bets += [_stock_bet(row, listed[row.market_id]) for row in rows if row.market_id in listed]
+            if self._agent is not None:
+                rows = (await connection.execute(newest_agent_bets(BETS_SHOWN))).all()
+                markets = await self._agent.listed({row.market_id for row in rows})
+                bets += [_agent_bet(row, markets[row.market_id]) for row in rows if row.market_id in markets]
+        return tuple(sorted(bets, key=lambda each: each.at, reverse=True)[:BETS_SHOWN])
+
+
+def newest_stock_bets(limit: int) -> Select[Any]:
+    columns = stock_position.c
+    return (
+        select(columns.market_id, columns.entered_by, columns.outcome, columns.offered, columns.entered_at)
+        .where(columns.vintage > literal_column("0"))  # as the partial index has it
+        .order_by(columns.entered_at.desc(), columns.position_id.desc())
+        .limit(limit)
+    )
+
+
+def newest_agent_bets(limit: int) -> Select[Any]:
+    columns = agent_stake.c
+    return (
+        select(columns.market_id, columns.wallet, columns.outcome, columns.amount, columns.staked_at)
+        .where(columns.outcome.is_not(None))
+        .order_by(columns.staked_at.desc(), columns.stake_id.desc())
+        .limit(limit)
+    )
+
+
+def _stock_bet(row: Any, market: StockMarket) -> LatestBet:
+    return LatestBet(
+        "stock", row.entered_at, checksum(row.entered_by), SIDES[row.outcome], row.offered, market.ticker, market.href
+    )
+
+
+def _agent_bet(row: Any, market: AgentMarket) -> LatestBet:
+    label = market.outcomes[row.outcome].label
+    href = f"/markets/{market.slug}"
+    return LatestBet("agent", row.staked_at, checksum(row.wallet), label, row.amount, market.words.short_title, href)
