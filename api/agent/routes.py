@@ -20,7 +20,7 @@ from api.agent.platform import Platform
 from api.agent.reads import Reads
 from api.agent.sentiment import Sentiment
 from api.agent.trade import x402
-from api.agent.trade.trading import PrelaunchDesk, TradeDesk
+from api.agent.trade.trading import NotDeployedHandler, TradeHandler
 from api.http.operation import DocumentedAnswer, Operation
 
 PREFIX = "/api/agent/v1"
@@ -37,14 +37,14 @@ def operations(
     channels: EventChannels,
     reads: Reads,
     platform: Platform,
-    desk: TradeDesk | PrelaunchDesk,
+    handler: TradeHandler | NotDeployedHandler,
     discovery: Discovery,
     sentiment: Sentiment,
 ) -> tuple[Operation, ...]:
     """Each in its group."""
     tables = {
         "markets": _markets(reads, discovery, sentiment),
-        "trading": _trading(reads, desk),
+        "trading": _trading(reads, handler),
         "positions": _positions(reads),
         "platform": _platform(platform),
         "events": channels.operations(PREFIX),
@@ -83,7 +83,7 @@ def _markets(reads: Reads, discovery: Discovery, sentiment: Sentiment) -> tuple[
     )
 
 
-def _trading(reads: Reads, desk: TradeDesk | PrelaunchDesk) -> tuple[Operation, ...]:
+def _trading(reads: Reads, handler: TradeHandler | NotDeployedHandler) -> tuple[Operation, ...]:
     return (
         Operation(
             "GET",
@@ -105,7 +105,7 @@ def _trading(reads: Reads, desk: TradeDesk | PrelaunchDesk) -> tuple[Operation, 
         Operation(
             "POST",
             f"{PREFIX}/trade",
-            desk.trade,
+            handler.trade,
             "Place or simulate a bet",
             {
                 200: DocumentedAnswer(

@@ -25,7 +25,7 @@ from api.agent.sentiment import Sentiment
 from api.agent.switch import Trading
 from api.agent.trade import x402
 from api.agent.trade.attest import Attester
-from api.agent.trade.trading import PrelaunchDesk, TradeDesk
+from api.agent.trade.trading import NotDeployedHandler, TradeHandler
 from api.context import Context
 from api.http.application import json_response
 from api.http.asked import Asked
@@ -121,10 +121,10 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
         client=client,
         attester=attester.address,
     )
-    desk = (
-        PrelaunchDesk(context)
+    handler = (
+        NotDeployedHandler(context)
         if contracts is None
-        else TradeDesk(context, contracts, client, balances, index, switch, attester, links)
+        else TradeHandler(context, contracts, client, balances, index, switch, attester, links)
     )
     asked = Asked(context.limits, settings, RATE)
     operations = asked.counted(
@@ -132,7 +132,7 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
             channels=channels,
             reads=reads,
             platform=platform,
-            desk=desk,
+            handler=handler,
             discovery=Discovery(index, links),
             sentiment=Sentiment(context.engine, index, links),
         )

@@ -19,7 +19,9 @@ from api.web import figures
 from api.web.charts import Chart, ChartLine, Level, Mark, Tone, Unit
 from api.web.history import Batch, MarketPast
 from core.chain import Call
+from core.contracts.statuses import PreviewStatus
 from core.money import USD
+from core.stock.settling import ending_call
 from core.stock.vested import UP, S
 
 CARD_STAKE = 10 * USD
@@ -118,59 +120,50 @@ def settling(detail: MarketDetailBody, contracts: StockContracts) -> SettlingCal
     preview, finder = detail.preview, detail.finder
     if detail.resolution is not None or preview is None or finder is None:
         return None
-    number = int(market.id)
-    resolver, settler = contracts.resolver, contracts.settler
-    rounds = (number, int(finder.strike_round or 0), int(finder.final_round or 0))
-    is_late = now >= market.voidable_at
-    match preview.name:
-        case "UP" | "DOWN":
-            instead = " It is late: anyone can void it instead, and then every stake is given back." if is_late else ""
-            return SettlingCall(
-                f"The two proven rounds say {preview.name}. Anyone can settle the market with them now; the contract"
-                f" finds and proves both rounds itself.{instead}",
-                f"RoundResolver.resolve({number})",
-                resolver.call("resolve", number),
-                "two minutes after the bell",
-            )
-        case "FLAT":
-            return SettlingCall(
-                "Both readings are the same. Anyone can settle it now: the market is void and every stake is given "
-                "back.",
-                f"RoundResolver.resolve({number})",
-                resolver.call("resolve", number),
-                "two minutes after the bell",
-            )
-        case "STALE":
-            return SettlingCall(
-                "A reading is older than this market allows. Anyone can prove that now, and every stake is given back.",
-                f"RoundResolver.voidStale{rounds}",
-                resolver.call("voidStale", *rounds),
-                "15 minutes after the bell, or later if its nodes do not agree on that",
-            )
-        case "BAD ANSWER":
-            return SettlingCall(
-                "A reading in effect is not a price. Anyone can prove that now, and every stake is given back.",
-                f"RoundResolver.voidBadAnswer{rounds}",
-                resolver.call("voidBadAnswer", *rounds),
-                "two minutes after the bell",
-            )
-        case "PAUSED":
-            return SettlingCall(
-                "The stock's oracle was paused over a reading, or its multiplier changed between the readings. Anyone "
-                "can void the market now, and every stake is given back.",
-                f"RoundResolver.voidPaused({number})",
-                resolver.call("voidPaused", number),
-                "two minutes after the bell",
-            )
-        case _ if is_late:
-            return SettlingCall(
-                "Nobody settled it in time. Anyone can void it now, and every stake is given back.",
-                f"VestedMarkets.voidMarket({number})",
-                settler.call("voidMarket", number),
-                "once it may",
-            )
-        case _:
-            return SettlingCall("The readings of both bells are not available yet.", "", None)
+    status, is_late = PreviewStatus(preview.status), now >= market.voidable_at
+    rounds = int(finder.strike_round or 0), int(finder.final_round or 0)
+    ending = ending_call(status, int(market.id), rounds, is_voidable=is_late)
+    if ending is None:
+        return SettlingCall("The readings of both bells are not available yet.", "", None)
+    contract = contracts.resolver if ending.contract == "RoundResolver" else contracts.settler
+    sentence, ours = _ENDINGS.get(status, _NOT_IN_TIME)
+    if is_late and status in (PreviewStatus.UP, PreviewStatus.DOWN):
+        sentence += " It is late: anyone can void it instead, and then every stake is given back."
+    return SettlingCall(
+        sentence.format(preview.name),
+        f"{ending.contract}.{ending.function}({', '.join(map(str, ending.arguments))})",
+        contract.call(ending.function, *ending.arguments),
+        ours,
+    )
+
+
+# By what the resolver says: what anyone can do, and when the keeper does it.
+_DECIDED = (
+    "The two proven rounds say {}. Anyone can settle the market with them now; the contract proves both rounds itself."
+)
+_AT_ONCE = "two minutes after the bell"
+_ENDINGS = {
+    PreviewStatus.UP: (_DECIDED, _AT_ONCE),
+    PreviewStatus.DOWN: (_DECIDED, _AT_ONCE),
+    PreviewStatus.FLAT: (
+        "Both readings are the same. Anyone can settle it now: the market is void and every stake is given back.",
+        _AT_ONCE,
+    ),
+    PreviewStatus.STALE: (
+        "A reading is older than this market allows. Anyone can prove that now, and every stake is given back.",
+        "15 minutes after the bell, or later if its nodes do not agree on that",
+    ),
+    PreviewStatus.BAD_ANSWER: (
+        "A reading in effect is not a price. Anyone can prove that now, and every stake is given back.",
+        _AT_ONCE,
+    ),
+    PreviewStatus.PAUSED: (
+        "The stock's oracle was paused over a reading, or its multiplier changed between the readings. Anyone can void "
+        "the market now, and every stake is given back.",
+        _AT_ONCE,
+    ),
+}
+_NOT_IN_TIME = ("Nobody settled it in time. Anyone can void it now, and every stake is given back.", "once it may")
 
 
 # ---------------------------------------------------------------- charts

@@ -15,6 +15,7 @@ from eth_account import Account
 from pydantic import SecretStr
 
 from api.agent.chain import TOKEN_SYMBOL
+from api.agent.errors import CATALOGUE
 from api.agent.reads import Reads
 from api.context import Context
 from api.cup.service import CupService
@@ -35,7 +36,6 @@ from api.web.assets import PREFIX as ASSETS
 from api.web.assets import load_assets
 from api.web.crawlers import APP, MANIFEST, ROBOTS, XML, Sitemap
 from api.web.cup import CupPages
-from api.web.error_codes import tables
 from api.web.guide import guide_text, paid_resources
 from api.web.history import ChartHistory
 from api.web.home import HomePage
@@ -156,7 +156,7 @@ def _documents(
     pages: Pages, origin: str, base: Deployment, stock: Deployment, agent: Reads | None, attester: str | None
 ) -> Iterator[tuple[str, bytes, str, str]]:
     """What stays the same as long as the process runs: path, bytes, what it is, and its type."""
-    guide, errors = guide_text(pages, base, stock), pages.render("errors.txt", tables=tables())
+    guide, errors = guide_text(pages, base, stock), pages.render("errors.txt", catalogue=CATALOGUE)
     yield "/robots.txt", ROBOTS.format(origin=origin).encode(), "What crawlers may read", TEXT
     yield "/manifest.webmanifest", orjson.dumps(APP), "The site as an app", MANIFEST
     yield "/agents.txt", guide, "The guide for agents", TEXT

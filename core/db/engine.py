@@ -330,7 +330,7 @@ async def _opened(
 async def _set_up(connection: Connection, answer_seconds: float | None, *, autocommit: bool) -> None:
     """Set what every session of ours has, by a statement: a pooler refuses startup options that it does not know.
 
-    A connection that cannot be set up is closed, also when the setting up is cancelled: its caller does not have it yet.
+    A connection that cannot be set up is closed, also when this is cancelled: its caller does not have it yet.
     """
     connection.answer_seconds = answer_seconds
     # The server ends what takes too long before we take it for one that hangs: then it is known that it failed.

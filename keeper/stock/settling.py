@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.contracts.statuses import PreviewStatus, RoundProblem
+from core.stock.settling import EndingCall, ending_call
 from keeper.opinions import NOBODY, Opinions
 from keeper.waits import STALE_PATIENCE_SECONDS, Wait
 
@@ -40,12 +41,9 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Settle:
-    """A call that settles the market. `contract` is its name in the deployment file."""
+class Settle(EndingCall):
+    """A call that settles or voids the market, and the reason."""
 
-    contract: str
-    function: str
-    arguments: tuple[int, ...]
     why: str
 
 
@@ -58,9 +56,9 @@ def decide(facts: Facts, now: int) -> Settle | Wait:
     match facts.status:
         case PreviewStatus.UP | PreviewStatus.DOWN | PreviewStatus.FLAT:
             word = "flat, so it is void" if facts.status is PreviewStatus.FLAT else facts.status.name
-            return _resolver("resolveWith", facts, f"the rounds say {word}")
+            return _settle(facts, f"the rounds say {word}")
         case PreviewStatus.BAD_ANSWER:
-            return _resolver("voidBadAnswer", facts, "a round in effect holds no price")
+            return _settle(facts, "a round in effect holds no price")
         case PreviewStatus.STALE:
             left = facts.final_time + STALE_PATIENCE_SECONDS - now
             if left > 0:
@@ -71,22 +69,21 @@ def decide(facts: Facts, now: int) -> Settle | Wait:
             if hindrance is not None:
                 return Wait(f"its readings are stale{hindrance}")
             why = f"a reading is older than its bound, or from an outage of the sequencer{facts.opinions.remark}"
-            return _resolver("voidStale", facts, why)
+            return _settle(facts, why)
         case PreviewStatus.PAUSED:
-            why = "the stock's oracle was paused over a reading, or its multiplier changed"
-            return Settle("RoundResolver", "voidPaused", (facts.market_id,), why)
+            return _settle(facts, "the stock's oracle was paused over a reading, or its multiplier changed")
         case PreviewStatus.BAD_PROOF:
             if now >= facts.anyone_voids_from:
-                return Settle(
-                    "VestedMarkets", "voidMarket", (facts.market_id,), f"nothing could settle it: {_problem(facts)}"
-                )
+                return _settle(facts, f"nothing could settle it: {_problem(facts)}")
             return Wait(f"{_problem(facts)}; anyone may void it in {facts.anyone_voids_from - now} s")
         case PreviewStatus.NOT_READY:
             return Wait("the resolver waits for late rounds or for the chain's sequencer")
 
 
-def _resolver(function: str, facts: Facts, why: str) -> Settle:
-    return Settle("RoundResolver", function, (facts.market_id, *facts.rounds), why)
+def _settle(facts: Facts, why: str) -> Settle:
+    call = ending_call(facts.status, facts.market_id, facts.rounds, is_voidable=True)
+    assert call is not None, "a market that may be voided has a call that ends it"
+    return Settle(call.contract, call.function, call.arguments, why)
 
 
 def _problem(facts: Facts) -> str:

@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 from PIL import Image
 
-from api.web.error_codes import tables
+from api.agent.errors import CATALOGUE
 from scripts._local.anvil import ask
 from scripts._stack import wallets
 from tests.support.agent_chain import AgentChain
@@ -154,7 +154,8 @@ async def test_documents_for_machines_lead_to_each_other_and_name_every_code(doo
         response, _ = await door.get(path)
         assert response.status == 200, link
     named = set(texts["/errors.txt"].splitlines())
-    assert {code for codes in tables().values() for code in codes} <= named
+    assert {*CATALOGUE, "region_blocked", "round_closed", "unavailable"} <= named
+    assert "  next:  Pick another market from GET /markets." in named
     assert texts["/agents.txt"] in texts["/llms-full.txt"]
     assert texts["/errors.txt"] in texts["/llms-full.txt"]
     for word in ("webhook.verify", "fromSeq", "/proof/", "/positions?wallet=", "Service-Signature"):

@@ -25,7 +25,6 @@ from api.agent.storage import storage
 from api.agent.trade import refusals as trade_refusals
 from api.agent.trade import store
 from api.agent.trade.arrivals import INDEX_WAIT_SECONDS
-from api.agent.trade.beside import beside
 from api.agent.trade.receipts import Receipts
 from api.context import Context
 from api.finality import for_now, may_land
@@ -37,7 +36,7 @@ from core.hexadecimal import bytes_of
 from core.log import get_logger
 from core.metrics import counter
 from core.outbox import HAS_RESULT, Intent, MinedOutcome
-from core.service.cancelling import end
+from core.service.cancelling import background_task, end
 
 log = get_logger(__name__)
 
@@ -97,7 +96,7 @@ class TradeOutcomes:
 
     async def before(self, trade: TradeRequest, key_hash: bytes) -> PastTrade:
         """What the idempotency key did before, whatever it is asked for now."""
-        async with beside(self.paid_under(trade, key_hash)) as paid:  # most keys are new: both are read
+        async with background_task(self.paid_under(trade, key_hash)) as paid:  # most keys are new: both are read
             async with storage("The trade records"), self._primary.connect() as connection:
                 landed = await _read_landed(connection, trade.wallet, key_hash)
             return await paid if landed is None else PastTrade(landed)

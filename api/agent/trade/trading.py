@@ -26,7 +26,6 @@ from api.agent.trade import refusals as trade_refusals
 from api.agent.trade import store, x402
 from api.agent.trade.arrivals import PaymentArrivals
 from api.agent.trade.attest import Attester
-from api.agent.trade.beside import beside
 from api.agent.trade.calls import payment_call
 from api.agent.trade.orders import Order, OrderEntry
 from api.agent.trade.outcomes import PastTrade, TradeOutcomes
@@ -51,6 +50,7 @@ from core.log import get_logger
 from core.metrics import counter
 from core.money import decimal_text
 from core.outbox import RELAY, GroupReport, report
+from core.service.cancelling import background_task
 from core.signatures import signer_of
 
 log = get_logger(__name__)
@@ -68,7 +68,7 @@ class OurFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class TradeVisit:
+class TradeContext:
     """One call for a trade of a known market, as it goes down the steps.
 
     `rejected`: why there is no payment although one was sent. `past`: what was paid under this key, of which nothing is
@@ -85,8 +85,8 @@ class TradeVisit:
     leave: Callable[[], None]
 
 
-class PrelaunchDesk:
-    """The place where trades will be made once the settlement wallet is deployed: until then it refuses each."""
+class NotDeployedHandler:
+    """The handler of `POST /trade` until the settlement wallet is deployed: it refuses every trade."""
 
     def __init__(self, context: Context) -> None:
         self._allow_private_callbacks = context.settings.allow_private_webhooks
@@ -99,8 +99,8 @@ class PrelaunchDesk:
         raise problem("platform_paused", NOT_DEPLOYED)
 
 
-class TradeDesk:
-    """The place where trades are made. `client` and `balances` are None without an RPC URL."""
+class TradeHandler:
+    """The handler of `POST /trade`. `client` and `balances` are None without an RPC URL."""
 
     def __init__(
         self,
@@ -166,7 +166,7 @@ class TradeDesk:
             return await self._outcomes.receipt(trade, past.landed, replay=True, named=market)
         past.check_same(trade, market)
         try:
-            return await self._unsettled(TradeVisit(trade, market, key_hash, payment, rejected, past, venue, leave))
+            return await self._unsettled(TradeContext(trade, market, key_hash, payment, rejected, past, venue, leave))
         except Problem as refusal:
             if trade.simulate or (refusal.code in RETRIABLE and past.trade is None and payment is None):
                 raise
@@ -180,40 +180,40 @@ class TradeDesk:
             first = await store.brought_for(connection, bytes_of(trade.wallet), payment.nonce)
         return trade_refusals.no_market(trade.market_id, paid=True) if first is None else trade_refusals.spoken_for()
 
-    async def _unsettled(self, visit: TradeVisit) -> web.StreamResponse:
+    async def _unsettled(self, context: TradeContext) -> web.StreamResponse:
         """What is said of a bet that has not settled."""
-        trade, past = visit.trade, visit.past
+        trade, past = context.trade, context.past
         if past.trade is not None and past.is_on_its_way:
-            visit.leave()
+            context.leave()
             return await self._outcomes.repeated(trade, past.trade.intent)
-        order = self._orders.order(trade, visit.market, visit.key_hash)
+        order = self._orders.order(trade, context.market, context.key_hash)
         refusal: Problem | None = None
         try:
-            order = await self._orders.check(trade, visit.market, order, visit.venue)
+            order = await self._orders.check(trade, context.market, order, context.venue)
         except Problem as why:
             # What was paid is accounted for before a bet is refused for good: its payer must not be sent to pay again.
-            if order is None or trade.simulate or why.code in RETRIABLE or not (visit.payment or past.nonces):
+            if order is None or trade.simulate or why.code in RETRIABLE or not (context.payment or past.nonces):
                 raise
             refusal = why
         if trade.simulate:
             return self._receipts.simulated(
-                order, now=chain_now(visit.venue.now), balance=await balance_of(self._balances, order.wallet)
+                order, now=chain_now(context.venue.now), balance=await balance_of(self._balances, order.wallet)
             )
         if self._client is None:
             raise trade_refusals.unavailable("Base cannot be reached")
-        return await self._real(visit, order, refusal, self._client)
+        return await self._real(context, order, refusal, self._client)
 
     # ------------------------------------------------------------ payment
 
     async def _real(
-        self, visit: TradeVisit, order: Order, refusal: Problem | None, client: ChainClient
+        self, context: TradeContext, order: Order, refusal: Problem | None, client: ChainClient
     ) -> web.StreamResponse:
         """`refusal`: why the bet is not taken."""
-        payment, past, venue = visit.payment, visit.past, visit.venue
+        payment, past, venue = context.payment, context.past, context.venue
         offered = () if payment is None else (payment.nonce,)
         nonces = tuple(dict.fromkeys((*offered, *past.nonces)))
         # Read while the chain is asked, and looked at only once its facts are known.
-        async with beside(self._our_facts(payment, order)) as ours:
+        async with background_task(self._our_facts(payment, order)) as ours:
             fault = None if payment is None else paying.not_for(payment, order.bet.amount, order.hash)
             forged = None
             try:
@@ -236,7 +236,7 @@ class TradeDesk:
             # Whatever else is wrong: who has paid is told what became of it, and not asked for more.
             if payment is not None and payment.nonce in facts.used:
                 return await self._intake.astray(
-                    order, payment, facts, past.attempt, visit.leave, fault=fault or forged
+                    order, payment, facts, past.attempt, context.leave, fault=fault or forged
                 )
             for nonce in past.nonces:
                 if facts.is_astray(nonce):
@@ -252,7 +252,7 @@ class TradeDesk:
             if payment is None or fault is not None:
                 await self._check_twin(order)
                 _check_lanes(await ours, None)  # nobody is asked to sign what cannot be settled
-                return self._challenge(order, fault or visit.rejected, now)
+                return self._challenge(order, fault or context.rejected, now)
             # Anybody may have read such a payment off the chain: it is counted with its caller and not with the wallet.
             if (await ours).brought_for not in (None, order.hash):
                 raise trade_refusals.spoken_for()
@@ -261,7 +261,7 @@ class TradeDesk:
             _check_balance(order, facts)
             await self._rates.taken(order.request)
             funds = Funds(facts.balance, facts.block)
-            return await self._intake.settle(client, order, payment, past.attempt, kit, visit.leave, funds=funds)
+            return await self._intake.settle(client, order, payment, past.attempt, kit, context.leave, funds=funds)
 
     async def _why_forged(self, payment: Payment, order: Order, facts: PaymentFacts, client: ChainClient) -> str | None:
         """Why the wallet has not signed a payment in the form that its nonce says, or None."""
