@@ -1,7 +1,8 @@
-"""What pages are made of and go out with: what they read, and their headers."""
+"""What all pages share: what they are asked, what they read, and the headers they go out with."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -45,6 +46,15 @@ async def fixed(body: bytes, content_type: str) -> Handler:
 
 
 T = TypeVar("T")
+
+
+ADDRESS = re.compile(r"0[xX][0-9a-fA-F]{40}")
+
+
+def owner_of(request: web.Request) -> str | None:
+    """Return the address that a page is asked about, in lower case; None when there is none."""
+    given = request.query.get("owner", "").strip()
+    return given.lower() if ADDRESS.fullmatch(given) else None
 
 
 def or_none(read: Callable[[], T]) -> T | None:

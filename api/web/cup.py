@@ -14,8 +14,7 @@ from api.cup import requests
 from api.cup.service import Answering, CupService
 from api.http.body import Json
 from api.http.problem import Problem
-from api.web.answers import PRIVATE, REVALIDATE, exact
-from api.web.owner import owner_of
+from api.web.answers import PRIVATE, REVALIDATE, exact, owner_of
 from api.web.templating import Pages
 from core.cup.board import is_week
 from core.cup.wheel import REDS

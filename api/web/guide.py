@@ -1,9 +1,10 @@
-"""What agents and the people who build them read: the guide in plain text (/agents.txt), and what is paid for here, as
-older directories of x402 read it."""
+"""What agents and their builders read: the guide in plain text (/agents.txt), what is paid for here, as older
+directories of x402 read it, and who signs in this origin's name, as `did:web` has it (/.well-known/did.json)."""
 
 from __future__ import annotations
 
 import textwrap
+from urllib.parse import quote, urlsplit
 
 import orjson
 
@@ -14,6 +15,8 @@ from api.web.templating import Pages
 from core.contracts.deployments import Deployment
 
 LINE = 120
+DID_CONTEXT = ("https://www.w3.org/ns/did/v1", "https://w3id.org/security/suites/secp256k1recovery-2020/v2")
+DID_KEY = "attestation"
 
 
 def guide_text(pages: Pages, base: Deployment, stock: Deployment) -> bytes:
@@ -39,6 +42,20 @@ def paid_resources(origin: str) -> bytes:
             f"{origin}/agents.txt is the guide, {origin}/openapi.json has a bet that works now as example.",
         }
     )
+
+
+def identity_document(origin: str, attester: str, chain_id: int) -> bytes:
+    """Return the document that names the attestation key, which signs offers and receipts. A port is part of the name,
+    with its colon escaped."""
+    name = f"did:web:{quote(urlsplit(origin).netloc, safe='.-')}"
+    key = f"{name}#{DID_KEY}"
+    method = {
+        "id": key,
+        "type": "EcdsaSecp256k1RecoveryMethod2020",
+        "controller": name,
+        "blockchainAccountId": f"eip155:{chain_id}:{attester}",
+    }
+    return orjson.dumps({"@context": DID_CONTEXT, "id": name, "verificationMethod": [method], "assertionMethod": [key]})
 
 
 def _filled(text: str) -> str:

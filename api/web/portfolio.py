@@ -17,8 +17,7 @@ from api.http.limits import RateLimits
 from api.stock.bodies.positions import OwnerBody
 from api.stock.reads import StockReads
 from api.web import cup
-from api.web.answers import PRIVATE, awaited_or_none
-from api.web.owner import owner_of
+from api.web.answers import PRIVATE, awaited_or_none, owner_of
 from api.web.results import results_chart, results_of
 from api.web.templating import Pages
 from core.config import Settings

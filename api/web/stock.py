@@ -12,9 +12,8 @@ from api.stock.bodies.markets import MarketDetailBody
 from api.stock.chain import StockContracts
 from api.stock.reads import StockReads
 from api.web import stock_view
-from api.web.answers import PRIVATE, REVALIDATE
+from api.web.answers import PRIVATE, REVALIDATE, owner_of
 from api.web.history import ChartHistory, MarketPast
-from api.web.owner import owner_of
 from api.web.templating import Pages
 from core.contracts.deployments import Deployment
 

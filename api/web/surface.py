@@ -36,10 +36,9 @@ from api.web.assets import PREFIX as ASSETS
 from api.web.assets import load_assets
 from api.web.crawlers import APP, MANIFEST, ROBOTS, XML, Sitemap
 from api.web.cup import CupPages
-from api.web.guide import guide_text, paid_resources
+from api.web.guide import guide_text, identity_document, paid_resources
 from api.web.history import ChartHistory
 from api.web.home import HomePage
-from api.web.identity import identity_document
 from api.web.portfolio import PortfolioPage
 from api.web.proof import ProofPage
 from api.web.pulse import Pulse

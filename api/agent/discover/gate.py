@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final
 
-from api.agent.discover.lexicon import lexicon
-from api.agent.discover.words import LINK, folded, scanned, without_links
+from api.agent.discover.words import LEXICON, LINK, folded, scanned, without_links
 
 
 class Silence(StrEnum):
@@ -78,12 +77,12 @@ def _pattern(phrase: str) -> str:
     return _WORDS_BETWEEN.join(re.escape(part) for part in phrase.split(" _ "))
 
 
-_SCAM: Final = _any_of(lexicon()["scam_phrases"])
-_GREETING: Final = _any_of(lexicon()["greetings"])
-_SETTLED: Final = _any_of(lexicon()["settled"])
-_FORWARD: Final = _any_of(lexicon()["forward"])
-_DIRECTION: Final = _any_of(lexicon()["direction"])
-_FILLERS: Final = frozenset(_EDGE.sub("", folded(word).strip()) for word in lexicon()["greeting_fillers"])
-_HOSTS: Final = frozenset(lexicon()["scam_hosts"])
-_LINK_PARTS: Final = tuple(lexicon()["scam_link_parts"])
-_LINK_WORDS: Final = frozenset(lexicon()["scam_link_words"])
+_SCAM: Final = _any_of(LEXICON["scam_phrases"])
+_GREETING: Final = _any_of(LEXICON["greetings"])
+_SETTLED: Final = _any_of(LEXICON["settled"])
+_FORWARD: Final = _any_of(LEXICON["forward"])
+_DIRECTION: Final = _any_of(LEXICON["direction"])
+_FILLERS: Final = frozenset(_EDGE.sub("", folded(word).strip()) for word in LEXICON["greeting_fillers"])
+_HOSTS: Final = frozenset(LEXICON["scam_hosts"])
+_LINK_PARTS: Final = tuple(LEXICON["scam_link_parts"])
+_LINK_WORDS: Final = frozenset(LEXICON["scam_link_words"])

@@ -8,15 +8,17 @@ into pairs of characters.
 from __future__ import annotations
 
 import re
+import tomllib
 import unicodedata
 from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import Path
 from typing import Final
 
-from api.agent.discover.lexicon import lexicon
-
+# The words that discovery knows: lists of phrases by name.
+LEXICON: Final[dict[str, list[str]]] = tomllib.loads(Path(__file__).with_name("lexicon.toml").read_text("utf-8"))
 # Words that say nothing of a market's subject: they neither match nor dilute.
-STOPWORDS: Final = frozenset(lexicon()["stopwords"])
+STOPWORDS: Final = frozenset(LEXICON["stopwords"])
 
 _UNITS: Final = {
     "k": 3, "thousand": 3, "тыс": 3, "m": 6, "mm": 6, "mn": 6, "mln": 6, "mio": 6, "million": 6, "millions": 6,
