@@ -11,10 +11,9 @@ from itertools import groupby
 from pathlib import Path
 
 from core.paths import REPOSITORY
-from scripts._prove import halmos, lemmas
+from scripts._prove import provers
 from scripts._prove.copies import Copy
 from scripts._prove.guards import GUARDS, Guard
-from scripts._prove.provers import prepare
 from scripts._prove.theorem import REFUTED, Outcome, Theorem
 from scripts._prove.theorems import THEOREMS
 from scripts._vpm.bootstrap import SetupError
@@ -35,12 +34,12 @@ def main(argv: Sequence[str]) -> int:
             print(_entry(theorem))
         return 0
     try:
-        prepare()
+        provers.prepare()
         if args.guards:
             names = {theorem.name for theorem in chosen}
             return without_guards([guard for guard in GUARDS if guard.theorem in names])
         return prove(chosen)
-    except (SetupError, halmos.NotBuilt) as error:
+    except (SetupError, provers.NotBuilt) as error:
         print(f"vpm prove: {error}", file=sys.stderr)
         return 1
 
@@ -71,10 +70,12 @@ def outcomes(theorems: Iterable[Theorem], project: Path) -> Iterable[Outcome]:
     """One at a time, but for the quick ones of a contract, which share a run."""
     theorems = list(theorems)
     if not all(theorem.is_lemma for theorem in theorems):
-        halmos.build(project)
+        provers.build(project)
     for run, group in groupby(theorems, _run):
         together = list(group)
-        yield from halmos.prove(together, project) if run else [lemmas.prove(each, project) for each in together]
+        yield from (
+            provers.prove(together, project) if run else [provers.prove_lemma(each, project) for each in together]
+        )
 
 
 def _run(theorem: Theorem) -> str:

@@ -8,9 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from core.paths import REPOSITORY
-from scripts._prove import halmos, lemmas
+from scripts._prove import provers
 from scripts._prove.guards import Guard
-from scripts._prove.provers import BUILD
 from scripts._prove.theorem import PROOFS, Outcome
 from scripts._prove.theorems import THEOREMS
 
@@ -26,7 +25,7 @@ class Copy:
     """A project of its own. It stays, for what forge has compiled."""
 
     def __init__(self) -> None:
-        self.folder = BUILD / "guards"
+        self.folder = provers.BUILD / "guards"
         for part in ("contracts", str(PROOFS)):
             shutil.rmtree(self.folder / part, ignore_errors=True)
             shutil.copytree(REPOSITORY / part, self.folder / part)
@@ -47,11 +46,11 @@ class Copy:
         try:
             source.write_text(text.replace(guard.code, guard.without))
             if theorem.is_lemma:
-                return lemmas.prove(theorem, self.folder)
+                return provers.prove_lemma(theorem, self.folder)
             self._only_theorems_of(theorem.contract)
-            halmos.build(self.folder)
-            return halmos.prove([theorem], self.folder)[0]
-        except halmos.NotBuilt as error:
+            provers.build(self.folder)
+            return provers.prove([theorem], self.folder)[0]
+        except provers.NotBuilt as error:
             return Outcome(theorem, "does not compile", 0.0, str(error))
         finally:
             source.write_text(text)

@@ -1,18 +1,48 @@
-"""The environment that the provers live in: Halmos and the solvers, exactly `locks/prove.txt`.
+"""The provers: Halmos for theorems about compiled contracts, Z3 for lemmas over the integers.
 
-It is one of its own because Halmos pins versions of libraries that the product uses in others.
+They live in an environment of their own, exactly `locks/prove.txt`, because Halmos pins other versions of libraries
+than the product.
+
+Halmos runs each theorem for every input at once. Its exit code of a theorem says more than its summary: a theorem whose
+every path reverts, or whose loops it stopped following, has proved nothing, and is not counted.
+
+Lemmas are what products and quotients of 256 bits are too much for, and schoolbook algebra is not. A file of `lemmas/`
+states premises, shows by an example that they do not contradict each other, and then asks for a counterexample. So Z3
+has to answer `sat` and then `unsat`. That the contracts compute what the lemma is about is a theorem of its own, proved
+on the compiled code.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 from core.paths import REPOSITORY
 from scripts._local.packages import foundry_binary
+from scripts._prove.theorem import LEMMAS, PROVED, REFUTED, Outcome, Theorem
 from scripts._vpm import side
+from scripts._vpm.forge import GIVING_WAY
 
 LOCK = side.LOCKS / "prove.txt"
 BUILD = REPOSITORY / ".vpm" / "build" / "prove"
+# How long Halmos may ask whether a branch can be taken. When it gives up it follows the branch, so that on a busy
+# machine its own millisecond makes it turn a loop that ends, and call the theorem bounded.
+BRANCH_PATIENCE = "2s"
+OUT = ".vpm/build/prove/out"
+_HALMOS_RESULTS = {0: PROVED, 1: REFUTED, 2: "timed out", 3: "stuck", 4: "vacuous: every path reverts", 5: "error"}
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+_Z3_RESULTS = {"sat unsat": PROVED, "sat sat": REFUTED, "sat unknown": "unknown", "unsat unsat": "vacuous"}
+
+
+class NotBuilt(Exception):
+    """The failure of the theorems to compile, with what forge said."""
 
 
 def prepare() -> None:
@@ -21,10 +51,69 @@ def prepare() -> None:
 
 
 def environment() -> dict[str, str]:
-    """What a prover runs in: its own programs and ours, and a home in which it may keep its caches."""
+    """Return what a prover runs in: its own programs and ours, and a home in which it may keep its caches."""
     home = BUILD / "home"
     home.mkdir(parents=True, exist_ok=True)
     inherited = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
     own = str(side.home(LOCK) / "bin")
     path = os.pathsep.join([own, str(foundry_binary("forge").parent), os.environ.get("PATH", os.defpath)])
     return {**inherited, "PATH": path, "HOME": str(home), "FOUNDRY_PROFILE": "prove", "NO_COLOR": "1"}
+
+
+def build(project: Path) -> None:
+    built = subprocess.run(
+        ["forge", "build", "--ast", "--extra-output", "storageLayout", "metadata"],
+        cwd=project,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if built.returncode != 0:
+        raise NotBuilt((built.stdout + built.stderr)[-2000:])
+
+
+def prove(theorems: Sequence[Theorem], project: Path) -> list[Outcome]:
+    """Prove theorems of one contract, in one run of Halmos."""
+    (contract,) = {theorem.contract for theorem in theorems}
+    names = "|".join(theorem.function for theorem in theorems)
+    seconds = sum(theorem.seconds for theorem in theorems)
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        command = [*GIVING_WAY, "halmos", "--root", str(project), "--forge-build-out", OUT, "--no-status"]
+        command += ["--contract", contract, "--match-test", rf"^({names})\(", "--json-output", str(report)]
+        command += ["--loop", str(max(theorem.loops for theorem in theorems)), "--solver-threads", "1"]
+        command += ["--solver-timeout-assertion", f"{max(theorem.seconds for theorem in theorems)}s"]
+        command += ["--solver-timeout-branching", BRANCH_PATIENCE]
+        started = time.monotonic()
+        try:
+            ran = subprocess.run(
+                command, cwd=project, env=environment(), capture_output=True, text=True, check=False, timeout=seconds
+            )
+        except subprocess.TimeoutExpired:
+            return [Outcome(theorem, "timed out", time.monotonic() - started) for theorem in theorems]
+        said = _ANSI.sub("", ran.stdout + ran.stderr)
+        if not report.exists():
+            return [Outcome(theorem, "error", 0.0, said[-2000:]) for theorem in theorems]
+        (results,) = json.loads(report.read_text())["test_results"].values() or ([],)
+    by_name = {result["name"].partition("(")[0]: result for result in results}
+    return [_outcome(theorem, by_name.get(theorem.function), said) for theorem in theorems]
+
+
+def _outcome(theorem: Theorem, result: dict[str, Any] | None, said: str) -> Outcome:
+    if result is None:
+        return Outcome(theorem, "error", 0.0, f"there is no {theorem.proof}\n{said[-2000:]}")
+    name, seconds = _HALMOS_RESULTS.get(result["exitcode"], "error"), result["time"][0]
+    if name == PROVED and result["num_bounded_loops"]:
+        return Outcome(theorem, f"bounded: a loop turns more than {theorem.loops} times", seconds)
+    return Outcome(theorem, name, seconds, "" if name == PROVED else said[-2000:])
+
+
+def prove_lemma(theorem: Theorem, project: Path) -> Outcome:
+    started = time.monotonic()
+    file = project / LEMMAS / theorem.proof
+    command = [*GIVING_WAY, "z3", f"-T:{theorem.seconds}", str(file)]
+    ran = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+    said = " ".join(ran.stdout.split())
+    result = _Z3_RESULTS.get(said, "error")
+    return Outcome(theorem, result, time.monotonic() - started, "" if result == PROVED else said)

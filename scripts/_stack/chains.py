@@ -13,9 +13,8 @@ from core.contracts.deployments import load_deployment
 from core.hexadecimal import bytes_of
 from scripts._local.anvil import AnvilOptions, anvil_answers, anvil_plan, ask
 from scripts._stack.options import StackError
-from scripts._stack.plans import child
 from scripts._stack.state import State, write_whole
-from scripts._stack.supervisor import Supervisor
+from scripts._stack.supervisor import Supervisor, child
 
 SAVE_EVERY_SECONDS = 30
 BLOCK_SECONDS = 1

@@ -10,9 +10,8 @@ from psycopg import sql
 
 from scripts._local.postgres import postgres_answers, prepare_postgres, remove_stale_lock
 from scripts._stack.options import StackError
-from scripts._stack.plans import child
 from scripts._stack.state import State
-from scripts._stack.supervisor import Supervisor
+from scripts._stack.supervisor import Supervisor, child
 
 DATABASE = "vpm"
 

@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from scripts._local import guard
+from scripts._local.process import SpawnPlan
 from scripts._stack.daemon_host import PR_SET_PDEATHSIG, DaemonHost
 
 
@@ -39,6 +41,35 @@ class Child:
     stop_seconds: float = 10.0
     ready: Callable[[], Awaitable[None]] | None = None  # returns once the part answers
     ready_seconds: float = 60.0
+
+
+def child(plan: SpawnPlan, answers: Callable[[], bool], *, name: str, stop_seconds: float = 10.0) -> Child:
+    """Make a part of a plan of scripts._local; it is ready once `answers`, asked in a thread, says yes."""
+
+    async def ready() -> None:
+        while not await asyncio.to_thread(answers):
+            await asyncio.sleep(0.05)
+
+    argv, user = list(plan.argv), plan.user
+    if not sys.platform.startswith("linux"):
+        # Only Linux kills a child with its parent; elsewhere a small guard process does.
+        program = str(Path(guard.__file__))
+        argv = [sys.executable, "-S", "-I", program, str(os.getpid()), str(int(plan.stop_signal))]
+        argv += [str(-1 if user is None else user), plan.cwd, str(plan.scratch or ""), "--", *plan.argv]
+        user = None
+    return Child(
+        name=name,
+        argv=argv,
+        env=dict(plan.env),
+        whole_env=True,
+        cwd=plan.cwd,
+        user=user,
+        scratch=plan.scratch,
+        stop_signal=plan.stop_signal,
+        orphan_signal=signal.SIGQUIT if name == "postgres" else signal.SIGKILL,
+        stop_seconds=stop_seconds,
+        ready=ready,
+    )
 
 
 async def together(*parts: Coroutine[Any, Any, Any]) -> list[Any]:
