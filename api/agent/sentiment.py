@@ -14,7 +14,7 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.agent import render
-from api.agent.bodies.parts import NO_DATABASE, AgentBody, ChainAnswer, refusal
+from api.agent.bodies.parts import NO_DATABASE, AgentBody, AgentMarketTimes, ChainAnswer, refusal
 from api.agent.errors import problem
 from api.agent.facts import Venue
 from api.agent.index import AgentIndex
@@ -71,14 +71,10 @@ class SentimentScore(AgentBody):
     directional_bettors: int
 
 
-class SuggestedBet(AgentBody):
+class SuggestedBet(AgentMarketTimes):
     market_id: str
     slug: str
     short_title: str
-    deadline_at: str
-    start_at: str | None
-    ends_at: str
-    settles_after: str
     side: str
     side_label: Literal["UP", "DOWN", "YES", "NO"]
     implied_cents: int
@@ -96,7 +92,7 @@ class SentimentActivity(AgentBody):
     total_pool_usd: float
 
 
-class SentimentMarket(AgentBody):
+class SentimentMarket(AgentMarketTimes):
     """A market that the reading counts: `pool` is USD less fees; `bullishPct` is null for a market without a direction,
     `yesPriceCents` for a range."""
 
@@ -104,10 +100,6 @@ class SentimentMarket(AgentBody):
     slug: str
     short_title: str
     kind: Literal["market_cap", "market_cap_range", "price_direction"]
-    deadline_at: str
-    start_at: str | None
-    ends_at: str
-    settles_after: str
     yes_price_cents: float | None
     pool: float
     total_bets: int

@@ -52,15 +52,15 @@ class ChartHistory:
         self._chain_id = chain_id
         self._pasts: Kept[str, tuple[Hashable, MarketPast]] = Kept(HELD, POINTS_HELD)
 
-    async def of(self, market_id: str, feed: str, start: int, end: int, stamp: Hashable) -> MarketPast:
-        """A market's past from `start` on; read again when `stamp` is not the one it was read at."""
+    async def get(self, market_id: str, feed: str, start: int, end: int, stamp: Hashable) -> MarketPast:
+        """Return a market's past from `start` on; read it again when `stamp` is not the one it was read at."""
         kept = self._pasts.get(market_id)
         if kept is not None and kept[0] == stamp:
             return kept[1]
         try:
             past = await self._read(int(market_id), bytes_of(feed), start, end)
         except UNREADABLE as error:
-            log.warning("a market's past cannot be read", action="pages.index_unreadable", why=error)
+            log.warning("failed to read the past of a market", action="pages.index_unreadable", why=error)
             return MarketPast() if kept is None else kept[1]
         self._pasts.put(market_id, (stamp, past), len(past.readings) + len(past.batches))
         return past

@@ -37,7 +37,7 @@ class StockPages:
             detail = structs.replace(body, market=market)
             start, _ = stock_view.window(market, detail.head.timestamp)
             stamp = (market.live, market.totals, len(detail.positions), detail.resolution is not None)
-            past = await self._history.of(market.id, market.feed, start, market.final_time, encode([*stamp, start]))
+            past = await self._history.get(market.id, market.feed, start, market.final_time, encode([*stamp, start]))
             return self._pages.render("stock.html", path="/", **self._facts(detail, past, owner, whole))
 
         page = ("market", request.match_info["id"], owner, whole)
