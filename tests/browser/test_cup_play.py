@@ -156,38 +156,3 @@ def test_claiming_and_trading_on_paper(site: Site, visitor: Visitor) -> None:
     assert signer.signed[0]["text"].splitlines()[:4][2:] == [f"Market: {site.slugs['binary']}", "Side: no"]
     expect(page.locator("#mine")).to_contain_text("9,975.00")
     visit.clean()
-
-
-def test_a_trade_whose_answer_is_lost_is_made_once(site: Site, visitor: Visitor) -> None:
-    visit, signer = visitor.with_wallet(wallets.wallet("a browser's unlucky trader"))
-    site.until("/api/cup/v1/markets", lambda body: body["count"] >= 2)
-    visit.open("/cup")
-    page = visit.page
-    page.get_by_role("button", name="Claim 10,000 pUSDC").click()
-    expect(page.locator("#claim-status")).to_have_text("10,000 pUSDC are yours.")
-    sent: list[str] = []
-
-    def losing(route: Route) -> None:
-        """It is traded, but the first answer is lost, and the second comes from something that stands between."""
-        sent.append(str(route.request.post_data))
-        if len(sent) == 1:
-            assert route.fetch().status == 200
-            route.abort()
-        elif len(sent) == 2:
-            route.fulfill(status=503, json={"error": "unavailable", "message": "Try again shortly."})
-        else:
-            route.continue_()
-
-    page.route("**/api/cup/v1/trade", losing)
-    page.get_by_label("Market", exact=True).select_option(site.slugs["binary"])
-    page.get_by_label("Amount in pUSDC").fill("25")
-    page.get_by_role("button", name="Sign and trade").click()
-    expect(page.locator("#paper-status")).to_contain_text("Done: 25 pUSDC", timeout=15_000)
-    expect(page.locator("#paper-status")).to_contain_text("Balance 9975.00 pUSDC")
-    assert len(sent) == 3
-    assert len(set(sent)) == 1
-    assert len(signer.signed) == 1
-    page.get_by_role("button", name="Sign and trade").click()  # once it is settled, the next is a trade of its own
-    expect(page.locator("#paper-status")).to_contain_text("Balance 9950.00 pUSDC")
-    assert len(set(sent)) == 2
-    assert visit.foreign == []

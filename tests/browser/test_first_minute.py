@@ -143,35 +143,6 @@ def test_an_agent_market_asks_for_a_quote_once_somebody_starts_to_bet(site: Site
     visit.clean()
 
 
-def test_an_agent_bet_that_a_reload_interrupts_is_one_bet(site: Site, visitor: Visitor) -> None:
-    """The answer to the paid trade is lost and the page is loaded again in the middle: it goes on with the same bet."""
-    slug = site.slugs["range"]
-    demo = f"/api/agent/v1/positions?wallet={wallets.DEMO.address}"
-    before = len([each for each in site.get(demo)["positions"] if each["slug"] == slug])
-    visit = visitor.visit("phone", "dark")
-    visit.open(f"/markets/{slug}")
-    page = visit.page
-    _demo(page)
-    lost: list[int] = []
-
-    def lose_the_paid_one(route: Route) -> None:
-        if "x-payment" in route.request.headers and not lost:
-            lost.append(route.fetch().status)
-            return  # never answered: the page is loaded again while it waits
-        route.continue_()
-
-    page.route("**/api/agent/v1/trade", lose_the_paid_one)
-    page.get_by_role("button", name="Sign and bet").click()
-    _heard(page, lost)
-    site.until(demo, lambda body: len([e for e in body["positions"] if e["slug"] == slug]) == before + 1)
-    assert lost == [200]
-    visit.open(f"/markets/{slug}")
-    expect(page.locator("#a-status")).to_have_text(re.compile(r"^In: 5\.00 USDC"))
-    expect(page.locator('#a-progress [data-step="block"]')).to_have_class("done")
-    after = [each for each in site.get(demo)["positions"] if each["slug"] == slug]
-    assert len(after) == before + 1
-
-
 def test_a_stock_bet_that_a_reload_interrupts_is_one_bet(site: Site, visitor: Visitor) -> None:
     market = site.open_market(ticker="NVDA")
     before = len(site.stock.positions(market))

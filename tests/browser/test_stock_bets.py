@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Route, expect
+from playwright.sync_api import expect
 
 from scripts._stack import wallets
 from tests.browser.conftest import Visitor
@@ -54,30 +54,6 @@ def test_a_gasless_bet_is_signed_and_seen_confirmed(site: Site, visitor: Visitor
     expect(yours).to_contain_text("Paid if DOWN wins now")
     expect(page.locator("tr.mine")).to_have_count(1)
     visit.clean()
-
-
-def test_a_bet_whose_answer_was_lost_is_shown_as_confirmed(site: Site, visitor: Visitor) -> None:
-    """The relay answered, and the answer did not arrive: what was signed is sent again, and found booked."""
-    market = site.open_market(ticker="NVDA")
-    visit, _ = visitor.with_wallet(wallets.DEV[3])
-    visit.open(f"/m/{market}")
-    page = visit.page
-    lost: list[dict[str, object]] = []
-
-    def lose_the_first(route: Route) -> None:
-        if lost:
-            route.continue_()
-            return
-        lost.append(route.fetch().json())
-        route.abort()
-
-    page.route("**/api/relay/enter", lose_the_first)
-    page.get_by_role("button", name="Review the bet").click()
-    page.get_by_role("button", name="Sign in my wallet").click()
-    expect(page.locator("#bet-status")).to_have_text(re.compile(r"Confirmed: position #\d+"), timeout=30_000)
-    expect(page.locator("#bet-status")).to_have_class(re.compile("good"))
-    assert lost[0]["receipt"] == "confirmed"
-    assert len(site.stock.positions(market)) == 2 + 1
 
 
 def test_the_accrual_line_rises_when_the_other_side_bets(site: Site, visitor: Visitor) -> None:

@@ -109,23 +109,6 @@ async def test_logs_left_out_of_a_range_at_the_head_are_found_by_the_bloom(wiped
     await same_as_fresh(wiped, postgres, chain)
 
 
-async def test_an_empty_page_of_history_must_be_confirmed_by_the_other_node(wiped: str, postgres: TestPostgres) -> None:
-    chain, _ = busy_chain("empty", 120)
-    other = SimNode(chain)
-    node = SimNode(chain, others=(other,))
-    empty = [True]
-    node.fault = lambda method, answer: [] if method == "logs" and empty[0] else answer
-    for each in (node, other):
-        without_receipts(each)
-    async with following(wiped, node, world_sources(), finality_blocks=FINALITY) as (follower, _):
-        with pytest.raises(NodeFault, match="disagree on the logs"):
-            await follower.catch_up()
-        assert (await cursor_row(wiped))["number"] == 0
-        empty[0] = False
-        await follower.catch_up()
-    await same_as_fresh(wiped, postgres, chain)
-
-
 # ---------------------------------------------------------------- contradicting answers
 
 
@@ -165,15 +148,6 @@ async def test_logs_that_cannot_be_are_a_fault_and_nothing_is_written(
             await follower.catch_up()
         assert (await cursor_row(wiped))["number"] == 0
         node.fault = lambda _method, answer: answer
-        await follower.catch_up()
-    await same_as_fresh(wiped, postgres, chain)
-
-
-async def test_logs_out_of_order_are_put_in_order(wiped: str, postgres: TestPostgres) -> None:
-    chain, _ = busy_chain("shuffled", 60)
-    node = SimNode(chain)
-    node.fault = lambda method, answer: answer[::-1] if method == "logs" else answer
-    async with following(wiped, node, world_sources(), finality_blocks=FINALITY) as (follower, _):
         await follower.catch_up()
     await same_as_fresh(wiped, postgres, chain)
 

@@ -31,11 +31,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=10, metavar="N", help="how many")
     parser.add_argument("--from", type=int, default=1, metavar="S", dest="first", help="the first one")
     parser.add_argument("--jobs", type=int, default=1, metavar="J", help="how many at a time")
-    parser.add_argument("--twice", action="store_true", help="run each twice and compare every step")
     parser.add_argument("--plant", choices=sorted(PLANTED), help="put a fault into the service first")
     parser.add_argument("--weather", default="", metavar="SAID", help="in place of what is drawn: fork_rate=0.3,pace=1")
     parser.add_argument("--log", metavar="LEVEL", default="CRITICAL", help="what the daemons log, in virtual time")
-    parser.add_argument("--progress", action="store_true", help="say how it goes, every ten seconds of a world")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="write every step to this file")
     options = parser.parse_args(arguments)
     try:
@@ -47,21 +45,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def prepare(world: World) -> None:
         if options.trace is not None:
             world.loop.trace_file = options.trace.open("w", buffering=1 << 20)
-        world.tells = options.progress
         if options.plant:
             PLANTED[options.plant].plant()
-
-    def again(world: World) -> None:
-        if options.trace is not None:
-            options.trace.rename(options.trace.with_suffix(".first"))
-        prepare(world)
 
     totals: Counter[str] = Counter()
     failed, began, own = [], time.monotonic(), 0.0
     with standing(options.surface, options.weather) as stand:
         for told in _in_turn(stand, range(options.first, options.first + options.seeds), prepare, options.jobs):
-            if options.twice:
-                _compare(stand, told, again)
             own += told.cpu_seconds
             totals.update(told.counts)
             if told.found:
@@ -87,12 +77,6 @@ def _in_turn(stand: Stand, seeds: Sequence[int], prepare: Callable[[World], None
             yield running.popleft()()
     while running:
         yield running.popleft()()
-
-
-def _compare(stand: Stand, told: Told, prepare: Callable[[World], None]) -> None:
-    again = stand.run(told.seed, prepare)
-    if again.digest != told.digest:
-        told.found.append(("a seed replays exactly", f"{told.digest} and then {again.digest}"))
 
 
 def _say(told: Told, surface: str, weather: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
-from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -67,7 +66,6 @@ class SimulatedChain:
         self._raw: dict[str, str] = {}
         self._blocks: dict[int, list[str]] = {}
         self._oldest = 0  # forks reach no deeper
-        self.after_block: Callable[[], None] = lambda: None
 
     def post(self, body: dict[str, Any]) -> dict[str, Any]:
         """The answer as the node gives it. Of a chain that nothing changed meanwhile the same is not asked twice."""
@@ -133,7 +131,6 @@ class SimulatedChain:
             if self._dice.random() < self.fork_rate:
                 self.fork(self._dice.randint(1, self.deepest_fork))
             self._mine(int(self._clock.now))
-            self.after_block()
 
     def fork(self, depth: int) -> None:
         """Other blocks in the place of the last ones. Of what was in them some is in the new ones, some comes later,

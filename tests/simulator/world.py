@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import os
 import random
-import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +13,6 @@ from pathlib import Path
 import aiohttp
 
 from tests.simulator.chain import SimulatedChain
-from tests.simulator.clients import Outcome
 from tests.simulator.clock import VirtualClock, install
 from tests.simulator.daemons import Fleet, without_the_cup
 from tests.simulator.database import SimulatedDatabase
@@ -115,7 +113,6 @@ class World:
         self.honest = SimulatedNode(self.chain, self.dice("honest"))
         self._tasks: list[asyncio.Task[None]] = []
         self._changing: list[asyncio.Task[None]] = []
-        self.tells = False  # how it goes, every ten seconds
 
     def dice(self, of: str) -> random.Random:
         """The agent side's are named as they were when it was the only one, so that its seeds stay what they are."""
@@ -146,8 +143,6 @@ class World:
             await self._in(f"node-{number}", node.start(NODE_PORTS[number]))
         await self._in("honest", self.honest.start(CHAIN_PORT))
         self._spawn(self.chain.run())
-        if self.tells:
-            self.chain.after_block = self._progress  # a task of its own would wake the loop, and change the world
         self.fleet.start(*DAEMONS, *filter(None, (self.weather.spare,)))
         with inside(Process("clients")):
             async with aiohttp.ClientSession() as self.side.crowd.session:
@@ -172,17 +167,6 @@ class World:
         for each in sorted(set(self.fleet.misconfigured)):
             judgement.against(RAN, f"{each} refused its settings")
         return judgement
-
-    def _progress(self) -> None:
-        if self.chain.head % 5:
-            return
-        waiting = sum(1 for each in self.side.crowd.bets if each.told is Outcome.WAITING)
-        print(
-            f"  {self.clock.elapsed:.0f} s: {sum(os.times()[:2]):.1f} s of processor, {self.fleet.kills} kills,"
-            f" {self.chain.forks} forks, {len(self.side.crowd.bets)} bets, {waiting} waiting",
-            file=sys.stderr,
-            flush=True,
-        )
 
     def storm(self) -> None:
         weather = self.weather

@@ -16,12 +16,10 @@ Adversaries know the true probabilities exactly. What they do is searched, not a
   close when that earns anything.
 
 Losses are expectations over every outcome that could win, as a part of what was staked.
-`python -m tests.support.settlement_study` prints the first table of docs/decisions/0007, in about ten minutes.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -212,28 +210,3 @@ CLOSE: Final = Adversaries(close=True)
 TINY: Final = Adversaries(opening=1.0, tiny=True)
 ALL: Final = Adversaries(opening=1.0, close=True, tiny=True)
 NAMED: Final = {"nobody": NOBODY, "opening": OPENING, "close": CLOSE, "tiny": TINY, "all": ALL}
-
-
-def table(worlds: Sequence[World], rounds: int) -> str:
-    lines = [
-        "| outcomes | bets | weight | crowd | " + " | ".join(NAMED) + " |",
-        "|---|---|---|---|" + "---|" * len(NAMED),
-    ]
-    for world in worlds:
-        cells = []
-        for adversaries in NAMED.values():
-            result = worst(world, adversaries, rounds)
-            cells.append(f"{result.honest.loss:.1%} ({result.early.loss:.1%}, {result.late.loss:.1%})")
-        about = (world.outcomes, world.bets, world.average_weight // USD, world.crowd.value, *cells)
-        lines.append("| " + " | ".join(map(str, about)) + " |")
-    return "\n".join(lines)
-
-
-def main() -> None:
-    sizes = ((2, 10), (2, 40), (3, 10), (4, 10), (8, 10), (8, 40))
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
-    print(table([World(outcomes, bets, crowd) for outcomes, bets in sizes for crowd in Crowd], rounds))
-
-
-if __name__ == "__main__":
-    main()
