@@ -41,7 +41,7 @@ from scripts._stack.chains import CHAIN_IDS
 from scripts._stack.daemons import lanes, metrics_variable
 from scripts._stack.database import DATABASE, make_database
 from scripts._stack.state import State
-from tests.support.moody_proxy import Mood, MoodyProxy
+from tests.support.moody_proxy import MoodyProxy
 from tests.support.prometheus import samples
 from tests.support.questions import Asking
 from tests.support.read_replica import Pair
@@ -96,7 +96,6 @@ class Fleet:
     running: dict[str, RunningProcess] = field(default_factory=dict)
     kept_down: set[str] = field(default_factory=set)
     extra: dict[str, dict[str, str]] = field(default_factory=dict)  # variables of one daemon, over all others
-    arguments: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of one daemon's command
     restarts: int = 0
 
     # ------------------------------------------------------------ daemons
@@ -156,7 +155,7 @@ class Fleet:
     def start(self, name: str) -> None:
         self.kept_down.discard(name)
         self.ready_file(name).unlink(missing_ok=True)
-        command = (sys.executable, "-m", name.rpartition("-")[0], *self.arguments.get(name, ()))
+        command = (sys.executable, "-m", name.rpartition("-")[0])
         plan = SpawnPlan(name, command, env=self.environment(name), cwd=str(REPOSITORY))
         self.running[name] = start_process(plan, self.folder / f"{name}.log")
 
@@ -185,19 +184,14 @@ class Fleet:
                         await asyncio.to_thread(self.start, name)
             await asyncio.sleep(0.2)
 
-    async def scrape(self, instance: str) -> str:
-        """Return the Prometheus text of one instance; empty while it is down."""
+    async def metric(self, instance: str, name: str) -> dict[tuple[tuple[str, str], ...], float]:
+        """Return the samples of one metric of one instance, by labels; none while it is down."""
         try:
             address = json.loads(self.ready_file(instance).read_text())["metrics"]
             async with self.session.get(address, timeout=aiohttp.ClientTimeout(total=3)) as answer:
                 text = await answer.text() if answer.status == 200 else ""
         except (OSError, ValueError, KeyError, aiohttp.ClientError, TimeoutError):
-            return ""
-        return text
-
-    async def metric(self, instance: str, name: str) -> dict[tuple[tuple[str, str], ...], float]:
-        """Samples of one metric of one instance, by labels; empty while it is down."""
-        text = await self.scrape(instance)
+            return {}
         return {tuple(sorted(one["labels"].items())): one["value"] for one in samples(text, [name])}
 
     def instances(self, daemon: str) -> list[str]:
@@ -222,19 +216,6 @@ class Fleet:
     async def start_postgres(self) -> None:
         log = self.folder / "postgres.log"
         self.postgres = await asyncio.to_thread(start_postgres, self.database, log)
-
-    async def leader(self, daemon: str) -> str:
-        """The instance that leads now: the one whose process wrote so last."""
-        rows = await self.ask_database(
-            "SELECT pid FROM daemon_heartbeat WHERE daemon = %s AND is_leader AND seen_at > now() - interval '15 s'"
-            " ORDER BY seen_at DESC LIMIT 1",
-            daemon,
-        )
-        pids = self.pids()
-        for name, pid in pids.items():
-            if rows and pid == rows[0][0]:
-                return name
-        return self.instances(daemon)[0]
 
     def pids(self) -> dict[str, int]:
         """Of the programs themselves, from their ready files."""
@@ -296,10 +277,6 @@ class Fleet:
         """Moves the chain's clock on."""
         await self.rpc(chain, "evm_increaseTime", hex(seconds))
         await self.rpc(chain, "evm_mine")
-
-    def mood(self, mood: Mood, *chains: str) -> None:
-        for chain in chains or tuple(self.proxies):
-            self.proxies[chain].mood = mood
 
     # ------------------------------------------------------------ waiting
 
