@@ -35,7 +35,7 @@ from core.money import USD
 from scripts._stack.chains import CHAIN_IDS
 from tests.support.cup_rig import UNACCOUNTED
 from tests.support.fleet import Fleet, FleetSize, fleet
-from tests.support.fleet_checks import faults, lane_faults, offered_by, warm
+from tests.support.fleet_checks import faults, offered_by, warm
 from tests.support.fleet_load import Load, LoadReport, Promise
 from tests.support.genesis import Genesis
 from tests.support.hanging import REDIS, Redis, hung, pid_of_postgres, redis_server
@@ -206,7 +206,6 @@ async def test_nothing_is_lost_doubled_or_untrue_whatever_fails(local_genesis: G
             # What compares tables with contracts asks the chain itself, not the provider under test.
             running.extra["indexer-0"] = {f"VPM_{name.upper()}_RPC_URLS": url for name, url in running.urls.items()}
             broken = await faults(running, load)
-            broken += await lane_faults(running)
             broken += await untrue(running, load)
             told = Counter((one.surface, one.report.value) for one in load.promises)
             print(f"bets {dict(told)}, {load.reads} reads of which {load.failed_reads} failed")
