@@ -124,6 +124,11 @@ async def test_winners_are_paid_without_a_call_and_everything_adds_up(buyer: Buy
     pool = total - fees
     assert balance(service, settlement.address) - held == total
 
+    async def position(number: int) -> dict[str, Any]:
+        (found,) = (await exact(buyer, f"/positions?wallet={DEV[number].address}"))["positions"]
+        return dict(found)
+
+    projected = {number: (await position(number))["projectedPayoutUsd"] for number in STAKED}
     played.settle("reached", CAP, resolve=False)  # and from here on nobody does anything but watch
     result = await resolved(buyer, "reached")
     await paid_out(service)
@@ -144,9 +149,11 @@ async def test_winners_are_paid_without_a_call_and_everything_adds_up(buyer: Buy
     assert int(result["winningShares"] * USD) == issued
     assert Decimal(result["payoutPerShareUsd"]) == Decimal(pool * 10**6 // issued) / 10**6
     for number, (side, units) in STAKED.items():
-        (position,) = (await exact(buyer, f"/positions?wallet={DEV[number].address}"))["positions"]
-        assert position["status"] == ("resolved-won" if side == "yes" else "resolved-lost")
-        assert int(position["pnlUsd"] * USD) == payouts.get(number, 0) - units
+        ended = await position(number)
+        assert ended["status"] == ("resolved-won" if side == "yes" else "resolved-lost")
+        assert int(ended["pnlUsd"] * USD) == payouts.get(number, 0) - units
+        if side == "yes":
+            assert ended["payoutUsd"] == projected[number]
 
     # Paid by our lanes, out of the wallet that took the stakes.
     for number, amount in payouts.items():

@@ -12,7 +12,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from eth_utils.crypto import keccak
 
 from core.agent.notices import submitted
 from core.chain import ChainClient, Receipt
@@ -559,10 +558,6 @@ async def test_history_and_signed_bytes_are_never_changed_and_impossible_steps_a
             await connection.execute(
                 "UPDATE outbox_intent SET state = 'queued', nonce = NULL WHERE id = %s", (asked.id,)
             )
-
-
-def test_the_helper_contract_reverts_as_meant() -> None:
-    assert keccak(text="EntryTooSmall(uint256)")[:4] in TOO_SMALL
 
 
 async def test_what_cannot_be_told_to_wallets_is_sent_all_the_same(rig: Rig) -> None:

@@ -7,6 +7,7 @@ Each field must have had a value in some answer: a type that only ever met null 
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import shutil
 from collections.abc import Iterator, Mapping
@@ -19,6 +20,7 @@ import pytest
 
 from core.db.engine import connect
 from scripts._stack import wallets
+from tests.support import relations
 from tests.support.agent_chain import DAY, AgentChain
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer, bet, header, sign
@@ -517,6 +519,17 @@ def test_every_endpoint_was_asked(answers: Answers, surface: str) -> None:
     assert asked >= sections(surface, "Endpoints").keys() - {"MCP server"}
 
 
+def test_the_numbers_of_an_answer_do_not_contradict_each_other(answers: Answers) -> None:
+    checked: dict[str, int] = {}
+    found = [
+        f"{endpoint}: {each}"
+        for _, endpoint, answer in answers.given
+        for each in relations.contradictions(relations.read(json.dumps(answer)), checked)
+    ]
+    assert not found, "\n".join(found)
+    assert {each.name for each in relations.RELATIONS} == checked.keys()
+
+
 def test_the_tournaments_tools_take_what_is_written(answers: Answers) -> None:
     for name, inputs, _ in rows(sections("cup", "Endpoints")["MCP server"])[1:]:
         takes = answers.tools[name]["inputSchema"].get("properties", {})
@@ -525,19 +538,3 @@ def test_the_tournaments_tools_take_what_is_written(answers: Answers) -> None:
             "more",
             "more inputs",
         } <= takes.keys(), name
-
-
-def test_what_is_missing_null_or_of_another_type_is_found() -> None:
-    written = listed("`id` string, `seq` integer, `at` number|null, `sides[]` (key string, share number)")
-    right = {"id": "a", "seq": 1, "at": None, "sides": [{"key": "up", "share": 0.5}]}
-    for change, fault in (
-        ({}, set()),
-        ({"id": None}, {"x.id is null"}),
-        ({"seq": True}, {"x.seq is no integer: True"}),
-        ({"seq": 1.5}, {"x.seq is no integer: 1.5"}),
-        ({"sides": [{"key": "up"}]}, {"x.sides[].share is missing"}),
-        ({"sides": {}}, {"x.sides is no array: {}"}),
-    ):
-        compared = Held()
-        compared.hold(written, {**right, **change}, "x")
-        assert compared.faults == fault

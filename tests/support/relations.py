@@ -1,10 +1,7 @@
-"""What the numbers of one answer owe each other, as a list to be read from top to bottom.
+"""How the numbers of one answer must relate to each other, as a list to be read from top to bottom.
 
-A relation names the fields it is about and says what holds between them. It is asked of every object, however deep in
-an answer and whichever door the answer came by, that has all those fields. Numbers are read as decimals, so what is
-compared is what was written.
-
-Two answers are held to each other as one object of both: `{"listed": ..., "single": ...}`.
+A relation names the fields it is about and says what holds between them. It is checked on every object of an answer,
+however deep, that has all those fields. Numbers are read as decimals, so the comparison is exact.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ HUNDRED = Decimal(100)
 
 @dataclass(frozen=True)
 class Relation:
-    """A sentence about the fields of one object. `holds` is asked only where all of them stand."""
+    """A sentence about the fields of one object. `holds` is called only where all of them are present."""
 
     name: str
     fields: frozenset[str]
@@ -45,7 +42,7 @@ def between(*fields: str) -> Callable[[Callable[[Object], bool]], Callable[[Obje
 
 
 def contradictions(answer: object, asked: dict[str, int] | None = None) -> list[str]:
-    """Which relations an answer breaks, each with the object that breaks it. `asked` counts what could be asked."""
+    """Return the relations that an answer breaks, each with the object that breaks it. `asked` counts the checks."""
     found = []
     for each in objects(answer):
         for relation in RELATIONS:
@@ -53,32 +50,14 @@ def contradictions(answer: object, asked: dict[str, int] | None = None) -> list[
                 if asked is not None:
                     asked[relation.name] = asked.get(relation.name, 0) + 1
                 if not relation.holds(each):
-                    shown = _apart({name: each[name] for name in sorted(relation.fields)})
+                    shown = {name: each[name] for name in sorted(relation.fields)}
                     found.append(f"{relation.name}: {json.dumps(shown, default=str)[:1500]}")
     return found
-
-
-def _apart(values: Object) -> Object:
-    """Of two answers that should agree only what differs, so that a complaint can be read."""
-    one, other = (*values.values(), None, None)[:2]
-    if len(values) != 2 or not isinstance(one, dict) or not isinstance(other, dict):
-        return values
-    names = [name for name in one if one[name] != other.get(name)]
-    return {of: {name: value.get(name) for name in names} for of, value in values.items()}
 
 
 def read(text: str | bytes) -> Any:
     """JSON with its numbers as they are written."""
     return json.loads(text, parse_float=Decimal, parse_int=Decimal)
-
-
-def plain(value: object) -> Any:
-    """What was read, with the numbers JSON can be made of again."""
-    return json.loads(json.dumps(value, default=_number))
-
-
-def _number(value: Decimal) -> int | float:
-    return int(value) if value == value.to_integral_value() else float(value)
 
 
 def objects(value: object) -> Iterator[Object]:
@@ -264,12 +243,6 @@ def paper_profit_is_what_is_paid_less_what_it_cost(it: Object) -> bool:
     return bool(
         it["realizedPnlPaper"] == (0 if it["status"] == "open" else it["projectedPayoutPaper"] - it["costPaper"])
     )
-
-
-@between("projected", "paid")
-def what_was_projected_is_what_resolution_pays(it: Object) -> bool:
-    """Of a position that was held when bets had ended, and after its market's end."""
-    return bool(it["projected"] == it["paid"])
 
 
 # ---------------------------------------------------------------- pools
@@ -590,17 +563,3 @@ def an_answer_is_not_older_than_its_block(it: Object) -> bool:
 def events_stand_in_order(it: Object) -> bool:
     numbers = [each["seq"] for each in it["events"]]
     return numbers == sorted(set(numbers))
-
-
-# ---------------------------------------------------------------- two answers
-
-
-@between("listed", "single")
-def list_and_single_answer_agree(it: Object) -> bool:
-    """Of one block; a single answer may say more."""
-    return all(it["single"].get(name) == value for name, value in it["listed"].items())
-
-
-@between("first", "again")
-def an_answer_that_is_replayed_is_the_first(it: Object) -> bool:
-    return bool(it["first"] == it["again"])

@@ -144,20 +144,3 @@ def test_the_python_client_declares_what_it_imports() -> None:
     client = REPOSITORY / "api" / "clients" / "python"
     declares = tomllib.loads((client / "pyproject.toml").read_text())["project"]["dependencies"]
     assert undeclared(imported((client / "src").rglob("*.py")) - {"vpm_client"}, declares) == set()
-
-
-@pytest.mark.parametrize(
-    ("name", "use", "why"),
-    [
-        ("exchange-calendars", "core, api", "not imported by api"),
-        ("orjson", "api", "also imported by core, indexer, keeper, relayer"),
-        ("ruff", "keeper", "not imported by keeper"),
-        ("ruff", "run as rough", "nothing runs rough"),
-        ("jinja2", "plugin of pytest", "it plugs into nothing"),
-        ("jinja2", "through web3", "web3 does not import it"),
-        ("jinja2", "through re", "re is not of a dependency"),
-        ("jinja2", "everybody", "'everybody' is not a list of wings"),
-    ],
-)
-def test_what_is_not_so_is_said(name: str, use: str, why: str) -> None:
-    assert problem(name, use) == why

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Iterator
 from enum import IntEnum
-from pathlib import Path
 
 import pytest
 
@@ -37,10 +34,6 @@ CONSTANTS = {
         ("OK", "NO_FEED", "LATEST_UNREADABLE", "NO_PHASE", "NO_ROUND", "TOO_MANY_PHASES"),
     ),
 }
-NUMBERED = re.compile(
-    r"\b(?:status|void_reason|refund_reason|family)\b\"?\]?"
-    r"(?:\s*(?:=|==|<>|!=)\s*|\s+IN\s+\(|\s+in\s+\(|\s+IS NOT DISTINCT FROM\s+)(?:literal_column\(\")?\d"
-)
 
 
 def declared(source: str, name: str) -> dict[str, int]:
@@ -81,31 +74,3 @@ def test_every_enum_of_the_module_is_looked_at() -> None:
 def test_families_are_what_the_lister_takes() -> None:
     text = (REPOSITORY / "contracts" / "stock" / "MarketLister.sol").read_text()
     assert f"LAST_FAMILY = {max(statuses.Family)};" in text
-
-
-def lines_of(path: Path) -> Iterator[str]:
-    """A module's lines without its docstrings and comments; none of one that names no number."""
-    text = path.read_text()
-    if not NUMBERED.search(text):
-        return
-    quiet: set[int] = set()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            quiet |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    for number, line in enumerate(text.splitlines(), 1):
-        if number not in quiet:
-            yield line.split("  # ")[0]
-
-
-def test_no_status_is_told_by_its_bare_number() -> None:
-    bare = []
-    for wing in ("core", "api", "indexer", "keeper", "relayer", "scripts"):
-        for path in sorted((REPOSITORY / wing).rglob("*.py")):
-            if "migrations" in path.parts or path.name == "statuses.py":
-                continue  # what was applied once stays as it is, whatever is renamed; declared tables are held to it
-            for line in lines_of(path):
-                for found in NUMBERED.finditer(line):
-                    number = re.findall(r"\d+", line[found.start() :])[0]
-                    if len(number) < 3:  # three digits: an HTTP status
-                        bare.append(f"{path.relative_to(REPOSITORY)}: {found[0]}")
-    assert bare == []
