@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
@@ -24,9 +24,8 @@ from core.db.engine import conninfo
 from scripts._stack import wallets
 from tests.support import questions
 from tests.support.agent_chain import AgentChain
-from tests.support.agent_service import AgentService, agent_service
+from tests.support.agent_service import AgentService
 from tests.support.buyer import Buyer, bet, header, sign
-from tests.support.genesis import Genesis, RunningChain
 from tests.support.hazy_node import HazyNode
 from tests.support.keeper_stakes import bound
 from tests.waiting import until
@@ -71,14 +70,9 @@ def _asked(call: dict[str, Any]) -> str | bytes:
 
 
 @pytest.fixture(scope="module")
-def service(
-    base_chain: RunningChain, local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[AgentService]:
-    chain = AgentChain.on(base_chain.url, base_chain.deployment)
-    folder = tmp_path_factory.mktemp("payment-views")
-    with agent_service(chain, database_url, local_genesis.deployments, folder) as service:
-        service.start("indexer", "relayer")
-        yield service
+def service(base_service: AgentService) -> AgentService:
+    base_service.start("indexer", "relayer")
+    return base_service
 
 
 @pytest.fixture

@@ -19,11 +19,10 @@ import pytest
 from api.stock.authorization import StockBet
 from core.chain import Call
 from scripts._stack import wallets
-from tests.support.genesis import Genesis, RunningChain
 from tests.support.hazy_node import HazyNode
 from tests.support.service import Door
-from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
-from tests.support.stock_service import StockService, stock_service
+from tests.support.stock_chain import FLAT_PRICE, USDG
+from tests.support.stock_service import StockService
 from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(180)
@@ -35,15 +34,11 @@ STRANGER = wallets.DEV[5].address
 
 
 @pytest.fixture(scope="module")
-def service(
-    local_genesis: Genesis, stock_chain: RunningChain, database_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[StockService]:
-    chain = StockChain.on(stock_chain.url, stock_chain.deployment)
-    folder = tmp_path_factory.mktemp("relay-views")
-    with stock_service(chain, database_url, local_genesis.deployments, folder) as service:
-        chain.push(FLAT_PRICE)
-        service.start("indexer", "relayer")
-        yield service
+def service(stock_venue: StockService) -> StockService:
+    chain = stock_venue.chain
+    chain.push(FLAT_PRICE)
+    stock_venue.start("indexer", "relayer")
+    return stock_venue
 
 
 @pytest.fixture

@@ -5,13 +5,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
-import aiohttp
 import psycopg
 import pytest
 
@@ -24,10 +21,8 @@ from core.db.engine import conninfo
 from core.money import USD, loads
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet
-from tests.support.agent_chain import AgentChain
-from tests.support.agent_service import AgentService, agent_service
+from tests.support.agent_service import AgentService
 from tests.support.buyer import Buyer, bet, header, sign
-from tests.support.genesis import Genesis, RunningChain
 from tests.waiting import PATIENCE
 
 DEV = wallets.DEV
@@ -36,27 +31,14 @@ FINAL_AFTER = 5
 
 
 @pytest.fixture(scope="module")
-def service(
-    base_chain: RunningChain, local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[AgentService]:
-    chain = AgentChain.on(base_chain.url, base_chain.deployment)
-    folder: Path = tmp_path_factory.mktemp("agent")
+def service(base_service: AgentService) -> AgentService:
+    chain = base_service.chain
     chain.list("shut", closes_at=chain.now + 120)
     chain.list("main")
     chain.list("deep", virtual=2_000 * USD)
-    with agent_service(
-        chain, database_url, local_genesis.deployments, folder, VPM_BASE_FINALITY_BLOCKS=str(FINAL_AFTER)
-    ) as running:
-        running.start("indexer", "relayer", "api")
-        yield running
-
-
-@pytest.fixture
-async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
-    async with aiohttp.ClientSession() as session:
-        made = Buyer(session, service)
-        await made.shows("deep")
-        yield made
+    base_service.configure(VPM_BASE_FINALITY_BLOCKS=str(FINAL_AFTER))
+    base_service.start("indexer", "relayer", "api")
+    return base_service
 
 
 async def test_the_whole_receipt(buyer: Buyer, service: AgentService) -> None:

@@ -8,11 +8,9 @@ import json
 import random
 import shutil
 import subprocess
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import orjson
 import pytest
 from eth_account import Account
@@ -24,10 +22,8 @@ from core.money import USD
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet
 from scripts._vpm import side
-from tests.support.agent_chain import AgentChain
-from tests.support.agent_service import AgentService, agent_service
+from tests.support.agent_service import AgentService
 from tests.support.buyer import Buyer, bet, header, sign
-from tests.support.genesis import Genesis, RunningChain
 from tests.support.mcp_clients import without_proxies
 
 DEV = wallets.DEV
@@ -38,23 +34,11 @@ PYTHON_V1 = TYPESCRIPT_BUYER.with_name("pay_v1.py")
 
 
 @pytest.fixture(scope="module")
-def service(
-    base_chain: RunningChain, local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[AgentService]:
-    chain = AgentChain.on(base_chain.url, base_chain.deployment)
-    folder: Path = tmp_path_factory.mktemp("agent")
+def service(base_service: AgentService) -> AgentService:
+    chain = base_service.chain
     chain.list("official")
-    with agent_service(chain, database_url, local_genesis.deployments, folder) as running:
-        running.start("indexer", "relayer", "api")
-        yield running
-
-
-@pytest.fixture
-async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
-    async with aiohttp.ClientSession() as session:
-        made = Buyer(session, service)
-        await made.shows("official")
-        yield made
+    base_service.start("indexer", "relayer", "api")
+    return base_service
 
 
 def stake_of(service: AgentService, who: Wallet, key: str) -> dict[str, Any]:

@@ -15,8 +15,8 @@ CROWD = 300
 
 
 @pytest.fixture
-async def market(buyer: Buyer, agents: AgentService) -> str:
-    name = agents.chain.list("t-crowd")
+async def market(buyer: Buyer, service: AgentService) -> str:
+    name = service.chain.list("t-crowd")
     await buyer.shows(name)
     return name
 

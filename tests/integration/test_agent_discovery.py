@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-import aiohttp
 import pytest
 from pydantic import BaseModel
 
@@ -15,10 +13,8 @@ from api.agent.discover.search import DiscoverBody
 from api.agent.sentiment import SentimentBody
 from core.money import loads
 from scripts._stack import wallets
-from tests.support.agent_chain import AgentChain
-from tests.support.agent_service import AgentService, agent_service
+from tests.support.agent_service import AgentService
 from tests.support.buyer import Buyer, bet
-from tests.support.genesis import Genesis, RunningChain
 from tests.waiting import until
 
 DEV = wallets.DEV
@@ -26,10 +22,8 @@ BOUNDS = [50_000_000 * 10**8, 100_000_000 * 10**8]
 
 
 @pytest.fixture(scope="module")
-def service(
-    base_chain: RunningChain, local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[AgentService]:
-    chain = AgentChain.on(base_chain.url, base_chain.deployment)
+def service(base_service: AgentService) -> AgentService:
+    chain = base_service.chain
     chain.observe(80_000_000 * 10**8)
     now = chain.now
     chain.list("bnkr-100m", feed="BNKR/market_cap")
@@ -37,17 +31,8 @@ def service(
     chain.list("bnkr-updown", feed="BNKR/market_cap", kind=2, closes_at=now + 80_000)
     for at in range(55):
         chain.list(f"aixbt-{at}", feed="AIXBT/market_cap", target=7_000_000 * 10**8, closes_at=now + 100_000 + at)
-    with agent_service(chain, database_url, local_genesis.deployments, tmp_path_factory.mktemp("agent")) as running:
-        running.start("indexer", "relayer", "api")
-        yield running
-
-
-@pytest.fixture
-async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
-    async with aiohttp.ClientSession() as session:
-        made = Buyer(session, service)
-        await made.shows("aixbt-54")
-        yield made
+    base_service.start("indexer", "relayer", "api")
+    return base_service
 
 
 async def asked(buyer: Buyer, path: str, model: type[BaseModel], **query: str) -> Any:

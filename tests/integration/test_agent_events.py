@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 
 from api.agent.notices.bodies import AgentEvent
 from core.db.engine import make_pool
 from core.outbox import KEEPER, IntentRequest, enqueue
 from scripts._stack import wallets
-from tests.support.agent_chain import AgentChain
-from tests.support.agent_service import AgentService, agent_service
+from tests.support.agent_service import AgentService
 from tests.support.buyer import Buyer, bet
 from tests.support.event_reader import Following, messages
-from tests.support.genesis import Genesis, RunningChain
 from tests.support.webhook_receiver import active, receiver, registered
 from tests.waiting import PATIENCE, until
 
@@ -28,27 +23,14 @@ CAP = 100_000_000 * 10**8
 
 
 @pytest.fixture(scope="module")
-def service(
-    base_chain: RunningChain, local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[AgentService]:
-    chain = AgentChain.on(base_chain.url, base_chain.deployment)
-    folder: Path = tmp_path_factory.mktemp("events")
+def service(base_service: AgentService) -> AgentService:
+    chain = base_service.chain
     chain.list("told")
     chain.list("ends", closes_at=chain.now + 3_600)
     chain.list("void", closes_at=chain.now + 10 * 86_400)
-    with agent_service(
-        chain, database_url, local_genesis.deployments, folder, VPM_ALLOW_PRIVATE_WEBHOOKS="1"
-    ) as running:
-        running.start("indexer", "relayer", "api")
-        yield running
-
-
-@pytest.fixture
-async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
-    async with aiohttp.ClientSession() as session:
-        made = Buyer(session, service)
-        await made.shows("void")
-        yield made
+    base_service.configure(VPM_ALLOW_PRIVATE_WEBHOOKS="1")
+    base_service.start("indexer", "relayer", "api")
+    return base_service
 
 
 async def replayed(buyer: Buyer, wallet: str, count: int, *, seconds: float = PATIENCE) -> list[Any]:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
-import aiohttp
 import psycopg
 import pytest
 
@@ -16,10 +14,8 @@ from api.web import figures
 from api.web.sharing import agent_card
 from core.db.engine import conninfo
 from scripts._stack import wallets
-from tests.support.agent_chain import AgentChain
-from tests.support.agent_service import AgentService, agent_service
+from tests.support.agent_service import AgentService
 from tests.support.buyer import Buyer, bet
-from tests.support.genesis import Genesis, RunningChain
 
 DEV = wallets.DEV
 BUCKETS = [50_000_000 * 10**8, 100_000_000 * 10**8]
@@ -32,12 +28,9 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 
 @pytest.fixture(scope="module")
-def service(
-    base_chain: RunningChain, local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[AgentService]:
+def service(base_service: AgentService) -> AgentService:
     """52 open markets, one closed, one settled, one that opens tomorrow, and one that nobody knows the words of."""
-    chain = AgentChain.on(base_chain.url, base_chain.deployment)
-    folder: Path = tmp_path_factory.mktemp("agent")
+    chain = base_service.chain
     now = chain.now
     chain.list("settled", target=10**8, closes_at=now + 300)
     chain.list("closed", closes_at=now + 310, ends_at=now + 9_000)
@@ -52,17 +45,8 @@ def service(
     chain.list("updown", kind=2)
     for number in range(DEFAULT_PAGE + 2 - len(FEES) - 2):
         chain.list(f"filler-{number}")
-    with agent_service(chain, database_url, local_genesis.deployments, folder) as running:
-        running.start("indexer", "relayer", "api")
-        yield running
-
-
-@pytest.fixture
-async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
-    async with aiohttp.ClientSession() as session:
-        made = Buyer(session, service)
-        await made.shows(f"filler-{DEFAULT_PAGE + 2 - len(FEES) - 3}")
-        yield made
+    base_service.start("indexer", "relayer", "api")
+    return base_service
 
 
 async def listed(buyer: Buyer, **query: object) -> list[dict[str, Any]]:

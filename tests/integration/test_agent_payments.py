@@ -46,11 +46,6 @@ FINALITY_BLOCKS = 64
 PAY_AGAIN = ("sign a", "sign again", "fresh one", "new authorization", "fresh nonce")
 
 
-@pytest.fixture(scope="module")
-def service(agents: AgentService) -> AgentService:
-    return agents
-
-
 @pytest.fixture
 async def market(buyer: Buyer, service: AgentService) -> str:
     """A market of the test's own."""

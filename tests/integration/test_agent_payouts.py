@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import aiohttp
 import pytest
 
 from api.agent.index import AgentIndex
@@ -64,14 +63,6 @@ def service(
         with agent_service(played, database_url, local_genesis.deployments, folder, **env) as running:
             running.start("indexer", "relayer", "api", "keeper")
             yield running
-
-
-@pytest.fixture
-async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
-    async with aiohttp.ClientSession() as session:
-        made = Buyer(session, service)
-        await made.shows("alone")
-        yield made
 
 
 async def exact(buyer: Buyer, path: str) -> Any:

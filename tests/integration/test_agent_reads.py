@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 from pydantic import BaseModel
 
@@ -21,10 +18,8 @@ from core.agent.bet import market_key
 from core.iso import iso
 from core.money import loads
 from scripts._stack import wallets
-from tests.support.agent_chain import AgentChain
-from tests.support.agent_service import AgentService, agent_service
+from tests.support.agent_service import AgentService
 from tests.support.buyer import Buyer, bet
-from tests.support.genesis import Genesis, RunningChain
 
 DEV = wallets.DEV
 CAP = 100_000_000 * 10**8
@@ -33,26 +28,14 @@ BUCKETS = ["under-50m", "50m-to-100m", "100m-to-200m", "from-200m"]
 
 
 @pytest.fixture(scope="module")
-def service(
-    base_chain: RunningChain, local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[AgentService]:
-    chain = AgentChain.on(base_chain.url, base_chain.deployment)
-    folder: Path = tmp_path_factory.mktemp("agent")
+def service(base_service: AgentService) -> AgentService:
+    chain = base_service.chain
     chain.observe(80_000_000 * 10**8)
     chain.list("target")
     chain.list("buckets", kind=1, bounds=BOUNDS, feed="AIXBT/market_cap")
     chain.list("updown", kind=2)
-    with agent_service(chain, database_url, local_genesis.deployments, folder) as running:
-        running.start("indexer", "relayer", "api")
-        yield running
-
-
-@pytest.fixture
-async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
-    async with aiohttp.ClientSession() as session:
-        made = Buyer(session, service)
-        await made.shows("updown")
-        yield made
+    base_service.start("indexer", "relayer", "api")
+    return base_service
 
 
 async def exact(buyer: Buyer, path: str, model: type[BaseModel]) -> Any:

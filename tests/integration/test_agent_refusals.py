@@ -7,7 +7,6 @@ import base64
 import json
 import re
 import secrets
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +24,8 @@ from core.db.switches import POLL_SECONDS
 from core.money import USD
 from core.outbox import IntentRequest
 from scripts._stack import wallets
-from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer, bet, header, sign
-from tests.support.genesis import Genesis, RunningChain
 from tests.support.keeper_stakes import bound
 from tests.waiting import until
 
@@ -37,26 +34,14 @@ POOR = wallets.wallet("a wallet without money")
 
 
 @pytest.fixture(scope="module")
-def service(
-    base_chain: RunningChain, local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[AgentService]:
-    chain = AgentChain.on(base_chain.url, base_chain.deployment)
-    folder: Path = tmp_path_factory.mktemp("agent")
+def service(base_service: AgentService) -> AgentService:
+    chain = base_service.chain
     chain.list("near")
     chain.list("small", weights=(1 * USD, 3 * USD))
     chain.list("elsewhere", known=False)
     chain.list("filled")
-    with agent_service(chain, database_url, local_genesis.deployments, folder) as running:
-        running.start("indexer", "relayer", "api")
-        yield running
-
-
-@pytest.fixture
-async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
-    async with aiohttp.ClientSession() as session:
-        made = Buyer(session, service)
-        await made.shows("elsewhere")
-        yield made
+    base_service.start("indexer", "relayer", "api")
+    return base_service
 
 
 def is_one_sentence(text: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -16,27 +16,23 @@ from core.agent.bet import idem_hash
 from core.chain import checksum
 from scripts._stack import wallets
 from tests.conftest import TestPostgres
-from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer, bet, header, sign
-from tests.support.genesis import Genesis, RunningChain
+from tests.support.genesis import Genesis
 from tests.waiting import PATIENCE, until
 
 DEV = wallets.DEV
 
 
 @pytest.fixture(scope="module")
-def service(
-    base_chain: RunningChain, local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[AgentService]:
-    chain = AgentChain.on(base_chain.url, base_chain.deployment)
-    folder: Path = tmp_path_factory.mktemp("agent")
+def service(base_service: AgentService) -> AgentService:
+    chain = base_service.chain
     chain.list("lasting")
     chain.list("ladder", kind=1, bounds=[50_000_000 * 10**8, 100_000_000 * 10**8])
     env = {"VPM_RELAYER_LEASE_SECONDS": "2"}
-    with agent_service(chain, database_url, local_genesis.deployments, folder, **env) as running:
-        running.start("indexer", "relayer", "api")
-        yield running
+    base_service.configure(**env)
+    base_service.start("indexer", "relayer", "api")
+    return base_service
 
 
 @pytest.fixture

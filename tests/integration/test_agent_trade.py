@@ -27,11 +27,6 @@ DEV = wallets.DEV
 BEYOND_FINALITY = 80
 
 
-@pytest.fixture(scope="module")
-def service(agents: AgentService) -> AgentService:
-    return agents
-
-
 @pytest.fixture
 async def market(buyer: Buyer, service: AgentService, request: pytest.FixtureRequest) -> str:
     """A market of the test's own."""

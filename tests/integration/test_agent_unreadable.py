@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,34 +17,22 @@ import pytest
 from core.db.engine import conninfo
 from scripts._stack import wallets
 from tests.conftest import TestPostgres
-from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer, bet
-from tests.support.genesis import Genesis, RunningChain
+from tests.support.genesis import Genesis
 from tests.waiting import until
 
 DEV = wallets.DEV
 
 
 @pytest.fixture(scope="module")
-def service(
-    base_chain: RunningChain, local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[AgentService]:
-    chain = AgentChain.on(base_chain.url, base_chain.deployment)
-    folder: Path = tmp_path_factory.mktemp("agent")
+def service(base_service: AgentService) -> AgentService:
+    chain = base_service.chain
     chain.list("steady")
     env = {"VPM_RELAYER_LEASE_SECONDS": "2"}
-    with agent_service(chain, database_url, local_genesis.deployments, folder, **env) as running:
-        running.start("indexer", "relayer", "api")
-        yield running
-
-
-@pytest.fixture
-async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
-    async with aiohttp.ClientSession() as session:
-        made = Buyer(session, service)
-        await made.shows("steady")
-        yield made
+    base_service.configure(**env)
+    base_service.start("indexer", "relayer", "api")
+    return base_service
 
 
 @contextlib.contextmanager

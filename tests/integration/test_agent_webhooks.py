@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 from eth_abi.abi import encode
 from eth_account import Account
@@ -20,35 +17,20 @@ from api.agent.notices.endpoints import MAX_TESTS_WAITING
 from api.agent.notices.ownership import registration_message
 from core.db.engine import make_pool
 from scripts._stack import wallets
-from tests.support.agent_chain import AgentChain
-from tests.support.agent_service import AgentService, agent_service
+from tests.support.agent_service import AgentService
 from tests.support.buyer import Buyer, bet
-from tests.support.genesis import Genesis, RunningChain
 from tests.support.webhook_receiver import active, receiver, registered, registration
 
 DEV = wallets.DEV
 
 
 @pytest.fixture(scope="module")
-def service(
-    base_chain: RunningChain, local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[AgentService]:
-    chain = AgentChain.on(base_chain.url, base_chain.deployment)
-    folder: Path = tmp_path_factory.mktemp("webhooks")
+def service(base_service: AgentService) -> AgentService:
+    chain = base_service.chain
     chain.list("hooked")
-    with agent_service(
-        chain, database_url, local_genesis.deployments, folder, VPM_ALLOW_PRIVATE_WEBHOOKS="1"
-    ) as running:
-        running.start("indexer", "relayer", "api")
-        yield running
-
-
-@pytest.fixture
-async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
-    async with aiohttp.ClientSession() as session:
-        made = Buyer(session, service)
-        await made.shows("hooked")
-        yield made
+    base_service.configure(VPM_ALLOW_PRIVATE_WEBHOOKS="1")
+    base_service.start("indexer", "relayer", "api")
+    return base_service
 
 
 async def _register(buyer: Buyer, body: Any, ip: str = "10.9.0.1") -> tuple[int, Any]:

@@ -34,11 +34,6 @@ STRANGER = DEV[6]
 UNTIL_FINAL = 70  # blocks; the node calls final what is 64 deep
 
 
-@pytest.fixture(scope="module")
-def service(agents: AgentService) -> AgentService:
-    return agents
-
-
 async def job(service: AgentService, name: str = "agent-credit", *, dry_run: bool = False) -> RunReport:
     settings = Settings.model_validate({k: v for k, v in service.env.items() if k in _aliases(Settings)})
     async with keeping(settings, KeeperSettings.model_validate({})) as keeper:

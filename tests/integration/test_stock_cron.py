@@ -3,37 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-import aiohttp
 import pytest
 
 from api.stock.bodies.cron import CronReport
 from scripts._stack import wallets
 from tests.support.bodies import hold
-from tests.support.genesis import Genesis, RunningChain
 from tests.support.service import Door
-from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
-from tests.support.stock_service import CRON_SECRET, StockService, stock_service
+from tests.support.stock_chain import FLAT_PRICE, USDG
+from tests.support.stock_service import CRON_SECRET, StockService
 from tests.waiting import PATIENCE
 
 
 @pytest.fixture(scope="module")
-def service(
-    local_genesis: Genesis, stock_chain: RunningChain, database_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[StockService]:
-    chain = StockChain.on(stock_chain.url, stock_chain.deployment)
-    folder = tmp_path_factory.mktemp("stock-cron")
-    with stock_service(chain, database_url, local_genesis.deployments, folder) as service:
-        service.start("indexer", "relayer", "keeper", "api")
-        yield service
-
-
-@pytest.fixture
-async def door(service: StockService) -> AsyncIterator[Door]:
-    async with aiohttp.ClientSession() as session:
-        yield Door(session, service.url)
+def service(stock_venue: StockService) -> StockService:
+    stock_venue.start("indexer", "relayer", "keeper", "api")
+    return stock_venue
 
 
 async def run(door: Door, job: str) -> dict[str, Any]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-import aiohttp
 import pytest
 
 from core.stock.sessions import sessions_around
@@ -44,12 +43,6 @@ def service(
 @pytest.fixture
 def chain(service: StockService) -> StockChain:
     return service.chain
-
-
-@pytest.fixture
-async def door(service: StockService) -> AsyncIterator[Door]:
-    async with aiohttp.ClientSession() as session:
-        yield Door(session, service.url)
 
 
 async def halted(door: Door, chain: StockChain, market_id: int, why: str) -> None:

@@ -4,11 +4,9 @@ sides of it."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
 from types import SimpleNamespace
 from typing import Any
 
-import aiohttp
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
@@ -16,32 +14,21 @@ from api.stock.bodies.health import CheckBody
 from api.stock.health import SHARED_SECONDS, Health
 from core.stock.sessions import TradingDay, trading_day
 from scripts._stack import wallets
-from tests.support.genesis import Genesis, RunningChain
 from tests.support.service import Door
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
-from tests.support.stock_service import StockService, stock_service
+from tests.support.stock_service import StockService
 from tests.waiting import PATIENCE, until
 
 MINUTE, DAY = 60, 86_400
 
 
 @pytest.fixture(scope="module")
-def service(
-    local_genesis: Genesis, stock_chain: RunningChain, database_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[StockService]:
+def service(stock_venue: StockService) -> StockService:
     """Without a keeper, so that nothing is done unless a test does it."""
-    chain = StockChain.on(stock_chain.url, stock_chain.deployment)
-    folder = tmp_path_factory.mktemp("stock-health")
-    with stock_service(chain, database_url, local_genesis.deployments, folder) as service:
-        chain.push(FLAT_PRICE)
-        service.start("indexer", "api")
-        yield service
-
-
-@pytest.fixture
-async def door(service: StockService) -> AsyncIterator[Door]:
-    async with aiohttp.ClientSession() as session:
-        yield Door(session, service.url)
+    chain = stock_venue.chain
+    chain.push(FLAT_PRICE)
+    stock_venue.start("indexer", "api")
+    return stock_venue
 
 
 async def finding(door: Door, chain: StockChain, name: str, *, seconds: float = PATIENCE) -> tuple[bool, str]:

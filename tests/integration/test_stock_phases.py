@@ -2,43 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import aiohttp
 import pytest
 
 from scripts._stack import wallets
-from tests.support.genesis import Genesis, RunningChain
 from tests.support.service import Door
 from tests.support.stock_bodies import hold_detail, hold_market, hold_preview, round_of
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
-from tests.support.stock_service import StockService, stock_service
+from tests.support.stock_service import StockService
 
 DAY = 86_400
 
 
 @pytest.fixture(scope="module")
-def service(
-    local_genesis: Genesis, stock_chain: RunningChain, database_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[StockService]:
-    chain = StockChain.on(stock_chain.url, stock_chain.deployment)
-    with stock_service(
-        chain, database_url, local_genesis.deployments, tmp_path_factory.mktemp("stock-phases")
-    ) as service:
-        service.start("indexer", "api")
-        yield service
+def service(stock_venue: StockService) -> StockService:
+    stock_venue.start("indexer", "api")
+    return stock_venue
 
 
 @pytest.fixture
 def chain(service: StockService) -> StockChain:
     return service.chain
-
-
-@pytest.fixture
-async def door(service: StockService) -> AsyncIterator[Door]:
-    async with aiohttp.ClientSession() as session:
-        yield Door(session, service.url)
 
 
 async def detail(door: Door, chain: StockChain, market_id: int, holds: Callable[[Any], bool] = bool) -> Any:

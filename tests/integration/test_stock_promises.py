@@ -7,53 +7,41 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import psycopg
 import pytest
 
 from api.stock.facts import SIDES
 from core.db.engine import conninfo
 from scripts._stack import wallets
-from tests.support.genesis import Genesis, RunningChain
 from tests.support.nursery import cold, run
 from tests.support.played_chain import Reverted
 from tests.support.service import Door
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
-from tests.support.stock_service import StockService, stock_service
+from tests.support.stock_service import StockService
 
 DAY = 86_400
 STRANGER = wallets.DEV[5].address
 
 
 @pytest.fixture(scope="module")
-def service(
-    local_genesis: Genesis, stock_chain: RunningChain, database_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[StockService]:
+def service(stock_venue: StockService) -> StockService:
     """Without a keeper. The API is given no key."""
-    chain = StockChain.on(stock_chain.url, stock_chain.deployment)
-    folder = tmp_path_factory.mktemp("stock-promises")
-    with stock_service(chain, database_url, local_genesis.deployments, folder) as service:
-        chain.push(FLAT_PRICE)
-        service.start("indexer", "relayer")
-        with cold():  # a test reads the environment it was started with
-            service.start("api", VPM_RELAYER_KEYS="")
-        yield service
+    chain = stock_venue.chain
+    chain.push(FLAT_PRICE)
+    stock_venue.start("indexer", "relayer")
+    with cold():  # a test reads the environment it was started with
+        stock_venue.start("api", VPM_RELAYER_KEYS="")
+    return stock_venue
 
 
 @pytest.fixture
 def chain(service: StockService) -> StockChain:
     return service.chain
-
-
-@pytest.fixture
-async def door(service: StockService) -> AsyncIterator[Door]:
-    async with aiohttp.ClientSession() as session:
-        yield Door(session, service.url)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import gzip
 import io
 import json
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
@@ -27,11 +27,10 @@ from core.service import jobs
 from scripts._stack import wallets
 from tests.support import nursery
 from tests.support.bodies import hold
-from tests.support.genesis import Genesis, RunningChain
 from tests.support.service import Door
 from tests.support.stock_bodies import hold_market, hold_position
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
-from tests.support.stock_service import CRON_SECRET, StockService, stock_service
+from tests.support.stock_service import CRON_SECRET, StockService
 from tests.waiting import until
 
 DAY = 86_400
@@ -39,16 +38,12 @@ BETTOR = wallets.DEV[1]
 
 
 @pytest.fixture(scope="module")
-def service(
-    local_genesis: Genesis, stock_chain: RunningChain, database_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[StockService]:
+def service(stock_venue: StockService) -> StockService:
     """A venue with a life behind it: a paid market, a refund drill, a live one with a rationed bet, one just opened."""
-    chain = StockChain.on(stock_chain.url, stock_chain.deployment)
-    folder = tmp_path_factory.mktemp("stock-reads")
-    with stock_service(chain, database_url, local_genesis.deployments, folder) as service:
-        live_a_little(chain)
-        service.start("indexer", "relayer", "api")
-        yield service
+    chain = stock_venue.chain
+    live_a_little(chain)
+    stock_venue.start("indexer", "relayer", "api")
+    return stock_venue
 
 
 def live_a_little(chain: StockChain) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -31,30 +30,18 @@ from core.service.cancelling import end
 from scripts._stack import wallets
 from tests.support import questions
 from tests.support.bodies import hold
-from tests.support.genesis import Genesis, RunningChain
 from tests.support.service import Door
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain, body_of
-from tests.support.stock_service import StockService, stock_service
+from tests.support.stock_service import StockService
 from tests.waiting import until
 
 DAY = 86_400
 
 
 @pytest.fixture(scope="module")
-def service(
-    local_genesis: Genesis, stock_chain: RunningChain, database_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[StockService]:
-    chain = StockChain.on(stock_chain.url, stock_chain.deployment)
-    folder = tmp_path_factory.mktemp("stock-relay")
-    with stock_service(chain, database_url, local_genesis.deployments, folder) as service:
-        service.start("indexer", "relayer", "api")
-        yield service
-
-
-@pytest.fixture
-async def door(service: StockService) -> AsyncIterator[Door]:
-    async with aiohttp.ClientSession() as session:
-        yield Door(session, service.url)
+def service(stock_venue: StockService) -> StockService:
+    stock_venue.start("indexer", "relayer", "api")
+    return stock_venue
 
 
 async def test_a_wallet_without_eth_bets_through_the_door(service: StockService, door: Door) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import aiohttp
@@ -38,12 +38,6 @@ def service(
         with stock_service(stock, database_url, local_genesis.deployments, folder, **limits) as service:
             service.start("indexer", "relayer", "api")
             yield service
-
-
-@pytest.fixture
-async def door(service: StockService) -> AsyncIterator[Door]:
-    async with aiohttp.ClientSession() as session:
-        yield Door(session, service.url)
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 from schemathesis import Case
@@ -11,31 +10,26 @@ from schemathesis import Case
 from core.direct import answers
 from scripts._stack import wallets
 from tests.support.generated import generated_requests
-from tests.support.genesis import Genesis, RunningChain
-from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
-from tests.support.stock_service import CRON_SECRET, StockService, stock_service
+from tests.support.stock_chain import FLAT_PRICE, USDG
+from tests.support.stock_service import CRON_SECRET, StockService
 from tests.waiting import until
 
 CRON = "/api/cron/{job}"
 
 
 @pytest.fixture(scope="module")
-def service(
-    local_genesis: Genesis, stock_chain: RunningChain, database_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[StockService]:
+def service(stock_venue: StockService) -> StockService:
     """One market that takes bets, one past its bell, each with a bet."""
-    chain = StockChain.on(stock_chain.url, stock_chain.deployment)
+    chain = stock_venue.chain
     chain.push(FLAT_PRICE)
     closed = chain.open_market(strike_in=60, lasts=60)
     chain.enter(wallets.DEV[1], closed, 1, 5 * USDG)
     chain.warp_to(chain.now + 121)
     chain.push(FLAT_PRICE)
     chain.enter(wallets.DEV[1], chain.open_market(strike_in=86_400, lasts=86_400), 0, 5 * USDG)
-    folder = tmp_path_factory.mktemp("stock-schema")
-    with stock_service(chain, database_url, local_genesis.deployments, folder) as service:
-        service.start("indexer", "relayer", "keeper", "api")
-        asyncio.run(until(lambda: answers(f"{service.url}/api/health", 5), seconds=90))  # all are at work
-        yield service
+    stock_venue.start("indexer", "relayer", "keeper", "api")
+    asyncio.run(until(lambda: answers(f"{stock_venue.url}/api/health", 5), seconds=90))  # all are at work
+    return stock_venue
 
 
 @pytest.mark.timeout(600)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
-import aiohttp
 import pytest
 from sqlalchemy.ext.asyncio import create_async_engine
 
@@ -34,12 +33,6 @@ def service(
     with stock_service(chain, database_url, REPOSITORY / "deployments", folder) as service:
         service.start("api")
         yield service
-
-
-@pytest.fixture
-async def door(service: StockService) -> AsyncIterator[Door]:
-    async with aiohttp.ClientSession() as session:
-        yield Door(session, service.url)
 
 
 async def test_reads_are_empty(door: Door) -> None:

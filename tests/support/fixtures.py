@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -12,6 +13,9 @@ from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer
 from tests.support.genesis import Genesis, RunningChain, chain, genesis
+from tests.support.service import Door, Service
+from tests.support.stock_chain import StockChain
+from tests.support.stock_service import StockService, stock_service
 
 
 @pytest.fixture(scope="module")
@@ -37,22 +41,47 @@ def base_chain(local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory)
 
 
 @pytest.fixture(scope="module")
-def agents(
+def base_service(
     base_chain: RunningChain, local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[AgentService]:
-    """The agent surface on Base for one module: an indexer, a relayer and the API, and no market yet."""
+    """The agent surface on Base for one module. Nothing runs yet, and there is no market."""
     chain = AgentChain.on(base_chain.url, base_chain.deployment)
-    folder: Path = tmp_path_factory.mktemp("agents")
-    with agent_service(chain, database_url, local_genesis.deployments, folder) as running:
-        running.start("indexer", "relayer", "api")
-        yield running
+    with agent_service(chain, database_url, local_genesis.deployments, tmp_path_factory.mktemp("agents")) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def stock_venue(
+    stock_chain: RunningChain, local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[StockService]:
+    """The stock surface for one module. Nothing runs yet, and there is no market."""
+    chain = StockChain.on(stock_chain.url, stock_chain.deployment)
+    with stock_service(chain, database_url, local_genesis.deployments, tmp_path_factory.mktemp("stock")) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def service(base_service: AgentService) -> AgentService:
+    """What a module's tests are about unless it has a `service` of its own: the agent surface, without a market yet."""
+    base_service.start("indexer", "relayer", "api")
+    return base_service
 
 
 @pytest.fixture
-async def buyer(agents: AgentService) -> AsyncIterator[Buyer]:
-    """Somebody at the door of `agents`."""
+async def door(service: Service[Any]) -> AsyncIterator[Door]:
+    """The public door of the module's `service`."""
     async with aiohttp.ClientSession() as session:
-        yield Buyer(session, agents)
+        yield Door(session, service.url)
+
+
+@pytest.fixture
+async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
+    """A buyer at the door of the module's `service`, once that shows the newest market."""
+    async with aiohttp.ClientSession() as session:
+        made = Buyer(session, service)
+        for newest in list(service.chain.ids)[-1:]:
+            await made.shows(newest)
+        yield made
 
 
 @pytest.fixture(scope="module")

@@ -42,6 +42,10 @@ class Service(Generic[C]):
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
+    def configure(self, **env: str) -> None:
+        """Add to what every daemon is given from now on."""
+        self.env = {**self.env, **env}
+
     def start(self, *names: str, **env: str) -> None:
         """All of them at once; returns when each is ready."""
         for name in names:
