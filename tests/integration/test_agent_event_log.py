@@ -275,37 +275,11 @@ async def test_who_polls_for_resolutions_misses_none_that_a_fork_or_a_node_made_
     ]  # fmt: skip
 
 
-async def test_a_rebuild_that_adds_events_holds_no_wallet_while_it_folds(database_url: str) -> None:
-    """Wallets are locked all at once and in order, or two writers wait for each other: not a run of logs at a time."""
-    crowd, chain = Crowd("missing"), SimChain()
-    for _ in range(60):
-        _mine(chain, crowd)
-    async with following(database_url, SimNode(chain), world_sources()) as (follower, pool):
-        await _forget(pool)
-        await follower.open()
-        await follower.catch_up()
-        rows = await _rows(pool)
-        async with pool.connection() as connection:
-            await connection.execute("TRUNCATE agent_event")
-            await connection.execute("UPDATE agent_event_wallet SET next_seq = 0, chain_micros = 0")
-        free: list[int] = []
-
-        def look(_logs: int) -> None:
-            with psycopg.connect(conninfo(database_url)) as other:
-                free.append(len(other.execute("SELECT 1 FROM agent_event_wallet FOR UPDATE NOWAIT").fetchall()))
-
-        await rebuild(pool, world_sources(), look)
-        assert set(free) == {len(rows)}
-        assert {wallet: _standing(each) for wallet, each in (await _rows(pool)).items()} == {
-            wallet: _standing(each) for wallet, each in rows.items()
-        }
-
-
-@pytest.mark.thorough
-async def test_a_rebuild_keeps_no_events_in_memory_until_its_end(
+async def test_a_rebuild_that_adds_events_holds_no_wallet_and_no_events_while_it_folds(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A database whose log is empty lacks as many as the chain ever told."""
+    """Wallets are locked all at once and in order, so that no two writers wait for each other. A database whose log is
+    empty lacks as many events as the chain ever told, so they are not kept in memory."""
     monkeypatch.setattr("indexer.store.steps.REFOLD_BATCH", 20)
     monkeypatch.setattr("core.agent.notices.log.ROWS_AT_ONCE", 20)
     crowd, chain = Crowd("memory"), SimChain()
@@ -319,12 +293,16 @@ async def test_a_rebuild_keeps_no_events_in_memory_until_its_end(
         async with pool.connection() as connection:
             await connection.execute("TRUNCATE agent_event")
             await connection.execute("UPDATE agent_event_wallet SET next_seq = 0, chain_micros = 0")
+        free: list[int] = []
         held: list[int] = []
 
         def look(_logs: int) -> None:
             held.append(sum(isinstance(each, Draft) for each in gc.get_objects()))
+            with psycopg.connect(conninfo(database_url)) as other:
+                free.append(len(other.execute("SELECT 1 FROM agent_event_wallet FOR UPDATE NOWAIT").fetchall()))
 
         await rebuild(pool, world_sources(), look)
+        assert set(free) == {len(rows)}
         told = sum(map(len, rows.values()))
         assert told > 60
         assert len(held) > 5

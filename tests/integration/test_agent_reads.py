@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from decimal import Decimal
 from typing import Any
 
@@ -11,7 +10,6 @@ from pydantic import BaseModel
 
 from api.agent.bodies.markets import Markets, OneMarket
 from api.agent.bodies.platform import GettingStarted, HealthBody, ReadinessBody, StatsBody
-from api.agent.bodies.positions import PositionsBody, ResultBody, TradeProofBody
 from api.agent.bodies.quotes import QuoteBody
 from api.agent.bodies.research import ResearchBody
 from core.agent.bet import market_key
@@ -19,7 +17,7 @@ from core.iso import iso
 from core.money import loads
 from scripts._stack import wallets
 from tests.support.agent_service import AgentService
-from tests.support.buyer import Buyer, bet
+from tests.support.buyer import Buyer
 
 DEV = wallets.DEV
 CAP = 100_000_000 * 10**8
@@ -160,42 +158,3 @@ async def test_platform(buyer: Buyer, service: AgentService) -> None:
     started = await exact(buyer, "/getting-started", GettingStarted)
     assert [each["step"] for each in started["steps"]] == [1, 2, 3, 4, 5, 6]
     assert [each["method"] for each in started["steps"]] == ["GET", "GET", "GET", "POST", "GET", "POST"]
-
-
-async def test_from_bets_to_payouts(buyer: Buyer, service: AgentService) -> None:
-    chain, who = service.chain, DEV[4]
-    won, lost = bet("target", who, "yes", 5), bet("target", who, "no", 8)
-    _, paid = await buyer.buy(won, who)
-    _, other = await buyer.buy(lost, who)
-    path = f"/positions?wallet={who.address}"
-    held = await exact(buyer, path, PositionsBody)
-    assert [each["side"] for each in held["positions"]] == ["no", "yes"]
-    assert {each["status"] for each in held["positions"]} == {"open"}
-    assert held["summary"]["totalStakedUsd"] == 13
-    pending = (await exact(buyer, "/result?marketId=target", ResultBody))["result"]
-    assert (pending["status"], pending["resolvedOutcome"]) == ("pending", None)
-
-    key = chain.key("target")
-    chain.settle("target", CAP)
-    for _ in range(200):
-        result = (await exact(buyer, "/result?marketId=target", ResultBody))["result"]
-        if result["status"] == "resolved":
-            break
-        await asyncio.sleep(0.05)
-    assert (result["resolvedOutcome"], result["observedMarketCapUsd"]) == ("yes", CAP // 10**8)
-    held = await exact(buyer, path, PositionsBody)
-    assert [each["status"] for each in held["positions"]] == ["resolved-lost", "resolved-won"]
-    # Both bets less 2%, and the only winner takes it all.
-    pool = Decimal("12.74")
-    assert result["poolUsd"] == pool
-    assert held["positions"][1]["pnlUsd"] == pool - 5
-    assert held["positions"][0]["pnlUsd"] == -8
-    ids = chain.read(chain.contracts.settlement.call("stakesOf", key, 0, 10))
-    before = chain.read(chain.contracts.token.call("balanceOf", who.address))
-    chain.send(chain.contracts.settlement.call("pay", key, ids), DEV[7].address)
-    after = chain.read(chain.contracts.token.call("balanceOf", who.address))
-    assert Decimal(after - before) == pool * 10**6
-    proof = await exact(buyer, f"/proof/{paid['receipt']['tradeId']}", TradeProofBody)
-    assert proof["position"]["userId"] == f"agent:{who.address.lower()}"
-    assert proof["settlement"]["status"] in ("confirmed", "final")
-    assert other["receipt"]["tradeId"] != proof["tradeId"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from core.agent.bet import idem_hash
-from core.chain import checksum
 from scripts._stack import wallets
 from tests.conftest import TestPostgres
 from tests.support.agent_service import AgentService, agent_service
-from tests.support.buyer import Buyer, bet, header, sign
+from tests.support.buyer import Buyer, bet
 from tests.support.genesis import Genesis
 from tests.waiting import PATIENCE, until
 
@@ -63,35 +60,6 @@ async def settled(buyer: Buyer, body: dict[str, Any], headers: dict[str, str], s
                     return content
                 assert response.status in (429, 500, 503), content
             await asyncio.sleep(0.2)
-
-
-@pytest.mark.parametrize("victim", ["api", "relayer"])
-@pytest.mark.thorough
-async def test_a_kill_in_the_middle_settles_once(buyer: Buyer, service: AgentService, victim: str) -> None:
-    """Killed at five moments of a trade's life; the same call then gives one receipt, and one payment was made."""
-    who, contracts = DEV[0 if victim == "api" else 1], service.chain.contracts
-    rng = random.Random(victim)
-    before = service.chain.read(contracts.token.call("balanceOf", who.address))
-    for number in range(5):
-        await trading(buyer)
-        body = bet("lasting", who, size=2)
-        challenge = await buyer.challenged(body)
-        headers = header(sign(challenge["accepts"][0], who, now=service.chain.now))
-        paying = asyncio.create_task(buyer.post(body, headers=headers))
-        await asyncio.sleep(rng.random() * 0.15)
-        service.kill(victim)
-        service.start(victim)
-        with contextlib.suppress(aiohttp.ClientError):
-            await paying
-        first = await settled(buyer, body, headers)
-        again = await settled(buyer, body, headers)
-        assert (again["replay"], again["receipt"]) == (True, first["receipt"]), number
-        stake = service.chain.read(
-            contracts.settlement.call("stakeOf", checksum(who.address), idem_hash(body["idemKey"]))
-        )
-        assert stake != 0
-    after = service.chain.read(contracts.token.call("balanceOf", who.address))
-    assert before - after == 5 * 2_000_000
 
 
 @pytest.mark.thorough

@@ -17,10 +17,9 @@ from core.chain import checksum
 from core.contracts.statuses import Form
 from scripts._stack import wallets
 from tests.support import questions
-from tests.support.agent_payments import OWNER_CODE, PLAIN_CODE, YES_CODE, spending
+from tests.support.agent_payments import OWNER_CODE, PLAIN_CODE, YES_CODE
 from tests.support.agent_service import AgentService
 from tests.support.buyer import Buyer, bet, header, sign
-from tests.support.played_chain import Reverted
 from tests.waiting import PATIENCE
 
 DEV = wallets.DEV
@@ -240,21 +239,6 @@ async def test_the_same_key_at_once_settles_once(buyer: Buyer, service: AgentSer
     assert balance - service.chain.read(service.chain.contracts.token.call("balanceOf", DEV[5].address)) == 5_000_000
 
 
-async def test_our_own_clients_pay_in_the_receive_form(buyer: Buyer, service: AgentService, market: str) -> None:
-    """Nothing of it can be sent past us: the token takes it from the contract alone."""
-    who, chain = DEV[6], service.chain
-    body = bet(market, who)
-    _, challenge = await buyer.post(body)
-    envelope = sign(challenge["accepts"][0], who, now=chain.now, form=Form.RECEIVE)
-    with pytest.raises(Reverted):
-        chain.send(spending(chain, envelope, "receiveWithAuthorization"), DEV[7].address)
-    response, paid = await buyer.post(body, headers=header(envelope))
-    assert response.status == 200, paid
-    assert on_chain(service, who.address, body["idemKey"]) != 0
-    response, again = await buyer.post(body, headers=header(envelope))
-    assert (response.status, again["replay"]) == (200, True), again
-
-
 @pytest.mark.parametrize("has_code", [False, True])
 async def test_a_nonce_of_one_form_with_the_signature_of_the_other_is_refused_with_words(
     buyer: Buyer, service: AgentService, market: str, has_code: bool
@@ -277,17 +261,6 @@ async def test_a_nonce_of_one_form_with_the_signature_of_the_other_is_refused_wi
         assert response.status == 402, refused
         assert words in refused["error"], refused
     assert on_chain(service, who.address, body["idemKey"]) == 0
-
-
-async def test_a_spent_authorization_is_refused(buyer: Buyer, service: AgentService, market: str) -> None:
-    body = bet(market, DEV[0], size=3)
-    _, challenge = await buyer.post(body)
-    envelope = sign(challenge["accepts"][0], DEV[0], now=service.chain.now)
-    assert (await buyer.post(body, headers=header(envelope)))[0].status == 200
-    second = {**body, "idemKey": "a-second-key-0001"}
-    response, refused = await buyer.post(second, headers=header(envelope))
-    assert (response.status, refused["error"]) == (422, "payment_invalid")
-    assert on_chain(service, DEV[0].address, second["idemKey"]) == 0
 
 
 async def reverted(buyer: Buyer, service: AgentService, body: dict[str, Any], envelope: dict[str, Any]) -> None:

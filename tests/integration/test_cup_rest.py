@@ -654,31 +654,6 @@ async def test_headers(cup: Cup) -> None:
         assert response.status == 415
 
 
-async def test_getting_started(cup: Cup) -> None:
-    guide = (await cup.get("/getting-started")).body
-    bodies.GuideBody.model_validate(guide)
-    assert [step["title"] for step in guide["steps"]] == [
-        "Claim",
-        "Markets",
-        "Quote",
-        "Simulate",
-        "Signed trade",
-        "Board",
-    ]
-    # With the round's opening, not earlier: what it forestalls is a seed that is chosen by the bets.
-    assert "shown from the round's opening on, before any bet" in guide["roulette"]["fairness"]
-    assert "should Base replace both later, beaconBlock has another hash" in guide["roulette"]["fairness"]
-
-
-async def test_openapi_describes_every_path(cup: Cup) -> None:
-    async with cup.session.get(f"{cup.url}/openapi/cup.json") as response:
-        document = await response.json()
-    paths = {path for path in document["paths"] if path.startswith(BASE)}
-    assert len(paths) == 11
-    amount = document["components"]["schemas"]["CupTradeRequest"]["properties"]["sizePaper"]
-    assert amount["type"] == "number"
-
-
 async def test_dormant_outside_the_window(database_url: str) -> None:
     past, future = iso(now() - timedelta(days=2)), iso(now() + timedelta(days=2))
     windows = (

@@ -18,7 +18,6 @@ from api.cup.service import WHEEL_SECONDS
 from core.chain import ChainClient, ChainProvider
 from core.contracts.statuses import MarketKind
 from core.cup import betting, board, ledger, rounds, settling, wheel
-from core.cup.export import lines
 from core.cup.refusal import Refusal
 from core.cup.verify import main as verify_main
 from core.cup.verify import verify
@@ -310,12 +309,6 @@ async def test_two_keepers_open_one_round_and_settle_it_once(cup: Cup) -> None:
         assert await rounds.open_next(connection, now(), 8453, 7, 0) is None
     done = await both(lambda connection: rounds.finish(connection, live.round_no, 9, b"\x07" * 32, now))
     assert done.count(None) == 1
-
-
-async def test_export_without_the_api(cup: Cup) -> None:
-    async with await connect(cup.database_url) as connection:
-        raw = b"".join([piece async for piece in lines(connection)])
-    assert verify(raw.splitlines()).ok
 
 
 async def test_a_round_settled_over_the_end_of_a_week_counts_for_the_week_it_is_paid_in(cup: Cup) -> None:

@@ -133,68 +133,6 @@ async def test_a_market_and_a_refund_drill_live_unattended_under_two_keepers(rig
 
 
 @pytest.mark.thorough
-async def test_a_stranger_finishes_both_when_no_keeper_runs(rig: Rig) -> None:
-    """The keeper only lists here; what settles, voids and pays are plain public calls of a wallet without any role."""
-    rig.start("indexer", "relayer")
-    await rig.works()
-    await rig.run("drill")
-    won, ticker, strike, final = await listed(rig, "max_strike_age <> 1")
-    await rig.run("refund-drill")
-    void, *_, bell = await listed(rig, "max_strike_age = 1")
-    push(rig, ticker, 100_00000000, rig.now("stock"))
-    before = {one.address: held(rig, one.address) for one in (ANN, BEN)}
-    for market_id in (won, void):
-        enter(rig, BEN, market_id, DOWN, 20 * DOLLAR)
-        enter(rig, ANN, market_id, UP, 10 * DOLLAR)  # promised to Ben, who stands already
-    rig.warp("stock", strike + 2)
-    push(rig, ticker, 90_00000000, rig.now("stock"))
-    rig.warp("stock", max(final, bell) + 2)
-
-    stranger, resolver = wallets.DEV[6].address, rig.deployment("stock").contract("RoundResolver").address
-    rig.send("stock", stranger, resolver, call_data("resolve(uint256)", ["uint256"], [won]))
-    _, ticker_void, strike_void, _ = await listed(rig, "max_strike_age = 1")
-    feed = rig.deployment("stock").price_feed(ticker_void).proxy
-    rounds = [
-        view(rig, resolver, "findRound(address,uint64)", ["address", "uint64"], [feed, at])
-        for at in (strike_void, bell)
-    ]
-    stale = call_data("voidStale(uint256,uint80,uint80)", ["uint256", "uint80", "uint80"], [void, *rounds])
-    rig.send("stock", stranger, resolver, stale)
-    positions: list[int] = []
-    for market_id in (won, void):
-        for side in (0, 1):
-            positions += [market_id << 32 | n << 1 | side for n in (0, 1)]
-    rig.send("stock", stranger, settler(rig), call_data("deliver(uint256[])", ["uint256[]"], [positions]))
-    assert held(rig, ANN.address) == before[ANN.address] - 10 * DOLLAR
-    assert held(rig, BEN.address) > before[BEN.address]
-    await rig.until(lambda: market(rig, void, "voided") == (True,), "the index after the void")
-    assert not undelivered(rig, won)
-    assert not undelivered(rig, void)
-    assert view(rig, token(rig), "balanceOf(address)", ["address"], [settler(rig)]) == view(
-        rig, settler(rig), "liabilities()", [], []
-    )
-
-
-@pytest.mark.thorough
-async def test_two_keepers_at_the_same_moment_ask_once(rig: Rig) -> None:
-    """Without the election, whatever the interleaving: what one asks for, the other does not."""
-    rig.start("indexer", "relayer")
-    await rig.works()
-    for _ in range(3):
-        reports = await asyncio.gather(*(rig.run("drill") for _ in range(4)))
-        assert all(report.ok for report in reports), [report.errors for report in reports]
-        opened = [each for report in reports for each in report.actions if each.kind == "open"]
-        assert len(opened) == 1, [body(report) for report in reports]
-        number = len(rig.rows("SELECT 1 FROM outbox_intent WHERE kind = 'open'"))
-        await rig.until(lambda n=number: len(rig.rows("SELECT 1 FROM stock_market")) == n, "the market")
-        rig.warp("stock", rig.now("stock") + 60)
-        moment = rig.now("stock")
-        await rig.until(lambda at=moment: reached(rig, at), "the index")
-    assert len(rig.rows("SELECT 1 FROM stock_market")) == 3
-    assert rig.rows("SELECT max(attempts) FROM keeper_errand WHERE subject LIKE 'stock:approve%%'") == [(1,)]
-
-
-@pytest.mark.thorough
 async def test_a_frozen_owner_holds_up_nobody_and_is_not_pestered(rig: Rig) -> None:
     """The token refuses one winner: the others are paid, and that one is tried again in an hour, not every second."""
     rig.extra = {"VPM_KEEPER_LOCAL_PRICES": "0"}

@@ -326,23 +326,6 @@ async def test_a_reorg_deeper_than_finality_brings_back_what_had_ended(rig: Rig)
     assert await rig.balance(request.to) == 1
 
 
-@pytest.mark.thorough
-async def test_a_foreign_transaction_before_ours_is_seen_and_gone_around(rig: Rig) -> None:
-    signer = await rig.new_signer()
-    async with rig.relayer(rig.spec(signer)):
-        first = await rig.ask_for(rig.transfer())
-        await in_pool(rig, signer, 1)
-        await mined(rig, first)
-        for nonce in (1, 2):  # the key used elsewhere while the lane is idle
-            await rig.ask("eth_sendRawTransaction", "0x" + rig.sign(signer, nonce).hex())
-        await rig.mine()
-        await asyncio.sleep(AT_REST_SECONDS + 1.5)
-        second = await rig.ask_for(rig.transfer())
-        await in_pool(rig, signer, 4)
-        (done,) = await mined(rig, second)
-    assert done.nonce == 3
-
-
 async def test_what_a_key_was_used_for_before_its_lane_began_is_nobody_elses(rig: Rig) -> None:
     counted = measured("vpm_relayer_foreign_total")
     signer = await rig.new_signer()

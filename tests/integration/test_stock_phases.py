@@ -13,8 +13,6 @@ from tests.support.stock_bodies import hold_detail, hold_market, hold_preview, r
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
 from tests.support.stock_service import StockService
 
-DAY = 86_400
-
 
 @pytest.fixture(scope="module")
 def service(stock_venue: StockService) -> StockService:

@@ -1,5 +1,5 @@
-"""What the specification says of the service as a whole, held to the chain: what a market is, what the relay does and
-cannot do, what anybody can do without us, and how soon a bet is seen everywhere."""
+"""What the specification promises of the service as a whole, held to the chain: refund drills, what anybody can do
+without us, who placed a bet, and the audit on the proof page."""
 
 from __future__ import annotations
 
@@ -7,19 +7,13 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 from api.stock.facts import SIDES
-from core.db.engine import conninfo
 from scripts._stack import wallets
-from tests.support.nursery import cold, run
-from tests.support.played_chain import Reverted
+from tests.support.nursery import run
 from tests.support.service import Door
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
 from tests.support.stock_service import StockService
@@ -34,8 +28,7 @@ def service(stock_venue: StockService) -> StockService:
     chain = stock_venue.chain
     chain.push(FLAT_PRICE)
     stock_venue.start("indexer", "relayer")
-    with cold():  # a test reads the environment it was started with
-        stock_venue.start("api", VPM_RELAYER_KEYS="")
+    stock_venue.start("api", VPM_RELAYER_KEYS="")
     return stock_venue
 
 
@@ -58,189 +51,11 @@ def funded(chain: StockChain, name: str) -> wallets.Wallet:
     return wallet
 
 
-def environment_of(guard: int) -> str:
-    """The environment of the program a guard started."""
-    program = Path(f"/proc/{guard}/task/{guard}/children").read_text().split()[0]
-    return Path(f"/proc/{program}/environ").read_text()
-
-
 def staked(chain: StockChain) -> int:
     """All bets together, by view calls."""
     markets = range(1, chain.read(chain.contracts.settler.call("marketCount")) + 1)
     views = (chain.read(chain.contracts.settler.call("position", each)) for m in markets for each in chain.positions(m))
     return sum(view["offered"] for view in views if not view["seed"])
-
-
-# ---------------------------------------------------------------- what a market is
-
-
-async def test_two_sides_a_pool_for_each_a_fee_limits_and_a_seed(door: Door, chain: StockChain) -> None:
-    market = chain.open_market(strike_in=600, lasts=600, seed=10 * USDG, min_entry=2 * USDG, max_entry=40 * USDG)
-    stakes = {0: 20 * USDG, 1: 30 * USDG}
-    for outcome, amount in stakes.items():
-        wallet = funded(chain, f"takes side {outcome}")
-        bet = chain.bet(wallet, market, outcome, amount)
-        response, answer = await door.post("/api/relay/enter", chain.signed(wallet, bet))
-        assert (response.status, answer["receipt"]) == (200, "confirmed"), answer
-        # In USDG, with 6 decimals, on the L2: it left the wallet for the contract there.
-        assert chain.read(chain.contracts.token.call("balanceOf", wallet.address)) == 50 * USDG - amount
-    assert chain.read(chain.contracts.token.call("decimals")) == 6
-    assert chain.read(chain.contracts.settler.call("token")) == chain.contracts.token.address.lower()
-    assert int(chain.ask("eth_chainId"), 16) == chain.deployment.chain_id == 4663
-    chain.mine()
-
-    body = await door.until(f"/api/markets/{market}", lambda b: [p["finalized"] for p in b["positions"]] == [True] * 4)
-    shown = body["market"]
-    assert [(each["side"], each["seed"], each["accepted"]) for each in body["positions"]] == [
-        ("UP", True, str(10 * USDG)),
-        ("DOWN", True, str(10 * USDG)),
-        ("UP", False, str(20 * USDG)),
-        ("DOWN", False, str(30 * USDG)),
-    ]
-    assert shown["pool"] == {"up": str(30 * USDG), "down": str(40 * USDG)}
-    assert shown["seedPerLeg"] == str(10 * USDG)
-    assert (shown["limits"]["minEntry"], shown["limits"]["maxEntry"]) == (str(2 * USDG), str(40 * USDG))
-    fee = shown["limits"]["feeBps"]
-    assert 0 < fee < 10_000
-    poor = funded(chain, "beyond this market's own limits")
-    for amount in (2 * USDG - 1, 40 * USDG + 1):
-        _, answer = await door.post("/api/relay/enter", chain.signed(poor, chain.bet(poor, market, 0, amount)))
-        assert answer["error"] == "amount_out_of_bounds"
-
-    # The fee is taken in basis points of what the winner gained, and of nothing else.
-    spec = chain.read(chain.contracts.resolver.call("spec", market))
-    chain.warp_to(spec["strikeTime"] + 1)
-    chain.push(FLAT_PRICE + 1)
-    chain.warp_to(spec["finalTime"] + 1)
-    chain.send(chain.contracts.resolver.call("resolve", market), STRANGER)
-    body = await door.until(f"/api/markets/{market}", lambda b: b["resolution"] is not None)
-    due = body["positions"][2]["settlement"]
-    gained = int(due["gross"]) - 20 * USDG
-    assert gained > 0
-    assert int(due["fee"]) in (gained * fee // 10_000, -(-gained * fee // 10_000))
-    assert int(due["net"]) == int(due["gross"]) - int(due["fee"])
-    chain.push(FLAT_PRICE)
-
-
-# ---------------------------------------------------------------- what the relay does, and what it cannot
-
-
-async def test_a_bet_is_checked_simulated_sent_and_its_hash_returned(
-    service: StockService, door: Door, chain: StockChain, market: int, database_url: str
-) -> None:
-    async def sends_asked_for() -> int:
-        async with await psycopg.AsyncConnection.connect(conninfo(database_url)) as connection:
-            found = await (await connection.execute("SELECT count(*) FROM outbox_intent")).fetchone()
-            assert found is not None
-            return int(found[0])
-
-    before = await sends_asked_for()
-    wallet = funded(chain, "checked and simulated")
-    block = chain.block
-    bet = chain.bet(wallet, market)
-    good = chain.signed(wallet, bet)
-    _, answer = await door.post("/api/relay/enter", good | {"outcome": 1})  # the check of the signature
-    assert answer["error"] == "bad_signature"
-    token, deployer = chain.contracts.token, wallets.DEPLOYER.address
-    chain.send(token.call("freeze", wallet.address), deployer)
-    _, answer = await door.post("/api/relay/enter", good)  # only the simulation can know of this
-    assert answer["error"] == "simulation_failed"
-    chain.send(token.call("unfreeze", wallet.address), deployer)
-    assert chain.block == block + 2  # neither cost a transaction
-    assert await sends_asked_for() == before
-
-    response, answer = await door.post("/api/relay/enter", good)
-    assert (response.status, answer["ok"], answer["receipt"]) == (200, True, "confirmed")
-    assert await sends_asked_for() == before + 1
-    sent = chain.ask("eth_getTransactionByHash", answer["txHash"])
-    assert sent["to"].lower() == chain.contracts.settler.address.lower()
-    assert sent["from"].lower() in {each.address.lower() for each in wallets.RELAY_LANES}
-    function = chain.contracts.settler.abi.function("enterWithAuthorization")
-    data = bytes.fromhex(sent["input"][2:])
-    assert data[:4] == function.selector
-    given = function.decode_inputs(data)
-    assert (given["from"], given["marketId"], given["outcome"], given["amount"]) == (
-        wallet.address.lower(),
-        market,
-        0,
-        5 * USDG,
-    )
-
-    # The API had no part in signing it: its process was never given a key that moves money.
-    environment = environment_of(service.running["api"].pid)
-    assert "VPM_PORT=" in environment
-    keys = [each.private_key for each in (*wallets.RELAY_LANES, wallets.OPENER, wallets.DEPLOYER)]
-    assert not any(key.removeprefix("0x") in environment for key in keys)
-
-
-async def test_whoever_sends_a_signed_bet_can_change_nothing_of_it(door: Door, chain: StockChain, market: int) -> None:
-    wallet, other = funded(chain, "signs once"), funded(chain, "would like the position")
-    elsewhere = chain.open_market(strike_in=5 * DAY, lasts=DAY)
-    bet = chain.bet(wallet, market, 0, 5 * USDG)
-    signature = bytes.fromhex(chain.signed(wallet, bet)["signature"][2:])
-    relay = wallets.RELAY_LANES[2]  # not one at work here: it would lose the nonces these use
-    for change in (
-        {"signer": other.address},
-        {"market_id": elsewhere},
-        {"outcome": 1},
-        {"amount": 6 * USDG},
-        {"amount": 4 * USDG},
-        {"valid_after": 1},
-        {"valid_before": bet.valid_before + 1},
-        {"salt": b"\x11" * 32},
-    ):
-        with pytest.raises(Reverted):
-            chain.send(replace(bet, **change).call(chain.contracts.settler, signature), relay.address)
-        assert chain.read(chain.contracts.token.call("balanceOf", wallet.address)) == 50 * USDG, change
-    response, answer = await door.post("/api/relay/enter", chain.signed(wallet, bet))
-    assert (response.status, answer["receipt"]) == (200, "confirmed")
-    view = chain.read(chain.contracts.settler.call("position", int(answer["positionId"])))
-    assert (view["owner"], view["marketId"], view["outcome"], view["offered"]) == (
-        wallet.address.lower(),
-        market,
-        0,
-        5 * USDG,
-    )
-
-
-async def test_a_bet_without_eth_is_seen_everywhere_soon_after_its_block(
-    door: Door, chain: StockChain, market: int, record_property: Callable[[str, object], None]
-) -> None:
-    """The figure is told and only bounded from far: a busy machine is not the service's fault."""
-    wallet = funded(chain, "seen everywhere")
-    owner = wallet.address
-
-    def mine(body: dict[str, Any]) -> bool:
-        return any(each["owner"] == owner for each in body["positions"])
-
-    before = await asyncio.to_thread(staked, chain)
-    await door.until("/api/proof", lambda b: b["usdg"]["staked"] == str(before))
-    count = (await door.get(f"/api/markets/{market}"))[1]["market"]["positions"]
-    shows: dict[str, Callable[[dict[str, Any]], bool]] = {
-        "/api/markets": lambda b: next(m for m in b["markets"] if m["id"] == str(market))["positions"] == count + 1,
-        f"/api/markets/{market}": mine,
-        f"/api/positions?owner={owner}": mine,
-        "/api/proof": lambda b: b["usdg"]["staked"] == str(before + 5 * USDG),
-    }
-    block = chain.block
-
-    async def mined() -> float:
-        while await asyncio.to_thread(lambda: chain.block) == block:
-            await asyncio.sleep(0.01)
-        return time.monotonic()
-
-    async def seen(path: str) -> float:
-        await door.until(path, shows[path])
-        return time.monotonic()
-
-    watching = [asyncio.create_task(each) for each in (mined(), *(seen(path) for path in shows))]
-    response, answer = await door.post("/api/relay/enter", chain.signed(wallet, chain.bet(wallet, market)))
-    assert (response.status, answer["receipt"]) == (200, "confirmed"), answer
-    at, *times = await asyncio.gather(*watching)
-    after = {path.partition("?")[0]: round(each - at, 3) for path, each in zip(shows, times, strict=True)}
-    record_property("seconds_after_the_block", after)
-    print("seconds after the block:", after)
-    assert max(after.values()) < 30, after
 
 
 # ---------------------------------------------------------------- the drill of refunds

@@ -619,14 +619,6 @@ async def test_a_bet_that_the_chain_has_is_told_whatever_has_closed_since(servic
     assert (again["receipt"], again["positionId"]) == ("confirmed", answer["positionId"])
 
 
-async def test_a_cancelled_authorization_is_used_up(service: StockService, door: Door, market: int) -> None:
-    chain, wallet = service.chain, wallets.wallet("changed her mind")
-    chain.send(chain.contracts.token.call("mint", wallet.address, 50 * USDG), wallets.DEPLOYER.address)
-    bet = chain.bet(wallet, market)
-    cancel(chain, wallet, bet)
-    await refused(door, chain.signed(wallet, bet), 409, "already_used", "used or cancelled")
-
-
 async def test_typed_data_is_ready_to_sign(service: StockService, door: Door, market: int) -> None:
     chain, wallet = service.chain, wallets.wallet("signs what it is given")
     chain.send(chain.contracts.token.call("mint", wallet.address, 50 * USDG), wallets.DEPLOYER.address)

@@ -21,7 +21,6 @@ from core.paths import REPOSITORY
 
 TEXT = (REPOSITORY / "docs" / "architecture.md").read_text()
 CHANNELS = {each.name for each in vars(channels).values() if isinstance(each, channels.Channel)}
-DAEMONS = ("api", "indexer", "keeper", "relayer")
 PARAGRAPH = re.compile(r"((?:^(?!\d+\. )[^\n]*\n)+)((?:^(?:\d+\. | {3})[^\n]*\n)+)", re.MULTILINE)
 """A sentence, and the list it opens."""
 ITEM = re.compile(r"^(\d+)\. `([^`]+)`", re.MULTILINE)

@@ -133,20 +133,6 @@ def test_a_pool_feed_says_from_what_and_how_it_is_computed() -> None:
     assert words == replace(rendered(spec, KEY), rules=words.rules, computed=COMPUTED)  # and nothing else is said
 
 
-def test_a_crossing_counts_if_it_is_recorded_within_an_hour() -> None:
-    rules = listed(TOUCH, COMPUTED).texts["rules"]
-    assert "Such a reading counts if it was recorded within an hour of its time, and settles yes at once;" in rules
-    assert "counts however late it was recorded." in rules
-    assert "if the reading is missing" in rules
-
-
-def test_a_guardian_may_put_off_what_a_publisher_decides() -> None:
-    assert "or a day later if a guardian doubts a reading, once for the feed" in rendered(ROUND, KEY).texts["rules"]
-    computed = listed(replace(ROUND, published=False), COMPUTED).texts["rules"]
-    assert "guardian" not in computed
-    assert "put off" not in computed
-
-
 @pytest.mark.parametrize(
     ("seconds", "said"), [(60, "every minute"), (10, "every 10 seconds"), (1, "every second"), (3_600, "every hour")]
 )
@@ -159,13 +145,6 @@ def test_steps_are_said_as_people_say_them(seconds: int, said: str) -> None:
 )
 def test_a_supply_is_said_with_every_digit(units: int, decimals: int, said: str) -> None:
     assert Computed.by(pool_feed(supply=units, token_decimals=decimals)).supply == said
-
-
-def test_of_a_feed_with_one_pool_one_pool_is_spoken() -> None:
-    one = pool_feed()
-    rules = listed(TOUCH, Computed.by(pool_feed(pools=one.pools[:1]))).texts["rules"]
-    assert "not recorded while the pool could still tell it" in rules
-    assert "both pools" not in rules
 
 
 def test_sides_of_a_range_say_which_bound_belongs_where() -> None:

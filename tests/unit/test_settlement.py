@@ -95,27 +95,6 @@ def test_splitting_a_stake_never_yields_more_shares(weight: int, rest: int, fee_
     assert parts <= whole
 
 
-def test_without_the_margin_splitting_would_pay() -> None:
-    """The rounding rules are needed: with plain floors there are books on which pieces get more than the whole."""
-
-    def plain(s: int, weight: int, total: int) -> int:
-        return s + (total - weight) * ln_wad((weight + s) * WAD // weight) // WAD
-
-    weight, rest, first, second = 843_083_521_199_358, 10**18, 7_251_467, 3_145_864
-    whole = plain(first + second, weight, weight + rest)
-    assert plain(first, weight, weight + rest) + plain(second, weight + first, weight + first + rest) == whole + 1
-    whole = shares_for(first + second, weight, weight + rest)
-    assert shares_for(first, weight, weight + rest) + shares_for(second, weight + first, weight + first + rest) <= whole
-
-
-def test_with_plain_net_stakes_splitting_would_pay() -> None:
-    """Shares are bought with the fee rounded up: 50 floors of a fee of 1.99 units are 49 units less than one floor."""
-    amount, fee_bps = MIN_STAKE + 99, 100
-    whole = 50 * amount - fee_of(50 * amount, fee_bps)
-    assert 50 * (amount - fee_of(amount, fee_bps)) == whole + 49
-    assert 50 * buying(amount, fee_bps) <= buying(50 * amount, fee_bps)
-
-
 @given(orders(MIN_STAKE, MAX_STAKE), fees)
 def test_fee_and_buying_bracket_the_net_stake(amount: int, fee_bps: int) -> None:
     fee = fee_of(amount, fee_bps)
