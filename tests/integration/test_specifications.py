@@ -308,6 +308,8 @@ async def _ask_stock(door: Door, stock: StockChain, found: Answers) -> None:
         answer = (await door.get("/api/positions", query={"owner": owner.address}))[1]
         found.add("stock", "GET /api/positions?owner=", answer)
     found.add("stock", "GET /api/proof", (await door.get("/api/proof"))[1])
+    to_sign = f"/api/relay/typed-data?marketId={open_market}&outcome=0&amount={USDG}"
+    found.add("stock", "GET /api/relay/typed-data", (await door.get(to_sign))[1])
     found.add("stock", "GET /api/health", (await door.get("/api/health"))[1])
     assert (await door.get("/api/cron/open"))[0].status == 401
     response, _ = await door.get("/api/cron/open", headers={"Authorization": f"Bearer {CRON_SECRET}"})

@@ -318,11 +318,6 @@ def a_simulated_bet_joins_its_pool(it: Object) -> bool:
     )
 
 
-@between("type", "format", "accounts")
-def the_paper_ledger_sums_to_zero(it: Object) -> bool:
-    return bool(sum(it["accounts"].values()) == 0)
-
-
 @between("pool", "totals", "phase")
 def stock_sides_are_the_pool(it: Object) -> bool:
     pool, totals = it["pool"], it["totals"]
@@ -550,13 +545,6 @@ def an_outcome_is_what_its_readings_say(it: Object) -> bool:
 @between("receipt", "ok", "txHash")
 def a_reverted_bet_is_not_ok(it: Object) -> bool:
     return bool(it["ok"] == (it["receipt"] != "reverted"))
-
-
-@between("freshness", "generatedAt")
-def an_answer_is_not_older_than_its_block(it: Object) -> bool:
-    """By ten seconds of clocks that disagree."""
-    late = time(it["freshness"]["blockAt"]) - time(it["generatedAt"])
-    return late.total_seconds() <= 10
 
 
 @between("events", "meta")
