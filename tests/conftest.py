@@ -53,8 +53,22 @@ MEMORY_BYTES = 4 << 30
 _STATE = "postgres.json"
 _SERVER = pytest.StashKey[RunningProcess]()
 _SCREEN = pytest.StashKey[int]()
-# Tests of real processes and clocks share two cores: one that fails is run again, and the summary names it.
-UNSTEADY = ("browser", "contracts", "evals", "faults", "integration", "simulator")
+# Tests that real clocks can fail where nothing is wrong, by folder or file. One of these that fails is run again, and
+# the summary names it; any other test fails at once.
+FLAKY = {
+    "browser": "a browser and a whole service share two cores",
+    "faults": "processes are killed at random instants, and leases and timeouts are real",
+    "integration/test_alert_path.py": "Prometheus and Alertmanager wait by their own clocks",
+    "integration/test_keeper_agent.py": "the keeper's jobs run by the wall clock beside a chain's",
+    "integration/test_keeper_life.py": "the keeper's jobs run by the wall clock beside a chain's",
+    "integration/test_kms_relayer.py": "leases and the patience with a key service are real seconds",
+    "integration/test_pool_feed_service.py": "the keeper's jobs run by the wall clock beside a chain's",
+    "integration/test_relayer_life.py": "leases are real seconds",
+    "integration/test_relayer_repair.py": "leases and a stuck transaction's patience are real seconds",
+    "integration/test_rpc_hostile.py": "timeouts of requests are real",
+    "integration/test_stack.py": "a whole stack starts, and its rounds go by the wall clock",
+    "integration/test_webhook_dispatch.py": "endpoints that hang are given up after real seconds",
+}
 # After a test's own limit, which pytest-timeout keeps and gives up when the test has failed.
 LAST_SECONDS = 120.0
 
@@ -65,8 +79,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.relative_to(Path(__file__).parent).parts[0] in UNSTEADY:
-            item.add_marker(pytest.mark.flaky(reruns=1))
+        path = item.path.relative_to(Path(__file__).parent)
+        if reason := FLAKY.get(path.parts[0]) or FLAKY.get(str(path)):
+            item.add_marker(pytest.mark.flaky(reruns=1, reason=reason))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -8,7 +8,7 @@ import os
 import shlex
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import aiohttp
 import pytest
@@ -90,18 +90,3 @@ async def test_a_task_ends_as_it_must(world: World, task: str) -> None:
     answer = await answer_of(AGENT, world, scene)
     print(f"{task}: {answer}")
     assert await world.faults(scene, answer) == []
-
-
-@pytest.mark.thorough
-async def test_betting_again_is_no_way_to_pass(world: World) -> None:
-    scene = await world.scene("once")
-    careless = replace(scene, given={**scene.given, "idem_key": "another-key-0001"})
-    await answer_of(SCRIPTED, world, careless)
-    faults = await world.faults(scene, "", seconds=1)
-    assert len(faults) == 2
-    assert "3000000 units were paid, not 0" in faults[0]
-
-
-def test_there_are_ten() -> None:
-    assert len(TASKS) == 10
-    assert all(set(each) == {"server", "prompt", "ends"} for each in TASKS.values())

@@ -4,9 +4,7 @@ description itself promises."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -88,37 +86,6 @@ async def test_every_answer_is_documented(fresh_database_url: str) -> None:
                 f"GET {BASE}/leaderboard": {200, 400},
             }
         )
-
-
-@pytest.fixture
-async def document(fresh_database_url: str) -> dict[str, Any]:
-    async with cup_door(fresh_database_url) as door, door.session.get(f"{door.url}/openapi/cup.json") as response:
-        found: dict[str, Any] = await response.json()
-        return found
-
-
-# Amounts without the suffix, each because the contract or a decision of ours writes it so.
-PLAIN = {"score", "minBet", "maxBet", "maxRoundTotal", "balance", "needed"}
-AMOUNT_WORDS = ("balance", "stake", "size", "cost", "pool", "pnl", "payout", "pay", "needed", "bet", "score", "total")
-
-
-async def test_amounts_carry_the_suffix(document: dict[str, Any]) -> None:
-    """Whatever is an amount of pUSDC is named with `Paper`, in requests and answers alike."""
-    named = {name for name, spec in _properties(document) if spec.get("type") == "number" or "anyOf" in spec}
-    for wanted in ("balance", "size", "stake", "cost", "pool", "realizedPnl", "projectedPayout"):
-        assert f"{wanted}Paper" in named, wanted
-    for name, spec in _properties(document):
-        of_money = spec.get("type") == "number" and any(word in name.lower() for word in AMOUNT_WORDS)
-        assert not of_money or "Paper" in name or name in PLAIN, name
-
-
-def _properties(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for schema in document["components"]["schemas"].values():
-        yield from schema.get("properties", {}).items()
-
-
-async def test_only_the_cup_is_described(document: dict[str, Any]) -> None:
-    assert all(path.startswith("/api/cup/") for path in document["paths"])
 
 
 @pytest.mark.thorough

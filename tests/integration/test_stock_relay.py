@@ -653,26 +653,6 @@ async def test_typed_data_is_ready_to_sign(service: StockService, door: Door, ma
         assert (response.status, answer["error"]) == (status, code)
 
 
-@pytest.mark.thorough
-async def test_a_crowd_is_told_to_come_back_and_does_not_shut_the_door(
-    service: StockService, door: Door, market: int
-) -> None:
-    """More bets at once than can be checked: each is answered quickly, none with a fault, and the next one goes in.
-
-    On a slow machine some are told that the node did not answer in time.
-    """
-    chain = service.chain
-    crowd = [wallets.wallet(f"one of a crowd, {number}") for number in range(300)]  # none of them holds anything
-    bodies = [chain.signed(one, chain.bet(one, market)) for one in crowd]
-    answers = [answer for _, answer in await asyncio.gather(*(door.post("/api/relay/enter", each) for each in bodies))]
-    codes = {answer["error"] for answer in answers}
-    assert codes - {"relay_unavailable"} == {"insufficient_balance", "busy"}
-    assert all(answer["retryAfter"] >= 2 and answer["escapeKit"] for answer in answers if answer["error"] == "busy")
-    wallet = wallets.DEV[7]
-    response, answer = await door.post("/api/relay/enter", chain.signed(wallet, chain.bet(wallet, market)))
-    assert (response.status, answer["receipt"]) == (200, "confirmed"), answer
-
-
 def high_s(signature: str) -> str:
     """The same signature with the other s, which contracts refuse."""
     order = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141

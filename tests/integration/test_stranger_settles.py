@@ -30,7 +30,7 @@ from tests.support.agent_chain import AgentChain
 from tests.support.agent_payments import balance
 from tests.support.genesis import Genesis, chain
 from tests.support.keeper_stakes import bound
-from tests.support.pool_chain import MAX_QUIET, STEP, PoolChain, of_the_stack, with_pool_feed
+from tests.support.pool_chain import PoolChain, with_pool_feed
 
 LONG = os.environ.get("VPM_TEST_LONG") == "1"
 ALICE, BOB, CAROL = wallets.DEV[:3]
@@ -52,12 +52,12 @@ class Checkout:
     def agents(self) -> AgentChain:
         return self.played.agents
 
-    def settles(self, market: str, call: str = "resolve") -> str:
+    def settles(self, market: str) -> str:
         """He follows the page; what it printed."""
         section = (self.folder / "docs" / "pool-feeds.md").read_text().split("## Settling without us")[1]
         found = re.search(r"```sh\n(.*?)```", section, re.DOTALL)
         assert found is not None
-        typed = found[1].replace('"resolve(bytes32)"', f'"{call}(bytes32)"')
+        typed = found[1]
         if not LONG:
             typed = typed.replace("./vpm", "python -m scripts._vpm.cli").replace("source .vpm/env/activate\n", "")
         facts = f"deployments/{self.agents.deployment.network}.json"
@@ -118,26 +118,11 @@ def checkout(folder: Path, quick: PoolChain) -> Checkout:
     return Checkout(folder, quick)
 
 
-@pytest.fixture
-def stack(folder: Path, started: PoolChain) -> Checkout:
-    """With the feeds that the markets of a local stack stand on."""
-    write_deployment(started.agents.deployment, folder / "deployments" / f"{started.agents.deployment.network}.json")
-    return Checkout(folder, started)
-
-
 @pytest.fixture(scope="module")
 def quick(local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PoolChain]:
     home = tmp_path_factory.mktemp("quick")
     with chain(local_genesis, "base", home / "base.log") as running:
         yield _known_to_him(with_pool_feed(AgentChain.on(running.url, running.deployment), home))
-
-
-@pytest.fixture(scope="module")
-def started(local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PoolChain]:
-    home = tmp_path_factory.mktemp("started")
-    with chain(local_genesis, "base", home / "base.log") as running:
-        agents = AgentChain.on(running.url, running.deployment)
-        yield _known_to_him(of_the_stack(agents, local_genesis.state.pools))
 
 
 def _known_to_him(played: PoolChain) -> PoolChain:
@@ -175,14 +160,6 @@ def test_the_checkout_is_his_own(checkout: Checkout) -> None:
 
 
 def test_a_direction_pays_its_winner_and_gives_back_what_came_late(checkout: Checkout) -> None:
-    _a_direction_pays(checkout)
-
-
-def test_so_does_one_on_the_feeds_of_the_local_stack(stack: Checkout) -> None:
-    _a_direction_pays(stack)
-
-
-def _a_direction_pays(checkout: Checkout) -> None:
     played, agents = checkout.played, checkout.agents
     market, terms = played.list(MarketKind.DIRECTION)
     checkout.bets(market, ALICE, UP, UP_ON_ALICE)
@@ -208,33 +185,3 @@ def _a_direction_pays(checkout: Checkout) -> None:
     with pytest.raises(AssertionError, match=_shown("AlreadySettled")):
         checkout.settles(market)
     assert balance(agents, won.address) == had[won.address] + pot
-
-
-def test_a_crossing_pays_before_the_market_ends(checkout: Checkout) -> None:
-    played, agents = checkout.played, checkout.agents
-    market, terms = played.list(MarketKind.THRESHOLD, early=True, target=played.value() * 9 // 10)
-    checkout.bets(market, ALICE, YES, UP_ON_ALICE)
-    checkout.bets(market, BOB, NO, DOWN_ON_BOB)
-    played.trade(terms["earlyFrom"] - played.now + 2 * STEP)
-    assert played.now < terms["endsAt"]
-    had = balance(agents, ALICE.address), balance(agents, BOB.address)
-    checkout.settles(market)
-    assert played.now < terms["endsAt"]
-    view = checkout.market(market)
-    assert (view["status"], view["winner"]) == (AgentMarketStatus.RESOLVED, YES)
-    pot = sum(each - each * view["feeBps"] // 10_000 for each in (UP_ON_ALICE, DOWN_ON_BOB))
-    assert (balance(agents, ALICE.address), balance(agents, BOB.address)) == (had[0] + pot, had[1])
-
-
-def test_a_pool_that_fell_silent_decides_by_its_last_price(checkout: Checkout) -> None:
-    played, agents = checkout.played, checkout.agents
-    market, terms = played.list(MarketKind.THRESHOLD, target=played.value() * 9 // 10, length=MAX_QUIET)
-    had = balance(agents, ALICE.address), balance(agents, BOB.address)
-    checkout.bets(market, ALICE, YES, UP_ON_ALICE)
-    checkout.bets(market, BOB, NO, DOWN_ON_BOB)
-    agents.warp_to(terms["endsAt"] + STEP)
-    checkout.settles(market)
-    view = checkout.market(market)
-    assert (view["status"], view["winner"]) == (AgentMarketStatus.RESOLVED, YES)
-    won = DOWN_ON_BOB - UP_ON_ALICE * view["feeBps"] // 10_000 - DOWN_ON_BOB * view["feeBps"] // 10_000
-    assert (balance(agents, ALICE.address), balance(agents, BOB.address)) == (had[0] + won, had[1] - DOWN_ON_BOB)

@@ -177,10 +177,6 @@ async def test_local_work_may_allow_everything() -> None:
         checked_url("file:///etc/passwd", allow_private=True)
 
 
-def test_there_are_enough_attempts() -> None:
-    assert len(LITERALS) + len(SPELLINGS) + len(NAMES) >= 40
-
-
 async def test_names_whose_servers_never_answer_hold_up_no_other() -> None:
     """Far more than a process ever sends to at once, and a good one after each lot of them is given up."""
     zone = re.compile(r"good\d\.example")
