@@ -180,7 +180,8 @@ def conninfo(url: str) -> str:
     target = sqlalchemy_url(url)
     hosts = target.query.get("host")
     if not isinstance(hosts, tuple):
-        return target.set(drivername="postgresql").render_as_string(hide_password=False)
+        # As it was written: SQLAlchemy would write a space in a password as one, which libpq refuses.
+        return "postgresql://" + url.partition("://")[2]
     # libpq takes several hosts in their place only.
     parts = urlsplit(url)
     login, at, _ = parts.netloc.rpartition("@")

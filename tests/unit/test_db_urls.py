@@ -13,8 +13,12 @@ from core.errors import ConfigError
 SEVERAL = "postgres://vpm:p%40ss@one:5433,two/vpm?sslmode=require"
 
 
-def test_one_host_stays_as_it_is() -> None:
-    assert conninfo("postgres://vpm:p%40ss@one/vpm") == "postgresql://vpm:p%40ss@one/vpm"
+@pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg"])
+def test_one_host_stays_as_it_is(scheme: str) -> None:
+    url = "://vpm:p%40ss%20w%2Frd+%25@one/vpm?sslmode=require"
+    assert conninfo(scheme + url) == "postgresql" + url
+    assert conninfo_to_dict(conninfo(scheme + url))["password"] == "p@ss w/rd+%"
+    assert conninfo(f"{scheme}:///vpm?host=/run/postgresql") == "postgresql:///vpm?host=/run/postgresql"
 
 
 @pytest.mark.parametrize("url", [SEVERAL, SEVERAL + "&target_session_attrs=prefer-standby"])
