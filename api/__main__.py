@@ -24,9 +24,10 @@ from api.app import make_app, serve
 from api.context import open_context
 from api.workers import keep_worker
 from core.config import ApiSecrets, Settings, load
+from core.db.engine import check_database
 from core.db.heartbeat import beat_forever
 from core.db.migrate import check_schema_at
-from core.errors import ConfigError
+from core.errors import ConfigError, DatabaseUnreachable
 from core.log import get_logger
 from core.service.daemon import Daemon, Setup, run_daemon
 
@@ -50,7 +51,7 @@ def _serving(*, reuse_port: bool) -> Setup:
     async def setup(daemon: Daemon) -> AsyncIterator[None]:
         secrets = load(ApiSecrets)
         settings = daemon.settings
-        await _refuse_an_older_schema(settings)
+        await _refuse_an_unfit_database(settings)
         async with (
             open_context(settings, secrets, daemon.spawn_endless) as context,
             make_app(context) as app,
@@ -64,11 +65,13 @@ def _serving(*, reuse_port: bool) -> Setup:
     return setup
 
 
-async def _refuse_an_older_schema(settings: Settings) -> None:
-    """SchemaOutdated before anything is served: while a new version is rolled out, the one before goes on until the
-    migration is through. A database that is away is none of this: the service starts without one."""
-    with suppress(OperationalError):
-        await check_schema_at(settings.database_url.get_secret_value())
+async def _refuse_an_unfit_database(settings: Settings) -> None:
+    """DatabaseRefused or SchemaOutdated before anything is served: while a new version is rolled out, the one before
+    goes on until the migration is through. The service starts without a database that is away."""
+    url = settings.database_url.get_secret_value()
+    with suppress(OperationalError, DatabaseUnreachable):
+        await check_database(url, connect_timeout_seconds=settings.database_connect_timeout_seconds)
+        await check_schema_at(url)
 
 
 def stays() -> None:

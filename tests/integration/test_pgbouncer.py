@@ -8,6 +8,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,11 +16,13 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from core.config.settings import CHAIN_NAMES
 from core.db.channels import CHAIN_INDEXED, MISSED, IndexStep, listen, notify
 from core.db.engine import check_database, connect, make_engine, make_pool, sqlalchemy_url
 from core.db.leader import lock_key
 from core.errors import EXIT_CONFIG, DatabaseRefused
 from scripts._local.ports import free_port
+from tests.support import nursery
 from tests.waiting import wait
 
 PGBOUNCER = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
@@ -98,3 +101,14 @@ async def test_a_mode_without_sessions_is_refused_at_the_start(mode: str, databa
         password = sqlalchemy_url(url).password
         assert password
         assert password not in refused.value.sentence()
+
+
+@pytest.mark.parametrize("daemon", ["api", "indexer", "keeper", "relayer"])
+def test_no_daemon_starts_on_a_mode_without_sessions(daemon: str, database_url: str) -> None:
+    with pooled(database_url, "transaction") as url:
+        env = {"DATABASE_URL": url, "VPM_RELAYER_KEYS": "0x" + "11" * 32, "VPM_PORT": "0"}
+        env |= {f"VPM_{name.upper()}_RPC_URLS": "http://127.0.0.1:9" for name in CHAIN_NAMES}
+        env |= {f"VPM_{name}_METRICS_PORT": "0" for name in ("API", "INDEXER", "KEEPER", "RELAYER")}
+        ended = nursery.run([sys.executable, "-m", daemon], {"PATH": os.environ["PATH"], **env}, timeout=60)
+    assert ended.returncode == EXIT_CONFIG, ended.stdout + ended.stderr
+    assert "pool_mode = session" in ended.stdout + ended.stderr
