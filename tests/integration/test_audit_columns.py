@@ -11,7 +11,7 @@ import pytest
 from core.chain import ChainClient
 from core.chain.provider import ChainProvider
 from core.db.engine import Connection, ConnectionPool
-from core.db.schema.index import chain_log
+from core.db.schema.index import chain_block, chain_log
 from indexer.audit import chain, folded, totals
 from indexer.audit.compare import Comparison
 from indexer.audit.pages import AuditStage, Scene
@@ -103,6 +103,7 @@ async def index(fresh_database_url: str) -> AsyncIterator[Index]:
         yield Index(node, sources, pool)
 
 
+@pytest.mark.timeout(900)
 async def test_each_altered_column_is_named_with_its_table_and_row(index: Index) -> None:
     async with index.pool.connection() as connection:
         clean = await index.audit(connection)
@@ -177,7 +178,7 @@ async def test_a_raw_log_that_is_gone_or_was_never_there_is_named(index: Index) 
 
 
 async def test_a_rebuild_mends_what_was_altered_in_every_table(index: Index) -> None:
-    tables = [table for table in AUDITED if table is not chain_log]
+    tables = [table for table in AUDITED if table not in (chain_block, chain_log)]  # it works from these
     async with index.pool.connection() as connection:
         for table in tables:
             await Alteration(table, table.columns.keys()[-1]).make(connection)

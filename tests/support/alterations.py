@@ -10,11 +10,11 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from core.db.engine import Connection
 from core.db.schema import totals
-from core.db.schema.index import chain_log
+from core.db.schema.index import chain_block, chain_log
 from tests.support.index_tables import PROJECTIONS
 
 TOTALS = tuple(each for each in vars(totals).values() if isinstance(each, sa.Table))
-AUDITED = (*PROJECTIONS, *TOTALS, chain_log)
+AUDITED = (*PROJECTIONS, *TOTALS, chain_block, chain_log)
 _ALTERED = (
     (JSONB, """'["altered"]'::jsonb"""),
     (sa.SmallInteger, "(coalesce({0}, 0) + 100)::smallint"),
