@@ -81,6 +81,7 @@ class Operator:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
+                start_new_session=True,  # without a terminal, where a passphrase would be asked for past us
             )
             said, _ = self._running.communicate(answer, timeout=300)
         return subprocess.CompletedProcess("deploy_stock", self._running.returncode, said, "")
@@ -115,9 +116,10 @@ def operator(stock_chain: RunningChain, tmp_path: Path) -> Operator:
 
 
 def test_one_confirmation_and_one_unlock_deploy_everything(operator: Operator) -> None:
-    done = operator.deploy()
+    done = operator.deploy(answer=f"y\n{ape.PASSPHRASE}\n", passphrase=None)
     assert done.returncode == 0, done.stdout
     assert done.stdout.count("[y/N]") == 1, "it is confirmed once"
+    assert done.stdout.count("passphrase") == 1, "the passphrase is typed once"
     deployment = load_deployment(operator.out)
     assert deployment.is_deployed
     for name, one in deployment.contracts.items():

@@ -1,4 +1,5 @@
-"""A node that looks like one of a live network, to whoever goes by what it calls itself."""
+"""A node that looks like one of a live network: by what it calls itself, and by holding no keys and no powers over its
+chain."""
 
 from __future__ import annotations
 
@@ -10,6 +11,8 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from core.direct import DIRECT
+
+ONLY_LOCAL = (b'"anvil_', b'"evm_', b'"hardhat_', b'"eth_accounts"', b'"eth_sendTransaction"', b'"eth_sign')
 
 
 @contextlib.contextmanager
@@ -27,6 +30,9 @@ def live_looking(node: str, on_send: Callable[[str], None] = lambda _moment: Non
             sends = b"eth_sendRawTransaction" in asked
             if b"web3_clientVersion" in asked:
                 told = json.dumps({"jsonrpc": "2.0", "id": json.loads(asked)["id"], "result": "nitro/v3.5"}).encode()
+            elif any(method in asked for method in ONLY_LOCAL):
+                missing = {"code": -32601, "message": "the method does not exist"}
+                told = json.dumps({"jsonrpc": "2.0", "id": json.loads(asked)["id"], "error": missing}).encode()
             else:
                 if sends:
                     on_send("before")
