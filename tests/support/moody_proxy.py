@@ -30,7 +30,6 @@ class MoodyProxy:
         self.target = target
         self.mood = Mood.FAITHFUL
         self.url = ""
-        self.misled = 0  # answers spoiled so far
         self._dice = random.Random(seed)
         self._runner: web.AppRunner | None = None
         self._session: aiohttp.ClientSession | None = None
@@ -71,7 +70,6 @@ class MoodyProxy:
         return web.Response(body=content, content_type="application/json")
 
     def _hang_up(self, request: web.Request) -> web.Response:
-        self.misled += 1
         if request.transport is not None:
             request.transport.close()
         return web.Response(status=502)
@@ -86,12 +84,10 @@ class MoodyProxy:
         for one in answers if isinstance(answers, list) else [answers]:
             if one.get("id") in ranges and one.get("result"):
                 one["result"] = []
-                self.misled += 1
         return orjson.dumps(answers)
 
     def _spoiled(self, content: bytes) -> bytes:
         """One of the things real providers were seen to answer with a 200."""
-        self.misled += 1
         kind = self._dice.randrange(5)
         if kind == 0:
             return b"<html><body>upstream error</body></html>"
