@@ -152,8 +152,7 @@ class Chaos:
 
     async def reorg(self, chance: random.Random) -> str:
         chain, depth = chance.choice(sorted(CHAIN_IDS)), chance.randint(1, REORG_BLOCKS)
-        await self._fleet.rpc(chain, "anvil_reorg", depth, [])
-        return f"{depth} blocks of {chain}"
+        return f"{await self._fleet.reorg(chain, depth)} blocks of {chain}"
 
     async def hang_redis(self, chance: random.Random) -> str:
         seconds = chance.choice(HANG_SECONDS[:4])
