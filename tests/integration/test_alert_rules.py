@@ -8,18 +8,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from scripts._status.table import DAEMONS
 
 from api.agent.trade import outcomes
-from core.config.keeping import KeeperSettings
 from core.db.leader import Leadership
 from core.metrics import REGISTRY
 from core.service.cancelling import end
-from keeper.schedule import JOBS
 from relayer.leases import LaneSpec, Leases
 from relayer.signing import LocalSigner
 from scripts._local.ports import free_port
-from scripts._status.__main__ import HOURLY_JOB_SECONDS, HOURLY_JOBS, JOB_SECONDS
-from scripts._status.table import DAEMONS
 from tests.support.cup_rig import cup_door
 from tests.support.promtool import firing
 
@@ -327,14 +324,6 @@ async def test_what_a_rule_counts_up_or_misses_is_shown_as_0_before_it_happens()
     assert REGISTRY.get_sample_value("vpm_relayer_lane_held", of) == 0
     assert REGISTRY.get_sample_value("vpm_leader", {"role": "nobody's role"}) == 0
     assert outcomes.UNKNOWN.collect()[0].samples[0].name == "vpm_agent_trades_unknown_total"
-
-
-def test_status_waits_for_every_job_longer_than_its_period() -> None:
-    how = KeeperSettings()
-    for job in JOBS:
-        period = job.every(how)
-        bound = HOURLY_JOB_SECONDS if job.name in HOURLY_JOBS else JOB_SECONDS
-        assert period is None or bound >= 2 * period, job.name
 
 
 async def test_a_page_that_is_open_for_minutes_is_no_slow_read(database_url: str) -> None:
