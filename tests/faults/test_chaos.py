@@ -289,6 +289,8 @@ async def _held(running: Fleet, one: Promise) -> list[str]:
         said, true = round(one.answer["receipt"]["sizeUsd"] * USD), booked["amount"]
     elif one.surface == "cup":
         rows = await running.ask_database("SELECT size_cents, shares_cents FROM cup_trade WHERE trade_id = %s", one.key)
+        if not rows:
+            return []  # it is lost, which is said already
         receipt = one.answer["receipt"]
         if round(receipt["shares"] * 100) != rows[0][1]:
             return [
@@ -303,5 +305,7 @@ async def _held(running: Fleet, one: Promise) -> list[str]:
             wallet_text,
             bet_key,
         )
+        if not rows:
+            return []
         said, true = round(one.answer["receipt"]["stakePaper"] * 100), rows[0][0]
     return [] if said == true == one.amount else [f"{one.surface} bet {one.key} was answered with {said} and is {true}"]

@@ -30,6 +30,11 @@ _PAIRS = {
         "SELECT count(*) FROM token_authorization WHERE state = 'unpaired'"
     ),
 }
+# How many bets wallets have in the cup, whose ledger nothing but us keeps from a second one.
+_PAPER_BETS = {
+    "cup": "SELECT count(*) FROM cup_trade WHERE wallet = ANY(%s)",
+    "wheel": "SELECT count(*) FROM cup_bet WHERE wallet = ANY(%s)",
+}
 
 
 async def faults(fleet: Fleet, load: Load | None) -> list[str]:
@@ -46,6 +51,7 @@ async def faults(fleet: Fleet, load: Load | None) -> list[str]:
         broken += [f"the load met {each}" for each in load.unexpected[:5]]
         for one in load.promises:
             broken += await _kept(fleet, one)
+        broken += await _no_more(fleet, load)
     broken += await _outbox(fleet)
     broken += await _mined_once(fleet)
     broken += await _solvency(fleet)
@@ -61,6 +67,17 @@ async def _kept(fleet: Fleet, one: Promise) -> list[str]:
     times = await times_there(fleet, one)
     expected = 1 if one.report is LoadReport.TAKEN else 0
     return [] if times == expected else [f"{_about(one)} is there {times} times, not {expected}"]
+
+
+async def _no_more(fleet: Fleet, load: Load) -> list[str]:
+    """The bettors have the bets that they placed and no others: one that was placed twice may have got another key."""
+    broken = []
+    wallets = sorted({one.wallet.address.lower() for one in load.promises})
+    for surface, query in _PAPER_BETS.items():
+        ((count,),) = await fleet.ask_database(query, wallets)
+        if count != len(load.taken(surface)):
+            broken.append(f"bettors have {count} {surface} bets and were promised {len(load.taken(surface))}")
+    return broken
 
 
 def _about(one: Promise) -> str:
