@@ -7,8 +7,7 @@ For each request it forks, and the child does what `python -m PACKAGE ARGUMENTS`
 folder, session and output it was given, the package's own `__main__`, the interpreter's own end. From there on it is
 a process like any other: it has its own pid, and it is signalled, killed and waited for as one. What it is not is a
 new interpreter: variables that Python or a library reads while it starts cannot be given to it, and /proc shows the
-nursery's command line and environment as its own. `forkable` refuses what depends on these, and `cold` starts all
-programs anew in its context.
+nursery's command line and environment as its own. `forkable` refuses what depends on these.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -242,24 +241,11 @@ def _nothing() -> IO[bytes]:
 
 def forkable(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> bool:
     """Whether a fork of a nursery does the same as the command; never where a process has no descriptors."""
-    if _cold.get("cold") or not hasattr(os, "pidfd_open") or cwd != str(REPOSITORY):
+    if not hasattr(os, "pidfd_open") or cwd != str(REPOSITORY):
         return False
     if argv[1] != "-m" or argv[2] not in IMPORTS or argv[0] != _python(argv[2]) or "--workers" in argv:
         return False
     return all(os.environ.get(name) == value for name, value in env.items() if name.startswith(READ_AT_START))
-
-
-_cold: dict[str, bool] = {}
-
-
-@contextlib.contextmanager
-def cold() -> Iterator[None]:
-    """Programs start as new interpreters here: for tests of what a process shows of its own start."""
-    _cold["cold"] = True
-    try:
-        yield
-    finally:
-        _cold.clear()
 
 
 def _connected(path: Path) -> socket.socket:
