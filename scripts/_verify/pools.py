@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,8 @@ from core.hexadecimal import hex_of
 from scripts._verify.chain import PinnedChain, seen, word
 from scripts._verify.claims import Findings
 
-WIDEST = 1 << 20  # blocks that are read back, at most, for the logs before a window
+WIDEST = 1 << 20
+"""Blocks that are read back, at most, for the logs before a window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,17 +134,65 @@ def _in_words(quality: int, answer: int) -> str:
     return f"{answer} ({Quality(quality).name.lower().replace('_', ' ')})"
 
 
-# ---------------------------------------------------------------- what the pool remembers, or its logs
+# ---------------------------------------------------------------- what the pool remembers
 
 
 async def from_ring(chain: PinnedChain, pool: str, at: int, length: int) -> PoolState | None:
-    """Return the pool at both ends of the window, as it tells them itself; None if it has forgotten the start."""
-    now, begins = chain.head.timestamp, at - length
-    cumulatives = await chain.read_or_none(Contract(pool, POOL).call("observe", [now - begins, now - at]))
-    if cumulatives is None:
+    """The observations around both ends of the window; None where the ring has forgotten its start."""
+    ring = _Ring(chain, Contract(pool, POOL))
+    await ring.open()
+    first = await ring.last_until(at - length)
+    if first is None:
         return None
-    ends = [Observation(*each) for each in zip((begins, at), *cumulatives, strict=True)]
-    return PoolState(ends, 0, 0)  # nothing after the window's end is measured
+    last = await ring.last_until(at)
+    assert last is not None
+    places = sorted({each for each in (first, first + 1, last, last + 1) if each <= ring.newest})
+    kept = [await ring.at(place) for place in places]
+    liquidity = await chain.read(ring.contract.call("liquidity"))
+    return PoolState(kept, ring.tick, liquidity)
+
+
+class _Ring:
+    """A pool's observations by age: 0 is the oldest."""
+
+    def __init__(self, chain: PinnedChain, contract: Contract) -> None:
+        self.contract = contract
+        self.tick = 0
+        self.newest = 0
+        self._chain = chain
+        self._size = 0
+        self._first = 0
+        self._read: dict[int, Observation] = {}
+
+    async def open(self) -> None:
+        _, self.tick, index, self._size, *_ = await self._chain.read(self.contract.call("slot0"))
+        self._first = (index + 1) % self._size
+        if not (await self._slot(self._first))[3]:
+            self._first = 0  # the ring, or the part it has grown by, is not full yet
+        self.newest = (index - self._first) % self._size
+
+    async def last_until(self, time: int) -> int | None:
+        """The place of the last observation at or before a time; None when all are later."""
+        if (await self.at(0)).time > time:
+            return None
+
+        async def by_then(place: int) -> bool:
+            return (await self.at(place)).time <= time
+
+        return await _last(self.newest, by_then)
+
+    async def at(self, place: int) -> Observation:
+        if place not in self._read:
+            time, ticks, per_liquidity, _ = await self._slot((self._first + place) % self._size)
+            head = self._chain.head.timestamp
+            self._read[place] = Observation(head - (head - time) % 2**32, ticks, per_liquidity)  # it keeps 32 bits
+        return self._read[place]
+
+    async def _slot(self, slot: int) -> Any:
+        return await self._chain.read(self.contract.call("observations", slot))
+
+
+# ---------------------------------------------------------------- what its logs say
 
 
 async def from_logs(chain: PinnedChain, pool: str, at: int, length: int) -> PoolState | None:
@@ -163,11 +213,20 @@ async def from_logs(chain: PinnedChain, pool: str, at: int, length: int) -> Pool
 
 
 async def _block_at(chain: PinnedChain, time: int) -> int:
-    """Return the last block that is not later than a time."""
-    low, high = 0, chain.head.number
+    """The last block not later than a time."""
+
+    async def by_then(block: int) -> bool:
+        return await chain.time_of(block) <= time
+
+    return await _last(chain.head.number, by_then)
+
+
+async def _last(most: int, holds: Callable[[int], Awaitable[bool]]) -> int:
+    """The last number up to `most` for which it holds, as it does for 0 and each before."""
+    low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2
-        if await chain.time_of(middle) <= time:
+        if await holds(middle):
             low = middle
         else:
             high = middle - 1

@@ -206,7 +206,11 @@ async def _computed_from_both(rig: Rig, played: PoolChain, at: int) -> None:
             assert ring is not None
             assert logs is not None
             one, other = ring.window(at, WINDOW), logs.window(at, WINDOW)
-            assert (one.ticks, one.seconds_per_liquidity) == (other.ticks, other.seconds_per_liquidity)
+            assert (one.ticks, one.seconds_per_liquidity, one.quiet) == (
+                other.ticks,
+                other.seconds_per_liquidity,
+                other.quiet,
+            )
 
 
 def _recorded_by_anybody(
