@@ -58,6 +58,7 @@ _SCREEN = pytest.StashKey[int]()
 FLAKY = {
     "browser": "a browser and a whole service share two cores",
     "faults": "processes are killed at random instants, and leases and timeouts are real",
+    "integration/test_agent_crowd.py": "three hundred trades at once have real deadlines",
     "integration/test_alert_path.py": "Prometheus and Alertmanager wait by their own clocks",
     "contracts/test_deploying_live.py": "a deployment is killed at random instants",
     "integration/test_db_local_postgres.py": "processes are killed, and watched by real seconds",
@@ -74,6 +75,7 @@ FLAKY = {
     "integration/test_relayer_repair.py": "leases and a stuck transaction's patience are real seconds",
     "integration/test_rpc_hostile.py": "timeouts of requests are real",
     "integration/test_stack.py": "a whole stack starts, and its rounds go by the wall clock",
+    "integration/test_stock_cron.py": "a keeper settles by the wall clock what the calls ask for",
     "integration/test_webhook_dispatch.py": "endpoints that hang are given up after real seconds",
 }
 # After a test's own limit, which pytest-timeout keeps and gives up when the test has failed.
