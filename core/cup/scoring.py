@@ -57,17 +57,27 @@ def day_of(moment: datetime) -> datetime:
 
 async def seasoned(connection: Connection, pools: Iterable[WagerPool], first: Mapping[str, datetime]) -> set[str]:
     """Return wallets that traded or bet on an earlier day: as many of those that lost in a pool as `counted` needs,
-    and none of a pool in which it needs none. `first`: when each wallet staked first in what is being settled."""
-    wallets: set[str] = set()
+    and none of a pool in which it needs none. `first`: when each wallet staked first in what is being settled.
+
+    A wallet is looked up once, in however many pools it lost: the wheel has 42 in a round."""
+    veterans: set[str] = set()
+    fresh: set[str] = set()
     for pool in pools:
         if all(paid <= 2 * staked for staked, paid in pool.values()):
             continue  # no gain exceeds the stake it was won with
-        losers = [wallet for wallet, (staked, paid) in pool.items() if paid < staked]
+        losers = {wallet for wallet, (staked, paid) in pool.items() if paid < staked}
+        needed = SEASONED - len(losers & veterans)
+        asked = sorted(losers - veterans - fresh)
+        if needed <= 0 or not asked:
+            continue
         cursor = await connection.execute(
             "SELECT w FROM unnest(%s::text[], %s::timestamptz[]) AS u(w, day)"
             " WHERE EXISTS (SELECT FROM cup_trade t WHERE t.wallet = w AND t.at < day)"
             " OR (SELECT b.at FROM cup_bet b WHERE b.wallet = w ORDER BY b.round_no, b.at LIMIT 1) < day LIMIT %s",
-            (losers, [day_of(first[wallet]) for wallet in losers], SEASONED),
+            (asked, [day_of(first[wallet]) for wallet in asked], needed),
         )
-        wallets |= {wallet for (wallet,) in await cursor.fetchall()}
-    return wallets
+        these = {wallet for (wallet,) in await cursor.fetchall()}
+        veterans |= these
+        if len(these) < needed:  # so all of them were looked up
+            fresh.update(asked)
+    return veterans

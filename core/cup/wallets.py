@@ -69,8 +69,8 @@ async def summary(connection: Connection, wallet: str) -> Summary:
     async with one_moment(connection):
         balance_cents = await balance(connection, wallet_account(wallet))
         cursor = await connection.execute(
-            "SELECT COALESCE(sum(b.stake_cents), 0)::bigint FROM cup_bet b JOIN cup_round r USING (round_no)"
-            " WHERE b.wallet = %s AND r.settled_at IS NULL",
+            "SELECT COALESCE(sum(stake_cents), 0)::bigint FROM cup_bet WHERE wallet = %s"
+            " AND round_no = ANY(ARRAY(SELECT round_no FROM cup_round WHERE settled_at IS NULL))",
             (wallet,),
         )
         spinning = await cursor.fetchone()

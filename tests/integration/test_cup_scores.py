@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import psycopg
 import pytest
 import pytest_asyncio
 
@@ -13,7 +15,7 @@ from core.cup import board, scoring, wheel
 from core.cup.export import lines
 from core.cup.rounds import RouletteRound
 from core.cup.verify import verify
-from core.db.engine import connect
+from core.db.engine import connect, conninfo
 from tests.support.cup_rig import Cup, Signer, cup_door
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -105,6 +107,25 @@ async def test_no_more_wallets_are_looked_up_than_the_rule_needs(cup: Cup) -> No
         assert len(found) == scoring.SEASONED
         assert found < set(losers)
         assert scoring.counted([more], found) == scoring.counted([more], losers)
+
+
+class _Counting(psycopg.AsyncConnection[tuple[Any, ...]]):
+    """A connection that remembers which wallets it was asked to look up."""
+
+    looked_up: list[str]
+
+    async def execute(self, query: Any, params: Any = None, **options: Any) -> Any:
+        self.looked_up = [*getattr(self, "looked_up", []), *params[0]]
+        return await super().execute(query, params, **options)
+
+
+async def test_a_wallet_that_lost_in_every_pool_of_a_round_is_looked_up_once(cup: Cup) -> None:
+    losers = [(await cup.claimed()).address for _ in range(20)]
+    pools = [{f"0x{number:040x}": (10_00, 500_00), **dict.fromkeys(losers, (500_00, 0))} for number in range(42)]
+    first = {wallet: datetime.now(UTC) for pool in pools for wallet in pool}
+    async with await _Counting.connect(conninfo(cup.database_url)) as connection:
+        assert await scoring.seasoned(connection, pools, first) == set()
+        assert sorted(connection.looked_up) == sorted(losers)
 
 
 async def test_enrolled_agents_have_a_board_of_their_own_and_the_rule_is_shown(cup: Cup) -> None:
