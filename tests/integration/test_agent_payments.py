@@ -468,6 +468,8 @@ async def test_a_payment_whose_window_passed_in_the_queue_is_never_sent(
 BURNS_A_LOT = "0x620186a05b6001900380600457" + YES_CODE[2:]
 # Burns all it is given where that is paid for (a gas price is set), and accepts for next to nothing where it is asked.
 BURNS_WHEN_MINED = "0x3a601257" + YES_CODE[2:] + "5b601256"
+# The same, as long as the wallet's first word of storage is 0.
+BURNS_WHILE_EMPTY = "0x3a1515600054151660" + "1957" + YES_CODE[2:] + "5b601956"
 
 
 @pytest.mark.parametrize(("code", "is_sent"), [(BURNS_A_LOT, False), (BURNS_WHEN_MINED, True)])
@@ -516,6 +518,40 @@ async def test_a_payer_with_code_burns_our_gas_a_few_times_and_no_more(
     assert int(response.headers["Retry-After"]) >= 60
     mine = await asked(buyer, honest, market)
     response, paid = await buyer.post(mine.body, headers=mine.headers)
+    assert response.status == 200, paid
+
+
+async def test_reverts_of_five_wallets_shut_no_newcomer_with_the_same_code_out(
+    buyer: Buyer, service: AgentService, market: str
+) -> None:
+    """The newcomer binds its payment to its bet. The others' refusals carry the escape kit."""
+    chain, burners, newcomer = service.chain, [payer(service, "burner") for _ in range(5)], payer(service, "newcomer")
+    for each in (*burners, newcomer):
+        chain.ask("anvil_setCode", each.address, BURNS_WHILE_EMPTY)
+    chain.ask("anvil_setStorageAt", newcomer.address, "0x0", "0x" + f"{1:064x}")
+
+    async def pays(who: Wallet, size: float) -> tuple[aiohttp.ClientResponse, Any]:
+        trade = bet(market, who, size=size)
+        _, challenge = await buyer.post(trade)
+        offer = challenge["accepts"][0]
+        envelope = sign(offer, who, now=chain.now, nonce=bytes.fromhex(offer["extra"]["intentNonce"][2:]))
+        envelope["payload"]["signature"] = "0x" + "12" * 65
+        return await buyer.post(trade, headers=header(envelope))
+
+    for size in range(1, 5):  # of sizes that differ, so that none is another's twin
+        for burner in burners:
+            response, refused = await pays(burner, size)
+            assert response.status == 429, refused
+    assert "wallets with this code reverted" in refused["message"], refused
+    kit = refused["escapeKit"]
+    assert kit["to"] == chain.contracts.settlement.address
+    assert kit["data"].startswith("0x")
+    reverted = (
+        "SELECT count(*) FROM outbox_intent i JOIN agent_trade t ON t.intent_id = i.id WHERE i.outcome = 'reverted'"
+    )
+    wallets_of_five = [bytes.fromhex(each.address[2:]) for each in burners]
+    assert rows(service, f"{reverted} AND t.wallet = ANY(%s)", wallets_of_five)[0][0] >= 16
+    response, paid = await pays(newcomer, 4)
     assert response.status == 200, paid
 
 
