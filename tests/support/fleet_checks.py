@@ -246,6 +246,9 @@ async def is_public(load: Load, bet: Promise) -> bool:
 
 
 async def offered_by(fleet: Fleet, position: int) -> int:
-    """Return the amount that the contract has of a stock bet."""
-    call = fleet.contract("stock", "VestedMarkets").call("position", position)
-    return int((await fleet.read("stock", call))["offered"])
+    """Return the amount that the contract has of a stock bet, 0 if it knows no such position."""
+    contract = fleet.contract("stock", "VestedMarkets")
+    try:
+        return int((await fleet.read("stock", contract.call("position", position)))["offered"])
+    except ValueError:
+        return 0
