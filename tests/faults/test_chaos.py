@@ -18,7 +18,7 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import psycopg
@@ -32,6 +32,7 @@ from core.cup.verify import verify
 from core.db.engine import connect, conninfo
 from core.hexadecimal import bytes_of
 from core.money import USD
+from core.service.cancelling import end
 from scripts._stack.chains import CHAIN_IDS
 from tests.support.cup_rig import UNACCOUNTED
 from tests.support.fleet import Fleet, FleetSize, fleet
@@ -78,9 +79,10 @@ class ChaoticNode(HazyNode):
 class Chaos:
     """The faults, each by its name, and what was done so far."""
 
-    def __init__(self, running: Fleet, nodes: list[ChaoticNode], redis: Redis, seed: str) -> None:
+    def __init__(self, running: Fleet, nodes: list[ChaoticNode], redis: Redis, seed: str, mining: asyncio.Lock) -> None:
         self.done: Counter[str] = Counter()
         self._fleet, self._nodes, self._redis, self._seed = running, nodes, redis, seed
+        self._mining = mining
         self._began = time.monotonic()
 
     async def run(self, seconds: float) -> None:
@@ -152,7 +154,9 @@ class Chaos:
 
     async def reorg(self, chance: random.Random) -> str:
         chain, depth = chance.choice(sorted(CHAIN_IDS)), chance.randint(1, REORG_BLOCKS)
-        return f"{await self._fleet.reorg(chain, depth)} blocks of {chain}"
+        async with self._mining:
+            await self._fleet.rpc(chain, "anvil_reorg", depth, [])
+        return f"{depth} blocks of {chain}"
 
     async def hang_redis(self, chance: random.Random) -> str:
         seconds = chance.choice(HANG_SECONDS[:4])
@@ -194,11 +198,12 @@ async def test_nothing_is_lost_doubled_or_untrue_whatever_fails(local_genesis: G
         folder = tmp_path / "fleet"
         async with (
             fleet(folder, local_genesis.state, SIZE, patience=4.0, proxy=before, common=common) as running,
+            blocks_by_the_second(running) as mining,
             Load(running, pace=PACE_SECONDS) as load,
         ):
             load.also(lambda: _again(load))
             await warm(running, load)
-            chaos = Chaos(running, nodes, redis, seed)
+            chaos = Chaos(running, nodes, redis, seed, mining)
             await chaos.run(SECONDS)
             print(f"faults {dict(chaos.done)}, {running.restarts} restarts")
             await all_healthy(running)
@@ -213,6 +218,31 @@ async def test_nothing_is_lost_doubled_or_untrue_whatever_fails(local_genesis: G
             assert await cup_faults(running) == []
             for surface in SURFACES:
                 assert load.taken(surface), f"no {surface} bet was taken"
+
+
+@contextlib.asynccontextmanager
+async def blocks_by_the_second(running: Fleet) -> AsyncIterator[asyncio.Lock]:
+    """Mine each chain's blocks here, under a lock that a reorganization takes too.
+
+    anvil 1.7 that mines by itself while it reorganizes is left with heights that have no block, for good.
+    """
+    mining = asyncio.Lock()
+
+    async def mine() -> None:
+        while True:
+            async with mining:
+                for chain in sorted(CHAIN_IDS):
+                    with contextlib.suppress(OSError):  # the machine was too busy for half a minute
+                        await running.rpc(chain, "evm_mine")
+            await asyncio.sleep(1)
+
+    for chain in CHAIN_IDS:
+        await running.rpc(chain, "evm_setIntervalMining", 0)
+    miner = asyncio.create_task(mine())
+    try:
+        yield mining
+    finally:
+        await end(miner)
 
 
 async def _again(load: Load) -> None:

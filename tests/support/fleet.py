@@ -246,23 +246,6 @@ class Fleet:
         """Straight to the chain, past the proxy."""
         return await asyncio.to_thread(ask, self.urls[chain], method, *params, timeout_seconds=30.0)
 
-    async def reorg(self, chain: str, seconds: int) -> int:
-        """Replace the blocks of the next `seconds` seconds; return how many were replaced.
-
-        Not by `anvil_reorg`: with transactions in its blocks anvil 1.7 then has no block at some heights for good.
-        """
-        before = await self.rpc(chain, "evm_snapshot")
-        first = await self.head(chain)
-        await asyncio.sleep(seconds)
-        await self.rpc(chain, "evm_setIntervalMining", 0)
-        try:
-            depth = int((await self.head(chain))["number"], 16) - int(first["number"], 16)
-            assert await self.rpc(chain, "evm_revert", before), f"{chain} no longer knows its state of a moment ago"
-            await self.rpc(chain, "anvil_mine", hex(max(depth, 1)))
-            return depth
-        finally:
-            await self.rpc(chain, "evm_setIntervalMining", 1)
-
     async def read(self, chain: str, call: Call) -> Any:
         answer = await self.rpc(chain, "eth_call", call.parameters(), "latest")
         return call.function.decode(bytes_of(answer))
