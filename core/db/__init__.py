@@ -4,12 +4,14 @@ Adding tables (areas never share a file, so they never conflict):
 
 1. Declare them in `core/db/schema/<area>.py` on `core.db.schema.metadata`, with the column types of `core.db.types`.
    Every module in that folder is found by itself.
-2. `core/db/migrations/baseline/` is the first release's schema. A change after it is a migration of its own: write
+2. Until the first release, `python -m core.db.migrations.tables` writes them into the baseline. SQL that is edited by
+   hand, in `core/db/migrations/baseline/2_*.sql`, holds functions and triggers only.
+3. After the first release a change is a migration of its own: write
    `core/db/migrations/versions/<area>_<nnnn>_<what>.py` with `revision = "<area>_<nnnn>"`. The first of an
    area has `down_revision = None`, `branch_labels = ("<area>",)` and `depends_on = "core_0001"` (or another area's
    revision whose tables it references); later ones name their predecessor in `down_revision`.
-3. `python -m core.db.migrate` applies what is missing; `python -m core.db.migrate --check` says how the migrated
-   database differs from the declared schema; tests/integration/test_db_migrations.py proves it does not.
+4. `python -m core.db.migrate` applies what is missing; `python -m core.db.migrate --check` says how the migrated
+   database differs from the declared schema.
 
 Conventions: hashes, addresses and other bytes are `bytea` (`Hash32`, `Address`); uint256 is `numeric(78,0)`
 (`Uint256`); chain times are bigint Unix seconds; our own times are `timestamptz` (`UtcDateTime`). Constraints hold

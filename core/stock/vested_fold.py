@@ -27,6 +27,7 @@ from core.stock.vested import (
     UP,
     Moment,
     Position,
+    Settlement,
     Terms,
     VestedMarket,
     Vintage,
@@ -83,17 +84,25 @@ def created(e: MarketCreated) -> VestedMarket:
 
 
 def entered(market: VestedMarket, e: Entered) -> tuple[VestedMarket, Position]:
-    _require(not market.settled, f"position {e.position_id} entered a settled market")
+    pending = None if market.vintage is None else market.vintage.number
+    check_entry(e, market.terms.seed_per_leg, pending, settled=market.settled)
     before = 0
-    if e.vintage == SEED_VINTAGE:
-        _require(e.offered == market.terms.seed_per_leg, f"seed position {e.position_id} is not the market's seed")
-    else:
-        _require(
-            market.vintage is None or market.vintage.number == e.vintage,
-            f"position {e.position_id} entered vintage {e.vintage} before the one ahead of it was finalized",
-        )
+    if e.vintage != SEED_VINTAGE:
         market, before = offer(market, e.outcome, e.offered, e.vintage)
     return market, Position(e.position_id, e.market_id, e.owner, e.outcome, e.offered, e.vintage, before)
+
+
+def check_entry(e: Entered, seed_per_leg: int, pending_vintage: int | None, *, settled: bool) -> None:
+    """Refuse an entry that its market cannot have taken."""
+    if settled:
+        raise Diverged(f"position {e.position_id} entered a settled market")
+    if e.outcome not in (UP, DOWN):
+        raise Diverged(f"position {e.position_id} is on outcome {e.outcome}")
+    if e.vintage == SEED_VINTAGE:
+        if e.offered != seed_per_leg:
+            raise Diverged(f"seed position {e.position_id} is not the market's seed")
+    elif pending_vintage is not None and pending_vintage != e.vintage:
+        raise Diverged(f"position {e.position_id} entered vintage {e.vintage} before {pending_vintage} was finalized")
 
 
 def finalized(market: VestedMarket, e: VintageFinalized) -> tuple[VestedMarket, Vintage]:
@@ -122,17 +131,8 @@ def closed(market: VestedMarket, e: Resolved | Voided) -> VestedMarket:
 def delivered(
     market: VestedMarket, position: Position, vintage: Vintage, e: Delivered
 ) -> tuple[VestedMarket, Position]:
-    _require(
-        position.owner == e.owner,
-        f"position {e.position_id} was paid to {hex_of(e.owner)}, not to {hex_of(position.owner)}",
-    )
-    due = settlement(market, position, vintage, AFTERWARDS)
+    due = due_of(market, position, vintage, e)
     pays, refunds = e.payout > 0, e.refund > 0
-    _require(
-        (not pays or (not position.claimed and (e.payout, e.fee) == (due.net, due.fee)))
-        and (not refunds or (not position.refunded and e.refund == due.refund)),
-        f"position {e.position_id} was paid {e.payout} (fee {e.fee}) and {e.refund}; it is due {due}",
-    )
     accepted = position.offered - due.refund
     position = replace(
         position,
@@ -150,6 +150,25 @@ def delivered(
         refunded=market.refunded + e.refund,
     )
     return market, position
+
+
+def due_of(market: VestedMarket, position: Position, vintage: Vintage, e: Delivered) -> Settlement:
+    """Return what the position is due, which the delivery must agree with."""
+    if position.owner != e.owner:
+        raise Diverged(f"position {e.position_id} was paid to {hex_of(e.owner)}, not to {hex_of(position.owner)}")
+    due = settlement(market, position, vintage, AFTERWARDS)
+    if (e.payout and (position.claimed or (e.payout, e.fee) != (due.net, due.fee))) or (
+        e.refund and (position.refunded or e.refund != due.refund)
+    ):
+        raise Diverged(f"position {e.position_id} was paid {e.payout} (fee {e.fee}) and {e.refund}; it is due {due}")
+    return due
+
+
+def new_owner(owner: bytes, e: PositionTransferred) -> bytes:
+    """Return the owner after a transfer, which only the owner before can have made."""
+    if owner != e.sender:
+        raise Diverged(f"position {e.position_id} was not {hex_of(e.sender)}'s to transfer")
+    return e.to
 
 
 def residue_claimed(market: VestedMarket, e: ResidueClaimed) -> VestedMarket:
@@ -201,7 +220,6 @@ class Ledger:
                 self.entries[e.market_id] = []
             case Entered():
                 _require(e.position_id not in self.positions, f"position {e.position_id} was entered twice")
-                _require(e.outcome in (UP, DOWN), f"position {e.position_id} is on outcome {e.outcome}")
                 market, position = entered(self._market(e.market_id), e)
                 self.markets[e.market_id], self.positions[e.position_id] = market, position
                 self.entries[e.market_id].append(e.position_id)
@@ -218,11 +236,7 @@ class Ledger:
                 self.markets[position.market_id], self.positions[e.position_id] = market, position
             case PositionTransferred():
                 position = self._position(e.position_id)
-                _require(
-                    position.owner == e.sender,
-                    f"position {e.position_id} was not {hex_of(e.sender)}'s to transfer",
-                )
-                self.positions[e.position_id] = replace(position, owner=e.to)
+                self.positions[e.position_id] = replace(position, owner=new_owner(position.owner, e))
             case ResidueClaimed():
                 self.markets[e.market_id] = residue_claimed(self._market(e.market_id), e)
             case FeesSwept():

@@ -13,10 +13,9 @@ from typing import Any
 from core.contracts.events import stock as ev
 from core.contracts.events.stock import STOCK_MARKET
 from core.db.schema.index_stock import stock_market, stock_position, stock_vintage
-from core.hexadecimal import hex_of
 from core.stock import vested_fold as mirror
 from core.stock.projection import market_of, position_of, vintage_of
-from core.stock.vested import DOWN, SEED, UP, VestedMarket, Vintage, seed_vintage, settlement
+from core.stock.vested import DOWN, SEED, UP, VestedMarket, Vintage, seed_vintage
 from indexer.errors import Contradiction
 from indexer.fold.rows import Removal, RowKind, Write
 from indexer.logs import LogRecord
@@ -159,21 +158,13 @@ class StockFold:
         market_id, outcome, offered, vintage = e.market_id, e.outcome, e.offered, e.vintage
         state = self._state(market_id)
         row = state.current_row()
-        if row.winner is not None or row.voided:
-            raise mirror.Diverged(f"position {e.position_id} entered a settled market")
+        mirror.check_entry(e, row.seed_per_leg, row.pending_vintage, settled=row.winner is not None or row.voided)
         position_id = e.position_id
-        if outcome not in (UP, DOWN) or position_id in self._entries or position_id in self._positions:
-            raise mirror.Diverged(f"position {e.position_id} was entered twice, or on outcome {outcome}")
+        if position_id in self._entries or position_id in self._positions:
+            raise mirror.Diverged(f"position {position_id} was entered twice")
         before = 0
-        if vintage == SEED:
-            if offered != row.seed_per_leg:
-                raise mirror.Diverged(f"seed position {e.position_id} is not the market's seed")
-        else:
+        if vintage != SEED:
             if row.pending_vintage != vintage:
-                if row.pending_vintage is not None:
-                    raise mirror.Diverged(
-                        f"position {e.position_id} entered vintage {vintage} before {row.pending_vintage} was finalized"
-                    )
                 row.pending_vintage = vintage
                 row.vintages += 1
                 self._vintages[market_id, vintage] = VINTAGE.new(market_id, vintage)
@@ -232,15 +223,7 @@ class StockFold:
     def _delivered(self, log: LogRecord, e: ev.Delivered) -> None:
         row = self._position(e.position_id)
         state = self._state(row.market_id)
-        due = settlement(state.value(), position_of(row), self._vintage_of(row), mirror.AFTERWARDS)
-        if (
-            row.owner != e.owner
-            or (e.payout and (row.claimed or (e.payout, e.fee) != (due.net, due.fee)))
-            or (e.refund and (row.refunded or e.refund != due.refund))
-        ):
-            raise mirror.Diverged(
-                f"position {e.position_id} was paid {e.payout} (fee {e.fee}) and {e.refund}; it is due {due}"
-            )
+        due = mirror.due_of(state.value(), position_of(row), self._vintage_of(row), e)
         market = state.row
         if e.payout:
             row.claimed, row.payout, row.fee = True, e.payout, e.fee
@@ -261,9 +244,7 @@ class StockFold:
 
     def _position_transferred(self, log: LogRecord, e: ev.PositionTransferred) -> None:
         row = self._position(e.position_id)
-        if row.owner != e.sender:
-            raise mirror.Diverged(f"position {e.position_id} was not {hex_of(e.sender)}'s to transfer")
-        row.owner = e.to
+        row.owner = mirror.new_owner(row.owner, e)
         self._touch(log, self._state(row.market_id))
 
     def _residue_claimed(self, log: LogRecord, e: ev.ResidueClaimed) -> None:

@@ -1,5 +1,4 @@
--- Every table and index of the first release, in the order in which they refer to each other.
--- core/db/schema declares the same; a test compares the two.
+-- Written by `python -m core.db.migrations.tables` from core/db/schema; a test fails while they differ.
 
 CREATE TABLE agent_authorization (
     wallet BYTEA NOT NULL,

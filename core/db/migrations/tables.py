@@ -1,0 +1,39 @@
+"""Writes baseline/1_tables.sql from the tables in core/db/schema: `python -m core.db.migrations.tables`.
+
+Until the first release the baseline is written anew when a table changes; afterwards a change is a migration of its own.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.schema import CreateIndex, CreateTable, ExecutableDDLElement
+
+from core.db.schema import metadata
+
+TABLES = Path(__file__).parent / "baseline" / "1_tables.sql"
+
+
+def rendered() -> str:
+    """Return the SQL of every table and index, in the order in which they refer to each other."""
+    parts = ["-- Written by `python -m core.db.migrations.tables` from core/db/schema; a test fails while they differ.\n"]
+    for table in metadata.sorted_tables:
+        indexes = sorted(table.indexes, key=lambda index: str(index.name))
+        parts.append("".join(_statement(each) for each in (CreateTable(table), *map(CreateIndex, indexes))))
+    return "\n".join(parts)
+
+
+def _statement(element: ExecutableDDLElement) -> str:
+    text = str(element.compile(dialect=postgresql.dialect())).strip()  # type: ignore[no-untyped-call]
+    return text.replace("\t", "    ").replace(", \n", ",\n") + ";\n"
+
+
+def main() -> int:
+    TABLES.write_text(rendered())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
