@@ -1,6 +1,6 @@
 """Writes baseline/1_tables.sql from the tables in core/db/schema: `python -m core.db.migrations.tables`.
 
-Until the first release the baseline is written anew when a table changes; afterwards a change is a migration of its own.
+Until the first release the baseline is written anew when a table changes; after it, a change is a migration.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TABLES = Path(__file__).parent / "baseline" / "1_tables.sql"
 
 def rendered() -> str:
     """Return the SQL of every table and index, in the order in which they refer to each other."""
-    parts = ["-- Written by `python -m core.db.migrations.tables` from core/db/schema; a test fails while they differ.\n"]
+    parts = ["-- Made from core/db/schema by `python -m core.db.migrations.tables`; a test fails while they differ.\n"]
     for table in metadata.sorted_tables:
         indexes = sorted(table.indexes, key=lambda index: str(index.name))
         parts.append("".join(_statement(each) for each in (CreateTable(table), *map(CreateIndex, indexes))))

@@ -1,4 +1,4 @@
--- Written by `python -m core.db.migrations.tables` from core/db/schema; a test fails while they differ.
+-- Made from core/db/schema by `python -m core.db.migrations.tables`; a test fails while they differ.
 
 CREATE TABLE agent_authorization (
     wallet BYTEA NOT NULL,
