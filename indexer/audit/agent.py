@@ -3,6 +3,7 @@ their logs make."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from core.agent.bet import is_marked
@@ -12,14 +13,12 @@ from core.contracts.events import Role
 from core.contracts.statuses import AgentMarketStatus, StakeStatus
 from core.hexadecimal import hex_of
 from indexer.audit.compare import under_names
-from indexer.audit.pages import AuditStage, Place, Scene, whole
+from indexer.audit.pages import AuditStage, Scene, View, compare_views, of_rows, whole
 from indexer.fold import agent
 from indexer.fold.payments import PAID
 from indexer.fold.venues import AGENT_FEED, AGENT_ROLE, AGENT_VENUE, LISTER
 from indexer.store.tables import all_rows, rows_after, rows_by_key
 
-MARKETS_AT_ONCE = 50
-STAKES_AT_ONCE = 300
 BOOKS_AT_ONCE = 1_000
 
 _PAYMENTS = b"""
@@ -52,8 +51,8 @@ _MOMENTS = ("startAt", "endsAt", "earlyFrom", "settlesAfter", "voidsAfter")
 def stages() -> list[AuditStage]:
     return [
         whole("agent permissions", _permissions, of_views=True),
-        AuditStage("agent markets", _markets_page, of_views=True),
-        AuditStage("agent stakes", _stakes_page, of_views=True),
+        of_rows("agent markets", agent.MARKET, "index", _markets),
+        of_rows("agent stakes", agent.STAKE, "stake_id", _stakes),
         whole("agent liabilities", _liabilities, of_views=True),
     ]
 
@@ -118,44 +117,24 @@ async def _owed_of_markets(scene: Scene) -> _Owed:
 
 
 async def _permissions(scene: Scene) -> None:
-    """Roles, feeds and bounds."""
-    wallet, lister = scene.contracts[Role.WALLET], scene.contracts.get(Role.AGENT_LISTER)
-    roles = await all_rows(scene.connection, AGENT_ROLE)
-    by_lister = [row for row in roles if row.role == LISTER]
-    by_wallet = [row for row in roles if row.role != LISTER]
-    calls = [wallet.call("hasRole", row.role, hex_of(row.account)) for row in by_wallet]
-    if lister is not None:
-        calls += [lister.call("isLister", hex_of(row.account)) for row in by_lister]
-    answers = await scene.read(*calls)
-    for row, answer in zip(by_wallet + by_lister, answers, strict=lister is not None):
-        scene.comparison.value("role", (row.role, row.account), "allowed", row.allowed, answer)
-    if lister is None:
-        return
-    feeds = await all_rows(scene.connection, AGENT_FEED)
+    """Compare roles, feeds and bounds, and the number of markets."""
+    (markets,) = await scene.row(b"SELECT count(*) FROM agent_market")
+    views = [View("wallet", "", Role.WALLET, "marketCount", (), markets)]
+    for row in await all_rows(scene.connection, AGENT_ROLE):
+        key, account = (row.role, row.account), hex_of(row.account)
+        if row.role == LISTER:
+            views.append(View("role", key, Role.AGENT_LISTER, "isLister", (account,), row.allowed))
+        else:
+            views.append(View("role", key, Role.WALLET, "hasRole", (row.role, account), row.allowed))
+    for row in await all_rows(scene.connection, AGENT_FEED):
+        ours = under_names(row, *_FEED)
+        views.append(View("agent feed", row.feed, Role.AGENT_LISTER, "feed", (hex_of(row.feed),), ours))
     venues = await all_rows(scene.connection, AGENT_VENUE)
-    bounds, *answers = await scene.read(
-        lister.call("bounds"), *(lister.call("feed", hex_of(row.feed)) for row in feeds)
-    )
-    for row in venues:
-        scene.comparison.fields("bounds", "", under_names(row, *_BOUNDS), bounds)
-    for row, answer in zip(feeds, answers, strict=True):
-        scene.comparison.fields("agent feed", row.feed, under_names(row, *_FEED), answer)
+    views += [View("bounds", "", Role.AGENT_LISTER, "bounds", (), under_names(row, *_BOUNDS)) for row in venues]
+    await compare_views(scene, views)
 
 
 # ---------------------------------------------------------------- markets
-
-
-async def _markets_page(scene: Scene, after: Place | None) -> Place | None:
-    """Markets in the order in which they were opened."""
-    if after is None:
-        count = await scene.client.read(scene.contracts[Role.WALLET].call("marketCount"), scene.block)
-        (ours,) = await scene.row(b"SELECT count(*) FROM agent_market")
-        scene.comparison.value("wallet", "", "marketCount", ours, count)
-    rows = await rows_after(scene.connection, agent.MARKET, ("index",), after, MARKETS_AT_ONCE)
-    books = await _books(scene, rows)
-    for row in rows:
-        await _market(scene, row, books[row.market_id])
-    return [rows[-1].index] if rows else None
 
 
 async def _books(scene: Scene, markets: list[Any]) -> dict[bytes, Book]:
@@ -167,15 +146,14 @@ async def _books(scene: Scene, markets: list[Any]) -> dict[bytes, Book]:
     return {row.market_id: Book.of_rows(row, outcomes[row.market_id]) for row in markets}
 
 
-async def _market(scene: Scene, row: Any, book: Book) -> None:
+async def _markets(scene: Scene, rows: list[Any]) -> list[View]:
+    books = await _books(scene, rows)
+    return [view for row in rows for view in _market(row, books[row.market_id])]
+
+
+def _market(row: Any, book: Book) -> Iterator[View]:
     """One market and its outcomes."""
-    wallet, resolver = scene.contracts[Role.WALLET], scene.contracts.get(Role.AGENT_RESOLVER)
-    calls = [wallet.call("market", row.market_id)]
-    calls += [wallet.call("outcomeBook", row.market_id, outcome) for outcome in range(row.outcomes)]
-    if resolver is not None:
-        calls.append(resolver.call("terms", row.market_id))
-    answer, *more = await scene.read(*calls)
-    comparison, key = scene.comparison, hex_of(row.market_id)
+    key = hex_of(row.market_id)
     ours = {
         **under_names(row, "index", "status", "outcomes"),
         "winner": row.winner or 0,
@@ -184,7 +162,7 @@ async def _market(scene: Scene, row: Any, book: Book) -> None:
         "stakes": row.stakes + row.late_payments,
         **under_names(row, *_TOTALS),
     }
-    comparison.fields("agent market", key, ours, answer)
+    yield View("agent market", key, Role.WALLET, "market", (row.market_id,), ours)
     for outcome in range(row.outcomes):
         ours_book = {
             "net": book.net[outcome],
@@ -193,48 +171,36 @@ async def _market(scene: Scene, row: Any, book: Book) -> None:
             "weight": book.weight(outcome),
             "price": book.price(outcome),
         }
-        comparison.fields("outcome book", f"{key}/{outcome}", ours_book, more[outcome])
-    if resolver is not None:
-        terms = under_names(row, *_TERMS, *_MOMENTS, "target", "bounds")
-        comparison.fields("agent terms", key, terms, more[-1])
+        arguments = (row.market_id, outcome)
+        yield View("outcome book", f"{key}/{outcome}", Role.WALLET, "outcomeBook", arguments, ours_book)
+    terms = under_names(row, *_TERMS, *_MOMENTS, "target", "bounds")
+    yield View("agent terms", key, Role.AGENT_RESOLVER, "terms", (row.market_id,), terms)
 
 
 # ---------------------------------------------------------------- stakes
 
 
-async def _stakes_page(scene: Scene, after: Place | None) -> Place | None:
-    """Stakes by id, of whatever market: the contract gives ids out by market and order of payment."""
-    rows = await rows_after(scene.connection, agent.STAKE, ("stake_id",), after, STAKES_AT_ONCE)
-    if not rows:
-        return None
+async def _stakes(scene: Scene, rows: list[Any]) -> list[View]:
+    """Stakes of any markets: the contract gives ids out by market and order of payment."""
     ids = sorted({row.market_id for row in rows})
     market_rows = await rows_by_key(scene.connection, agent.MARKET, ("market_id",), [(each,) for each in ids])
     markets = {row.market_id: row for row in market_rows}
     books = await _books(scene, market_rows)
-    await _views(scene, markets, books, rows)
     await _payments(scene, rows)
-    return [rows[-1].stake_id]
+    return [view for row in rows for view in _stake(row, markets[row.market_id], books[row.market_id])]
 
 
-async def _views(scene: Scene, markets: dict[bytes, Any], books: dict[bytes, Book], rows: list[Any]) -> None:
-    wallet, comparison = scene.contracts[Role.WALLET], scene.comparison
-    calls = []
-    for row in rows:
-        owner = hex_of(row.wallet)
-        calls += [wallet.call("stake", row.stake_id), wallet.call("booked", owner, row.nonce)]
-    answers = await scene.read(*calls)
-    for at, row in enumerate(rows):
-        stated, booked = answers[2 * at : 2 * at + 2]
-        market, book = markets[row.market_id], books[row.market_id]
-        payable = row.amount if row.status == StakeStatus.OWED_BACK else 0
-        if row.status == StakeStatus.IN_BOOK and market.status != AgentMarketStatus.OPEN:
-            payable = book.owed(market.winner, row.outcome, row.amount, row.shares)
-        ours = {**under_names(row, "marketId", "wallet", "status", "amount", "fee", "shares"), "payable_": payable}
-        if row.outcome is not None:
-            ours["outcome"] = row.outcome
-        comparison.fields("stake", row.stake_id, ours, stated)
-        # The receive form needs no record: nothing but the contract itself can take such a payment.
-        comparison.value("stake", row.stake_id, "booked", not is_marked(row.nonce), booked)
+def _stake(row: Any, market: Any, book: Book) -> Iterator[View]:
+    payable = row.amount if row.status == StakeStatus.OWED_BACK else 0
+    if row.status == StakeStatus.IN_BOOK and market.status != AgentMarketStatus.OPEN:
+        payable = book.owed(market.winner, row.outcome, row.amount, row.shares)
+    ours = {**under_names(row, "marketId", "wallet", "status", "amount", "fee", "shares"), "payable_": payable}
+    if row.outcome is not None:
+        ours["outcome"] = row.outcome
+    yield View("stake", row.stake_id, Role.WALLET, "stake", (row.stake_id,), ours)
+    # The receive form needs no record: nothing but the contract itself can take such a payment.
+    is_booked = not is_marked(row.nonce)
+    yield View("stake", row.stake_id, Role.WALLET, "booked", (hex_of(row.wallet), row.nonce), is_booked)
 
 
 async def _payments(scene: Scene, rows: list[Any]) -> None:

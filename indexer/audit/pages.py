@@ -7,18 +7,22 @@ and whatever has to agree across rows is compared within one page.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from core.chain import ChainClient, Contract
+from core.chain import ChainClient, Contract, RpcError
 from core.contracts.events import Role
 from core.db.engine import Connection
 from core.hexadecimal import hex_of
 from core.stock.vested import Moment
 from indexer.audit.compare import Comparison
 from indexer.fetch import Fetcher
+from indexer.fold.rows import RowKind
 from indexer.sources import Sources
+from indexer.store.tables import rows_after
+
+ROWS_AT_ONCE = 250
 
 Place = list[Any]
 """Where a page ended, in the stage's own terms, as JSON keeps it."""
@@ -74,3 +78,45 @@ def whole(name: str, compare: Callable[[Scene], Awaitable[None]], *, of_views: b
         await compare(scene)
 
     return AuditStage(name, page, of_views)
+
+
+class View(NamedTuple):
+    """The answer that a contract's view must give. `ours` is a mapping of its fields by name, a list of such mappings,
+    or the whole answer."""
+
+    what: str
+    key: object
+    role: Role
+    function: str
+    arguments: tuple[Any, ...]
+    ours: Any
+
+
+def of_rows(
+    name: str, kind: RowKind, column: str, views: Callable[[Scene, list[Any]], Awaitable[list[View]]]
+) -> AuditStage:
+    """Return a stage that asks for the views of a table's rows, in the order of a column with an index."""
+
+    async def page(scene: Scene, after: Place | None) -> Place | None:
+        rows = await rows_after(scene.connection, kind, (column,), after, ROWS_AT_ONCE)
+        if not rows:
+            return None
+        await compare_views(scene, await views(scene, rows))
+        return [getattr(rows[-1], column)]
+
+    return AuditStage(name, page, of_views=True)
+
+
+async def compare_views(scene: Scene, views: Iterable[View]) -> None:
+    """Ask for the views of those contracts that the chain has, and compare their answers."""
+    asked = [each for each in views if each.role in scene.contracts]
+    answers = await scene.read(*(scene.contracts[each.role].call(each.function, *each.arguments) for each in asked))
+    for view, answer in zip(asked, answers, strict=True):
+        if isinstance(view.ours, Mapping):
+            scene.comparison.fields(view.what, view.key, view.ours, answer)
+        elif isinstance(view.ours, list):
+            for at, ours in enumerate(view.ours):
+                part = answer if isinstance(answer, RpcError) else answer[at]
+                scene.comparison.fields(view.what, f"{view.key}/{at}", ours, part)
+        else:
+            scene.comparison.value(view.what, view.key, view.function, view.ours, answer)

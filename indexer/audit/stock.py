@@ -3,21 +3,20 @@ are what their logs make."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from core.contracts.events import Role
+from core.contracts.statuses import StockMarketStatus
 from core.hexadecimal import hex_of
 from core.stock.projection import market_of, position_of, vintage_of
-from core.stock.vested import Position, VestedMarket, Vintage
-from core.stock.vested_views import market_view, position_view
+from core.stock.vested import DOWN, UP, Moment, Position, VestedMarket
+from core.stock.vested_views import PositionView, market_view, position_view
 from indexer.audit.compare import under_names
-from indexer.audit.pages import AuditStage, Place, Scene, whole
+from indexer.audit.pages import AuditStage, Scene, View, compare_views, of_rows, whole
 from indexer.fold import stock
 from indexer.fold.venues import STOCK_FEED, STOCK_OPENER
-from indexer.store.tables import all_rows, rows_after, rows_by_key
-
-MARKETS_AT_ONCE = 50
-POSITIONS_AT_ONCE = 500
+from indexer.store.tables import all_rows, rows_by_key
 
 _VENUE = b"""
 SELECT (SELECT count(*) FROM stock_market),
@@ -42,12 +41,9 @@ def stages() -> list[AuditStage]:
     return [
         whole("stock venue", _venue, of_views=True),
         whole("stock lister", _listing, of_views=True),
-        AuditStage("stock markets", _markets_page, of_views=True),
-        AuditStage("stock positions", _positions_page, of_views=True),
+        of_rows("stock markets", stock.MARKET, "market_id", _markets),
+        of_rows("stock positions", stock.POSITION, "position_id", _positions),
     ]
-
-
-# ---------------------------------------------------------------- the venue
 
 
 async def _venue(scene: Scene) -> None:
@@ -60,117 +56,76 @@ async def _venue(scene: Scene) -> None:
 
 
 async def _listing(scene: Scene) -> None:
-    """What the lister counts, and what it says of openers and feeds."""
-    lister = scene.contracts.get(Role.LISTER)
-    if lister is None:
-        return
-    openers = await all_rows(scene.connection, STOCK_OPENER)
-    feeds = await all_rows(scene.connection, STOCK_FEED)
-    calls = [lister.call("listingCount")]
-    calls += [lister.call("isOpener", hex_of(row.opener)) for row in openers]
-    calls += [lister.call("feed", hex_of(row.feed)) for row in feeds]
-    count, *answers = await scene.read(*calls)
+    """Compare what the lister counts, and what it says of openers and feeds."""
     (listed,) = await scene.row(b"SELECT count(*) FROM stock_market WHERE ticker IS NOT NULL")
-    scene.comparison.value("lister", "", "listingCount", listed, count)
-    for row, answer in zip(openers, answers[: len(openers)], strict=True):
-        scene.comparison.value("opener", row.opener, "allowed", row.allowed, answer)
-    for row, answer in zip(feeds, answers[len(openers) :], strict=True):
-        scene.comparison.fields("stock feed", row.feed, under_names(row, *_FEED), answer)
+    views = [View("lister", "", Role.LISTER, "listingCount", (), listed)]
+    openers = await all_rows(scene.connection, STOCK_OPENER)
+    views += [View("opener", r.opener, Role.LISTER, "isOpener", (hex_of(r.opener),), r.allowed) for r in openers]
+    for row in await all_rows(scene.connection, STOCK_FEED):
+        ours = under_names(row, *_FEED)
+        views.append(View("stock feed", row.feed, Role.LISTER, "feed", (hex_of(row.feed),), ours))
+    await compare_views(scene, views)
 
 
-# ---------------------------------------------------------------- markets
+async def _markets(scene: Scene, rows: list[Any]) -> list[View]:
+    return [view for row in rows for view in _market(row, scene.now)]
 
 
-async def _markets_page(scene: Scene, after: Place | None) -> Place | None:
-    rows = await rows_after(scene.connection, stock.MARKET, ("market_id",), after, MARKETS_AT_ONCE)
-    if not rows:
-        return None
-    await _markets(scene, rows)
-    await _specs(scene, rows)
-    return [rows[-1].market_id]
+def _market(row: Any, now: Moment) -> Iterator[View]:
+    market, key = market_of(row), (row.market_id,)
+    shown = market_view(market, now)
+    ours = {
+        **under_names(market.terms, *_TERMS),
+        "status": _status(market),
+        "vintageBlock": row.pending_vintage or 0,
+        **under_names(row, "vintages", "positions"),
+        **under_names(shown, "pool", "distributed", "unpaidPrincipal"),
+    }
+    yield View("market", row.market_id, Role.SETTLER, "market", key, ours)
+    books = [under_names(book, *_BOOK) for book in shown.books]
+    yield View("book", row.market_id, Role.SETTLER, "books", key, books)
+    yield View("headroom", row.market_id, Role.SETTLER, "headroom", key, shown.headroom)
+    if row.stock_token is not None:
+        yield View("spec", row.market_id, Role.RESOLVER, "spec", key, under_names(row, *_SPEC))
 
 
-async def _markets(scene: Scene, rows: list[Any]) -> None:
-    settler = scene.contracts[Role.SETTLER]
-    names = ("market", "books", "headroom")
-    answers = await scene.read(*(settler.call(name, row.market_id) for row in rows for name in names))
-    for at, row in enumerate(rows):
-        market_answer, books_answer, headroom_answer = answers[3 * at : 3 * at + 3]
-        market = market_of(row)
-        view = market_view(market, scene.now)
-        ours = {
-            **under_names(market.terms, *_TERMS),
-            "status": _status(market),
-            "vintageBlock": row.pending_vintage or 0,
-            **under_names(row, "vintages", "positions"),
-            **under_names(view, "pool", "distributed", "unpaidPrincipal"),
-        }
-        scene.comparison.fields("market", row.market_id, ours, market_answer)
-        for side, book in enumerate(view.books):
-            answer = books_answer[side] if isinstance(books_answer, list | tuple) else books_answer
-            scene.comparison.fields("book", f"{row.market_id}/{side}", under_names(book, *_BOOK), answer)
-        scene.comparison.value("headroom", row.market_id, "both", view.headroom, headroom_answer)
-
-
-async def _specs(scene: Scene, rows: list[Any]) -> None:
-    resolver = scene.contracts.get(Role.RESOLVER)
-    if resolver is None:
-        return
-    registered = [row for row in rows if row.stock_token is not None]
-    answers = await scene.read(*(resolver.call("spec", row.market_id) for row in registered))
-    for row, answer in zip(registered, answers, strict=True):
-        scene.comparison.fields("spec", row.market_id, under_names(row, *_SPEC), answer)
-
-
-def _status(market: VestedMarket) -> int:
-    """0 none, 1 open, 2 UP, 3 DOWN, 4 void."""
+def _status(market: VestedMarket) -> StockMarketStatus:
     if market.voided:
-        return 4
-    return 1 if market.winner is None else 2 + market.winner
+        return StockMarketStatus.VOID
+    return {None: StockMarketStatus.OPEN, UP: StockMarketStatus.UP, DOWN: StockMarketStatus.DOWN}[market.winner]
 
 
-# ---------------------------------------------------------------- positions
-
-
-async def _positions_page(scene: Scene, after: Place | None) -> Place | None:
-    """Positions by id: ids go by market and order of entry."""
-    rows = await rows_after(scene.connection, stock.POSITION, ("position_id",), after, POSITIONS_AT_ONCE)
-    if not rows:
-        return None
+async def _positions(scene: Scene, rows: list[Any]) -> list[View]:
     ids = sorted({row.market_id for row in rows})
     market_rows = await rows_by_key(scene.connection, stock.MARKET, ("market_id",), [(each,) for each in ids])
     markets = {row.market_id: market_of(row) for row in market_rows}
     needed = {(row.market_id, row.vintage) for row in rows}
     vintage_rows = await rows_by_key(scene.connection, stock.VINTAGE, ("market_id", "vintage"), sorted(needed))
     vintages = {(row.market_id, row.vintage): vintage_of(row) for row in vintage_rows}
-    settler = scene.contracts[Role.SETTLER]
-    names = ("position", "accrued", "settlement")
-    answers = await scene.read(*(settler.call(name, row.position_id) for row in rows for name in names))
-    for at, row in enumerate(rows):
-        vintage = vintages[row.market_id, row.vintage]
-        _position(scene, markets[row.market_id], position_of(row), vintage, answers[3 * at : 3 * at + 3])
-    return [rows[-1].position_id]
+    views: list[View] = []
+    for row in rows:
+        position, vintage = position_of(row), vintages[row.market_id, row.vintage]
+        views += _position(position, position_view(markets[row.market_id], position, vintage, scene.now))
+    return views
 
 
-def _position(scene: Scene, market: VestedMarket, position: Position, vintage: Vintage, answers: list[Any]) -> None:
-    stated, accrued, settled = answers
-    view = position_view(market, position, vintage, scene.now)
-    due = view.settlement
+def _position(position: Position, shown: PositionView) -> Iterator[View]:
+    due, key = shown.settlement, (position.position_id,)
     ours = {
         **under_names(position, "owner", "marketId", "outcome", "offered"),
-        "accepted": view.accepted or 0,
-        "refused": view.refused,
+        "accepted": shown.accepted or 0,
+        "refused": shown.refused,
         "vintage": position.vintage,
-        "entryAcc": view.entry_acc or 0,
+        "entryAcc": shown.entry_acc or 0,
         "seed": position.seed,
-        "finalized": view.accepted is not None,
+        "finalized": shown.accepted is not None,
     }
     # The contract also flags a position as claimed and refunded when there was nothing of that kind to send.
     if due.gross:
         ours["claimed"] = position.claimed
     if due.refund:
         ours["refunded"] = position.refunded
-    scene.comparison.fields("position", position.position_id, ours, stated)
-    scene.comparison.value("accrued", position.position_id, "accrued", view.accrued, accrued)
-    ours_due = (due.gross, due.fee, due.net, due.refund, due.total, due.deliverable)
-    scene.comparison.value("settlement", position.position_id, "all", ours_due, settled)
+    yield View("position", position.position_id, Role.SETTLER, "position", key, ours)
+    yield View("accrued", position.position_id, Role.SETTLER, "accrued", key, shown.accrued)
+    all_due = (due.gross, due.fee, due.net, due.refund, due.total, due.deliverable)
+    yield View("settlement", position.position_id, Role.SETTLER, "settlement", key, all_due)

@@ -6,14 +6,14 @@ import pytest
 
 from core.chain import ChainClient
 from core.db.engine import Connection
-from indexer.audit import agent, chain, feeds, folded, stock, totals
+from indexer.audit import agent, chain, feeds, folded, pages, totals
 from indexer.audit.compare import Comparison
 from indexer.audit.run import compare_page, scene_of, stages_of
 from indexer.sources import Sources
 
 
 def audit_in_pages_of(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for stages in (agent, chain, feeds, folded, stock, totals):
+    for stages in (agent, chain, feeds, folded, pages, totals):
         for name in [each for each in vars(stages) if each.endswith("_AT_ONCE")]:
             monkeypatch.setattr(stages, name, rows)
 
