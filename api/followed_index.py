@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from api.pace import Pace
 from api.unreadable import UNREADABLE
-from core.db.channels import CHAIN_INDEXED, IndexStep, Missed, News
+from core.db.channels import CHAIN_INDEXED, IndexStep, Resync, Subscription
 from core.log import get_logger
 
 log = get_logger(__name__)
@@ -81,7 +81,7 @@ class FollowedIndex(Generic[V]):
         self._lag_seconds = MAX_LAG_SECONDS if replica_block else 0.0
         self._pace = Pace(pause_seconds, READINGS_AT_ONCE)
         self._is_stale = is_stale
-        self._news = News()
+        self._news = Subscription()
         self._told_block: int | None = None
         self._told_at = 0.0
         self._all_again = False
@@ -163,13 +163,13 @@ class FollowedIndex(Generic[V]):
         self.stirred.set()
         self.stirred = asyncio.Event()
 
-    def _hear(self, step: IndexStep | Missed) -> bool:
-        if not isinstance(step, Missed):
+    def _hear(self, step: IndexStep | Resync) -> bool:
+        if not isinstance(step, Resync):
             if step.chain_id != self._chain_id:
                 return False
             self._told_block, self._told_at = step.block, time.monotonic()
         self._stir()
         # A step that was missed may have been one of those after which every market is read again.
-        if isinstance(step, Missed) or step.everything:
+        if isinstance(step, Resync) or step.everything:
             self._all_again, self._all_again_until = True, time.monotonic() + self._lag_seconds
         return True

@@ -4,13 +4,18 @@ Per chain one leader follows the head and writes, in one transaction a step, the
 folded from them and the cursor. `python -m indexer` runs the daemon, `python -m indexer rebuild` folds the projections
 again from the raw logs, `python -m indexer audit` compares them with the contracts' views.
 
-    sources   which addresses and topics are followed, from the deployment file
-    node      questions to one or several nodes; the only part that talks to a chain
-    decode    a node's answer -> typed logs, refusing what contradicts itself
-    fold/     typed logs -> projection rows, pure
-    store/    one step in one transaction: load, fold, write, advance, notify
-    lineage   which block we and the chain last agree on, pure
-    follow    one step at the head: link by parent hash, undo what a reorganization replaced
-    backfill  concurrent pages of history, as wide as the node allows
-    rebuild, audit, chain, main
+One step goes through these in order:
+
+    service       the daemon: one leader for each chain
+    chain         one chain: history first, then the head; undoes what a reorganization replaced
+    backfill      concurrent pages of history, as wide as the node allows
+    sources       which addresses and topics are followed, from the deployment file; `feeds` adds those that are listed
+    fetch         the logs of some blocks, linked to their headers (`node` asks, `wire` reads headers, `bloom` tests)
+    completeness  whether a node gave all logs of a block
+    decode        a node's answer -> typed logs (`logs`), refusing what contradicts itself
+    fold/         typed logs -> projection rows, pure
+    store/        one step in one transaction: load, fold, write, advance; `notices` adds events of wallets
+    finality      the newest block that is never undone; `lineage`: the newest that we and the chain agree on
+
+`rebuild`, `audit` and `cli` are the commands, `main` starts the daemon.
 """

@@ -22,14 +22,14 @@ from core.log import get_logger
 from indexer import metrics
 from indexer.backfill import TOO_MUCH, Width, pages
 from indexer.bloom import BloomTest
+from indexer.completeness import LogCompleteness
 from indexer.errors import BeyondFinality, Contradiction, NodeFault
 from indexer.feeds import read_past
 from indexer.fetch import Fetcher, Replaced
-from indexer.final import FinalWord
+from indexer.finality import FinalityTracker
 from indexer.lineage import Fork, common_ancestor, confirms
 from indexer.logs import Page
 from indexer.node import ChainNode
-from indexer.proof import Witness
 from indexer.sources import Sources
 from indexer.store import lookup
 from indexer.store.cursor import Cursor, note_head, note_state, open_cursor
@@ -137,7 +137,7 @@ class ChainFollower:
         self._pool = pool
         self._finality_blocks = finality_blocks
         self._bloom = BloomTest(sources)
-        self._fetcher = Fetcher(node, sources, self._bloom, Witness(node, sources.name))
+        self._fetcher = Fetcher(node, sources, self._bloom, LogCompleteness(node, sources.name))
         self._recheck = Recheck()
         self._level_at = time.time()
         metrics.LAG_SECONDS.labels(sources.name).set_function(lambda: max(0.0, time.time() - self._level_at))
@@ -146,7 +146,7 @@ class ChainFollower:
         self._unread: _Unread | None = None
         self._finalized: int | None = None
         self._said_final: int | None = None
-        self._final_word = FinalWord(node)
+        self._finality = FinalityTracker(node)
         self._pruned = time.monotonic()
         self._feeds_complete = False
         self._rate = _Rate(time.monotonic())
@@ -167,7 +167,7 @@ class ChainFollower:
         # What a node calls final is believed once this very head was followed; else it said it of other blocks.
         self._said_final = None
         if not was_level:
-            self._final_word.due_at = -math.inf
+            self._finality.due_at = -math.inf
         # From a node that names heads and does not tell what is in them nothing has been heard: what is shown gets old,
         # whatever older heads another one names meanwhile.
         self._unnoted = head if was_level else None
@@ -426,7 +426,7 @@ class ChainFollower:
         if head is None:
             return
         if asks_what_is_final:
-            said_final = await self._final_word.if_due(head.number)
+            said_final = await self._finality.if_due(head.number)
             if said_final is not None:
                 self._said_final = said_final
         said = (head.hash, self._finalized)

@@ -23,11 +23,11 @@ from core.hexadecimal import bytes_of, hex_of
 from core.log import get_logger
 from indexer.backfill import Width, pages
 from indexer.bloom import BloomTest
+from indexer.completeness import LogCompleteness
 from indexer.fetch import Fetcher
 from indexer.fold.shared import FeedRounds, rounds
 from indexer.logs import Page
 from indexer.node import ChainNode
-from indexer.proof import Witness
 from indexer.sources import Sources
 from indexer.store.cursor import Cursor, feeds_json, keep, known_feeds
 from indexer.store.raw_logs import write_logs
@@ -85,7 +85,7 @@ async def read_past(pool: ConnectionPool, node: ChainNode, sources: Sources, cur
     if cursor.number >= sources.start_block:
         log.info("reading past rounds of new feeds", action="index.new_feeds", chain=sources.name, feeds=len(missing))
         added = replace(sources, contracts={}, token=None, feeds={each: sources.feeds[each] for each in missing})
-        fetcher = Fetcher(node, added, BloomTest(added), Witness(node, added.name))
+        fetcher = Fetcher(node, added, BloomTest(added), LogCompleteness(node, added.name))
         async with aclosing(pages(fetcher, sources.start_block, cursor.number, Width())) as past:
             async for page in past:
                 async with pool.connection() as connection:

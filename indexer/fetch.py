@@ -21,12 +21,12 @@ from core.contracts.events.token import TRANSFER
 from core.hexadecimal import bytes_of, hex_of
 from indexer import metrics
 from indexer.bloom import BloomTest
+from indexer.completeness import DISTRUSTED_AT_ONCE, LogCompleteness, merged
 from indexer.decode import block_hashes, decode_logs
 from indexer.errors import ChainMoved, NodeFault
 from indexer.fold.payments import relevant
 from indexer.logs import BlockInfo, Page
 from indexer.node import SENDERS_AT_ONCE, ChainNode
-from indexer.proof import DISTRUSTED_AT_ONCE, Witness, merged
 from indexer.sources import Filter, Sources
 from indexer.wire import Header
 
@@ -44,7 +44,7 @@ class Fetcher:
     node: ChainNode
     sources: Sources
     bloom: BloomTest
-    witness: Witness
+    witness: LogCompleteness
 
     async def linked(self, first: int, last: int, parent: bytes | None, head: Header) -> Page:
         """The blocks `first` to `last`, whose predecessor must be `parent`. Replaced when it is not."""

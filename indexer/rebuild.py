@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
-from core.agent.notices.aside import Aside
+from core.agent.notices.buffer import EventBuffer
 from core.contracts.events import Role
 from core.contracts.events.agent import AGENT_VENUE
 from core.contracts.events.pauser import PAUSER
@@ -56,7 +56,7 @@ async def rebuild(
     async with pool.connection() as connection, pool.connection() as reader, connection.transaction():
         await begin_writing(connection)
         await connection.execute(_PATIENT)
-        missing = Aside(connection)
+        missing = EventBuffer(connection)
         await missing.open()
         cursor = await connection.execute(
             "SELECT number FROM chain_cursor WHERE chain_id = %s FOR UPDATE", (sources.chain_id,)

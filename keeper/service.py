@@ -20,7 +20,7 @@ from core.chain import ChainClient, ChainProvider, RpcError
 from core.config import ChainName, KeeperSettings, Settings, load
 from core.config.settings import CHAIN_NAMES
 from core.contracts.deployments import load_deployment
-from core.db.channels import KEEPER_JOB, News
+from core.db.channels import KEEPER_JOB, Subscription
 from core.db.engine import Connection, check_database, make_engine, make_pool
 from core.db.heartbeat import INSTANCE, beat_forever
 from core.db.leader import Leadership
@@ -163,7 +163,7 @@ class Keeping:
     async def _serve_requests(self) -> None:
         """Runs what was asked for from outside, one after the other, until cancelled. Looks by the clock, too: nobody
         tells of a job whose keeper died with it."""
-        news = News()
+        news = Subscription()
         async with IntentWatch(self._url, self._keeper.pool) as watch, news.of(self._url, KEEPER_JOB):
             while True:
                 news.forget()

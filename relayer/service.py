@@ -15,7 +15,7 @@ from core.config import RelayerSecrets, RelayerSettings, Settings, load
 from core.config.settings import CHAIN_NAMES
 from core.contracts.abi import all_errors
 from core.contracts.deployments import Deployment, load_deployment
-from core.db.channels import OUTBOX_QUEUED, Missed, listen
+from core.db.channels import OUTBOX_QUEUED, Resync, listen
 from core.db.engine import ConnectionPool, check_database, make_pool
 from core.db.heartbeat import beat_forever
 from core.db.migrate import check_schema_at
@@ -122,7 +122,7 @@ class Relayer:
         async with contextlib.aclosing(listen(self._url, OUTBOX_QUEUED)) as signals:
             async for queued in signals:
                 for lane, _task in list(self._lanes.values()):
-                    if isinstance(queued, Missed):
+                    if isinstance(queued, Resync):
                         lane.wake(None)
                     elif queued.chain_id == lane.lease.chain_id:
                         lane.wake(queued.group)

@@ -231,7 +231,7 @@ class CupService:
             async with self._writing("the claim") as connection:
                 claimed = await wallets.claim(connection, request.wallet_address)
         else:
-            claimed = wallets.ClaimTerms(balance, minted=False)
+            claimed = wallets.ClaimResult(balance, minted=False)
         return {
             "walletAddress": request.wallet_address,
             "balancePaper": number_of(claimed.balance_cents),

@@ -21,7 +21,7 @@ from pydantic import SecretStr
 from api.http.application import json_response
 from api.http.problem import Problem, not_found
 from api.stock.bodies.cron import CronJob, CronReport
-from core.db.channels import KEEPER_JOB_DONE, Missed, listen
+from core.db.channels import KEEPER_JOB_DONE, Resync, listen
 from core.db.engine import ConnectionPool
 from core.errors import DatabaseError
 from core.log import get_logger
@@ -59,7 +59,7 @@ class Cron:
     async def listen(self) -> None:
         async with contextlib.aclosing(listen(self._url, KEEPER_JOB_DONE)) as signals:
             async for done in signals:
-                for job_id in list(self._waiting) if isinstance(done, Missed) else [done]:
+                for job_id in list(self._waiting) if isinstance(done, Resync) else [done]:
                     for event in self._waiting.get(job_id, ()):
                         event.set()
 

@@ -12,8 +12,8 @@ from core.db.engine import Connection
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimTerms:
-    """What a claim came to: the wallet's balance, and whether it was made just now."""
+class ClaimResult:
+    """The result of a claim: the wallet's balance, and whether it was minted just now."""
 
     balance_cents: int
     minted: bool
@@ -52,8 +52,8 @@ class Summary:
         return sum(each.status == "open" for each in self.positions)
 
 
-async def claim(connection: Connection, wallet: str) -> ClaimTerms:
-    """Mints the paper once; after that only says what is there."""
+async def claim(connection: Connection, wallet: str) -> ClaimResult:
+    """Mint the paper once; later claims only return the balance."""
     account = wallet_account(wallet)
     async with connection.transaction():
         minted = await open_account(connection, account)
@@ -61,7 +61,7 @@ async def claim(connection: Connection, wallet: str) -> ClaimTerms:
             await post(connection, "claim", wallet, {account: CLAIM_CENTS, MINT: -CLAIM_CENTS})
         now_there = await balance(connection, account)
     assert now_there is not None
-    return ClaimTerms(now_there, minted)
+    return ClaimResult(now_there, minted)
 
 
 async def summary(connection: Connection, wallet: str) -> Summary:

@@ -1,7 +1,7 @@
 """LISTEN / NOTIFY that survives a lost connection: every channel of the product, and what is told on it.
 
 A signal only says where to look: whoever hears it reads the tables again. PostgreSQL keeps no signals for a listener
-who is away, so the first thing delivered after every (re)connection is `MISSED`.
+who is away, so the first thing delivered after every (re)connection is `RESYNC`.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ P = TypeVar("P")
 P_co = TypeVar("P_co", covariant=True)
 
 
-class Missed:
-    """What is heard instead of a signal where some may have been lost: whoever listens must read the present state
+class Resync:
+    """The event delivered instead of signals that may have been lost: the listener must read the present state
     again."""
 
 
-MISSED: Final = Missed()
+RESYNC: Final = Resync()
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Channel(Generic[P_co]):
     """A channel by its name in PostgreSQL, and how the text of its signals is read."""
 
     name: str
-    read: Callable[[str], P_co | Missed]
+    read: Callable[[str], P_co | Resync]
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ def _wallets_text(wallets: Collection[bytes]) -> str:
     return text if len(text) <= PAYLOAD_MAX_BYTES else "*"
 
 
-def _wallets_of(text: str) -> Collection[bytes] | Missed:
-    return MISSED if text == "*" else [bytes.fromhex(each) for each in text.split(",")]
+def _wallets_of(text: str) -> Collection[bytes] | Resync:
+    return RESYNC if text == "*" else [bytes.fromhex(each) for each in text.split(",")]
 
 
 def _lane_group_of(text: str) -> LaneGroup:
@@ -106,7 +106,7 @@ OUTBOX_STATE: Final = Channel[Collection[int]]("outbox_state", _intent_ids_of)
 """Ids of intents whose state changed."""
 
 
-async def listen(url: str, channel: Channel[P]) -> AsyncGenerator[P | Missed, None]:
+async def listen(url: str, channel: Channel[P]) -> AsyncGenerator[P | Resync, None]:
     """What is told on a channel, for ever, reconnecting as needed. Close it (`contextlib.aclosing`) to let go of the
     connection."""
     pause = 0.1
@@ -125,7 +125,7 @@ async def listen(url: str, channel: Channel[P]) -> AsyncGenerator[P | Missed, No
             await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel.name)))
             pause = 0.1
             heed_cancellation()
-            yield MISSED
+            yield RESYNC
             while True:
                 async for message in connection.notifies(timeout=IDLE_SECONDS):
                     yield _read(channel, message.payload)
@@ -142,31 +142,31 @@ async def listen(url: str, channel: Channel[P]) -> AsyncGenerator[P | Missed, No
         pause = min(pause * 2, MAX_PAUSE_SECONDS)
 
 
-def _read(channel: Channel[P], text: str) -> P | Missed:
+def _read(channel: Channel[P], text: str) -> P | Resync:
     """Anybody who may log in may notify: what cannot be read tells of something, and ends no daemon."""
     try:
         return channel.read(text)
     except (ValueError, msgspec.MsgspecError) as error:
         log.warning("a signal cannot be read", action="notify.unreadable", channel=channel.name, why=error)
-        return MISSED
+        return RESYNC
 
 
-class News:
-    """Whether something was told since it was last forgotten: for a loop that reads, and waits for a reason to read."""
+class Subscription:
+    """A subscription to a channel, for a loop that reads and then waits for a reason to read again."""
 
     def __init__(self) -> None:
         self._announced = asyncio.Event()
         self._listening: asyncio.Task[None] | None = None
 
     def forget(self) -> None:
-        """To be called before reading: what is told during the reading is a reason for the next."""
+        """Clear the flag before reading, so that a signal during the reading is a reason for the next."""
         self._announced.clear()
 
     def announce(self) -> None:
         self._announced.set()
 
     async def wait(self, timeout_seconds: float) -> None:
-        """Until something is told, or time is up. Raises whatever ended the listener."""
+        """Wait for a signal, at most so long. Raises the error that ended the listener, if one did."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_seconds):
                 await self._announced.wait()
@@ -175,16 +175,16 @@ class News:
 
     @contextlib.asynccontextmanager
     async def of(
-        self, url: str, channel: Channel[P], hear: Callable[[P | Missed], bool] = lambda _signal: True
+        self, url: str, channel: Channel[P], hear: Callable[[P | Resync], bool] = lambda _signal: True
     ) -> AsyncIterator[None]:
-        """Listens meanwhile; `hear` says of each signal whether it is told, or somebody else's news."""
-        self._listening = asyncio.create_task(self._listen(url, channel, hear), name=f"news of {channel.name}")
+        """Listen inside the block; `hear` returns whether a signal is a reason to read."""
+        self._listening = asyncio.create_task(self._listen(url, channel, hear), name=f"subscription to {channel.name}")
         try:
             yield
         finally:
             await end(self._listening)
 
-    async def _listen(self, url: str, channel: Channel[P], hear: Callable[[P | Missed], bool]) -> None:
+    async def _listen(self, url: str, channel: Channel[P], hear: Callable[[P | Resync], bool]) -> None:
         async with contextlib.aclosing(listen(url, channel)) as signals:
             async for signal in signals:
                 if hear(signal):

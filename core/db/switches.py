@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import psycopg
 
-from core.db.channels import OPERATOR_SWITCH, News
+from core.db.channels import OPERATOR_SWITCH, Subscription
 from core.db.engine import Connection, ConnectionPool
 from core.log import get_logger
 
@@ -40,7 +40,7 @@ class SwitchWatcher:
         self._url = url
         self._pool = pool
         self._state: Mapping[str, bool] = {}
-        self._changed = News()
+        self._changed = Subscription()
 
     def is_on(self, name: str) -> bool:
         return self._state.get(name, False)

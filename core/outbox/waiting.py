@@ -8,7 +8,7 @@ from collections import defaultdict
 from types import TracebackType
 from typing import Self
 
-from core.db.channels import OUTBOX_STATE, Missed, listen
+from core.db.channels import OUTBOX_STATE, Resync, listen
 from core.db.engine import ConnectionPool
 from core.outbox.intents import Intent, read
 from core.outbox.states import IntentState
@@ -69,6 +69,6 @@ class IntentWatch:
     async def _listen(self) -> None:
         async with contextlib.aclosing(listen(self._url, OUTBOX_STATE)) as signals:
             async for moved in signals:
-                for intent_id in list(self._waiting) if isinstance(moved, Missed) else moved:
+                for intent_id in list(self._waiting) if isinstance(moved, Resync) else moved:
                     for event in self._waiting.get(intent_id, ()):
                         event.set()

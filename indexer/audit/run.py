@@ -26,11 +26,11 @@ from indexer.audit import agent, chain, feeds, folded, stock, totals
 from indexer.audit.compare import Comparison
 from indexer.audit.pages import AuditStage, Place, Scene, View, compare_views, whole
 from indexer.bloom import BloomTest
+from indexer.completeness import LogCompleteness
 from indexer.errors import AuditRuns, NodeFault
 from indexer.fetch import Fetcher
 from indexer.fold.venues import GUARDIAN
 from indexer.node import RpcNode
-from indexer.proof import Witness
 from indexer.sources import Sources
 from indexer.store.cursor import known_feeds
 from indexer.store.tables import all_rows
@@ -233,7 +233,7 @@ async def scene_of(connection: Connection, client: ChainClient, sources: Sources
     comparison.block = number
     sources = replace(sources, feeds=await known_feeds(connection, sources.chain_id))
     node = RpcNode(client.provider)
-    fetcher = Fetcher(node, sources, BloomTest(sources), Witness(node, sources.name))
+    fetcher = Fetcher(node, sources, BloomTest(sources), LogCompleteness(node, sources.name))
     addresses = dict(sources.contracts)
     if sources.token is not None:
         addresses[Role.TOKEN] = sources.token

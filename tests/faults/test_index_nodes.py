@@ -19,8 +19,8 @@ from core.contracts.events.stock import ENTERED
 from core.db.engine import conninfo
 from core.service.cancelling import end
 from indexer.chain import ChainFollower
+from indexer.completeness import LogCompleteness
 from indexer.errors import BeyondFinality, Contradiction, CursorMoved, NodeFault
-from indexer.proof import Witness
 from indexer.service import ChainService
 from tests.conftest import TestPostgres
 from tests.support.index_chain import SimChain, SimNode, world_sources
@@ -322,7 +322,7 @@ async def test_a_node_that_names_heads_and_refuses_logs_is_not_heard_of(wiped: s
 async def test_a_reorganization_beyond_finality_stops_serves_stale_and_heals(
     tag: int | None, wiped: str, postgres: TestPostgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("indexer.final.ASK_SECONDS", 0)  # also of the false fork the node says what is final
+    monkeypatch.setattr("indexer.finality.ASK_SECONDS", 0)  # also of the false fork the node says what is final
     chain, crowd = busy_chain("deep", 60)
     node = SimNode(chain)
     node.finalized_depth = tag
@@ -497,7 +497,7 @@ async def test_receipts_with_a_gap_prove_nothing() -> None:
     chain, _ = busy_chain("gaps", 30)
     block = next(block for block in chain.blocks if len(block.logs) > 2)
     node = SimNode(chain)
-    witness = Witness(node, "base")
+    witness = LogCompleteness(node, "base")
     assert await witness.receipts(block.header.hash) == list(block.logs)
     node.fault = lambda _method, answer: [answer[0], *answer[2:]]
     assert await witness.receipts(block.header.hash) is None

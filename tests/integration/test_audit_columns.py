@@ -16,8 +16,8 @@ from indexer.audit import chain, folded, totals
 from indexer.audit.compare import Comparison
 from indexer.audit.pages import AuditStage, Scene
 from indexer.bloom import BloomTest
+from indexer.completeness import LogCompleteness
 from indexer.fetch import Fetcher
-from indexer.proof import Witness
 from indexer.rebuild import rebuild
 from indexer.sources import Sources
 from indexer.store import steps
@@ -42,7 +42,7 @@ class Index:
         """All stages, or some."""
         head, fetcher = (
             self.node.chain.head.header,
-            Fetcher(self.node, self.sources, BloomTest(self.sources), Witness(self.node, "base")),
+            Fetcher(self.node, self.sources, BloomTest(self.sources), LogCompleteness(self.node, "base")),
         )
         comparison = Comparison(block=head.number)
         unasked = ChainClient(ChainProvider(("http://127.0.0.1:9",), chain_id=self.sources.chain_id))

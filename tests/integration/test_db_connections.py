@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.db import heartbeat, switches
-from core.db.channels import AGENT_EVENT, CHAIN_INDEXED, MISSED, WrittenChannel, listen, notify
+from core.db.channels import AGENT_EVENT, CHAIN_INDEXED, RESYNC, WrittenChannel, listen, notify
 from core.db.engine import Connection, ConnectionPool, check_database, connect, make_engine, make_pool, sqlalchemy_url
 from core.db.switches import TRADING_PAUSED, SwitchWatcher, read_switches, set_switch
 from core.db.types import Address, Hash32, Int256, Uint256, UtcDateTime
@@ -188,7 +188,7 @@ async def test_a_transaction_that_does_nothing_is_ended(
 
 async def test_notices_and_the_gap_after_a_lost_connection(database_url: str, pool: ConnectionPool) -> None:
     async with contextlib.aclosing(listen(database_url, ODD)) as signals, asyncio.timeout(PATIENCE):
-        assert await anext(signals) is MISSED
+        assert await anext(signals) is RESYNC
         async with pool.connection() as connection:
             await notify(connection, ODD, 7)
             await notify(connection, ODD, 8)
@@ -199,7 +199,7 @@ async def test_notices_and_the_gap_after_a_lost_connection(database_url: str, po
                 " AND datname = current_database()"
             ).fetchall()
         assert len(killed) == 1
-        assert await anext(signals) is MISSED, "whoever listens is told to look again"
+        assert await anext(signals) is RESYNC, "whoever listens is told to look again"
         async with pool.connection() as connection:
             await notify(connection, ODD, 9)
         assert await anext(signals) == 9
@@ -212,7 +212,7 @@ async def test_a_signal_that_cannot_be_read_ends_no_listener(database_url: str, 
             await anext(signals)
             async with pool.connection() as connection:
                 await connection.execute("SELECT pg_notify(%s, %s)", (channel.name, text))
-            assert await anext(signals) is MISSED, "something may have happened: whoever listens looks again"
+            assert await anext(signals) is RESYNC, "something may have happened: whoever listens looks again"
 
 
 async def test_a_signal_goes_out_with_its_transaction(database_url: str, pool: ConnectionPool) -> None:

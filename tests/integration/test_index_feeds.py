@@ -11,7 +11,7 @@ from eth_utils.crypto import keccak
 
 from core.chain.provider import ChainProvider
 from core.chain.wire import Log
-from core.db.channels import CHAIN_INDEXED, Missed, listen
+from core.db.channels import CHAIN_INDEXED, Resync, listen
 from core.db.engine import make_pool
 from indexer.backfill import Width
 from indexer.feeds import emitters_of
@@ -92,11 +92,11 @@ async def test_a_feed_that_is_added_later_is_indexed_from_the_start(
             await rebuild(pool, some)  # should nobody want the feed any more
     async with following(fresh_database_url, node, every) as (follower, pool):
         async with contextlib.aclosing(listen(fresh_database_url, CHAIN_INDEXED)) as steps:
-            assert isinstance(await anext(steps), Missed)
+            assert isinstance(await anext(steps), Resync)
             await follower.catch_up()
             async with asyncio.timeout(PATIENCE):
                 async for step in steps:
-                    assert not isinstance(step, Missed)
+                    assert not isinstance(step, Resync)
                     if step.everything:  # rows came in blocks that readers have passed
                         break
         async with pool.connection() as connection:

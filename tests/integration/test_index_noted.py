@@ -15,7 +15,7 @@ from core.chain import RpcError, RpcErrorKind
 from core.db.engine import ConnectionPool
 from indexer.chain import GONE_SECONDS, NOTED_AGAIN_SECONDS
 from indexer.errors import NodeFault
-from indexer.final import ASK_SECONDS, SILENT_SECONDS, STANDS_SECONDS
+from indexer.finality import ASK_SECONDS, SILENT_SECONDS, STANDS_SECONDS
 from tests.support.index_chain import SimChain, SimNode, world_sources
 from tests.support.index_tables import following, wipe
 from tests.support.index_world import Crowd
@@ -186,7 +186,7 @@ async def test_final_is_what_every_node_that_answers_calls_so(
         node.finalized_depth = 9
         assert await final() == 9
         node.finalized_depth = 8
-        monkeypatch.setattr("indexer.final.ANSWER_SECONDS", 0.05)
+        monkeypatch.setattr("indexer.finality.ANSWER_SECONDS", 0.05)
         for silent in (fails, hangs):
             monkeypatch.setattr(other, "finalized", silent)
             assert await final() == 8

@@ -17,7 +17,7 @@ import pytest
 import sqlalchemy as sa
 
 from core.config.settings import CHAIN_NAMES
-from core.db.channels import CHAIN_INDEXED, MISSED, IndexStep, listen, notify
+from core.db.channels import CHAIN_INDEXED, RESYNC, IndexStep, listen, notify
 from core.db.engine import check_database, connect, make_engine, make_pool, sqlalchemy_url
 from core.db.leader import lock_key
 from core.errors import EXIT_CONFIG, DatabaseRefused
@@ -84,7 +84,7 @@ async def test_in_session_mode_everything_works_at_its_defaults(database_url: st
             assert (await reading.execute(sa.text("SHOW timezone"))).scalar_one() == "UTC"
         await engine.dispose()
         async with contextlib.aclosing(listen(url, CHAIN_INDEXED)) as steps:
-            assert await anext(steps) is MISSED
+            assert await anext(steps) is RESYNC
             async with await connect(url) as telling:
                 await telling.execute("SELECT pg_try_advisory_lock(%s)", (lock_key("a test of the pooler"),))
                 await notify(telling, CHAIN_INDEXED, IndexStep(1, 2))

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from core.db.channels import (
     AGENT_EVENT,
     CHAIN_INDEXED,
-    MISSED,
     OUTBOX_QUEUED,
     OUTBOX_STATE,
     PAYLOAD_MAX_BYTES,
+    RESYNC,
     IndexStep,
 )
 
@@ -20,12 +20,12 @@ from core.db.channels import (
 def test_wallets_are_named_or_where_they_are_too_many_all_are_to_look(wallets: list[bytes]) -> None:
     text = AGENT_EVENT.write(wallets)
     assert len(text.encode()) <= PAYLOAD_MAX_BYTES
-    assert AGENT_EVENT.read(text) == (wallets if len(wallets) * 41 - 1 <= PAYLOAD_MAX_BYTES else MISSED)
+    assert AGENT_EVENT.read(text) == (wallets if len(wallets) * 41 - 1 <= PAYLOAD_MAX_BYTES else RESYNC)
 
 
 def test_at_the_edge_of_a_payload() -> None:
     assert AGENT_EVENT.read(AGENT_EVENT.write([bytes(20)] * 195)) == [bytes(20)] * 195
-    assert AGENT_EVENT.read(AGENT_EVENT.write([bytes(20)] * 196)) is MISSED
+    assert AGENT_EVENT.read(AGENT_EVENT.write([bytes(20)] * 196)) is RESYNC
 
 
 @given(st.builds(IndexStep, st.integers(1, 2**53), st.integers(-1, 2**53), st.booleans()))

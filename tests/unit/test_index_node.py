@@ -13,10 +13,10 @@ from core.chain.errors import RpcError, RpcErrorKind
 from core.chain.provider import ChainProvider
 from indexer import node as nodes
 from indexer.bloom import BloomTest
+from indexer.completeness import LogCompleteness
 from indexer.errors import NodeFault
 from indexer.fetch import Fetcher
 from indexer.node import RpcNode
-from indexer.proof import Witness
 from indexer.wire import Header
 from tests.support.index_chain import SimChain, SimNode, world_sources
 from tests.support.index_world import Crowd
@@ -63,7 +63,7 @@ async def test_what_a_node_does_not_know_is_asked_for_again_after_a_while(
 def test_a_bloom_that_is_none_denies_nothing(bloom: str | None) -> None:
     chain, sources = SimChain(), world_sources()
     header = structs.replace(chain.head.header, logs_bloom=bloom)
-    fetcher = Fetcher(SimNode(chain), sources, BloomTest(sources), Witness(SimNode(chain), sources.name))
+    fetcher = Fetcher(SimNode(chain), sources, BloomTest(sources), LogCompleteness(SimNode(chain), sources.name))
     assert fetcher._may_hold_ours(header)
 
 
@@ -85,7 +85,7 @@ async def test_logs_that_cannot_be_read_are_a_nodes_fault(answering: str, wrong:
     for _ in range(20):
         chain.mine([crowd.next(chain.head.world)])
     node = SimNode(chain)
-    fetcher = Fetcher(node, sources, BloomTest(sources), Witness(node, sources.name))
+    fetcher = Fetcher(node, sources, BloomTest(sources), LogCompleteness(node, sources.name))
 
     def answer(method: str, answer: Any) -> Any:
         left_out = method == "logs" and answering == "receipts"
@@ -108,7 +108,7 @@ async def test_history_whose_logs_tell_of_no_block_is_a_nodes_fault(wrong: dict[
         chain.mine([crowd.next(chain.head.world)])
     chain.mine([])
     node = SimNode(chain)
-    fetcher = Fetcher(node, sources, BloomTest(sources), Witness(node, sources.name))
+    fetcher = Fetcher(node, sources, BloomTest(sources), LogCompleteness(node, sources.name))
     node.fault = lambda method, answer: (
         [structs.replace(log, **wrong) for log in answer]
         if method == "logs"
@@ -136,7 +136,7 @@ async def test_for_a_fork_or_a_lag_no_log_is_looked_at_closely(answering: str, m
     for _ in range(20):
         chain.mine([crowd.next(chain.head.world)])
     node = SimNode(chain)
-    fetcher = Fetcher(node, sources, BloomTest(sources), Witness(node, sources.name))
+    fetcher = Fetcher(node, sources, BloomTest(sources), LogCompleteness(node, sources.name))
     node.fault = lambda method, answer: [*answer[:-1], moved(answer[-1])] if method == answering and answer else answer
     for fetched in (fetcher.linked(1, 20, None, chain.head.header), fetcher.settled(1, 20)):
         try:
@@ -153,7 +153,7 @@ async def test_logs_whose_numbers_are_padded_are_of_the_same_blocks() -> None:
     for _ in range(20):
         chain.mine([crowd.next(chain.head.world)])
     node = SimNode(chain)
-    fetcher = Fetcher(node, sources, BloomTest(sources), Witness(node, "base"))
+    fetcher = Fetcher(node, sources, BloomTest(sources), LogCompleteness(node, "base"))
     expected = await fetcher.linked(1, 20, None, chain.head.header)
 
     def padded(method: str, answer: Any) -> Any:

@@ -29,7 +29,7 @@ from core.agent.notices import log as event_log
 from core.agent.notices.kinds import EventType, source_of
 from core.agent.notices.log import Draft
 from core.agent.notices.reading import Notice, newest_seq, notices_from
-from core.db.channels import AGENT_EVENT, News
+from core.db.channels import AGENT_EVENT, Subscription
 from core.db.engine import Connection, ConnectionPool
 from core.log import get_logger
 from core.metrics import counter, gauge, histogram
@@ -87,7 +87,7 @@ class Dispatcher:
         self._links = links
         self._retries = retries
         self._disable_after = timedelta(seconds=disable_after_seconds)
-        self._news = News()
+        self._news = Subscription()
         self._working: dict[asyncio.Task[None], Kind] = {}
         """What is being sent now."""
 

@@ -12,7 +12,7 @@ from api.agent.links import Links
 from api.agent.notices.render import stream_frame
 from api.http.places import NoPlace, Places
 from core.agent.notices.reading import notices_from
-from core.db.channels import AGENT_EVENT, Missed, listen
+from core.db.channels import AGENT_EVENT, Resync, listen
 from core.db.engine import ConnectionPool
 from core.metrics import counter, gauge
 
@@ -50,7 +50,7 @@ class NoticeHub:
         try:
             async with contextlib.aclosing(listen(self._url, AGENT_EVENT)) as signals:
                 async for wallets in signals:
-                    self._wake(list(self._seats) if isinstance(wallets, Missed) else wallets)
+                    self._wake(list(self._seats) if isinstance(wallets, Resync) else wallets)
         finally:
             self.stopping = True
             self._wake(list(self._seats))

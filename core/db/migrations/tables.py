@@ -21,7 +21,7 @@ def rendered() -> str:
     parts = ["-- Made from core/db/schema by `python -m core.db.migrations.tables`; a test fails while they differ.\n"]
     for table in metadata.sorted_tables:
         indexes = sorted(table.indexes, key=lambda index: str(index.name))
-        parts.append("".join(_statement(each) for each in (CreateTable(table), *map(CreateIndex, indexes))))
+        parts.append(_statement(CreateTable(table)) + "".join(_statement(CreateIndex(each)) for each in indexes))
     return "\n".join(parts)
 
 

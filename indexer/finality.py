@@ -1,4 +1,4 @@
-"""What a chain's nodes call final: believed once every one that answers says so, for what is final is never undone."""
+"""The newest final block of a chain: every node that answers must agree on it."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class _Said:
 
 
 @dataclass(slots=True)
-class FinalWord:
-    """The nodes' word on what is final, asked for now and then. `due_at`: when next. `last`: by a node's place, what
-    it said last."""
+class FinalityTracker:
+    """A tracker of the newest final block. `due_at`: when the nodes are asked next. `last`: each node's last answer, by
+    its place."""
 
     node: ChainNode
     due_at: float = -math.inf

@@ -1,4 +1,4 @@
-"""Is what a node gave of a block all there is? Another node says, or the block's receipts.
+"""Checks that a node gave all logs of a block, against another node or the block's receipts.
 
 A node's search for logs is an index of its own, and may lack what the node's blocks have. A block's receipts cannot:
 their logs are numbered through, so one that is missing between two others shows.
@@ -26,8 +26,8 @@ DISTRUSTED_AT_ONCE = 256
 
 
 @dataclass(slots=True)
-class Witness:
-    """What gets one chain's blocks proven. `distrusts`: its only node was seen to leave logs out of history."""
+class LogCompleteness:
+    """The check of one chain's logs. `distrusts`: its only node was seen to leave logs out of history."""
 
     node: ChainNode
     chain: str
@@ -35,7 +35,7 @@ class Witness:
     _chance: random.Random = field(default_factory=random.Random)
 
     async def whole(self, header: Header, filters: Sequence[Filter], given: Sequence[Log]) -> list[Log] | None:
-        """All logs of the block that the filters choose; None when nobody but the node that gave them can say."""
+        """Return all logs of the block that the filters choose; None when only the node that gave them can say."""
         logs = await self._of_nodes(header, filters)
         if logs is None:
             receipts = await self.receipts(header.hash)
@@ -50,7 +50,7 @@ class Witness:
         return together
 
     async def _of_nodes(self, header: Header, filters: Sequence[Filter]) -> list[Log] | None:
-        """What two nodes give of the block, together; None when there are no two that can say."""
+        """Return what two nodes give of the block, together; None when fewer than two answer."""
         nodes = self.node.opinions()
         if len(nodes) < 2:
             return None
@@ -64,7 +64,7 @@ class Witness:
         return logs
 
     async def receipts(self, block_hash: str) -> list[Log] | None:
-        """Every log of a block, from its receipts; None when no node offers them."""
+        """Return every log of a block, from its receipts; None when no node offers them."""
         for node in self.node.opinions():
             try:
                 logs = await node.receipt_logs(block_hash)
@@ -77,8 +77,8 @@ class Witness:
         return None
 
     async def of_page(self, filters: Sequence[Filter], first: int, last: int, logs: list[Log]) -> list[Log]:
-        """A page of history: compared with the other node's, where there is one, and put right from the receipts of the
-        blocks they disagree on."""
+        """Return the logs of a page of history. Where there is another node, blocks on which the two disagree are read
+        from their receipts."""
         for node in self.node.opinions()[1:]:
             theirs = [log for chosen in filters for log in await node.logs(chosen, first, last)]
             ours = {_place(log) for log in logs}
@@ -100,7 +100,7 @@ class Witness:
         return logs
 
     async def sample(self, filters: Sequence[Filter], logs: Sequence[Log]) -> None:
-        """Compares a few blocks of a page with their receipts. NodeFault when one has more: from then on all are."""
+        """Compare a few blocks of a page with their receipts. NodeFault when one has more: from then on all are."""
         hashes = sorted({log.block_hash for log in logs})
         chosen = self._chance.sample(hashes, min(SAMPLED_BLOCKS, len(hashes)))
         answers = await asyncio.gather(*(self.receipts(block_hash) for block_hash in chosen))
@@ -116,7 +116,7 @@ class Witness:
 
 
 def chosen_by(log: Log, chosen: Filter) -> bool:
-    """Would a node answer this filter with this log?"""
+    """Return whether a node answers this filter with this log."""
     addresses = chosen["address"]
     if log.address.lower() not in ([addresses] if isinstance(addresses, str) else addresses):
         return False
@@ -129,7 +129,7 @@ def chosen_by(log: Log, chosen: Filter) -> bool:
 
 
 def merged(logs: Iterable[Log]) -> list[Log]:
-    """Each log once; NodeFault when two nodes tell of different ones at the same place."""
+    """Return each log once; NodeFault when two nodes give different ones at the same place."""
     by_place: dict[tuple[str, int], Log] = {}
     for log in logs:
         other = by_place.setdefault(_place(log), log)
