@@ -10,8 +10,7 @@ Adding tables (areas never share a file, so they never conflict):
    `core/db/migrations/versions/<area>_<nnnn>_<what>.py` with `revision = "<area>_<nnnn>"`. The first of an
    area has `down_revision = None`, `branch_labels = ("<area>",)` and `depends_on = "core_0001"` (or another area's
    revision whose tables it references); later ones name their predecessor in `down_revision`.
-4. `python -m core.db.migrate` applies what is missing; `python -m core.db.migrate --check` says how the migrated
-   database differs from the declared schema.
+4. `python -m core.db.migrate` applies what is missing.
 
 Conventions: hashes, addresses and other bytes are `bytea` (`Hash32`, `Address`); uint256 is `numeric(78,0)`
 (`Uint256`); chain times are bigint Unix seconds; our own times are `timestamptz` (`UtcDateTime`). Constraints hold

@@ -1,4 +1,4 @@
-"""Brings a database to this code's schema: `python -m core.db.migrate [--check]`.
+"""Brings a database to this code's schema: `python -m core.db.migrate`.
 
 One migrator at a time (a session advisory lock; a second one waits, then finds nothing to do). Each migration is one
 transaction with a short lock timeout, so a migration never queues behind a long reader and blocks everybody after it;
@@ -12,12 +12,10 @@ import asyncio
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import sqlalchemy as sa
 from alembic import command
-from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import Script, ScriptDirectory
@@ -28,7 +26,6 @@ from sqlalchemy.exc import OperationalError
 from core import log as logging
 from core.config import Settings, load
 from core.db.engine import connection_error, sqlalchemy_url
-from core.db.schema import metadata
 from core.errors import DatabaseError, SchemaOutdated, VpmError
 
 log = logging.get_logger(__name__)
@@ -102,23 +99,6 @@ async def check_schema_at(url: str) -> None:
     await asyncio.to_thread(check)
 
 
-def differences(connection: Connection) -> list[Any]:
-    """How the database differs from the declared schema; empty when migrations and declaration agree."""
-    context = MigrationContext.configure(connection, opts=compare_options(connection))
-    return list(compare_metadata(context, metadata))
-
-
-def compare_options(connection: Connection) -> dict[str, Any]:
-    """What a comparison looks at: types and defaults too, but not the partitions of a declared table."""
-    partitions = set(connection.scalars(sa.text("SELECT relname FROM pg_class WHERE relispartition")))
-    connection.rollback()
-
-    def include_name(name: str | None, kind: str, _parents: Any) -> bool:
-        return not (kind == "table" and name in partitions)
-
-    return {"compare_type": True, "compare_server_default": True, "include_name": include_name}
-
-
 def _engine(url: str) -> sa.Engine:
     return sa.create_engine(sqlalchemy_url(url), poolclass=sa.NullPool, connect_args={"connect_timeout": 5})
 
@@ -161,29 +141,18 @@ def _config() -> Config:
     return config
 
 
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="core.db.migrate", description="Bring the database to this code's schema.")
-    parser.add_argument("--check", action="store_true", help="apply nothing; fail when schema and database differ")
-    options = parser.parse_args(arguments)
+def main() -> int:
+    argparse.ArgumentParser(
+        prog="core.db.migrate", description="Bring the database to this code's schema."
+    ).parse_args()
     try:
         settings = load(Settings)
         logging.configure(settings.log_level, settings.log_format)
-        url = settings.database_url.get_secret_value()
-        if not options.check:
-            print("at " + ", ".join(migrate(url)))
-            return 0
-        try:
-            with _engine(url).connect() as connection:
-                check_schema(connection)
-                drift = differences(connection)
-        except OperationalError as error:
-            raise (connection_error(url, error.orig) if isinstance(error.orig, psycopg.Error) else error) from None
+        print("at " + ", ".join(migrate(settings.database_url.get_secret_value())))
     except VpmError as error:
         print(error.sentence(), file=sys.stderr)
         return error.exit_code
-    for each in drift:
-        print(each)
-    return 1 if drift else 0
+    return 0
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ contract suites against forks of live chains; VPM_TEST_LONG=1 runs the long camp
     ),
     "migrate": (
         "bring the database in DATABASE_URL to the current schema",
-        "./vpm migrate [--check]\n\n--check: apply nothing, and fail where database and schema differ.",
+        "./vpm migrate",
     ),
     "deploy": (
         "deploy the contracts of one network with ape",

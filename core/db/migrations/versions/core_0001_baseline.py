@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import sqlalchemy as sa
 from alembic import op
 
 revision = "core_0001"
@@ -20,14 +19,3 @@ def upgrade() -> None:
     assert driver is not None
     for path in sorted(BASELINE.glob("*.sql")):
         driver.execute(path.read_bytes())
-
-
-def downgrade() -> None:
-    """Everything goes: before the first release there was nothing."""
-    connection = op.get_bind()
-    for table in sa.inspect(connection).get_table_names():
-        if table != "alembic_version":
-            connection.exec_driver_sql(f'DROP TABLE "{table}" CASCADE')
-    functions = sa.text("SELECT proname FROM pg_proc WHERE pronamespace = 'public'::regnamespace")
-    for function in connection.scalars(functions).all():
-        connection.exec_driver_sql(f'DROP FUNCTION "{function}"')
