@@ -17,7 +17,6 @@ PROGRAMS = {
     "config": ("core/config/__main__.py",),
     "feed": ("scripts/_feed/__main__.py", "scripts/_feed/record.py"),
     "keeper": ("keeper/__main__.py",),
-    "migrate": ("core/db/migrate.py",),
     "prove": ("scripts/_prove/__main__.py",),
     "reindex": ("scripts/_status/reindex.py",),
     "status": ("scripts/_status/__main__.py",),
