@@ -625,14 +625,14 @@ export interface AgentSentimentIntel {
 /** A market that the reading counts: `pool` is USD less fees; `bullishPct` is null for a market without a direction,
 `yesPriceCents` for a range. */
 export interface AgentSentimentMarket {
-  marketId: string;
-  slug: string;
-  shortTitle: string;
-  kind: Known<"market_cap" | "market_cap_range" | "price_direction">;
   deadlineAt: string;
   startAt: string | null;
   endsAt: string;
   settlesAfter: string;
+  marketId: string;
+  slug: string;
+  shortTitle: string;
+  kind: Known<"market_cap" | "market_cap_range" | "price_direction">;
   yesPriceCents: number | null;
   pool: number;
   totalBets: number;
@@ -688,13 +688,13 @@ export interface AgentStatsAnswer {
 }
 
 export interface AgentSuggestedBet {
-  marketId: string;
-  slug: string;
-  shortTitle: string;
   deadlineAt: string;
   startAt: string | null;
   endsAt: string;
   settlesAfter: string;
+  marketId: string;
+  slug: string;
+  shortTitle: string;
   side: string;
   sideLabel: Known<"UP" | "DOWN" | "YES" | "NO">;
   impliedCents: number;

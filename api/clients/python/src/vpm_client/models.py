@@ -613,15 +613,15 @@ class AgentSentimentMarket(Body, frozen=True, kw_only=True):
     """A market that the reading counts: `pool` is USD less fees; `bullishPct` is null for a market without a direction,
     `yesPriceCents` for a range."""
 
+    deadline_at: str
+    start_at: str | None
+    ends_at: str
+    settles_after: str
     market_id: str
     slug: str
     short_title: str
     # market_cap, market_cap_range, price_direction
     kind: str
-    deadline_at: str
-    start_at: str | None
-    ends_at: str
-    settles_after: str
     yes_price_cents: Decimal | None
     pool: Decimal
     total_bets: int
@@ -680,13 +680,13 @@ class AgentStatsAnswer(Body, frozen=True, kw_only=True):
 
 
 class AgentSuggestedBet(Body, frozen=True, kw_only=True):
-    market_id: str
-    slug: str
-    short_title: str
     deadline_at: str
     start_at: str | None
     ends_at: str
     settles_after: str
+    market_id: str
+    slug: str
+    short_title: str
     side: str
     # UP, DOWN, YES, NO
     side_label: str
