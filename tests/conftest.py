@@ -59,6 +59,7 @@ FLAKY = {
     "browser": "a browser and a whole service share two cores",
     "faults": "processes are killed at random instants, and leases and timeouts are real",
     "integration/test_agent_crowd.py": "three hundred trades at once have real deadlines",
+    "integration/test_client_gateways.py": "libraries wait for a keeper's blocks and finality by real seconds",
     "integration/test_alert_path.py": "Prometheus and Alertmanager wait by their own clocks",
     "contracts/test_deploying_live.py": "a deployment is killed at random instants",
     "integration/test_db_local_postgres.py": "processes are killed, and watched by real seconds",
@@ -76,6 +77,7 @@ FLAKY = {
     "integration/test_rpc_hostile.py": "timeouts of requests are real",
     "integration/test_stack.py": "a whole stack starts, and its rounds go by the wall clock",
     "integration/test_stock_cron.py": "a keeper settles by the wall clock what the calls ask for",
+    "integration/test_stock_relay.py": "answers are waited for by real seconds while a relayer works",
     "integration/test_webhook_dispatch.py": "endpoints that hang are given up after real seconds",
 }
 # After a test's own limit, which pytest-timeout keeps and gives up when the test has failed.
