@@ -81,10 +81,15 @@ def anvil_plan(options: AnvilOptions) -> SpawnPlan:
 
 
 def start_anvil(options: AnvilOptions, log_path: Path) -> RunningProcess:
-    """Spawn the chain and wait until it answers. `free_port` has kept its port from every other program of ours."""
+    """Spawn the chain and wait until it, and no other node on its port, answers."""
     running = start_process(anvil_plan(options), log_path)
+
+    def ready() -> bool:
+        # It says so once the port is its own; one that finds it taken ends.
+        return anvil_answers(options) and "Listening on" in running.log_path.read_text()
+
     try:
-        wait_until(lambda: anvil_answers(options), running, 30.0, f"anvil on port {options.port}")
+        wait_until(ready, running, 30.0, f"anvil on port {options.port}")
     except BaseException:
         running.stop()
         raise
