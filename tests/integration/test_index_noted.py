@@ -34,7 +34,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The follower's clock, which moves when a test moves it."""
     now = [time.monotonic()]
     clock = SimpleNamespace(monotonic=lambda: now[0], time=time.time, perf_counter=time.perf_counter)
-    for module in ("chain", "final"):
+    for module in ("chain", "finality"):
         monkeypatch.setattr(f"indexer.{module}.time", clock)
     return now
 
