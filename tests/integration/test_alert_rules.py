@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from scripts._status.table import DAEMONS
 
 from api.agent.trade import outcomes
 from core.db.leader import Leadership
@@ -17,6 +16,7 @@ from core.service.cancelling import end
 from relayer.leases import LaneSpec, Leases
 from relayer.signing import LocalSigner
 from scripts._local.ports import free_port
+from scripts._stack.daemons import DAEMONS
 from tests.support.cup_rig import cup_door
 from tests.support.promtool import firing
 
