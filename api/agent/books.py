@@ -15,13 +15,12 @@ from api.agent.facts import ListedMarket, Stake, Venue
 from api.agent.index import AgentIndex
 from api.agent.links import Links
 from api.agent.reply import meta
-from api.http.shared import Renewed, SharedSlot, Slots
-from api.kept import Kept
+from api.cache import VersionedCache
 
 # Rendered between two breaths of the event loop: about ten milliseconds.
 _AT_ONCE = 100
 # A position takes about 800 bytes; the largest book a few megabytes.
-_POSITION_BYTES, _BOOKS, _BOOKS_BYTES = 800, 512, 32_000_000
+_BOOK_BYTES, _POSITION_BYTES, _BOOKS_BYTES = 4_000, 800, 32_000_000
 
 
 class Book:
@@ -37,7 +36,7 @@ class Book:
         links: Links,
         before: Book | None,
     ) -> None:
-        self.size = len(stakes) * _POSITION_BYTES
+        self.size = _BOOK_BYTES + len(stakes) * _POSITION_BYTES
         self._wallet = wallet
         self._links = links
         self._meta = meta(links, venue)
@@ -94,12 +93,9 @@ class Books:
     def __init__(self, index: AgentIndex, read: ReadBook) -> None:
         self._index = index
         self._read = read
-        self._kept: Kept[str, SharedSlot[Book]] = Kept(_BOOKS, _BOOKS_BYTES)
-        self._slots: Slots[str, Book] = Slots(lambda wallet, slot, book: self._kept.put(wallet, slot, book.size))
+        self._books: VersionedCache[str, Book] = VersionedCache(_BOOKS_BYTES, lambda book: book.size)
 
-    async def of(self, wallet: str) -> Book:
-        return await self._slots.get(wallet, lambda: self._slot(wallet))
-
-    def _slot(self, wallet: str) -> Renewed[Book]:
-        slot: Renewed[Book] = Renewed(lambda: self._index.tick, lambda: self._read(wallet, slot.value))
-        return slot
+    async def get(self, wallet: str) -> Book:
+        return await self._books.get(
+            wallet, lambda: self._index.tick, lambda: self._read(wallet, self._books.last(wallet))
+        )

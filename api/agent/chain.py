@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from api.kept import Kept
+from cachetools import TTLCache
+
 from core.chain import ChainClient, Contract, RpcError, checksum, values
 from core.contracts.abi import abi
 from core.contracts.deployments import Deployment, Token
@@ -104,17 +104,15 @@ class Balances:
         self._client = client
         self._contracts = contracts
         self._timeout_seconds = timeout_seconds
-        self._balances: Kept[str, tuple[float, int]] = Kept(MAX_CACHED)
+        self._balances: TTLCache[str, int] = TTLCache(MAX_CACHED, BALANCE_CACHE_SECONDS)
 
     async def of(self, wallet: str) -> int:
         """Token units. RpcError when the chain cannot be asked."""
-        now = time.monotonic()
-        kept = self._balances.get(wallet)
-        if kept is not None and now - kept[0] < BALANCE_CACHE_SECONDS:
-            return kept[1]
+        if (kept := self._balances.get(wallet)) is not None:
+            return kept
         call = self._contracts.token.call("balanceOf", checksum(wallet))
         balance = int(await self._client.read(call, timeout_seconds=self._timeout_seconds))
-        self._balances.put(wallet, (now, balance))
+        self._balances[wallet] = balance
         return balance
 
 

@@ -12,7 +12,7 @@ from api.agent.errors import problem
 from api.agent.facts import BEFORE_DEPLOYMENT, ListedMarket, Venue, is_called, key_of
 from api.agent.rows import read_settled, read_settled_page, read_venue
 from api.agent.storage import storage
-from api.archive import Archive
+from api.cache import Archive
 from api.followed_index import FollowedIndex
 from core.agent.words import FeedSubject
 from core.contracts.statuses import MarketKind
@@ -82,7 +82,7 @@ class AgentIndex(FollowedIndex[Venue]):
         distinct = dict.fromkeys(keys)
         markets = {key: present[key] for key in distinct if key in present}
         async with storage("The settled markets", status=status):
-            return markets | await self._archive.of(distinct.keys() - markets.keys())
+            return markets | await self._archive.get(distinct.keys() - markets.keys())
 
     async def settled_page(
         self, symbol: str | None, kind: MarketKind | None, after: ListPlace | None, limit: int

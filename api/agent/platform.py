@@ -10,7 +10,6 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.agent import render
-from api.agent.held import SHARED
 from api.agent.index import AgentIndex
 from api.agent.links import Links
 from api.agent.reach import Reach
@@ -18,8 +17,8 @@ from api.agent.reply import VERSION, body_bytes, reply
 from api.agent.rows import MAX_SETTLED
 from api.agent.storage import storage
 from api.agent.switch import Trading
-from api.http.rendered import Rendered
-from api.http.shared import Shared
+from api.cache import TimedValue
+from api.http.rendered import REVALIDATED, Rendered
 from api.unreadable import UNREADABLE
 from core.chain import ChainClient
 from core.contracts.statuses import AgentMarketStatus
@@ -106,8 +105,8 @@ class Platform:
         self._switch = switch
         self._links = links
         self._chain_id = chain_id
-        self._stats = Shared(self._rendered_stats, STATS_SECONDS)
-        self._script = Shared(self._rendered_script, SCRIPT_SECONDS)
+        self._stats = TimedValue(self._rendered_stats, STATS_SECONDS)
+        self._script = TimedValue(self._rendered_script, SCRIPT_SECONDS)
 
     async def stats(self, request: web.Request) -> web.StreamResponse:
         return (await self.counted()).answer(request)
@@ -118,7 +117,7 @@ class Platform:
 
     async def _rendered_stats(self) -> Rendered:
         body = body_bytes(self._links, {"stats": await self._count()}, self._index.required())
-        return await Rendered.make(body, SHARED)
+        return await Rendered.make(body, REVALIDATED)
 
     async def _count(self) -> dict[str, Any]:
         venue = self._index.required()

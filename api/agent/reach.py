@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from api.http.shared import Shared
+from api.cache import TimedValue
 from core.chain import ChainClient, RpcError
 
 ANSWERS_WITHIN_SECONDS = 3.0
@@ -17,7 +17,7 @@ class Reach:
 
     def __init__(self, client: ChainClient | None) -> None:
         self._client = client
-        self._shared = Shared(self._ask, SHARED_SECONDS)
+        self._shared = TimedValue(self._ask, SHARED_SECONDS)
 
     async def answers(self) -> bool:
         return await self._shared.get()

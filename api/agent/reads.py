@@ -17,7 +17,6 @@ from api.agent.chain import AgentContracts, Balances, balance_of
 from api.agent.cursors import ListPlace, StakePlace, cursor_of, list_place, place_of, stake_before
 from api.agent.errors import problem
 from api.agent.facts import ListedMarket, Stake, Venue, deciding_times, key_of
-from api.agent.held import OWN, SHARED, HeldBodies
 from api.agent.index import AgentIndex
 from api.agent.links import Links
 from api.agent.reply import body_bytes, freshness, reply
@@ -35,11 +34,12 @@ from api.agent.rows import read_by_bet, read_history, read_observations, read_re
 from api.agent.storage import storage
 from api.agent.trade import store
 from api.agent.trade.orders import MAX_POINTS, SIMPLE_MAX, check_open, largest_size, side_of
-from api.archive import READ_AT_ONCE
+from api.cache import READ_AT_ONCE
 from api.context import Context
 from api.finality import read_final_block
 from api.head import chain_now
 from api.http.caller import caller_ip
+from api.http.rendered import OWN_REVALIDATED, REVALIDATED, RenderedCache
 from api.http.requests import read_query
 from core.agent.document import CATEGORIES
 from core.contracts.statuses import MarketKind
@@ -86,13 +86,17 @@ class Reads:
         self._links = links
         self._chain_id = chain_id
         self._finality_blocks = context.settings.chain("base").finality_blocks
-        self._lists = HeldBodies(index, SHARED)
-        self._details = HeldBodies(index, SHARED)
-        self._bundles = HeldBodies(index, SHARED)
-        self._results = HeldBodies(index, SHARED)
+
+        def tick() -> int:
+            return index.tick
+
+        self._lists = RenderedCache(tick, REVALIDATED)
+        self._details = RenderedCache(tick, REVALIDATED)
+        self._bundles = RenderedCache(tick, REVALIDATED)
+        self._results = RenderedCache(tick, REVALIDATED)
         self._books = Books(index, self._read_book)
-        self._book_pages = HeldBodies(index, OWN)
-        self._proofs = HeldBodies(index, SHARED)
+        self._book_pages = RenderedCache(tick, OWN_REVALIDATED)
+        self._proofs = RenderedCache(tick, REVALIDATED)
 
     # ------------------------------------------------------------ markets
 
@@ -296,7 +300,7 @@ class Reads:
 
     async def book(self, wallet: str, limit: int, before: StakePlace | None) -> bytes:
         """A page of the wallet's positions, and the summary of all it has."""
-        return await (await self._books.of(wallet)).page(limit, before)
+        return await (await self._books.get(wallet)).page(limit, before)
 
     async def _read_book(self, wallet: str, before: Book | None) -> Book:
         stakes: list[Stake] = []

@@ -26,7 +26,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from api.agent.cursors import ListPlace
 from api.agent.facts import Arrival, ArrivalState, BookTotals, Ending, FeedRound, ListedMarket, Stake, Venue
-from api.archive import Archive
+from api.cache import Archive
 from api.given import given
 from api.head import Head, head_of, read_cursor
 from core.agent.book import Book

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
 
 import orjson
+from cachetools import LRUCache
 
+from api.cache import TimedValue
 from api.cup import render
-from api.http.shared import Shared, SharedSlot, Slots
-from api.kept import Kept
 from core.cup import board
 from core.cup.board import Board
 from core.db.engine import ConnectionPool
@@ -42,23 +43,25 @@ class Boards:
 
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
-        self._slots: Slots[LeaderboardQuestion, ShownBoard] = Slots(self._keep)
-        self._weeks: Kept[LeaderboardQuestion, SharedSlot[ShownBoard]] = Kept(MAX_WEEKS)
-        self._whole: SharedSlot[ShownBoard] | None = None  # held, and so found
+        # Every board that somebody waits for or that is kept.
+        self._boards: WeakValueDictionary[LeaderboardQuestion, TimedValue[ShownBoard]] = WeakValueDictionary()
+        self._whole = self._board((board.ALL_TIME, False))
+        self._weeks: LRUCache[LeaderboardQuestion, TimedValue[ShownBoard]] = LRUCache(MAX_WEEKS)
 
     async def get(self, period: str, *, agents: bool = False) -> ShownBoard:
         asked = (period, agents)
-        return await self._slots.get(asked, lambda: self._slot(asked))
+        kept = self._boards.get(asked) or self._board(asked)
+        shown = await kept.get()
+        if kept is not self._whole and shown.board.total:
+            self._weeks[asked] = kept
+        return shown
 
-    def _slot(self, asked: LeaderboardQuestion) -> Shared[ShownBoard]:
-        slot: Shared[ShownBoard] = Shared(lambda: self._read(asked, slot.value), BOARD_SECONDS, BOARD_OLDEST_SECONDS)
-        return slot
-
-    def _keep(self, asked: LeaderboardQuestion, slot: SharedSlot[ShownBoard], shown: ShownBoard) -> None:
-        if asked == (board.ALL_TIME, False):
-            self._whole = slot
-        elif shown.board.total:
-            self._weeks.put(asked, slot)
+    def _board(self, asked: LeaderboardQuestion) -> TimedValue[ShownBoard]:
+        made: TimedValue[ShownBoard] = TimedValue(
+            lambda: self._read(asked, made.value), BOARD_SECONDS, BOARD_OLDEST_SECONDS
+        )
+        self._boards[asked] = made
+        return made
 
     async def _read(self, asked: LeaderboardQuestion, before: ShownBoard | None) -> ShownBoard:
         period, agents = asked

@@ -15,10 +15,10 @@ from limits import RateLimitItemPerMinute
 
 from api.cup.service import CupService
 from api.http.application import unavailable
-from api.http.caching import NO_STORE
 from api.http.caller import caller_ip
 from api.http.limits import RateLimits
 from api.http.places import NoPlace, Places
+from api.http.rendered import NO_STORE
 from core.config import Settings
 from core.cup.export import lines
 from core.db.engine import connect

@@ -10,9 +10,9 @@ from aiohttp import web
 from api.cup import requests
 from api.cup.service import Answering, CupService
 from api.http.application import json_response
-from api.http.caching import NO_STORE
 from api.http.caller import caller_ip
 from api.http.operation import Handler
+from api.http.rendered import NO_STORE
 from api.http.requests import read_json, read_path, read_query, validated_body
 from core.config import Settings
 

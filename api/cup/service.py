@@ -17,6 +17,7 @@ from typing import TypeVar
 import psycopg
 from limits import RateLimitItemPerDay, RateLimitItemPerHour, RateLimitItemPerMinute, RateLimitItemPerSecond
 
+from api.cache import TimedValue
 from api.cup import guide, render, requests
 from api.cup.batches import Batches
 from api.cup.boards import Boards
@@ -26,7 +27,6 @@ from api.http.body import Json
 from api.http.caller import network
 from api.http.limits import RateLimits
 from api.http.problem import Problem, invalid_part
-from api.http.shared import Shared, SharedSlot, Slots
 from core.config import Settings
 from core.cup import betting, board, books, enrolment, ledger, messages, outlook, rounds, scoring, trading, wallets
 from core.cup.amounts import MAX_CENTS, number_of
@@ -97,8 +97,7 @@ class CupService:
         self._pool = pool
         self._limits = limits
         self._boards = Boards(pool)
-        self._wheels: Slots[rounds.RouletteRound, ShownWheel] = Slots(self._keep_wheel)
-        self._wheel: SharedSlot[ShownWheel] | None = None  # the last, held, and so found
+        self._wheel: tuple[rounds.RouletteRound | None, TimedValue[ShownWheel]] = (None, TimedValue(self._read_wheel))
         self._intake = Intake(pool)
         self._trades: Batches[None, PaperOrder, PaperReceipt] = Batches(self._place_trades)
 
@@ -195,7 +194,9 @@ class CupService:
         all bets of the wallet; for whoever it does not fit, everything is read at one moment."""
         async with self._pool.connection() as connection, one_moment(connection):
             live, player = await _live_with_player(connection, wallet)
-        shown = await self._wheels.get(live, lambda: Shared(self._read_wheel, WHEEL_SECONDS))
+        if self._wheel[0] != live:
+            self._wheel = (live, TimedValue(self._read_wheel, WHEEL_SECONDS))
+        shown = await self._wheel[1].get()
         if shown.live == live and (player is None or shown.crowd.bets.get(player.wallet, 0) == len(player.bets)):
             return shown, player
         async with self._pool.connection() as connection, one_moment(connection):
@@ -205,9 +206,6 @@ class CupService:
     async def _read_wheel(self) -> ShownWheel:
         async with self._pool.connection() as connection, one_moment(connection):
             return await _wheel_of(connection, await _live(connection))
-
-    def _keep_wheel(self, _live: rounds.RouletteRound, slot: SharedSlot[ShownWheel], _shown: ShownWheel) -> None:
-        self._wheel = slot
 
     # ---------------------------------------------------------------- writes
 

@@ -9,10 +9,10 @@ import orjson
 from aiohttp import web
 
 from api.http.body import Body, encode
-from api.http.caching import NO_STORE
 from api.http.ignored_query import naming_ignored
 from api.http.operation import Handler, Operation, Surface
 from api.http.problem import Problem, not_found
+from api.http.rendered import NO_STORE
 from api.http.requests import request_id, too_large
 from core.errors import VpmError
 from core.log import get_logger, request_context

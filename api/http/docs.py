@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,11 +11,10 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from api.http.caching import shared
-from api.http.later import Later
+from api.cache import TimedValue
 from api.http.openapi import document, with_examples
 from api.http.operation import DocumentedAnswer, Operation, Surface
-from api.http.rendered import Rendered
+from api.http.rendered import Rendered, shared
 
 CACHE = shared(300)
 
@@ -26,15 +26,15 @@ class ServiceDescription:
     """Surfaces and the one document of them all."""
 
     surfaces: tuple[Surface, ...]
-    whole: Later[OpenApi]
+    whole: TimedValue[OpenApi]
 
 
 def docs_surface(surfaces: Sequence[Surface], *, title: str, server: str) -> Surface:
     """Describes these surfaces, with examples that work now."""
-    whole = Later[OpenApi](partial(document, surfaces, title=title, server=server))
+    whole = _described(surfaces, title, server)
     operations = [_document("/openapi.json", "All surfaces in one OpenAPI document", whole, surfaces)]
     for surface in surfaces:
-        one = Later[OpenApi](partial(document, [surface], title=f"{title}: {surface.title}", server=server))
+        one = _described([surface], f"{title}: {surface.title}", server)
         operations.append(_document(f"/openapi/{surface.name}.json", f"OpenAPI: {surface.title}", one, [surface]))
     return Surface(
         name="docs",
@@ -46,7 +46,12 @@ def docs_surface(surfaces: Sequence[Surface], *, title: str, server: str) -> Sur
     )
 
 
-def _document(path: str, summary: str, described: Later[OpenApi], surfaces: Sequence[Surface]) -> Operation:
+def _described(surfaces: Sequence[Surface], title: str, server: str) -> TimedValue[OpenApi]:
+    """Make the description in a thread when it is first asked for: it takes longer than a start should."""
+    return TimedValue(partial(asyncio.to_thread, partial(document, surfaces, title=title, server=server)))
+
+
+def _document(path: str, summary: str, described: TimedValue[OpenApi], surfaces: Sequence[Surface]) -> Operation:
     kept: tuple[dict[str, Any], Rendered] | None = None
 
     async def serve(request: web.Request) -> web.StreamResponse:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import difflib
-import gzip
 from collections.abc import Collection
 
 import orjson
 from aiohttp import web
+from multidict import CIMultiDict
 
 from api.http.operation import Handler, Operation
 from api.http.rendered import Rendered, SharedAnswer
 
 _MAX_NAMES, _MAX_CHARACTERS = 10, 64
 _META = b'{"meta":{'
+_CONDITIONS = ("accept-encoding", "if-none-match")
 
 
 def naming_ignored(operation: Operation, handler: Handler) -> Handler:
@@ -23,23 +24,24 @@ def naming_ignored(operation: Operation, handler: Handler) -> Handler:
     names = {field.alias or name for name, field in fields.items()}
 
     async def handle(request: web.Request) -> web.StreamResponse:
-        response = await handler(request)
         if not request.query_string:  # as a rule
-            return response
+            return await handler(request)
         unknown = [each for each in dict.fromkeys(request.query) if each not in names]
-        return await _named(request, response, unknown, names) if unknown else response
+        if not unknown:
+            return await handler(request)
+        # The whole body, as it is without compression: it becomes another one.
+        whole = CIMultiDict(pair for pair in request.headers.items() if pair[0].lower() not in _CONDITIONS)
+        return _named(request, await handler(request.clone(headers=whole)), unknown, names)
 
     return handle
 
 
-async def _named(
+def _named(
     request: web.Request, response: web.StreamResponse, unknown: list[str], names: Collection[str]
 ) -> web.StreamResponse:
     body = response.body if isinstance(response, web.Response | SharedAnswer) else None
     if not isinstance(body, bytes) or response.status != 200 or response.content_type != "application/json":
         return response
-    if response.headers.get("Content-Encoding") == "gzip":
-        body = gzip.decompress(body)
     ignored = [{"name": each[:_MAX_CHARACTERS], "nearest": _nearest(each, names)} for each in unknown[:_MAX_NAMES]]
     start = next((each for each in (_META, b"{") if body.startswith(each)), b"")
     if not start:
@@ -48,7 +50,7 @@ async def _named(
     added = b'"ignoredQuery":' + orjson.dumps(ignored) + (b"" if body[len(start) :].startswith(b"}") else b",")
     body = start + added + body[len(start) :]
     if "ETag" in response.headers:
-        return (await Rendered.make(body, response.headers["Cache-Control"])).response(request)
+        return Rendered(body, response.headers["Cache-Control"]).response(request)
     kept = {
         name: response.headers[name] for name in ("Cache-Control", "X-Content-Type-Options") if name in response.headers
     }

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Mutable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import mcp_types as types
@@ -21,11 +22,11 @@ from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 
+from api.cache import TimedValue
 from api.http.application import json_response
-from api.http.caching import NO_STORE
-from api.http.later import Later
 from api.http.operation import Cors, DocumentedAnswer, Operation
 from api.http.problem import Problem
+from api.http.rendered import NO_STORE
 from api.http.requests import read_json
 
 BODY_LIMIT = 64 * 1024
@@ -60,7 +61,7 @@ class McpDoor:
 
     def __init__(self, described: Described, describe: Callable[[], Sequence[types.Tool]], call: ToolCall) -> None:
         self._described = described
-        self._later = Later(describe)
+        self._described_tools = TimedValue(partial(asyncio.to_thread, describe))
         self._tools: dict[str, types.Tool] = {}
         self._answer = call
         # Whose call it is: set for the request that is being carried through the SDK.
@@ -143,7 +144,7 @@ class McpDoor:
                     "inputSchema": tool.input_schema,
                     "outputSchema": tool.output_schema,
                 }
-                for tool in await self._later.get()
+                for tool in await self._described_tools.get()
             ],
         }
         return json_response(body, cache_control="public, max-age=60")
@@ -156,7 +157,7 @@ class McpDoor:
                 await read_json(request, limit=BODY_LIMIT)
             except Problem as problem:
                 return _refused(problem)
-        self._tools = self._tools or {tool.name: tool for tool in await self._later.get()}
+        self._tools = self._tools or {tool.name: tool for tool in await self._described_tools.get()}
         token = self._carried.set(request)
         try:
             carried = _Carried(request)

@@ -11,17 +11,36 @@ import gzip
 import hashlib
 import time
 from collections.abc import Awaitable, Callable, Hashable, Mapping
-from dataclasses import dataclass
 from email.utils import formatdate
-from typing import Generic, TypeVar
 
 from aiohttp import HttpVersion11, web
 from aiohttp.abc import AbstractStreamWriter
 
-from api.http.body import Body, encode
+from api.cache import VersionedCache
 from api.http.operation import Cors
 from api.http.requests import fresh_request_id
-from api.http.shared import Renewed
+
+NO_STORE = "no-store"
+# What anybody, or only the caller, may keep and asks for again each time: an unchanged body costs a 304.
+REVALIDATED = "public, no-cache"
+OWN_REVALIDATED = "private, no-cache"
+
+
+def shared(seconds: int) -> str:
+    """Return the Cache-Control of a public read that a client may keep for so long.
+
+    A shared cache (a CDN, a caching proxy) holds its copy for a third of that, so it is never as old as a client may
+    keep one; for the other two thirds it gives out the old copy while it fetches a new one, so a crowd costs one
+    request.
+    """
+    fresh = max(1, seconds // 3)
+    return f"public, max-age={seconds}, s-maxage={fresh}, stale-while-revalidate={seconds - fresh}"
+
+
+def own(seconds: int) -> str:
+    """Return the Cache-Control of an answer that names a wallet: for the caller's own cache only."""
+    return f"private, max-age={seconds}"
+
 
 # Below this a body is not worth compressing; above the other, compressing it would hold up other requests.
 COMPRESS_FROM_BYTES = 512
@@ -33,13 +52,16 @@ JSON = "application/json; charset=utf-8"
 # Of the surfaces' own lists only what these bodies can carry.
 _CORS = Cors().headers
 
-B = TypeVar("B", bound=Body)
+# What one rendered body takes in memory besides its bytes, and what those of one endpoint may take together: the
+# positions of a wallet with thousands take a few megabytes.
+_OVERHEAD_BYTES = 4_000
+CACHED_BYTES = 20_000_000
 
 _KEPT = ("ETag", "Cache-Control", "Vary", *_CORS)
 
 
 class _Encoded:
-    """A body in one encoding: the answer that has it (`ready`), and the one to who holds it already (`unchanged`)."""
+    """A body in one encoding: the answer with it (`ready`), and the one for clients that have it (`unchanged`)."""
 
     __slots__ = ("body", "headers", "ready", "tag", "unchanged")
 
@@ -80,8 +102,8 @@ class Rendered:
 
     @property
     def size(self) -> int:
-        """How many bytes it holds."""
-        return len(self.body) + (0 if self._compressed is None else len(self._compressed.body))
+        """The bytes it takes in memory, about."""
+        return _OVERHEAD_BYTES + len(self.body) + (0 if self._compressed is None else len(self._compressed.body))
 
     @property
     def tag(self) -> str:
@@ -98,9 +120,9 @@ class Rendered:
         return cls(body, cache_control, content_type=content_type, encoded=encoded)
 
     def answer(self, request: web.Request) -> web.StreamResponse:
-        """As `response`, with nothing made for this request alone: the same bytes for all, its own id and time put in.
+        """Return what `response` does, ready-made: the same bytes for all, with the request's own id and time put in.
 
-        What is unusual (HEAD, a connection that ends) goes the usual way.
+        Unusual requests (HEAD, a connection that is to close) get a `response`.
         """
         if request.method != "GET" or not request.keep_alive or request.version != HttpVersion11:
             return self.response(request)
@@ -108,9 +130,9 @@ class Rendered:
         return taken.unchanged if is_held else taken.ready
 
     def response(self, request: web.Request, status: int = 200) -> web.Response:
-        """The answer in the encoding the client takes, or 304 when it holds these very bytes.
+        """Return the body in an encoding the client accepts, or 304 when it has these bytes.
 
-        Its headers may be added to; those of `answer` may not.
+        Headers may be added to it; to those of `answer` they may not.
         """
         taken, is_held = self._asked(request)
         if is_held and status == 200:
@@ -118,7 +140,7 @@ class Rendered:
         return web.Response(body=taken.body, status=status, headers=taken.headers)
 
     def _asked(self, request: web.Request) -> tuple[_Encoded, bool]:
-        """The encoding that the client takes, and whether it holds these very bytes."""
+        """Return the encoding that the client accepts, and whether it has these bytes."""
         accepts, tags = request.headers.get("Accept-Encoding"), request.headers.get("If-None-Match")
         taken = self._plain
         if accepts is not None and self._compressed is not None and _takes_gzip(accepts):
@@ -127,7 +149,7 @@ class Rendered:
 
 
 class SharedAnswer(web.StreamResponse):
-    """A whole answer to an HTTP/1.1 GET, shared by all who get it: it holds nothing of any request."""
+    """A whole answer to an HTTP/1.1 GET, shared by all clients: it holds nothing of any request."""
 
     def __init__(self, status: int, headers: Mapping[str, str], body: bytes = b"") -> None:
         kept = {name: headers[name] for name in (_KEPT if status == 304 else headers)}
@@ -159,36 +181,27 @@ class SharedAnswer(web.StreamResponse):
         """Nothing is left to write."""
 
 
-class BodySlot(Renewed[Rendered]):
-    """One body of a surface, rendered again when the stamp has changed."""
+class RenderedCache:
+    """The rendered bodies of one endpoint by key, each made once per version and served with an ETag."""
 
-    def __init__(
-        self, stamp: Callable[[], Hashable], render: Callable[[], Awaitable[bytes] | bytes], cache_control: str
-    ) -> None:
+    def __init__(self, version: Callable[[], Hashable], cache_control: str) -> None:
+        self._version = version
+        self._cache_control = cache_control
+        self._cache: VersionedCache[Hashable, Rendered] = VersionedCache(CACHED_BYTES, lambda each: each.size)
+
+    async def get(self, key: Hashable, render: Callable[[], Awaitable[bytes] | bytes]) -> Rendered:
+        """Return the body of this key. `render` must be the same for equal keys."""
+
         async def make() -> Rendered:
             body = render()
-            return await Rendered.make(body if isinstance(body, bytes) else await body, cache_control)
+            return await Rendered.make(body if isinstance(body, bytes) else await body, self._cache_control)
 
-        super().__init__(stamp, make)
+        return await self._cache.get(key, self._version, make)
 
-
-@dataclass(frozen=True, slots=True)
-class Shown(Generic[B]):
-    """A body as pages take it, and as it goes out."""
-
-    body: B
-    rendered: Rendered
-
-
-class ShownSlot(Renewed[Shown[B]]):
-    """One body of a surface that pages show as well, made again when the stamp has changed."""
-
-    def __init__(self, stamp: Callable[[], Hashable], make: Callable[[], Awaitable[B]], cache_control: str) -> None:
-        async def shown() -> Shown[B]:
-            body = await make()
-            return Shown(body, await Rendered.make(encode(body), cache_control))
-
-        super().__init__(stamp, shown)
+    async def answer(
+        self, request: web.Request, key: Hashable, render: Callable[[], Awaitable[bytes] | bytes]
+    ) -> web.StreamResponse:
+        return (await self.get(key, render)).answer(request)
 
 
 def _compress(body: bytes) -> bytes:
@@ -212,7 +225,7 @@ def _takes_gzip(accepts: str) -> bool:
 
 
 def _holds(tags: str, tag: str) -> bool:
-    """Weak comparison, as RFC 9110 asks of If-None-Match."""
+    """Compare as RFC 9110 asks for If-None-Match: weakly."""
     if tags in (tag, "*"):
         return True
     return any(part.strip().removeprefix("W/") == tag for part in tags.split(","))

@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
+from api.cache import TimedValue
 from api.context import Context
 from api.http.application import json_response
-from api.http.shared import Shared
 from api.stock.bodies.health import CheckBody, HealthBody
 from api.stock.facts import ListedMarket, Venue
 from api.stock.rows import read_allowed_feeds, read_owing
@@ -51,7 +51,7 @@ class Health:
         self._engine = context.engine
         self._pool = context.pool
         self._sources = sources
-        self._shared = Shared(self._ask, SHARED_SECONDS)
+        self._shared = TimedValue(self._ask, SHARED_SECONDS)
         self._delivered: dict[int, tuple[int, tuple[int, int]]] = {}
 
     async def get(self, request: web.Request) -> web.StreamResponse:

@@ -12,7 +12,7 @@ from functools import partial
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from api.archive import Archive
+from api.cache import Archive
 from api.followed_index import FollowedIndex
 from api.http.application import unavailable
 from api.stock.facts import ListedMarket, Venue
@@ -65,7 +65,7 @@ class StockIndex(FollowedIndex[Venue]):
         possible = {number for number in numbers if number <= MAX_ID}
         markets = {number: present[number] for number in possible if number in present}
         async with reading("This market"):
-            return markets | await self._archive.of(possible - markets.keys())
+            return markets | await self._archive.get(possible - markets.keys())
 
     async def page(self, before: int | None, limit: int) -> list[ListedMarket]:
         """So many markets with a lower id than `before`, the highest first."""

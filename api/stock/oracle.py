@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from cachetools import LRUCache
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from api.kept import Kept
 from api.stock.chain import StockContracts, feed_call, stock_call
 from api.stock.facts import ListedMarket, MarketReadings, Oracle, ResolverPreview
 from api.stock.index import StockIndex
@@ -74,12 +74,12 @@ class OracleWatch:
         self._sessions: Sequence[Session] = ()
         self._sessions_of = -1
         self._asked: dict[int, _Asked] = {}
-        self._besides: Kept[int, ListedMarket] = Kept(MAX_BESIDES)
+        self._besides: LRUCache[int, ListedMarket] = LRUCache(MAX_BESIDES)
 
     def ask_besides(self, market: ListedMarket) -> None:
         """Has the next pass ask about a market settled long ago, too, whose rounds its settlement does not name."""
         if not _settled_by_rounds(market):
-            self._besides.put(market.id, market)
+            self._besides[market.id] = market
 
     def why_halted(self, market: ListedMarket | None) -> str | None:
         """Return why a market takes no bets for now, by its feed and its stock; None where it does or is not known."""

@@ -16,8 +16,7 @@ from aiohttp import web
 
 from api.context import Context
 from api.http.application import unavailable
-from api.http.caching import shared
-from api.http.rendered import ShownSlot
+from api.http.rendered import ShownSlot, shared
 from api.solvency import SolvencyWatch
 from api.stock import words
 from api.stock.bodies.proof import (

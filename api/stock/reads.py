@@ -11,23 +11,21 @@ import contextlib
 import heapq
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Literal
 
 from aiohttp import web
+from cachetools import LRUCache
 from limits import parse
 
+from api.cache import SizedCache, VersionedCache
 from api.context import Context
 from api.http.application import unavailable
 from api.http.asked import Asked
 from api.http.body import encode
-from api.http.caching import own, shared
 from api.http.caller import caller_ip
 from api.http.problem import Problem
-from api.http.rendered import BodySlot, Rendered, Shown, ShownSlot
+from api.http.rendered import Rendered, RenderedCache, own, shared
 from api.http.requests import read_query
-from api.http.shared import SharedSlot, Slots
-from api.kept import Kept
 from api.stock import market_view
 from api.stock.bodies.markets import MarketBody, MarketDetailBody, MarketsBody
 from api.stock.bodies.positions import OwnedPositionBody, OwnerBody, PositionBody
@@ -56,11 +54,10 @@ POSITIONS_RATE = parse("30/minute")
 MARKETS_LISTED = 1_000
 # Of a page that begins somewhere and has no limit.
 MARKETS_PAGE = 200
-LISTED_HELD = MARKETS_LISTED
-MARKETS_HELD, MARKETS_BYTES = 512, 4_000_000
-OWNERS_HELD = 1_024
-# Of all markets held, and of all pages of owners, whichever these are.
-POSITIONS_HELD = 10_000
+CACHED_LISTED = MARKETS_LISTED
+CACHED_MARKETS_BYTES = 4_000_000
+# Of all markets, and of all pages of owners. One without any counts as so many.
+CACHED_POSITIONS, POSITIONS_EACH = 20_000, 20
 # Beyond so many positions their bodies are made aside, so that other requests do not wait.
 MADE_ASIDE = 200
 
@@ -76,6 +73,14 @@ class _Page:
     shown: list[PositionBody] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class _Detail:
+    """A market's detail, as pages take it and as it goes out."""
+
+    body: MarketDetailBody
+    rendered: Rendered
+
+
 class StockReads:
     """The read endpoints of the stock markets. Before deployment lists are empty and `deployed` is false."""
 
@@ -87,24 +92,27 @@ class StockReads:
         self._engine = context.engine
         self._limits = context.limits
         self._asked = asked
-        self._prices = BodySlot(self._prices_stamp, self._render_prices, PRICES_CACHE)
-        self._markets = BodySlot(lambda: self.stamp, self._render_markets, MARKETS_CACHE)
-        self._listed: Kept[int, tuple[Hashable, MarketBody]] = Kept(LISTED_HELD)
-        self._slots: Slots[int, Shown[MarketDetailBody]] = Slots(self._keep)
-        self._details: Kept[int, SharedSlot[Shown[MarketDetailBody]]] = Kept(MARKETS_HELD, MARKETS_BYTES)
-        self._pages: Kept[int, _Page] = Kept(MARKETS_HELD, POSITIONS_HELD)
-        self._owners: Kept[tuple[bytes, int, int | None], tuple[Hashable, OwnedPage]] = Kept(
-            OWNERS_HELD, POSITIONS_HELD
+        self._prices = RenderedCache(self._prices_stamp, PRICES_CACHE)
+        self._markets = RenderedCache(lambda: self.stamp, MARKETS_CACHE)
+        self._listed: LRUCache[int, tuple[Hashable, MarketBody]] = LRUCache(CACHED_LISTED)
+        self._details: VersionedCache[int, _Detail] = VersionedCache(
+            CACHED_MARKETS_BYTES, lambda detail: detail.rendered.size
+        )
+        self._pages: SizedCache[int, _Page] = SizedCache(
+            CACHED_POSITIONS, lambda page: POSITIONS_EACH + len(page.positions)
+        )
+        self._owners: SizedCache[tuple[bytes, int, int | None], tuple[Hashable, OwnedPage]] = SizedCache(
+            CACHED_POSITIONS, lambda owned: POSITIONS_EACH + len(owned[1].positions)
         )
 
     # ------------------------------------------------------------ handlers
 
     async def prices(self, request: web.Request) -> web.StreamResponse:
-        return (await self._prices.get()).answer(request)
+        return await self._prices.answer(request, None, self._render_prices)
 
     async def markets(self, request: web.Request) -> web.StreamResponse:
         if not request.query_string:
-            return (await self._markets.get()).answer(request)
+            return await self._markets.answer(request, None, self._render_markets)
         await self._asked.take(request)
         query = read_query(request, MarketsQuery)
         body = await self._markets_body(query.limit, query.before)
@@ -120,20 +128,19 @@ class StockReads:
         venue = None if self._index is None else self._index.venue
         return venue is not None and _is_id(text) and int(text) in venue.markets
 
-    async def _one_market(self, text: str) -> Shown[MarketDetailBody]:
+    async def _one_market(self, text: str) -> _Detail:
         """A market's detail by its id; 404 when it was never listed."""
         if not _is_id(text) or self._index is None:
             raise _never_listed()
         market_id = int(text)
         if market_id not in self._venue().markets and await self._index.market(market_id) is None:
             raise _never_listed()
-        return await self._slots.get(
-            market_id, lambda: ShownSlot(lambda: self.stamp, partial(self._detail_body, market_id), MARKET_CACHE)
-        )
 
-    def _keep(self, market_id: int, slot: SharedSlot[Shown[MarketDetailBody]], shown: Shown[MarketDetailBody]) -> None:
-        for forgotten in self._details.put(market_id, slot, shown.rendered.size):
-            self._pages.drop(forgotten)
+        async def make() -> _Detail:
+            body = await self._detail_body(market_id)
+            return _Detail(body, await Rendered.make(encode(body), MARKET_CACHE))
+
+        return await self._details.get(market_id, lambda: self.stamp, make)
 
     async def positions(self, request: web.Request) -> web.StreamResponse:
         await self._limits.take(
@@ -308,7 +315,7 @@ class StockReads:
         version = (self.generation, market.version)
         if listed is None or listed[0] != version:
             listed = (version, market_view.listed_body(market, venue, self._read))
-            self._listed.put(market.id, listed)
+            self._listed[market.id] = listed
         return listed[1]
 
     # ------------------------------------------------------------ one market
@@ -340,7 +347,7 @@ class StockReads:
         async with reading("This market's positions"), self._engine.connect() as connection:
             version, positions = await read_positions(connection, self._deployment.chain_id, market_id)
         page = _Page(version, generation, positions)
-        self._pages.put(market_id, page, len(positions))
+        self._pages[market_id] = page
         return page
 
     async def _position_bodies(self, market: ListedMarket, page: _Page, venue: Venue) -> list[PositionBody]:
@@ -354,7 +361,7 @@ class StockReads:
             return [position_body(market, position, now) for position in page.positions]
 
         shown = make() if len(page.positions) <= MADE_ASIDE else await asyncio.to_thread(make)
-        self._pages.put(market.id, replace(page, shown_key=key, shown=shown), len(shown))
+        self._pages[market.id] = replace(page, shown_key=key, shown=shown)
         return shown
 
     # ------------------------------------------------------------ one owner
@@ -399,7 +406,7 @@ class StockReads:
                 message = "The query parameter before is wrong: this address has no such position."
                 raise Problem(400, "invalid_request", message)
             if page.number == venue.head.number or tries == 5:
-                self._owners.put(asked, (block, page), len(page.positions))
+                self._owners[asked] = (block, page)
                 return venue, page, False
             await self._indexed.refresh()
 

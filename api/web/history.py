@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from api.kept import Kept
+from api.cache import SizedCache
 from api.unreadable import UNREADABLE
 from core.db.schema.index_shared import oracle_round
 from core.db.schema.index_stock import stock_position, stock_vintage
@@ -21,7 +21,8 @@ from core.log import get_logger
 
 log = get_logger(__name__)
 
-HELD, POINTS_HELD = 256, 50_000
+# Of all pasts together. An empty one counts as so many.
+MAX_POINTS, POINTS_EACH = 50_000, 200
 MAX_READINGS = 600
 
 
@@ -50,7 +51,9 @@ class ChartHistory:
     def __init__(self, engine: AsyncEngine, chain_id: int) -> None:
         self._engine = engine
         self._chain_id = chain_id
-        self._pasts: Kept[str, tuple[Hashable, MarketPast]] = Kept(HELD, POINTS_HELD)
+        self._pasts: SizedCache[str, tuple[Hashable, MarketPast]] = SizedCache(
+            MAX_POINTS, lambda kept: POINTS_EACH + len(kept[1].readings) + len(kept[1].batches)
+        )
 
     async def get(self, market_id: str, feed: str, start: int, end: int, stamp: Hashable) -> MarketPast:
         """Return a market's past from `start` on; read it again when `stamp` is not the one it was read at."""
@@ -62,7 +65,7 @@ class ChartHistory:
         except UNREADABLE as error:
             log.warning("failed to read the past of a market", action="pages.index_unreadable", why=error)
             return MarketPast() if kept is None else kept[1]
-        self._pasts.put(market_id, (stamp, past), len(past.readings) + len(past.batches))
+        self._pasts[market_id] = (stamp, past)
         return past
 
     async def _read(self, market_id: int, feed: bytes, start: int, end: int) -> MarketPast:

@@ -7,17 +7,16 @@ are kept: whatever is asked for, drawing takes a part of one core.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 
 from aiohttp import web
+from cachetools import TTLCache
 
 from api.agent.reads import Reads
 from api.http.body import Json
 from api.http.places import NoPlace, Places
 from api.http.rendered import Rendered
-from api.kept import Kept
 from api.stock.bodies.markets import MarketDetailBody
 from api.stock.reads import StockReads
 from api.web import figures
@@ -28,7 +27,7 @@ PNG = "image/png"
 CACHE = "public, max-age=300"
 ICON_CACHE = "public, max-age=86400"
 FRESH_SECONDS = 60.0
-HELD, HELD_BYTES = 256, 16_000_000
+CACHED_BYTES = 16_000_000
 # Who finds so many pictures asked for, or so many by its own address, is told to come back: a crawler does.
 MAX_WAITING, MAX_WAITING_EACH = 16, 4
 SITE = ShareCard("Prediction markets whose record is the chain", foot="What you are promised only rises")
@@ -43,7 +42,9 @@ class SharePictures:
         self._stock = stock
         self._agent = agent
         self._caller = caller
-        self._pictures: Kept[str, tuple[float, Rendered]] = Kept(HELD, HELD_BYTES)
+        self._pictures: TTLCache[str, Rendered] = TTLCache(
+            CACHED_BYTES, FRESH_SECONDS, getsizeof=lambda picture: picture.size
+        )
         self._drawings: dict[str, asyncio.Task[Rendered]] = {}
         self._drawing = asyncio.Lock()
         self._places = Places(MAX_WAITING, MAX_WAITING_EACH)
@@ -80,7 +81,7 @@ class SharePictures:
         return Rendered(draw_icon(int(request.match_info["size"])), ICON_CACHE, content_type=PNG).response(request)
 
     async def _picture(self, request: web.Request, name: str, card: Callable[[], Awaitable[ShareCard]]) -> Rendered:
-        if kept := self._fresh(name):
+        if kept := self._pictures.get(name):
             return kept
         drawing = self._drawings.get(name) or self._begin(request, name, card)
         return await asyncio.shield(drawing)
@@ -114,12 +115,8 @@ class SharePictures:
         async with self._drawing:
             drawn = await asyncio.to_thread(draw_card, await card())
         picture = Rendered(drawn, CACHE, content_type=PNG)
-        self._pictures.put(name, (time.monotonic(), picture), picture.size)
+        self._pictures[name] = picture
         return picture
-
-    def _fresh(self, name: str) -> Rendered | None:
-        kept = self._pictures.get(name)
-        return kept[1] if kept is not None and time.monotonic() - kept[0] < FRESH_SECONDS else None
 
 
 def stock_card(detail: MarketDetailBody) -> ShareCard:

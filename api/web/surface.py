@@ -21,12 +21,11 @@ from api.context import Context
 from api.cup.service import CupService
 from api.http.application import json_response, unavailable
 from api.http.asked import Asked
-from api.http.caching import NO_STORE
 from api.http.caller import caller_ip
 from api.http.docs import ServiceDescription
 from api.http.operation import DocumentedAnswer, Handler, Operation, Surface
 from api.http.problem import Problem
-from api.http.rendered import JSON
+from api.http.rendered import JSON, NO_STORE
 from api.stock.chain import STOCK_TOKEN_SYMBOL
 from api.stock.proof import Proof
 from api.stock.reads import StockReads

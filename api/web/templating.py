@@ -11,17 +11,16 @@ from aiohttp import web
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
+from api.cache import VersionedCache
 from api.http.operation import Handler
 from api.http.rendered import Rendered
-from api.http.shared import Renewed, SharedSlot, Slots
-from api.kept import Kept
 from api.web import figures
 from api.web.answers import HTML, REVALIDATE, SECURITY
 from api.web.assets import Assets
 from api.web.tables import labelled
 
 TEMPLATES = Path(__file__).parent / "templates"
-HELD, HELD_BYTES = 512, 8_000_000
+CACHED_BYTES = 8_000_000
 
 NAVIGATION = (
     ("/", "Markets"),
@@ -42,8 +41,7 @@ class Pages:
         self, assets: Assets, origin: str, wallets: Mapping[str, Any], explorers: Mapping[str, str | None]
     ) -> None:
         self._explorers = explorers
-        self._pages: Kept[Hashable, tuple[Hashable, Rendered]] = Kept(HELD, HELD_BYTES)
-        self._slots: Slots[tuple[Hashable, Hashable], Rendered] = Slots(self._keep)
+        self._pages: VersionedCache[Hashable, Rendered] = VersionedCache(CACHED_BYTES, lambda page: page.size)
         self._environment = Environment(
             loader=FileSystemLoader(TEMPLATES),
             # The one template that is not a page is plain text, and served as that.
@@ -95,15 +93,7 @@ class Pages:
         async def make() -> Rendered:
             return await Rendered.make(await render(), cache, content_type=content_type)
 
-        kept = self._pages.get(page)
-        if kept is not None and kept[0] == stamp:
-            return kept[1]
-        return await self._slots.get((page, stamp), lambda: Renewed(lambda: stamp, make))
-
-    def _keep(self, key: tuple[Hashable, Hashable], _slot: SharedSlot[Rendered], rendered: Rendered) -> None:
-        """Of the slot only what is in it: the slot holds what it was rendered from."""
-        page, stamp = key
-        self._pages.put(page, (stamp, rendered), rendered.size)
+        return await self._pages.get(page, lambda: stamp, make)
 
     async def answer(
         self,

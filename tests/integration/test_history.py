@@ -26,7 +26,7 @@ from api.agent.index import AgentIndex
 from api.agent.rows import MAX_SETTLED
 from api.agent.surface import agent_surface
 from api.app import make_app, serve
-from api.archive import Archive
+from api.cache import Archive
 from api.context import Context, open_context
 from api.stock.index import StockIndex
 from api.stock.reads import MARKETS_LISTED
@@ -426,23 +426,23 @@ async def test_an_archive_is_bounded_and_keeps_nothing_older_than_a_change(fille
     going_on.set()
     async with _engine(database_url, filled.folder) as context:
         archive: Archive[int, int] = Archive(context.engine, load, most=3)
-        assert await archive.of([1, 2, 1]) == {1: 1, 2: 1}
-        assert await archive.of([2, 3, 4]) == {2: 1, 3: 1, 4: 1}
-        assert await archive.of([100]) == {}
+        assert await archive.get([1, 2, 1]) == {1: 1, 2: 1}
+        assert await archive.get([2, 3, 4]) == {2: 1, 3: 1, 4: 1}
+        assert await archive.get([100]) == {}
         assert reads == [[1, 2], [3, 4], [100]]
-        assert [archive.kept(each) for each in (1, 2, 3, 4)] == [None, 1, 1, 1]
+        assert [archive.cached(each) for each in (1, 2, 3, 4)] == [None, 1, 1, 1]
         value = 2
         archive.forget([2])
-        assert (await archive.of([2]), archive.kept(3)) == ({2: 2}, 1)
+        assert (await archive.get([2]), archive.cached(3)) == ({2: 2}, 1)
         going_on.clear()
         begun.clear()
         archive.forget_all()
-        reading = asyncio.create_task(archive.of([5]))
+        reading = asyncio.create_task(archive.get([5]))
         await begun.wait()
         archive.forget([5])  # changed while it is read: what is read may be older
         going_on.set()
         assert await reading == {5: 2}
-        assert archive.kept(5) is None
+        assert archive.cached(5) is None
 
 
 async def test_while_no_block_comes_a_look_reads_the_head_and_nothing_else(filled: Filled, database_url: str) -> None:

@@ -19,7 +19,7 @@ from api.stock.sources import StockSources
 async def test_a_market_that_is_forgotten_as_its_page_is_made_is_shown_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reads, "MARKETS_HELD", 1)
+    monkeypatch.setattr(reads, "CACHED_MARKETS_BYTES", 1)
     monkeypatch.setattr(market_view, "detail_body", lambda market, *_, **__: {"marketId": market})
     venue = SimpleNamespace(markets=range(10))
     context = SimpleNamespace(settings=None, engine=None, limits=None)

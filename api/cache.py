@@ -1,0 +1,176 @@
+"""Values kept in memory for the next request: bounded by size, current for one version or for some seconds; and settled
+markets, read when asked for.
+
+Each forgets the least recently used value first, so memory follows what is asked for, not how much there ever was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from cachetools import LRUCache
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class SizedCache(LRUCache[K, V]):
+    """An LRU cache bounded by the sizes of its values. It does not keep a value larger than the whole cache."""
+
+    def __setitem__(self, key: K, value: V) -> None:
+        try:
+            super().__setitem__(key, value)
+        except ValueError:  # larger than the whole cache
+            self.pop(key, None)
+
+
+class VersionedCache(Generic[K, V]):
+    """Values by key, each current for one version: made once for all callers, and again when the version has changed.
+
+    size: the size of one value; without it the cache is bounded by the number of values.
+    """
+
+    def __init__(self, maxsize: float, size: Callable[[V], float] | None = None) -> None:
+        self._entries: SizedCache[K, tuple[Hashable, V]] = SizedCache(
+            maxsize, None if size is None else lambda entry: size(entry[1])
+        )
+        self._making: dict[K, tuple[Hashable, asyncio.Task[V]]] = {}
+
+    def last(self, key: K) -> V | None:
+        """Return the newest value that is kept, of whatever version."""
+        entry = self._entries.get(key)
+        return None if entry is None else entry[1]
+
+    async def get(self, key: K, version: Callable[[], Hashable], make: Callable[[], Awaitable[V]]) -> V:
+        """Return the value of the present version. `make` must read nothing newer than `version` says.
+
+        One value of a key is made at a time. Callers of the same version wait for it, later ones for the next; an error
+        goes to those who waited.
+        """
+        while True:
+            wanted = version()
+            entry = self._entries.get(key)
+            if entry is not None and entry[0] == wanted:
+                return entry[1]
+            if key not in self._making:
+                task = _shared_task(self._make(key, wanted, make), lambda: self._making.pop(key))
+                self._making[key] = (wanted, task)
+            made_for, task = self._making[key]
+            if made_for == wanted:
+                return await asyncio.shield(task)
+            await asyncio.wait((task,))
+
+    async def _make(self, key: K, version: Hashable, make: Callable[[], Awaitable[V]]) -> V:
+        value = await make()
+        self._entries[key] = (version, value)
+        return value
+
+
+class TimedValue(Generic[V]):
+    """One value, made again once it is older than `seconds`, for ever by default.
+
+    Until it is older than `oldest_seconds`, callers get the old one while the next is made. Its age counts from the
+    start of making it: a source that hangs may answer with what was true when it was asked. An error goes to those who
+    waited.
+    """
+
+    def __init__(
+        self, make: Callable[[], Awaitable[V]], seconds: float = math.inf, oldest_seconds: float = 0.0
+    ) -> None:
+        self.value: V | None = None
+        self._make = make
+        self._seconds = seconds
+        self._oldest_seconds = oldest_seconds
+        self._began_at = 0.0
+        self._making: asyncio.Task[V] | None = None
+
+    async def get(self) -> V:
+        """Return the value, made first where it is missing or too old."""
+        age = time.monotonic() - self._began_at
+        if self.value is not None and age < self._seconds:
+            return self.value
+        if self._making is None:
+            self._making = _shared_task(self._run(), self._end)
+        if self.value is not None and age < self._oldest_seconds:
+            return self.value
+        return await asyncio.shield(self._making)
+
+    async def _run(self) -> V:
+        began_at = time.monotonic()
+        self.value = value = await self._make()
+        self._began_at = began_at
+        return value
+
+    def _end(self) -> None:
+        self._making = None
+
+
+def _shared_task(work: Coroutine[Any, Any, V], at_end: Callable[[], object]) -> asyncio.Task[V]:
+    """Start a task that callers await shielded, so that one who leaves does not cancel it for the others."""
+
+    def end(task: asyncio.Task[V]) -> None:
+        at_end()
+        if not task.cancelled():
+            task.exception()  # those who waited have it
+
+    task = asyncio.create_task(work)
+    task.add_done_callback(end)
+    return task
+
+
+MAX_SETTLED_KEPT = 500
+READ_AT_ONCE = 500
+READ_SECONDS = 5.0
+
+# In one statement, since each sees a moment of its own.
+LoadRows = Callable[[AsyncConnection, Sequence[K]], Awaitable[Mapping[K, V]]]
+
+
+class Archive(Generic[K, V]):
+    """A cache of settled markets' rows.
+
+    The follower of the index says which rows have changed (`forget`), or that any may have (`forget_all`). What was
+    read during a change may be older than it: it is returned and not kept.
+    """
+
+    def __init__(self, engine: AsyncEngine, load: LoadRows[K, V], *, most: int = MAX_SETTLED_KEPT) -> None:
+        self._engine = engine
+        self._load = load
+        self._rows: LRUCache[K, V] = LRUCache(most)
+        self._changes = 0
+
+    def forget(self, keys: Iterable[K]) -> None:
+        self._changes += 1
+        for key in keys:
+            self._rows.pop(key, None)
+
+    def forget_all(self) -> None:
+        self._changes += 1
+        self._rows.clear()
+
+    def cached(self, key: K) -> V | None:
+        """Return the row if it is in memory, without asking the database."""
+        return self._rows.get(key)
+
+    async def get(self, keys: Iterable[K]) -> dict[K, V]:
+        """Return the settled markets among these. Raise one of DATABASE_ERRORS when some cannot be read."""
+        wanted = dict.fromkeys(keys)
+        rows = {key: value for key in wanted if (value := self.cached(key)) is not None}
+        missing = [key for key in wanted if key not in rows]
+        for start in range(0, len(missing), READ_AT_ONCE):
+            rows |= await self._read(missing[start : start + READ_AT_ONCE])
+        return rows
+
+    async def _read(self, keys: Sequence[K]) -> Mapping[K, V]:
+        changes = self._changes
+        async with asyncio.timeout(READ_SECONDS), self._engine.connect() as connection:
+            read = await self._load(connection, keys)
+        if changes == self._changes:
+            for key, value in read.items():
+                self._rows[key] = value
+        return read
