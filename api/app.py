@@ -15,11 +15,11 @@ from api.agent.surface import agent_surface
 from api.context import Context
 from api.cup.surface import cup_surface
 from api.http.application import application
-from api.http.arriving import ARRIVING, Arriving
 from api.http.caller import caller_ip
 from api.http.docs import docs_surface
 from api.http.malformed import ClientConnection, RefusingRunner
 from api.http.operation import Surface
+from api.http.requests import BODY_TIMEOUT, BodyTimeout
 from api.stock.surface import stock_surface
 from api.web.surface import pages_surface
 from core.config import Settings
@@ -53,7 +53,7 @@ async def make_app(context: Context, surfaces: Sequence[MakeSurface] = SURFACES)
 
 def bounded(app: web.Application, settings: Settings) -> web.Application:
     """The application, which waits for so many bodies of a caller."""
-    app[ARRIVING] = Arriving(lambda request: caller_ip(request, settings))
+    app[BODY_TIMEOUT] = BodyTimeout(lambda request: caller_ip(request, settings))
     return app
 
 

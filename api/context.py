@@ -10,10 +10,10 @@ from typing import Any
 from eth_account import Account
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from api.chains import Chains
-from api.http.limits import RateLimits
-from api.http.places import Places
-from core.config import ApiSecrets, Settings
+from api.http.limits import ConcurrencyLimiter, RateLimits
+from core.chain import ChainClient, ChainProvider
+from core.config import ApiSecrets, ChainName, Settings
+from core.contracts.deployments import load_deployment
 from core.db.engine import ConnectionPool, make_engine, make_pool
 from core.outbox import IntentWatch
 
@@ -22,6 +22,33 @@ ANSWER_SECONDS = 10.0
 
 # Runs a task for as long as the service lives; its ending is a fault.
 Spawn = Callable[[str, Coroutine[Any, Any, None]], object]
+
+
+class Chains:
+    """Clients of the chains by their names in the settings, shared by the surfaces and open as long as `stack` is.
+
+    A request waits for the answer, so each node is asked once, and for seconds at most.
+    """
+
+    def __init__(self, settings: Settings, stack: AsyncExitStack) -> None:
+        self._settings = settings
+        self._stack = stack
+        self._open: dict[ChainName, ChainClient] = {}
+
+    async def client(self, name: ChainName) -> ChainClient | None:
+        """Return the chain's client, or None where no node is known."""
+        chain = self._settings.chain(name)
+        if not chain.rpc_urls:
+            return None
+        if name not in self._open:
+            rpc = ChainProvider(
+                chain.rpc_urls,
+                chain_id=load_deployment(chain.deployment_file).chain_id,
+                timeout_seconds=self._settings.rpc_request_path_timeout_seconds,
+                rounds=1,
+            )
+            self._open[name] = ChainClient(await self._stack.enter_async_context(rpc))
+        return self._open[name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +69,7 @@ class Context:
     watch: IntentWatch
     chains: Chains
     limits: RateLimits
-    payments: Places
+    payments: ConcurrencyLimiter
     spawn: Spawn
 
     @property
@@ -107,7 +134,7 @@ async def open_context(settings: Settings, secrets: ApiSecrets, spawn: Spawn) ->
             aclosing(RateLimits(settings.limits_storage_url.get_secret_value())) as limits,
         ):
             # A crowd without a bound waits for processor and connections until each of its calls gives up.
-            payments = Places(settings.payments_in_hand, settings.payments_in_hand // 3)
+            payments = ConcurrencyLimiter(settings.payments_in_hand, settings.payments_in_hand // 3)
             chains = Chains(settings, stack)
             yield Context(settings, secrets, engine, primary, pool, watch, chains, limits, payments, spawn)
     finally:

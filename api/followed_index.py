@@ -15,8 +15,7 @@ from typing import Generic, TypeVar
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from api.pace import Pace
-from api.unreadable import UNREADABLE
+from api.database import DATABASE_ERRORS
 from core.db.channels import CHAIN_INDEXED, IndexStep, Resync, Subscription
 from core.log import get_logger
 
@@ -79,7 +78,7 @@ class FollowedIndex(Generic[V]):
         self._read = read
         self._replica_block = replica_block
         self._lag_seconds = MAX_LAG_SECONDS if replica_block else 0.0
-        self._pace = Pace(pause_seconds, READINGS_AT_ONCE)
+        self._pace = TokenBucket(pause_seconds, READINGS_AT_ONCE)
         self._is_stale = is_stale
         self._news = Subscription()
         self._told_block: int | None = None
@@ -130,7 +129,7 @@ class FollowedIndex(Generic[V]):
             async with asyncio.timeout(READ_SECONDS), self._engine.connect() as connection:
                 await connection.execution_options(isolation_level="REPEATABLE READ")
                 read = await self._read(connection, None if all_again else self.venue)
-        except UNREADABLE as error:
+        except DATABASE_ERRORS as error:
             self._all_again = self._all_again or all_again
             self.readable = False
             if not self._warned:
@@ -173,3 +172,19 @@ class FollowedIndex(Generic[V]):
         if isinstance(step, Resync) or step.everything:
             self._all_again, self._all_again_until = True, time.monotonic() + self._lag_seconds
         return True
+
+
+class TokenBucket:
+    """A token bucket: one token every `seconds`, and room for `at_once` of them."""
+
+    def __init__(self, seconds: float, at_once: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = seconds
+        self._credit_seconds = seconds * (at_once - 1)
+        self._clock = clock
+        self._next = clock() - self._credit_seconds
+
+    def pause(self) -> float:
+        """Take a token and return how long to wait before taking the next."""
+        now = self._clock()
+        self._next = max(self._next, now - self._credit_seconds) + self._seconds
+        return max(0.0, self._next - now)

@@ -18,8 +18,8 @@ from api.agent.rows import MAX_SETTLED
 from api.agent.storage import storage
 from api.agent.switch import Trading
 from api.cache import TimedValue
+from api.database import DATABASE_ERRORS
 from api.http.rendered import REVALIDATED, Rendered
-from api.unreadable import UNREADABLE
 from core.chain import ChainClient
 from core.contracts.statuses import AgentMarketStatus
 from core.db.engine import ConnectionPool
@@ -157,7 +157,7 @@ class Platform:
                 ticks = {job: iso_of(finished_at) for job, finished_at in runs}
             async with asyncio.timeout(3), self._engine.connect() as read:
                 queue = await read.scalar(_QUEUE)
-        except UNREADABLE as error:
+        except DATABASE_ERRORS as error:
             log.warning("health cannot read the database", action="agent.no_database", why=error)
             why = why or "The database cannot be read."
         if why is None and not await self._reach.answers():

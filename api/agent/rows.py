@@ -27,7 +27,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from api.agent.cursors import ListPlace
 from api.agent.facts import Arrival, ArrivalState, BookTotals, Ending, FeedRound, ListedMarket, Stake, Venue
 from api.cache import Archive
-from api.given import given
+from api.database import unnest_rows
 from api.head import Head, head_of, read_cursor
 from core.agent.book import Book
 from core.agent.document import Metadata, Specification, described
@@ -130,7 +130,7 @@ async def read_settled_page(
     columns = agent_market.c
     place = (columns.closes_at, columns.listed_block, columns.listed_log_index)
     ranges = list(product(feeds, kinds))
-    asked = given(
+    asked = unnest_rows(
         "asked", feed=(Address, [feed for feed, _ in ranges]), kind=(SmallInteger, [kind for _, kind in ranges])
     )
     page = (
@@ -169,7 +169,7 @@ async def _read_where(
 async def _read_latest(connection: AsyncConnection, chain_id: int, feeds: set[bytes]) -> dict[str, FeedRound]:
     if not feeds:
         return {}
-    asked = given("asked", feed=(Address, list(feeds)))
+    asked = unnest_rows("asked", feed=(Address, list(feeds)))
     newest = (  # of each feed one index lookup
         select(*_ROUND)
         .where(

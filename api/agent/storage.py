@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 
 from api.agent.errors import problem
-from api.unreadable import reading
+from api.database import reading
 
 PATIENCE_SECONDS = 3.0
 AGAIN_SECONDS = 2

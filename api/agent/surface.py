@@ -28,7 +28,7 @@ from api.agent.trade.attest import Attester
 from api.agent.trade.trading import NotDeployedHandler, TradeHandler
 from api.context import Context
 from api.http.application import json_response
-from api.http.asked import Asked
+from api.http.limits import RequestQuota
 from api.http.mcp_door import HEADERS as MCP_HEADERS
 from api.http.operation import Cors, ErrorWording, Surface
 from api.http.problem import Problem
@@ -126,7 +126,7 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
         if contracts is None
         else TradeHandler(context, contracts, client, balances, index, switch, attester, links)
     )
-    asked = Asked(context.limits, settings, RATE)
+    asked = RequestQuota(context.limits, settings, RATE)
     operations = asked.counted(
         routes.operations(
             channels=channels,

@@ -16,8 +16,7 @@ from limits import RateLimitItemPerMinute
 from api.cup.service import CupService
 from api.http.application import unavailable
 from api.http.caller import caller_ip
-from api.http.limits import RateLimits
-from api.http.places import NoPlace, Places
+from api.http.limits import ConcurrencyLimiter, NoPlace, RateLimits
 from api.http.rendered import NO_STORE
 from core.config import Settings
 from core.cup.export import lines
@@ -45,7 +44,7 @@ class Download:
         self._service = service
         self._limits = limits
         self._url = url
-        self._places = Places(AT_ONCE, 1)
+        self._places = ConcurrencyLimiter(AT_ONCE, 1)
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         self._service.require_open()

@@ -12,7 +12,7 @@ from api.cup.download import Download
 from api.cup.mcp import cup_mcp
 from api.cup.rest import RestDoor, read_quote, read_wallet
 from api.cup.service import Answering, CupService
-from api.http.asked import Asked
+from api.http.limits import RequestQuota
 from api.http.mcp_door import CORS
 from api.http.operation import DocumentedAnswer, Handler, Operation, Surface
 from api.http.problem import Problem
@@ -41,7 +41,7 @@ async def cup_surface(context: Context) -> AsyncIterator[Surface]:
 
     rest = RestDoor(settings, service)
     download = Download(settings, service, context.limits, context.read_url)
-    asked = Asked(context.limits, settings, _RATE)
+    asked = RequestQuota(context.limits, settings, _RATE)
     operations = asked.counted(
         (
             *_wallet_operations(rest, service),

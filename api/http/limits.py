@@ -1,4 +1,5 @@
-"""Rate limits of the `limits` library: a moving window, in memory or in Redis by URL.
+"""Limits of what callers may ask: rates by the `limits` library (a moving window, in memory or in Redis by URL), and
+places for work that lasts.
 
 In memory each process counts for itself; with several workers name a Redis, or each worker allows the full rate. A
 Redis that is away or hangs refuses no request and holds up none.
@@ -9,19 +10,26 @@ from __future__ import annotations
 import bisect
 import math
 import time
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any
 
-from limits import RateLimitItem
+from aiohttp import web
+from limits import RateLimitItem, parse
 from limits.aio.storage import MemoryStorage, RedisStorage, Storage
+from limits.aio.storage.memory import Entry
 from limits.aio.storage.redis.redispy import RedispyBridge
 from limits.aio.strategies import MovingWindowRateLimiter
 from limits.storage import storage_from_string
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from api.http.caller import is_local
+from api.http.caller import caller_ip, is_local, network
+from api.http.operation import DocumentedAnswer, Operation
 from api.http.problem import Problem
+from core.config import Settings
 from core.log import get_logger
 from core.metrics import counter
 
@@ -34,10 +42,10 @@ SWEEP_SECONDS = 1.0
 
 
 class _InMemory(MemoryStorage):
-    """The library's counters of moving windows in memory, swept once a second in one go.
+    """The library's moving windows in memory, swept once a second in one go.
 
-    The library sweeps without end while requests come, and goes to a thread and back for each key that it holds. What
-    counts as expired does not change: every request looks at the times of its own key.
+    The library sweeps without end while requests come, and goes to a thread and back for each key that it holds.
+    Nothing is awaited here, so no lock is needed. A window counts the same: each request looks at the times of its key.
     """
 
     STORAGE_SCHEME = None  # type: ignore[assignment]  # it is made here, and takes no URL from the library's own
@@ -46,20 +54,26 @@ class _InMemory(MemoryStorage):
         super().__init__()
         self._swept_at = time.monotonic()
 
-    async def _MemoryStorage__schedule_expiry(self) -> None:
+    async def acquire_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
+        """Add `amount` entries to a key's window; return False, and add none, when they would exceed the limit."""
+        now = time.time()
         if time.monotonic() - self._swept_at >= SWEEP_SECONDS:
             self._swept_at = time.monotonic()
-            self._sweep(time.time())
+            self._sweep(now)
+        entries = self.events.get(key, [])
+        if amount > limit or (len(entries) > limit - amount and entries[limit - amount].atime >= now - expiry):
+            return False
+        entries[:0] = [Entry(expiry)] * amount
+        self.events[key] = entries
+        return True
 
     def _sweep(self, now: float) -> None:
-        """The library awaits nothing while it holds the lock of a key, so none is held now."""
         for key, entries in list(self.events.items()):  # of each the newest entry is the first
             if entries and entries[-1].expiry > now:
                 continue
             del entries[bisect.bisect_left(entries, -now, key=lambda entry: -entry.expiry) :]
             if not entries:
                 del self.events[key]
-                self.locks.pop(key, None)
 
 
 # A Redis nearby answers in a thousandth of this.
@@ -142,3 +156,88 @@ class RateLimits:
             headers={"Retry-After": str(seconds)},
             extra={"retryAfter": seconds},
         )
+
+
+EACH_ADDRESS = parse("3000/minute")
+PAGES_EACH_ADDRESS = parse("6000/minute")  # a hundred open pages may ask for themselves once a second
+
+
+class RequestQuota:
+    """The number of requests each address may make of what is not answered from memory.
+
+    What costs more has a closer limit of its own. This one keeps a caller who never stops from the processor and the
+    database that all share; a page with a hundred visitors behind one address stays far below it. refused: how its
+    surface documents the refusal.
+    """
+
+    def __init__(
+        self, limits: RateLimits, settings: Settings, refused: DocumentedAnswer, *, pages: bool = False
+    ) -> None:
+        self._limits = limits
+        self._settings = settings
+        self._refused = refused
+        self._rate, self._rule = (PAGES_EACH_ADDRESS, "pages") if pages else (EACH_ADDRESS, "address")
+
+    async def take(self, request: web.Request) -> None:
+        message = f"One address is answered {self._rate.amount:,} times a minute."
+        await self._limits.take_from_outside(self._rate, self._rule, caller_ip(request, self._settings), message)
+
+    def counted(self, operations: Iterable[Operation]) -> tuple[Operation, ...]:
+        """Return the operations, each counted before anything else, except those that answer from memory or stream."""
+        return tuple(self._counted(each) if each.timed else each for each in operations)
+
+    def _counted(self, operation: Operation) -> Operation:
+        answer = operation.handler
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            await self.take(request)
+            return await answer(request)
+
+        return replace(operation, handler=handle, answers={429: self._refused, **operation.answers})
+
+
+class NoPlace(Exception):
+    """The refusal of a place. own: the caller or its network has all it may have; otherwise no place is left at all."""
+
+    def __init__(self, *, own: bool) -> None:
+        super().__init__(own)
+        self.own = own
+
+    def refusal(self, own: str, full: str, *, code: str = "busy", seconds: int = 10) -> Problem:
+        """Return the answer, in the words for either case. code: of the answer when no place is left at all."""
+        later = {"Retry-After": str(seconds)}
+        return Problem(429, "rate_limited", own, headers=later) if self.own else Problem(503, code, full, headers=later)
+
+
+class ConcurrencyLimiter:
+    """Places for work that lasts: so many in all, so many for one caller, and a third for one network.
+
+    The machine's own programs may take all there are, as with rates.
+    """
+
+    def __init__(self, most: int, most_each: int) -> None:
+        self._most, self._most_each = most, most_each
+        self._most_of_network = max(most_each, most // 3)
+        self._taken_by: Counter[str] = Counter()
+        self._taken = 0
+
+    @contextmanager
+    def taken(self, caller: str) -> Iterator[Callable[[], None]]:
+        """Hold a place until the block ends, or until the yielded function is called."""
+        counted = {network(caller): self._most_of_network, caller: self._most_each}
+        if not is_local(caller) and any(self._taken_by[each] >= most for each, most in counted.items()):
+            raise NoPlace(own=True)
+        if self._taken >= self._most:
+            raise NoPlace(own=False)
+        self._taken += 1
+        self._taken_by.update(counted.keys())
+        with ExitStack() as places_taken:
+            places_taken.callback(self._give_back, counted)
+            yield places_taken.close
+
+    def _give_back(self, counted: Iterable[str]) -> None:
+        self._taken -= 1
+        for each in counted:
+            self._taken_by[each] -= 1
+            if not self._taken_by[each]:
+                del self._taken_by[each]

@@ -11,14 +11,19 @@ import gzip
 import hashlib
 import time
 from collections.abc import Awaitable, Callable, Hashable, Mapping
+from dataclasses import dataclass
 from email.utils import formatdate
+from typing import Generic, TypeVar
 
 from aiohttp import HttpVersion11, web
 from aiohttp.abc import AbstractStreamWriter
 
 from api.cache import VersionedCache
+from api.http.body import Body, encode
 from api.http.operation import Cors
 from api.http.requests import fresh_request_id
+
+B = TypeVar("B", bound=Body)
 
 NO_STORE = "no-store"
 # What anybody, or only the caller, may keep and asks for again each time: an unchanged body costs a 304.
@@ -179,6 +184,18 @@ class SharedAnswer(web.StreamResponse):
 
     async def write_eof(self, data: bytes = b"") -> None:
         """Nothing is left to write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown(Generic[B]):
+    """A body that pages show as well: as they take it, and as it goes out."""
+
+    body: B
+    rendered: Rendered
+
+    @classmethod
+    async def make(cls, body: B, cache_control: str) -> Shown[B]:
+        return cls(body, await Rendered.make(encode(body), cache_control))
 
 
 class RenderedCache:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import secrets
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, TypeVar
 
@@ -13,7 +15,7 @@ from aiohttp import web
 from pydantic import BaseModel, BeforeValidator, ValidationError
 from pydantic_core import ErrorDetails
 
-from api.http.arriving import whole_body
+from api.http.limits import ConcurrencyLimiter, NoPlace
 from api.http.problem import Problem, invalid, invalid_part
 from core.money import loads
 
@@ -178,3 +180,53 @@ def _sentence(error: ErrorDetails) -> str:
         return FORMS.get(error["ctx"]["pattern"], "has not the form that /docs shows for it")
     text = error["msg"].removeprefix("Value error, ").rstrip(".")
     return text[:1].lower() + text[1:]
+
+
+# For a whole body: the largest that any operation takes is 64 KiB.
+BODY_SECONDS = 10.0
+MAX_BODIES = 2_000
+MAX_BODIES_EACH = 32
+
+
+class BodyTimeout:
+    """The bodies still on their way: waited for, but not for long, and not for many of one caller.
+
+    A connection that announces a body and keeps it back costs its sender nothing, and us the connection and what has
+    come. caller: returns who sent a request.
+    """
+
+    def __init__(self, caller: Callable[[web.Request], str]) -> None:
+        self._caller = caller
+        self._places = ConcurrencyLimiter(MAX_BODIES, MAX_BODIES_EACH)
+
+    async def read(self, request: web.Request) -> bytes:
+        try:
+            with self._places.taken(self._caller(request)):
+                return await _in_time(request)
+        except NoPlace as none:
+            raise none.refusal(
+                f"At most {MAX_BODIES_EACH} bodies of one address are waited for at once, and a third of all of one "
+                "network.",
+                "Too many bodies are on their way.",
+                code="unavailable",
+                seconds=round(BODY_SECONDS),
+            ) from None
+
+
+BODY_TIMEOUT = web.AppKey("arriving", BodyTimeout)
+
+
+async def whole_body(request: web.Request) -> bytes:
+    """Return the body of a request. 408 when it does not come, 429 when too many of its caller do not."""
+    if request.content.is_eof():  # as nearly always
+        return await request.read()
+    arriving = request.app.get(BODY_TIMEOUT)
+    return await (_in_time(request) if arriving is None else arriving.read(request))
+
+
+async def _in_time(request: web.Request) -> bytes:
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            return await request.read()
+    except TimeoutError:
+        raise Problem(408, "invalid_request", f"The body did not come within {BODY_SECONDS:g} s.") from None

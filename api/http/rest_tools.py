@@ -19,11 +19,11 @@ from pydantic import BaseModel
 from api.http import tool_schemas
 from api.http.application import instrumented, problem_of
 from api.http.body import Schema
-from api.http.inner import inner_request
 from api.http.mcp_door import refusal, success
 from api.http.operation import ErrorWording, Operation
 from api.http.problem import Problem, invalid, invalid_part
 from api.http.requests import request_id
+from api.http.subrequest import subrequest
 
 JSON = "application/json"
 
@@ -119,7 +119,7 @@ class BoundTool:
             missing = self.tool.called.get(name, name)
             raise invalid_part("argument", missing, "it is missing")
         has_body = self._operation.body is not None
-        request = inner_request(
+        request = subrequest(
             outer,
             self._operation.method,
             self._operation.path,

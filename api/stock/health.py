@@ -11,12 +11,12 @@ from aiohttp import web
 
 from api.cache import TimedValue
 from api.context import Context
+from api.database import DATABASE_ERRORS
 from api.http.application import json_response
 from api.stock.bodies.health import CheckBody, HealthBody
 from api.stock.facts import ListedMarket, Venue
 from api.stock.rows import read_allowed_feeds, read_owing
 from api.stock.sources import StockSources
-from api.unreadable import UNREADABLE
 from core.chain import RpcError
 from core.contracts.statuses import Family
 from core.db.heartbeat import silence_of
@@ -84,7 +84,7 @@ class Health:
                 holds, detail = await check()
         except TimeoutError:
             holds, detail = False, f"no answer within {CHECK_SECONDS:g} s"
-        except (*UNREADABLE, RpcError) as error:
+        except (*DATABASE_ERRORS, RpcError) as error:
             said = str(error).splitlines()[0] if str(error) else "no answer"
             holds, detail = False, redact_text(f"cannot be read: {said}")
         return CheckBody(name=name, ok=holds, detail=detail)

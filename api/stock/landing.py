@@ -15,9 +15,9 @@ from typing import Any
 from sqlalchemy import and_, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from api.database import DATABASE_ERRORS
 from api.stock.authorization import StockBet
 from api.stock.chain import StockContracts
-from api.unreadable import UNREADABLE
 from core.chain import Call, ChainClient, ContractReverted, Receipt, RpcError, RpcErrorKind, checksum, values
 from core.chain.wire import data_bytes
 from core.contracts.events import topic_of
@@ -166,7 +166,7 @@ async def _indexed(engine: AsyncEngine, bet: StockBet, timeout_seconds: float) -
     try:
         async with asyncio.timeout(timeout_seconds), engine.connect() as connection:
             row = (await connection.execute(query)).one_or_none()
-    except UNREADABLE:
+    except DATABASE_ERRORS:
         return _Indexed()
     if row is None:
         return _Indexed()

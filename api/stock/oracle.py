@@ -15,11 +15,11 @@ from typing import Any
 from cachetools import LRUCache
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from api.database import DATABASE_ERRORS
 from api.stock.chain import StockContracts, feed_call, stock_call
 from api.stock.facts import ListedMarket, MarketReadings, Oracle, ResolverPreview
 from api.stock.index import StockIndex
 from api.stock.rows import read_latest_rounds
-from api.unreadable import UNREADABLE
 from core.chain import Call, ChainClient, RpcError, values
 from core.contracts.deployments import Deployment
 from core.contracts.statuses import RoundProblem
@@ -238,7 +238,7 @@ class OracleWatch:
             async with asyncio.timeout(TIMEOUT_SECONDS), self._engine.connect() as connection:
                 feeds = [feed.proxy for feed in self._deployment.price_feeds]
                 latest = await read_latest_rounds(connection, self._deployment.chain_id, feeds)
-        except UNREADABLE:
+        except DATABASE_ERRORS:
             return
         if latest:
             self.oracle = replace(self.oracle, latest=latest, version=self.oracle.version + 1)

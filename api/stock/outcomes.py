@@ -16,6 +16,7 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from api.context import Context
+from api.database import DATABASE_ERRORS
 from api.finality import for_now, may_land
 from api.http.problem import Problem
 from api.stock import bets, refusals
@@ -24,7 +25,6 @@ from api.stock.bodies.relay import RelayBody
 from api.stock.landing import landing_of, position_in
 from api.stock.relayed import BetKey, RelayedBet
 from api.stock.sources import StockSources
-from api.unreadable import UNREADABLE
 from core.chain import RpcError
 from core.db.schema.relay import relay_bet
 from core.hexadecimal import hex_of
@@ -60,7 +60,7 @@ class BetOutcomes:
         assert taken_in.intent is not None  # a row has the one or the other
         left = max(0.0, until - asyncio.get_running_loop().time())
         intent = taken_in.intent
-        with contextlib.suppress(*UNREADABLE):  # what was known before stands
+        with contextlib.suppress(*DATABASE_ERRORS):  # what was known before stands
             async with asyncio.timeout(left + 1):
                 intent = await self._watch.wait(intent.id, HAS_RESULT, timeout_seconds=left)
         return await self._ended(relayed, taken_in, intent)
@@ -101,7 +101,7 @@ class BetOutcomes:
         try:
             async with asyncio.timeout(3), self._pool.connection() as connection:
                 await bets.remember_landed(connection, relayed, tx)
-        except UNREADABLE as error:
+        except DATABASE_ERRORS as error:
             log.warning("a landed bet could not be written down", action="relay.no_database", why=error)
         return tx
 
@@ -165,13 +165,13 @@ class BetOutcomes:
             async with asyncio.timeout(3), self._engine.connect() as connection:
                 keys = relayed.key.intent_keys(await _attempts(connection, relayed.key))
                 return await may_land(connection, keys, self._finality_blocks, or_is_on_its_way=or_is_on_its_way)
-        except UNREADABLE as error:
+        except DATABASE_ERRORS as error:
             log.warning("whether a refusal is final cannot be read", action="relay.no_database", why=error)
             return True
 
     async def _lanes_work(self, relayed: RelayedBet) -> bool:
         """Unknown counts as working: then the bettor is told to try again rather than to give up on us."""
-        with contextlib.suppress(*UNREADABLE):
+        with contextlib.suppress(*DATABASE_ERRORS):
             async with asyncio.timeout(3), self._pool.connection() as connection:
                 return (await report(connection, relayed.bet.chain_id, RELAY)).works
         return True

@@ -14,9 +14,11 @@ from typing import Literal
 
 from aiohttp import web
 
+from api.cache import VersionedCache
 from api.context import Context
+from api.database import DATABASE_ERRORS
 from api.http.application import unavailable
-from api.http.rendered import ShownSlot, shared
+from api.http.rendered import Shown, shared
 from api.solvency import SolvencyWatch
 from api.stock import words
 from api.stock.bodies.proof import (
@@ -48,7 +50,6 @@ from api.stock.proof_rows import (
 )
 from api.stock.rows import read_drill, read_newest_settled, read_owing
 from api.stock.sources import StockSources
-from api.unreadable import UNREADABLE
 from core.chain import Contract, RpcError, values
 from core.contracts.abi import abi
 from core.log import get_logger
@@ -106,14 +107,20 @@ class Proof:
         self._engine = context.engine
         self._gathered = Gathered()
         self._version = 0
-        self._slot = ShownSlot(self._stamp, self._body, PROOF_CACHE)
+        self._shown: VersionedCache[None, Shown[ProofBody]] = VersionedCache(1)
 
     async def get(self, request: web.Request) -> web.StreamResponse:
-        return (await self._slot.get()).rendered.answer(request)
+        return (await self._current()).rendered.answer(request)
+
+    async def _current(self) -> Shown[ProofBody]:
+        async def make() -> Shown[ProofBody]:
+            return await Shown.make(await self._body(), PROOF_CACHE)
+
+        return await self._shown.get(None, self._stamp, make)
 
     async def shown(self) -> tuple[ProofBody, str]:
         """The proof as the pages show it, and the tag, which changes with what is in it."""
-        shown = await self._slot.get()
+        shown = await self._current()
         return shown.body, shown.rendered.tag
 
     async def run(self) -> None:
@@ -175,7 +182,7 @@ class Proof:
                     audit=await read_audit(connection, self._deployment.chain_id),
                     logs_missing=False,
                 )
-        except UNREADABLE as error:
+        except DATABASE_ERRORS as error:
             if not gathered.logs_missing:
                 log.warning("the proof's numbers cannot be read", action="proof.index_unreadable", why=error)
             return replace(gathered, logs_missing=True)

@@ -19,12 +19,13 @@ from limits import parse
 
 from api.cache import SizedCache, VersionedCache
 from api.context import Context
+from api.database import reading
 from api.http.application import unavailable
-from api.http.asked import Asked
 from api.http.body import encode
 from api.http.caller import caller_ip
+from api.http.limits import RequestQuota
 from api.http.problem import Problem
-from api.http.rendered import Rendered, RenderedCache, own, shared
+from api.http.rendered import Rendered, RenderedCache, Shown, own, shared
 from api.http.requests import read_query
 from api.stock import market_view
 from api.stock.bodies.markets import MarketBody, MarketDetailBody, MarketsBody
@@ -37,7 +38,6 @@ from api.stock.position_view import owned_bodies, position_body, totals_body
 from api.stock.requests import POSITIONS_LISTED, MarketsQuery, OwnerQuery
 from api.stock.rows import MAX_SETTLED, read_positions
 from api.stock.sources import StockSources
-from api.unreadable import reading
 from core.chain import checksum
 from core.hexadecimal import bytes_of
 from core.stock.vested import finished
@@ -73,18 +73,10 @@ class _Page:
     shown: list[PositionBody] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class _Detail:
-    """A market's detail, as pages take it and as it goes out."""
-
-    body: MarketDetailBody
-    rendered: Rendered
-
-
 class StockReads:
     """The read endpoints of the stock markets. Before deployment lists are empty and `deployed` is false."""
 
-    def __init__(self, context: Context, sources: StockSources, asked: Asked) -> None:
+    def __init__(self, context: Context, sources: StockSources, asked: RequestQuota) -> None:
         self._settings = context.settings
         self._deployment = sources.deployment
         self._index = sources.index
@@ -95,7 +87,7 @@ class StockReads:
         self._prices = RenderedCache(self._prices_stamp, PRICES_CACHE)
         self._markets = RenderedCache(lambda: self.stamp, MARKETS_CACHE)
         self._listed: LRUCache[int, tuple[Hashable, MarketBody]] = LRUCache(CACHED_LISTED)
-        self._details: VersionedCache[int, _Detail] = VersionedCache(
+        self._details: VersionedCache[int, Shown[MarketDetailBody]] = VersionedCache(
             CACHED_MARKETS_BYTES, lambda detail: detail.rendered.size
         )
         self._pages: SizedCache[int, _Page] = SizedCache(
@@ -128,7 +120,7 @@ class StockReads:
         venue = None if self._index is None else self._index.venue
         return venue is not None and _is_id(text) and int(text) in venue.markets
 
-    async def _one_market(self, text: str) -> _Detail:
+    async def _one_market(self, text: str) -> Shown[MarketDetailBody]:
         """A market's detail by its id; 404 when it was never listed."""
         if not _is_id(text) or self._index is None:
             raise _never_listed()
@@ -136,9 +128,8 @@ class StockReads:
         if market_id not in self._venue().markets and await self._index.market(market_id) is None:
             raise _never_listed()
 
-        async def make() -> _Detail:
-            body = await self._detail_body(market_id)
-            return _Detail(body, await Rendered.make(encode(body), MARKET_CACHE))
+        async def make() -> Shown[MarketDetailBody]:
+            return await Shown.make(await self._detail_body(market_id), MARKET_CACHE)
 
         return await self._details.get(market_id, lambda: self.stamp, make)
 

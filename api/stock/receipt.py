@@ -6,6 +6,7 @@ from aiohttp import web
 from limits import parse
 
 from api.context import Context
+from api.database import reading
 from api.http.application import json_response
 from api.http.caller import caller_ip
 from api.http.problem import Problem
@@ -18,7 +19,6 @@ from api.stock.position_view import position_body
 from api.stock.requests import ReceiptQuery
 from api.stock.rows import read_receipt
 from api.stock.sources import StockSources
-from api.unreadable import reading
 from core.hexadecimal import bytes_of
 
 RECEIPTS_RATE = parse("60/minute")

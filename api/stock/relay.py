@@ -14,11 +14,12 @@ from aiohttp import web
 from limits import parse
 
 from api.context import Context
+from api.database import DATABASE_ERRORS
 from api.funds import Funds, MoneyPromised
 from api.head import chain_now
 from api.http.application import json_response
 from api.http.caller import blocked_region, caller_ip
-from api.http.places import NoPlace
+from api.http.limits import NoPlace
 from api.http.problem import Problem
 from api.http.requests import read_json, validated_body
 from api.stock import bets, checks, refusals
@@ -31,7 +32,6 @@ from api.stock.outcomes import BetOutcomes
 from api.stock.relayed import BetKey, RelayedBet
 from api.stock.requests import RelayRequest
 from api.stock.sources import StockSources
-from api.unreadable import UNREADABLE
 from core.chain import RpcError
 from core.log import get_logger
 from core.metrics import counter
@@ -147,7 +147,7 @@ class Relay:
         try:
             async with asyncio.timeout(3), self._pool.connection() as connection:
                 return await bets.find(connection, relayed.key)
-        except UNREADABLE as error:
+        except DATABASE_ERRORS as error:
             log.warning("the relay has no database", action="relay.no_database", why=error)
             raise refusals.off(relayed) from None
 
@@ -210,7 +210,7 @@ class Relay:
             async with asyncio.timeout(3), self._pool.connection() as connection:
                 lanes = await report(connection, self._chain_id, RELAY)
                 returned = await bets.returned_lately(connection, relayed.key)
-        except UNREADABLE as error:
+        except DATABASE_ERRORS as error:
             log.warning("the relay has no database", action="relay.no_database", why=error)
             raise refusals.off(relayed) from None
         if not lanes.works:
@@ -228,7 +228,7 @@ class Relay:
                 return await bets.ask(connection, relayed, attempt, funds)
         except MoneyPromised as promised:
             raise refusals.money_on_its_way(promised.args[0], funds.amount, relayed) from None
-        except UNREADABLE as error:
+        except DATABASE_ERRORS as error:
             log.warning("a bet could not be queued", action="relay.no_database", why=error)
             raise refusals.failed(relayed) from None
 
@@ -236,7 +236,7 @@ class Relay:
         try:
             async with asyncio.timeout(3), self._pool.connection() as connection:
                 await bets.mark_told(connection, key)
-        except UNREADABLE as error:
+        except DATABASE_ERRORS as error:
             log.warning("a told confirmation could not be written down", action="relay.no_database", why=error)
 
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from api.context import Context
-from api.http.asked import Asked
+from api.http.limits import RequestQuota
 from api.http.mcp_door import CORS
 from api.http.operation import DocumentedAnswer, Operation, Surface
 from api.solvency import solvency_watches
@@ -85,7 +85,7 @@ async def stock_surface(context: Context) -> AsyncIterator[Surface]:
     context.spawn("stock proof", proof.run())
     cron = Cron(context.secrets.cron_secret, context.write_url, context.pool)
     context.spawn("cron reports", cron.listen())
-    asked = Asked(context.limits, settings, _RATE)
+    asked = RequestQuota(context.limits, settings, _RATE)
     reads = StockReads(context, sources, asked)
     health = Health(context, sources)
     operations = asked.counted(

@@ -13,7 +13,7 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.cache import SizedCache
-from api.unreadable import UNREADABLE
+from api.database import DATABASE_ERRORS
 from core.db.schema.index_shared import oracle_round
 from core.db.schema.index_stock import stock_position, stock_vintage
 from core.hexadecimal import bytes_of
@@ -62,7 +62,7 @@ class ChartHistory:
             return kept[1]
         try:
             past = await self._read(int(market_id), bytes_of(feed), start, end)
-        except UNREADABLE as error:
+        except DATABASE_ERRORS as error:
             log.warning("failed to read the past of a market", action="pages.index_unreadable", why=error)
             return MarketPast() if kept is None else kept[1]
         self._pasts[market_id] = (stamp, past)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Mapping
 from aiohttp import web
 
 from api.http.event_stream import HEADERS, HEARTBEAT, HEARTBEAT_SECONDS, written
-from api.http.places import NoPlace, Places
+from api.http.limits import ConcurrencyLimiter, NoPlace
 from api.http.problem import invalid
 
 LOOK_SECONDS = 0.25
@@ -38,7 +38,7 @@ class Pulse:
         self._stamps = stamps
         self._caller = caller
         self._most_each = most_each
-        self._places = Places(most, most_each)
+        self._places = ConcurrencyLimiter(most, most_each)
         self._heartbeat_seconds = heartbeat_seconds
         self._window_seconds = window_seconds
         self._beats = dict.fromkeys(stamps, 0)

@@ -17,11 +17,11 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.agent.facts import ListedMarket as AgentMarket
 from api.agent.reads import Reads
+from api.database import DATABASE_ERRORS
 from api.http.problem import Problem
 from api.stock.facts import SIDES
 from api.stock.facts import ListedMarket as StockMarket
 from api.stock.reads import StockReads
-from api.unreadable import UNREADABLE
 from core.chain import checksum
 from core.db.schema.index_agent import agent_stake
 from core.db.schema.index_stock import stock_position
@@ -69,7 +69,7 @@ class MarketActivity:
                     async with asyncio.timeout(READ_SECONDS):
                         self._bets = await self._read()
                     self._stamp = stamp
-                except (*UNREADABLE, Problem) as error:
+                except (*DATABASE_ERRORS, Problem) as error:
                     self._failed_at = time.monotonic()
                     log.warning("failed to read the latest bets", action="pages.index_unreadable", why=error)
             return self._bets

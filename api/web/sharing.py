@@ -15,7 +15,7 @@ from cachetools import TTLCache
 
 from api.agent.reads import Reads
 from api.http.body import Json
-from api.http.places import NoPlace, Places
+from api.http.limits import ConcurrencyLimiter, NoPlace
 from api.http.rendered import Rendered
 from api.stock.bodies.markets import MarketDetailBody
 from api.stock.reads import StockReads
@@ -47,7 +47,7 @@ class SharePictures:
         )
         self._drawings: dict[str, asyncio.Task[Rendered]] = {}
         self._drawing = asyncio.Lock()
-        self._places = Places(MAX_WAITING, MAX_WAITING_EACH)
+        self._places = ConcurrencyLimiter(MAX_WAITING, MAX_WAITING_EACH)
 
     async def site(self, request: web.Request) -> web.StreamResponse:
         async def card() -> ShareCard:

@@ -20,9 +20,9 @@ from api.agent.reads import Reads
 from api.context import Context
 from api.cup.service import CupService
 from api.http.application import json_response, unavailable
-from api.http.asked import Asked
 from api.http.caller import caller_ip
 from api.http.docs import ServiceDescription
+from api.http.limits import RequestQuota
 from api.http.operation import DocumentedAnswer, Handler, Operation, Surface
 from api.http.problem import Problem
 from api.http.rendered import JSON, NO_STORE
@@ -93,7 +93,7 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> AsyncItera
     ]
     for path, body, summary, content_type in _documents(pages, origin, base, stock, agent, context.attester):
         operations.append(_page(path, await fixed(body, content_type), summary, content_type))
-    asked = Asked(context.limits, settings, DocumentedAnswer("Too many requests."), pages=True)
+    asked = RequestQuota(context.limits, settings, DocumentedAnswer("Too many requests."), pages=True)
     yield Surface(
         name="pages",
         title="Pages",

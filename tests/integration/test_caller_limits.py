@@ -14,9 +14,8 @@ from multidict import CIMultiDict
 from api.agent.requests import TradeRequest
 from api.agent.trade.rates import TradeRates
 from api.app import serve
-from api.http.asked import Asked
 from api.http.caller import blocked_region, caller_ip
-from api.http.limits import RateLimits
+from api.http.limits import RateLimits, RequestQuota
 from api.http.operation import DocumentedAnswer, Operation
 from api.http.problem import Problem
 from core.config import Settings
@@ -125,7 +124,7 @@ async def test_a_challenge_and_its_payment_count_once(url: str) -> None:
 async def test_what_is_made_for_one_request_alone_is_made_so_often_for_an_address() -> None:
     """Whatever it is: one of the operations that is dear and has no limit of its own is enough."""
     settings = Settings.model_validate({"DATABASE_URL": "postgresql://nobody@127.0.0.1/none", "VPM_TRUST_PROXY": "1"})
-    asked = Asked(RateLimits("memory://"), settings, DocumentedAnswer("Too many."))
+    asked = RequestQuota(RateLimits("memory://"), settings, DocumentedAnswer("Too many."))
     done = []
 
     async def search(request: web.Request) -> web.Response:

@@ -14,7 +14,7 @@ from aiohttp import web
 from pydantic import BaseModel
 
 from api.app import bounded, serve
-from api.http import arriving
+from api.http import requests
 from api.http.application import application, json_response
 from api.http.operation import DocumentedAnswer, Operation, Surface
 from api.http.requests import read_json
@@ -59,7 +59,7 @@ async def answer(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
 
 
 async def test_a_body_that_never_comes_is_waited_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arriving, "SECONDS", 0.5)
+    monkeypatch.setattr(requests, "BODY_SECONDS", 0.5)
     async with service() as port, asyncio.timeout(PATIENCE), posting(port, b'{"a":', 7) as (reader, _):
         status, told = await answer(reader)
         assert (status, told["error"]) == (408, "invalid_request")
@@ -68,7 +68,7 @@ async def test_a_body_that_never_comes_is_waited_for_a_while(monkeypatch: pytest
 
 async def test_one_address_has_so_many_on_the_way_and_others_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     async with service() as port, AsyncExitStack() as stack, asyncio.timeout(PATIENCE):
-        late = [await stack.enter_async_context(posting(port, b'{"a":', 8)) for _ in range(arriving.MAX_EACH)]
+        late = [await stack.enter_async_context(posting(port, b'{"a":', 8)) for _ in range(requests.MAX_BODIES_EACH)]
         await asyncio.sleep(0.3)
         async with posting(port, b"{", 7) as (reader, _):
             status, told = await answer(reader)

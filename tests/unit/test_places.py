@@ -6,13 +6,13 @@ from contextlib import ExitStack
 
 import pytest
 
-from api.http.places import NoPlace, Places
+from api.http.limits import ConcurrencyLimiter, NoPlace
 
 ONE, OTHER, MACHINE = "203.0.113.9", "198.51.100.9", "127.0.0.1"
 
 
 def test_one_caller_does_not_take_every_place() -> None:
-    places = Places(5, 2)
+    places = ConcurrencyLimiter(5, 2)
     with ExitStack() as held:
         for _ in range(2):
             held.enter_context(places.taken(ONE))
@@ -32,7 +32,7 @@ def test_one_caller_does_not_take_every_place() -> None:
     ],
 )
 def test_one_network_does_not_take_every_place_by_its_many_addresses(callers: list[str]) -> None:
-    places, refused = Places(75, 2), 0
+    places, refused = ConcurrencyLimiter(75, 2), 0
     with ExitStack() as held:
         for caller in callers:
             try:
@@ -45,7 +45,7 @@ def test_one_network_does_not_take_every_place_by_its_many_addresses(callers: li
 
 
 def test_there_are_only_so_many_for_all() -> None:
-    places = Places(2, 1)
+    places = ConcurrencyLimiter(2, 1)
     with places.taken(MACHINE), places.taken(MACHINE), pytest.raises(NoPlace) as refused, places.taken(ONE):
         pass
     assert not refused.value.own

@@ -10,7 +10,7 @@ import pytest
 
 from api.context import Context
 from api.http.application import unavailable
-from api.http.asked import Asked
+from api.http.limits import RequestQuota
 from api.stock import market_view, reads
 from api.stock.reads import StockReads
 from api.stock.sources import StockSources
@@ -24,7 +24,7 @@ async def test_a_market_that_is_forgotten_as_its_page_is_made_is_shown_all_the_s
     venue = SimpleNamespace(markets=range(10))
     context = SimpleNamespace(settings=None, engine=None, limits=None)
     sources = SimpleNamespace(deployment=None, index=object(), oracle=None)
-    shown = StockReads(cast(Context, context), cast(StockSources, sources), cast(Asked, None))
+    shown = StockReads(cast(Context, context), cast(StockSources, sources), cast(RequestQuota, None))
 
     async def positions_of(market_id: int) -> Any:
         return venue, market_id, []
@@ -53,7 +53,7 @@ async def test_a_list_that_ends_early_says_where_it_goes_on(is_away: bool, monke
     context = SimpleNamespace(settings=None, engine=None, limits=None)
     index = SimpleNamespace(page=page)
     sources = cast(StockSources, SimpleNamespace(deployment=None, index=index, oracle=None))
-    shown = StockReads(cast(Context, context), sources, cast(Asked, None))
+    shown = StockReads(cast(Context, context), sources, cast(RequestQuota, None))
     monkeypatch.setattr(shown, "_venue", lambda: venue)
     monkeypatch.setattr(shown, "_listed_body", lambda market, _: market.id)
     monkeypatch.setattr(shown, "_listing", lambda markets, next_before: (markets, next_before))

@@ -24,7 +24,7 @@ from api.agent.notices import endpoints as store
 from api.agent.notices.endpoints import Kind, WebhookEndpoint
 from api.agent.notices.render import Addressed, addressed, event_json
 from api.agent.notices.sending import MAX_SECONDS, Sent, TooManyThere, WebhookSender
-from api.unreadable import UNREADABLE
+from api.database import DATABASE_ERRORS
 from core.agent.notices import log as event_log
 from core.agent.notices.kinds import EventType, source_of
 from core.agent.notices.log import Draft
@@ -108,7 +108,7 @@ class Dispatcher:
     async def _tidy(self) -> None:
         since_tidied = TIDY_SECONDS
         while True:
-            with contextlib.suppress(*UNREADABLE):
+            with contextlib.suppress(*DATABASE_ERRORS):
                 async with self._pool.connection() as connection:
                     QUEUE_AGE.set(await store.oldest_due_seconds(connection))
                     if since_tidied >= TIDY_SECONDS:
@@ -129,7 +129,7 @@ class Dispatcher:
                     room = min(AT_ONCE - len(self._working) - len(endpoints), most - busy[kind])
                     if room > 0:
                         endpoints += await store.claim(connection, room, kind)
-        except UNREADABLE as error:
+        except DATABASE_ERRORS as error:
             log.warning("webhooks cannot be read", action="webhooks.unreadable", why=error)
             await asyncio.sleep(POLL_SECONDS)
             return False
@@ -146,7 +146,7 @@ class Dispatcher:
         self._news.announce()
         if not task.cancelled() and task.exception() is not None:
             error = task.exception()
-            if isinstance(error, UNREADABLE):
+            if isinstance(error, DATABASE_ERRORS):
                 log.warning("what a delivery came to cannot be written", action="webhooks.unwritten", why=error)
             else:
                 log.error("a delivery raised", action="webhooks.crashed", exc=error)

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from api.agent.errors import problem
 from api.agent.links import Links
 from api.agent.notices.render import stream_frame
-from api.http.places import NoPlace, Places
+from api.http.limits import ConcurrencyLimiter, NoPlace
 from core.agent.notices.reading import notices_from
 from core.db.channels import AGENT_EVENT, Resync, listen
 from core.db.engine import ConnectionPool
@@ -40,7 +40,7 @@ class NoticeHub:
         self._pool = pool
         self._links = links
         self._seats: dict[bytes, set[asyncio.Event]] = defaultdict(set)
-        self._places = Places(MAX_STREAMS, MAX_PER_CALLER)
+        self._places = ConcurrencyLimiter(MAX_STREAMS, MAX_PER_CALLER)
         # Which news of all was the last; of one wallet alone it would be forgotten with its last stream, and a read
         # begun before would pass for one begun after.
         self._tick = 0

@@ -16,10 +16,10 @@ from api.agent.errors import problem
 from api.agent.notices.hub import ENDED, PAGE, NoticeHub
 from api.agent.notices.requests import LAST_EVENT_ID, EventsQuery
 from api.agent.requests import checked_wallet
+from api.database import DATABASE_ERRORS
 from api.http import event_stream
 from api.http.caller import caller_ip
 from api.http.requests import read_query
-from api.unreadable import UNREADABLE
 from core.config import Settings
 from core.hexadecimal import bytes_of
 from core.log import get_logger
@@ -79,7 +79,7 @@ class Events:
             news.clear()
             try:
                 frames = await self._hub.read(wallet, seq, trade_id)
-            except UNREADABLE as error:
+            except DATABASE_ERRORS as error:
                 log.warning("a stream cannot read", action="agent.stream_unreadable", why=error)
                 frames = None
             if frames:

@@ -27,9 +27,9 @@ from api.agent.trade import store
 from api.agent.trade.arrivals import INDEX_WAIT_SECONDS
 from api.agent.trade.receipts import Receipts
 from api.context import Context
+from api.database import DATABASE_ERRORS
 from api.finality import for_now, may_land
 from api.http.problem import Problem
-from api.unreadable import UNREADABLE
 from core.agent.bet import ZERO_ADDRESS, idem_hash
 from core.contracts.statuses import RefundReason
 from core.hexadecimal import bytes_of
@@ -129,7 +129,7 @@ class TradeOutcomes:
         try:
             await asyncio.wait((reported, seen), timeout=seconds + 1, return_when=asyncio.FIRST_COMPLETED)
             if reported.done() and not seen.done():
-                with contextlib.suppress(*UNREADABLE):
+                with contextlib.suppress(*DATABASE_ERRORS):
                     intent = reported.result()
                 if intent.succeeded:
                     await asyncio.wait((seen,), timeout=INDEX_WAIT_SECONDS)
@@ -145,7 +145,7 @@ class TradeOutcomes:
         key_hash = idem_hash(trade.idem_key)
         while True:
             stirred = self._index.stirred
-            with contextlib.suppress(*UNREADABLE):
+            with contextlib.suppress(*DATABASE_ERRORS):
                 async with self._primary.connect() as connection:
                     landed = await _read_landed(connection, trade.wallet, key_hash)
                 if landed is not None:
@@ -189,7 +189,7 @@ class TradeOutcomes:
                 may_settle = await self.may_settle(
                     connection, trade, key_hash, or_is_on_its_way=refusal.code not in RETRIABLE
                 )
-        except UNREADABLE as error:
+        except DATABASE_ERRORS as error:
             log.warning("whether a refusal is final cannot be read", action="agent.no_database", why=error)
         if landed is not None:
             return await self.receipt(trade, landed, replay=True, named=market)
@@ -216,7 +216,7 @@ class TradeOutcomes:
         try:
             async with asyncio.timeout(INDEX_WAIT_SECONDS), self._primary.connect() as connection:
                 landed = await _read_landed(connection, trade.wallet, idem_hash(trade.idem_key))
-        except UNREADABLE as error:
+        except DATABASE_ERRORS as error:
             log.warning("a settled trade cannot be read", action="agent.no_database", why=error)
         if landed is None:
             raise _unknown(tx_hash, kit) if tx_hash is not None else trade_refusals.settling(kit)

@@ -24,8 +24,8 @@ from api.agent.trade.orders import SIMPLE_MAX, Order
 from api.agent.trade.outcomes import TradeOutcomes, intent_key
 from api.agent.trade.payment import Payment
 from api.context import Context
+from api.database import DATABASE_ERRORS
 from api.funds import Funds, MoneyPromised
-from api.unreadable import UNREADABLE
 from core.chain import ChainClient, RpcError
 from core.contracts.statuses import Form
 from core.log import get_logger
@@ -201,7 +201,7 @@ class PaymentIntake:
             raise trade_refusals.spoken_for() from None
         except store.LockTaken:
             raise problem("quote_mismatch", "The quote has served another trade.") from None
-        except UNREADABLE as error:
+        except DATABASE_ERRORS as error:
             log.warning("failed to queue a trade", action="agent.no_database", why=error)
             message = "It is not known whether the trade was recorded; send it again with the same idemKey."
             raise problem("internal_error", message, escapeKit=kit) from None

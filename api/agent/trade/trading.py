@@ -40,7 +40,7 @@ from api.funds import Funds
 from api.head import chain_now
 from api.http.application import json_response
 from api.http.caller import caller_ip
-from api.http.places import NoPlace
+from api.http.limits import NoPlace
 from api.http.problem import Problem
 from core.agent.bet import idem_hash
 from core.chain import ChainClient, RpcError, checksum

@@ -22,7 +22,7 @@ FORWARDED = "X-Forwarded-For"
 _FOUND = web.RequestKey("found", web.UrlMappingMatchInfo)
 
 
-def inner_request(
+def subrequest(
     outer: web.Request,
     method: str,
     path: str,

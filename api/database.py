@@ -1,0 +1,47 @@
+"""Reading the database for a request: its errors, the refusal they become, and literal rows to join against."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import psycopg
+from sqlalchemy import FromClause, column, func, literal
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.types import TypeEngine
+
+from api.http.application import unavailable
+from api.http.problem import Problem
+from core.errors import DatabaseError
+from core.log import get_logger
+
+log = get_logger(__name__)
+
+DATABASE_ERRORS: Final = (SQLAlchemyError, psycopg.Error, DatabaseError, OSError, TimeoutError)
+
+
+@asynccontextmanager
+async def reading(
+    what: str, *, seconds: float = 5.0, refusal: Callable[[str], Problem] = unavailable
+) -> AsyncIterator[None]:
+    """Read the database within, for at most so many seconds. refusal: makes the answer that `what` cannot be read."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except DATABASE_ERRORS as error:
+        log.warning("failed to read the database", action="http.no_database", what=what, why=error)
+        raise refusal(f"{what} cannot be read now; try again shortly.") from None
+
+
+def unnest_rows(name: str, **columns: tuple[type[TypeEngine[Any]], Iterable[Any]]) -> FromClause:
+    """Build an `unnest(...)` table from literal rows, to join against.
+
+    Each column is an array and one parameter, so the statement is the same for any number of rows and is prepared once;
+    VALUES is compiled anew each time.
+    """
+    arrays = [literal(list(values), ARRAY(kind)) for kind, values in columns.values()]
+    names = [column(each, kind) for each, (kind, _) in columns.items()]
+    return func.unnest(*arrays).table_valued(*names).render_derived(name=name)
