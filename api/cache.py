@@ -53,15 +53,15 @@ class VersionedCache(Generic[K, V]):
         goes to those who waited.
         """
         while True:
-            wanted = version()
+            current = version()
             entry = self._entries.get(key)
-            if entry is not None and entry[0] == wanted:
+            if entry is not None and entry[0] == current:
                 return entry[1]
             if key not in self._making:
-                task = _shared_task(self._make(key, wanted, make), lambda: self._making.pop(key))
-                self._making[key] = (wanted, task)
+                task = _shared_task(self._make(key, current, make), lambda: self._making.pop(key))
+                self._making[key] = (current, task)
             made_for, task = self._making[key]
-            if made_for == wanted:
+            if made_for == current:
                 return await asyncio.shield(task)
             await asyncio.wait((task,))
 
@@ -159,9 +159,9 @@ class Archive(Generic[K, V]):
 
     async def get(self, keys: Iterable[K]) -> dict[K, V]:
         """Return the settled markets among these. Raise one of DATABASE_ERRORS when some cannot be read."""
-        wanted = dict.fromkeys(keys)
-        rows = {key: value for key in wanted if (value := self.cached(key)) is not None}
-        missing = [key for key in wanted if key not in rows]
+        distinct = dict.fromkeys(keys)
+        rows = {key: value for key in distinct if (value := self.cached(key)) is not None}
+        missing = [key for key in distinct if key not in rows]
         for start in range(0, len(missing), READ_AT_ONCE):
             rows |= await self._read(missing[start : start + READ_AT_ONCE])
         return rows
