@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from api import cache
 from api.agent.index import AgentIndex
 from api.agent.links import Links
 from api.agent.platform import Platform
 from api.agent.switch import Trading
-from api.http import shared
 from core.db.engine import make_engine, make_pool
 from core.db.switches import SwitchWatcher
 from core.feeds.words import told_by
@@ -214,7 +214,7 @@ async def test_stats_are_counted_once_a_minute(
     assert second["stats"] == first["stats"]  # through the door: counted less than a minute ago
 
     engine, clock = make_engine(database_url), [1000.0]
-    monkeypatch.setattr(shared, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(cache, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     links = Links("http://here", None, played.contracts.settlement.address)
     async with make_pool(database_url, size=1, autocommit=True) as pool:
         index = AgentIndex(database_url, engine, 8453, told_by(played.deployment.agent_feeds))
