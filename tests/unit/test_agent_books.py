@@ -49,7 +49,7 @@ class Shelf:
         return Book(wallet, self.stakes, self.markets, _sums(self), agent.venue(), LINKS, before)
 
     async def page(self, limit: int) -> Any:
-        return orjson.loads(await (await self.books.of(WALLET)).page(limit, None))
+        return orjson.loads(await (await self.books.get(WALLET)).page(limit, None))
 
 
 def _sums(shelf: Shelf) -> render.PositionSums:
@@ -77,7 +77,7 @@ async def test_the_pages_are_the_whole_book_once(monkeypatch: pytest.MonkeyPatch
     shelf = Shelf(monkeypatch)
     pages: list[Any] = []
     whole, before = await shelf.page(40), None
-    book = await shelf.books.of(WALLET)
+    book = await shelf.books.get(WALLET)
     while not pages or pages[-1]["nextCursor"] is not None:
         pages.append(orjson.loads(await book.page(limit, before)))
         before = stake_before(pages[-1]["nextCursor"]) if pages[-1]["nextCursor"] else None
@@ -90,7 +90,7 @@ async def test_a_page_goes_on_behind_a_stake_that_is_gone(monkeypatch: pytest.Mo
     whole = await shelf.page(40)
     del shelf.stakes[9]
     shelf.index.tick += 1
-    after = orjson.loads(await (await shelf.books.of(WALLET)).page(40, stake_before(stake_cursor(31, 0))))
+    after = orjson.loads(await (await shelf.books.get(WALLET)).page(40, stake_before(stake_cursor(31, 0))))
     assert after["positions"] == whole["positions"][10:]
 
 
