@@ -11,8 +11,8 @@ the future.
 
 **What it does not know.** Jumps, news, fat tails, the spacing of a feed's rounds, and the true volatility: so a part of
 every prior, `UNSURE`, is spread over all outcomes alike, and a weight is never outside the bounds it is given. A prior
-that is off costs the honest little while its weights are small: the study in `tests/support/settlement_study.py` is
-measured with priors that are off by a factor of 1.6 in the odds, and docs/decisions/0007 has what came out.
+that is off costs the honest little while its weights are small: the study in docs/decisions/0007 was measured with
+priors that are off by a factor of 1.6 in the odds.
 """
 
 from __future__ import annotations

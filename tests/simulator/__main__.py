@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from core import log
-from tests.simulator.planted import PLANTED
 from tests.simulator.sides import SIDES
 from tests.simulator.stand import Stand, standing
 from tests.simulator.weather import Weather
@@ -31,7 +30,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=10, metavar="N", help="how many")
     parser.add_argument("--from", type=int, default=1, metavar="S", dest="first", help="the first one")
     parser.add_argument("--jobs", type=int, default=1, metavar="J", help="how many at a time")
-    parser.add_argument("--plant", choices=sorted(PLANTED), help="put a fault into the service first")
     parser.add_argument("--weather", default="", metavar="SAID", help="in place of what is drawn: fork_rate=0.3,pace=1")
     parser.add_argument("--log", metavar="LEVEL", default="CRITICAL", help="what the daemons log, in virtual time")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="write every step to this file")
@@ -45,8 +43,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def prepare(world: World) -> None:
         if options.trace is not None:
             world.loop.trace_file = options.trace.open("w", buffering=1 << 20)
-        if options.plant:
-            PLANTED[options.plant].plant()
 
     totals: Counter[str] = Counter()
     failed, began, own = [], time.monotonic(), 0.0

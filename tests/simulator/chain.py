@@ -173,6 +173,3 @@ class SimulatedChain:
         self.head = int(newest["number"], 16)
         self._blocks[self.head] = newest["transactions"]
         self._blocks.pop(self.head - 20, None)
-
-    def skip_to(self, timestamp: int) -> None:
-        self._mine(timestamp)

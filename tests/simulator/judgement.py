@@ -10,7 +10,6 @@ DOUBLED = "none is doubled"
 TRUE = "every answer is true at its block"
 PAID = "everything settled is paid"
 AUDIT = "the audit is clean"
-SENTENCES = (LOST, DOUBLED, TRUE, PAID, AUDIT)
 RAN = "the world ran"  # not of the service: of a world that shows nothing
 
 

@@ -65,10 +65,7 @@ class Stand:
             clock.make_sql_follow(connection, self.folder)
         migrate(self.database(TEMPLATE))
 
-    def run(self, seed: int, prepare: Callable[[World], None] = lambda _: None) -> Told:
-        return self.start(seed, prepare)()
-
-    def start(self, seed: int, prepare: Callable[[World], None] = lambda _: None) -> Callable[[], Told]:
+    def start(self, seed: int, prepare: Callable[[World], None]) -> Callable[[], Told]:
         """In a process of its own, which ends with the seed. What is returned waits for its end."""
         reading, writing = os.pipe()
         sys.stdout.flush()
