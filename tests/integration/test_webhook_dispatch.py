@@ -1,13 +1,10 @@
-"""Deliveries against endpoints that misbehave, and the dispatcher: order, sharing, giving up, switching off."""
+"""The dispatcher of webhooks: order, sharing, giving up, switching off; and the log that it sends from."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import ssl
-import time
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -20,7 +17,7 @@ from api.agent.notices import dispatcher as webhook_dispatcher
 from api.agent.notices import endpoints as webhook_store
 from api.agent.notices import sending as webhook_sending
 from api.agent.notices.dispatcher import Dispatcher
-from api.agent.notices.sending import AT_ONCE_PER_ADDRESS, DeliverySigner, TooManyThere, WebhookSender
+from api.agent.notices.sending import DeliverySigner, WebhookSender
 from api.agent.notices.targets import TargetResolver
 from api.agent.trade import store as trades
 from api.funds import Funds
@@ -31,87 +28,16 @@ from core.agent.notices.log import Draft
 from core.agent.notices.reading import Notice, notices_from
 from core.db.engine import ConnectionPool, make_pool
 from core.outbox import RELAY, IntentRequest
-from core.service.cancelling import end
 from tests.support import hostile_endpoint as hostile
 from tests.support.measured import measured
 from tests.support.webhook_receiver import Receiver, receiver
-from tests.waiting import PATIENCE, until
+from tests.waiting import PATIENCE, running, until
 
 LINKS = Links("http://127.0.0.1:1", None, "0x" + "00" * 20)
 
 
-def _sender(**more: Any) -> WebhookSender:
-    return WebhookSender(DeliverySigner(None), TargetResolver(allow_private=True), **more)
-
-
-# ---------------------------------------------------------------- one delivery
-
-
-@pytest.mark.parametrize(
-    ("behaviour", "outcome"),
-    [
-        (hostile.silent, "timeout"),
-        (hostile.dripping, "timeout"),
-        (hostile.endless, "ok"),
-        (hostile.bomb, "ok"),
-        (hostile.huge_header, "broken"),
-        (hostile.garbage, "broken"),
-        (hostile.hanging_up, "disconnected"),
-        (hostile.answering("HTTP/1.1 500 Oh"), "answered"),
-        (hostile.answering("HTTP/1.1 204 Fine"), "ok"),
-    ],
-)
-async def test_a_misbehaving_endpoint_costs_a_bounded_time_and_little_memory(
-    behaviour: hostile.Behaviour, outcome: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(webhook_sending, "TOTAL_SECONDS", 1.0)
-    async with hostile.endpoint(behaviour) as url:
-        async with asyncio.timeout(PATIENCE):  # none of those that give no answer ever ends by itself
-            sent = await _sender().send(url, "evt_1", b"{}", "secret", read_answer=True)
-    assert sent.outcome == outcome, sent
-    assert len(sent.answer) <= webhook_sending.ANSWER_BYTES
-    assert sent.ok or sent.error
-
-
-@pytest.mark.parametrize("status", ["301 Moved", "302 Found", "303 See", "307 Temporary", "308 Permanent"])
-async def test_a_redirect_is_not_followed(status: str) -> None:
-    async with receiver() as inside:
-        behaviour = hostile.answering(f"HTTP/1.1 {status}\r\nLocation: {inside.url}")
-        async with hostile.endpoint(behaviour) as url:
-            sent = await _sender().send(url, "evt_1", b"{}", "secret")
-        assert (sent.ok, sent.outcome) == (False, "answered")
-        assert inside.deliveries == []
-
-
-async def test_tls_is_verified(tmp_path: Path) -> None:
-    ours = hostile.certificate(tmp_path)
-    wrong = hostile.certificate(tmp_path, "192.0.2.1")
-    trusting = ssl.create_default_context(cafile=str(ours))
-    trusting.load_verify_locations(str(wrong))
-    answer = hostile.answering("HTTP/1.1 200 OK")
-    async with hostile.endpoint(answer, hostile.server_tls(ours)) as url:
-        assert (await _sender().send(url, "evt_1", b"{}", "s")).outcome == "tls"  # signed by itself
-        assert (await _sender(trusts=trusting).send(url, "evt_1", b"{}", "s")).outcome == "ok"
-    async with hostile.endpoint(answer, hostile.server_tls(wrong)) as url:
-        assert (await _sender(trusts=trusting).send(url, "evt_1", b"{}", "s")).outcome == "tls"  # for somebody else
-    async with hostile.endpoint(hostile.garbage) as url:
-        plain = url.replace("http:", "https:")
-        assert (await _sender().send(plain, "evt_1", b"{}", "s")).outcome == "tls"
-
-
-async def test_one_address_gets_few_at_once() -> None:
-    sender = _sender()
-    async with hostile.endpoint(hostile.silent) as url:
-        tasks = [asyncio.create_task(sender.send(url, f"evt_{n}", b"{}", "s")) for n in range(AT_ONCE_PER_ADDRESS)]
-        await asyncio.sleep(0.2)
-        with pytest.raises(TooManyThere):
-            await sender.send(url, "evt_x", b"{}", "s")
-        await end(*tasks)
-    async with hostile.endpoint(hostile.answering("HTTP/1.1 200 OK")) as url:
-        assert (await sender.send(url, "evt_y", b"{}", "s")).ok
-
-
-# ---------------------------------------------------------------- the dispatcher
+def _sender() -> WebhookSender:
+    return WebhookSender(DeliverySigner(None), TargetResolver(allow_private=True))
 
 
 @pytest.fixture
@@ -125,17 +51,10 @@ async def pool(fresh_database_url: str, monkeypatch: pytest.MonkeyPatch) -> Asyn
 async def dispatching(url: str, *, processes: int = 1, **how: Any) -> AsyncIterator[None]:
     """Dispatchers, each with a pool of its own like a process."""
     async with contextlib.AsyncExitStack() as stack:
-        tasks = []
         for _ in range(processes):
             pool = await stack.enter_async_context(make_pool(url, size=4, autocommit=True))
-            tasks.append(asyncio.create_task(Dispatcher(url, pool, _sender(), LINKS, **how).run()))
-        try:
-            yield
-        finally:
-            for task in tasks:
-                task.cancel()
-            for ended in await asyncio.gather(*tasks, return_exceptions=True):
-                assert isinstance(ended, asyncio.CancelledError), ended
+            await stack.enter_async_context(running(Dispatcher(url, pool, _sender(), LINKS, **how).run()))
+        yield
 
 
 async def _tell(pool: ConnectionPool, wallet: bytes, *names: str) -> None:
@@ -242,18 +161,6 @@ async def test_an_event_is_given_up_after_its_retries_and_told_on_the_other_chan
     assert hook not in told.payload
 
 
-async def test_what_was_tried_again_comes_before_what_follows(pool: ConnectionPool, fresh_database_url: str) -> None:
-    wallet = b"\x22" * 20
-    async with receiver() as there:
-        there.answers = [500, 302, 500]
-        await _hook(pool, wallet, there.url)
-        await _tell(pool, wallet, "first", "second", "third")
-        async with dispatching(fresh_database_url, retries=(0.05,) * 8):
-            await there.until(lambda: len(there.events()) >= 6)
-        assert _names(there) == ["first"] * 4 + ["second", "third"]
-        assert len({each.headers["Service-Event-Id"] for each in there.deliveries[:4]}) == 1
-
-
 async def test_a_webhook_that_only_fails_is_switched_off_and_comes_back_by_the_handshake(
     pool: ConnectionPool, fresh_database_url: str
 ) -> None:
@@ -300,11 +207,12 @@ async def test_one_failure_long_after_a_former_outage_switches_nothing_off(
             await there.until(lambda: len(there.events()) == 2)
             there.always = None
             await there.until(lambda: len(there.events()) == 3)
-            deadline = time.monotonic() + PATIENCE
-            while (row := await _row(pool, hook)).failing_since is not None:
-                assert time.monotonic() < deadline
-                await asyncio.sleep(0.05)
-        assert row.status == "active"
+
+            async def is_over() -> bool:
+                return (await _row(pool, hook)).failing_since is None
+
+            await until(is_over, "the end of the outage")
+        assert (await _row(pool, hook)).status == "active"
         assert len(await _log(pool, wallet)) == 1
 
 
@@ -401,14 +309,6 @@ async def test_tests_asked_for_in_a_row_of_a_dead_endpoint_use_up_no_tries(
             await there.until(lambda: len(there.events()) == 7 + 8)
 
 
-async def test_tests_that_nobody_takes_do_not_pile_up(pool: ConnectionPool) -> None:
-    hook = await _hook(pool, b"\x28" * 20, "https://example.org/hook")
-    for _ in range(webhook_store.MAX_TESTS_WAITING):
-        await _test(pool, hook)
-    with pytest.raises(webhook_store.TooManyTests):
-        await _test(pool, hook)
-
-
 async def test_one_that_was_switched_off_with_tests_waiting_comes_back_by_a_test(
     pool: ConnectionPool, fresh_database_url: str
 ) -> None:
@@ -459,43 +359,61 @@ async def test_one_that_was_switched_off_comes_back_only_where_its_wallet_has_ro
     assert (await _row(pool, first)).status == "pending_verification"
 
 
-async def _shown_as_slow(pool: ConnectionPool, count: int) -> None:
-    """Waits until so many endpoints have shown how slow they are."""
-    query = "SELECT count(*) FROM agent_webhook WHERE slow_until > now()"
-    async with asyncio.timeout(PATIENCE), pool.connection() as connection:
-        while await (await connection.execute(query)).fetchone() != (count,):
-            await asyncio.sleep(0.05)
+async def _counted(pool: ConnectionPool, query: str, count: int) -> None:
+    """Wait until a query counts so many."""
+
+    async def is_so() -> bool:
+        async with pool.connection() as connection:
+            return await (await connection.execute(query.encode())).fetchone() == (count,)
+
+    await until(is_so, f"{count} rows: {query}")
 
 
-async def test_endpoints_that_hang_hold_up_nobody_else(
+async def test_endpoints_that_hang_or_take_their_time_hold_up_nobody_else(
     pool: ConnectionPool, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """More hanging endpoints than a process has places, and one that works."""
-    monkeypatch.setattr(webhook_sending, "TOTAL_SECONDS", webhook_sending.SLOW_SECONDS + 0.5)
+    """More of them than a process has places. Every second one takes everything, just before it is given up."""
+    monkeypatch.setattr(webhook_sending, "TOTAL_SECONDS", webhook_sending.SLOW_SECONDS + 1.0)
     monkeypatch.setattr(webhook_sending, "AT_ONCE_PER_ADDRESS", 1_000)  # all of ours are on one address
-    begun = 0
+    seconds, begun = webhook_sending.SLOW_SECONDS + 0.5, 0
 
     async def hangs(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal begun
         begun += 1
         await hostile.silent(reader, writer)
 
-    async with hostile.endpoint(hangs) as hanging, receiver() as there:
-        for number in range(webhook_dispatcher.AT_ONCE + 8):
+    async def late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal begun
+        begun += 1
+        await asyncio.sleep(seconds)
+        await hostile.answering("HTTP/1.1 204 Fine")(reader, writer)
+
+    async with (
+        hostile.endpoint(hangs) as hanging,
+        hostile.endpoint(late) as slow,
+        receiver() as there,
+        receiver() as new,
+    ):
+        count = webhook_dispatcher.AT_ONCE + 8
+        for number in range(count):
             wallet = bytes([0x40, number]) * 10
-            await _hook(pool, wallet, f"{hanging}?{number}")
-            await _tell(pool, wallet, "hangs")
+            await _hook(pool, wallet, f"{(hanging, slow)[number % 2]}?{number}")
+            await _tell(pool, wallet, *(f"event {number}" for number in range(20)))
         well = b"\x24" * 20
         await _hook(pool, well, there.url)
         async with dispatching(fresh_database_url, retries=(0.1,) * 50):
-            await _shown_as_slow(pool, webhook_dispatcher.AT_ONCE + 8)
-            monkeypatch.setattr(webhook_sending, "TOTAL_SECONDS", 600.0)  # from now on nothing ends a hanging one
+            await _counted(pool, "SELECT count(*) FROM agent_webhook WHERE slow_until > now()", count)
+            seconds = 600.0  # from now on nothing ends
+            monkeypatch.setattr(webhook_sending, "TOTAL_SECONDS", 600.0)
             filled = begun + webhook_dispatcher.MAX_AT_ONCE[webhook_store.Kind.HAMPERED]
-            await until(lambda: begun >= filled)  # and they have all the places that they get
-            for number in range(5):
-                await _tell(pool, well, f"event {number}")
+            await until(lambda: begun >= filled, "all the places that they get to be taken")
+            names = [f"event {number}" for number in range(5)]
+            for each in names:
+                await _tell(pool, well, each)
+            hook = await _hook(pool, b"\x27" * 20, new.url, status="pending_verification")
             await there.until(lambda: len(there.events()) == 5)
-        assert _names(there) == [f"event {number}" for number in range(5)]
+            await _becomes(pool, hook, "active")
+        assert _names(there) == names
 
 
 async def test_new_callbacks_that_never_answer_hold_up_no_webhook_that_works(
@@ -528,36 +446,6 @@ async def test_new_callbacks_that_never_answer_hold_up_no_webhook_that_works(
         assert begun == webhook_dispatcher.MAX_AT_ONCE[webhook_store.Kind.UNPROVEN]
 
 
-async def test_endpoints_that_take_their_time_hold_up_nobody_else(
-    pool: ConnectionPool, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They take everything, each time just before it is given up: more of them than a process has places."""
-    monkeypatch.setattr(webhook_sending, "AT_ONCE_PER_ADDRESS", 1_000)  # all of ours are on one address
-    seconds = webhook_sending.SLOW_SECONDS + 0.5
-
-    async def late(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(seconds)
-        await hostile.answering("HTTP/1.1 204 Fine")(_reader, writer)
-
-    async with hostile.endpoint(late) as slow, receiver() as there, receiver() as new:
-        for number in range(webhook_dispatcher.AT_ONCE + 8):
-            wallet = bytes([0x40, number]) * 10
-            await _hook(pool, wallet, f"{slow}?{number}")
-            await _tell(pool, wallet, *(f"event {number}" for number in range(20)))
-        well = b"\x24" * 20
-        await _hook(pool, well, there.url)
-        async with dispatching(fresh_database_url):
-            await _shown_as_slow(pool, webhook_dispatcher.AT_ONCE + 8)
-            seconds = 600.0  # as late as can be: what waits for one of them does not come
-            monkeypatch.setattr(webhook_sending, "TOTAL_SECONDS", 600.0)
-            for number in range(5):
-                await _tell(pool, well, f"event {number}")
-            hook = await _hook(pool, b"\x27" * 20, new.url, status="pending_verification")
-            await there.until(lambda: len(there.events()) == 5)
-            await new.until(lambda: len(new.deliveries) == 1)
-            await _becomes(pool, hook, "active")
-
-
 async def test_webhooks_with_nothing_to_send_are_not_looked_at(pool: ConnectionPool, fresh_database_url: str) -> None:
     """However many were ever registered. What is added to a wallet's events makes its webhooks due again."""
     looked_at = "SELECT count(*) FROM agent_webhook WHERE status <> 'disabled' AND attempt_at <= now()"
@@ -567,14 +455,7 @@ async def test_webhooks_with_nothing_to_send_are_not_looked_at(pool: ConnectionP
             await _hook(pool, wallet, there.url)
             await _tell(pool, wallet, "first")
         await there.until(lambda: len(there.events()) == 40)
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            async with pool.connection() as connection:
-                row = await (await connection.execute(looked_at)).fetchone()
-            if row == (0,):
-                break
-            assert time.monotonic() < deadline, row
-            await asyncio.sleep(0.1)
+        await _counted(pool, looked_at, 0)
         for number in range(3):
             for each in wallets:
                 await _tell(pool, each, f"more {number}")

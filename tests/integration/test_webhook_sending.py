@@ -1,0 +1,86 @@
+"""Single deliveries to endpoints that misbehave: bounded in time and memory, and to nobody else than was named."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from api.agent.notices import sending as webhook_sending
+from api.agent.notices.sending import AT_ONCE_PER_ADDRESS, DeliverySigner, TooManyThere, WebhookSender
+from api.agent.notices.targets import TargetResolver
+from core.service.cancelling import end
+from tests.support import hostile_endpoint as hostile
+from tests.support.webhook_receiver import receiver
+from tests.waiting import PATIENCE
+
+
+def _sender(**more: Any) -> WebhookSender:
+    return WebhookSender(DeliverySigner(None), TargetResolver(allow_private=True), **more)
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "outcome"),
+    [
+        (hostile.silent, "timeout"),
+        (hostile.dripping, "timeout"),
+        (hostile.endless, "ok"),
+        (hostile.bomb, "ok"),
+        (hostile.huge_header, "broken"),
+        (hostile.garbage, "broken"),
+        (hostile.hanging_up, "disconnected"),
+        (hostile.answering("HTTP/1.1 500 Oh"), "answered"),
+        (hostile.answering("HTTP/1.1 204 Fine"), "ok"),
+    ],
+)
+async def test_a_misbehaving_endpoint_costs_a_bounded_time_and_little_memory(
+    behaviour: hostile.Behaviour, outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhook_sending, "TOTAL_SECONDS", 1.0)
+    async with hostile.endpoint(behaviour) as url:
+        async with asyncio.timeout(PATIENCE):  # none of those that give no answer ever ends by itself
+            sent = await _sender().send(url, "evt_1", b"{}", "secret", read_answer=True)
+    assert sent.outcome == outcome, sent
+    assert len(sent.answer) <= webhook_sending.ANSWER_BYTES
+    assert sent.ok or sent.error
+
+
+@pytest.mark.parametrize("status", ["301 Moved", "302 Found", "303 See", "307 Temporary", "308 Permanent"])
+async def test_a_redirect_is_not_followed(status: str) -> None:
+    async with receiver() as inside:
+        behaviour = hostile.answering(f"HTTP/1.1 {status}\r\nLocation: {inside.url}")
+        async with hostile.endpoint(behaviour) as url:
+            sent = await _sender().send(url, "evt_1", b"{}", "secret")
+        assert (sent.ok, sent.outcome) == (False, "answered")
+        assert inside.deliveries == []
+
+
+async def test_tls_is_verified(tmp_path: Path) -> None:
+    ours = hostile.certificate(tmp_path)
+    wrong = hostile.certificate(tmp_path, "192.0.2.1")
+    trusting = ssl.create_default_context(cafile=str(ours))
+    trusting.load_verify_locations(str(wrong))
+    answer = hostile.answering("HTTP/1.1 200 OK")
+    async with hostile.endpoint(answer, hostile.server_tls(ours)) as url:
+        assert (await _sender().send(url, "evt_1", b"{}", "s")).outcome == "tls"  # signed by itself
+        assert (await _sender(trusts=trusting).send(url, "evt_1", b"{}", "s")).outcome == "ok"
+    async with hostile.endpoint(answer, hostile.server_tls(wrong)) as url:
+        assert (await _sender(trusts=trusting).send(url, "evt_1", b"{}", "s")).outcome == "tls"  # for somebody else
+    async with hostile.endpoint(hostile.garbage) as url:
+        plain = url.replace("http:", "https:")
+        assert (await _sender().send(plain, "evt_1", b"{}", "s")).outcome == "tls"
+
+
+async def test_one_address_gets_few_at_once() -> None:
+    sender = _sender()
+    async with hostile.endpoint(hostile.silent) as url:
+        tasks = [asyncio.create_task(sender.send(url, f"evt_{n}", b"{}", "s")) for n in range(AT_ONCE_PER_ADDRESS)]
+        await asyncio.sleep(0.2)
+        with pytest.raises(TooManyThere):
+            await sender.send(url, "evt_x", b"{}", "s")
+        await end(*tasks)
+    async with hostile.endpoint(hostile.answering("HTTP/1.1 200 OK")) as url:
+        assert (await sender.send(url, "evt_y", b"{}", "s")).ok
