@@ -1,9 +1,7 @@
-"""What outlives daemons and databases: a killed API or relayer, and a database made anew from the chain alone."""
+"""A database made anew from the chain alone."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ from tests.conftest import TestPostgres
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer, bet
 from tests.support.genesis import Genesis
-from tests.waiting import PATIENCE, until
+from tests.waiting import until
 
 DEV = wallets.DEV
 
@@ -26,8 +24,6 @@ def service(base_service: AgentService) -> AgentService:
     chain = base_service.chain
     chain.list("lasting")
     chain.list("ladder", kind=1, bounds=[50_000_000 * 10**8, 100_000_000 * 10**8])
-    env = {"VPM_RELAYER_LEASE_SECONDS": "2"}
-    base_service.configure(**env)
     base_service.start("indexer", "relayer", "api")
     return base_service
 
@@ -37,29 +33,7 @@ async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
     async with aiohttp.ClientSession() as session:
         made = Buyer(session, service)
         await made.shows("ladder")
-        await trading(made)
         yield made
-
-
-async def trading(buyer: Buyer) -> None:
-    """Waits until bets are taken (a killed relayer's lease has to run out first)."""
-
-    async def well() -> bool:
-        return bool((await buyer.get("/health"))[1]["health"]["ok"])
-
-    await until(well, "bets to be taken", pause=0.1)
-
-
-async def settled(buyer: Buyer, body: dict[str, Any], headers: dict[str, str], seconds: float = PATIENCE) -> Any:
-    """The same call again and again, as a client with a lost connection would, until it has the receipt."""
-    async with asyncio.timeout(seconds):
-        while True:
-            with contextlib.suppress(aiohttp.ClientError):
-                response, content = await buyer.post(body, headers=headers)
-                if response.status == 200:
-                    return content
-                assert response.status in (429, 500, 503), content
-            await asyncio.sleep(0.2)
 
 
 @pytest.mark.thorough
@@ -94,8 +68,13 @@ async def test_a_database_made_anew_shows_the_same(
             anew = Buyer(buyer.session, second)
             await anew.shows("ladder")
             for body, receipt in zip(bodies, receipts, strict=True):
-                replayed = await settled(anew, body, {})
-                assert (replayed["replay"], replayed["receipt"]) == (True, receipt)
+
+                async def replayed(body: dict[str, Any] = body) -> dict[str, Any] | None:
+                    response, answer = await anew.post(body)
+                    return dict(answer) if response.status == 200 else None
+
+                again = await until(replayed, "the receipt from the chain")
+                assert (again["replay"], again["receipt"]) == (True, receipt)
             assert [await _comparable(anew, path) for path in paths] == shown
             response, conflict = await anew.post({**bodies[0], "side": "yes"})
             assert (response.status, conflict["error"]) == (409, "idem_conflict")

@@ -25,7 +25,7 @@ from core.db.engine import Connection, connect
 from keeper.cup.roulette_job import find_beacon
 from tests.conftest import StartAnvil
 from tests.support.cup_rig import BASE, Cup, Signer, cup_door, now
-from tests.support.cup_tampering import TAMPERINGS, tampered
+from tests.support.cup_tampering import TAMPERINGS, miscounted, tampered
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -207,6 +207,10 @@ async def test_the_export_verifies_and_a_tampered_one_does_not(cup: Cup, tmp_pat
     for kind, change in TAMPERINGS:
         bad.write_bytes(tampered(raw, kind, change))
         assert verify_main([str(bad)]) == 1, (kind, change)
+    for kind in ("bet", "trade", "round", "transaction", "score", "position", "account", "market"):
+        for forged in miscounted(raw, kind):
+            bad.write_bytes(forged)
+            assert verify_main([str(bad)]) == 1, kind
     assert verify(raw.splitlines()[:-1]).faults == ["the file was cut short"]
     await cup.finish_round(live.round_no)
 

@@ -86,13 +86,3 @@ async def test_every_answer_is_documented(fresh_database_url: str) -> None:
                 f"GET {BASE}/leaderboard": {200, 400},
             }
         )
-
-
-@pytest.mark.thorough
-async def test_a_dormant_tournament_is_documented_too(fresh_database_url: str) -> None:
-    async with cup_door(fresh_database_url, VPM_CUP_OPENS_AT=None, VPM_CUP_CLOSES_AT=None, VPM_TRUST_PROXY="1") as door:
-        seen = await asyncio.to_thread(generated_requests, f"{door.url}/openapi/cup.json", examples=5)
-        answered = {name: set(found) for name, found in seen.statuses.items()}
-        del answered["GET /api/cup/mcp.json"]
-        assert all(409 in found for found in answered.values()), answered
-        assert not any(200 in found for found in answered.values()), answered

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
@@ -76,12 +75,19 @@ TAMPERINGS: tuple[tuple[str, Change], ...] = (
 )
 
 
-def tampered(raw: bytes, kind: str, change: Change, chance: random.Random | None = None) -> bytes:
-    """The file with the first row of a kind changed, or with one that `chance` picks."""
+def tampered(raw: bytes, kind: str, change: Change) -> bytes:
+    """Return the file with the first row of a kind changed."""
     rows = [json.loads(line) for line in raw.splitlines()]
-    fitting = [row for row in rows if row["type"] == kind and _can_change(row)]
-    change(fitting[0] if chance is None else chance.choice(fitting))
+    change(next(row for row in rows if row["type"] == kind and _can_change(row)))
     return b"\n".join(json.dumps(row).encode() for row in rows)
+
+
+def miscounted(raw: bytes, kind: str) -> list[bytes]:
+    """Return the file without the first row of a kind, and with that row twice; the count in the last line is right."""
+    *rows, end = [json.loads(line) for line in raw.splitlines()]
+    at = next(at for at, row in enumerate(rows) if row["type"] == kind)
+    forged = (rows[:at] + rows[at + 1 :], rows[: at + 1] + rows[at:])
+    return [b"\n".join(json.dumps(row).encode() for row in (*each, {**end, "lines": len(each)})) for each in forged]
 
 
 def _can_change(row: dict[str, Any]) -> bool:

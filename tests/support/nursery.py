@@ -46,7 +46,6 @@ IMPORTS = {
     "keeper": ("keeper.__main__", "exchange_calendars"),  # which it imports when it first asks for sessions
     "relayer": ("relayer.service",),
     "tests.evals.scripted": ("tests.evals.scripted",),
-    "tests.faults.cup_victim": ("tests.faults.cup_victim",),
     # Not ape itself, which looks for its folders while it is imported: what takes it two seconds, and its provider of
     # test chains, which any provider's first use imports, another.
     "tests.support.ape": (

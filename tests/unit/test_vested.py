@@ -1,4 +1,4 @@
-"""The mirror's worked example and its plain rules, number by number."""
+"""The mirror's worked example, its fees and views, and what it refuses; test_vested_properties holds it to the model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from core.stock.vested import (
     DOWN,
     MAX_SIDE_CAP,
     UP,
-    Book,
     Moment,
     Position,
     S,
@@ -29,15 +28,12 @@ from core.stock.vested import (
     VestedMarket,
     Vintage,
     accepted_of,
-    accrued,
-    capacity,
     headroom,
     match,
     offer,
     open_books,
     seed_vintage,
     settlement,
-    share,
 )
 from core.stock.vested_fold import Diverged, Ledger
 from core.stock.vested_views import market_view, position_view
@@ -113,72 +109,6 @@ def test_the_first_headroom_is_290_a_side_and_400_is_accepted_290_refused_110() 
     assert accepted_of(position, vintage) == 290 * TOKEN
     due = settlement(m, position, vintage, now)
     assert (due.refund, due.total, due.gross, due.deliverable) == (110 * TOKEN, 110 * TOKEN, 0, True)
-
-
-def test_a_buzzer_entry_is_paid_exactly_once_its_stake_and_no_fee() -> None:
-    m = market(fee_bps=200)
-    m, _, _ = enter(m, DOWN, 77 * TOKEN, 1)
-    m, vintage, position = enter(m, UP, 33 * TOKEN, 2)
-    due = settlement(replace(m, winner=UP), position, vintage, AFTER)
-    assert (due.gross, due.fee, due.net) == (33 * TOKEN, 0, 33 * TOKEN)
-
-
-def test_entries_of_one_vintage_never_vest_to_each_other() -> None:
-    m = market()
-    m, before_up = offer(m, UP, 5 * TOKEN, 1)
-    m, before_down = offer(m, DOWN, 7 * TOKEN, 1)
-    m, vintage = match(m)
-    for outcome, tokens, before in ((UP, 5, before_up), (DOWN, 7, before_down)):
-        position = Position(2, 1, "bettor", outcome, tokens * TOKEN, 1, before)
-        assert accrued(m, position, vintage, AFTER) == tokens * TOKEN
-
-
-def test_headroom_counts_the_open_vintage_and_sees_a_finished_one() -> None:
-    m, _ = offer(market(), UP, 100 * TOKEN, 5)
-    assert headroom(m, Moment(5, 0)) == (190 * TOKEN, 290 * TOKEN)
-    # In the next block it is matched: DOWN may now take 30 x 110 - 10.
-    assert headroom(m, Moment(6, 0)) == (190 * TOKEN, 3_290 * TOKEN)
-    # The freeze ends it too, though the block stands still.
-    assert headroom(m, Moment(5, FREEZE)) == (190 * TOKEN, 3_290 * TOKEN)
-    assert headroom(m, Moment(5, FREEZE - 1)) == (190 * TOKEN, 290 * TOKEN)
-    crowded, _ = offer(m, UP, 300 * TOKEN, 5)
-    assert headroom(crowded, Moment(5, 0)) == (0, 290 * TOKEN)
-
-
-def test_who_comes_into_a_crowded_vintage_gets_a_share() -> None:
-    m, _ = offer(market(), UP, 290 * TOKEN, 5)
-    m, vintage, position = enter(m, UP, 290 * TOKEN, 5)
-    assert accepted_of(position, vintage) == 145 * TOKEN
-    _, vintage, position = enter(m, DOWN, TOKEN, 6)
-    assert accepted_of(position, vintage) == TOKEN
-
-
-def test_kappa_one_takes_nothing_and_gives_all_back() -> None:
-    m = market(kappa=1)
-    assert headroom(m, Moment(1, 0)) == (0, 0)
-    m, vintage, position = enter(m, DOWN, 3, 1)
-    assert accepted_of(position, vintage) == 0
-    assert settlement(m, position, vintage, AFTER).refund == 3
-
-
-def test_no_book_takes_more_principal_than_its_cap() -> None:
-    m = replace(market(kappa=10**9), books=(Book(MAX_SIDE_CAP - 5, S), Book(10**14, S)))
-    assert headroom(m, Moment(1, 0)) == (5, MAX_SIDE_CAP - 10**14)
-
-
-def test_a_side_that_reached_its_cap_takes_no_more_and_the_other_still_does() -> None:
-    m = market()
-    m = replace(m, terms=replace(m.terms, side_cap=100 * TOKEN))
-    m, _, _ = enter(m, UP, 500 * TOKEN, 1)
-    assert headroom(m, Moment(2, 0)) == (0, 90 * TOKEN)
-    assert (capacity(m, UP), capacity(m, DOWN)) == (100 * TOKEN, 100 * TOKEN)
-
-
-def test_shares_sum_exactly_to_what_is_accepted() -> None:
-    offers = (1, 1, 1, 7, 3)
-    parts = [share(sum(offers[:n]), offer_, 10, sum(offers)) for n, offer_ in enumerate(offers)]
-    assert sum(parts) == 10
-    assert parts == [0, 1, 1, 5, 3]
 
 
 def test_fees_are_of_gains_only_and_round_down() -> None:
