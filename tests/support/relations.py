@@ -1,4 +1,4 @@
-"""How the numbers of one answer must relate to each other, as a list to be read from top to bottom.
+"""How the amounts of one answer must relate to each other, as a list to be read from top to bottom.
 
 A relation names the fields it is about and says what holds between them. It is checked on every object of an answer,
 however deep, that has all those fields. Numbers are read as decimals, so the comparison is exact.
@@ -6,11 +6,9 @@ however deep, that has all those fields. Numbers are read as decimals, so the co
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -74,10 +72,6 @@ def near(one: Decimal, other: Decimal, within: Decimal) -> bool:
     return abs(one - other) <= within
 
 
-def time(text: str) -> datetime:
-    return datetime.fromisoformat(text)
-
-
 def whole(text: str | None) -> int:
     return int(text or 0)
 
@@ -133,19 +127,6 @@ def a_quotes_price_is_its_net_stake_over_its_shares(it: Object) -> bool:
     return near(it["priceCents"] * it["estimatedShares"] / 100, it["netStakeUsd"], it["estimatedShares"] * PRICE / 50)
 
 
-@between("suggestedMinSharesOut", "estimatedShares", "suggestedMaxPriceCents", "priceCents")
-def suggested_limits_leave_room_for_the_quote(it: Object) -> bool:
-    most = it["suggestedMaxPriceCents"]
-    return it["suggestedMinSharesOut"] <= it["estimatedShares"] and (most is None or it["priceCents"] <= most)
-
-
-@between("impact", "odds")
-def a_larger_bet_never_pays_a_lower_price(it: Object) -> bool:
-    rows = sorted(it["impact"], key=lambda row: row["sizeUsd"])
-    prices = [row["priceCents"] for row in rows if row["priceCents"] is not None]
-    return prices == sorted(prices)
-
-
 # ---------------------------------------------------------------- money
 
 
@@ -184,11 +165,6 @@ def a_winning_bet_is_never_paid_less_than_its_net_stake(it: Object) -> bool:
     return bool(it["projectedPayoutUsd"] >= it["netStakeUsd"])
 
 
-@between("sizeUsd", "tier")
-def the_tier_is_that_of_the_size(it: Object) -> bool:
-    return bool(it["tier"] == ("simple" if it["sizeUsd"] <= 10 else "locked"))
-
-
 @between("stakedUsd", "pnlUsd", "status", "payoutUsd", "currentCents", "maxPayoutUsd")
 def profit_is_what_is_paid_less_what_was_staked(it: Object) -> bool:
     if it["status"] != "open":
@@ -201,11 +177,6 @@ def profit_is_what_is_paid_less_what_was_staked(it: Object) -> bool:
 def the_lost_are_paid_nothing_and_the_refunded_their_stake(it: Object) -> bool:
     owed = {"open": None, "resolved-lost": 0, "resolved-refunded": it["stakedUsd"]}
     return it["status"] not in owed or it["payoutUsd"] == owed[it["status"]]
-
-
-@between("projectedPayoutUsd", "maxPayoutUsd", "status")
-def a_positions_projected_payout_is_its_largest(it: Object) -> bool:
-    return bool(it["status"] != "open" or it["projectedPayoutUsd"] == it["maxPayoutUsd"])
 
 
 @between("summary", "positions", "count")
@@ -221,21 +192,10 @@ def a_summary_is_the_sum_of_its_positions(it: Object) -> bool:
     )
 
 
-@between("usdcBalanceUsd", "canBetMin", "minBetUsd")
-def who_holds_a_smallest_bet_can_bet_it(it: Object) -> bool:
-    balance = it["usdcBalanceUsd"]
-    return bool(it["canBetMin"] == (None if balance is None else balance >= it["minBetUsd"]))
-
-
 @between("winningShares", "payoutPerShareUsd", "poolUsd", "status")
 def winners_share_no_more_than_the_pool(it: Object) -> bool:
     each = it["payoutPerShareUsd"]
     return each is None or each * it["winningShares"] <= it["poolUsd"] + UNIT
-
-
-@between("resolvedOutcome", "resolvedAt", "status", "refunded")
-def a_pending_result_names_no_outcome(it: Object) -> bool:
-    return {it["resolvedOutcome"] is None, it["resolvedAt"] is None} == {it["status"] == "pending"}
 
 
 @between("costPaper", "status", "realizedPnlPaper", "projectedPayoutPaper")
@@ -267,19 +227,6 @@ def a_days_volume_is_part_of_the_volume(it: Object) -> bool:
 @between("totalBackedUsd", "outcomes")
 def a_ladders_rungs_are_its_whole(it: Object) -> bool:
     return bool(sum(each["backedUsd"] for each in it["outcomes"]) == it["totalBackedUsd"])
-
-
-@between("currentBucketKey", "outcomes", "currentMarketCapUsd")
-def the_current_rung_holds_the_current_value(it: Object) -> bool:
-    value, current = it["currentMarketCapUsd"], [each for each in it["outcomes"] if each["isCurrent"]]
-    if it["currentBucketKey"] is None or value is None:
-        return not current
-    low, high = current[0]["lowerUsd"], current[0]["upperUsd"]
-    return (
-        [each["key"] for each in current] == [it["currentBucketKey"]]
-        and (low is None or low <= value)
-        and (high is None or value < high)
-    )
 
 
 @between("ladder", "stats")
@@ -426,112 +373,7 @@ def what_is_signed_is_what_is_requested(it: Object) -> bool:
     )
 
 
-# ---------------------------------------------------------------- counts
-
-
-@between("count")
-def a_count_is_the_length_of_its_list(it: Object) -> bool:
-    lists = [each for name, each in it.items() if name in ("markets", "positions", "matches", "events", "resolved")]
-    return all(len(each) == it["count"] for each in lists if isinstance(each, list))
-
-
-@between("openCount", "positions")
-def open_positions_are_counted(it: Object) -> bool:
-    return bool(sum(each["status"] == "open" for each in it["positions"]) == it["openCount"])
-
-
-@between("entries", "total", "week")
-def a_board_goes_down_and_counts_its_entries(it: Object) -> bool:
-    scores = [each["score"] for each in it["entries"]]
-    return scores == sorted(scores, reverse=True) and len(scores) <= it["total"]
-
-
-@between("rank", "total")
-def a_rank_is_on_the_board(it: Object) -> bool:
-    return it["rank"] is None or 1 <= it["rank"] <= it["total"]
-
-
-@between("ok", "checks")
-def healthy_is_every_check(it: Object) -> bool:
-    return bool(it["ok"] == all(each["ok"] for each in it["checks"]))
-
-
-@between("score", "lean", "label")
-def a_leaning_is_the_score_less_fifty(it: Object) -> bool:
-    bounds = ((80, "strongly_bullish"), (60, "bullish"), (40, "neutral"), (20, "bearish"), (0, "strongly_bearish"))
-    fits = next(label for least, label in bounds if it["score"] >= least)
-    return bool(it["lean"] == it["score"] - 50 and (it["label"] == fits or it["score"] % 20 == 0))
-
-
-@between("currentMarketCapUsd", "targetMarketCapUsd", "reachedTarget", "distanceToTargetPct")
-def a_target_is_as_far_as_its_distance(it: Object) -> bool:
-    now, target = it["currentMarketCapUsd"], it["targetMarketCapUsd"]
-    return it["reachedTarget"] == (now >= target) and near((target - now) / now * 100, it["distanceToTargetPct"], PRICE)
-
-
-# ---------------------------------------------------------------- times and states
-
-
-@between("deadlineAt", "endsAt")
-def bets_end_before_what_decides(it: Object) -> bool:
-    start = time(it.get("startAt") or it["endsAt"])
-    return time(it["deadlineAt"]) <= start <= time(it["endsAt"])
-
-
-@between("endsAt", "settlesAfter")
-def nothing_settles_before_its_end(it: Object) -> bool:
-    return time(it["endsAt"]) <= time(it["settlesAfter"])
-
-
-@between("estimatedShares", "quoteId", "largestSizeUsd")
-def a_quote_has_shares_and_room(it: Object) -> bool:
-    return bool(it["estimatedShares"] > 0 and it["largestSizeUsd"] >= 0)
-
-
-@between("opensAt", "closesAt", "endsAt")
-def a_round_opens_closes_and_ends(it: Object) -> bool:
-    return time(it["opensAt"]) < time(it["closesAt"]) <= time(it["endsAt"])
-
-
-@between("phase", "pocket", "seed", "commitment")
-def the_pocket_is_hidden_while_bets_are_taken(it: Object) -> bool:
-    hidden = it["phase"] == "bet"
-    return not hidden or (it["pocket"] is None and it["seed"] is None)
-
-
-@between("seed", "commitment")
-def a_seed_is_what_was_committed_to(it: Object) -> bool:
-    seed = it["seed"]
-    return seed is None or it["commitment"] == "0x" + hashlib.sha256(bytes.fromhex(seed[2:])).hexdigest()
-
-
-@between("openedAt", "strikeTime", "finalTime", "voidableAt")
-def a_stock_market_goes_from_opening_to_end(it: Object) -> bool:
-    return bool(it["openedAt"] <= it["strikeTime"] < it["finalTime"] <= it["voidableAt"])
-
-
-@between("phase", "winner")
-def only_a_resolved_market_has_a_winner(it: Object) -> bool:
-    return bool((it["winner"] is not None) == (it["phase"] == "resolved"))
-
-
-@between("phase", "acceptingBets")
-def bets_are_taken_before_the_end_alone(it: Object) -> bool:
-    return not it["acceptingBets"] or it["phase"] in ("opens", "live")
-
-
-@between("strike", "live", "change")
-def a_change_is_that_from_strike_to_live(it: Object) -> bool:
-    if it["change"] is None:
-        return True
-    strike, live, change = whole(it["strike"]["answer"]), whole(it["live"]["answer"]), it["change"]
-    if strike == 0:  # no round then: nothing is known of the change
-        return (change["direction"], whole(change["bps"]), change["text"]) == ("FLAT", 0, "unknown")
-    towards_zero = abs(live - strike) * 10_000 // strike * (1 if live > strike else -1)
-    return (change["direction"], whole(change["bps"])) == (
-        "UP" if live > strike else "DOWN" if live < strike else "FLAT",
-        towards_zero,
-    )
+# ---------------------------------------------------------------- what decides
 
 
 @between("outcome", "strike", "final", "reason")
@@ -540,14 +382,3 @@ def an_outcome_is_what_its_readings_say(it: Object) -> bool:
         return bool(it["outcome"] == "VOID")
     strike, final = whole(it["strike"]["answer"]), whole(it["final"]["answer"])
     return bool(it["outcome"] == ("UP" if final > strike else "DOWN" if final < strike else "FLAT"))
-
-
-@between("receipt", "ok", "txHash")
-def a_reverted_bet_is_not_ok(it: Object) -> bool:
-    return bool(it["ok"] == (it["receipt"] != "reverted"))
-
-
-@between("events", "meta")
-def events_stand_in_order(it: Object) -> bool:
-    numbers = [each["seq"] for each in it["events"]]
-    return numbers == sorted(set(numbers))

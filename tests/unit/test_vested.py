@@ -1,4 +1,4 @@
-"""The mirror's worked example, its fees and views, and what it refuses; test_vested_properties holds it to the model."""
+"""The mirror's worked example, fees and views, and what it refuses; test_vested_properties holds it to the model."""
 
 from __future__ import annotations
 
