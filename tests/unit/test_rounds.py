@@ -1,10 +1,10 @@
-"""The mirror of the round finder and the resolver against a scan of every round, and its corners."""
+"""The mirror of the round finder against a scan of every round, and its corners; test_rounds_mirror holds what it
+judges to the contracts."""
 
 from __future__ import annotations
 
 import asyncio
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,16 +14,14 @@ from core.feeds.rounds import (
     FeedHead,
     Round,
     RoundReading,
-    Spec,
     in_effect_at,
-    judge,
     prove_in_effect_at,
     round_id,
     run_async,
     settlement,
 )
 from tests.support.depth import EXAMPLES
-from tests.support.rounds import Preview, preview, run
+from tests.support.rounds import run
 
 Phases = list[list[int]]
 """Times of the rounds of each phase."""
@@ -110,44 +108,6 @@ def test_async_driver_reads_the_same() -> None:
     for time in range(0, 45, 5):
         found = asyncio.run(run_async(in_effect_at(head(phases), time), read))
         assert found == run(in_effect_at(head(phases), time), rounds.get)
-
-
-SPEC = Spec(strike_time=100, final_time=200, max_strike_age=10, max_final_age=20)
-
-
-def at(updated_at: int, answer: int = 5) -> Round:
-    return Round(round_id(1, 1), answer, updated_at)
-
-
-@pytest.mark.parametrize(
-    ("strike", "final", "paused", "want"),
-    [
-        (at(90), at(180, 6), False, PreviewStatus.UP),
-        (at(90), at(180, 4), False, PreviewStatus.DOWN),
-        (at(90), at(180, 5), False, PreviewStatus.FLAT),
-        (at(89), at(180, 6), False, PreviewStatus.STALE),
-        (at(90), at(179, 6), False, PreviewStatus.STALE),
-        (at(90), at(179, 6), True, PreviewStatus.STALE),
-        (at(90, 0), at(179, 6), True, PreviewStatus.BAD_ANSWER),
-        (at(90), at(180, 10**14), False, PreviewStatus.BAD_ANSWER),
-        (at(90), at(180, 10**14 - 1), False, PreviewStatus.UP),
-        (at(90, -1), at(180), False, PreviewStatus.BAD_ANSWER),
-        (at(90), at(180, 6), True, PreviewStatus.PAUSED),
-    ],
-)
-def test_judgement(strike: Round, final: Round, paused: bool, want: PreviewStatus) -> None:
-    assert judge(SPEC, strike, final, paused=paused) is want
-
-
-def test_preview_waits_until_the_final_second_is_over() -> None:
-    rounds = tape([[95, 190]])
-    feed = head([[95, 190]])
-    assert run(preview(SPEC, feed, paused=False, now=200), rounds.get) == Preview(PreviewStatus.NOT_READY)
-    ready = run(preview(SPEC, feed, paused=False, now=201), rounds.get)
-    assert ready == Preview(PreviewStatus.UP, rounds[round_id(1, 1)], rounds[round_id(1, 2)])
-    late = tape([[150]])
-    assert run(preview(SPEC, head([[150]]), paused=False, now=201), late.get).status is PreviewStatus.BAD_PROOF
-    assert run(preview(SPEC, head([[150]]), paused=True, now=201), late.get).status is PreviewStatus.BAD_PROOF
 
 
 def test_what_settles_and_what_it_says() -> None:
