@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -261,17 +262,21 @@ class Walk:
         return int(self.who.read(Contract(pool.address, pool_abi()).call("slot0"))[0])
 
 
-def lay_past(node: LocalNode, pools: AgentPools, until: int, every: int) -> None:
-    """Swaps from the chain's last block up to `until`, a block of them every so often."""
+def lay_past(node: LocalNode, pools: AgentPools, until: int | None, every: int) -> None:
+    """Mine a block of swaps every so often from the chain's last block up to `until`, or up to now.
+
+    anvil's clock goes on from the last timestamp that was asked for: after a past up to now it is the wall's.
+    """
     walk = Walk(trader(node), pools)
     node.ask("anvil_impersonateAccount", walk.who.address)
     begin = int(node.ask("eth_getBlockByNumber", "latest", False)["timestamp"], 16)
     node.ask("evm_setAutomine", False)
     try:
-        for now in range(begin + every, until + 1, every):
+        for now in range(begin + every, until or int(time.time()), every):
             sent = [_send(node, walk.who, call) for call in walk.calls(now)]
             node.ask("evm_mine", {"timestamp": now})
             _check(node, sent)
+        node.ask("evm_mine", {"timestamp": until or int(time.time())})
     finally:
         node.ask("evm_setAutomine", True)
 

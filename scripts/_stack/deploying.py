@@ -101,7 +101,7 @@ def _prepare_chain(chain: LocalChain, state: State) -> None:
     token = live.token("USDC" if chain.name == "base" else "USDG").address
     if not chain.fork and chain.name == "base":
         chain_setup.place_base(node, token)
-        _place_pools(node, token, state, today)
+        _place_pools(node, token, state, chain.today)
     elif not chain.fork:
         chain_setup.place_stock(node, token, live.price_feeds, today)
     chain_setup.fund(node, token, local_token=not chain.fork)
@@ -116,8 +116,8 @@ def _prepare_chain(chain: LocalChain, state: State) -> None:
     write_deployment(live.model_copy(update=local), state.deployment(chain.name))
 
 
-def _place_pools(node: LocalNode, usdc: str, state: State, until: int) -> None:
-    """Agents' tokens, their pools and a past of swaps up to then; and the feeds that are to be made of them."""
+def _place_pools(node: LocalNode, usdc: str, state: State, until: int | None) -> None:
+    """Place the agents' tokens and their pools, with a past of swaps, and write down the feeds to make of them."""
     if state.pools.exists() and agent_pools.stand(node, AgentPools.load(state.pools)):
         return  # an earlier start got this far
     with _mined_at_once(node):
