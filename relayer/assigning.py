@@ -13,15 +13,13 @@ from core.hexadecimal import hex_of
 from core.log import get_logger
 from core.outbox.lanes import LaneStatus
 from relayer import metrics
-from relayer.fees import expected_price
-from relayer.intents import Candidate, Former, IntentRefusal, Prepared, unsigned_of
-from relayer.lane_parts import LaneParts
-from relayer.nonce_lookup import find_transaction_by_nonce
-from relayer.payers import CONTRACTS_SHARE
-from relayer.policy import LaneSnapshot, lane_status
+from relayer.nonces import find_transaction_by_nonce
+from relayer.policy import CONTRACTS_SHARE, LaneSnapshot, expected_price, lane_status
 from relayer.preflight import Checked, CheckTerms, check, refused_unasked
 from relayer.queries import LaneQueries
+from relayer.sending import LaneParts
 from relayer.signing import Signed, SignerUnavailable, Unsigned
+from relayer.transactions import Candidate, Former, IntentRefusal, Prepared, unsigned_of
 
 log = get_logger(__name__)
 
@@ -151,7 +149,7 @@ class Assigner:
             await self._sign(checked.ready, by_id)
 
     async def _admit(self, checked: Checked, terms: CheckTerms) -> None:
-        """Of what strangers have signed, lets go what their wallets' past allows (`relayer.payers`)."""
+        """Of what strangers have signed, lets go what their wallets' past allows (`relayer.policy`)."""
         signed = [each for each in checked.ready if each.candidate.payer is not None]
         if not signed:
             return

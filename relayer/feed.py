@@ -10,7 +10,7 @@ from statistics import median_low
 from core.chain import Block, ChainClient, RpcError, RpcErrorKind
 from core.log import get_logger
 from relayer import metrics
-from relayer.fees import FeeMarket
+from relayer.policy import FeeMarket
 
 log = get_logger(__name__)
 

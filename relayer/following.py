@@ -13,12 +13,16 @@ from core.hexadecimal import bytes_of, hex_of
 from core.log import get_logger
 from core.outbox.states import EXPIRED, OVERTAKEN, MinedOutcome, settled_state
 from relayer import metrics
-from relayer.intents import Mined
-from relayer.lane_parts import LaneParts
-from relayer.nonce_lookup import chosen, find_transaction_by_nonce, receipts_if_any, receipts_of, receipts_of_blocks
-from relayer.repairing import NonceRepair
-from relayer.replacing import Replacer
-from relayer.transaction import Attempt, LaneTransaction, nonce_was_taken
+from relayer.nonces import (
+    NonceRepair,
+    chosen,
+    find_transaction_by_nonce,
+    receipts_if_any,
+    receipts_of,
+    receipts_of_blocks,
+)
+from relayer.sending import LaneParts, Replacer
+from relayer.transactions import Attempt, LaneTransaction, Mined, nonce_was_taken
 
 log = get_logger(__name__)
 

@@ -20,15 +20,13 @@ from relayer import metrics
 from relayer.assigning import Assigner
 from relayer.feed import ChainFeed
 from relayer.following import Follower
-from relayer.in_flight import LaneTransactions
-from relayer.lane_parts import LaneParts, LaneSigner
 from relayer.leases import Lease, LeaseLost
+from relayer.nonces import NonceRepair
 from relayer.policy import LanePolicy
 from relayer.queries import LaneQueries
-from relayer.repairing import NonceRepair
-from relayer.replacing import Replacer
-from relayer.sending import LaneSender
+from relayer.sending import LaneParts, LaneSender, LaneSigner, Replacer
 from relayer.store import LaneStore
+from relayer.transactions import LaneTransactions
 
 log = get_logger(__name__)
 

@@ -15,7 +15,7 @@ from core.db.engine import Connection, ConnectionPool
 from core.log import get_logger
 from relayer import metrics
 from relayer.metrics import poll_forever
-from relayer.transaction import LaneTransaction
+from relayer.transactions import LaneTransaction
 
 log = get_logger(__name__)
 

@@ -13,8 +13,8 @@ from core.chain.contract import CustomError
 from core.chain.reverts import explain
 from core.hexadecimal import bytes_of, hex_of
 from core.outbox.states import EXPIRED, IntentState, MinedOutcome
-from relayer.fees import FeeMarket, FeePolicy, quote
-from relayer.intents import Candidate, IntentRefusal, Prepared
+from relayer.policy import FeeMarket, FeePolicy, quote
+from relayer.transactions import Candidate, IntentRefusal, Prepared
 
 # What a call may cost beyond its estimate by the time it is mined, because others came first: a slot they emptied, say.
 # It is a limit: what is not used is not paid.

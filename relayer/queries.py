@@ -12,9 +12,9 @@ from typing import Any
 
 from core.db.engine import Connection, ConnectionPool
 from core.outbox.states import IntentState, MinedOutcome
-from relayer.intents import Candidate, Former, Prepared
 from relayer.leases import Lease
-from relayer.payers import WINDOW_SECONDS, PayerKind, PayerRecord
+from relayer.policy import WINDOW_SECONDS, PayerKind, PayerRecord
+from relayer.transactions import Candidate, Former, Prepared
 
 _FORMER = b"""
 SELECT t.intent_id, t.lane_id, l.address, t.nonce, t.hash

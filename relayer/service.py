@@ -25,8 +25,7 @@ from core.service.cancelling import end
 from core.service.daemon import Daemon
 from core.service.health import Check
 from relayer.feed import BEHIND_SECONDS, ChainFeed
-from relayer.keys import check_apart, lane_specs, read_keys
-from relayer.kms.opening import opened_keys
+from relayer.keys import check_apart, lane_specs, opened_keys, read_keys
 from relayer.kms.signer import KmsPatience, KmsSigner
 from relayer.lane import Lane
 from relayer.leases import LaneSpec, Lease, Leases

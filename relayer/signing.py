@@ -1,7 +1,7 @@
-"""EIP-1559 transactions as bytes: RLP, hash and signature, without the general-purpose layers in between.
+"""EIP-1559 transactions as bytes, hash and signature.
 
-Signing is the relayer's hottest code: about 80 us a transaction this way, against 320 us through eth_account, whose
-output the tests compare byte for byte. A signer whose key lies elsewhere gets the digest and nothing else.
+Signing is the relayer's hottest code: about a third of the time it takes through eth_account, whose output the tests
+compare byte for byte. A signer whose key lies elsewhere gets the digest and nothing else.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import rlp
 from coincurve import PrivateKey
 from eth_utils.crypto import keccak as keccak256
 
@@ -18,7 +19,7 @@ from core.errors import VpmError
 from core.hexadecimal import hex_of
 
 _TYPE = b"\x02"
-_NO_ACCESS_LIST = b"\xc0"
+Fields = list[bytes | list[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,25 +50,30 @@ class Unsigned:
     value_wei: int
     data: bytes
 
-    def fields(self) -> bytes:
-        """The fields of the list that is signed, one after the other."""
-        return (
-            _integer(self.chain_id)
-            + _integer(self.nonce)
-            + _integer(self.fees.max_priority_fee_wei)
-            + _integer(self.fees.max_fee_wei)
-            + _integer(self.gas_limit)
-            + _text(self.to)
-            + _integer(self.value_wei)
-            + _text(self.data)
-            + _NO_ACCESS_LIST
-        )
+    def fields(self) -> Fields:
+        """Return the list that is signed; its last field is the access list, which is empty."""
+        return [
+            _bytes(self.chain_id),
+            _bytes(self.nonce),
+            _bytes(self.fees.max_priority_fee_wei),
+            _bytes(self.fees.max_fee_wei),
+            _bytes(self.gas_limit),
+            self.to,
+            _bytes(self.value_wei),
+            self.data,
+            [],
+        ]
 
-    def signed(self, fields: bytes, signature: Signature) -> Signed:
-        """The whole transaction; `fields` are its own, made once for digest and bytes."""
+    def signed(self, signature: Signature) -> Signed:
+        """Return the whole transaction."""
         r, s, parity = signature
-        raw = _TYPE + _list(fields + _integer(parity) + _text(r.lstrip(b"\0")) + _text(s.lstrip(b"\0")))
+        raw = _encoded([*self.fields(), _bytes(parity), r.lstrip(b"\0"), s.lstrip(b"\0")])
         return Signed(self.nonce, raw, keccak256(raw), self.fees, self.gas_limit)
+
+    @property
+    def digest(self) -> bytes:
+        """The 32 bytes that are signed."""
+        return keccak256(_encoded(self.fields()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +85,6 @@ class Signed:
     hash: bytes
     fees: Fees
     gas_limit: int
-
-
-def digest_of(fields: bytes) -> bytes:
-    """The 32 bytes that are signed."""
-    return keccak256(_TYPE + _list(fields))
 
 
 class SignerUnavailable(VpmError):
@@ -125,33 +126,17 @@ class LocalSigner(Signer):
         self.address: bytes = keccak256(self._key.public_key.format(compressed=False)[1:])[12:]
 
     def sign(self, transaction: Unsigned) -> Signed:
-        fields = transaction.fields()
-        made = self._key.sign_recoverable(digest_of(fields), hasher=None)
-        return transaction.signed(fields, Signature(made[:32], made[32:64], made[64]))
+        made = self._key.sign_recoverable(transaction.digest, hasher=None)
+        return transaction.signed(Signature(made[:32], made[32:64], made[64]))
 
     async def sign_all(self, transactions: Sequence[Unsigned]) -> list[Signed]:
         return [self.sign(each) for each in transactions]
 
 
-def _integer(value: int) -> bytes:
-    if value < 0x80:
-        return bytes((value,)) if value else b"\x80"
-    size = (value.bit_length() + 7) // 8
-    return bytes((0x80 + size,)) + value.to_bytes(size)
+def _bytes(number: int) -> bytes:
+    """Return a number without leading zeros, as RLP has it: nothing at all for 0."""
+    return number.to_bytes((number.bit_length() + 7) // 8)
 
 
-def _text(value: bytes) -> bytes:
-    if len(value) == 1 and value[0] < 0x80:
-        return value
-    return _head(len(value), 0x80) + value
-
-
-def _list(content: bytes) -> bytes:
-    return _head(len(content), 0xC0) + content
-
-
-def _head(length: int, offset: int) -> bytes:
-    if length < 56:
-        return bytes((offset + length,))
-    size = (length.bit_length() + 7) // 8
-    return bytes((offset + 55 + size,)) + length.to_bytes(size)
+def _encoded(fields: Fields) -> bytes:
+    return _TYPE + rlp.encode(fields, infer_serializer=False)

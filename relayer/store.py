@@ -15,12 +15,21 @@ from core.db.engine import Connection, ConnectionPool
 from core.hexadecimal import hex_of
 from core.outbox.lanes import LaneStatus
 from core.outbox.states import IntentState, MinedOutcome
-from relayer.intents import Former, IntentRefusal, Mined, Prepared, attempt_of, transaction_of, unsigned_of
 from relayer.leases import Lease, LeaseLost
 from relayer.pending_notices import announce
 from relayer.queries import end_claims
 from relayer.signing import Fees, LocalSigner, Signed, Unsigned
-from relayer.transaction import Attempt, LaneTransaction
+from relayer.transactions import (
+    Attempt,
+    Former,
+    IntentRefusal,
+    LaneTransaction,
+    Mined,
+    Prepared,
+    attempt_of,
+    transaction_of,
+    unsigned_of,
+)
 
 # A process stopped in the middle of a transaction must not hold a lane's row for longer.
 IDLE_IN_TRANSACTION_MS = 5_000

@@ -19,7 +19,7 @@ Hash = Annotated[str, msgspec.Meta(pattern="^0x[0-9a-fA-F]{64}$")]
 
 
 class Block(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """A block header without its transactions; `relayer/nonce_lookup.py`, which needs them, has its own struct."""
+    """A block header without its transactions; `relayer/nonces.py`, which needs them, has its own struct."""
 
     hash: str
     parent_hash: str

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from core.config import RelayerSecrets, RelayerSettings, load
 from core.errors import VpmError
-from relayer.kms.opening import opened_keys
+from relayer.keys import opened_keys
 from relayer.kms.signer import KmsPatience
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from core.config.key_names import KeyName
 from core.errors import ConfigError
-from relayer.kms.key import KmsDenied, KmsFault, KmsThrottled
+from relayer.kms.signer import KmsDenied, KmsFault, KmsThrottled
 
 ALGORITHM, KEY_SPEC = "ECDSA_SHA_256", "ECC_SECG_P256K1"
 # Errors that pass by themselves; the rest wants a person. KMSInvalidStateException also means a key that is being made.

@@ -18,7 +18,7 @@ import orjson
 
 from core.config.key_names import KeyName
 from core.errors import ConfigError
-from relayer.kms.key import KmsDenied, KmsFault, KmsThrottled
+from relayer.kms.signer import KmsDenied, KmsFault, KmsThrottled
 
 ALGORITHM = "EC_SIGN_SECP256K1_SHA256"
 SCOPE = "https://www.googleapis.com/auth/cloudkms"

@@ -24,12 +24,10 @@ from core.chain import ChainClient, ChainProvider, checksum
 from core.db.engine import ConnectionPool, make_pool
 from core.hexadecimal import hex_of
 from core.outbox import IntentRequest, enqueue_many
-from relayer.fees import FeePolicy
 from relayer.leases import LaneSpec
-from relayer.policy import LanePolicy
+from relayer.policy import FeePolicy, LanePolicy, Patience
 from relayer.service import ChainPlan, relaying
 from relayer.signing import Fees, LocalSigner, Unsigned
-from relayer.transaction import Patience
 from scripts._bench.harness import Figure, database, ground, report
 from scripts._local.anvil import AnvilOptions, start_anvil
 from scripts._local.ports import free_port

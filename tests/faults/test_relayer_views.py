@@ -21,7 +21,7 @@ from eth_utils.crypto import keccak
 from core.hexadecimal import bytes_of, hex_of
 from core.outbox import Intent, IntentRequest, IntentState
 from relayer.feed import ChainFeed
-from relayer.fees import FeePolicy
+from relayer.policy import FeePolicy
 from scripts._local.ports import free_port
 from tests.conftest import Anvil, StartAnvil
 from tests.support.hazy_node import HazyNode

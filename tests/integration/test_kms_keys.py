@@ -18,10 +18,9 @@ from core.config import RelayerSecrets, load
 from core.contracts.deployments import Deployment
 from core.errors import ConfigError
 from core.service.cancelling import end
-from relayer.keys import NamedKey
-from relayer.kms.opening import opened_keys
+from relayer.keys import NamedKey, opened_keys
 from relayer.kms.signer import PROBE, KeyServiceAway, KmsPatience, KmsSigner
-from relayer.signing import Fees, SignerUnavailable, Unsigned, digest_of
+from relayer.signing import Fees, SignerUnavailable, Unsigned
 from tests.support.kms_clouds import GCP_KEY, REGION, Aws, Gcp, Key, served
 from tests.waiting import until
 
@@ -91,7 +90,7 @@ async def test_it_signs_and_sends_nothing_but_a_digest(service: Opened) -> None:
         assert signer.trouble is None
     assert [Account.recover_transaction(each.raw).lower() for each in signed] == [key.address] * 9
     assert [each.nonce for each in signed] == list(range(9))
-    assert service.cloud.digests == [PROBE, *(digest_of(each.fields()) for each in wanted)]
+    assert service.cloud.digests == [PROBE, *(each.digest for each in wanted)]
     assert service.cloud.most_at_once <= PATIENCE.at_once
     assert not any(b"call data" in body for body in service.cloud.bodies)
 

@@ -19,10 +19,10 @@ from eth_utils.address import to_checksum_address
 from core.chain import checksum
 from core.config import RelayerSecrets, load
 from core.outbox import Intent, IntentRequest, IntentState, LaneStatus, report
-from relayer.intents import unsigned_of
-from relayer.kms.opening import opened_keys
+from relayer.keys import opened_keys
 from relayer.kms.signer import KmsPatience, KmsSigner
 from relayer.queries import LaneQueries
+from relayer.transactions import unsigned_of
 from tests.conftest import StartAnvil
 from tests.support.alert_rules import ALERTS
 from tests.support.hazy_node import HazyNode

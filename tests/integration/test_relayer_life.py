@@ -27,7 +27,6 @@ from core.outbox import (
     enqueue,
     report,
 )
-from relayer.intents import Candidate
 from relayer.metrics import Economy
 from relayer.pending_notices import TRIES, PendingNotices
 from relayer.preflight import GAS_CEILINGS
@@ -35,6 +34,7 @@ from relayer.queries import LaneQueries
 from relayer.service import lanes_check
 from relayer.signing import LocalSigner
 from relayer.store import LaneStore
+from relayer.transactions import Candidate
 from scripts._status.__main__ import concerns
 from scripts._status.__main__ import read as read_facts
 from tests.conftest import Anvil, StartAnvil

@@ -14,14 +14,13 @@ import pytest
 from core.hexadecimal import bytes_of
 from core.outbox import Intent, IntentState, MinedOutcome
 from relayer.following import AT_REST_SECONDS, LOOK_AGAIN_SECONDS, Follower
-from relayer.in_flight import LaneTransactions
 from relayer.leases import LeaseLost
-from relayer.payers import WALLET_REVERTS_ALLOWED
-from relayer.policy import LanePolicy
+from relayer.policy import WALLET_REVERTS_ALLOWED, LanePolicy
 from relayer.queries import LaneQueries
 from relayer.sending import LaneSender
 from relayer.signing import LocalSigner, Signed, SignerUnavailable, Unsigned
 from relayer.store import LaneStore
+from relayer.transactions import LaneTransactions
 from scripts._local.ports import free_port
 from tests.conftest import Anvil, StartAnvil
 from tests.support.measured import measured

@@ -21,15 +21,13 @@ from core.contracts.deployments import Deployment, write_deployment
 from core.db.engine import ConnectionPool, make_pool
 from core.outbox import Intent, IntentRequest, IntentState, IntentWatch, enqueue, enqueue_many, read
 from core.service.cancelling import end
-from relayer.fees import FeePolicy
-from relayer.intents import Prepared
 from relayer.leases import LaneSpec, Lease
-from relayer.policy import LanePolicy
+from relayer.policy import FeePolicy, LanePolicy, Patience
 from relayer.queries import LaneQueries
 from relayer.service import ChainPlan, Relayer, relaying
 from relayer.signing import Fees, LocalSigner, Signer, Unsigned
 from relayer.store import LaneStore
-from relayer.transaction import Patience
+from relayer.transactions import Prepared
 from tests.support.nursery import Process, popen
 from tests.waiting import PATIENCE, until
 

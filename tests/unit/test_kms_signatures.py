@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 from core.config import RelayerSecrets, RelayerSettings, load
 from core.config.key_names import KeyName
 from core.errors import ConfigError
-from relayer.kms.signatures import ORDER, BadPublicKey, BadSignature, address_of, signature_of
-from relayer.kms.signer import PROBE
-from relayer.signing import Fees, LocalSigner, Unsigned, digest_of
+from relayer.kms.signer import ORDER, PROBE, BadPublicKey, BadSignature, address_of, signature_of
+from relayer.signing import Fees, LocalSigner, Unsigned
 from tests.support.kms_clouds import Key
 
 GCP = "gcp-kms://projects/p-1/locations/europe-west3/keyRings/vpm/cryptoKeys/relay-0/cryptoKeyVersions/1"
@@ -41,9 +40,8 @@ def test_both_forms_of_a_signature_become_the_one_a_transaction_takes(secret: in
 
 def test_a_transaction_signed_through_its_digest_is_that_of_the_key_in_memory() -> None:
     key, unsigned = Key(high=True), Unsigned(8453, 7, Fees(50, 2), 21_000, b"\1" * 20, value_wei=5, data=b"\2" * 70)
-    fields = unsigned.fields()
-    made = signature_of(key.sign(digest_of(fields)), digest_of(fields), bytes.fromhex(key.address[2:]))
-    assert Account.recover_transaction(unsigned.signed(fields, made).raw).lower() == key.address
+    made = signature_of(key.sign(unsigned.digest), unsigned.digest, bytes.fromhex(key.address[2:]))
+    assert Account.recover_transaction(unsigned.signed(made).raw).lower() == key.address
 
 
 @pytest.mark.parametrize(

@@ -20,19 +20,28 @@ from core.outbox.states import (
     MinedOutcome,
     settled_state,
 )
-from relayer.fees import FeeMarket, FeePolicy, bump, expected_price, most, quote
-from relayer.intents import Candidate
-from relayer.payers import PayerBook, PayerRecord
-from relayer.policy import LaneSnapshot, lane_status
+from relayer.nonces import Reconciled, drift, reconcile
+from relayer.policy import (
+    FeeMarket,
+    FeePolicy,
+    LaneSnapshot,
+    Patience,
+    PayerBook,
+    PayerRecord,
+    bump,
+    expected_price,
+    lane_status,
+    most,
+    quote,
+)
 from relayer.preflight import CheckTerms, check, fate, refused_unasked, with_margin
-from relayer.repairing import Reconciled, drift, reconcile
 from relayer.signing import Fees
-from relayer.transaction import (
+from relayer.transactions import (
     Attempt,
+    Candidate,
     LaneQueue,
     LaneTransaction,
     NextStep,
-    Patience,
     Taker,
     next_step,
     nonce_was_taken,

@@ -1,0 +1,393 @@
+"""An intent with a nonce on its way: as it was wanted, as it was signed, and what a lane has in flight."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from core.outbox.states import TRANSITIONS, IntentState, MinedOutcome
+from relayer import metrics
+from relayer.policy import FeeMarket, Patience, PayerBook, PayerKind, PayerRecord, expected_price
+from relayer.signing import Fees, Signed, Unsigned
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """Signed bytes for a nonce. Those of one `LaneTransaction` replace each other: at most one is ever mined."""
+
+    hash: bytes
+    raw: bytes = field(repr=False)
+    fees: Fees
+    gas_limit: int
+    is_cancel: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Taker:
+    """A mined transaction, by its hash and its block's."""
+
+    tx_hash: bytes
+    block_number: int
+    block_hash: bytes
+
+
+@dataclass(slots=True)
+class LaneTransaction:
+    """An intent with a nonce of its lane, from its first signature until its block is final. Rows keep the same.
+
+    attempts: oldest first. state_since, last_sent_at: monotonic seconds. doomed: why the call must not or cannot be
+    mined any more, as (code, sentence); then its nonce is taken by a no-op. used_since: when the nonce was first seen
+    used without a receipt of ours. taker: the foreign transaction that has it, once found. asked_at: when it was last
+    looked for. landed: it was our own that was found, and only its receipt is late. unfunded: the last answer to its
+    newest bytes was that the key cannot pay for them. payer: the stranger whose signature it carries, if any;
+    payer_code: the hash of that wallet's code, if it had any.
+    """
+
+    intent_id: int
+    nonce: int
+    kind: str
+    to: bytes
+    data: bytes = field(repr=False)
+    value_wei: int
+    attempts: list[Attempt]
+    state: IntentState
+    state_since: float
+    max_fee_cap_wei: int | None = None
+    not_after: int | None = None
+    replay_safe: bool = False
+    last_sent_at: float | None = None
+    replaced_at: float | None = None
+    doomed: tuple[str, str] | None = None
+    used_since: float | None = None
+    asked_at: float | None = None
+    taker: Taker | None = None
+    landed: bool = False
+    unfunded: bool = False
+    outcome: MinedOutcome | None = None
+    block_number: int | None = None
+    block_hash: bytes | None = None
+    payer: bytes | None = None
+    payer_code: bytes | None = None
+
+    @property
+    def newest(self) -> Attempt:
+        return self.attempts[-1]
+
+    @property
+    def payer_kind(self) -> PayerKind:
+        return PayerKind.of(is_signed=self.payer is not None, has_code=self.payer_code is not None)
+
+    @property
+    def cancelling(self) -> bool:
+        return self.newest.is_cancel
+
+
+class NextStep(StrEnum):
+    """What to do next about a transaction."""
+
+    KEEP = "keep"
+    RESEND = "resend"  # offer the newest bytes again: the node does not have them
+    BUMP = "bump"  # sign again with higher fees
+    CANCEL = "cancel"  # sign a no-op with the same nonce
+
+
+@dataclass(frozen=True, slots=True)
+class LaneQueue:
+    """How a lane's queue on the chain stands.
+
+    latest: the chain's count of the key's mined transactions. pending: the same with what the node has in its pool.
+    now: monotonic seconds. chain_time: the head's Unix seconds. stuck_seconds, stuck_blocks: since `latest` last moved
+    while something was in flight.
+    """
+
+    latest: int
+    pending: int
+    now: float
+    chain_time: int
+    stuck_seconds: float
+    stuck_blocks: int
+    market: FeeMarket
+
+
+def next_step(transaction: LaneTransaction, line: LaneQueue, patience: Patience, *, may_bump: bool = True) -> NextStep:
+    """What to do about one transaction that the chain has not mined. may_bump: False for one whose fees could not be
+    raised just now, so that it is still offered as it is.
+
+    - Doomed, or past its time on the chain's clock: its nonce is taken by a no-op, so that it can never land late.
+    - Its offer is below the base fee, so no block can hold it: bumped once two blocks have passed over the line.
+    - First of a line that stands still while blocks come: bumped.
+    - What the key cannot pay for is not bumped: it could pay even less for that.
+    - Not in the node's pool, or first of a line that stands still: offered again.
+    """
+    late = transaction.not_after is not None and line.chain_time > transaction.not_after
+    if (late or transaction.doomed is not None) and not transaction.cancelling:
+        return NextStep.CANCEL
+    waited = line.now - (transaction.last_sent_at if transaction.last_sent_at is not None else float("-inf"))
+    first = transaction.nonce == line.latest
+    underpriced = transaction.newest.fees.max_fee_wei < line.market.base_fee_wei
+    since_bump = line.now - (transaction.replaced_at if transaction.replaced_at is not None else float("-inf"))
+    if may_bump and not transaction.unfunded and line.stuck_blocks >= patience.bump_after_blocks:
+        if underpriced and since_bump >= patience.resend_after_seconds:
+            return NextStep.BUMP
+        stands = line.stuck_seconds >= patience.bump_after_seconds and since_bump >= patience.bump_after_seconds
+        if first and stands:
+            return NextStep.BUMP
+    if waited >= patience.resend_after_seconds and (transaction.nonce >= line.pending or first):
+        return NextStep.RESEND
+    return NextStep.KEEP
+
+
+def nonce_was_taken(
+    transaction: LaneTransaction, *, head: int, finality_blocks: int, now: float, patience: Patience
+) -> bool:
+    """True once the nonce may be given up: the foreign transaction that has it is known, and stands deep enough.
+
+    Before finality a reorg could bring our bytes back to life, and the intent would land twice; unless the contract
+    itself refuses that, in which case two blocks will do.
+    """
+    if (
+        transaction.taker is None
+        or transaction.used_since is None
+        or now - transaction.used_since < patience.believe_after_seconds
+    ):
+        return False
+    depth = head - transaction.taker.block_number
+    return depth >= (min(2, finality_blocks) if transaction.replay_safe else finality_blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A queued intent as the preflight needs it. had_nonce: it was signed before, and gave that nonce up. payer: the
+    wallet whose signature it carries, if it is a stranger's."""
+
+    intent_id: int
+    kind: str
+    to: bytes
+    data: bytes = field(repr=False)
+    value_wei: int
+    gas_limit: int | None
+    max_fee_cap_wei: int | None
+    simulate: bool
+    replay_safe: bool
+    not_after: int | None
+    age_seconds: float
+    depends_on_state: IntentState | None
+    depends_on_outcome: MinedOutcome | None
+    had_nonce: bool = False
+    payer: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A candidate with all that its signature needs but the nonce. payer_code: the hash of its payer's code, if any."""
+
+    candidate: Candidate
+    gas_limit: int
+    fees: Fees
+    payer_code: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IntentRefusal:
+    """A queued intent that is not sent, and why. block_number: in which its call is refused so, if that is known."""
+
+    intent_id: int
+    code: str
+    reason: str
+    block_number: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Former:
+    """A transaction signed for an intent that is in the queue again."""
+
+    lane_id: int
+    address: bytes
+    nonce: int
+    hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Mined:
+    """What the chain did with a transaction."""
+
+    transaction: LaneTransaction
+    tx_hash: bytes
+    outcome: MinedOutcome
+    code: str | None
+    reason: str | None
+    block_number: int
+    block_hash: bytes
+    gas_used: int
+    fee_wei: int
+
+
+def attempt_of(signed: Signed, *, is_cancel: bool = False) -> Attempt:
+    return Attempt(signed.hash, signed.raw, signed.fees, signed.gas_limit, is_cancel)
+
+
+def unsigned_of(prepared: Prepared, chain_id: int, nonce: int) -> Unsigned:
+    """The transaction to sign for it."""
+    candidate = prepared.candidate
+    return Unsigned(
+        chain_id=chain_id,
+        nonce=nonce,
+        fees=prepared.fees,
+        gas_limit=prepared.gas_limit,
+        to=candidate.to,
+        value_wei=candidate.value_wei,
+        data=candidate.data,
+    )
+
+
+def transaction_of(prepared: Prepared, signed: Signed, now: float) -> LaneTransaction:
+    """An intent just signed."""
+    candidate = prepared.candidate
+    return LaneTransaction(
+        intent_id=candidate.intent_id,
+        nonce=signed.nonce,
+        kind=candidate.kind,
+        to=candidate.to,
+        data=candidate.data,
+        value_wei=candidate.value_wei,
+        attempts=[attempt_of(signed)],
+        state=IntentState.SIGNED,
+        state_since=now,
+        max_fee_cap_wei=candidate.max_fee_cap_wei,
+        not_after=candidate.not_after,
+        replay_safe=candidate.replay_safe,
+        payer=candidate.payer,
+        payer_code=prepared.payer_code,
+    )
+
+
+# A block by height and hash.
+BlockKey = tuple[int, bytes]
+
+
+class LaneTransactions:
+    """What a lane has on its way, and what it has spent.
+
+    unmined: by nonce. mined: by block, until final. verified: the blocks found standing since the last reorg.
+    spent_wei: on gas in the last hour; burnt_wei: the part of it that went to what reverted, by whose it was. Both are
+    read from the rows now and then, and raised by every receipt in between.
+
+    `writing` is held around every database write of the lane together with the change here that mirrors it.
+    """
+
+    def __init__(self, chain: str, lane: str, next_nonce: int) -> None:
+        self.chain = chain
+        self.lane = lane
+        self.next_nonce = next_nonce
+        self.unmined: dict[int, LaneTransaction] = {}
+        self.mined: dict[BlockKey, list[LaneTransaction]] = {}
+        self.verified: set[BlockKey] = set()
+        self.spent_wei = 0
+        self.burnt_wei = dict.fromkeys(PayerKind, 0)
+        self.writing = asyncio.Lock()
+        self.landed = asyncio.Event()
+
+    def load(self, transactions: Iterable[LaneTransaction]) -> None:
+        """Transactions as the rows have them."""
+        for transaction in transactions:
+            if transaction.state is IntentState.MINED:
+                self._file_mined(transaction)
+            else:
+                self.unmined[transaction.nonce] = transaction
+        self._show()
+
+    def signed(self, transactions: Sequence[LaneTransaction], waited_seconds: Sequence[float]) -> None:
+        """Freshly signed ones, with how long each was queued."""
+        for transaction, waited in zip(transactions, waited_seconds, strict=True):
+            self.unmined[transaction.nonce] = transaction
+            self.next_nonce = max(self.next_nonce, transaction.nonce + 1)
+            self._measure(transaction.kind, IntentState.QUEUED, IntentState.SIGNED, waited)
+        self._show()
+
+    def refused(self, kind: str, waited_seconds: float) -> None:
+        self._measure(kind, IntentState.QUEUED, IntentState.FAILED, waited_seconds)
+
+    def sent(self, transaction: LaneTransaction) -> None:
+        self._move(transaction, IntentState.SENT)
+
+    def landed_in(self, transaction: LaneTransaction, fee_wei: int) -> None:
+        """Mined: its outcome and block are set."""
+        self.spent_wei += fee_wei
+        if transaction.outcome is MinedOutcome.REVERTED:
+            self.burnt_wei[transaction.payer_kind] += fee_wei
+        self._move(transaction, IntentState.MINED)
+        self.unmined.pop(transaction.nonce, None)
+        self._file_mined(transaction)
+        self.landed.set()
+        self._show()
+
+    def dropped(self, key: BlockKey) -> list[LaneTransaction]:
+        """A reorg undid this block: its transactions are on their way again, to be sent at once."""
+        transactions = self.mined.pop(key, [])
+        self.verified.discard(key)
+        for transaction in transactions:
+            self.reopened(transaction)
+        return transactions
+
+    def reopened(self, transaction: LaneTransaction) -> None:
+        self._move(transaction, IntentState.SENT)
+        transaction.outcome = transaction.block_number = transaction.block_hash = None
+        transaction.last_sent_at = transaction.used_since = transaction.asked_at = transaction.taker = None
+        self.unmined[transaction.nonce] = transaction
+        self._show()
+
+    def requeued(self, transaction: LaneTransaction) -> None:
+        self._move(transaction, IntentState.QUEUED)
+        self.unmined.pop(transaction.nonce, None)
+        self.landed.set()
+        self._show()
+
+    def ended(self, key: BlockKey, ends: Iterable[tuple[LaneTransaction, IntentState]]) -> None:
+        for transaction, state in ends:
+            self._move(transaction, state)
+        self.mined.pop(key, None)
+        self.verified.discard(key)
+
+    def worst_cost_wei(self) -> int:
+        """What everything unmined could cost at most, value included: what the key's balance must cover."""
+        return sum(
+            each.newest.gas_limit * each.newest.fees.max_fee_wei + (0 if each.cancelling else each.value_wei)
+            for each in self.unmined.values()
+        )
+
+    def expected_gas_wei(self, market: FeeMarket, kinds: Collection[PayerKind] = tuple(PayerKind)) -> int:
+        """What gas for everything unmined, or for some kinds of it, will probably cost, were all of each limit used."""
+        return sum(
+            each.newest.gas_limit * expected_price(each.newest.fees, market)
+            for each in self.unmined.values()
+            if each.payer_kind in kinds
+        )
+
+    def payer_book(
+        self, wallets: dict[bytes, PayerRecord], codes: dict[bytes, PayerRecord], market: FeeMarket, allowance_wei: int
+    ) -> PayerBook:
+        """These records, with what this lane's own gas went to, and may go to yet."""
+        unmined_wei = self.expected_gas_wei(market, (PayerKind.CONTRACT,))
+        return PayerBook(wallets, codes, self.burnt_wei[PayerKind.CONTRACT], unmined_wei, allowance_wei)
+
+    def _file_mined(self, transaction: LaneTransaction) -> None:
+        assert transaction.block_number is not None
+        assert transaction.block_hash is not None
+        self.mined.setdefault((transaction.block_number, transaction.block_hash), []).append(transaction)
+
+    def _move(self, transaction: LaneTransaction, state: IntentState) -> None:
+        assert (transaction.state, state) in TRANSITIONS, f"{transaction.state} -> {state}"
+        now = time.monotonic()
+        self._measure(transaction.kind, transaction.state, state, now - transaction.state_since)
+        transaction.state, transaction.state_since = state, now
+
+    def _measure(self, kind: str, before: IntentState, after: IntentState, seconds: float) -> None:
+        metrics.CHANGES.labels(self.chain, self.lane, kind, before.value, after.value).inc()
+        metrics.STATE_SECONDS.labels(self.chain, before.value, after.value).observe(max(0.0, seconds))
+
+    def _show(self) -> None:
+        metrics.IN_FLIGHT.labels(self.chain, self.lane).set(len(self.unmined))
+        metrics.NEXT_NONCE.labels(self.chain, self.lane).set(self.next_nonce)
