@@ -1,11 +1,12 @@
 """The keeper: scheduled jobs that list, settle and pay, each a read, a pure decision, and a request to the outbox.
 
-Everything it does anyone may do with the public contract calls; it only sees to it that somebody does. No job holds a
+Everything it does anyone may do with the public contract calls; it only sees to it that it is done. No job holds a
 key, and every job may be run by hand: `python -m keeper run-once resolve --dry-run`.
 
-- `schedule`: which jobs there are, for which chain, and how often; `service` runs them while this process leads.
-- `stock`, `agent`: per side, the pure decisions (`sessions`, `opening`, `settling`, `delivering`; `series`, `listing`,
-  `settling`, `paying`) and the jobs that read for them and ask (`*_job`).
+- `jobs`: which jobs there are, for which chain, and how often; `service` runs them while this process leads.
+- `stock`, `agent`, `cup`: the jobs of each side, with the pure decisions that they rest on.
+- `payouts`, `settling`: what the jobs of both sides share when they pay and when they end a market.
+- `run`, `attempts`: what a job reads and how it asks: one attempt at a time for each subject, whichever keeper runs.
+- `confirmations`, `node_quorum`: what must be read twice, and by other nodes, before money is given back.
 - `sources`: where observations come from.
-- `errands`: one attempt at a time for each subject, whoever else runs.
 """

@@ -13,9 +13,8 @@ from core.config import KeeperSettings, Settings, load
 from core.errors import VpmError
 from core.outbox import IntentWatch
 from core.service.daemon import run_daemon
+from keeper.jobs import BY_NAME, JOBS, Job, Runner, follow
 from keeper.report import RunReport
-from keeper.runner import Runner, follow
-from keeper.schedule import BY_NAME, JOBS, Job
 from keeper.service import keeping, setup
 
 HASH_SECONDS = 10.0

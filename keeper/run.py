@@ -1,8 +1,7 @@
 """One run of a job: the chain it is about, the clock and the index as they stand, and a way to ask.
 
 A job is `async def job(run: JobRun) -> None`. It reads through `run.chain`, decides with pure functions, and asks with
-`run.ask`; in a dry run asking only writes down what would have been asked.
-"""
+`run.ask`; in a dry run asking only writes down what would have been asked."""
 
 from __future__ import annotations
 
@@ -11,26 +10,86 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
-from sqlalchemy import Executable
+from sqlalchemy import Executable, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from core.chain import Call, RpcError, RpcErrorKind
+from core.chain import Call, ChainClient, Contract, RpcError, RpcErrorKind
 from core.chain.finality import final_block
 from core.config import ChainName, KeeperSettings, Settings
+from core.contracts.abi import abi
+from core.contracts.deployments import Deployment
 from core.db.engine import ConnectionPool
+from core.db.schema.index import chain_cursor
 from core.log import get_logger
 from core.outbox import LaneReport
 from core.outbox import report as lane_report
-from keeper import errands, metrics, sightings
+from keeper import attempts, confirmations, metrics
 from keeper.agent.crediting import Backlog
-from keeper.chain import IndexState, KeeperChain
-from keeper.errands import REFUSED_TIMES, Also, Errand, Payout, RetryWaits, Want
+from keeper.attempts import Attempt, OnEnqueue, RetryWaits, TransactionRequest
+from keeper.confirmations import Confirmation
 from keeper.report import Action, RunReport
-from keeper.sightings import Sighting
 
 log = get_logger(__name__)
 
-SWEEP_RETRY = RetryWaits(after_success_seconds=3600.0)
+INDEX_LAG_SECONDS = 60
+"""How far, on the chain's clock, the index may trail the head before nothing new is listed on its word."""
+
+
+@dataclass(frozen=True)
+class KeeperChain:
+    """One chain and what a job does on it. `single_nodes`: clients of one URL each, where
+    two or more are configured."""
+
+    name: ChainName
+    deployment: Deployment
+    client: ChainClient
+    single_nodes: tuple[ChainClient, ...] = ()
+
+    @property
+    def chain_id(self) -> int:
+        return self.deployment.chain_id
+
+    @property
+    def is_local(self) -> bool:
+        return self.deployment.kind == "local"
+
+    def contract(self, name: str, *others: str) -> Contract:
+        """One of ours by its name in the deployment file; `others` name contracts whose errors may come through it."""
+        return Contract(self.deployment.contract(name).address, abi(name), *(abi(each) for each in others))
+
+    def at(self, address: str, interface: str) -> Contract:
+        return Contract(address, abi(interface))
+
+
+@dataclass(frozen=True, slots=True)
+class IndexState:
+    """How far the index is. `number` and `time` are of its last block, `l1_number` what contracts saw there;
+    `finalized`: the node's finalized block, None where it has no such notion."""
+
+    number: int
+    time: int
+    l1_number: int
+    state: str
+    finalized: int | None = None
+
+    def trails(self, now: int) -> str | None:
+        """Why it cannot be taken for the present state of the chain, or None when it can."""
+        if self.state != "tail":
+            return f"the index is in state {self.state}"
+        behind = now - self.time
+        return f"the index trails the chain by {behind} s" if behind > INDEX_LAG_SECONDS else None
+
+
+async def index_state(engine: AsyncEngine, chain_id: int) -> IndexState | None:
+    """None before the first block is indexed."""
+    columns = chain_cursor.c
+    query = select(columns.number, columns.block_time, columns.l1_block_number, columns.state, columns.finalized_number)
+    async with engine.connect() as connection:
+        row = (await connection.execute(query.where(columns.chain_id == chain_id))).first()
+    if row is None or row.block_time is None:
+        return None
+    return IndexState(row.number, row.block_time, row.l1_block_number or row.number, row.state, row.finalized_number)
+
 
 ROUTINE = ("price", "observe", "record")
 """Asked for all the time: they would drown the rest of the log."""
@@ -62,7 +121,7 @@ class JobRun:
     index: IndexState | None
     head_late: str | None = None
     dry_run: bool = False
-    recalled: dict[str, Errand] = field(default_factory=dict)
+    recalled: dict[str, Attempt] = field(default_factory=dict)
 
     @property
     def indexed_block(self) -> int:
@@ -89,65 +148,60 @@ class JobRun:
     async def free(self, subjects: Sequence[str], retry: RetryWaits) -> dict[str, str | None]:
         """Per subject why it must wait, or None when an attempt may be made now. Remembers the attempts for `ask`."""
         async with self.keeper.pool.connection() as connection:
-            self.recalled.update(await errands.recall(connection, self.chain.chain_id, subjects))
-        return {each: errands.waits(self.recalled.get(each), self.indexed_block, retry) for each in subjects}
+            self.recalled.update(await attempts.recall(connection, self.chain.chain_id, subjects))
+        return {each: attempts.waits(self.recalled.get(each), self.indexed_block, retry) for each in subjects}
 
-    async def ask(self, want: Want, retry: RetryWaits, also: Also | None = None) -> Action | None:
-        """Asks, unless one of the subjects must wait; then that is why it is skipped. `also`: see errands.ask."""
-        missing = [subject for subject in want.subjects if subject not in self.recalled]
-        standing = await self.free(missing, retry) if missing else {}
-        for subject in want.subjects:
-            why = standing.get(subject) or errands.waits(self.recalled.get(subject), self.indexed_block, retry)
+    async def ready(self, targets: Mapping[str, str], retry: RetryWaits) -> list[str]:
+        """Return the subjects that need not wait; the report says why the others do. `targets`: their names in it."""
+        waiting = await self.free(list(targets), retry)
+        for subject, reason in waiting.items():
+            if reason is not None:
+                self.report.skip(targets[subject], reason)
+        return [subject for subject, reason in waiting.items() if reason is None]
+
+    async def ask(
+        self, request: TransactionRequest, retry: RetryWaits, on_enqueue: OnEnqueue | None = None
+    ) -> Action | None:
+        """Ask, unless one of the subjects must wait; then that is why it is skipped."""
+        missing = [subject for subject in request.subjects if subject not in self.recalled]
+        if missing:
+            await self.free(missing, retry)
+        for subject in request.subjects:
+            why = attempts.waits(self.recalled.get(subject), self.indexed_block, retry)
             if why is not None:
-                self.report.skip(want.target, why)
+                self.report.skip(request.target, why)
                 return None
         if self.dry_run:
-            action = Action(want.kind, want.target, "dry-run", want.detail)
+            action = Action(request.kind, request.target, "dry-run", request.detail)
             self.report.actions.append(action)
             return action
         async with self.keeper.pool.connection() as connection:
-            intent = await errands.ask(connection, self.chain.chain_id, want, self.recalled, also)
+            intent = await attempts.ask(connection, self.chain.chain_id, request, self.recalled, on_enqueue)
         if intent is None:
-            self.report.skip(want.target, "somebody else asked for it a moment ago")
+            self.report.skip(request.target, "another keeper asked for it a moment ago")
             return None
-        action = Action(want.kind, want.target, str(intent.state), want.detail, intent.tx_hash_hex, intent.id)
+        action = Action(request.kind, request.target, str(intent.state), request.detail, intent.tx_hash_hex, intent.id)
         self.report.actions.append(action)
-        metrics.ACTIONS.labels(self.report.job, want.kind).inc()
-        say = log.debug if want.kind in ROUTINE else log.info
-        say(want.detail, action="keeper.asked", job=self.report.job, kind=want.kind, target=want.target)
+        metrics.ACTIONS.labels(self.report.job, request.kind).inc()
+        say = log.debug if request.kind in ROUTINE else log.info
+        say(request.detail, action="keeper.asked", job=self.report.job, kind=request.kind, target=request.target)
         return action
-
-    async def sweep(self, fees: int, call: Call) -> None:
-        """Brings the fees of this chain's contract to the treasury, once there are enough of them."""
-        least = self.keeper.how.sweep_from_units
-        if fees < least:
-            self.report.skip("fees", f"{fees} units are ready, swept from {least} on")
-            return
-        want = Want(
-            kind="sweep",
-            subjects=("fees:sweep",),
-            target="fees",
-            detail=f"bring {fees} units of fees to the treasury",
-            call=call,
-            priority=-10,
-        )
-        await self.ask(want, SWEEP_RETRY)
 
     async def agreed(self, subject: str, what: str) -> bool:
         """Whether a read some time ago said the same of it. Remembers this one, except in a dry run."""
-        seen = await self._sighting(subject, what)
+        seen = await self._confirmation(subject, what)
         return seen is not None and seen.agreed(what, self.now)
 
     async def said_since(self, subject: str, what: str) -> int:
         """Since when every read has said this of it, whichever keeper read. Remembers this one, except in a dry run."""
-        seen = await self._sighting(subject, what)
+        seen = await self._confirmation(subject, what)
         return self.now if seen is None or seen.what != what else seen.since
 
-    async def _sighting(self, subject: str, what: str) -> Sighting | None:
+    async def _confirmation(self, subject: str, what: str) -> Confirmation | None:
         async with self.keeper.pool.connection() as connection:
             if self.dry_run:
-                return await sightings.recall(connection, self.chain.chain_id, subject)
-            return await sightings.note(connection, self.chain.chain_id, subject, what, self.now)
+                return await confirmations.recall(connection, self.chain.chain_id, subject)
+            return await confirmations.note(connection, self.chain.chain_id, subject, what, self.now)
 
     def measure_due(self, what: str, due_at: Iterable[int], units: int | None = None) -> None:
         """Tells how much is due (`units`, else how many things), each since a time of the chain, so that whoever leads
@@ -155,13 +209,6 @@ class JobRun:
         not late."""
         now = self.now if self.index is None else self.index.time
         metrics.measure_due(self.report.job, what, [max(0, now - at) for at in due_at], units)
-
-    def measure_payouts(self, what: str, due: Sequence[Payout]) -> None:
-        """Tells what is due, and apart from it to how many owners the token sends nothing: one that it has frozen is no
-        reason to think that payouts are late."""
-        self.measure_due(what, (each.due_at for each in due if each.failed < REFUSED_TIMES))
-        refused = {each.owner for each in due if each.failed >= REFUSED_TIMES}
-        metrics.DUE.labels(self.report.job, "owners refused").set(len(refused))
 
     async def lanes_problem(self, group: str) -> str | None:
         """Why what is asked of this group would only pile up, or None. Unknown lanes are told, not waited for."""

@@ -32,11 +32,9 @@ from core.service.cancelling import end, heed_cancellation
 from core.service.daemon import Daemon
 from core.stock.sessions import sessions_around
 from keeper import metrics
-from keeper.chain import KeeperChain
+from keeper.jobs import BY_NAME, JOBS, Job, Runner, follow
 from keeper.report import RunReport
-from keeper.run import Keeper
-from keeper.runner import Runner, follow
-from keeper.schedule import BY_NAME, JOBS, Job
+from keeper.run import Keeper, KeeperChain
 from keeper.sources.settings import load_sources
 
 log = get_logger(__name__)
@@ -87,8 +85,9 @@ async def keeping(settings: Settings, how: KeeperSettings) -> AsyncIterator[Keep
                 log.warning(error.message, action="keeper.no_node", chain=name)
                 rpc.open()
             client = ChainClient(rpc)
-            opinions = tuple(client.pinned(n) for n in range(len(chain.rpc_urls))) if len(chain.rpc_urls) > 1 else ()
-            chains[name] = KeeperChain(name, deployment, client, opinions)
+            count = len(chain.rpc_urls)
+            single_nodes = tuple(client.pinned(position) for position in range(count)) if count > 1 else ()
+            chains[name] = KeeperChain(name, deployment, client, single_nodes)
         yield Keeper(settings, how, pool, engine, http, chains)
 
 

@@ -1,7 +1,7 @@
-"""`tidy`, `agent-tidy`: old finished transactions, errands, requests and price locks make room.
+"""`tidy`, `agent-tidy`: old finished transactions, attempts, requests and price locks make room.
 
-What an intent's key still guards is kept: see core.outbox.retention. Errands guard themselves by their counts, so what
-they asked for can go for good, together with the errand.
+What an intent's key still guards is kept: see core.outbox.retention. Attempts guard themselves by their counts, so what
+they asked for can go for good, together with the attempt.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from core.agent import locks as agent_locks
 from core.db.engine import Connection
 from core.outbox import retention
 from core.service import jobs
-from keeper import errands, metrics
+from keeper import attempts, metrics
 from keeper.report import Action
 from keeper.run import JobRun
 
@@ -44,30 +44,30 @@ async def _transactions(run: JobRun) -> None:
     for _ in range(MAX_BATCHES):
         async with run.keeper.pool.connection() as connection, connection.transaction():
             old = await retention.long_ended(connection, chain_id, days=days, limit=AT_ONCE)
-            gone, errands_gone = await _take_away(connection, chain_id, old)
+            gone, attempts_gone = await _take_away(connection, chain_id, old)
         thinned += len(old) - gone
         dropped += gone
-        forgotten += errands_gone
+        forgotten += attempts_gone
         if len(old) < AT_ONCE:
             break
     _report_rows(run, "thinned", thinned)
     _report_rows(run, "dropped", dropped)
-    _report_rows(run, "errands", forgotten)
+    _report_rows(run, "attempts", forgotten)
 
 
 async def _take_away(connection: Connection, chain_id: int, old: list[retention.Old]) -> tuple[int, int]:
-    """How many intents and errands are gone."""
+    """How many intents and attempts are gone."""
     if not old:
         return 0, 0
     guarded = [each.id for each in old if each.is_noop or _guards_itself(each, chain_id)]
-    forgotten = await errands.forget(connection, guarded)
+    forgotten = await attempts.forget(connection, guarded)
     await retention.thin(connection, [each.id for each in old])
     return await retention.drop(connection, guarded), forgotten
 
 
 def _guards_itself(old: retention.Old, chain_id: int) -> bool:
-    """An errand; but not the credit of a payment, which the API's trade goes on naming."""
-    return old.key.startswith(errands.key_prefix(chain_id)) and old.kind != "credit"
+    """An attempt; but not the credit of a payment, which the API's trade goes on naming."""
+    return old.key.startswith(attempts.key_prefix(chain_id)) and old.kind != "credit"
 
 
 def _report_rows(run: JobRun, what: str, rows: int) -> None:

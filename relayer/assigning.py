@@ -49,7 +49,7 @@ class Assigner:
         while True:
             self.wake.clear()
             self._transactions.landed.clear()
-            self.status, self.detail = self.standing()
+            self.status, self.detail = self.current_status()
             if self.status is LaneStatus.READY:
                 if not await self.assign():
                     await _wait(self.wake, LOOK_AGAIN_SECONDS)
@@ -60,7 +60,7 @@ class Assigner:
             else:
                 await asyncio.sleep(BLOCKED_SECONDS)
 
-    def standing(self) -> tuple[LaneStatus, str]:
+    def current_status(self) -> tuple[LaneStatus, str]:
         market = self._feed.market
         return lane_status(
             LaneSnapshot(
@@ -264,7 +264,7 @@ class Assigner:
             metrics.SPENT.labels(chain, lane).set(self._transactions.spent_wei / 1e18)
             with contextlib.suppress(RpcError):
                 await self._read_balance()
-            now = self.status, self.detail = self.standing()
+            now = self.status, self.detail = self.current_status()
             for status in LaneStatus:
                 metrics.STATUS.labels(chain, lane, status.value).set(1 if status is self.status else 0)
             if published is None or now[0] is not published[0]:

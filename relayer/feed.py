@@ -77,8 +77,8 @@ class ChainFeed:
         """The chain through each of its URLs alone."""
         return [self.client.pinned(position) for position in range(len(self.client.provider.labels))]
 
-    def look_now(self) -> None:
-        """Somebody has a reason to believe the chain moved."""
+    def poll_now(self) -> None:
+        """Poll at once: there is a reason to believe the chain moved."""
         self._hurry.set()
 
     async def wait(self, after_sequence: int, timeout_seconds: float) -> bool:
@@ -106,7 +106,7 @@ class ChainFeed:
         while True:
             self._hurry.clear()
             try:
-                await self.poll()
+                await self.poll_once()
                 self.down_since = None
             except RpcError as error:
                 if self.down_since is None:
@@ -118,15 +118,15 @@ class ChainFeed:
             except TimeoutError:
                 pass
 
-    async def poll(self) -> None:
+    async def poll_once(self) -> None:
         """One look at the head; tells the waiting when it is new."""
         try:
-            await self._look()
+            await self._read_head()
         except RpcError:
             self._apart_since = None  # silence is no answer that does not fit
             raise
 
-    async def _look(self) -> None:
+    async def _read_head(self) -> None:
         head = await self.client.head()
         if self._line.get(head.number) == head.hash:  # ours, or that of a node which is behind
             self._apart_since = None

@@ -26,7 +26,7 @@ from relayer.transactions import Attempt, LaneTransaction, Mined, nonce_was_take
 
 log = get_logger(__name__)
 
-LOOK_AGAIN_SECONDS = 1.0
+POLL_SECONDS = 1.0
 AT_REST_SECONDS = 5.0
 # Rows in one database transaction.
 ROWS = 500
@@ -51,11 +51,11 @@ class Follower:
     async def run(self) -> None:
         sequence = -1
         while True:
-            await self._feed.wait(sequence, LOOK_AGAIN_SECONDS)
+            await self._feed.wait(sequence, POLL_SECONDS)
             sequence = self._feed.sequence
             if self._feed.down_since is None:
                 try:
-                    await self.look()
+                    await self.poll_once()
                 except RpcError as error:
                     log.warning(
                         error.message,
@@ -64,7 +64,7 @@ class Follower:
                         kind=error.kind.value,
                     )
 
-    async def look(self) -> None:
+    async def poll_once(self) -> None:
         """One look at the chain, and everything that follows from it."""
         await self._undo_reorged()
         if self._is_at_rest:

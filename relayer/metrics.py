@@ -1,21 +1,8 @@
-"""The relayer's metrics, and those that are read from the database: queues, and a day's gas and fees."""
+"""What the relayer measures; `relayer.polling` reads some of it from the database."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-
-import psycopg
-
-from core.db.engine import ConnectionPool
-from core.log import get_logger
 from core.metrics import counter, gauge, histogram
-from core.money import USD
-
-log = get_logger(__name__)
-
-QUEUES_SECONDS = 5.0
-ECONOMY_SECONDS = 60.0
 
 # From a wish to a final block: a quick lane takes milliseconds, finality minutes, an outage hours.
 _BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 900, 3600)
@@ -55,9 +42,9 @@ PAYERS_REFUSED = counter(
     "vpm_relayer_payers_refused", "Transactions not sent because of what their payers' reverts cost us, by why",
     ("chain", "lane", "why"),
 )  # fmt: skip
-UNTOLD = gauge(
-    "vpm_relayer_untold", "Transactions that their wallets were not told of: waiting, or given_up after ten tries",
-    ("chain", "standing"),
+PENDING_NOTICES = gauge(
+    "vpm_relayer_pending_notices", "Transactions without a notice to their wallets: waiting, or given_up after 10 tries",
+    ("chain", "state"),
 )  # fmt: skip
 GAS_DAY = gauge("vpm_relayer_gas_day_ether", "Spent on gas in the last day by all lanes, in ether", ("chain",))
 FEES_DAY = gauge("vpm_relayer_fees_day_usd", "Fees of the agent markets' stakes of the last day, in USD")
@@ -83,82 +70,3 @@ def forget_lane(chain: str, lane: str) -> None:
     standing here would be alarmed about for ever."""
     for each in (UNPROVEN, IN_FLIGHT, NEXT_NONCE, STATUS, BALANCE, SPENT, BURNT):
         each.remove_by_labels({"chain": chain, "lane": lane})
-
-
-async def poll_forever(
-    poll_once: Callable[[], Awaitable[None]], every_seconds: float, *, what: str, action: str
-) -> None:
-    """Read the database for ever. A read that fails is logged as `what`, and the next one comes all the same."""
-    while True:
-        try:
-            await poll_once()
-        except (psycopg.Error, TimeoutError) as error:
-            log.warning(f"{what} cannot be read", action=action, why=error)
-        await asyncio.sleep(every_seconds)
-
-
-_QUEUES = b"""
-SELECT chain_id, lane_group, count(*), extract(epoch FROM clock_timestamp() - min(state_at))::float8
-FROM outbox_intent WHERE state = 'queued' GROUP BY chain_id, lane_group
-"""
-
-
-class Queues:
-    """How many intents wait for each group of lanes, and how long the first has; also for groups without a key.
-
-    `names`: the chains' names by id. Every relayer process reports the same."""
-
-    def __init__(self, pool: ConnectionPool, names: Mapping[int, str]) -> None:
-        self._pool = pool
-        self._names = names
-        self._seen: set[tuple[str, str]] = set()
-
-    async def run(self) -> None:
-        await poll_forever(self.poll_once, QUEUES_SECONDS, what="the queues", action="relayer.queues_unreadable")
-
-    async def poll_once(self) -> None:
-        async with self._pool.connection() as connection:
-            rows = await (await connection.execute(_QUEUES)).fetchall()
-        queues = {
-            (self._names[chain], group): (count, oldest) for chain, group, count, oldest in rows if chain in self._names
-        }
-        self._seen |= queues.keys()
-        for key in self._seen:
-            count, oldest = queues.get(key, (0, 0.0))  # a queue that was emptied is measured on, as empty
-            QUEUED.labels(*key).set(count)
-            OLDEST_QUEUED.labels(*key).set(max(0.0, oldest))
-
-
-_GAS = b"""
-SELECT l.chain_id, coalesce(sum(i.fee_wei), 0) FROM outbox_lane l LEFT JOIN outbox_intent i
-ON i.lane_id = l.id AND i.mined_at IS NOT NULL AND i.mined_at > now() - interval '1 day'
-WHERE l.chain_id = ANY(%s) GROUP BY 1
-"""
-# Of stakes that are in a book, or were paid out of one; a void market gives its fees back, which shows a day later.
-_FEES = b"""
-SELECT coalesce(sum(fee), 0) FROM agent_stake
-WHERE refund_reason IS NULL AND staked_at > extract(epoch FROM now() - interval '1 day')
-"""
-
-
-class Economy:
-    """A day's gas on each chain (`names` by id) and a day's fees of Base's bets.
-
-    Every relayer process reports the same.
-    """
-
-    def __init__(self, pool: ConnectionPool, names: Mapping[int, str]) -> None:
-        self._pool = pool
-        self._names = names
-
-    async def run(self) -> None:
-        await poll_forever(self.poll_once, ECONOMY_SECONDS, what="the day's gas", action="relayer.economy_unreadable")
-
-    async def poll_once(self) -> None:
-        async with self._pool.connection() as connection:
-            spent = await (await connection.execute(_GAS, (list(self._names),))).fetchall()
-            fees = await (await connection.execute(_FEES)).fetchone()
-        for chain_id, wei in spent:
-            GAS_DAY.labels(self._names[chain_id]).set(int(wei) / 1e18)
-        assert fees is not None
-        FEES_DAY.set(int(fees[0]) / USD)

@@ -1,6 +1,6 @@
-"""What wallets are told of their transactions as these are signed; what cannot be told then is told a little later.
+"""Notices to wallets of their transactions as these are signed; one that cannot be written then is written later.
 
-What fails is tried ten times within an hour and a half, and then left where it is: it will not be told by itself.
+What fails is tried ten times within an hour and a half, and then left where it is.
 """
 
 from __future__ import annotations
@@ -14,42 +14,44 @@ from core.agent.notices import submitted
 from core.db.engine import Connection, ConnectionPool
 from core.log import get_logger
 from relayer import metrics
-from relayer.metrics import poll_forever
+from relayer.polling import poll_forever
 from relayer.transactions import LaneTransaction
 
 log = get_logger(__name__)
 
-LOOK_SECONDS = 5.0
+POLL_SECONDS = 5.0
 # Each may wait for its wallet's row, so in no order that would let some of them keep the others from being tried.
 _TOGETHER = 20
 
 TRIES = 10
 
 _NOTE = b"""
-INSERT INTO outbox_untold (intent_id, tx_hash) SELECT * FROM unnest(%s::bigint[], %s::bytea[]) ON CONFLICT DO NOTHING
+INSERT INTO outbox_pending_notice (intent_id, tx_hash) SELECT * FROM unnest(%s::bigint[], %s::bytea[])
+ON CONFLICT DO NOTHING
 """
-_UNTOLD = b"""
-SELECT u.intent_id FROM outbox_untold u JOIN outbox_intent i ON i.id = u.intent_id
+_PENDING = b"""
+SELECT u.intent_id FROM outbox_pending_notice u JOIN outbox_intent i ON i.id = u.intent_id
 WHERE i.chain_id = ANY(%s) AND u.tries < %s AND u.retry_at <= now() ORDER BY random() LIMIT %s
 """
 _FAILED = b"""
-UPDATE outbox_untold SET tries = tries + 1, retry_at = now() + make_interval(secs => %s * 2 ^ tries), problem = %s
+UPDATE outbox_pending_notice
+SET tries = tries + 1, retry_at = now() + make_interval(secs => %s * 2 ^ tries), problem = %s
 WHERE intent_id = %s RETURNING tries
 """
-_STANDING = b"""
+_COUNTS = b"""
 SELECT i.chain_id, count(*) FILTER (WHERE u.tries < %s), count(*) FILTER (WHERE u.tries >= %s)
-FROM outbox_untold u JOIN outbox_intent i ON i.id = u.intent_id GROUP BY 1
+FROM outbox_pending_notice u JOIN outbox_intent i ON i.id = u.intent_id GROUP BY 1
 """
 _TAKE = b"""
-DELETE FROM outbox_untold u USING outbox_intent i WHERE i.id = u.intent_id
-AND u.intent_id = (SELECT intent_id FROM outbox_untold WHERE intent_id = %s FOR UPDATE SKIP LOCKED)
+DELETE FROM outbox_pending_notice u USING outbox_intent i WHERE i.id = u.intent_id
+AND u.intent_id = (SELECT intent_id FROM outbox_pending_notice WHERE intent_id = %s FOR UPDATE SKIP LOCKED)
 RETURNING i.chain_id, i.kind, i.data, u.tx_hash
 """
 
 
 async def announce(connection: Connection, chain_id: int, transactions: Sequence[LaneTransaction]) -> None:
-    """In the transaction that stores them signed. A fault in the telling must not stop the money: what could not be
-    told is written down for `PendingNotices`."""
+    """Write the notices, in the transaction that stores them signed. A fault in that must not stop the money: what
+    could not be written is left for `PendingNotices`."""
     notices = [
         submitted.Submitted(each.intent_id, each.kind, each.data, each.newest.hash)
         for each in transactions
@@ -62,30 +64,30 @@ async def announce(connection: Connection, chain_id: int, transactions: Sequence
             await submitted.announce(connection, chain_id, notices)
     except Exception as error:
         if not isinstance(error, LockNotAvailable):
-            log.error("a submission could not be told", action="relay.untold", exc=error)
+            log.error("failed to write a notice", action="relayer.notice_failed", exc=error)
         await connection.execute(_NOTE, ([each.intent_id for each in notices], [each.tx_hash for each in notices]))
 
 
 class PendingNotices:
-    """The endless telling of what `outbox_untold` holds of some chains. Of several relayers each takes what is free."""
+    """The notices of some chains in `outbox_pending_notice`. Of several relayers each takes what is free."""
 
     def __init__(self, pool: ConnectionPool, chain_ids: Collection[int]) -> None:
         self._pool = pool
         self._chain_ids = list(chain_ids)
 
     async def run(self) -> None:
-        await poll_forever(self.poll_once, LOOK_SECONDS, what="what is untold", action="relayer.untold_unreadable")
+        await poll_forever(self.poll_once, POLL_SECONDS, what="the table of pending notices")
 
     async def poll_once(self) -> None:
         async with self._pool.connection() as connection:
-            rows = await (await connection.execute(_UNTOLD, (self._chain_ids, TRIES, _TOGETHER))).fetchall()
+            rows = await (await connection.execute(_PENDING, (self._chain_ids, TRIES, _TOGETHER))).fetchall()
         for (intent_id,) in rows:
             try:
                 await self._announce(intent_id)
             except LockNotAvailable:
-                continue  # somebody still adds events of the wallet
+                continue  # another process still adds events of the wallet
             except psycopg.OperationalError:
-                raise  # the database is away, which says nothing of what is to be told
+                raise  # the database is away, which says nothing of the notice
             except Exception as error:
                 await self._failed(intent_id, error)
         await self._measure()
@@ -93,21 +95,23 @@ class PendingNotices:
     async def _failed(self, intent_id: int, error: Exception) -> None:
         async with self._pool.connection() as connection:
             said = f"{type(error).__name__}: {error}"
-            row = await (await connection.execute(_FAILED, (LOOK_SECONDS, said, intent_id))).fetchone()
+            row = await (await connection.execute(_FAILED, (POLL_SECONDS, said, intent_id))).fetchone()
         tries = TRIES if row is None else row[0]
         if tries in (1, TRIES):
-            log.error("a submission could not be told", action="relay.untold", exc=error, intent=intent_id, tries=tries)
+            log.error(
+                "failed to write a notice", action="relayer.notice_failed", exc=error, intent=intent_id, tries=tries
+            )
 
     async def _measure(self) -> None:
         async with self._pool.connection() as connection:
-            rows = await (await connection.execute(_STANDING, (TRIES, TRIES))).fetchall()
-        standing = {chain_id: (waiting, given_up) for chain_id, waiting, given_up in rows}
+            rows = await (await connection.execute(_COUNTS, (TRIES, TRIES))).fetchall()
+        counts = {chain_id: (waiting, given_up) for chain_id, waiting, given_up in rows}
         for chain_id in self._chain_ids:
-            for name, count in zip(("waiting", "given_up"), standing.get(chain_id, (0, 0)), strict=True):
-                metrics.UNTOLD.labels(str(chain_id), name).set(count)
+            for name, count in zip(("waiting", "given_up"), counts.get(chain_id, (0, 0)), strict=True):
+                metrics.PENDING_NOTICES.labels(str(chain_id), name).set(count)
 
     async def _announce(self, intent_id: int) -> None:
-        """Tells of one and forgets it, both or neither."""
+        """Write one notice and forget it, both or neither."""
         async with self._pool.connection() as connection, connection.transaction():
             for chain_id, kind, data, tx_hash in await (await connection.execute(_TAKE, (intent_id,))).fetchall():
                 notice = submitted.Submitted(intent_id, kind, bytes(data), bytes(tx_hash))

@@ -283,25 +283,25 @@ class LaneSnapshot:
     signer_trouble: str | None = None
 
 
-def lane_status(standing: LaneSnapshot) -> tuple[LaneStatus, str]:
+def lane_status(lane: LaneSnapshot) -> tuple[LaneStatus, str]:
     """(status, a sentence). The first reason that holds, the most serious first."""
-    if standing.node_down:
+    if lane.node_down:
         return LaneStatus.NODE_DOWN, "No RPC URL of the chain answers."
-    if standing.signer_trouble is not None:
-        return LaneStatus.SIGNER_DOWN, standing.signer_trouble
-    if standing.out_of_funds is not None:
-        return LaneStatus.OUT_OF_GAS, standing.out_of_funds
-    if standing.balance_wei is None:
+    if lane.signer_trouble is not None:
+        return LaneStatus.SIGNER_DOWN, lane.signer_trouble
+    if lane.out_of_funds is not None:
+        return LaneStatus.OUT_OF_GAS, lane.out_of_funds
+    if lane.balance_wei is None:
         return LaneStatus.STARTING, "The balance is not known yet."
-    if standing.balance_wei == 0 or standing.balance_wei < standing.worst_cost_wei:
-        has, may = standing.balance_wei / _ETHER, standing.worst_cost_wei / _ETHER
+    if lane.balance_wei == 0 or lane.balance_wei < lane.worst_cost_wei:
+        has, may = lane.balance_wei / _ETHER, lane.worst_cost_wei / _ETHER
         return LaneStatus.OUT_OF_GAS, f"The key holds {has:.6f} ether, and what is in flight may cost {may:.6f}."
-    if standing.spent_wei + standing.expected_wei >= standing.hourly_limit_wei:
-        spent, limit = standing.spent_wei / _ETHER, standing.hourly_limit_wei / _ETHER
+    if lane.spent_wei + lane.expected_wei >= lane.hourly_limit_wei:
+        spent, limit = lane.spent_wei / _ETHER, lane.hourly_limit_wei / _ETHER
         return LaneStatus.STOP_LOSS, f"{spent:.6f} ether went to gas within an hour; the limit is {limit:.6f}."
-    if standing.base_fee_wei > standing.fee_cap_wei:
-        base, cap = standing.base_fee_wei / 1e9, standing.fee_cap_wei / 1e9
+    if lane.base_fee_wei > lane.fee_cap_wei:
+        base, cap = lane.base_fee_wei / 1e9, lane.fee_cap_wei / 1e9
         return LaneStatus.FEES_TOO_HIGH, f"The base fee is {base:.3f} gwei, above our cap of {cap:.3f}."
-    if standing.in_flight >= standing.max_in_flight:
-        return LaneStatus.FULL, f"{standing.in_flight} transactions are in flight, as many as allowed."
+    if lane.in_flight >= lane.max_in_flight:
+        return LaneStatus.FULL, f"{lane.in_flight} transactions are in flight, as many as allowed."
     return LaneStatus.READY, ""

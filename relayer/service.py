@@ -29,9 +29,9 @@ from relayer.keys import check_apart, lane_specs, opened_keys, read_keys
 from relayer.kms.signer import KmsPatience, KmsSigner
 from relayer.lane import Lane
 from relayer.leases import LaneSpec, Lease, Leases
-from relayer.metrics import Economy, Queues
 from relayer.pending_notices import PendingNotices
 from relayer.policy import LanePolicy, policy_of
+from relayer.polling import ECONOMY_SECONDS, QUEUES_SECONDS, Gauges, poll_forever
 
 log = get_logger(__name__)
 
@@ -82,14 +82,14 @@ class Relayer:
 
     def works(self) -> dict[str, Coroutine[Any, Any, None]]:
         """By name; cancelling `leases` ends the lanes and gives them back, so cancel it before the feeds."""
-        names = {each.feed.chain_id: name for name, each in self.chains.items()}
+        gauges = Gauges(self.pool, {each.feed.chain_id: name for name, each in self.chains.items()})
         return {
             "leases": self.leases.run(),
             "wake-ups": self._listen(),
             **{f"signer {each!r}": each.watch() for each in self._signers if isinstance(each, KmsSigner)},
-            "queues": Queues(self.pool, names).run(),
-            "economy": Economy(self.pool, names).run(),
-            "untold": PendingNotices(self.pool, [each.feed.chain_id for each in self.chains.values()]).run(),
+            "queues": poll_forever(gauges.read_queues, QUEUES_SECONDS, what="the queues"),
+            "economy": poll_forever(gauges.read_economy, ECONOMY_SECONDS, what="the day's gas"),
+            "pending notices": PendingNotices(self.pool, [each.feed.chain_id for each in self.chains.values()]).run(),
             **{f"feed {name}": each.feed.run() for name, each in self.chains.items()},
             **{f"heads {name}": each.heads.listen() for name, each in self.chains.items()},
             **{f"hurry {name}": self._hurry(each) for name, each in self.chains.items()},
@@ -115,7 +115,7 @@ class Relayer:
         while True:
             from_node = await chain.heads.news()
             if from_node and any(lane.in_flight for lane in self.lanes() if lane.lease.chain_id == chain.feed.chain_id):
-                chain.feed.look_now()
+                chain.feed.poll_now()
 
     async def _listen(self) -> None:
         async with contextlib.aclosing(listen(self._url, OUTBOX_QUEUED)) as signals:

@@ -13,7 +13,7 @@ from core.contracts.feeds import PoolFeed
 from core.feeds.live import NoPool
 from core.feeds.live_cost import CannotSay, borne_units
 from core.log import get_logger
-from keeper import metrics, sightings
+from keeper import confirmations, metrics
 from keeper.run import JobRun
 
 log = get_logger(__name__)
@@ -80,7 +80,7 @@ async def bears_its_cap(run: JobRun, key: str) -> bool:
     if not _watches(run):
         return True
     async with run.keeper.pool.connection() as connection:
-        seen = await sightings.recall(connection, run.chain.chain_id, _subject(key))
+        seen = await confirmations.recall(connection, run.chain.chain_id, _subject(key))
     return seen is None or seen.what != TOO_LITTLE
 
 

@@ -36,7 +36,7 @@ from keeper.agent.crediting import (
     due_at,
     why_wait,
 )
-from keeper.errands import Also, RetryWaits, Want
+from keeper.attempts import OnEnqueue, RetryWaits, TransactionRequest
 from keeper.run import JobRun
 
 log = get_logger(__name__)
@@ -101,8 +101,8 @@ async def credit(run: JobRun) -> None:
     for payment, brought in explained:
         if problem is not None:
             run.report.skip(_target(payment), problem)
-        key, errand = (payment.wallet, payment.nonce), run.recalled.get(_subject(payment))
-        is_refused = backlog.is_refused(key, None if errand is None else errand.intent)
+        key, attempt = (payment.wallet, payment.nonce), run.recalled.get(_subject(payment))
+        is_refused = backlog.is_refused(key, None if attempt is None else attempt.intent)
         if (problem is not None or await _credit(run, payment, brought, settlement, token)) and not is_refused:
             due.append(payment)
     backlog.leave(((each.wallet, each.nonce) for each in due), began if whole else None)
@@ -139,7 +139,7 @@ async def _credit(run: JobRun, payment: ArrivedPayment, brought: BroughtBet, set
         log.warning(made, action="keeper.cannot_credit", payer=hex_of(payment.wallet), tx=hex_of(payment.tx))
         return False
     said = "give back" if made.is_refund else "book"
-    want = Want(
+    request = TransactionRequest(
         kind="credit",
         subjects=(_subject(payment),),
         target=target,
@@ -149,7 +149,7 @@ async def _credit(run: JobRun, payment: ArrivedPayment, brought: BroughtBet, set
         priority=2,
         payer=checksum(payment.wallet),
     )
-    await run.ask(want, RETRY, _following(payment, trade))
+    await run.ask(request, RETRY, _following(payment, trade))
     return True
 
 
@@ -208,7 +208,7 @@ async def _transaction(run: JobRun, payment: ArrivedPayment) -> TokenCall | None
     return TokenCall(None if sent.to is None else bytes_of(sent.to), data_bytes(sent.input))
 
 
-def _following(payment: ArrivedPayment, trade: Trade | None) -> Also:
+def _following(payment: ArrivedPayment, trade: Trade | None) -> OnEnqueue:
     """Makes our attempt the trade's latest, so that its payer is told of it; not if the API made one meanwhile."""
 
     async def follow(connection: Connection, intent: Intent) -> bool:

@@ -19,7 +19,7 @@ from keeper import metrics
 from keeper.agent.caps_job import bears_its_cap
 from keeper.agent.listing import Listing, Priors, SeriesPlan, decide, round_plans, standing_plans
 from keeper.agent.series import Feed, Series, Slot
-from keeper.errands import RetryWaits, Want
+from keeper.attempts import RetryWaits, TransactionRequest
 from keeper.run import JobRun
 from keeper.sources import simulated
 from keeper.sources.chainlink import latest_round
@@ -150,7 +150,7 @@ async def _ask(run: JobRun, listing: Listing) -> bool:
         run.report.skip(listing.id, objection + remedy)
         return False
     call = lister.call("list", market_key(listing.id), listing.arguments(), listing.metadata.canonical())
-    want = Want(
+    request = TransactionRequest(
         kind="list",
         subjects=(listing.slot.subject,),
         target=listing.id,
@@ -159,5 +159,5 @@ async def _ask(run: JobRun, listing: Listing) -> bool:
         call=call,
         not_after=listing.spec.closes_at - LAST_CALL_SECONDS,
     )
-    await run.ask(want, RETRY)
+    await run.ask(request, RETRY)
     return True

@@ -10,7 +10,7 @@ from core.contracts.feeds import PublishedFeed
 from core.log import get_logger
 from core.outbox import PUBLISHER
 from keeper import metrics
-from keeper.errands import RetryWaits, Want
+from keeper.attempts import RetryWaits, TransactionRequest
 from keeper.run import JobRun
 from keeper.sources import chainlink, http, simulated
 from keeper.sources.agreement import agree, check_move, check_time, is_new
@@ -68,7 +68,7 @@ async def _observe(run: JobRun, feed: PublishedFeed, observed: FeedSources | Non
         log.warning(refusal.message, action="keeper.no_observation", feed=feed.key, why=str(refusal.why))
         return
     call = contract.call("post", sample.value, sample.observed_at)
-    want = Want(
+    request = TransactionRequest(
         kind="observe",
         subjects=(f"agent:observe:{feed.key}",),
         target=feed.key,
@@ -78,7 +78,7 @@ async def _observe(run: JobRun, feed: PublishedFeed, observed: FeedSources | Non
         not_after=sample.observed_at + lag,
         priority=5,
     )
-    if await run.ask(want, RETRY) is not None:
+    if await run.ask(request, RETRY) is not None:
         metrics.OBSERVED.labels(feed.key).set(sample.value / 10**8)
 
 

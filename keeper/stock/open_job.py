@@ -18,7 +18,7 @@ from core.db.schema.index_stock import stock_market
 from core.hexadecimal import hex_of
 from core.outbox import OPENER
 from core.stock.sessions import sessions_around
-from keeper.errands import RetryWaits, Want
+from keeper.attempts import RetryWaits, TransactionRequest
 from keeper.run import JobRun
 from keeper.stock.opening import (
     NOT_AFTER_MARGIN_SECONDS,
@@ -29,13 +29,14 @@ from keeper.stock.opening import (
     Opening,
     Purse,
     affordable,
+    daily_window,
     decide_drills,
     decide_openings,
     opener_of,
     refund_drill,
+    weekly_window,
 )
-from keeper.stock.windows import daily_window, weekly_window
-from keeper.stock.witness_job import read_stocks
+from keeper.stock.witness import read_stocks
 
 RETRY = RetryWaits(after_success_seconds=600.0)
 DRILL_RETRY = RetryWaits(after_success_seconds=0.0, longest_seconds=120.0)
@@ -66,8 +67,7 @@ async def open_drills(run: JobRun) -> None:
     opening, skipped = decide_drills(await feed_states(run), finals, last_opened, run.now, DRILLS)
     run.report.skipped += skipped
     if opening is not None:
-        # By ticker, not by time: two keepers that look a second apart must want the same thing.
-        await _open(run, [opening], DRILL_RETRY, subject=f"stock:drill:{opening.feed.ticker}")
+        await _open(run, [opening], DRILL_RETRY)
 
 
 async def open_refund_drill(run: JobRun) -> None:
@@ -77,7 +77,7 @@ async def open_refund_drill(run: JobRun) -> None:
     if not allowed:
         run.report.skip("refund drill", "the lister allows no feed, or their stocks' oracles are paused")
         return
-    await _open(run, [refund_drill(allowed[0], run.now, DRILLS)], DRILL_RETRY, subject="stock:refund-drill")
+    await _open(run, [refund_drill(allowed[0], run.now, DRILLS)], DRILL_RETRY)
 
 
 async def feed_states(run: JobRun) -> list[FeedState]:
@@ -124,22 +124,16 @@ async def _drills(run: JobRun) -> tuple[dict[str, int], int | None]:
     return {hex_of(feed): final for feed, final, _ in rows}, max((opened for *_, opened in rows), default=None)
 
 
-async def _open(run: JobRun, openings: Sequence[Opening], retry: RetryWaits, *, subject: str | None = None) -> None:
-    """Asks for the openings the opener can pay for, after an allowance where one is needed."""
-    ready = []
-    subjects = [subject or each.subject for each in openings]
-    waiting = await run.free(subjects, retry)
-    for opening, each in zip(openings, subjects, strict=True):
-        if waiting[each] is None:
-            ready.append((opening, each))
-        else:
-            run.report.skip(opening.target, waiting[each] or "")
+async def _open(run: JobRun, openings: Sequence[Opening], retry: RetryWaits) -> None:
+    """Ask for the openings the opener can pay for, after an allowance where one is needed."""
+    subjects = await run.ready({each.subject: each.target for each in openings}, retry)
+    ready = [each for each in openings if each.subject in subjects]
     if not ready:
         return
     deployment = run.chain.deployment
     openers = [hex_of(lane.address) for lane in await run.lanes(OPENER)]
     if not openers:
-        run.report.skip_all([opening.target for opening, _ in ready], "the opener's lane has just been given back")
+        run.report.skip_all([each.target for each in ready], "the opener's lane has just been given back")
         return
     opener = opener_of(openers, deployment.operator_wallets.get("opener"))
     token = deployment.token("USDG").address
@@ -150,12 +144,12 @@ async def _open(run: JobRun, openings: Sequence[Opening], retry: RetryWaits, *, 
     )
     terms = ListingTerms(*(deployment.param(name) for name in ("seedPerLeg", "minEntry", "maxEntry")))
     purse = Purse(int(str(balance)), int(str(allowance)))
-    payable, short, approval = affordable([opening for opening, _ in ready], terms, purse)
+    payable, short, approval = affordable(ready, terms, purse)
     run.report.skipped += short
     depends_on = None
     if payable and approval is not None:
         call = erc20.call("approve", lister.address, approval)
-        want = Want(
+        request = TransactionRequest(
             kind="approve",
             subjects=(f"stock:approve:{opener.lower()}",),
             target=f"allowance of {opener}",
@@ -163,17 +157,16 @@ async def _open(run: JobRun, openings: Sequence[Opening], retry: RetryWaits, *, 
             group=OPENER,
             call=call,
         )
-        action = await run.ask(want, RetryWaits(after_success_seconds=30.0))
+        action = await run.ask(request, RetryWaits(after_success_seconds=30.0))
         if action is None:
             run.report.skip_all([opening.target for opening in payable], "its seed waits for an allowance")
             return
         depends_on = action.intent_id
-    by_opening = dict(ready)
     for opening in payable:
-        await run.ask(_want(run, opening, by_opening[opening], terms, depends_on), retry)
+        await run.ask(_request(run, opening, terms, depends_on), retry)
 
 
-def _want(run: JobRun, opening: Opening, subject: str, terms: ListingTerms, depends_on: int | None) -> Want:
+def _request(run: JobRun, opening: Opening, terms: ListingTerms, depends_on: int | None) -> TransactionRequest:
     window = opening.window
     call = run.chain.contract("MarketLister").call(
         "open",
@@ -189,9 +182,9 @@ def _want(run: JobRun, opening: Opening, subject: str, terms: ListingTerms, depe
             "family": int(window.family),
         },
     )
-    return Want(
+    return TransactionRequest(
         kind="open",
-        subjects=(subject,),
+        subjects=(opening.subject,),
         target=opening.target,
         detail=f"list {opening.target}, {window.final - window.strike} s long",
         group=OPENER,

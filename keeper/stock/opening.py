@@ -1,14 +1,67 @@
-"""Which markets to list: every allowed feed's windows that are not listed yet, as far as the opener's money goes."""
+"""Which markets to list: every allowed feed's windows that are not listed yet, as far as the opener's money goes.
+
+Windows follow from New York's sessions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from core.contracts.statuses import Family
 from core.stock.drills import REFUND_DRILL_AGE_SECONDS
+from core.stock.sessions import Session, weeks
 from keeper.report import Skipped
-from keeper.stock.windows import MarketWindow, NotNow, said
+
+MIN_LEAD_SECONDS = 60
+"""A market listed later than this before its strike would strike before anybody saw it."""
+
+
+@dataclass(frozen=True, slots=True)
+class MarketWindow:
+    """What a market compares: the reading at `strike` with the one at `final`."""
+
+    family: Family
+    strike: int
+    final: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotNow:
+    """Why a family has no window to list now."""
+
+    family: Family
+    reason: str
+
+
+def daily_window(sessions: Sequence[Session], now: int, lead: int) -> MarketWindow | NotNow:
+    """The next session, open to close, once it is at most `lead` away."""
+    coming = next((each for each in sessions if each.opens - now >= MIN_LEAD_SECONDS), None)
+    return _listed_from(Family.DAILY, coming, coming, now, lead)
+
+
+def weekly_window(sessions: Sequence[Session], now: int, lead: int) -> MarketWindow | NotNow:
+    """The next week whose first bell has not rung: its first open to its last close."""
+    for week in weeks(sessions):
+        if week[0].opens - now >= MIN_LEAD_SECONDS:
+            return _listed_from(Family.WEEKLY, week[0], week[-1], now, lead)
+    return NotNow(Family.WEEKLY, "the calendar holds no week that is still to begin")
+
+
+def _listed_from(
+    family: Family, first: Session | None, last: Session | None, now: int, lead: int
+) -> MarketWindow | NotNow:
+    if first is None or last is None:
+        return NotNow(family, "the calendar holds no session that is still to open")
+    if first.opens - now > lead:
+        opens, listed = said(first.opens), said(first.opens - lead)
+        return NotNow(family, f"the next bell is at {opens}; it is listed from {listed} on")
+    return MarketWindow(family, first.opens, last.closes)
+
+
+def said(moment: int) -> str:
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
 
 NOT_AFTER_MARGIN_SECONDS = 5
 """A listing must be mined this long before its strike; the relayer gives it up at that moment."""
@@ -26,7 +79,7 @@ class FeedState:
     is_paused: bool = False
 
     @property
-    def hindrance(self) -> str | None:
+    def reason_to_wait(self) -> str | None:
         """Why the lister would refuse a market on it now, or None."""
         if not self.allowed:
             return f"the lister does not allow the feed {self.address}"
@@ -50,14 +103,11 @@ class Opening:
     window: MarketWindow
     max_strike_age: int
     max_final_age: int
+    subject: str
 
     @property
     def target(self) -> str:
         return f"{self.feed.ticker} {self.window.family.word} {said(self.window.strike)}"
-
-    @property
-    def subject(self) -> str:
-        return f"stock:open:{self.feed.ticker}:{self.window.family.word}:{self.window.strike}:{self.window.final}"
 
 
 ListedKey = tuple[str, int, int, int]
@@ -79,7 +129,8 @@ def decide_openings(
             skipped.append(Skipped(window.family.word, window.reason))
             continue
         for feed in feeds:
-            opening = Opening(feed, window, feed.max_strike_age, feed.max_final_age)
+            subject = f"stock:open:{feed.ticker}:{window.family.word}:{window.strike}:{window.final}"
+            opening = Opening(feed, window, feed.max_strike_age, feed.max_final_age, subject)
             if feed.hindrance is not None:
                 skipped.append(Skipped(opening.target, feed.hindrance))
             elif listed_key(feed.address, window) in listed:
@@ -159,10 +210,11 @@ def decide_drills(
     feed = wanting[0][2]
     skipped += [Skipped(f"{ticker} drill", "another ticker's is opened first") for _, ticker, _ in wanting[1:]]
     window = MarketWindow(Family.DRILL, now + plan.lead, now + plan.lead + plan.life)
-    return Opening(feed, window, feed.max_strike_age, feed.max_final_age), skipped
+    # By ticker, not by time: two keepers that look a second apart must ask for the same thing.
+    return Opening(feed, window, feed.max_strike_age, feed.max_final_age, f"stock:drill:{feed.ticker}"), skipped
 
 
 def refund_drill(feed: FeedState, now: int, plan: DrillPlan) -> Opening:
     """A short market that will provably be void: no round is young enough for it, so every stake goes back."""
     window = MarketWindow(Family.DRILL, now + plan.lead, now + plan.lead + plan.life)
-    return Opening(feed, window, REFUND_DRILL_AGE_SECONDS, REFUND_DRILL_AGE_SECONDS)
+    return Opening(feed, window, REFUND_DRILL_AGE_SECONDS, REFUND_DRILL_AGE_SECONDS, "stock:refund-drill")

@@ -6,7 +6,7 @@ from typing import Any
 
 from core.chain import Call, RpcError
 from keeper import metrics
-from keeper.errands import RetryWaits, Want
+from keeper.attempts import RetryWaits, TransactionRequest
 from keeper.run import JobRun
 from keeper.sources import simulated
 from keeper.sources.sample import LatestRound, dollars
@@ -37,7 +37,7 @@ async def move_prices(run: JobRun) -> None:
 
 
 async def _push(run: JobRun, ticker: str, call: Call, value: int) -> None:
-    want = Want(
+    request = TransactionRequest(
         kind="price",
         subjects=(f"local:price:{ticker}",),
         target=ticker,
@@ -47,7 +47,7 @@ async def _push(run: JobRun, ticker: str, call: Call, value: int) -> None:
         priority=-1,
         replay_safe=False,
     )
-    if await run.ask(want, RETRY) is not None:
+    if await run.ask(request, RETRY) is not None:
         metrics.OBSERVED.labels(ticker).set(value / 10**8)
 
 

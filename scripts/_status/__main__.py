@@ -18,7 +18,7 @@ from core.config import KeeperSettings, environment, load
 from core.db.engine import conninfo
 from core.errors import DatabaseUnreachable, SchemaOutdated, VpmError
 from core.outbox.lanes import is_gone
-from keeper.schedule import BY_NAME
+from keeper.jobs import BY_NAME
 
 Facts = Mapping[str, list[dict[str, Any]]]
 
@@ -48,7 +48,7 @@ SECTIONS: dict[str, LiteralString] = {
     "audits": "SELECT DISTINCT ON (chain_id) chain_id, block_number AS block, compared, mismatches,"
     " extract(epoch FROM now() - at)::int AS age_seconds FROM chain_audit ORDER BY chain_id, id DESC",
     "switches": "SELECT name, reason, changed_by, changed_at FROM operator_switch WHERE is_on ORDER BY name",
-    "unconfirmed": "SELECT i.chain_id, i.kind, u.intent_id, u.problem FROM outbox_untold u"
+    "unconfirmed": "SELECT i.chain_id, i.kind, u.intent_id, u.problem FROM outbox_pending_notice u"
     " JOIN outbox_intent i ON i.id = u.intent_id WHERE u.tries >= 10 ORDER BY u.intent_id LIMIT 20",
     "database": "SELECT pg_database_size(current_database()) / 1000000 AS megabytes, (SELECT count(*)"
     " FROM pg_stat_activity WHERE datname = current_database()) AS connections,"

@@ -296,10 +296,10 @@ async def test_a_node_that_lags_from_the_first_look_is_no_reorg(rig: Rig, node: 
     async with rigged(rig.database_url, node.url, 31340) as behind:
         feed = ChainFeed(behind.client, "test", 31340, finality_blocks=8, poll_seconds=0.1)
         await rig.mine(8)
-        await feed.poll()
+        await feed.poll_once()
         head = feed.head
         node.views = (5,)
-        await feed.poll()
+        await feed.poll_once()
         assert feed.head == head
         assert feed.reorgs == 0
 

@@ -23,11 +23,9 @@ from core.contracts.statuses import MarketKind
 from core.cup import books, rounds, settling, trading, wallets, wheel
 from core.cup.ledger import wallet_account
 from core.db.engine import conninfo, make_engine, make_pool
-from keeper.chain import KeeperChain
-from keeper.cup.markets_job import follow_markets
-from keeper.cup.roulette_job import spin
+from keeper.cup import follow_markets, spin
 from keeper.report import RunReport
-from keeper.run import JobRun, Keeper
+from keeper.run import JobRun, Keeper, KeeperChain
 from tests.conftest import StartAnvil
 from tests.support.cup_rig import (
     CHAIN_ID,

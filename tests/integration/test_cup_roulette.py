@@ -22,7 +22,7 @@ from core.cup.refusal import Refusal
 from core.cup.verify import main as verify_main
 from core.cup.verify import verify
 from core.db.engine import Connection, connect
-from keeper.cup.roulette_job import find_beacon
+from keeper.cup import find_beacon
 from tests.conftest import StartAnvil
 from tests.support.cup_rig import BASE, Cup, Signer, cup_door, now
 from tests.support.cup_tampering import TAMPERINGS, miscounted, tampered

@@ -161,7 +161,7 @@ async def test_series_are_listed_settled_and_paid_unattended(rig: Rig, local_gen
     # The keeper sleeps through it: no reading within its bound.
     rig.warp("base", max(round_.ends_at + round_.max_age, round_.settles_after) + 30)
     rig.start("keeper", VPM_KEEPER_SWEEP_FROM_UNITS="1")
-    sighted = f"SELECT 1 FROM keeper_sighting WHERE subject = 'agent:stale:0x{bytes(round_.market_id).hex()}'"
+    sighted = f"SELECT 1 FROM keeper_confirmation WHERE subject = 'agent:stale:0x{bytes(round_.market_id).hex()}'"
     await rig.until(lambda: rig.rows(sighted), "a first read")
     assert one(rig, round_.slug)[0] == AgentMarketStatus.OPEN, "one stale read voids nothing"
     rig.warp("base", rig.now("base") + 15 * 60 + 2)
@@ -243,7 +243,7 @@ async def test_a_winner_whom_the_index_lost_is_paid_all_the_same(rig: Rig, lost:
         await _at_head(rig)
         assert (await rig.run("agent-pay")).actions
     assert (_measured("agent-pay", "units the index lost") or 0) > 40 * DOLLAR
-    assert rig.rows("SELECT what FROM keeper_sighting WHERE subject = 'agent:pay:index'") == [("lost",)]
+    assert rig.rows("SELECT what FROM keeper_confirmation WHERE subject = 'agent:pay:index'") == [("lost",)]
     await rig.until(lambda: usdc(rig, ANN.address) > held, "the payout")
 
 

@@ -18,8 +18,8 @@ from core.chain import Call
 from core.contracts.abi import abi
 from core.db.engine import ConnectionPool, make_pool
 from core.service import jobs
-from keeper import errands, sightings
-from keeper.errands import Want
+from keeper import attempts, confirmations
+from keeper.attempts import TransactionRequest
 from keeper.report import RunReport
 from keeper.run import JobRun
 from tests.support import nursery
@@ -36,8 +36,8 @@ async def pool(fresh_database_url: str) -> AsyncIterator[ConnectionPool]:
         yield opened
 
 
-def want(*subjects: str, data: bytes = b"\x01") -> Want:
-    return Want("deliver", subjects, "t", "d", Call(TO, data, abi("VestedMarkets").function("deliver")))
+def want(*subjects: str, data: bytes = b"\x01") -> TransactionRequest:
+    return TransactionRequest("deliver", subjects, "t", "d", Call(TO, data, abi("VestedMarkets").function("deliver")))
 
 
 async def rows(pool: ConnectionPool, query: str) -> list[tuple[Any, ...]]:
@@ -45,13 +45,13 @@ async def rows(pool: ConnectionPool, query: str) -> list[tuple[Any, ...]]:
         return await (await connection.execute(query.encode())).fetchall()
 
 
-async def attempt(pool: ConnectionPool, asked: Want, barrier: asyncio.Barrier | None = None) -> bool:
+async def attempt(pool: ConnectionPool, asked: TransactionRequest, barrier: asyncio.Barrier | None = None) -> bool:
     """One keeper's read and request; with a barrier, everybody has read before anybody asks."""
     async with pool.connection() as connection:
-        known = await errands.recall(connection, CHAIN, asked.subjects)
+        known = await attempts.recall(connection, CHAIN, asked.subjects)
         if barrier is not None:
             await barrier.wait()
-        return await errands.ask(connection, CHAIN, asked, known) is not None
+        return await attempts.ask(connection, CHAIN, asked, known) is not None
 
 
 async def test_of_many_who_read_the_same_one_asks(pool: ConnectionPool) -> None:
@@ -60,7 +60,7 @@ async def test_of_many_who_read_the_same_one_asks(pool: ConnectionPool) -> None:
     asking = (attempt(pool, want("price:X", data=bytes([n])), barrier) for n in range(6))
     assert sum(await asyncio.gather(*asking)) == 1
     assert await rows(pool, "SELECT count(*) FROM outbox_intent") == [(1,)]
-    assert await rows(pool, "SELECT subject, attempts, failures FROM keeper_errand") == [("price:X", 1, 0)]
+    assert await rows(pool, "SELECT subject, attempts, failures FROM keeper_attempt") == [("price:X", 1, 0)]
 
 
 async def test_overlapping_batches_never_both_go(pool: ConnectionPool) -> None:
@@ -69,9 +69,9 @@ async def test_overlapping_batches_never_both_go(pool: ConnectionPool) -> None:
     cuts = [want(*(f"p:{n}" for n in range(start, start + 5))) for start in (0, 2, 4, 0, 2, 4)]
     everybody = await asyncio.gather(*(attempt(pool, cut, barrier) for cut in cuts))
     assert 1 <= sum(everybody) <= 2  # 0..4 and 5..8 cannot both hold 4
-    asked = await rows(pool, "SELECT subject, count(*) FROM keeper_errand GROUP BY subject HAVING count(*) > 1")
+    asked = await rows(pool, "SELECT subject, count(*) FROM keeper_attempt GROUP BY subject HAVING count(*) > 1")
     assert asked == []
-    served = await rows(pool, "SELECT count(DISTINCT intent_id), max(attempts) FROM keeper_errand")
+    served = await rows(pool, "SELECT count(DISTINCT intent_id), max(attempts) FROM keeper_attempt")
     assert served == [(sum(everybody), 1)]
     assert await rows(pool, "SELECT count(*) FROM outbox_intent") == [(sum(everybody),)]
 
@@ -84,16 +84,16 @@ async def test_failures_in_a_row_are_counted_and_forgotten(pool: ConnectionPool)
     failed = ", reason = 'no' WHERE state = 'queued'"
     for expected in (0, 1, 2):
         assert await attempt(pool, want("s"))
-        assert await rows(pool, "SELECT failures FROM keeper_errand") == [(expected,)]
+        assert await rows(pool, "SELECT failures FROM keeper_attempt") == [(expected,)]
         await ends("failed", failed)
-    assert await rows(pool, "SELECT attempts FROM keeper_errand") == [(3,)]
+    assert await rows(pool, "SELECT attempts FROM keeper_attempt") == [(3,)]
 
 
 async def test_a_sighting_keeps_its_start_until_it_changes(pool: ConnectionPool) -> None:
     async with pool.connection() as connection:
 
         async def note(what: str, now: int) -> int:
-            return (await sightings.note(connection, CHAIN, "s", what, now)).since
+            return (await confirmations.note(connection, CHAIN, "s", what, now)).since
 
         assert await note("A", 100) == 100
         assert await note("A", 170) == 100

@@ -18,13 +18,12 @@ from core.db.engine import make_engine, make_pool
 from core.hexadecimal import hex_of
 from core.metrics import REGISTRY
 from core.outbox import CREDIT
-from keeper import errands, metrics
+from keeper import attempts, metrics
 from keeper.agent.credit_job import credit
 from keeper.agent.crediting import PATIENCE_SECONDS, credit_function
-from keeper.chain import IndexState
-from keeper.errands import Want
+from keeper.attempts import TransactionRequest
 from keeper.report import RunReport
-from keeper.run import JobRun, Keeper
+from keeper.run import IndexState, JobRun, Keeper
 from tests.support.cup_rig import settings_for
 
 CHAIN = 84
@@ -161,8 +160,8 @@ async def test_what_the_contract_refuses_for_good_wakes_nobody(payments: Payment
     await payments.arrives(nonce, NOW - DAY)
     key = f"agent:credit:{hex_of(PAYER)}:{hex_of(nonce)}"
     async with payments.keeper.pool.connection() as connection:
-        want = Want("credit", (key,), "t", "d", Call(hex_of(WALLET), b"\x01", credit_function()), CREDIT)
-        made = await errands.ask(connection, CHAIN, want, {})
+        call = Call(hex_of(WALLET), b"\x01", credit_function())
+        made = await attempts.ask(connection, CHAIN, TransactionRequest("credit", (key,), "t", "d", call, CREDIT), {})
         assert made is not None
         expected = 1 if code == "MissingRole" else 0
         for state, said in (("failed", code), ("queued", None)):

@@ -16,9 +16,8 @@ from core.config import Settings
 from core.config.keeping import KeeperSettings
 from core.contracts.statuses import RefundReason, StakeStatus
 from core.money import USD
+from keeper.jobs import BY_NAME, Runner
 from keeper.report import RunReport
-from keeper.runner import Runner
-from keeper.schedule import BY_NAME
 from keeper.service import keeping
 from scripts._stack import wallets
 from scripts._stack.wallets import DEV, Wallet

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from keeper.stock import deliver_job
+from keeper.stock import deliver
 from scripts._stack import wallets
 from tests.support.genesis import Genesis, chain
 from tests.support.keeper_bets import DOWN, UP, enter, held, push, settler, token, view
@@ -93,7 +93,7 @@ async def test_a_market_and_a_refund_drill_live_unattended_under_two_keepers(rig
         await rig.until(lambda: reached(rig, final + 30), "the index at the bell")
         await looked(rig)
         assert rig.now("stock") <= final + 60, "the clock stood still too late"
-        asked = "SELECT 1 FROM keeper_errand WHERE subject = %s"
+        asked = "SELECT 1 FROM keeper_attempt WHERE subject = %s"
         assert rig.rows(asked, f"stock:resolve:{market_id}") == [], "nothing may settle within a minute of the bell"
     rig.warp("stock", final + 61)
     await rig.until(lambda: market(rig, market_id, "winner") == (UP,), "the resolution")
@@ -123,7 +123,7 @@ async def test_a_market_and_a_refund_drill_live_unattended_under_two_keepers(rig
     enter(rig, ANN, drill, UP, 50 * DOLLAR)
     enter(rig, BEN, drill, DOWN, 70 * DOLLAR)
     rig.warp("stock", bell + 90)
-    sighted = f"SELECT 1 FROM keeper_sighting WHERE subject = 'stock:stale:{drill}'"
+    sighted = f"SELECT 1 FROM keeper_confirmation WHERE subject = 'stock:stale:{drill}'"
     await rig.until(lambda: rig.rows(sighted), "a first read that it is stale")
     assert market(rig, drill, "voided") == (False,), "one stale read voids nothing"
     rig.warp("stock", bell + 15 * 60 + 1)
@@ -152,10 +152,10 @@ async def test_a_frozen_owner_holds_up_nobody_and_is_not_pestered(rig: Rig) -> N
     failed = "SELECT position_id FROM stock_position WHERE market_id = %s AND failed_deliveries = 1"
     ((position_id,),) = await rig.until(lambda: rig.rows(failed, market_id), "the refused delivery")
     await asyncio.sleep(5)
-    assert rig.rows(f"SELECT attempts FROM keeper_errand WHERE subject = 'stock:deliver:{position_id}'") == [(1,)]
+    assert rig.rows(f"SELECT attempts FROM keeper_attempt WHERE subject = 'stock:deliver:{position_id}'") == [(1,)]
     assert [each for each, _ in undelivered(rig, market_id)] == [position_id]
     rig.send("stock", DAN.address, token(rig), call_data("unfreeze(address)", ["address"], [ANN.address]))
-    again = "UPDATE keeper_errand SET asked_at = asked_at - interval '2 hours' WHERE subject = %s RETURNING 1"
+    again = "UPDATE keeper_attempt SET asked_at = asked_at - interval '2 hours' WHERE subject = %s RETURNING 1"
     rig.rows(again, f"stock:deliver:{position_id}")
     await rig.until(lambda: not undelivered(rig, market_id), "the delivery after all")
 
@@ -163,7 +163,7 @@ async def test_a_frozen_owner_holds_up_nobody_and_is_not_pestered(rig: Rig) -> N
 @pytest.mark.thorough
 async def test_however_many_rest_those_behind_them_are_paid(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many refused winners as one run takes, all of them ahead of one whom the token pays."""
-    monkeypatch.setattr(deliver_job, "MAX_ROWS", 2)
+    monkeypatch.setattr(deliver, "MAX_ROWS", 2)
     rig.start("indexer", "relayer")
     await rig.works()
     await rig.run("drill")
@@ -189,7 +189,7 @@ async def test_however_many_rest_those_behind_them_are_paid(rig: Rig, monkeypatc
             break
         await asyncio.sleep(1)
     assert held(rig, BEN.address) > before
-    attempts = "SELECT max(attempts) FROM keeper_errand WHERE subject LIKE 'stock:deliver:%%'"
+    attempts = "SELECT max(attempts) FROM keeper_attempt WHERE subject LIKE 'stock:deliver:%%'"
     assert rig.rows(attempts) == [(1,)], "nobody is tried twice for it"
 
 

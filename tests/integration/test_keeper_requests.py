@@ -16,9 +16,9 @@ from core.db.engine import ConnectionPool, make_engine, make_pool
 from core.outbox import IntentRequest, enqueue, waiting
 from core.service import jobs
 from keeper import service
+from keeper.jobs import Runner
 from keeper.report import Action
 from keeper.run import Keeper
-from keeper.runner import Runner
 from keeper.service import Keeping
 from tests.support.cup_rig import settings_for
 from tests.waiting import PATIENCE, running

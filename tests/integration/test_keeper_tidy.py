@@ -76,17 +76,17 @@ async def test_a_busy_past_is_thinned_out_and_everything_goes_on(rig: Rig) -> No
     with pytest.raises(IntentConflict):
         await asked(rig, IntentRequest(key=ours.key, value_wei=2, **BY_ANYBODY))  # type: ignore[arg-type]
     assert count(rig, "outbox_transaction") == count(rig, "outbox_history") == 0
-    # What the keeper asked for is guarded by its errands, and both are gone, but for the last of each lane.
+    # What the keeper asked for is guarded by its attempts, and both are gone, but for the last of each lane.
     lanes = len(rig.rows("SELECT DISTINCT lane_id FROM outbox_intent WHERE lane_id IS NOT NULL"))
     left = count(rig, "outbox_intent", "key LIKE 'keeper:%%'")
     assert left <= lanes < before - 1, (left, lanes, before)
-    assert count(rig, "keeper_errand") == 0
+    assert count(rig, "keeper_attempt") == 0
 
     # All of it works on: the same subjects are asked for again, and the lanes know their nonces after a restart.
     rig.stop("relayer")
     rig.start("relayer")
     await rig.run("prices")
-    await rig.until(lambda: count(rig, "keeper_errand"), "new errands")
+    await rig.until(lambda: count(rig, "keeper_attempt"), "new attempts")
     await rig.until(lambda: count(rig, "outbox_intent", "state = 'final' AND NOT is_thinned"), "a new end", 60)
     assert count(rig, "outbox_intent", "kind = 'noop' OR outcome <> 'succeeded'") == 0
 

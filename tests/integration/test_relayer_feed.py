@@ -64,7 +64,7 @@ async def test_a_bet_under_the_first_head_seen_is_sent_again_when_a_fork_replace
         (chain,) = relayer.chains.values()
         await asyncio.wait_for(compared.wait(), PATIENCE)
         await rig.fork(snapshot, 9)
-        chain.feed.look_now()
+        chain.feed.poll_now()
         await rig.reaches(asked, IntentState.SENT, seconds=10.0)
         await rig.in_pool(signer)
     async with rig.pool.connection() as connection:
@@ -75,11 +75,11 @@ async def test_a_bet_under_the_first_head_seen_is_sent_again_when_a_fork_replace
 async def test_a_block_under_a_gap_is_not_remembered_past_a_fork(rig: Rig) -> None:
     feed, snapshot = feed_of(rig), await rig.ask("evm_snapshot")
     await rig.mine(6)
-    await feed.poll()
+    await feed.poll_once()
     low = feed.head.number - 5
     assert await hash_of(feed, low) == await rig.hash_at(low)
     await rig.fork(snapshot, 9)
-    await feed.poll()
+    await feed.poll_once()
     assert feed.reorgs == 1
     assert await hash_of(feed, low) == await rig.hash_at(low)
 
@@ -90,7 +90,7 @@ async def test_a_fork_between_the_head_and_the_blocks_under_it_leaves_nothing_ol
     feed, snapshot = feed_of(rig), await rig.ask("evm_snapshot")
     for _ in range(4):
         await rig.mine()
-        await feed.poll()
+        await feed.poll_once()
     low = feed.head.number - 1
     await rig.mine(3)
     blocks = ChainClient.blocks
@@ -101,10 +101,10 @@ async def test_a_fork_between_the_head_and_the_blocks_under_it_leaves_nothing_ol
         return await blocks(client, numbers)
 
     monkeypatch.setattr(ChainClient, "blocks", forked)
-    await feed.poll()
+    await feed.poll_once()
     for _ in range(2):
         await rig.mine(2)
-        await feed.poll()
+        await feed.poll_once()
     assert feed.reorgs > 0
     for number in range(low, feed.head.number + 1):
         assert await hash_of(feed, number) == await rig.hash_at(number), number
@@ -113,7 +113,7 @@ async def test_a_fork_between_the_head_and_the_blocks_under_it_leaves_nothing_ol
 async def test_an_answer_that_a_fork_overtook_is_not_remembered(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     feed, snapshot = feed_of(rig), await rig.ask("evm_snapshot")
     await rig.mine(6)
-    await feed.poll()
+    await feed.poll_once()
     low, blocks = feed.head.number - 5, ChainClient.blocks
     asked, forked = asyncio.Event(), asyncio.Event()
 
@@ -128,7 +128,7 @@ async def test_an_answer_that_a_fork_overtook_is_not_remembered(rig: Rig, monkey
     asking = asyncio.create_task(hash_of(feed, low))
     await asked.wait()
     await rig.fork(snapshot, 9)
-    await feed.poll()
+    await feed.poll_once()
     forked.set()
     await asking
     assert feed.reorgs == 1
@@ -137,7 +137,7 @@ async def test_an_answer_that_a_fork_overtook_is_not_remembered(rig: Rig, monkey
 
 async def test_fees_that_fail_once_are_no_reorg(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     feed = feed_of(rig)
-    await feed.poll()
+    await feed.poll_once()
     history_of = rig.client.eth.fee_history
     failed: list[Any] = []
 
@@ -150,18 +150,18 @@ async def test_fees_that_fail_once_are_no_reorg(rig: Rig, monkeypatch: pytest.Mo
     monkeypatch.setattr(rig.client.eth, "fee_history", failing)
     await rig.mine()
     with pytest.raises(RpcError):
-        await feed.poll()
-    await feed.poll()
+        await feed.poll_once()
+    await feed.poll_once()
     assert failed
     assert feed.reorgs == 0
 
 
 async def test_a_block_asked_for_before_its_head_was_seen_is_no_reorg(rig: Rig) -> None:
     feed = feed_of(rig)
-    await feed.poll()
+    await feed.poll_once()
     await rig.mine()
     assert await hash_of(feed, feed.head.number + 1) is not None
-    await feed.poll()
+    await feed.poll_once()
     assert feed.reorgs == 0
 
 
@@ -172,7 +172,7 @@ async def test_a_node_that_lacks_a_block_under_the_head_undoes_nothing(
     feed, blocks, below = feed_of(rig), ChainClient.blocks, 0
     for _ in range(3):
         await rig.mine(4)
-        await feed.poll()
+        await feed.poll_once()
     known, low = feed.head, feed.head.number - 7
     await rig.mine(4)
 
@@ -181,7 +181,7 @@ async def test_a_node_that_lacks_a_block_under_the_head_undoes_nothing(
 
     below = known.number + 2
     monkeypatch.setattr(ChainClient, "blocks", lagging)
-    await feed.poll()
+    await feed.poll_once()
     assert (feed.reorgs, feed.head) == (0, known)
     asked: list[int] = []
 
@@ -192,7 +192,7 @@ async def test_a_node_that_lacks_a_block_under_the_head_undoes_nothing(
     monkeypatch.setattr(ChainClient, "blocks", counted)
     assert (await feed.hashes_of([low]))[low] == await rig.hash_at(low)
     assert asked == []
-    await feed.poll()
+    await feed.poll_once()
     assert (feed.reorgs, feed.head.number) == (0, known.number + 4)
 
 
@@ -200,7 +200,7 @@ async def test_a_head_whose_blocks_below_stay_missing_is_taken_in_the_end(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed = ChainFeed(rig.client, "test", rig.chain_id, finality_blocks=64, poll_seconds=0.1, behind_seconds=0.2)
-    await feed.poll()
+    await feed.poll_once()
     await rig.mine(4)
 
     async def missing(client: ChainClient, numbers: Any) -> Any:
@@ -208,17 +208,17 @@ async def test_a_head_whose_blocks_below_stay_missing_is_taken_in_the_end(
 
     monkeypatch.setattr(ChainClient, "blocks", missing)
     known = feed.head
-    await feed.poll()
+    await feed.poll_once()
     assert (feed.reorgs, feed.head) == (0, known)
     await asyncio.sleep(0.25)
-    await feed.poll()
+    await feed.poll_once()
     assert (feed.reorgs, feed.head.number) == (1, known.number + 4)
 
 
 async def test_all_mined_blocks_are_compared_by_one_question(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     await rig.mine(40)
     feed, blocks, batches = feed_of(rig), ChainClient.blocks, 0
-    await feed.poll()
+    await feed.poll_once()
 
     async def counted(client: ChainClient, numbers: Any) -> Any:
         nonlocal batches
@@ -253,7 +253,7 @@ async def stray(feed: ChainFeed, monkeypatch: pytest.MonkeyPatch, head: Block) -
     with monkeypatch.context() as patch:
         patch.setattr(ChainClient, "head", named)
         patch.setattr(ChainClient, "block", missing)
-        await feed.poll()
+        await feed.poll_once()
 
 
 @pytest.mark.parametrize("ahead", [-5, 1, 1_000], ids=["shorter", "apart", "far ahead"])
@@ -264,7 +264,7 @@ async def test_a_head_that_leads_nowhere_is_believed_only_if_no_other_is_named_m
     a head far above ours everything that was mined would be final at once."""
     await rig.mine(8)
     feed = feed_of(rig)
-    await feed.poll()
+    await feed.poll_once()
     known = feed.head
     bad = replace_struct(
         known, number_hex=hex(known.number + ahead), hash="0x" + "bb" * 32, parent_hash="0x" + "aa" * 32
@@ -273,7 +273,7 @@ async def test_a_head_that_leads_nowhere_is_believed_only_if_no_other_is_named_m
         await stray(feed, monkeypatch, bad)
         assert (feed.reorgs, feed.head) == (0, known)
         now[0] += BEHIND_SECONDS / 2
-        await feed.poll()
+        await feed.poll_once()
         now[0] += BEHIND_SECONDS / 2
     await stray(feed, monkeypatch, bad)
     now[0] += BEHIND_SECONDS
@@ -285,7 +285,7 @@ async def test_silence_between_two_bad_answers_is_none_that_does_not_fit(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, now: list[float]
 ) -> None:
     feed = feed_of(rig)
-    await feed.poll()
+    await feed.poll_once()
     known = feed.head
     bad = replace_struct(known, number_hex=hex(known.number + 1), hash="0x" + "bb" * 32, parent_hash="0x" + "aa" * 32)
 
@@ -298,6 +298,6 @@ async def test_silence_between_two_bad_answers_is_none_that_does_not_fit(
         for _ in range(3):
             now[0] += BEHIND_SECONDS
             with pytest.raises(RpcError):
-                await feed.poll()
+                await feed.poll_once()
     await stray(feed, monkeypatch, bad)
     assert (feed.reorgs, feed.head) == (0, known)

@@ -27,8 +27,8 @@ from core.outbox import (
     enqueue,
     report,
 )
-from relayer.metrics import Economy
 from relayer.pending_notices import TRIES, PendingNotices
+from relayer.polling import Gauges
 from relayer.preflight import GAS_CEILINGS
 from relayer.queries import LaneQueries
 from relayer.service import lanes_check
@@ -203,7 +203,7 @@ async def test_a_day_of_gas_is_told_beside_a_day_of_fees(rig: Rig) -> None:
     asked = await rig.ask_for(rig.transfer())
     async with rig.relayer(rig.spec(await rig.new_signer())):
         mined = await rig.reaches(asked, *HAS_RESULT)
-    await Economy(rig.pool, {rig.chain_id: "a day"}).poll_once()
+    await Gauges(rig.pool, {rig.chain_id: "a day"}).read_economy()
     spent = REGISTRY.get_sample_value("vpm_relayer_gas_day_ether", {"chain": "a day"})
     assert spent is not None
     assert mined.fee_wei is not None
@@ -509,18 +509,18 @@ async def test_what_can_never_be_told_is_tried_ever_more_seldom_and_then_set_asi
     teller = PendingNotices(rig.pool, [rig.chain_id])
     async with rig.pool.connection() as connection:
         await connection.execute(
-            "INSERT INTO outbox_untold (intent_id, tx_hash) VALUES (%s, %s)", (asked.id, b"\1" * 32)
+            "INSERT INTO outbox_pending_notice (intent_id, tx_hash) VALUES (%s, %s)", (asked.id, b"\1" * 32)
         )
     await teller.poll_once()
     await teller.poll_once()
     assert tries == 1, "the second comes later"
     for _ in range(30):
         async with rig.pool.connection() as connection:
-            await connection.execute("UPDATE outbox_untold SET retry_at = now()")
+            await connection.execute("UPDATE outbox_pending_notice SET retry_at = now()")
         await teller.poll_once()
     assert tries == TRIES
-    labels = {"chain": str(rig.chain_id), "standing": "given_up"}
-    assert REGISTRY.get_sample_value("vpm_relayer_untold", labels) == 1
+    labels = {"chain": str(rig.chain_id), "state": "given_up"}
+    assert REGISTRY.get_sample_value("vpm_relayer_pending_notices", labels) == 1
     facts = await asyncio.to_thread(read_facts, rig.database_url)
     (said,) = [each for each in concerns(facts) if "notice" in each]
     assert str(asked.id) in said

@@ -13,7 +13,7 @@ from core.errors import EXIT_CONFIG
 from core.service.daemon import Setup, serve
 from indexer.main import setup as indexer_setup
 from keeper import service as keeper_service
-from keeper.schedule import JOBS
+from keeper.jobs import JOBS
 from keeper.service import setup as keeper_setup
 from relayer.service import setup as relayer_setup
 from tests.simulator.loop import Process, inside

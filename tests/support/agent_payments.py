@@ -11,9 +11,8 @@ from eth_account.messages import encode_typed_data
 from core.chain import Call
 from core.config import Settings
 from core.config.keeping import KeeperSettings
+from keeper.jobs import BY_NAME, Runner
 from keeper.report import RunReport
-from keeper.runner import Runner
-from keeper.schedule import BY_NAME
 from keeper.service import keeping
 from scripts._stack.wallets import Wallet
 from tests.support.agent_chain import AgentChain

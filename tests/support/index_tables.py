@@ -19,7 +19,7 @@ from indexer.fold.stock import MARKET, POSITION, VINTAGE
 from indexer.node import ChainNode
 from indexer.sources import Sources
 from indexer.store.tables import all_rows
-from keeper.stock.delivering import residue_due
+from keeper.stock.deliver import residue_due
 from tests.support.index_world import World
 
 PROJECTIONS = tuple(

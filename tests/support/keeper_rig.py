@@ -21,9 +21,8 @@ from core.config import Settings
 from core.config.keeping import KeeperSettings
 from core.contracts.deployments import Deployment
 from core.paths import REPOSITORY
+from keeper.jobs import BY_NAME, Runner
 from keeper.report import RunReport
-from keeper.runner import Runner
-from keeper.schedule import BY_NAME
 from keeper.service import keeping
 from scripts._local.anvil import ask
 from scripts._local.process import RunningProcess, SpawnPlan, start_process, stop_together

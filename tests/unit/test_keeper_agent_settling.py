@@ -8,11 +8,9 @@ import pytest
 
 from core.agent.book import Book, DecidingTerms, Reading
 from core.contracts.statuses import AgentMarketStatus, MarketKind, RoundProblem, StakeStatus
-from keeper.agent.paying import MIN_LOST, Counters, DueStake, UnpaidStake, dues, has_lost, lost_ids
-from keeper.agent.settling import RESOLVE, VOID, Facts, InEffect, Settle, claim, decide_market
-from keeper.errands import PAYOUTS_AT_ONCE, in_batches
-from keeper.opinions import Opinions
-from keeper.waits import Wait
+from keeper.agent.pay import MIN_LOST, Counters, UnpaidStake, dues, has_lost, lost_ids
+from keeper.agent.resolve import RESOLVE, VOID, Facts, InEffect, Settle, claim, decide_market
+from keeper.node_quorum import NodeQuorum, Wait
 
 BEGINS, ENDS, LAG = 1_005_000, 1_100_000, 600
 DELAY = 72 * 3600
@@ -124,19 +122,19 @@ def test_a_missing_or_stale_reading_voids_late_and_twice_read(
 
 
 @pytest.mark.parametrize(
-    ("opinions", "waited_long", "said"),
+    ("quorum", "waited_long", "said"),
     [
-        (Opinions(echoing=("a", "b")), False, None),
-        (Opinions(echoing=("a",), silent=("b",)), False, None),
-        (Opinions(echoing=("a",), contrary=("b",)), False, "yet not by b"),
-        (Opinions(silent=("a", "b")), False, "no answer from a and b"),
-        (Opinions(silent=("a", "b")), True, None),
+        (NodeQuorum(agreeing=("a", "b")), False, None),
+        (NodeQuorum(agreeing=("a",), silent=("b",)), False, None),
+        (NodeQuorum(agreeing=("a",), contradicting=("b",)), False, "yet not by b"),
+        (NodeQuorum(silent=("a", "b")), False, "no answer from a and b"),
+        (NodeQuorum(silent=("a", "b")), True, None),
     ],
 )
 def test_who_contradicts_stops_a_void_and_who_is_away_only_delays_it(
-    opinions: Opinions, waited_long: bool, said: str | None
+    quorum: NodeQuorum, waited_long: bool, said: str | None
 ) -> None:
-    facts = Facts(DIRECTION, True, end=read(10), start=NOTHING, agreed=True, opinions=opinions)
+    facts = Facts(DIRECTION, True, end=read(10), start=NOTHING, agreed=True, quorum=quorum)
     decision = decide_market(facts, DIRECTION.voids_after + 1 if waited_long else DIRECTION.settles_after + QUARTER)
     assert isinstance(decision, Settle if said is None else Wait)
     if isinstance(decision, Wait):
@@ -220,26 +218,16 @@ STAKES = [
     ],
 )
 def test_what_stakes_are_owed(status: int, winner: int | None, owed: dict[int, int]) -> None:
-    assert {due.stake_id: due.amount for due in dues(STAKES, BOOK, status, winner)} == owed
+    assert {due.id: due.amount for due in dues("a", STAKES, BOOK, status, winner)} == owed
 
 
 @pytest.mark.parametrize("winner", [0, 1])
 def test_everybody_is_given_back_when_nobody_won_or_nobody_lost(winner: int) -> None:
     book = Book((10, 10), 200, net=(0, 196), shares=(0, 300), excess=(0, 104))
-    assert {due.stake_id: due.amount for due in dues(STAKES[2:4], book, AgentMarketStatus.RESOLVED, winner)} == {
+    assert {due.id: due.amount for due in dues("a", STAKES[2:4], book, AgentMarketStatus.RESOLVED, winner)} == {
         3: 200,
         4: 7,
     }
-
-
-@pytest.mark.parametrize(("fresh", "failed", "sizes"), [(0, 0, []), (50, 1, [50, 1]), (101, 0, [50, 50, 1])])
-def test_payments_of_fifty(fresh: int, failed: int, sizes: list[int]) -> None:
-    ready = [DueStake(n, b"a", 1, 0, 0) for n in range(fresh)] + [
-        DueStake(1000 + n, b"a", 1, 3, 0) for n in range(failed)
-    ]
-    batches = in_batches(ready)
-    assert [len(batch) for batch in batches] == sizes
-    assert all(len(batch) <= PAYOUTS_AT_ONCE for batch in batches)
 
 
 def test_what_divisions_leave_is_nothing_lost() -> None:

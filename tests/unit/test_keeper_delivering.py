@@ -19,8 +19,8 @@ from core.stock.vested import (
     open_books,
     seed_vintage,
 )
-from keeper.errands import PAYOUTS_AT_ONCE, in_batches
-from keeper.stock.delivering import DuePosition, Holding, dues, poke, residue_due
+from keeper.payouts import Payout
+from keeper.stock.deliver import Holding, dues, poke, residue_due
 
 DOLLAR = 10**6
 SEED = 10 * DOLLAR
@@ -59,17 +59,17 @@ def played() -> tuple[VestedMarket, dict[str, tuple[Position, Vintage]]]:
     }
 
 
-def dues_of(market: VestedMarket, held: dict[str, tuple[Position, Vintage]], now: Moment) -> list[DuePosition]:
+def dues_of(market: VestedMarket, held: dict[str, tuple[Position, Vintage]], now: Moment) -> list[Payout]:
     closed = CLOSED if market.settled else None
     return dues((Holding(market, position, vintage, 0, ENTERED, closed) for position, vintage in held.values()), now)
 
 
 def owed(market: VestedMarket, held: dict[str, tuple[Position, Vintage]], now: Moment) -> dict[int, int]:
-    return {due.position_id: due.amount for due in dues_of(market, held, now)}
+    return {due.id: due.amount for due in dues_of(market, held, now)}
 
 
 def since(market: VestedMarket, held: dict[str, tuple[Position, Vintage]], now: Moment) -> dict[int, int]:
-    return {due.position_id: due.due_at for due in dues_of(market, held, now)}
+    return {due.id: due.due_at for due in dues_of(market, held, now)}
 
 
 def test_before_the_end_only_refused_parts_are_owed() -> None:
@@ -114,22 +114,10 @@ def test_a_refused_part_is_owed_since_it_was_offered_and_a_payout_since_the_end(
     assert since(replace(market, voided=True), held, AFTER)[5] == CLOSED
 
 
-def test_a_refused_part_and_a_settlement_are_two_errands() -> None:
-    before, after = (DuePosition(5, 1, b"a", 10, 0, settled, ENTERED) for settled in (False, True))
-    assert before.subject != after.subject
-
-
-@pytest.mark.parametrize(
-    ("fresh", "failed", "sizes"), [(0, 0, []), (1, 0, [1]), (50, 0, [50]), (51, 0, [50, 1]), (120, 3, [50, 50, 20, 3])]
-)
-def test_batches_of_fifty_with_the_refused_ones_apart(fresh: int, failed: int, sizes: list[int]) -> None:
-    ready = [DuePosition(n, 1, b"a", 10, 0, True, CLOSED) for n in range(fresh)] + [
-        DuePosition(1000 + n, 1, b"a", 10, 2, True, CLOSED) for n in range(failed)
-    ]
-    batches = in_batches(ready)
-    assert [len(batch) for batch in batches] == sizes
-    assert all(len(batch) <= PAYOUTS_AT_ONCE and len({bool(due.failed) for due in batch}) == 1 for batch in batches)
-    assert sorted(due.position_id for batch in batches for due in batch) == sorted(due.position_id for due in ready)
+def test_a_refused_part_and_a_settlement_have_two_subjects() -> None:
+    market, held = played()
+    (before,) = dues_of(market, held, BEFORE)
+    assert before.subject not in {due.subject for due in dues_of(replace(market, winner=DOWN), held, AFTER)}
 
 
 @pytest.mark.parametrize(

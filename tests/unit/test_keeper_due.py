@@ -8,13 +8,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from core.metrics import REGISTRY
-from keeper import metrics
-from keeper.agent.resolve_job import _due_at
-from keeper.chain import IndexState
-from keeper.errands import REFUSED_TIMES
+from keeper import metrics, payouts
+from keeper.agent.resolve import _due_at
+from keeper.payouts import REFUSED_TIMES, Payout
 from keeper.report import RunReport
-from keeper.run import JobRun
-from keeper.stock.delivering import DuePosition
+from keeper.run import IndexState, JobRun
 
 HEAD_AT = 100_000
 
@@ -49,9 +47,9 @@ def test_what_is_due_is_as_old_as_its_oldest_by_the_block_that_the_index_is_at()
 
 
 def test_owners_whom_the_token_refuses_are_told_apart_from_what_is_late() -> None:
-    late = [DuePosition(n, 1, b"late", 10, REFUSED_TIMES - 1, True, HEAD_AT - n) for n in range(4)]
-    frozen = [DuePosition(n, 1, b"cold%d" % (n % 2), 10, REFUSED_TIMES, True, 0) for n in range(10, 17)]
-    run_at(None).measure_payouts("positions", [*late, *frozen])
+    late = [Payout("s", n, "m", b"late", 10, REFUSED_TIMES - 1, HEAD_AT - n) for n in range(4)]
+    frozen = [Payout("s", n, "m", b"cold%d" % (n % 2), 10, REFUSED_TIMES, 0) for n in range(10, 17)]
+    payouts.measure(run_at(None), "positions", [*late, *frozen])
     assert told("vpm_keeper_due", "positions") == 4
     assert told("vpm_keeper_due", "owners refused") == 2
     assert told("vpm_keeper_due_oldest_seconds", "positions") == 3

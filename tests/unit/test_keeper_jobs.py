@@ -14,9 +14,9 @@ from core.metrics import REGISTRY
 from core.service.cancelling import end
 from keeper import metrics
 from keeper.agent.crediting import Backlog
+from keeper.jobs import Job
 from keeper.report import RunReport
 from keeper.run import JobRun
-from keeper.schedule import Job
 from keeper.service import Keeping
 
 PERIOD = 0.02
@@ -78,7 +78,7 @@ def keeping(monkeypatch: pytest.MonkeyPatch) -> tuple[Keeping, Runs]:
 
     monkeypatch.setattr("keeper.service.sessions_around", lambda _: ())
     monkeypatch.setattr(Keeping, "_serve_requests", nobody_asks)
-    monkeypatch.setattr("keeper.runner.datetime", Wall)
+    monkeypatch.setattr("keeper.jobs.datetime", Wall)
     for module in ("keeper.service", "apscheduler.schedulers.base", "apscheduler.triggers.interval"):
         monkeypatch.setattr(f"{module}.datetime", Wall)
     monkeypatch.setattr("keeper.service.CLOCK_CHECK_SECONDS", PERIOD)

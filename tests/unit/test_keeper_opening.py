@@ -11,6 +11,8 @@ from keeper.stock.opening import (
     DrillPlan,
     FeedState,
     ListingTerms,
+    MarketWindow,
+    NotNow,
     Opening,
     Purse,
     affordable,
@@ -20,7 +22,6 @@ from keeper.stock.opening import (
     opener_of,
     refund_drill,
 )
-from keeper.stock.windows import MarketWindow, NotNow
 
 NVDA = FeedState("NVDA", "0x" + "aA" * 20, True, 90_000, 80_000)
 TSLA = FeedState("TSLA", "0x" + "bB" * 20, True, 90_000, 90_000)
@@ -88,7 +89,7 @@ def test_subjects_differ_for_every_market() -> None:
     ],
 )
 def test_the_opener_opens_what_it_can_seed(balance: int, allowance: int, count: int, asked: int | None) -> None:
-    openings = [Opening(NVDA, MarketWindow(Family.DAILY, n, n + 1), 1, 1) for n in range(3)]
+    openings = [Opening(NVDA, MarketWindow(Family.DAILY, n, n + 1), 1, 1, str(n)) for n in range(3)]
     payable, short, approval = affordable(openings, TERMS, Purse(balance, allowance))
     assert len(payable) == count
     assert len(short) == 3 - count

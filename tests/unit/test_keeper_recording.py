@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 
 from core.feeds.grid import Needs
-from keeper.agent.recording import BATCH, BATCHES, FRESH_SECONDS, RecordingState, groups, subject
+from keeper.agent.record import BATCH, BATCHES, FRESH_SECONDS, RecordingState, groups, subject
 from tests.support.pool_feeds import pool_feed
 
 NOW = 1_800_000_000

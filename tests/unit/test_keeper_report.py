@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from keeper.__main__ import as_text
+from keeper.jobs import BY_NAME, JOBS
 from keeper.report import SKIPPED_SHOWN, Action, RunReport
-from keeper.schedule import BY_NAME, JOBS
 
 AT = datetime(2026, 11, 21, 12, 0, 0, 123456, tzinfo=UTC)
 

@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from core.contracts.statuses import PreviewStatus, RoundProblem
-from keeper.opinions import Opinions
-from keeper.sightings import Sighting
-from keeper.stock.settling import Facts, Settle, decide
-from keeper.waits import Wait
+from keeper.confirmations import Confirmation
+from keeper.node_quorum import NodeQuorum, Wait
+from keeper.stock.resolve import Facts, Settle, decide
 
 BELL = 1_000_000
 DAY = 86_400
@@ -71,18 +70,18 @@ def test_a_settled_market_is_left_alone_for_ever(status: PreviewStatus) -> None:
 )
 def test_what_settles_it(status: PreviewStatus, seconds: int, agreed: bool, function: str | None) -> None:
     decision = at(status, seconds, agreed=agreed)
-    assert (decision.function if isinstance(decision, Settle) else None) == function
+    assert (decision.call.function if isinstance(decision, Settle) else None) == function
 
 
 @pytest.mark.parametrize(
     ("voices", "seconds", "function", "said"),
     [
-        ({"echoing": ("a", "b")}, 900, "voidStale", "older than its bound"),
+        ({"agreeing": ("a", "b")}, 900, "voidStale", "older than its bound"),
         # Only who contradicts is a reason not to, and it is for good.
-        ({"echoing": ("a",), "contrary": ("b",)}, 900, None, "yet not by b"),
-        ({"echoing": ("a",), "contrary": ("b", "c")}, VOID_DELAY, None, "yet not by b and c"),
+        ({"agreeing": ("a",), "contradicting": ("b",)}, 900, None, "yet not by b"),
+        ({"agreeing": ("a",), "contradicting": ("b", "c")}, VOID_DELAY, None, "yet not by b and c"),
         # A node that is away is named, and waited for only while nobody at all confirms it.
-        ({"echoing": ("a",), "silent": ("b",)}, 900, "voidStale", "(no answer from b)"),
+        ({"agreeing": ("a",), "silent": ("b",)}, 900, "voidStale", "(no answer from b)"),
         ({"silent": ("a", "b")}, 900, None, "no answer from a and b"),
         ({"silent": ("a", "b")}, VOID_DELAY - 1, None, "no answer from a and b"),
         ({"silent": ("a", "b")}, VOID_DELAY, "voidStale", "(no answer from a and b)"),
@@ -91,25 +90,25 @@ def test_what_settles_it(status: PreviewStatus, seconds: int, agreed: bool, func
 def test_what_other_nodes_say_of_a_stale_market(
     voices: dict[str, tuple[str, ...]], seconds: int, function: str | None, said: str
 ) -> None:
-    decision = at(PreviewStatus.STALE, seconds, agreed=True, opinions=Opinions(**voices))
-    assert (decision.function if isinstance(decision, Settle) else None) == function
+    decision = at(PreviewStatus.STALE, seconds, agreed=True, quorum=NodeQuorum(**voices))
+    assert (decision.call.function if isinstance(decision, Settle) else None) == function
     assert said in (decision.why if isinstance(decision, Settle) else decision.reason)
     # However many nodes agree now, one look is not two.
-    assert isinstance(at(PreviewStatus.STALE, seconds, agreed=False, opinions=Opinions(**voices)), Wait)
+    assert isinstance(at(PreviewStatus.STALE, seconds, agreed=False, quorum=NodeQuorum(**voices)), Wait)
 
 
 def test_rounds_are_named_where_they_are_proven() -> None:
     for status in (PreviewStatus.UP, PreviewStatus.STALE, PreviewStatus.BAD_ANSWER):
         decision = at(status, 1000, agreed=True)
         assert isinstance(decision, Settle)
-        assert decision.contract == "RoundResolver"
-        assert decision.arguments == (7, 11, 22)
+        assert decision.call.contract == "RoundResolver"
+        assert decision.call.arguments == (7, 11, 22)
     paused = at(PreviewStatus.PAUSED, 60)
     assert isinstance(paused, Settle)
-    assert (paused.contract, paused.arguments) == ("RoundResolver", (7,))
+    assert (paused.call.contract, paused.call.arguments) == ("RoundResolver", (7,))
     timeout = at(PreviewStatus.BAD_PROOF, VOID_DELAY)
     assert isinstance(timeout, Settle)
-    assert (timeout.contract, timeout.arguments) == ("VestedMarkets", (7,))
+    assert (timeout.call.contract, timeout.call.arguments) == ("VestedMarkets", (7,))
 
 
 @pytest.mark.parametrize(
@@ -137,4 +136,4 @@ def test_a_wait_says_what_is_missing(changes: dict[str, RoundProblem], said: str
     ],
 )
 def test_two_reads_agree(what: str, now: int, agreed: bool) -> None:
-    assert Sighting("STALE 1 2", since=1000).agreed(what, now) is agreed
+    assert Confirmation("STALE 1 2", since=1000).agreed(what, now) is agreed

@@ -18,13 +18,11 @@ from core.contracts.feeds import PublishedFeed
 from core.errors import ConfigError
 from core.metrics import REGISTRY
 from keeper.agent import snapshot_job
-from keeper.chain import KeeperChain
-from keeper.errands import Want
+from keeper.attempts import TransactionRequest
+from keeper.jobs import BY_NAME, Runner
 from keeper.metrics import REFUSALS
 from keeper.report import RunReport
-from keeper.run import JobRun
-from keeper.runner import Runner
-from keeper.schedule import BY_NAME
+from keeper.run import JobRun, KeeperChain
 from keeper.sources import http, simulated
 from keeper.sources.agreement import Bounds, agree, check_move, check_time, is_new
 from keeper.sources.sample import ONE, LatestRound, Sample, SampleRefused, Why, dollars, units
@@ -205,7 +203,7 @@ class OneFeed:
         self.now = NOW
         self.last: tuple[int, ...] | RpcError = RpcError(RpcErrorKind.REVERTED, "no round yet")
         self.say: dict[str, Sample | SampleRefused] = {}
-        self.posted: list[Want] = []
+        self.posted: list[TransactionRequest] = []
         self.report = RunReport("agent-snapshot", datetime.now(UTC))
         self.sources = tuple(source("http://nowhere.example/v", name=each) for each in sources)
 
@@ -224,9 +222,9 @@ class OneFeed:
             raise self.last
         return self.last
 
-    async def ask(self, want: Want, _: object) -> None:
-        self.posted.append(want)
-        value, at = cast(Any, want.call)[1:]
+    async def ask(self, request: TransactionRequest, _: object) -> None:
+        self.posted.append(request)
+        value, at = cast(Any, request.call)[1:]
         self.last = (1, value, at, at, 1)
 
     async def observe(self) -> None:
@@ -304,7 +302,7 @@ async def test_nothing_is_observed_for_a_head_that_is_not_now(
 
     monkeypatch.setattr(snapshot_job, "_observe", observe)
     monkeypatch.setattr(JobRun, "lanes_problem", nothing)
-    monkeypatch.setattr("keeper.runner.index_state", nothing)
+    monkeypatch.setattr("keeper.jobs.index_state", nothing)
     monkeypatch.setattr("time.time", lambda: float(NOW))
     deployment = cast(Any, Deployment).model_construct(
         kind=kind,

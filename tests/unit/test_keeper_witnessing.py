@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from keeper.stock.witnessing import REPEAT_SECONDS, StockState, why_witness
+from keeper.stock.witness import REPEAT_SECONDS, StockState, why_witness
 
 NOW = 1_000_000
 RUNNING = StockState(paused=False, multiplier=10**18, known_multiplier=10**18, last_pause=0, is_over=False)

@@ -20,7 +20,7 @@ import core.db.schema.totals
 from core.config.loading import known_variables
 from core.db.schema import metadata
 from core.paths import REPOSITORY
-from keeper.schedule import BY_NAME
+from keeper.jobs import BY_NAME
 from scripts._status.reindex import OWN, SHARED
 from scripts._status.switch import SWITCHES
 from scripts._vpm import manual

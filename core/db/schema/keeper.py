@@ -10,8 +10,8 @@ from core.db.types import ChainTime, UtcDateTime
 
 # Everything the keeper ever asked the outbox for, by what it was about, such as `stock:resolve:17`. A new attempt is
 # only made from the number of attempts its maker read, so two keepers cannot both make it.
-keeper_errand = Table(
-    "keeper_errand",
+keeper_attempt = Table(
+    "keeper_attempt",
     metadata,
     Column("chain_id", BigInteger, primary_key=True),
     Column("subject", Text, primary_key=True),
@@ -21,13 +21,13 @@ keeper_errand = Table(
     Column("asked_at", UtcDateTime, nullable=False, server_default=func.now()),
     CheckConstraint("attempts > 0", name="asked_at_least_once"),
     CheckConstraint("failures >= 0 AND failures < attempts", name="failed_before_the_latest"),
-    Index("ix_keeper_errand_intent_id", "intent_id"),
+    Index("ix_keeper_attempt_intent_id", "intent_id"),
 )
 
 # What every read has said since when: what must be said again, later, before it is acted on (the proof of a void), and
 # what is due and says nowhere since when.
-keeper_sighting = Table(
-    "keeper_sighting",
+keeper_confirmation = Table(
+    "keeper_confirmation",
     metadata,
     Column("chain_id", BigInteger, primary_key=True),
     Column("subject", Text, primary_key=True),

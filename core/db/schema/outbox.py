@@ -168,10 +168,10 @@ outbox_claim = Table(
     Column("until", UtcDateTime, nullable=False),
 )
 
-# Signed transactions that their wallets could not be told of as they were signed, because somebody else was adding
-# events of theirs; taken away as they are told. What fails is tried again ever later, and then stays, with why.
-outbox_untold = Table(
-    "outbox_untold",
+# Signed transactions whose notices to their wallets could not be written as they were signed, because another process
+# was adding events of theirs; taken away as they are written. What fails is tried again ever later, and then stays.
+outbox_pending_notice = Table(
+    "outbox_pending_notice",
     metadata,
     Column("intent_id", BigInteger, primary_key=True, autoincrement=False),
     Column("tx_hash", Hash32, nullable=False),

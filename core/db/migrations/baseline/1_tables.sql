@@ -509,6 +509,14 @@ CREATE TABLE daemon_heartbeat (
     CONSTRAINT pk_daemon_heartbeat PRIMARY KEY (daemon, instance)
 );
 
+CREATE TABLE keeper_confirmation (
+    chain_id BIGINT NOT NULL,
+    subject TEXT NOT NULL,
+    what TEXT NOT NULL,
+    since BIGINT NOT NULL,
+    CONSTRAINT pk_keeper_confirmation PRIMARY KEY (chain_id, subject)
+);
+
 CREATE TABLE keeper_job (
     id BIGINT GENERATED ALWAYS AS IDENTITY,
     job TEXT NOT NULL,
@@ -533,14 +541,6 @@ CREATE TABLE keeper_run (
     acted_at TIMESTAMP WITH TIME ZONE,
     report JSONB NOT NULL,
     CONSTRAINT pk_keeper_run PRIMARY KEY (job)
-);
-
-CREATE TABLE keeper_sighting (
-    chain_id BIGINT NOT NULL,
-    subject TEXT NOT NULL,
-    what TEXT NOT NULL,
-    since BIGINT NOT NULL,
-    CONSTRAINT pk_keeper_sighting PRIMARY KEY (chain_id, subject)
 );
 
 CREATE TABLE operator_switch (
@@ -608,13 +608,13 @@ CREATE TABLE outbox_lane (
     CONSTRAINT ck_outbox_lane_holder_has_a_lease CHECK ((holder IS NULL) = (lease_until IS NULL))
 );
 
-CREATE TABLE outbox_untold (
+CREATE TABLE outbox_pending_notice (
     intent_id BIGINT NOT NULL,
     tx_hash BYTEA NOT NULL,
     tries SMALLINT DEFAULT '0' NOT NULL,
     retry_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
     problem TEXT,
-    CONSTRAINT pk_outbox_untold PRIMARY KEY (intent_id)
+    CONSTRAINT pk_outbox_pending_notice PRIMARY KEY (intent_id)
 );
 
 CREATE TABLE pauser_act (
@@ -985,19 +985,19 @@ CREATE INDEX ix_outbox_intent_spending ON outbox_intent (lane_id, mined_at) WHER
 CREATE INDEX ix_outbox_intent_unbooked ON outbox_intent (chain_id, created_at) WHERE kind IN ('settle', 'credit') AND outcome IS DISTINCT FROM 'succeeded';
 CREATE UNIQUE INDEX uq_outbox_intent_lane_nonce ON outbox_intent (lane_id, nonce);
 
-CREATE TABLE keeper_errand (
+CREATE TABLE keeper_attempt (
     chain_id BIGINT NOT NULL,
     subject TEXT NOT NULL,
     attempts INTEGER NOT NULL,
     failures INTEGER NOT NULL,
     intent_id BIGINT NOT NULL,
     asked_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-    CONSTRAINT pk_keeper_errand PRIMARY KEY (chain_id, subject),
-    CONSTRAINT ck_keeper_errand_asked_at_least_once CHECK (attempts > 0),
-    CONSTRAINT ck_keeper_errand_failed_before_the_latest CHECK (failures >= 0 AND failures < attempts),
-    CONSTRAINT fk_keeper_errand_intent_id FOREIGN KEY(intent_id) REFERENCES outbox_intent (id)
+    CONSTRAINT pk_keeper_attempt PRIMARY KEY (chain_id, subject),
+    CONSTRAINT ck_keeper_attempt_asked_at_least_once CHECK (attempts > 0),
+    CONSTRAINT ck_keeper_attempt_failed_before_the_latest CHECK (failures >= 0 AND failures < attempts),
+    CONSTRAINT fk_keeper_attempt_intent_id FOREIGN KEY(intent_id) REFERENCES outbox_intent (id)
 );
-CREATE INDEX ix_keeper_errand_intent_id ON keeper_errand (intent_id);
+CREATE INDEX ix_keeper_attempt_intent_id ON keeper_attempt (intent_id);
 
 CREATE TABLE outbox_history (
     id BIGINT GENERATED ALWAYS AS IDENTITY,

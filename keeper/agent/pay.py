@@ -1,11 +1,12 @@
-"""`agent-pay`: pays winners, gives refunds back, and brings fees to the treasury.
+"""`agent-pay`: pays winners, gives refunds back, and brings fees to the treasury. Amounts in token units.
 
 What is owed comes from the index. The contract counts too, and where it owes more than the index knows, its own views
-say to whom: nobody waits for money because a row is gone.
-"""
+say to whom: nobody waits for money because a row is gone."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import and_, or_, select
@@ -16,14 +17,80 @@ from core.contracts.statuses import AgentMarketStatus, StakeStatus
 from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake
 from core.hexadecimal import bytes_of, hex_of
 from core.log import get_logger
-from keeper.agent.paying import Counters, DueStake, UnpaidStake, dues, has_lost, lost_ids
-from keeper.chain import index_state
-from keeper.errands import RetryWaits, Want, after_refusals, in_batches
-from keeper.run import JobRun
+from keeper import payouts
+from keeper.payouts import Payout
+from keeper.run import JobRun, index_state
 
 log = get_logger(__name__)
 
-RETRY = RetryWaits(after_success_seconds=120.0, after_failure_seconds=20.0, longest_seconds=3600.0)
+MIN_LOST = 500_000
+"""What the contract owes beyond what the index knows, from which on its counters are compared: less than the least that
+a stake can be owed, more than what is left of divisions."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnpaidStake:
+    """A stake the contract has not paid, with what decides what it is owed. `due_at`: since when that may be sent."""
+
+    stake_id: int
+    wallet: bytes
+    status: int
+    outcome: int | None
+    amount: int
+    shares: int
+    failed: int  # payouts the token refused so far
+    due_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """A market in numbers, of the contract or of the index. `stakes`: ids given out."""
+
+    stakes: int
+    status: int
+    paid_out: int
+    paid_shares: int
+
+
+def dues(market: str, stakes: Sequence[UnpaidStake], book: Book, status: int, winner: int | None) -> list[Payout]:
+    """Return what is owed of one market. A late payment is owed back whatever becomes of the market."""
+    is_settled = status in (AgentMarketStatus.RESOLVED, AgentMarketStatus.VOID)
+    owing = []
+    for stake in stakes:
+        owed = 0
+        if stake.status == StakeStatus.OWED_BACK:
+            owed = stake.amount
+        elif stake.status == StakeStatus.IN_BOOK and is_settled and stake.outcome is not None:
+            owed = book.owed(
+                winner if status == AgentMarketStatus.RESOLVED else None, stake.outcome, stake.amount, stake.shares
+            )
+        if owed:
+            owing.append(_payout(stake.stake_id, market, stake.wallet, owed, stake.failed, stake.due_at))
+    return sorted(owing, key=lambda due: due.id)
+
+
+def _payout(stake_id: int, market: str, owner: bytes, amount: int, failed: int, due_at: int) -> Payout:
+    return Payout(f"agent:pay:{stake_id}", stake_id, market, owner, amount, failed, due_at)
+
+
+def has_lost(unpaid: int, indexed: int) -> bool:
+    """Whether the contract owes more than the index knows of, both at one block."""
+    return unpaid - indexed >= MIN_LOST
+
+
+def lost_ids(index: int, chain: Counters, indexed: Counters | None, looked_at: Collection[int]) -> list[int]:
+    """Ids of a market's stakes that must be asked of the contract: those that nobody looked at, and all of a market
+    whose numbers differ. `index`: its position in opening order; `looked_at`: those whose rows were."""
+    ids = [index << 32 | n for n in range(chain.stakes)]
+    if indexed is None or (chain.status, chain.paid_out, chain.paid_shares) != (
+        indexed.status,
+        indexed.paid_out,
+        indexed.paid_shares,
+    ):
+        return ids
+    return [each for each in ids if each not in looked_at]
+
+
 MAX_ROWS = 1_000
 """Stakes of one market looked at in one run."""
 
@@ -32,14 +99,14 @@ MARKETS, OUTCOMES, STAKES = agent_market.c, agent_outcome.c, agent_stake.c
 
 async def pay(run: JobRun) -> None:
     owed_by_index, is_all = 0, True
-    owed_in_all: list[DueStake] = []
+    owed_in_all: list[Payout] = []
     for market in await _markets(run):
         owed = await _owed(run, market)
         owed_in_all += owed
         owed_by_index += sum(due.amount for due in owed)
         is_all = is_all and len(owed) < MAX_ROWS
-        await _pay(run, market.market_id, market.slug or hex_of(market.market_id), owed)
-    run.measure_payouts("stakes", owed_in_all)
+        await _pay(run, market.market_id, owed)
+    payouts.measure(run, "stakes", owed_in_all)
     if is_all:
         await _pay_what_the_index_lost(run, owed_by_index)
     await _sweep(run)
@@ -50,7 +117,7 @@ async def _markets(run: JobRun) -> list[Any]:
     return await run.rows(select(agent_market).where(MARKETS.unpaid > 0).order_by(MARKETS.closed_at, MARKETS.market_id))
 
 
-async def _owed(run: JobRun, market: Any) -> list[DueStake]:
+async def _owed(run: JobRun, market: Any) -> list[Payout]:
     outcomes = await run.rows(
         select(OUTCOMES.net, OUTCOMES.shares, OUTCOMES.excess)
         .where(OUTCOMES.market_id == market.market_id)
@@ -82,30 +149,13 @@ async def _owed(run: JobRun, market: Any) -> list[DueStake]:
         )
         for row in rows
     ]
-    return dues(stakes, book, market.status, market.winner)
+    return dues(market.slug or hex_of(market.market_id), stakes, book, market.status, market.winner)
 
 
-async def _pay(run: JobRun, market_id: bytes, name: str, owed: list[DueStake]) -> None:
-    waiting = await run.free([due.subject for due in owed], RETRY)
-    ready = []
-    for due in owed:
-        reason = waiting[due.subject]
-        if reason is None:
-            ready.append(due)
-        else:
-            run.report.skip(f"stake {due.stake_id}", reason)
+async def _pay(run: JobRun, market_id: bytes, owed: list[Payout]) -> None:
     wallet = run.chain.contract("SettlementWallet")
-    for batch in in_batches(ready):
-        call = wallet.call("pay", market_id, [due.stake_id for due in batch])
-        want = Want(
-            kind="pay",
-            subjects=tuple(due.subject for due in batch),
-            target=f"{len(batch)} stakes of {name}",
-            detail=f"send {sum(due.amount for due in batch)} units to their wallets",
-            call=call,
-            priority=3,
-        )
-        await run.ask(want, after_refusals(min(due.failed for due in batch), RETRY))
+    ready = await payouts.ready(run, owed)
+    await payouts.send(run, "pay", ready, lambda ids: wallet.call("pay", market_id, ids), priority=3)
 
 
 # ---------------------------------------------------------------- what the index lost
@@ -155,11 +205,11 @@ async def _pay_lost(run: JobRun, wallet: Contract, market_id: bytes, view: Any) 
         part = ids[start : start + MAX_ROWS]
         stakes = await _views(run, [wallet.call("stake", each) for each in part])
         owed += [
-            DueStake(each, bytes_of(stake["wallet"]), stake["payable_"], failed=0, due_at=run.now)
+            _payout(each, hex_of(market_id), bytes_of(stake["wallet"]), stake["payable_"], failed=0, due_at=run.now)
             for each, stake in zip(part, stakes, strict=True)
             if stake["payable_"]
         ]
-    await _pay(run, market_id, hex_of(market_id), owed)
+    await _pay(run, market_id, owed)
 
 
 async def _views(run: JobRun, calls: list[Call]) -> list[Any]:
@@ -174,4 +224,4 @@ async def _sweep(run: JobRun) -> None:
     wallet = run.chain.contract("SettlementWallet")
     answers: list[Any] = await run.read_all([wallet.call("liabilities")])
     _, _, fees = answers[0]
-    await run.sweep(fees, wallet.call("sweepFees"))
+    await payouts.sweep(run, fees, wallet.call("sweepFees"))

@@ -1,27 +1,152 @@
 """`agent-resolve`: settles agent markets by their feeds: early when a target is reached, at once when the feed is
-condemned, else when their end can be read and nobody can dispute it any more."""
+condemned, else when their end can be read and nobody can dispute it any more, with waits before anything that gives
+money back."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import func, select
 
-from core.agent.book import Reading
+from core.agent.book import DecidingTerms, Reading, decide, fault
 from core.agent.document import Specification
 from core.chain import ChainClient, Contract, ContractReverted, RpcError, RpcErrorKind
-from core.contracts.statuses import AgentMarketStatus, MarketKind, RoundProblem
+from core.contracts.statuses import AgentMarketStatus, MarketKind, RoundProblem, VoidReason
 from core.db.schema.index_agent import agent_feed, agent_market
 from core.feeds import rounds
 from core.hexadecimal import hex_of
-from keeper.agent.settling import RESOLVE, Facts, InEffect, claim, decide_market
-from keeper.errands import RetryWaits, Want
-from keeper.opinions import Word, ask_each
+from keeper.node_quorum import NO_OTHER_NODES, NodeQuorum, Verdict, ask_each
 from keeper.run import JobRun
-from keeper.waits import Wait
+from keeper.settling import Wait, ask_to_end, wait_before_void
 
-RETRY = RetryWaits(after_success_seconds=120.0, after_failure_seconds=15.0, longest_seconds=900.0)
+BY_FINDING = 0
+"""As a round: the contract finds it."""
+
+
+@dataclass(frozen=True, slots=True)
+class InEffect:
+    """The round in effect at a moment, or why there is none."""
+
+    problem: RoundProblem
+    round_id: int = 0
+    reading: Reading | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """An unsettled market at one block. `crossed`: a reading of its interval that counts is at or over its target."""
+
+    terms: DecidingTerms
+    is_open: bool  # as the contract says, not the index
+    condemned: bool = False  # the Safe condemned its feed
+    crossed: bool = False
+    end: InEffect | None = None
+    start: InEffect | None = None
+    unrecorded: int | None = None  # a deciding reading that its pool feed can still be given, and has not been
+    agreed: bool = False  # two reads, apart, say the same
+    quorum: NodeQuorum = NO_OTHER_NODES  # of the other nodes
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """The call that ends a market: `resolveWith` or `voidWith`, with rounds; 0 for one that the contract finds or that
+    plays no part."""
+
+    function: str
+    end_round: int
+    start_round: int
+    why: str
+
+
+RESOLVE = "resolveWith"
+VOID = "voidWith"
+
+
+def decide_market(facts: Facts, now: int) -> Settle | Wait:
+    """`now` is the chain's clock."""
+    terms = facts.terms
+    if not facts.is_open:
+        return Wait("it is settled; the index has not read that yet")
+    if facts.condemned:
+        return Settle(VOID, BY_FINDING, BY_FINDING, "its feed is condemned")
+    if facts.crossed:
+        return Settle(RESOLVE, BY_FINDING, BY_FINDING, "a reading has reached the target")
+    if now <= terms.settles_after:
+        return Wait(_too_early(terms, now))
+    if now > terms.voids_after:
+        return Settle(VOID, BY_FINDING, BY_FINDING, "nothing settled it in time")
+    if facts.unrecorded is not None:
+        return Wait(f"the reading of {facts.unrecorded} is not recorded yet")
+    if facts.end is None:
+        return Wait("its reading was not looked up")
+    if _unreadable(facts):
+        left = terms.voids_after + 1 - now
+        return Wait(f"its feed cannot be read ({_problem(facts)}); anyone may void it in {left} s")
+    return _by_readings(facts, facts.end, now)
+
+
+def _by_readings(facts: Facts, end: InEffect, now: int) -> Settle | Wait:
+    terms = facts.terms
+    start = facts.start or InEffect(RoundProblem.OK)
+    verdict = decide(terms, end.reading, start.reading)
+    if verdict.winner is not None:
+        return Settle(RESOLVE, end.round_id, start.round_id, f"outcome {verdict.winner} has won")
+    reason = verdict.void
+    if reason in (VoidReason.TIE, VoidReason.MET_BEFORE_START):
+        return Settle(RESOLVE, end.round_id, start.round_id, f"it is void: {_word(reason)}")
+    if reason is VoidReason.BAD_ANSWER:
+        return Settle(VOID, end.round_id, start.round_id, "a reading in effect holds no value")
+    why = _word(reason)
+    wait = wait_before_void(why, terms.settles_after, now, agreed=facts.agreed, quorum=facts.quorum, waited_long=False)
+    return wait or Settle(VOID, end.round_id, start.round_id, f"{why}{facts.quorum.remark}")
+
+
+def _too_early(terms: DecidingTerms, now: int) -> str:
+    left = terms.settles_after + 1 - now
+    if now < terms.ends_at:
+        return f"what decides it is measured until {terms.ends_at}"
+    if terms.published:
+        return f"its last readings and the dispute window take {left} s more"
+    return f"its last readings may still come in for {left} s"
+
+
+def claim(facts: Facts) -> str | None:
+    """What a void for want of a reading would rest on, as a text that must be read twice; None when it would not."""
+    end = facts.end
+    if end is None or _unreadable(facts):
+        return None
+    at_end = fault(facts.terms, end.reading, facts.terms.ends_at)
+    at_start = None
+    if facts.terms.kind is MarketKind.DIRECTION and facts.start is not None:
+        at_start = fault(facts.terms, facts.start.reading, facts.terms.start_at)
+    if VoidReason.STALE not in (at_end, at_start) and VoidReason.NO_READING not in (at_end, at_start):
+        return None
+    rounds = f"{end.round_id} {facts.start.round_id if facts.start is not None else 0}"
+    return f"{at_end} {at_start} {rounds}"
+
+
+def _unreadable(facts: Facts) -> bool:
+    """A feed that answers and has no round proves that; one that does not answer proves nothing."""
+    proven = (RoundProblem.OK, RoundProblem.NO_ROUND)
+    return any(each is not None and each.problem not in proven for each in (facts.end, facts.start))
+
+
+def _problem(facts: Facts) -> str:
+    problems = [each.problem for each in (facts.end, facts.start) if each is not None]
+    return max(problems).name.lower().replace("_", " ")
+
+
+def _word(reason: VoidReason | None) -> str:
+    if reason is None:
+        return "it cannot be decided"
+    return {
+        VoidReason.STALE: "a reading is older than its bound",
+        VoidReason.NO_READING: "its feed had no round at a deciding moment",
+        VoidReason.TIE: "start and end are the same",
+        VoidReason.MET_BEFORE_START: "the target was met before its interval began",
+    }.get(reason, str(reason))
+
 
 MARKETS, FEEDS = agent_market.c, agent_feed.c
 
@@ -39,15 +164,7 @@ async def resolve_markets(run: JobRun) -> None:
             run.report.skip(name, decision.reason)
             continue
         call = resolver.call(decision.function, row.market_id, decision.end_round, decision.start_round)
-        want = Want(
-            kind="resolve" if decision.function == RESOLVE else "void",
-            subjects=(f"agent:resolve:{hex_of(row.market_id)}",),
-            target=name,
-            detail=decision.why,
-            call=call,
-            priority=5,
-        )
-        await run.ask(want, RETRY)
+        await ask_to_end(run, f"agent:resolve:{hex_of(row.market_id)}", name, call, decision.why)
 
 
 def _resolver(run: JobRun) -> Contract:
@@ -188,13 +305,13 @@ async def _agreement(run: JobRun, row: Any, facts: Facts) -> Facts:
         return facts
     if not await run.agreed(f"agent:stale:{hex_of(row.market_id)}", what):
         return facts
-    opinions = await ask_each(run.chain.opinions, lambda client: _opinion(client, run, row, facts, what))
-    return replace(facts, agreed=True, opinions=opinions)
+    quorum = await ask_each(run.chain.single_nodes, lambda client: _verdict(client, run, row, facts, what))
+    return replace(facts, agreed=True, quorum=quorum)
 
 
-async def _opinion(client: ChainClient, run: JobRun, row: Any, facts: Facts, what: str) -> Word:
+async def _verdict(client: ChainClient, run: JobRun, row: Any, facts: Facts, what: str) -> Verdict:
     try:
         end, start = await readings(client, run, row, run.head)
     except NotRecorded:
-        return Word.OTHER
-    return Word.SAME if claim(replace(facts, end=end, start=start)) == what else Word.OTHER
+        return Verdict.OTHER
+    return Verdict.SAME if claim(replace(facts, end=end, start=start)) == what else Verdict.OTHER

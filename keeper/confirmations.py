@@ -12,7 +12,7 @@ APART_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class Confirmation:
     """What was read, and since when every read has said so (Unix seconds of the chain)."""
 
     what: str
@@ -23,25 +23,25 @@ class Sighting:
         return self.what == what and now - self.since >= APART_SECONDS
 
 
-async def recall(connection: Connection, chain_id: int, subject: str) -> Sighting | None:
+async def recall(connection: Connection, chain_id: int, subject: str) -> Confirmation | None:
     cursor = await connection.execute(
-        "SELECT what, since FROM keeper_sighting WHERE chain_id = %s AND subject = %s", (chain_id, subject)
+        "SELECT what, since FROM keeper_confirmation WHERE chain_id = %s AND subject = %s", (chain_id, subject)
     )
     row = await cursor.fetchone()
-    return None if row is None else Sighting(*row)
+    return None if row is None else Confirmation(*row)
 
 
-async def note(connection: Connection, chain_id: int, subject: str, what: str, now: int) -> Sighting:
+async def note(connection: Connection, chain_id: int, subject: str, what: str, now: int) -> Confirmation:
     """Remembers a read: a new one starts the wait afresh, the same one keeps its start (unless time went back)."""
     cursor = await connection.execute(
-        "INSERT INTO keeper_sighting (chain_id, subject, what, since) VALUES (%s, %s, %s, %s) "
+        "INSERT INTO keeper_confirmation AS c (chain_id, subject, what, since) VALUES (%s, %s, %s, %s) "
         "ON CONFLICT (chain_id, subject) DO UPDATE SET what = excluded.what, since = excluded.since "
-        "WHERE keeper_sighting.what <> excluded.what OR keeper_sighting.since > excluded.since RETURNING what, since",
+        "WHERE c.what <> excluded.what OR c.since > excluded.since RETURNING c.what, c.since",
         (chain_id, subject, what, now),
     )
     row = await cursor.fetchone()
     if row is not None:
-        return Sighting(*row)
+        return Confirmation(*row)
     kept = await recall(connection, chain_id, subject)
     assert kept is not None
     return kept

@@ -2,18 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from sqlalchemy import and_, func, select, text, tuple_
 
 from core.db.schema.index_stock import DUSTY, OWING, stock_market, stock_position, stock_vintage
 from core.stock.projection import market_of, may_be_owed, position_of, vintage_of
-from core.stock.vested import Moment
-from keeper.errands import RetryWaits, Want, after_refusals, in_batches
+from core.stock.vested import Moment, Position, VestedMarket, Vintage, finished, residue, settlement
+from keeper import payouts
+from keeper.attempts import TransactionRequest
+from keeper.payouts import RETRY, Payout
 from keeper.run import JobRun
-from keeper.stock.delivering import DuePosition, Holding, dues, poke, residue_due
 
-RETRY = RetryWaits(after_success_seconds=120.0, after_failure_seconds=20.0, longest_seconds=3600.0)
+POKE_AFTER_SECONDS = 60
+"""The next entry finalizes a vintage by itself; only one that waited this long is worth a transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """A position with its market and vintage, as the index has them."""
+
+    market: VestedMarket
+    position: Position
+    vintage: Vintage
+    failed: int
+    entered_at: int
+    closed_at: int | None
+
+
+def dues(holdings: Iterable[Holding], now: Moment) -> list[Payout]:
+    """Return what a delivery would send, by market and position."""
+    owed = []
+    for holding in sorted(holdings, key=lambda each: (each.position.market_id, each.position.position_id)):
+        market, position = holding.market, holding.position
+        what = settlement(market, position, holding.vintage, now)
+        if what.total:
+            # A refused part and a settlement have two subjects: the one done does not hold up the other.
+            word = "deliver" if market.settled else "return"
+            has_refused_part = what.refund and not position.refunded
+            payout = Payout(
+                subject=f"stock:{word}:{position.position_id}",
+                id=position.position_id,
+                market=f"market #{position.market_id}",
+                owner=position.owner,
+                amount=what.total,
+                failed=holding.failed,
+                # A refused part is owed from the next block on.
+                due_at=holding.entered_at if has_refused_part or holding.closed_at is None else holding.closed_at,
+            )
+            owed.append(payout)
+    return owed
+
+
+def poke(market: VestedMarket, entered_at: int, now: Moment) -> str | None:
+    """Why its pending vintage should be finalized, or None. entered_at: chain time of the vintage's last entry."""
+    if market.vintage is None or market.settled or not finished(market, now):
+        return None
+    waited = now.timestamp - entered_at
+    return f"its vintage {market.vintage.number} waits since {waited} s" if waited >= POKE_AFTER_SECONDS else None
+
+
+def residue_due(market: VestedMarket) -> int:
+    """Floor dust that may go to the treasury now: every winning position has been paid."""
+    if not market.settled or market.residue_claimed or market.unpaid_principal:
+        return 0
+    return residue(market) or 0
+
+
 MAX_ROWS = 1_000
 """Positions sent in one run, and read at once; the rest is for the next."""
 
@@ -32,53 +88,23 @@ async def deliver(run: JobRun) -> None:
 
 
 async def _pay(run: JobRun, now: Moment) -> None:
-    settler = run.chain.contract("VestedMarkets")
-    for batch in in_batches(await _ready(run, now)):
-        call = settler.call("deliver", [due.position_id for due in batch])
-        markets = sorted({due.market_id for due in batch})
-        want = Want(
-            kind="deliver",
-            subjects=tuple(due.subject for due in batch),
-            target=f"{len(batch)} positions of market {', '.join(f'#{each}' for each in markets[:5])}",
-            detail=f"send {sum(due.amount for due in batch)} units to their owners",
-            call=call,
-        )
-        await run.ask(want, after_refusals(min(due.failed for due in batch), RETRY))
-
-
-async def _ready(run: JobRun, now: Moment) -> list[DuePosition]:
-    """What is owed and may be sent now, page by page. However many candidates are owed nothing or must wait (the token
-    refuses their owner, an attempt is under way), they never hide those behind them."""
-    ready: list[DuePosition] = []
-    owed_in_all: list[DuePosition] = []
+    """Send what is owed and may be sent now, read page by page. However many candidates are owed nothing or must wait
+    (the token refuses their owner, an attempt is under way), they never hide those behind them."""
+    ready: list[Payout] = []
+    owed_in_all: list[Payout] = []
     owing = [row.market_id for row in await run.rows(select(MARKETS.market_id).where(text(OWING)))]
     after = (-1, -1)
     while len(ready) < MAX_ROWS:
         page = await _holdings(run, owing, after)
         owed = dues(page, now)
         owed_in_all += owed
-        ready += await _free(run, owed)
+        ready += await payouts.ready(run, owed)
         if len(page) < MAX_ROWS:
             break
         after = max((holding.failed, holding.position.position_id) for holding in page)
-    run.measure_payouts("positions", owed_in_all)
-    return ready
-
-
-async def _free(run: JobRun, owed: list[DuePosition]) -> list[DuePosition]:
-    """Those that need not wait; the others are told in the report."""
-    waiting: dict[str, str | None] = {}
-    for failed in {due.failed for due in owed}:
-        subjects = [due.subject for due in owed if due.failed == failed]
-        waiting |= await run.free(subjects, after_refusals(failed, RETRY))
-    free: list[DuePosition] = []
-    for due in owed:
-        reason = waiting[due.subject]
-        if reason is None:
-            free.append(due)
-        else:
-            run.report.skip(f"position {due.position_id}", reason)
-    return free
+    payouts.measure(run, "positions", owed_in_all)
+    settler = run.chain.contract("VestedMarkets")
+    await payouts.send(run, "deliver", ready, lambda ids: settler.call("deliver", ids))
 
 
 async def _holdings(run: JobRun, owing: Sequence[int], after: tuple[int, int]) -> list[Holding]:
@@ -130,7 +156,7 @@ async def _poke(run: JobRun, now: Moment) -> None:
         if reason is None:
             continue
         call = settler.call("finalizeVintage", row.market_id)
-        want = Want(
+        request = TransactionRequest(
             kind="poke",
             subjects=(f"stock:poke:{row.market_id}:{row.pending_vintage}",),
             target=f"{row.ticker or 'market'} #{row.market_id}",
@@ -138,7 +164,7 @@ async def _poke(run: JobRun, now: Moment) -> None:
             call=call,
             priority=-5,
         )
-        await run.ask(want, RETRY)
+        await run.ask(request, RETRY)
 
 
 async def _residue(run: JobRun) -> None:
@@ -148,7 +174,7 @@ async def _residue(run: JobRun) -> None:
         if not amount:
             continue
         call = settler.call("claimResidue", row.market_id)
-        want = Want(
+        request = TransactionRequest(
             kind="residue",
             subjects=(f"stock:residue:{row.market_id}",),
             target=f"{row.ticker or 'market'} #{row.market_id}",
@@ -156,10 +182,10 @@ async def _residue(run: JobRun) -> None:
             call=call,
             priority=-10,
         )
-        await run.ask(want, RETRY)
+        await run.ask(request, RETRY)
 
 
 async def _sweep(run: JobRun) -> None:
     settler = run.chain.contract("VestedMarkets")
     fees = int(str(await run.read(settler.call("feesAccrued"))))
-    await run.sweep(fees, settler.call("sweepFees"))
+    await payouts.sweep(run, fees, settler.call("sweepFees"))

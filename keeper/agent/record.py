@@ -1,13 +1,13 @@
 """`agent-record`: records the readings of pool feeds that markets are decided by, and lets their pools remember longer.
 
 A reading is a function of the pools' past, so it does not matter who records it, nor when, while the pools remember:
-whatever strangers or another keeper recorded is left out. The oldest come first, because those are forgotten first.
-"""
+what strangers or another keeper recorded is left out. The oldest come first, because those are forgotten first."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import select
@@ -17,14 +17,61 @@ from core.contracts.feeds import PoolFeed, PoolSource
 from core.contracts.statuses import AgentMarketStatus
 from core.db.schema.index_agent import agent_feed, agent_market
 from core.db.schema.index_shared import oracle_round
-from core.feeds.grid import Needs, grid_time, ring_for
+from core.feeds.grid import Needs, batches, grid_time, missing, ring_for
 from core.feeds.live import POOL
 from core.hexadecimal import bytes_of
 from core.outbox import KEEPER, LISTER
 from keeper import metrics
-from keeper.agent.recording import RecordingState, groups, subject
-from keeper.errands import RetryWaits, Want
+from keeper.attempts import RetryWaits, TransactionRequest
 from keeper.run import JobRun
+
+BATCH = 20
+"""Readings in one transaction: up to 2.6 million gas with two pools."""
+BATCHES = 3
+"""Transactions asked for in one run: an outage of twelve hours is made good in two minutes."""
+FRESH_SECONDS = 300
+"""While markets are listed on a feed, its newest reading is kept about this young: nothing is listed on an old one."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingState:
+    """What is recorded of a feed and what its pools still tell. `recorded`: grid times from `oldest` on."""
+
+    feed: PoolFeed
+    oldest: int  # the first grid time that all its pools can still tell
+    recorded: Set[int]
+    needs: tuple[Needs, ...]  # of the markets that are open on it
+    listed_on: bool = False  # whether new markets are listed on it
+
+    def due(self, now: int) -> list[int]:
+        """The grid times that markets are waiting for, oldest first."""
+        return missing(self.needs, self.recorded, self.feed.step_seconds, self.oldest, now)
+
+    def lost(self, now: int) -> list[int]:
+        """The moments that open markets are decided by and whose reading nobody recorded nor can: the one before, if it
+        was recorded and is young enough, stands in."""
+        step = self.feed.step_seconds
+        gone = {grid_time(moment, step) for need in self.needs for moment in need.moments if moment < now}
+        return sorted(at for at in gone - self.recorded if at < self.oldest)
+
+    def to_record(self, now: int, *, every_step_since: int | None) -> list[int]:
+        """Everything to record: what is due, one for the next listing, and every step since a moment if so set."""
+        extra: list[Needs] = []
+        if every_step_since is not None:
+            extra.append(Needs((), (every_step_since, now - 1)))
+        elif self.listed_on and max(self.recorded, default=0) < now - FRESH_SECONDS:
+            extra.append(Needs((now - 1,)))
+        return missing((*self.needs, *extra), self.recorded, self.feed.step_seconds, self.oldest, now)
+
+
+def subject(feed: PoolFeed, at: int) -> str:
+    return f"agent:record:{feed.key}:{at}"
+
+
+def groups(times: Sequence[int]) -> list[tuple[int, ...]]:
+    """What one run asks for, a transaction each."""
+    return batches(list(times), BATCH, BATCHES)
+
 
 RETRY = RetryWaits(after_success_seconds=60.0, after_failure_seconds=10.0, longest_seconds=300.0)
 GROW_RETRY = RetryWaits(after_success_seconds=0.0, after_failure_seconds=60.0)
@@ -129,7 +176,7 @@ async def _record(run: JobRun, standing: RecordingState) -> None:
         if not times:
             continue
         call = contract.call("record", times)
-        want = Want(
+        request = TransactionRequest(
             kind="record",
             subjects=tuple(subject(feed, at) for at in times),
             target=feed.key,
@@ -137,7 +184,7 @@ async def _record(run: JobRun, standing: RecordingState) -> None:
             call=call,
             priority=5,
         )
-        await run.ask(want, RETRY)
+        await run.ask(request, RETRY)
 
 
 def _in_words(times: Sequence[int]) -> str:
@@ -185,11 +232,11 @@ async def _grow(run: JobRun, feeds: Iterable[PoolFeed]) -> None:
         if room == 0 or room >= needed:
             continue
         call = contracts[address].call("increaseObservationCardinalityNext", min(room + GROW_BY, needed))
-        want = Want(
+        request = TransactionRequest(
             kind="grow",
             subjects=(f"agent:grow:{address}",),
             target=pool.name,
             detail=f"make room for {min(room + GROW_BY, needed)} of {needed} observations",
             call=call,
         )
-        await run.ask(want, GROW_RETRY)
+        await run.ask(request, GROW_RETRY)

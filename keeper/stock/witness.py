@@ -1,12 +1,14 @@
-"""`witness`: has the resolver remember pauses and multipliers of the stocks of unsettled markets.
+"""`witness`: has the resolver remember pauses and multipliers of the stocks of unsettled markets: into a pause, out of
+it, and across a strike or bell.
 
-Always made, so whether a pause counts is nobody's choice.
-"""
+Always made, so whether a pause counts is nobody's choice."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 from sqlalchemy import select
 
@@ -14,9 +16,40 @@ from core.chain import Call, Contract, RpcError, RpcErrorKind
 from core.contracts.abi import abi
 from core.db.schema.index_stock import stock_market
 from core.hexadecimal import hex_of
-from keeper.errands import RetryWaits, Want
+from keeper.attempts import RetryWaits, TransactionRequest
 from keeper.run import JobRun
-from keeper.stock.witnessing import StockState, why_witness
+
+REPEAT_SECONDS: Final = 20 * 60
+"""Witnesses over an hour apart have not seen one pause, so a lasting one is witnessed three times an hour."""
+
+
+@dataclass(frozen=True, slots=True)
+class StockState:
+    """What a stock says now, and what the resolver remembers of it. `paused` also when it does not say; `multiplier`
+    is None when it cannot be read; `last_pause` is the time of the last witness of a pause, 0 where there is none."""
+
+    paused: bool
+    multiplier: int | None
+    known_multiplier: int
+    last_pause: int
+    is_over: bool
+
+
+def why_witness(state: StockState, moments: Sequence[int], now: int) -> str | None:
+    """Return why the resolver must be called now, or None. `moments`: strikes and bells of unsettled markets."""
+    if state.paused:
+        if not state.last_pause or state.is_over:
+            return "its oracle is paused"
+        if now - state.last_pause >= REPEAT_SECONDS:
+            return "its oracle is still paused"
+        if any(state.last_pause < moment <= now for moment in moments):
+            return "its oracle is paused over a strike or a bell"
+    elif state.last_pause and not state.is_over:
+        return "its oracle runs again"
+    if state.multiplier is not None and state.multiplier != state.known_multiplier:
+        return f"its multiplier is {state.multiplier}"
+    return None
+
 
 RETRY = RetryWaits(after_success_seconds=5.0, after_failure_seconds=5.0, longest_seconds=60.0)
 
@@ -33,7 +66,7 @@ async def witness_stocks(run: JobRun) -> None:
         if why is None:
             run.report.skip(f"stock {stock}", "nothing about it is new")
             continue
-        want = Want(
+        request = TransactionRequest(
             kind="witness",
             subjects=(f"stock:witness:{stock.lower()}",),
             target=f"stock {stock}",
@@ -41,7 +74,7 @@ async def witness_stocks(run: JobRun) -> None:
             call=run.chain.contract("RoundResolver").call("witness", stock),
             priority=10,  # before what settles by it
         )
-        await run.ask(want, RETRY)
+        await run.ask(request, RETRY)
 
 
 async def _moments(run: JobRun) -> dict[str, list[int]]:

@@ -1,1 +1,0 @@
-"""The tournament's jobs: paper markets follow the listed ones, and roulette rounds go round."""

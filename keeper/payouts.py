@@ -1,0 +1,106 @@
+"""What stock and agent markets share when they pay: batches, what the token refuses, and fees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from core.chain import Call
+from keeper import metrics
+from keeper.attempts import RetryWaits, TransactionRequest
+from keeper.run import JobRun
+
+RETRY = RetryWaits(after_success_seconds=120.0, after_failure_seconds=20.0, longest_seconds=3600.0)
+SWEEP_RETRY = RetryWaits(after_success_seconds=3600.0)
+
+MAX_REFUSED_SECONDS = 3600.0
+REFUSED_TIMES = 3
+"""So often refused within a quarter of an hour, a payment waits for the token and not for us."""
+
+PAYOUTS_AT_ONCE = 50
+"""In one `pay` or `deliver`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Payout:
+    """What is owed to an owner, in token units. `id`: of the position or stake; `failed`: how often the token refused
+    it; `due_at`: since when it is owed, on the chain."""
+
+    subject: str
+    id: int
+    market: str
+    owner: bytes
+    amount: int
+    failed: int
+    due_at: int
+
+
+def after_refusals(times: int) -> RetryWaits:
+    """For payments that the token refused so often. An owner it has frozen will mostly stay frozen, but a token that
+    was paused for everybody pays again: so the wait begins at minutes and doubles up to an hour."""
+    if times == 0:
+        return RETRY
+    grown = min(RETRY.after_success_seconds * 2.0 ** min(times, 16), MAX_REFUSED_SECONDS)
+    return RetryWaits(after_success_seconds=grown, after_failure_seconds=60.0, longest_seconds=6 * 3600.0)
+
+
+def in_batches(due: Sequence[Payout]) -> list[tuple[Payout, ...]]:
+    """For one transaction each. One that the token refused before goes with its like, so it never delays the others."""
+    groups = [each for each in due if not each.failed], [each for each in due if each.failed]
+    return [
+        tuple(group[start : start + PAYOUTS_AT_ONCE])
+        for group in groups
+        for start in range(0, len(group), PAYOUTS_AT_ONCE)
+    ]
+
+
+async def ready(run: JobRun, due: Sequence[Payout]) -> list[Payout]:
+    """Return those that need not wait; the report says why the others do."""
+    free: list[Payout] = []
+    for failed in sorted({each.failed for each in due}):
+        alike = {each.subject: each for each in due if each.failed == failed}
+        names = {subject: f"payout {each.id} of {each.market}" for subject, each in alike.items()}
+        free += [alike[subject] for subject in await run.ready(names, after_refusals(failed))]
+    return free
+
+
+async def send(
+    run: JobRun, kind: str, due: Sequence[Payout], call: Callable[[list[int]], Call], *, priority: int = 0
+) -> None:
+    """Ask for the transactions that send these to their owners."""
+    for batch in in_batches(due):
+        markets = sorted({each.market for each in batch})
+        request = TransactionRequest(
+            kind=kind,
+            subjects=tuple(each.subject for each in batch),
+            target=f"{len(batch)} payouts of {', '.join(markets[:5])}",
+            detail=f"send {sum(each.amount for each in batch)} units to their owners",
+            call=call([each.id for each in batch]),
+            priority=priority,
+        )
+        await run.ask(request, after_refusals(min(each.failed for each in batch)))
+
+
+def measure(run: JobRun, what: str, due: Sequence[Payout]) -> None:
+    """Set the gauges of what is due and, apart from it, of owners whom the token sends nothing: one that it has frozen
+    is no reason to think that payouts are late."""
+    run.measure_due(what, (each.due_at for each in due if each.failed < REFUSED_TIMES))
+    refused = {each.owner for each in due if each.failed >= REFUSED_TIMES}
+    metrics.DUE.labels(run.report.job, "owners refused").set(len(refused))
+
+
+async def sweep(run: JobRun, fees: int, call: Call) -> None:
+    """Ask for the fees of this chain's contract to be brought to the treasury, once there are enough of them."""
+    least = run.keeper.how.sweep_from_units
+    if fees < least:
+        run.report.skip("fees", f"{fees} units are ready, swept from {least} on")
+        return
+    request = TransactionRequest(
+        kind="sweep",
+        subjects=("fees:sweep",),
+        target="fees",
+        detail=f"bring {fees} units of fees to the treasury",
+        call=call,
+        priority=-10,
+    )
+    await run.ask(request, SWEEP_RETRY)

@@ -1,0 +1,184 @@
+"""`resolve`: settles every market a minute after its bell, or voids it on proof: the resolver's word, with waits before
+anything that gives money back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy import select
+
+from core.chain import Call, ChainClient, values
+from core.contracts.statuses import PreviewStatus, RoundProblem, StockMarketStatus
+from core.db.schema.index_stock import stock_market
+from core.hexadecimal import hex_of
+from core.stock.settling import EndingCall, ending_call
+from keeper.node_quorum import NO_OTHER_NODES, NodeQuorum, Verdict, ask_each
+from keeper.run import JobRun
+from keeper.settling import Wait, ask_to_end, wait_before_void
+
+AFTER_BELL_SECONDS = 60
+"""Nothing is done earlier: a round of the final second may still be on its way into a block. The resolver's own delay
+comes on top where it is longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """An unsettled market at one block. Rounds are 0 where none is in effect; problems are the round finder's."""
+
+    market_id: int
+    final_time: int
+    freeze_time: int
+    void_delay: int
+    is_open: bool  # as the settler says, not the index
+    status: PreviewStatus
+    strike_round: int = 0
+    final_round: int = 0
+    strike_problem: RoundProblem = RoundProblem.OK
+    final_problem: RoundProblem = RoundProblem.OK
+    agreed: bool = False  # two reads, apart, say the same
+    quorum: NodeQuorum = NO_OTHER_NODES  # of the other nodes
+
+    @property
+    def rounds(self) -> tuple[int, int]:
+        return self.strike_round, self.final_round
+
+    @property
+    def anyone_voids_from(self) -> int:
+        return self.freeze_time + self.void_delay
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """The call that settles or voids the market, and the reason."""
+
+    call: EndingCall
+    why: str
+
+
+def decide(facts: Facts, now: int) -> Settle | Wait:
+    """`now` is the chain's clock."""
+    if not facts.is_open:
+        return Wait("it is settled; the index has not read that yet")
+    if now < facts.final_time + AFTER_BELL_SECONDS:
+        return Wait(f"{facts.final_time + AFTER_BELL_SECONDS - now} s to go until a minute after its bell")
+    match facts.status:
+        case PreviewStatus.UP | PreviewStatus.DOWN | PreviewStatus.FLAT:
+            word = "flat, so it is void" if facts.status is PreviewStatus.FLAT else facts.status.name
+            return _settle(facts, f"the rounds say {word}")
+        case PreviewStatus.BAD_ANSWER:
+            return _settle(facts, "a round in effect holds no price")
+        case PreviewStatus.STALE:
+            wait = wait_before_void(
+                "its readings are stale",
+                facts.final_time,
+                now,
+                agreed=facts.agreed,
+                quorum=facts.quorum,
+                waited_long=now >= facts.anyone_voids_from,
+            )
+            why = f"a reading is older than its bound, or from an outage of the sequencer{facts.quorum.remark}"
+            return wait or _settle(facts, why)
+        case PreviewStatus.PAUSED:
+            return _settle(facts, "the stock's oracle was paused over a reading, or its multiplier changed")
+        case PreviewStatus.BAD_PROOF:
+            if now >= facts.anyone_voids_from:
+                return _settle(facts, f"nothing could settle it: {_problem(facts)}")
+            return Wait(f"{_problem(facts)}; anyone may void it in {facts.anyone_voids_from - now} s")
+        case PreviewStatus.NOT_READY:
+            return Wait("the resolver waits for late rounds or for the chain's sequencer")
+
+
+def _settle(facts: Facts, why: str) -> Settle:
+    call = ending_call(facts.status, facts.market_id, facts.rounds, is_voidable=True)
+    assert call is not None, "a market that may be voided has a call that ends it"
+    return Settle(call, why)
+
+
+def _problem(facts: Facts) -> str:
+    which = "strike" if facts.strike_problem is not RoundProblem.OK else "final"
+    problem = facts.strike_problem if which == "strike" else facts.final_problem
+    return f"no {which} reading can be proven ({problem.name.lower().replace('_', ' ')})"
+
+
+MARKETS = stock_market.c
+
+
+async def resolve_markets(run: JobRun) -> None:
+    due = await _due(run)
+    run.measure_due("markets", (row.final_time for row in due))
+    for row, facts in zip(due, await _facts(run, due), strict=True):
+        name = f"{row.ticker or 'market'} #{row.market_id}"
+        decision = decide(await _agreement(run, facts), run.now)
+        if isinstance(decision, Wait):
+            run.report.skip(name, decision.reason)
+            continue
+        call = run.chain.contract(decision.call.contract).call(decision.call.function, *decision.call.arguments)
+        await ask_to_end(run, f"stock:resolve:{row.market_id}", name, call, decision.why)
+
+
+async def _due(run: JobRun) -> list[Any]:
+    """Markets past their bell that the index holds open."""
+    query = (
+        select(
+            MARKETS.market_id,
+            MARKETS.ticker,
+            MARKETS.feed,
+            MARKETS.strike_time,
+            MARKETS.final_time,
+            MARKETS.freeze_time,
+            MARKETS.void_delay,
+        )
+        .where(MARKETS.closed_tx.is_(None), MARKETS.final_time < run.now)
+        .order_by(MARKETS.final_time, MARKETS.market_id)
+    )
+    return await run.rows(query)
+
+
+async def _facts(run: JobRun, due: list[Any]) -> list[Facts]:
+    """What settler, resolver and round finder say at this run's head."""
+    settler, resolver = run.chain.contract("VestedMarkets"), run.chain.contract("RoundResolver")
+    calls = []
+    for row in due:
+        feed = hex_of(row.feed)
+        calls += [
+            settler.call("market", row.market_id),
+            resolver.call("preview", row.market_id),
+            resolver.call("findRound", feed, row.strike_time),
+            resolver.call("findRound", feed, row.final_time),
+        ]
+    answers = values(await run.read_all(calls))  # views of ours that never revert
+    return [
+        Facts(
+            market_id=row.market_id,
+            final_time=row.final_time,
+            freeze_time=row.freeze_time,
+            void_delay=row.void_delay,
+            is_open=market["status"] == StockMarketStatus.OPEN,
+            status=PreviewStatus(preview[0]),
+            strike_round=strike[0],
+            final_round=final[0],
+            strike_problem=RoundProblem(strike[1]),
+            final_problem=RoundProblem(final[1]),
+        )
+        for row, market, preview, strike, final in zip(
+            due, answers[::4], answers[1::4], answers[2::4], answers[3::4], strict=True
+        )
+    ]
+
+
+async def _agreement(run: JobRun, facts: Facts) -> Facts:
+    """The facts, with whether an earlier read and what each other node say what this one says about staleness."""
+    if facts.status is not PreviewStatus.STALE or not facts.is_open:
+        return facts
+    what = f"STALE {facts.strike_round} {facts.final_round}"
+    if not await run.agreed(f"stock:stale:{facts.market_id}", what):
+        return facts
+    call = run.chain.contract("RoundResolver").call("preview", facts.market_id)
+    quorum = await ask_each(run.chain.single_nodes, lambda client: _verdict(client, call, facts))
+    return replace(facts, agreed=True, quorum=quorum)
+
+
+async def _verdict(client: ChainClient, call: Call, facts: Facts) -> Verdict:
+    status, strike, _, _, final, _, _ = await client.read(call)
+    return Verdict.SAME if status == PreviewStatus.STALE and (strike, final) == facts.rounds else Verdict.OTHER
