@@ -134,8 +134,7 @@ class Assigner:
             log.warning(
                 checked.out_of_funds,
                 action="relayer.lane_short",
-                lane=self._transactions.lane,
-                chain=self._transactions.chain,
+                **self._transactions.where,
             )
         await self._admit(checked, terms)
         if checked.doubted:
@@ -207,9 +206,7 @@ class Assigner:
         try:
             signed = await lease.signer.sign_all(unsigned)
         except SignerUnavailable as error:
-            log.warning(
-                error.message, action="relayer.not_signed", lane=self._transactions.lane, chain=self._transactions.chain
-            )
+            log.warning(error.message, action="relayer.not_signed", **self._transactions.where)
             return {}
         return dict(zip(unsigned, signed, strict=False))
 

@@ -121,12 +121,11 @@ class Follower:
             async with self._transactions.writing:
                 await self._store.mark_dropped(self._transactions.mined[key])
                 transactions = self._transactions.dropped(key)
-            metrics.DROPPED.labels(self._transactions.chain, self._transactions.lane).inc(len(transactions))
+            metrics.DROPPED.labels(**self._transactions.where).inc(len(transactions))
             log.warning(
                 "a reorg undid mined transactions; they are sent again",
                 action="relayer.dropped",
-                chain=self._transactions.chain,
-                lane=self._transactions.lane,
+                **self._transactions.where,
                 block=number,
                 transactions=len(transactions),
             )
@@ -157,7 +156,7 @@ class Follower:
                         self._land(each)
             await self._give_up_taken([transaction for transaction in part if transaction.nonce not in receipts])
         unproven = [each for each in used if each.state.in_flight and each.asked_at is not None]
-        metrics.UNPROVEN.labels(self._transactions.chain, self._transactions.lane).set(
+        metrics.UNPROVEN.labels(**self._transactions.where).set(
             sum(1 for each in unproven if each.taker is None and not each.landed)
         )
 
@@ -245,12 +244,11 @@ class Follower:
             await self._store.requeue(taken)
             for transaction in taken:
                 self._transactions.requeued(transaction)
-        metrics.FOREIGN.labels(self._transactions.chain, self._transactions.lane).inc(len(taken))
+        metrics.FOREIGN.labels(**self._transactions.where).inc(len(taken))
         log.warning(
             "somebody else used our key's nonces; their intents get new ones",
             action="relayer.nonce_taken",
-            chain=self._transactions.chain,
-            lane=self._transactions.lane,
+            **self._transactions.where,
             nonces={
                 transaction.nonce: hex_of(transaction.taker.tx_hash) for transaction in taken[:20] if transaction.taker
             },

@@ -43,7 +43,7 @@ PAYERS_REFUSED = counter(
     ("chain", "lane", "why"),
 )  # fmt: skip
 PENDING_NOTICES = gauge(
-    "vpm_relayer_pending_notices", "Transactions without a notice to their wallets: waiting, or given_up after 10 tries",
+    "vpm_relayer_pending_notices", "Notices to wallets that are not written yet: waiting, or given_up after ten tries",
     ("chain", "state"),
 )  # fmt: skip
 GAS_DAY = gauge("vpm_relayer_gas_day_ether", "Spent on gas in the last day by all lanes, in ether", ("chain",))

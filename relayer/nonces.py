@@ -251,13 +251,9 @@ class NonceRepair:
             return True
         said = drift(None if begins else self._transactions.next_nonce, reconciled)
         if said is not None:
-            log.warning(
-                said, action="relayer.nonces_repaired", chain=self._transactions.chain, lane=self._transactions.lane
-            )
+            log.warning(said, action="relayer.nonces_repaired", **self._transactions.where)
         if latest > self._transactions.next_nonce and not begins:
-            metrics.FOREIGN.labels(self._transactions.chain, self._transactions.lane).inc(
-                latest - self._transactions.next_nonce
-            )
+            metrics.FOREIGN.labels(**self._transactions.where).inc(latest - self._transactions.next_nonce)
         if ended:
             await self._store.mark_dropped(ended)
             for transaction in ended:
@@ -266,7 +262,7 @@ class NonceRepair:
         transactions = await self._store.fill_holes(fillers, reconciled.next_nonce)
         self._transactions.next_nonce = reconciled.next_nonce
         self._transactions.load(transactions)
-        metrics.HOLES.labels(self._transactions.chain, self._transactions.lane).inc(len(transactions))
+        metrics.HOLES.labels(**self._transactions.where).inc(len(transactions))
         self._sender.push(transactions)
         return True
 
@@ -284,8 +280,7 @@ class NonceRepair:
             log.warning(
                 "the hour's gas does not pay for every nonce to be filled",
                 action="relayer.noops_over_allowance",
-                chain=self._transactions.chain,
-                lane=self._transactions.lane,
+                **self._transactions.where,
                 holes=len(reconciled.holes),
                 paid=paid,
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, assert_never
+from typing import Any
 
 from eth_utils.crypto import keccak as keccak256
 
@@ -191,34 +191,15 @@ def with_margin(estimate: int) -> int:
     return max(estimate * (100 + GAS_MARGIN_PERCENT) // 100, estimate + MIN_GAS_MARGIN)
 
 
+# What a simulation's error says about the intent: `revert` and `refuse` end it, `funds` and `defer` do not. An error of
+# any other kind, also one that is not known yet, says nothing about it.
+_FATES = {
+    RpcErrorKind.REVERTED: "revert",
+    RpcErrorKind.GAS_LIMIT: "refuse",
+    RpcErrorKind.TX_INVALID: "refuse",
+    RpcErrorKind.INSUFFICIENT_FUNDS: "funds",
+}
+
+
 def fate(kind: RpcErrorKind) -> str:
-    """What a simulation's error says about the intent: `revert` and `refuse` end it, `funds` and `defer` do not."""
-    match kind:
-        case RpcErrorKind.REVERTED:
-            return "revert"
-        case RpcErrorKind.GAS_LIMIT | RpcErrorKind.TX_INVALID:
-            return "refuse"
-        case RpcErrorKind.INSUFFICIENT_FUNDS:
-            return "funds"
-        case (
-            RpcErrorKind.INVALID_PARAMS
-            | RpcErrorKind.NONCE_TOO_LOW
-            | RpcErrorKind.NONCE_TOO_HIGH
-            | RpcErrorKind.ALREADY_KNOWN
-            | RpcErrorKind.REPLACEMENT_UNDERPRICED
-            | RpcErrorKind.FEE_TOO_LOW
-            | RpcErrorKind.POOL_FULL
-            | RpcErrorKind.RANGE_TOO_WIDE
-            | RpcErrorKind.BLOCK_NOT_FOUND
-            | RpcErrorKind.PRUNED
-            | RpcErrorKind.RATE_LIMITED
-            | RpcErrorKind.TIMEOUT
-            | RpcErrorKind.UNAVAILABLE
-            | RpcErrorKind.UNAUTHORIZED
-            | RpcErrorKind.BAD_ANSWER
-            | RpcErrorKind.WRONG_CHAIN
-            | RpcErrorKind.METHOD_MISSING
-            | RpcErrorKind.UNKNOWN
-        ):
-            return "defer"
-    assert_never(kind)
+    return _FATES.get(kind, "defer")

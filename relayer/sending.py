@@ -164,9 +164,7 @@ class LaneSigner:
         try:
             return await signer.sign_all(unsigned[: min(REPLACEMENTS, signer.at_once or REPLACEMENTS)])
         except SignerUnavailable as error:
-            log.warning(
-                error.message, action="relayer.not_signed", chain=self._transactions.chain, lane=self._transactions.lane
-            )
+            log.warning(error.message, action="relayer.not_signed", **self._transactions.where)
             return []
 
 
@@ -221,7 +219,7 @@ class Replacer:
             and next_step(transaction, line, patience, may_bump=False) is NextStep.RESEND
         ]
         if again:
-            metrics.RESENDS.labels(self._transactions.chain, self._transactions.lane).inc(len(again))
+            metrics.RESENDS.labels(**self._transactions.where).inc(len(again))
             self._sender.push(again)
 
     def _line(self, latest: int, pending: int) -> LaneQueue:
@@ -287,9 +285,7 @@ class Replacer:
                 transaction.attempts.append(attempt)
                 transaction.replaced_at = now
         for transaction, attempt in replaced:
-            (metrics.CANCELS if attempt.is_cancel else metrics.BUMPS).labels(
-                self._transactions.chain, self._transactions.lane
-            ).inc()
+            (metrics.CANCELS if attempt.is_cancel else metrics.BUMPS).labels(**self._transactions.where).inc()
             log.info(
                 "cancelling" if attempt.is_cancel else "raising the fees",
                 action="relayer.replaced",

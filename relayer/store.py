@@ -39,14 +39,8 @@ _TRANSACTION_COLUMNS = (
     b"id, nonce, kind, to_address, data, value_wei, state, max_fee_cap_wei, not_after, replay_safe, outcome, "
     b"block_number, block_hash, extract(epoch FROM clock_timestamp() - state_at)::float8, payer, payer_code"
 )
-_TRANSACTIONS = (
-    b"SELECT " + _TRANSACTION_COLUMNS + b" FROM outbox_intent WHERE lane_id = %s "
-    b"AND state IN ('signed', 'sent', 'mined') ORDER BY nonce"
-)
-_ENDED_FROM = (
-    b"SELECT " + _TRANSACTION_COLUMNS + b" FROM outbox_intent WHERE lane_id = %s AND nonce >= %s "
-    b"AND state IN ('final', 'failed', 'replaced') AND NOT is_thinned ORDER BY nonce"
-)
+_LIVE = b"lane_id = %s AND state IN ('signed', 'sent', 'mined')"
+_ENDED_FROM = b"lane_id = %s AND nonce >= %s AND state IN ('final', 'failed', 'replaced') AND NOT is_thinned"
 # A nonce once given up leaves its bytes behind: they belong to no transaction, and can never be mined.
 _ATTEMPTS = b"""
 SELECT t.intent_id, t.hash, t.raw, t.max_fee_wei, t.max_priority_fee_wei, t.gas_limit, t.is_cancel
@@ -54,7 +48,6 @@ FROM outbox_transaction t JOIN outbox_intent i ON i.id = t.intent_id
 WHERE i.id = ANY(%s) AND t.nonce = i.nonce AND t.lane_id = i.lane_id
 ORDER BY t.intent_id, t.signed_at, t.max_fee_wei
 """
-_TAKEN_BACK = b"SELECT " + _TRANSACTION_COLUMNS + b" FROM outbox_intent WHERE id = %s"
 _MINED = b"""
 UPDATE outbox_intent i SET state = 'mined', tx_hash = u.hash, outcome = u.outcome, reason_code = u.code,
     reason = u.reason, block_number = u.block, block_hash = u.block_hash, gas_used = u.gas, fee_wei = u.fee,
@@ -93,8 +86,7 @@ class LaneStore:
     async def transactions(self) -> tuple[list[LaneTransaction], int | None, int | None]:
         """(everything on its way by nonce, the lane's next nonce, the highest nonce any row of it has)."""
         async with self._fenced() as (connection, next_nonce):
-            rows = await (await connection.execute(_TRANSACTIONS, (self.lease.lane_id,))).fetchall()
-            transactions = await self._with_attempts(connection, rows)
+            transactions = await self._read(connection, _LIVE, self.lease.lane_id)
             cursor = await connection.execute(
                 "SELECT max(nonce) FROM outbox_intent WHERE lane_id = %s", (self.lease.lane_id,)
             )
@@ -104,11 +96,12 @@ class LaneStore:
     async def ended_from(self, nonce: int) -> list[LaneTransaction]:
         """Ended intents with this nonce or a later one, as if they were on its way again."""
         async with self._fenced() as (connection, _):
-            rows = await (await connection.execute(_ENDED_FROM, (self.lease.lane_id, nonce))).fetchall()
-            return await self._with_attempts(connection, rows)
+            return await self._read(connection, _ENDED_FROM, self.lease.lane_id, nonce)
 
-    async def _with_attempts(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> list[LaneTransaction]:
-        """The transactions of these rows, each with what was signed for the nonce it has."""
+    async def _read(self, connection: Connection, condition: bytes, *values: int) -> list[LaneTransaction]:
+        """Return the transactions of these rows by nonce, each with what was signed for the nonce it has."""
+        query = b"SELECT " + _TRANSACTION_COLUMNS + b" FROM outbox_intent WHERE " + condition + b" ORDER BY nonce"
+        rows = await (await connection.execute(query, values)).fetchall()
         by_intent: dict[int, list[Attempt]] = {}
         for row in await (await connection.execute(_ATTEMPTS, ([row[0] for row in rows],))).fetchall():
             by_intent.setdefault(row[0], []).append(_attempt_read(row[1:]))
@@ -126,8 +119,7 @@ class LaneStore:
             )
             if done.rowcount != 1:
                 return None
-            rows = await (await connection.execute(_TAKEN_BACK, (intent_id,))).fetchall()
-            (transaction,) = await self._with_attempts(connection, rows)
+            (transaction,) = await self._read(connection, b"id = %s", intent_id)
         return transaction
 
     # Before the chain

@@ -275,12 +275,15 @@ class LaneTransactions:
     spent_wei: on gas in the last hour; burnt_wei: the part of it that went to what reverted, by whose it was. Both are
     read from the rows now and then, and raised by every receipt in between.
 
+    where: its chain and itself, as metrics and log lines name them.
+
     `writing` is held around every database write of the lane together with the change here that mirrors it.
     """
 
     def __init__(self, chain: str, lane: str, next_nonce: int) -> None:
         self.chain = chain
         self.lane = lane
+        self.where = {"chain": chain, "lane": lane}
         self.next_nonce = next_nonce
         self.unmined: dict[int, LaneTransaction] = {}
         self.mined: dict[BlockKey, list[LaneTransaction]] = {}
@@ -389,5 +392,5 @@ class LaneTransactions:
         metrics.STATE_SECONDS.labels(self.chain, before.value, after.value).observe(max(0.0, seconds))
 
     def _show(self) -> None:
-        metrics.IN_FLIGHT.labels(self.chain, self.lane).set(len(self.unmined))
-        metrics.NEXT_NONCE.labels(self.chain, self.lane).set(self.next_nonce)
+        metrics.IN_FLIGHT.labels(**self.where).set(len(self.unmined))
+        metrics.NEXT_NONCE.labels(**self.where).set(self.next_nonce)

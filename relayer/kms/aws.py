@@ -11,7 +11,7 @@ from core.config.key_names import KeyName
 from core.errors import ConfigError
 from relayer.kms.signer import KmsDenied, KmsFault, KmsThrottled
 
-ALGORITHM, KEY_SPEC = "ECDSA_SHA_256", "ECC_SECG_P256K1"
+ALGORITHM = "ECDSA_SHA_256"
 # Errors that pass by themselves; the rest wants a person. KMSInvalidStateException also means a key that is being made.
 _PASSING = ("DependencyTimeoutException", "KMSInternalException", "KeyUnavailableException", "InternalFailure")
 _THROTTLED = ("ThrottlingException", "LimitExceededException", "RequestLimitExceeded", "TooManyRequestsException")
@@ -26,13 +26,7 @@ class AwsKey:
         self._key = name.key
 
     async def public_key(self) -> bytes:
-        answer = await _asked(self._client.get_public_key(KeyId=self._key))
-        if answer.get("KeySpec") != KEY_SPEC:
-            raise KmsDenied(
-                f"The key is of the kind {answer.get('KeySpec')}, not {KEY_SPEC}.",
-                hint=f"Make a key with usage SIGN_VERIFY and spec {KEY_SPEC}.",
-            )
-        return bytes(answer["PublicKey"])
+        return bytes((await _asked(self._client.get_public_key(KeyId=self._key)))["PublicKey"])
 
     async def sign(self, digest: bytes) -> bytes:
         # The algorithm's name stands for the length of the digest; with DIGEST nothing is hashed there.
@@ -65,17 +59,11 @@ async def aws_client(region: str, *, at_once: int, try_seconds: float) -> AsyncI
 
 
 async def _asked(call: Any) -> dict[str, Any]:
-    from botocore.exceptions import (  # type: ignore[import-untyped]  # noqa: PLC0415
-        BotoCoreError,
-        ClientError,
-        CredentialRetrievalError,
-        NoCredentialsError,
-        PartialCredentialsError,
-    )
+    from botocore import exceptions  # type: ignore[import-untyped]  # noqa: PLC0415
 
     try:
         return dict(await call)
-    except ClientError as error:
+    except exceptions.ClientError as error:
         fault = error.response.get("Error", {})
         code, status = str(fault.get("Code", "")), error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         sentence = f"AWS KMS says {code}: {fault.get('Message', '')}".rstrip(": ")
@@ -84,11 +72,9 @@ async def _asked(call: Any) -> dict[str, Any]:
         if code in _PASSING or status >= 500:
             raise KmsFault(sentence) from None
         raise KmsDenied(sentence, hint=_NEXT.get(code, _SEE)) from None
-    except (NoCredentialsError, PartialCredentialsError) as error:
+    except (exceptions.NoCredentialsError, exceptions.PartialCredentialsError) as error:
         raise KmsDenied(f"There are no AWS credentials: {error}", hint=_CREDENTIALS) from None
-    except CredentialRetrievalError as error:
-        raise KmsFault(f"No AWS credentials were to be had: {error}", hint=_CREDENTIALS) from None
-    except BotoCoreError as error:
+    except exceptions.BotoCoreError as error:
         raise KmsFault(f"AWS KMS did not answer: {type(error).__name__}") from None
 
 
@@ -99,7 +85,7 @@ _NEXT = {
     "NotFoundException": "Compare region and name; an alias is written alias/NAME.",
     "DisabledException": "Enable the key.",
     "KMSInvalidStateException": "Look at the key's state; one that is to be deleted signs nothing.",
-    "InvalidKeyUsageException": f"Make a key with usage SIGN_VERIFY and spec {KEY_SPEC}.",
+    "InvalidKeyUsageException": "Make a key with usage SIGN_VERIFY and spec ECC_SECG_P256K1.",
     "UnrecognizedClientException": _CREDENTIALS,
     "ExpiredTokenException": _CREDENTIALS,
     "InvalidSignatureException": "Compare the secret access key, and this machine's clock.",

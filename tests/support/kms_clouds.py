@@ -1,8 +1,8 @@
 """Two key services on this machine, as their documents describe them: AWS KMS and Google Cloud KMS, with real keys.
 
 moto has a KMS too, but its Sign takes a digest for a message and hashes it again (getmoto/moto, pull request 10202), so
-what it signs is no transaction. This one checks every request's SigV4 signature by a computation of its own, and the
-Google one every bearer token, which it gives out itself for a service account's signed assertion.
+what it signs is no transaction. This one knows its callers by their access key, and the Google one by the bearer tokens
+that it gives out itself.
 """
 
 from __future__ import annotations
@@ -10,12 +10,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import hashlib
-import hmac
 import json
-import re
 import secrets
-import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
@@ -25,7 +21,7 @@ from typing import Any
 import google_crc32c
 from aiohttp import web
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import (
     Prehashed,
     decode_dss_signature,
@@ -87,8 +83,12 @@ class Cloud:
     url: str = ""
     stop: Callable[[], Awaitable[None]] | None = None
 
-    async def signature(self, name: str, digest: bytes) -> bytes:
-        """Of a request that was let through."""
+    async def signature(self, name: str, digest: bytes, fault: Fault | None) -> bytes:
+        """Sign a request that was let through, rightly or wrongly."""
+        if fault == "garbage":
+            return secrets.token_bytes(70)
+        if fault == "other":
+            return Key().sign(digest)
         self.digests.append(digest)
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
@@ -129,8 +129,8 @@ class Aws(Cloud):
     async def handle(self, request: web.Request) -> web.Response:
         body = await request.read()
         self.bodies.append(body)
-        if not self._signed_by_us(request, body):
-            return self._refuse(400, "InvalidSignatureException", "The request signature we calculated does not match.")
+        if f"Credential={self.access}/" not in request.headers.get("Authorization", ""):
+            return self._refuse(400, "UnrecognizedClientException", "The security token in the request is invalid.")
         asked, target = json.loads(body), request.headers["X-Amz-Target"]
         name = asked["KeyId"]
         if self.down:
@@ -139,40 +139,20 @@ class Aws(Cloud):
             return self._refuse(400, "NotFoundException", f"Alias {name} is not found.")
         key = self.keys[name]
         if target == "TrentService.GetPublicKey":
-            curve = "ECC_SECG_P256K1" if isinstance(key.private.curve, ec.SECP256K1) else "ECC_NIST_P256"
-            return self._answer(
-                {
-                    "KeyId": f"arn:aws:kms:{REGION}:111122223333:key/{name}",
-                    "PublicKey": base64.b64encode(key.spki).decode(),
-                    "KeySpec": curve,
-                    "KeyUsage": "SIGN_VERIFY",
-                    "SigningAlgorithms": ["ECDSA_SHA_256"],
-                }
-            )
+            return self._answer({"KeyId": name, "PublicKey": base64.b64encode(key.spki).decode()})
         assert target == "TrentService.Sign"
         assert (asked["MessageType"], asked["SigningAlgorithm"]) == ("DIGEST", "ECDSA_SHA_256")
         digest = base64.b64decode(asked["Message"], validate=True)
         assert len(digest) == 32
         if name in self.denied:
             return self._refuse(400, "AccessDeniedException", "User is not authorized to perform: kms:Sign")
-        match self.fault():
-            case "throttled":
-                return self._refuse(400, "ThrottlingException", "You have exceeded the rate.")
-            case "failed":
-                return self._refuse(500, "KMSInternalException", "")
-            case "garbage":
-                signature = secrets.token_bytes(70)
-            case "other":
-                signature = Key().sign(digest)
-            case _:
-                signature = await self.signature(name, digest)
-        return self._answer(
-            {
-                "KeyId": f"arn:aws:kms:{REGION}:111122223333:key/{name}",
-                "Signature": base64.b64encode(signature).decode(),
-                "SigningAlgorithm": "ECDSA_SHA_256",
-            }
-        )
+        fault = self.fault()
+        if fault == "throttled":
+            return self._refuse(400, "ThrottlingException", "You have exceeded the rate.")
+        if fault == "failed":
+            return self._refuse(500, "KMSInternalException", "")
+        signature = await self.signature(name, digest, fault)
+        return self._answer({"KeyId": name, "Signature": base64.b64encode(signature).decode()})
 
     def _answer(self, content: dict[str, Any]) -> web.Response:
         self.answers["ok"] += 1
@@ -182,26 +162,6 @@ class Aws(Cloud):
         self.answers[code] += 1
         body = json.dumps({"__type": code, "message": message}).encode()
         return web.Response(body=body, status=status, content_type="application/x-amz-json-1.1")
-
-    def _signed_by_us(self, request: web.Request, body: bytes) -> bool:
-        """AWS Signature Version 4, step by step as its document has it."""
-        found = re.fullmatch(
-            r"AWS4-HMAC-SHA256 Credential=([^/]+)/(\d{8})/([^/]+)/kms/aws4_request, SignedHeaders=([^,]+), "
-            r"Signature=([0-9a-f]{64})",
-            request.headers.get("Authorization", ""),
-        )
-        if found is None or found[1] != self.access or found[3] != REGION:
-            return False
-        _, day, region, names, given = found.groups()
-        headers = "".join(f"{name}:{request.headers[name].strip()}\n" for name in names.split(";"))
-        canonical = f"POST\n/\n\n{headers}\n{names}\n{hashlib.sha256(body).hexdigest()}"
-        scope = f"{day}/{region}/kms/aws4_request"
-        told = f"AWS4-HMAC-SHA256\n{request.headers['X-Amz-Date']}\n{scope}\n"
-        told += hashlib.sha256(canonical.encode()).hexdigest()
-        key = f"AWS4{self.secret}".encode()
-        for part in (day, region, "kms", "aws4_request"):
-            key = hmac.digest(key, part.encode(), "sha256")
-        return hmac.compare_digest(hmac.digest(key, told.encode(), "sha256").hex(), given)
 
     def app(self) -> web.Application:
         app = web.Application()
@@ -246,14 +206,9 @@ class Gcp(Cloud):
         return {"GOOGLE_APPLICATION_CREDENTIALS": str(path), "VPM_RELAYER_GCP_KMS_URL": self.url}
 
     async def give_token(self, request: web.Request) -> web.Response:
-        form = await request.post()
-        head, claims, signature = str(form["assertion"]).split(".")
-        self.account.public_key().verify(
-            _base64url(signature), f"{head}.{claims}".encode(), padding.PKCS1v15(), hashes.SHA256()
-        )
-        said = json.loads(_base64url(claims))
+        claims = str((await request.post())["assertion"]).split(".")[1]
+        said = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))
         assert said["scope"] == "https://www.googleapis.com/auth/cloudkms"
-        assert said["exp"] > time.time()
         token = secrets.token_urlsafe(20)
         self.tokens.add(token)
         self.tokens_given += 1
@@ -276,16 +231,8 @@ class Gcp(Cloud):
                 .private.public_key()
                 .public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
             )
-            algorithm = "SECP256K1" if isinstance(self.keys[name].private.curve, ec.SECP256K1) else "P256"
-            return self._answer(
-                {
-                    "pem": pem.decode(),
-                    "algorithm": f"EC_SIGN_{algorithm}_SHA256",
-                    "pemCrc32c": str(google_crc32c.value(pem)),
-                    "name": name,
-                    "protectionLevel": "HSM",
-                }
-            )
+            crc = str(google_crc32c.value(pem))
+            return self._answer({"pem": pem.decode(), "pemCrc32c": crc, "name": name})
         assert verb == "asymmetricSign"
         asked = json.loads(body)
         digest = base64.b64decode(asked["digest"]["sha256"], validate=True)
@@ -295,24 +242,17 @@ class Gcp(Cloud):
         if name in self.denied:
             return self._refuse(403, "PERMISSION_DENIED", "Permission 'cloudkms.cryptoKeyVersions.useToSign' denied.")
         fault = self.fault()
-        match fault:
-            case "throttled":
-                return self._refuse(429, "RESOURCE_EXHAUSTED", "Quota exceeded.")
-            case "failed":
-                return self._refuse(503, "UNAVAILABLE", "The service is currently unavailable.")
-            case "garbage":
-                signature = secrets.token_bytes(70)
-            case "other":
-                signature = Key().sign(digest)
-            case _:
-                signature = await self.signature(name, digest)
+        if fault == "throttled":
+            return self._refuse(429, "RESOURCE_EXHAUSTED", "Quota exceeded.")
+        if fault == "failed":
+            return self._refuse(503, "UNAVAILABLE", "The service is currently unavailable.")
+        signature = await self.signature(name, digest, fault)
         return self._answer(
             {
                 "signature": base64.b64encode(signature).decode(),
                 "signatureCrc32c": str(google_crc32c.value(signature) ^ (fault == "changed")),
                 "verifiedDigestCrc32c": fault != "unverified",
                 "name": name + ("0" if fault == "elsewhere" else ""),
-                "protectionLevel": "HSM",
             }
         )
 
@@ -329,10 +269,6 @@ class Gcp(Cloud):
         app.router.add_post("/token", self.give_token)
         app.router.add_route("*", "/v1/{name:.+}", self.handle)
         return app
-
-
-def _base64url(text: str) -> bytes:
-    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
 @contextlib.asynccontextmanager
