@@ -10,7 +10,7 @@ from enum import Enum, auto
 from core.chain import ChainClient, RpcError
 
 
-class Verdict(Enum):
+class NodeVerdict(Enum):
     """What one node says of what another one read."""
 
     SAME = auto()
@@ -51,20 +51,20 @@ class NodeQuorum:
 NO_OTHER_NODES = NodeQuorum()
 
 
-async def ask_each(clients: Sequence[ChainClient], ask: Callable[[ChainClient], Awaitable[Verdict]]) -> NodeQuorum:
+async def ask_each(clients: Sequence[ChainClient], ask: Callable[[ChainClient], Awaitable[NodeVerdict]]) -> NodeQuorum:
     """Return what each says; one that answers with an error says something else, if it is in a state to answer."""
 
-    async def verdict_of(client: ChainClient) -> Verdict:
+    async def verdict_of(client: ChainClient) -> NodeVerdict:
         try:
             return await ask(client)
         except RpcError as error:
-            return Verdict.NONE if error.kind.blames_node else Verdict.OTHER
+            return NodeVerdict.NONE if error.kind.blames_node else NodeVerdict.OTHER
 
     verdicts = await asyncio.gather(*map(verdict_of, clients))
-    by_verdict: dict[Verdict, list[str]] = {verdict: [] for verdict in Verdict}
+    by_verdict: dict[NodeVerdict, list[str]] = {verdict: [] for verdict in NodeVerdict}
     for client, verdict in zip(clients, verdicts, strict=True):
         by_verdict[verdict] += client.provider.labels
-    agreeing, contradicting, silent = (tuple(by_verdict[verdict]) for verdict in Verdict)
+    agreeing, contradicting, silent = (tuple(by_verdict[verdict]) for verdict in NodeVerdict)
     return NodeQuorum(agreeing, contradicting, silent)
 
 

@@ -19,7 +19,7 @@ from relayer import metrics
 from relayer.policy import expected_price, quote
 from relayer.sending import REPLACEMENTS, LaneParts
 from relayer.signing import Signed
-from relayer.transactions import Attempt, LaneTransaction, Taker
+from relayer.transactions import LaneTransaction, SignedAttempt, Taker
 
 log = get_logger(__name__)
 
@@ -32,7 +32,7 @@ FIRST_STEP_BLOCKS = 8
 
 async def receipts_of(
     client: ChainClient, transactions: Sequence[LaneTransaction]
-) -> dict[int, tuple[Attempt, Receipt]]:
+) -> dict[int, tuple[SignedAttempt, Receipt]]:
     """By nonce, the attempt that was mined."""
     asked = [(transaction, attempt) for transaction in transactions for attempt in transaction.attempts]
     if not asked:
@@ -47,7 +47,7 @@ async def receipts_of(
 
 async def receipts_if_any(
     node: ChainClient, transactions: Sequence[LaneTransaction]
-) -> dict[int, tuple[Attempt, Receipt]]:
+) -> dict[int, tuple[SignedAttempt, Receipt]]:
     """Those that one node of several has. None while it is away: the others' word is not held up by it."""
     try:
         return await receipts_of(node, transactions)
@@ -71,7 +71,7 @@ async def receipts_of_blocks(client: ChainClient, used: Sequence[LaneTransaction
 
 def chosen(
     transactions: Sequence[LaneTransaction], receipts: Mapping[bytes, Receipt]
-) -> dict[int, tuple[Attempt, Receipt]]:
+) -> dict[int, tuple[SignedAttempt, Receipt]]:
     """By nonce, the attempt that one of these receipts is of."""
     return {
         transaction.nonce: (attempt, receipts[attempt.hash])

@@ -15,7 +15,15 @@ from relayer.leases import Lease
 from relayer.policy import LanePolicy, bump, most
 from relayer.signing import Fees, Signed, SignerUnavailable, Unsigned
 from relayer.store import LaneStore
-from relayer.transactions import Attempt, LaneQueue, LaneTransaction, LaneTransactions, NextStep, attempt_of, next_step
+from relayer.transactions import (
+    LaneQueue,
+    LaneTransaction,
+    LaneTransactions,
+    NextStep,
+    SignedAttempt,
+    attempt_of,
+    next_step,
+)
 
 log = get_logger(__name__)
 
@@ -102,7 +110,7 @@ class LaneSender:
         judged = zip(transactions, attempts, await send([each.raw for each in attempts]), strict=True)
         return sum(self._judge(transaction, attempt, answer) for transaction, attempt, answer in judged)
 
-    def _judge(self, transaction: LaneTransaction, attempt: Attempt, answer: str | RpcError) -> bool:
+    def _judge(self, transaction: LaneTransaction, attempt: SignedAttempt, answer: str | RpcError) -> bool:
         """Notes what the node's answer means; True when it did not get as far as the node's pool or chain."""
         transaction.unfunded = isinstance(answer, RpcError) and answer.kind is RpcErrorKind.INSUFFICIENT_FUNDS
         if isinstance(answer, str):

@@ -20,12 +20,12 @@ from relayer.pending_notices import announce
 from relayer.queries import end_claims
 from relayer.signing import Fees, LocalSigner, Signed, Unsigned
 from relayer.transactions import (
-    Attempt,
     Former,
     IntentRefusal,
     LaneTransaction,
     Mined,
     Prepared,
+    SignedAttempt,
     attempt_of,
     transaction_of,
     unsigned_of,
@@ -102,7 +102,7 @@ class LaneStore:
         """Return the transactions of these rows by nonce, each with what was signed for the nonce it has."""
         query = b"SELECT " + _TRANSACTION_COLUMNS + b" FROM outbox_intent WHERE " + condition + b" ORDER BY nonce"
         rows = await (await connection.execute(query, values)).fetchall()
-        by_intent: dict[int, list[Attempt]] = {}
+        by_intent: dict[int, list[SignedAttempt]] = {}
         for row in await (await connection.execute(_ATTEMPTS, ([row[0] for row in rows],))).fetchall():
             by_intent.setdefault(row[0], []).append(_attempt_read(row[1:]))
         return [_transaction_read(row, by_intent[row[0]]) for row in rows]
@@ -198,7 +198,9 @@ class LaneStore:
             prepare=True,
         )
 
-    async def _store_attempts(self, connection: Connection, pairs: Sequence[tuple[LaneTransaction, Attempt]]) -> None:
+    async def _store_attempts(
+        self, connection: Connection, pairs: Sequence[tuple[LaneTransaction, SignedAttempt]]
+    ) -> None:
         newest = [attempt for _, attempt in pairs]
         await connection.execute(
             "INSERT INTO outbox_transaction (hash, intent_id, lane_id, nonce, is_cancel, raw, gas_limit, max_fee_wei, "
@@ -232,7 +234,7 @@ class LaneStore:
             )
             return {row[0] for row in await cursor.fetchall()}
 
-    async def add_attempts(self, pairs: Sequence[tuple[LaneTransaction, Attempt]]) -> None:
+    async def add_attempts(self, pairs: Sequence[tuple[LaneTransaction, SignedAttempt]]) -> None:
         """Stores replacements before they are sent."""
         async with self._fenced() as (connection, _):
             await self._store_attempts(connection, pairs)
@@ -373,11 +375,11 @@ class LaneStore:
             )
 
 
-def _attempt_read(row: tuple[Any, ...]) -> Attempt:
-    return Attempt(row[0], row[1], Fees(int(row[2]), int(row[3])), row[4], row[5])
+def _attempt_read(row: tuple[Any, ...]) -> SignedAttempt:
+    return SignedAttempt(row[0], row[1], Fees(int(row[2]), int(row[3])), row[4], row[5])
 
 
-def _transaction_read(row: tuple[Any, ...], attempts: list[Attempt]) -> LaneTransaction:
+def _transaction_read(row: tuple[Any, ...], attempts: list[SignedAttempt]) -> LaneTransaction:
     return LaneTransaction(
         intent_id=row[0],
         nonce=row[1],

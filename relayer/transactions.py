@@ -15,7 +15,7 @@ from relayer.signing import Fees, Signed, Unsigned
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class SignedAttempt:
     """Signed bytes for a nonce. Those of one `LaneTransaction` replace each other: at most one is ever mined."""
 
     hash: bytes
@@ -52,7 +52,7 @@ class LaneTransaction:
     to: bytes
     data: bytes = field(repr=False)
     value_wei: int
-    attempts: list[Attempt]
+    attempts: list[SignedAttempt]
     state: IntentState
     state_since: float
     max_fee_cap_wei: int | None = None
@@ -73,7 +73,7 @@ class LaneTransaction:
     payer_code: bytes | None = None
 
     @property
-    def newest(self) -> Attempt:
+    def newest(self) -> SignedAttempt:
         return self.attempts[-1]
 
     @property
@@ -225,8 +225,8 @@ class Mined:
     fee_wei: int
 
 
-def attempt_of(signed: Signed, *, is_cancel: bool = False) -> Attempt:
-    return Attempt(signed.hash, signed.raw, signed.fees, signed.gas_limit, is_cancel)
+def attempt_of(signed: Signed, *, is_cancel: bool = False) -> SignedAttempt:
+    return SignedAttempt(signed.hash, signed.raw, signed.fees, signed.gas_limit, is_cancel)
 
 
 def unsigned_of(prepared: Prepared, chain_id: int, nonce: int) -> Unsigned:

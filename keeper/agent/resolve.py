@@ -16,7 +16,7 @@ from core.contracts.statuses import AgentMarketStatus, MarketKind, RoundProblem,
 from core.db.schema.index_agent import agent_feed, agent_market
 from core.feeds import rounds
 from core.hexadecimal import hex_of
-from keeper.node_quorum import NO_OTHER_NODES, NodeQuorum, Verdict, ask_each
+from keeper.node_quorum import NO_OTHER_NODES, NodeQuorum, NodeVerdict, ask_each
 from keeper.run import JobRun
 from keeper.settling import Wait, ask_to_end, wait_before_void
 
@@ -309,9 +309,9 @@ async def _agreement(run: JobRun, row: Any, facts: Facts) -> Facts:
     return replace(facts, agreed=True, quorum=quorum)
 
 
-async def _verdict(client: ChainClient, run: JobRun, row: Any, facts: Facts, what: str) -> Verdict:
+async def _verdict(client: ChainClient, run: JobRun, row: Any, facts: Facts, what: str) -> NodeVerdict:
     try:
         end, start = await readings(client, run, row, run.head)
     except NotRecorded:
-        return Verdict.OTHER
-    return Verdict.SAME if claim(replace(facts, end=end, start=start)) == what else Verdict.OTHER
+        return NodeVerdict.OTHER
+    return NodeVerdict.SAME if claim(replace(facts, end=end, start=start)) == what else NodeVerdict.OTHER

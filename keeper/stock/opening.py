@@ -79,7 +79,7 @@ class FeedState:
     is_paused: bool = False
 
     @property
-    def reason_to_wait(self) -> str | None:
+    def hindrance(self) -> str | None:
         """Why the lister would refuse a market on it now, or None."""
         if not self.allowed:
             return f"the lister does not allow the feed {self.address}"

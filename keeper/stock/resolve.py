@@ -13,7 +13,7 @@ from core.contracts.statuses import PreviewStatus, RoundProblem, StockMarketStat
 from core.db.schema.index_stock import stock_market
 from core.hexadecimal import hex_of
 from core.stock.settling import EndingCall, ending_call
-from keeper.node_quorum import NO_OTHER_NODES, NodeQuorum, Verdict, ask_each
+from keeper.node_quorum import NO_OTHER_NODES, NodeQuorum, NodeVerdict, ask_each
 from keeper.run import JobRun
 from keeper.settling import Wait, ask_to_end, wait_before_void
 
@@ -179,6 +179,6 @@ async def _agreement(run: JobRun, facts: Facts) -> Facts:
     return replace(facts, agreed=True, quorum=quorum)
 
 
-async def _verdict(client: ChainClient, call: Call, facts: Facts) -> Verdict:
+async def _verdict(client: ChainClient, call: Call, facts: Facts) -> NodeVerdict:
     status, strike, _, _, final, _, _ = await client.read(call)
-    return Verdict.SAME if status == PreviewStatus.STALE and (strike, final) == facts.rounds else Verdict.OTHER
+    return NodeVerdict.SAME if status == PreviewStatus.STALE and (strike, final) == facts.rounds else NodeVerdict.OTHER

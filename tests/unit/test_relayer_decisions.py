@@ -37,11 +37,11 @@ from relayer.policy import (
 from relayer.preflight import CheckTerms, check, fate, refused_unasked, with_margin
 from relayer.signing import Fees
 from relayer.transactions import (
-    Attempt,
     Candidate,
     LaneQueue,
     LaneTransaction,
     NextStep,
+    SignedAttempt,
     Taker,
     next_step,
     nonce_was_taken,
@@ -142,7 +142,7 @@ MARKET = FeeMarket(base_fee_wei=100, priority_wei=1)
 
 
 def transaction(**changes: object) -> LaneTransaction:
-    attempt = Attempt(b"h" * 32, b"raw", Fees(210, 10), 21_000)
+    attempt = SignedAttempt(b"h" * 32, b"raw", Fees(210, 10), 21_000)
     made = LaneTransaction(
         intent_id=1,
         nonce=7,
@@ -164,7 +164,7 @@ def line(**changes: object) -> LaneQueue:
 
 
 FOREIGN = Taker(b"f" * 32, 100, b"b" * 32)
-CANCEL = Attempt(b"c" * 32, b"raw", Fees(240, 12), 21_000, is_cancel=True)
+CANCEL = SignedAttempt(b"c" * 32, b"raw", Fees(240, 12), 21_000, is_cancel=True)
 
 
 @pytest.mark.parametrize(
