@@ -1,7 +1,8 @@
 """One run of a job: the chain it is about, the clock and the index as they stand, and a way to ask.
 
 A job is `async def job(run: JobRun) -> None`. It reads through `run.chain`, decides with pure functions, and asks with
-`run.ask`; in a dry run asking only writes down what would have been asked."""
+`run.ask`; in a dry run asking only writes down what would have been asked.
+"""
 
 from __future__ import annotations
 

@@ -243,12 +243,12 @@ class Assigner:
         """True when foreign transactions, too deep to be undone, have the nonces of all of these."""
         head, own = self._feed.head.number, {each.hash for each in signed}
         for address, nonce in sorted({(each.address, each.nonce) for each in signed}):
-            taker = await find_transaction_by_nonce(self._feed.client, hex_of(address), nonce, head)
-            if taker is None or taker.tx_hash in own or head - taker.block_number < self._feed.finality_blocks:
+            rival = await find_transaction_by_nonce(self._feed.client, hex_of(address), nonce, head)
+            if rival is None or rival.tx_hash in own or head - rival.block_number < self._feed.finality_blocks:
                 return False
         return True
 
-    async def look_after(self) -> None:
+    async def keep_status(self) -> None:
         """Reads the balance and the hour's spending, and publishes the lane's status, for ever."""
         lane, chain = self._transactions.lane, self._transactions.chain
         published: tuple[LaneStatus, str] | None = None

@@ -157,7 +157,7 @@ class Follower:
             await self._give_up_taken([transaction for transaction in part if transaction.nonce not in receipts])
         unproven = [each for each in used if each.state.in_flight and each.asked_at is not None]
         metrics.UNPROVEN.labels(**self._transactions.where).set(
-            sum(1 for each in unproven if each.taker is None and not each.landed)
+            sum(1 for each in unproven if each.rival is None and not each.landed)
         )
 
     async def _mined(self, transaction: LaneTransaction, attempt: SignedAttempt, receipt: Receipt) -> Mined:
@@ -204,7 +204,7 @@ class Follower:
             mined.block_number,
             mined.block_hash,
         )
-        transaction.used_since = transaction.asked_at = transaction.taker = None
+        transaction.used_since = transaction.asked_at = transaction.rival = None
         self._transactions.landed_in(transaction, mined.fee_wei)
         if mined.outcome is not MinedOutcome.SUCCEEDED:
             log.warning(
@@ -224,7 +224,7 @@ class Follower:
         for transaction in transactions:
             if transaction.used_since is None:
                 transaction.used_since = now
-        await self._name_takers(
+        await self._find_rivals(
             [each for each in transactions if now - (each.used_since or now) >= patience.doubt_after_seconds]
         )
         taken = [
@@ -246,38 +246,36 @@ class Follower:
                 self._transactions.requeued(transaction)
         metrics.FOREIGN.labels(**self._transactions.where).inc(len(taken))
         log.warning(
-            "somebody else used our key's nonces; their intents get new ones",
+            "our key's nonces were used elsewhere; their intents get new ones",
             action="relayer.nonce_taken",
             **self._transactions.where,
-            nonces={
-                transaction.nonce: hex_of(transaction.taker.tx_hash) for transaction in taken[:20] if transaction.taker
-            },
+            nonces={each.nonce: hex_of(each.rival.tx_hash) for each in taken[:20] if each.rival},
         )
 
-    async def _name_takers(self, transactions: Sequence[LaneTransaction]) -> None:
+    async def _find_rivals(self, transactions: Sequence[LaneTransaction]) -> None:
         """Finds the foreign transactions that have these nonces, and forgets those whose blocks no longer stand."""
         now = asyncio.get_running_loop().time()
         hashes = await self._feed.hashes_of(
-            {each.taker.block_number for each in transactions if each.taker is not None}
+            {each.rival.block_number for each in transactions if each.rival is not None}
         )
         for transaction in transactions:
-            if transaction.taker is not None:
-                standing = hashes.get(transaction.taker.block_number)
-                if standing is not None and standing != hex_of(transaction.taker.block_hash):
-                    transaction.taker = transaction.asked_at = transaction.used_since = None
+            if transaction.rival is not None:
+                standing = hashes.get(transaction.rival.block_number)
+                if standing is not None and standing != hex_of(transaction.rival.block_hash):
+                    transaction.rival = transaction.asked_at = transaction.used_since = None
         again = self._policy.patience.resend_after_seconds
         due = [
             each
             for each in transactions
-            if each.taker is None and (each.asked_at is None or now - each.asked_at >= again)
+            if each.rival is None and (each.asked_at is None or now - each.asked_at >= again)
         ]
         for transaction in due[:SEARCHES]:
             transaction.asked_at = now
-            taker = await find_transaction_by_nonce(
+            rival = await find_transaction_by_nonce(
                 self._client, self._address, transaction.nonce, self._feed.head.number
             )
-            transaction.landed = taker is not None and taker.tx_hash in {each.hash for each in transaction.attempts}
-            transaction.taker = None if transaction.landed else taker
+            transaction.landed = rival is not None and rival.tx_hash in {each.hash for each in transaction.attempts}
+            transaction.rival = None if transaction.landed else rival
 
     async def _end_final(self) -> None:
         """Ends what is in blocks too deep to be undone."""

@@ -34,7 +34,7 @@ FIRST_PAUSE_SECONDS = 0.5
 MAX_PAUSE_SECONDS = 15.0
 NOOP_GAS_MARGIN_PERCENT = 30
 # While the nodes do not agree on the key's nonces.
-LOOK_AGAIN_SECONDS = 0.5
+POLL_SECONDS = 0.5
 # A lane that is held and still does not work after this long is no good lane, whoever holds it.
 START_SECONDS = 60.0
 
@@ -137,7 +137,7 @@ class Lane:
             "the lane works", action="relayer.lane_started", chain=self._feed.name, lane=self.name,
             next_nonce=transactions.next_nonce, in_flight=len(transactions.unmined), epoch=self.lease.epoch,
         )  # fmt: skip
-        await _first_failure(sender.run(), sender.mark(), follower.run(), assigner.look_after(), assigner.run())
+        await _first_failure(sender.run(), sender.mark(), follower.run(), assigner.keep_status(), assigner.run())
 
     async def _recover(self) -> tuple[LaneTransactions, Follower, LaneSender, Assigner]:
         """Everything as the rows and the chain have it; what is in flight is offered again first."""
@@ -166,7 +166,7 @@ class Lane:
         transactions.burnt_wei = await self._queries.burnt_wei(3600)
         while not await nonces.repair(latest, begins=begins):
             self.lease.check()
-            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
             latest = await client.eth.get_transaction_count(checksum(self.name))
         if begins:
             await self._store.set_next_nonce(transactions.next_nonce)

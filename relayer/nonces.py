@@ -1,7 +1,8 @@
 """Makes a lane's nonces agree with the chain's, and finds which transaction used a nonce.
 
 A receipt that is missing proves nothing: nodes behind one URL differ by seconds. A transaction of that sender and nonce
-does, and is found in the block where the key's count passed the nonce."""
+does, and is found in the block where the key's count passed the nonce.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from relayer import metrics
 from relayer.policy import expected_price, quote
 from relayer.sending import REPLACEMENTS, LaneParts
 from relayer.signing import Signed
-from relayer.transactions import LaneTransaction, SignedAttempt, Taker
+from relayer.transactions import LaneTransaction, NonceUse, SignedAttempt
 
 log = get_logger(__name__)
 
@@ -86,7 +87,7 @@ class _FullBlock(msgspec.Struct, frozen=True, rename="camel"):
     transactions: tuple[BlockTransaction, ...]
 
 
-async def find_transaction_by_nonce(client: ChainClient, address: str, nonce: int, head: int) -> Taker | None:
+async def find_transaction_by_nonce(client: ChainClient, address: str, nonce: int, head: int) -> NonceUse | None:
     """The transaction of `address` with `nonce` up to block `head`; None when there is none, or nobody can say: the
     node has no state of those blocks, or is behind."""
     try:
@@ -99,7 +100,7 @@ async def find_transaction_by_nonce(client: ChainClient, address: str, nonce: in
     for each in () if block is None else block.transactions:
         if each.sender.lower() == address.lower() and quantity(each.nonce) == nonce:
             assert block is not None
-            return Taker(bytes_of(each.hash), number, bytes_of(block.hash))
+            return NonceUse(bytes_of(each.hash), number, bytes_of(block.hash))
     return None
 
 

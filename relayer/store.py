@@ -305,9 +305,9 @@ class LaneStore:
                 (
                     [each.intent_id for each in transactions],
                     [
-                        f"Nonce {each.nonce} went to another transaction of its key, {hex_of(each.taker.tx_hash)}."
+                        f"Nonce {each.nonce} went to another transaction of its key, {hex_of(each.rival.tx_hash)}."
                         for each in transactions
-                        if each.taker is not None
+                        if each.rival is not None
                     ],
                     self.lease.lane_id,
                 ),

@@ -26,7 +26,7 @@ class SignedAttempt:
 
 
 @dataclass(frozen=True, slots=True)
-class Taker:
+class NonceUse:
     """A mined transaction, by its hash and its block's."""
 
     tx_hash: bytes
@@ -40,7 +40,7 @@ class LaneTransaction:
 
     attempts: oldest first. state_since, last_sent_at: monotonic seconds. doomed: why the call must not or cannot be
     mined any more, as (code, sentence); then its nonce is taken by a no-op. used_since: when the nonce was first seen
-    used without a receipt of ours. taker: the foreign transaction that has it, once found. asked_at: when it was last
+    used without a receipt of ours. rival: the foreign transaction that has it, once found. asked_at: when it was last
     looked for. landed: it was our own that was found, and only its receipt is late. unfunded: the last answer to its
     newest bytes was that the key cannot pay for them. payer: the stranger whose signature it carries, if any;
     payer_code: the hash of that wallet's code, if it had any.
@@ -63,7 +63,7 @@ class LaneTransaction:
     doomed: tuple[str, str] | None = None
     used_since: float | None = None
     asked_at: float | None = None
-    taker: Taker | None = None
+    rival: NonceUse | None = None
     landed: bool = False
     unfunded: bool = False
     outcome: MinedOutcome | None = None
@@ -149,12 +149,12 @@ def nonce_was_taken(
     itself refuses that, in which case two blocks will do.
     """
     if (
-        transaction.taker is None
+        transaction.rival is None
         or transaction.used_since is None
         or now - transaction.used_since < patience.believe_after_seconds
     ):
         return False
-    depth = head - transaction.taker.block_number
+    depth = head - transaction.rival.block_number
     return depth >= (min(2, finality_blocks) if transaction.replay_safe else finality_blocks)
 
 
@@ -338,7 +338,7 @@ class LaneTransactions:
     def reopened(self, transaction: LaneTransaction) -> None:
         self._move(transaction, IntentState.SENT)
         transaction.outcome = transaction.block_number = transaction.block_hash = None
-        transaction.last_sent_at = transaction.used_since = transaction.asked_at = transaction.taker = None
+        transaction.last_sent_at = transaction.used_since = transaction.asked_at = transaction.rival = None
         self.unmined[transaction.nonce] = transaction
         self._show()
 

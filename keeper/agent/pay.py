@@ -1,7 +1,8 @@
 """`agent-pay`: pays winners, gives refunds back, and brings fees to the treasury. Amounts in token units.
 
 What is owed comes from the index. The contract counts too, and where it owes more than the index knows, its own views
-say to whom: nobody waits for money because a row is gone."""
+say to whom: nobody waits for money because a row is gone.
+"""
 
 from __future__ import annotations
 

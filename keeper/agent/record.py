@@ -1,7 +1,8 @@
 """`agent-record`: records the readings of pool feeds that markets are decided by, and lets their pools remember longer.
 
 A reading is a function of the pools' past, so it does not matter who records it, nor when, while the pools remember:
-what strangers or another keeper recorded is left out. The oldest come first, because those are forgotten first."""
+what strangers or another keeper recorded is left out. The oldest come first, because those are forgotten first.
+"""
 
 from __future__ import annotations
 

@@ -13,8 +13,17 @@ from keeper import metrics
 from keeper.attempts import RetryWaits, TransactionRequest
 from keeper.run import JobRun
 from keeper.sources import chainlink, http, simulated
-from keeper.sources.agreement import agree, check_move, check_time, is_new
-from keeper.sources.sample import LatestRound, Sample, SampleRefused, Why, dollars
+from keeper.sources.sample import (
+    LatestRound,
+    Sample,
+    SampleRefused,
+    Why,
+    agree,
+    check_move,
+    check_time,
+    dollars,
+    is_new,
+)
 from keeper.sources.settings import (
     SIMULATED,
     AnySource,

@@ -1,8 +1,13 @@
-"""Samples and refusals. Values have the feed's 8 decimals; times are Unix seconds of the chain's clock."""
+"""What sources say: samples and refusals, and one value of several samples, or a refusal. Pure.
+
+Values have the feed's 8 decimals; times are Unix seconds of the chain's clock.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, Decimal
 from enum import StrEnum
 
@@ -61,3 +66,78 @@ def units(number: Decimal | int | str, multiply: Decimal = Decimal(1)) -> int:
 def dollars(value: int) -> str:
     """For people: `81,234,567.89`, rounded down to cents."""
     return f"{value // ONE:,}.{value % ONE * 100 // ONE:02d}"
+
+
+BPS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The limits of what a feed may say. Values with 8 decimals. max_move_bps: from the last round, unless two sources
+    agree on the new value. agree_within_bps: the most two sources may differ, in parts of the lower."""
+
+    lowest: int = 1
+    highest: int = 10**15 * 10**8
+    max_move_bps: int = 3_000
+    agree_within_bps: int = 200
+
+
+def agree(samples: Sequence[Sample], refusals: Sequence[SampleRefused], bounds: Bounds) -> Sample:
+    """The value to believe. With two or more sources configured, two must agree.
+
+    Of the closest pair the newer counts, of two of one time the lower, and the other is its witness. It keeps its own
+    time: under the older one, a value of now would be dated into the past, and a feed had no more readings than its
+    slowest source.
+    """
+    configured = len(samples) + len(refusals)
+    sane = [each for each in samples if bounds.lowest <= each.value <= bounds.highest]
+    if not sane:
+        if samples:
+            raise SampleRefused(Why.ABSURD, f"{samples[0].source} says {dollars(samples[0].value)}, out of bounds")
+        if refusals:
+            raise SampleRefused(refusals[0].why, "; ".join(each.message for each in refusals))
+        raise SampleRefused(Why.UNCONFIGURED, "no source is configured")
+    if configured == 1:
+        return sane[0]
+    if len(sane) == 1:
+        others = "; ".join(each.message for each in refusals) or "the others are out of bounds"
+        raise SampleRefused(
+            refusals[0].why if refusals else Why.ABSURD, f"only {sane[0].source} gives a value: {others}"
+        )
+    ordered = sorted(sane, key=lambda each: (each.value, each.source))
+    low, high = min(itertools.pairwise(ordered), key=lambda pair: pair[1].value - pair[0].value)
+    if (high.value - low.value) * BPS > low.value * bounds.agree_within_bps:
+        raise SampleRefused(
+            Why.DISAGREE,
+            f"{low.source} says {dollars(low.value)}, {high.source} says {dollars(high.value)}",
+        )
+    newer = low if low.observed_at >= high.observed_at else high
+    return replace(newer, source=f"{low.source} + {high.source}")
+
+
+def check_move(sample: Sample, last: LatestRound | None, bounds: Bounds, *, agreed: bool) -> Sample:
+    """The sample, unless a single source moved further from the last round than is believable at once."""
+    if last is None or last.answer <= 0 or agreed:
+        return sample
+    moved = abs(sample.value - last.answer)
+    if moved * BPS > last.answer * bounds.max_move_bps:
+        raise SampleRefused(
+            Why.ABSURD,
+            f"{sample.source} says {dollars(sample.value)} after {dollars(last.answer)}; "
+            "a second source would have to agree on such a move",
+        )
+    return sample
+
+
+def is_new(sample: Sample, last: LatestRound | None) -> bool:
+    """Whether it was observed after the last round: a sound source may be slower than we ask."""
+    return last is None or sample.observed_at > last.updated_at
+
+
+def check_time(sample: Sample, now: int, max_lag: int) -> Sample:
+    """The new sample, if the feed can take it: not from the future, not too old."""
+    if sample.observed_at > now:
+        raise SampleRefused(Why.ABSURD, f"{sample.source} is {sample.observed_at - now} s ahead of the chain")
+    if now - sample.observed_at > max_lag:
+        raise SampleRefused(Why.LATE, f"{sample.source} is {now - sample.observed_at} s old, at most {max_lag} s count")
+    return sample

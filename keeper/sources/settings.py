@@ -34,8 +34,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from core.config.values import HttpUrlText
 from core.errors import ConfigError
-from keeper.sources.agreement import Bounds
-from keeper.sources.sample import ONE
+from keeper.sources.sample import ONE, Bounds
 
 VARIABLE = "VPM_KEEPER_SOURCES_FILE"
 

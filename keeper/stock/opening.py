@@ -1,6 +1,7 @@
 """Which markets to list: every allowed feed's windows that are not listed yet, as far as the opener's money goes.
 
-Windows follow from New York's sessions."""
+Windows follow from New York's sessions.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """A signer whose key lies in a key service: slow, sometimes refused, sometimes away, and never believed unseen.
 
 A service says neither which of two points R is, nor keeps s in the lower half. Both follow from the address: of the
-possible signatures only one recovers to it, and one that does not is never used."""
+possible signatures only one recovers to it, and one that does not is never used.
+"""
 
 from __future__ import annotations
 

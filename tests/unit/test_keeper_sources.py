@@ -24,8 +24,20 @@ from keeper.metrics import REFUSALS
 from keeper.report import RunReport
 from keeper.run import JobRun, KeeperChain
 from keeper.sources import http, simulated
-from keeper.sources.agreement import Bounds, agree, check_move, check_time, is_new
-from keeper.sources.sample import ONE, LatestRound, Sample, SampleRefused, Why, dollars, units
+from keeper.sources.sample import (
+    ONE,
+    Bounds,
+    LatestRound,
+    Sample,
+    SampleRefused,
+    Why,
+    agree,
+    check_move,
+    check_time,
+    dollars,
+    is_new,
+    units,
+)
 from keeper.sources.settings import ChainlinkSource, FeedSources, HttpSource, load_sources
 
 NOW = 1_800_000_000

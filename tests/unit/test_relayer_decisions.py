@@ -41,8 +41,8 @@ from relayer.transactions import (
     LaneQueue,
     LaneTransaction,
     NextStep,
+    NonceUse,
     SignedAttempt,
-    Taker,
     next_step,
     nonce_was_taken,
 )
@@ -163,7 +163,7 @@ def line(**changes: object) -> LaneQueue:
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
-FOREIGN = Taker(b"f" * 32, 100, b"b" * 32)
+FOREIGN = NonceUse(b"f" * 32, 100, b"b" * 32)
 CANCEL = SignedAttempt(b"c" * 32, b"raw", Fees(240, 12), 21_000, is_cancel=True)
 
 
@@ -266,7 +266,7 @@ def test_what_cannot_be_raised_is_offered_as_it_is(
 
 
 @pytest.mark.parametrize(
-    ("taker", "head", "replay_safe", "used_since", "expected"),
+    ("rival", "head", "replay_safe", "used_since", "expected"),
     [
         pytest.param(None, 1_000, False, 0.0, False, id="nobody is known to have it"),
         pytest.param(None, 1_000, True, 0.0, False, id="nor if a second landing were refused"),
@@ -279,9 +279,9 @@ def test_what_cannot_be_raised_is_offered_as_it_is(
     ],
 )
 def test_a_nonce_is_given_up_only_to_a_known_transaction_that_stands(
-    taker: Taker | None, head: int, replay_safe: bool, used_since: float | None, expected: bool
+    rival: NonceUse | None, head: int, replay_safe: bool, used_since: float | None, expected: bool
 ) -> None:
-    taken = transaction(taker=taker, used_since=used_since, replay_safe=replay_safe)
+    taken = transaction(rival=rival, used_since=used_since, replay_safe=replay_safe)
     found = nonce_was_taken(taken, head=head, finality_blocks=64, now=100.0, patience=PATIENCE)
     assert found is expected
 
