@@ -58,7 +58,7 @@ async def _once(settings: Settings, how: KeeperSettings, job: Job, dry_run: bool
 
 
 def as_text(report: RunReport, dry_run: bool) -> str:
-    """The report for a terminal."""
+    """Return the report for a terminal."""
     verb = "would ask" if dry_run else "asked"
     lines = [f"{report.job}: {verb} for {len(report.actions)}, left {len(report.skipped)}, {len(report.errors)} errors"]
     for action in report.actions:

@@ -62,7 +62,7 @@ class TransactionRequest:
 
 
 def waits(attempt: Attempt | None, indexed_block: int, retry: RetryWaits) -> str | None:
-    """Why no new attempt may be made yet, or None when it may.
+    """Return why no new attempt may be made yet, or None when it may.
 
     indexed_block: the last block the index holds; a success above it is not visible in what the job read.
     """
@@ -87,7 +87,7 @@ def _resting(attempt: Attempt, pause: float, why: str) -> str | None:
 
 
 async def recall(connection: Connection, chain_id: int, subjects: Iterable[str]) -> dict[str, Attempt]:
-    """The latest attempts for those subjects that ever had one."""
+    """Return the latest attempts for those subjects that ever had one."""
     cursor = await connection.execute(
         "SELECT subject, attempts, failures, extract(epoch FROM clock_timestamp() - asked_at)::float8, intent_id "
         "FROM keeper_attempt WHERE chain_id = %s AND subject = ANY(%s)",
@@ -176,7 +176,7 @@ def _key(chain_id: int, kind: str, attempts: Mapping[str, int]) -> str:
 
 
 def key_prefix(chain_id: int) -> str:
-    """What the keys of all attempts begin with."""
+    """Return what the keys of all attempts begin with."""
     return f"keeper:{chain_id}:"
 
 

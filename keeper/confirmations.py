@@ -19,7 +19,7 @@ class Confirmation:
     since: int
 
     def agreed(self, what: str, now: int) -> bool:
-        """Whether a read that says `what` at chain time `now` is the second of two that agree."""
+        """Return whether a read that says `what` at chain time `now` is the second of two that agree."""
         return self.what == what and now - self.since >= APART_SECONDS
 
 
@@ -32,7 +32,7 @@ async def recall(connection: Connection, chain_id: int, subject: str) -> Confirm
 
 
 async def note(connection: Connection, chain_id: int, subject: str, what: str, now: int) -> Confirmation:
-    """Remembers a read: a new one starts the wait afresh, the same one keeps its start (unless time went back)."""
+    """Remember a read: a new one starts the wait afresh, the same one keeps its start (unless time went back)."""
     cursor = await connection.execute(
         "INSERT INTO keeper_confirmation AS c (chain_id, subject, what, since) VALUES (%s, %s, %s, %s) "
         "ON CONFLICT (chain_id, subject) DO UPDATE SET what = excluded.what, since = excluded.since "

@@ -19,7 +19,7 @@ from keeper.run import JobRun
 
 
 async def follow_markets(run: JobRun) -> None:
-    """Settles whatever has ended, also when the tournament is over; opens new paper markets only while it runs."""
+    """Settle what has ended, also when the tournament is over; open new paper markets only while it runs."""
     finality_blocks = run.keeper.settings.chain("base").finality_blocks
     async with run.keeper.pool.connection() as connection:
         for slug, winner in await settling.due(connection, run.chain.chain_id, finality_blocks):
@@ -29,7 +29,7 @@ async def follow_markets(run: JobRun) -> None:
                 continue
             try:
                 positions = await settling.settle(connection, slug, winner, now_utc)
-            except Exception as error:  # what is wrong with one market keeps nobody of another from being paid
+            except Exception as error:  # what is wrong with one market keeps no player of another from being paid
                 if connection.closed:
                     raise
                 why = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
@@ -45,7 +45,7 @@ async def follow_markets(run: JobRun) -> None:
         else:
             observed = feed_keys(run.chain.deployment.agent_feeds)
             for slug in await books.mirror(connection, now, observed):
-                run.report.actions.append(Action("cup-open", slug, "done", "a paper market beside the listed one"))
+                run.report.actions.append(Action("cup-open", slug, "done", "a paper market next to the listed one"))
 
 
 def now_utc() -> datetime:

@@ -112,9 +112,7 @@ JOBS: tuple[Job, ...] = (
         lambda _: TIDY_SECONDS,
     ),
     Job("agent-tidy", "the same on Base; and forget old price locks", "base", tidy_agent, lambda _: TIDY_SECONDS),
-    Job(
-        "cup-markets", "open and settle the paper markets beside the listed ones", "base", follow_markets, lambda _: 5.0
-    ),
+    Job("cup-markets", "open and settle paper markets for the listed ones", "base", follow_markets, lambda _: 5.0),
     Job("cup-roulette", "finish the roulette round whose beacon is mined, or open one", "base", spin, lambda _: 1.0),
 )
 
@@ -129,7 +127,7 @@ class Runner:
         self._busy: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def unable(self, job: Job) -> str | None:
-        """Why a job cannot run with this configuration, or None."""
+        """Return why a job cannot run with this configuration, or None."""
         chain = self.keeper.chains.get(job.chain)
         if chain is None:
             return f"no RPC URL is configured for the {job.chain} chain"
@@ -140,7 +138,7 @@ class Runner:
         return None
 
     async def run(self, job: Job, *, dry_run: bool = False) -> RunReport:
-        """One run. Whatever goes wrong is in the report; only cancellation is raised."""
+        """One run. What goes wrong is in the report; only cancellation is raised."""
         async with self._busy[job.name]:
             report = RunReport(job.name, datetime.now(UTC))
             unable = self.unable(job)
@@ -211,7 +209,7 @@ class Runner:
 
 
 async def follow(report: RunReport, watch: IntentWatch, seconds: float) -> None:
-    """Waits a little for what was asked to have hashes, for a person or a scheduler that reads the report."""
+    """Wait a little for what was asked to have hashes, for a person or a scheduler that reads the report."""
     deadline = asyncio.get_running_loop().time() + seconds
 
     async def one(position: int, intent_id: int) -> None:

@@ -27,7 +27,9 @@ DUE_OLDEST = gauge(
 OBSERVED = gauge("vpm_keeper_observation", "The last value posted, in units of the feed", ("feed",))
 REFUSALS = counter("vpm_keeper_source_refusals", "Observations not posted, by why", ("feed", "why"))
 FEED_BEHIND = gauge("vpm_feed_behind_seconds", "Age of the oldest reading that markets wait for", ("feed",))
-FEED_LOST = gauge("vpm_feed_lost_readings", "Deciding readings nobody recorded before they were forgotten", ("feed",))
+FEED_LOST = gauge(
+    "vpm_feed_lost_readings", "Deciding readings that were not recorded before they were forgotten", ("feed",)
+)
 POOL_DEPTH = gauge("vpm_pool_depth", "A pool's liquidity over the window as a share of its reference", ("feed", "pool"))
 POOL_QUIET = gauge("vpm_pool_quiet", "A pool's silence as a share of what makes readings bad", ("feed", "pool"))
 FEED_CAP_BORNE = gauge("vpm_feed_cap_borne", "What a feed's pools bear now, as a share of its cap", ("feed",))
@@ -45,7 +47,7 @@ def ran_ok(job: str) -> None:
 
 
 def measure_due(job: str, what: str, ages: Sequence[int], units: int | None = None) -> None:
-    """Tells how much is due (`units`, else how many things), and for how long the oldest has been."""
+    """Measure how much is due (`units`, else how many things), and for how long the oldest has been."""
     DUE.labels(job, what).set(len(ages) if units is None else units)
     DUE_OLDEST.labels(job, what).set(max(ages, default=0))
 

@@ -20,7 +20,7 @@ class NodeVerdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class NodeQuorum:
-    """The nodes by what they said. A node that is away holds nobody's money: only one that contradicts does. None are
+    """The nodes by what they said. A node that is away holds up no money: only one that contradicts does. None are
     asked where one node is all there is."""
 
     agreeing: tuple[str, ...] = ()
@@ -28,7 +28,7 @@ class NodeQuorum:
     silent: tuple[str, ...] = ()
 
     def reason_to_wait(self, *, waited_long: bool) -> str | None:
-        """Why nothing may rest on the reading yet, as the end of a sentence that says what it is.
+        """Return why nothing may rest on the reading yet, as the end of a sentence that says what it is.
 
         While not one node confirms it, those that are away are waited for, until anyone may void the market.
         """

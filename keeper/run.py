@@ -74,7 +74,7 @@ class IndexState:
     finalized: int | None = None
 
     def trails(self, now: int) -> str | None:
-        """Why it cannot be taken for the present state of the chain, or None when it can."""
+        """Return why it cannot be taken for the present state of the chain, or None when it can."""
         if self.state != "tail":
             return f"the index is in state {self.state}"
         behind = now - self.time
@@ -137,11 +137,11 @@ class JobRun:
         return final_block(self.index.number, self.index.finalized, depth)
 
     def index_problem(self) -> str | None:
-        """Why nothing new may be listed on the word of the index, or None."""
+        """Return why nothing new may be listed on the word of the index, or None."""
         return "the index has read nothing of this chain yet" if self.index is None else self.index.trails(self.now)
 
     def stops(self, problem: str | None) -> bool:
-        """Whether there is a problem that keeps the job from everything; then the report says so."""
+        """Return whether there is a problem that keeps the job from everything; then the report says so."""
         if problem is not None:
             self.report.skip("everything", problem)
         return problem is not None
@@ -189,12 +189,13 @@ class JobRun:
         return action
 
     async def agreed(self, subject: str, what: str) -> bool:
-        """Whether a read some time ago said the same of it. Remembers this one, except in a dry run."""
+        """Return whether a read some time ago said the same of it. Remembers this one, except in a dry run."""
         seen = await self._confirmation(subject, what)
         return seen is not None and seen.agreed(what, self.now)
 
     async def said_since(self, subject: str, what: str) -> int:
-        """Since when every read has said this of it, whichever keeper read. Remembers this one, except in a dry run."""
+        """Return since when every read has said this of it, whichever keeper read. Remembers this one, except in a dry
+        run."""
         seen = await self._confirmation(subject, what)
         return self.now if seen is None or seen.what != what else seen.since
 
@@ -205,26 +206,27 @@ class JobRun:
             return await confirmations.note(connection, self.chain.chain_id, subject, what, self.now)
 
     def measure_due(self, what: str, due_at: Iterable[int], units: int | None = None) -> None:
-        """Tells how much is due (`units`, else how many things), each since a time of the chain, so that whoever leads
-        says the same. Its age is by the block that the index is at: while that reads the past, what was done in time is
-        not late."""
+        """Measure how much is due (`units`, else how many things), each since a time of the chain, so that each
+        leader says the same. Its age is by the block that the index is at: while that reads the past, what was done in
+        time is not late."""
         now = self.now if self.index is None else self.index.time
         metrics.measure_due(self.report.job, what, [max(0, now - at) for at in due_at], units)
 
     async def lanes_problem(self, group: str) -> str | None:
-        """Why what is asked of this group would only pile up, or None. Unknown lanes are told, not waited for."""
+        """Return why what is asked of this group would only pile up, or None. Lanes that are only
+        down are waited for."""
         if not await self.lanes(group):
             return f"no relayer has a key for the lane group {group} on this chain"
         return None
 
     async def lanes(self, group: str) -> list[LaneReport]:
-        """The lanes that serve this group; not those whose key was taken away."""
+        """Return the lanes that serve this group; not those whose key was taken away."""
         async with self.keeper.pool.connection() as connection:
             report = await lane_report(connection, self.chain.chain_id, group)
         return [lane for lane in report.lanes if not lane.is_gone]
 
     async def rows(self, query: Executable, values: Mapping[str, Any] | None = None) -> list[Any]:
-        """What the index holds."""
+        """Return what the index holds."""
         async with self.keeper.engine.connect() as connection:
             return list((await connection.execute(query, values)).all())
 
@@ -241,7 +243,7 @@ class JobRun:
         return answers
 
     async def objection(self, call: Call) -> str | None:
-        """Why the contract would refuse this call now, or None."""
+        """Return why the contract would refuse this call now, or None."""
         try:
             await self.chain.client.simulate(call)
         except RpcError as error:

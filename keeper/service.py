@@ -57,7 +57,7 @@ logging.getLogger("apscheduler").setLevel(logging.ERROR)  # a line for each run,
 
 @contextlib.asynccontextmanager
 async def keeping(settings: Settings, how: KeeperSettings) -> AsyncIterator[Keeper]:
-    """Opens what the jobs need; checks the database, its schema, the sources file, and which chains the nodes serve."""
+    """Open what the jobs need; check the database, its schema, the sources file, and which chains the nodes serve."""
     url = settings.database_url.get_secret_value()
     load_sources(how.sources_file)
     await check_database(url, connect_timeout_seconds=settings.database_connect_timeout_seconds)
@@ -160,8 +160,8 @@ class Keeping:
             self._runs.discard(task)
 
     async def _serve_requests(self) -> None:
-        """Runs what was asked for from outside, one after the other, until cancelled. Looks by the clock, too: nobody
-        tells of a job whose keeper died with it."""
+        """Run what was asked for from outside, one after the other, until cancelled. Look by the clock, too: no
+        notification comes for a job whose keeper died with it."""
         news = Subscription()
         async with IntentWatch(self._url, self._keeper.pool) as watch, news.of(self._url, KEEPER_JOB):
             while True:
@@ -182,7 +182,7 @@ class Keeping:
             await self._patiently(partial(jobs.finish, job_id=asked.id, report=report.body()))
 
     async def _patiently(self, ask: Callable[[Connection], Awaitable[T]]) -> T:
-        """Until the database answers: nobody tells of a request twice, and whoever made one waits for its report."""
+        """Repeat until the database answers: a request is announced once, and its maker waits for the report."""
         while True:
             try:
                 async with self._keeper.pool.connection() as connection:

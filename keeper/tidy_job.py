@@ -28,7 +28,7 @@ async def tidy(run: JobRun) -> None:
 
 
 async def tidy_agent(run: JobRun) -> None:
-    """Base's transactions, and price locks that nobody can use any more."""
+    """Base's transactions, and price locks that can be used no more."""
     await _transactions(run)
     if not run.dry_run:
         async with run.keeper.pool.connection() as connection:
@@ -56,7 +56,7 @@ async def _transactions(run: JobRun) -> None:
 
 
 async def _take_away(connection: Connection, chain_id: int, old: list[retention.Old]) -> tuple[int, int]:
-    """How many intents and attempts are gone."""
+    """Return how many intents and attempts are gone."""
     if not old:
         return 0, 0
     guarded = [each.id for each in old if each.is_noop or _guards_itself(each, chain_id)]

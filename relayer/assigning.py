@@ -26,7 +26,7 @@ log = get_logger(__name__)
 # New intents are announced; this is for announcements lost with a connection.
 LOOK_AGAIN_SECONDS = 1.0
 BLOCKED_SECONDS = 0.5
-# How long no other lane asks for the same signatures. One that outlasts it is stored all the same, if nobody was first.
+# How long no other lane asks for the same signatures. One that outlasts it is stored all the same, if it is the first.
 CLAIM_SECONDS = 30.0
 
 
@@ -92,8 +92,8 @@ class Assigner:
         return bool(candidates)
 
     async def _refuse_late(self) -> None:
-        """Ends what can no longer be sent, which needs neither key nor gas: who asked for it is told now, not once
-        somebody has mended the lane. By the last head we know, so without a node this waits."""
+        """End what can no longer be sent, which needs neither key nor gas: who asked for it hears so now, not once
+        the lane is mended. By the last head we know, so without a node this waits."""
         now = time.monotonic()
         if now < self._late_looked_at + LOOK_AGAIN_SECONDS:
             return
@@ -108,7 +108,7 @@ class Assigner:
 
     @contextlib.contextmanager
     def _claimed(self, candidates: list[Candidate]) -> Iterator[list[Candidate]]:
-        """Those of these that no other lane took while we asked; none takes them before the end."""
+        """Return those of these that no other lane took while we asked; none takes them before the end."""
         free = [each for each in candidates if each.intent_id not in self._claims]
         ids = {each.intent_id for each in free}
         self._claims |= ids
@@ -183,7 +183,7 @@ class Assigner:
                 log.info(refusal.reason, action="relayer.refused", intent=refusal.intent_id, code=refusal.code)
 
     async def _sign(self, prepared: Sequence[Prepared], by_id: dict[int, Candidate]) -> None:
-        """Stores them signed, then pushes them. A key service is asked before any row is locked; what it signed for
+        """Store them signed, then push them. A key service is asked before any row is locked; what it signed for
         nonces that are others' by then is forgotten, and was never anywhere but here."""
         ready: dict[Unsigned, Signed] | None = None
         if self._store.lease.signer.at_once is not None:
@@ -197,7 +197,7 @@ class Assigner:
             self._transactions.signed(transactions, [by_id[each.intent_id].age_seconds for each in transactions])
         self._sender.push(transactions)
         if ready and not transactions:
-            await asyncio.sleep(BLOCKED_SECONDS)  # every nonce moved on meanwhile: not to ask, and pay, without pause
+            await asyncio.sleep(BLOCKED_SECONDS)  # every nonce has moved on: not to ask, and pay, without pause
 
     async def _ask_for_signatures(self, prepared: Sequence[Prepared]) -> dict[Unsigned, Signed]:
         """For the next nonces in order, as far as the key service came; empty when it signs nothing."""
@@ -231,7 +231,7 @@ class Assigner:
                         self._transactions.signed([transaction], [by_id[refusal.intent_id].age_seconds])
 
     async def _landed(self, signed: list[Former]) -> Former | None:
-        """The one of these that is in a block, asked of every node."""
+        """Return the one of these that is in a block, asked of every node."""
         for node in self._feed.nodes:
             receipts = await node.receipts([hex_of(each.hash) for each in signed])
             for each, receipt in zip(signed, receipts, strict=True):
@@ -249,7 +249,7 @@ class Assigner:
         return True
 
     async def keep_status(self) -> None:
-        """Reads the balance and the hour's spending, and publishes the lane's status, for ever."""
+        """Read the balance and the hour's spending, and publish the lane's status, for ever."""
         lane, chain = self._transactions.lane, self._transactions.chain
         published: tuple[LaneStatus, str] | None = None
         while True:

@@ -82,7 +82,7 @@ class ChainFeed:
         self._hurry.set()
 
     async def wait(self, after_sequence: int, timeout_seconds: float) -> bool:
-        """Waits for a head newer than `after_sequence`; False when time is up first."""
+        """Wait for a head newer than `after_sequence`; False when time is up first."""
         try:
             async with asyncio.timeout(timeout_seconds), self._changed:
                 await self._changed.wait_for(lambda: self.sequence > after_sequence)
@@ -91,8 +91,9 @@ class ChainFeed:
         return True
 
     async def hashes_of(self, numbers: Iterable[int]) -> dict[int, str | None]:
-        """By height, the hash of the block that stands there; None when the chain is shorter. Outside of the line it is
-        what a node says now, all of it in one batch, and not remembered: nothing would tell when it is no longer so."""
+        """Return the hash of the block that stands there, by height; None when the chain is shorter. Outside of the
+        line it is what a node says now, all of it in one batch, and not remembered: nothing would tell when it is no
+        longer so."""
         hashes: dict[int, str | None] = {number: self._line.get(number) for number in numbers}
         asked = [number for number, block_hash in hashes.items() if block_hash is None]
         if asked:
@@ -119,7 +120,7 @@ class ChainFeed:
                 pass
 
     async def poll_once(self) -> None:
-        """One look at the head; tells the waiting when it is new."""
+        """Read the head once; wake the waiting when it is new."""
         try:
             await self._read_head()
         except RpcError:
@@ -134,12 +135,12 @@ class ChainFeed:
         if self._head is not None and head.number < self._head.number and await self._lags(head, self._head):
             return
         line_and_fork = await self._line_to(head)
-        # A node that stands behind the one which named the head may have been asked, or the chain moved meanwhile.
+        # A node that stands behind the one which named the head may have been asked, or the chain has moved.
         if line_and_fork is None and self._may_pass():
             return
         line, kept_to = line_and_fork or ({head.number: head.hash}, -1)
         market = await self._fees(head)
-        # All of it at once, without a wait between: whoever looks sees one fork or the other.
+        # All of it at once, without a wait between: a reader sees one fork or the other.
         undone = [number for number in self._line if number > kept_to]
         oldest = head.number - self.finality_blocks - WALKED_BLOCKS
         self._line = {number: block_hash for number, block_hash in line.items() if number >= oldest}
@@ -177,9 +178,10 @@ class ChainFeed:
         return now - self._apart_since < self._behind_seconds
 
     async def _line_to(self, head: Block) -> tuple[dict[int, str], int] | None:
-        """The line that ends in this head, and up to where it is ours: each block's parent is the one below it. Of ours
-        nothing is left where too many blocks were missed, or the fork is under all we know. None when a block on the
-        way was not given, or is of another fork than the head; of very many only the one below it is on the way."""
+        """Return the line that ends in this head, and up to where it is ours: each block's parent is the one below it.
+        Of ours nothing is left where too many blocks were missed, or the fork is under all we know. None when a block
+        on the way was not given, or is of another fork than the head; of very many only the one below it is on the
+        way."""
         top = max(self._line, default=head.number - 1)
         if head.number - top > WALKED_BLOCKS:
             below = await self.client.block(head.number - 1)
@@ -212,7 +214,7 @@ class ChainFeed:
 
 
 async def _standing(node: ChainClient, number: int) -> str | None:
-    """The hash of a block as one node has it; None when it has none, or does not answer."""
+    """Return the hash of a block as one node has it; None when it has none, or does not answer."""
     try:
         block = await node.block(number)
     except RpcError:

@@ -65,7 +65,7 @@ class Follower:
                     )
 
     async def poll_once(self) -> None:
-        """One look at the chain, and everything that follows from it."""
+        """Read the chain once, and do everything that follows from it."""
         await self._undo_reorged()
         if self._is_at_rest:
             self._replacer.rest()
@@ -83,14 +83,14 @@ class Follower:
     @property
     def _is_at_rest(self) -> bool:
         """Nothing of the lane's waits for a block, no block was undone, and the node's counts, asked not long ago, left
-        nothing to repair that can be now. What they could tell is that somebody else has used the key, which has time:
-        whatever is signed next is looked after, and a node may bill each question."""
+        nothing to repair that can be now. What they could show is that the key was used elsewhere, which has time: what
+        is signed next is looked after, and a node may bill each question."""
         if self._transactions.unmined or self._in_order_at is None:
             return False
         return asyncio.get_running_loop().time() - self._in_order_at < AT_REST_SECONDS
 
     async def counts(self) -> tuple[int, int]:
-        """The key's transaction counts: mined, and with the node's pool."""
+        """Return the key's transaction counts: mined, and with the node's pool."""
         answers: list[Any] = await self._client.provider.batch(
             [("eth_getTransactionCount", [self._address, tag]) for tag in ("latest", "pending")]
         )
@@ -98,7 +98,7 @@ class Follower:
         return latest, max(latest, pending)
 
     async def _undo_reorged(self) -> None:
-        """Compares the blocks of mined transactions with those that stand: each once, and again after every reorg."""
+        """Compare the blocks of mined transactions with those that stand: each once, and again after every reorg."""
         missed = self._feed.reorgs != self._reorgs
         if missed:
             self._transactions.verified.clear()
@@ -132,7 +132,7 @@ class Follower:
             self._sender.push(transactions)
 
     async def _take_receipts(self, latest: int) -> None:
-        """Finds what became of nonces the chain has used."""
+        """Find what became of nonces the chain has used."""
         used = [transaction for nonce, transaction in self._transactions.unmined.items() if nonce < latest]
         of_blocks = await receipts_of_blocks(self._client, used)
         for part in _parts(used, ROWS):
@@ -194,7 +194,7 @@ class Follower:
                 if error.kind is RpcErrorKind.REVERTED:
                     reason = explain(error, self._policy.errors)
                     return reason.name or "reverted", reason.message
-                why = "It reverted when it was mined; no node tells why."
+                why = "It reverted when it was mined; no node says why."
         return OVERTAKEN, why
 
     def _land(self, mined: Mined) -> None:
@@ -253,7 +253,7 @@ class Follower:
         )
 
     async def _find_rivals(self, transactions: Sequence[LaneTransaction]) -> None:
-        """Finds the foreign transactions that have these nonces, and forgets those whose blocks no longer stand."""
+        """Find the foreign transactions that have these nonces, and forget those whose blocks no longer stand."""
         now = asyncio.get_running_loop().time()
         hashes = await self._feed.hashes_of(
             {each.rival.block_number for each in transactions if each.rival is not None}
@@ -278,7 +278,7 @@ class Follower:
             transaction.rival = None if transaction.landed else rival
 
     async def _end_final(self) -> None:
-        """Ends what is in blocks too deep to be undone."""
+        """End what is in blocks too deep to be undone."""
         deep = self._feed.head.number - self._feed.finality_blocks
         keys = [key for key in self._transactions.mined if key[0] <= deep and key in self._transactions.verified]
         for key in keys:

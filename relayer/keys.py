@@ -78,8 +78,8 @@ def read_keys(secrets: RelayerSecrets) -> list[NamedKey]:
 
 
 def lane_specs(keys: list[NamedKey], chain_ids: Mapping[str, int]) -> list[LaneSpec]:
-    """The lanes those keys make on the configured chains. One key named twice on a chain is one lane with all groups,
-    because two lanes of one key would fight over its nonces."""
+    """Return the lanes those keys make on the configured chains. One key named twice on a chain is one lane with all
+    groups, because two lanes of one key would fight over its nonces."""
     groups: dict[tuple[str, bytes], list[str]] = {}
     signers: dict[bytes, Signer] = {}
     for key in keys:
@@ -124,10 +124,10 @@ class Holder(NamedTuple):
 async def opened_keys(
     keystores: Sequence[LaneKeystore], deployments: Mapping[str, Deployment], patience: KmsPatience, *, gcp_url: str
 ) -> AsyncIterator[list[NamedKey]]:
-    """The keys among these that lie in key services, each seen to sign as who it should be.
+    """Return the keys among these that lie in key services, each seen to sign as who it should be.
 
-    A key whose address is known beforehand is opened although its service is away: its lanes follow what they sent,
-    and sign again when it is back.
+    A key whose address is known beforehand is opened although its service is away: its lanes follow what they sent, and
+    sign again when it is back.
     """
     uses: dict[KeyName, list[LaneKeystore]] = {}
     for each in keystores:

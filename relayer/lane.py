@@ -35,7 +35,7 @@ MAX_PAUSE_SECONDS = 15.0
 NOOP_GAS_MARGIN_PERCENT = 30
 # While the nodes do not agree on the key's nonces.
 POLL_SECONDS = 0.5
-# A lane that is held and still does not work after this long is no good lane, whoever holds it.
+# A lane that is held and still does not work after this long is no good lane.
 START_SECONDS = 60.0
 
 _WELL = (LaneStatus.STARTING, LaneStatus.READY, LaneStatus.FULL)
@@ -45,7 +45,7 @@ class Lane:
     """One lane at work. `run` works until it is cancelled, for the lane is another's then; any failure starts the lane
     afresh from its rows.
 
-    Starting afresh is what makes failures harmless: after a database error nobody knows whether a commit happened, so
+    Starting afresh is what makes failures harmless: after a database error it is unknown whether a commit happened, so
     nothing in memory may be believed.
     """
 
@@ -101,7 +101,7 @@ class Lane:
                 await self._work()
             except LeaseLost as lost:
                 # Whoever gave us the lease ends this task when the lane is another's. Until then it may still go on: a
-                # process that stood still sees that its time is over, and renews a lease that nobody took meanwhile.
+                # process that stood still sees that its time is over, and renews a lease that no other took.
                 log.warning(lost.message, action="relayer.lane_lost", chain=self._feed.name, lane=self.name)
             except (psycopg.Error, DatabaseError, RpcError) as error:
                 self._last_failure = f"{type(error).__name__}: {error}"
@@ -181,7 +181,7 @@ class Lane:
 
 
 async def _first_failure(*works: Coroutine[Any, Any, None]) -> None:
-    """Runs endless works side by side until one raises; that error, with the others cancelled and awaited."""
+    """Run endless works side by side until one raises; that error, with the others cancelled and awaited."""
     tasks = [asyncio.create_task(work) for work in works]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)

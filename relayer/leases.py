@@ -3,7 +3,7 @@
 A holder keeps a session lock on each of its lanes over one connection, and renews its leases in the lane rows. When it
 is killed PostgreSQL drops the connection and with it the locks, and others see it at once. When it hangs, its leases
 run out; if it hangs in a transaction, which would hold the lane's row for as long, the taker ends that session. Either
-way the taker raises the lane's epoch, which fences off whatever the former holder still tries to write.
+way the taker raises the lane's epoch, which fences off what the former holder still tries to write.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TICK_SECONDS = 0.5
 ANSWER_SECONDS = 5.0
 # How long a lane is left to processes that hold fewer, before one with its share takes it.
 COURTESY_SECONDS = 2.0
-# How long a taker waits for a transaction on a lane that nobody may work any more.
+# How long a taker waits for a transaction on a lane whose lease is over.
 PATIENCE_MS = 100
 # Belief ends this much of the lease earlier than the row says, for clocks and for what is already on its way.
 MARGIN = 0.2
@@ -106,7 +106,7 @@ class Leases:
     async def run(self) -> None:
         """Renews, takes and shares, for ever; on cancellation ends the work and releases every lane."""
         for spec in self._specs:
-            # Where nobody says 0 nobody notices, and what appears at 1 has not increased.
+            # Without a 0 nothing is noticed, and what appears at 1 has not increased.
             metrics.HELD.labels(spec.chain, spec.signer.label).set(0)
             metrics.FOREIGN.labels(spec.chain, spec.signer.label)
         try:
@@ -149,7 +149,7 @@ class Leases:
         return self._connection
 
     async def _register(self, connection: Connection) -> None:
-        """Knows all its lanes afterwards, or none.
+        """Learn all its lanes afterwards, or none.
 
         Writes nothing where a lane is there already: even an INSERT that does nothing waits for a transaction that
         changes the row, and that of a stopped process may go on for longer than a tick may take.
@@ -209,7 +209,7 @@ class Leases:
         return row[0] if row else 1
 
     async def _try_take(self, connection: Connection, lane_id: int, *, wants: bool) -> None:
-        """Takes the lane if nobody works it: its lock is free, or its lease ran out."""
+        """Take the lane if no process works it: its lock is free, or its lease ran out."""
         locked = await self._lock(connection, lane_id)
         if not locked and not await self._expired(connection, lane_id):
             self._free_since.pop(lane_id, None)
@@ -278,7 +278,7 @@ class Leases:
             await connection.execute("SELECT pg_advisory_unlock(%s, %s)", (LOCK_CLASS, lane_id))
 
     async def _drop(self, lane_id: int) -> None:
-        """Ends the work on a lane that is no longer ours."""
+        """End the work on a lane that is no longer ours."""
         lease = self.by_lane.pop(lane_id)
         lease.valid_until = 0.0
         spec = self._by_id[lane_id]
@@ -289,7 +289,7 @@ class Leases:
             metrics.forget_lane(spec.chain, spec.signer.label)
 
     async def _release(self, connection: Connection, lane_id: int) -> None:
-        """Gives a lane back in an orderly way, so that another takes it at once."""
+        """Give a lane back in an orderly way, so that another takes it at once."""
         epoch = self.by_lane[lane_id].epoch
         await self._drop(lane_id)
         await connection.execute(

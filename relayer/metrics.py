@@ -16,9 +16,9 @@ BUMPS = counter("vpm_relayer_bumps", "Transactions signed again with higher fees
 CANCELS = counter("vpm_relayer_cancels", "No-ops signed to take the nonce of a call", ("chain", "lane"))
 RESENDS = counter("vpm_relayer_resends", "Transactions offered again unchanged", ("chain", "lane"))
 HOLES = counter("vpm_relayer_holes", "Nonces without an owner, filled with no-ops", ("chain", "lane"))
-FOREIGN = counter("vpm_relayer_foreign", "Nonces used by somebody else with our key", ("chain", "lane"))
+FOREIGN = counter("vpm_relayer_foreign", "Nonces of our key that were used elsewhere", ("chain", "lane"))
 UNPROVEN = gauge(
-    "vpm_relayer_unproven", "Nonces that were used without a receipt of ours, by a transaction nobody has named yet",
+    "vpm_relayer_unproven", "Nonces that were used without a receipt of ours, by a transaction not found yet",
     ("chain", "lane"),
 )  # fmt: skip
 DROPPED = counter("vpm_relayer_dropped", "Mined transactions that a reorg undid", ("chain", "lane"))

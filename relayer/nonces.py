@@ -34,7 +34,7 @@ FIRST_STEP_BLOCKS = 8
 async def receipts_of(
     client: ChainClient, transactions: Sequence[LaneTransaction]
 ) -> dict[int, tuple[SignedAttempt, Receipt]]:
-    """By nonce, the attempt that was mined."""
+    """Return the attempt that was mined, by nonce."""
     asked = [(transaction, attempt) for transaction in transactions for attempt in transaction.attempts]
     if not asked:
         return {}
@@ -49,7 +49,7 @@ async def receipts_of(
 async def receipts_if_any(
     node: ChainClient, transactions: Sequence[LaneTransaction]
 ) -> dict[int, tuple[SignedAttempt, Receipt]]:
-    """Those that one node of several has. None while it is away: the others' word is not held up by it."""
+    """Return those that one node of several has. None while it is away: the others' word is not held up by it."""
     try:
         return await receipts_of(node, transactions)
     except RpcError:
@@ -57,7 +57,8 @@ async def receipts_if_any(
 
 
 async def receipts_of_blocks(client: ChainClient, used: Sequence[LaneTransaction]) -> dict[bytes, Receipt]:
-    """By hash, the receipts of the blocks that hold very many of these, which are in the order of their nonces."""
+    """Return the receipts of the blocks that hold very many of these, by hash, which are in the order of their
+    nonces."""
     if len(used) < MANY_IN_A_BLOCK:
         return {}
     ends = await receipts_of(client, [used[0], used[-1]])
@@ -73,7 +74,7 @@ async def receipts_of_blocks(client: ChainClient, used: Sequence[LaneTransaction
 def chosen(
     transactions: Sequence[LaneTransaction], receipts: Mapping[bytes, Receipt]
 ) -> dict[int, tuple[SignedAttempt, Receipt]]:
-    """By nonce, the attempt that one of these receipts is of."""
+    """Return the attempt that one of these receipts is of, by nonce."""
     return {
         transaction.nonce: (attempt, receipts[attempt.hash])
         for transaction in transactions
@@ -88,8 +89,8 @@ class _FullBlock(msgspec.Struct, frozen=True, rename="camel"):
 
 
 async def find_transaction_by_nonce(client: ChainClient, address: str, nonce: int, head: int) -> NonceUse | None:
-    """The transaction of `address` with `nonce` up to block `head`; None when there is none, or nobody can say: the
-    node has no state of those blocks, or is behind."""
+    """Return the transaction of `address` with `nonce` up to block `head`; None when there is none, or no node can say:
+    the node has no state of those blocks, or is behind."""
     try:
         number = await _block_of(client, address, nonce, head)
         if number is None:
@@ -105,7 +106,7 @@ async def find_transaction_by_nonce(client: ChainClient, address: str, nonce: in
 
 
 async def _block_of(client: ChainClient, address: str, nonce: int, head: int) -> int | None:
-    """The first block after which the count is above `nonce`."""
+    """Return the first block after which the count is above `nonce`."""
     if await client.eth.get_transaction_count(checksum(address), head) <= nonce:
         return None
     above, below, step = head, head - FIRST_STEP_BLOCKS, FIRST_STEP_BLOCKS
@@ -125,8 +126,8 @@ async def _block_of(client: ChainClient, address: str, nonce: int, head: int) ->
 @dataclass(frozen=True, slots=True)
 class Reconciled:
     """A lane's nonces after its rows were compared with the chain. next_nonce: the first free one. holes: unused nonces
-    below it that belong to nobody and block all later ones. reopened: nonces of ended intents that the chain says are
-    unused, after a reorg deeper than finality."""
+    below it that belong to no intent and block all later ones. reopened: nonces of ended intents that the chain
+    says are unused, after a reorg deeper than finality."""
 
     next_nonce: int
     holes: tuple[int, ...] = ()
@@ -134,13 +135,13 @@ class Reconciled:
 
 
 def reconcile(*, latest: int, owned: int, live: Collection[int], ended: Collection[int]) -> Reconciled:
-    """The nonces as they must be.
+    """Return the nonces as they must be.
 
     latest: the chain's count of mined transactions. owned: the nonce after the highest that any intent of the lane ever
     had. live: nonces of intents signed, sent or mined but not final. ended: nonces at or above `latest` of intents that
     ended.
 
-    - The chain is ahead: somebody else used our key; what is mined cannot be undone, so go on after it.
+    - The chain is ahead: the key was used elsewhere; what is mined cannot be undone, so go on after it.
     - A nonce between the chain's count and ours that no intent has: a no-op must fill it, or nothing after it is mined.
     """
     first_free = max(latest, owned)
@@ -166,7 +167,7 @@ def drift(before: int | None, after: Reconciled) -> str | None:
 
 
 class NonceRepair:
-    """The repair of one lane's nonces: what others used is passed over, and what nobody owns is filled with no-ops."""
+    """The repair of one lane's nonces: go on after what others used, fill what no intent owns with no-ops."""
 
     def __init__(self, parts: LaneParts) -> None:
         self._feed, self._store, self._transactions, self._sender, self._signer, self._policy = parts
@@ -174,10 +175,10 @@ class NonceRepair:
         self._wanted_since: float | None = None
 
     async def repair(self, latest: int, *, begins: bool = False) -> bool:
-        """Makes the lane's nonces agree with the chain's: goes on after foreign ones, fills what nobody owns. False
+        """Make the lane's nonces agree with the chain's: go on after foreign ones, fill what no intent owns. False
         when something seems to be wrong and is not yet certain: a count of one node at one moment moves nothing.
 
-        `begins`: the lane is compared for the first time, so what its key was used for before is nobody else's."""
+        `begins`: the lane is compared for the first time, so what its key was used for before counts as no other's."""
         async with self._transactions.writing:
             if self._in_order(latest):
                 self._wanted_since = None
@@ -207,7 +208,7 @@ class NonceRepair:
         }
 
     async def _agreed_count(self) -> int | None:
-        """The key's count at our head, when every node that can say says the same."""
+        """Return the key's count at our head, when every node that can say says the same."""
         head, said = self._feed.head.number, set()
         for client in self._feed.nodes:
             try:

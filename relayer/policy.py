@@ -62,12 +62,12 @@ def bump(policy: FeePolicy, market: FeeMarket, old: Fees, cap_wei: int | None = 
 
 
 def most(policy: FeePolicy, old: Fees) -> Fees:
-    """The most that may be offered in place of `old`. A node that still has `old` may find it too little."""
+    """Return the most that may be offered in place of `old`. A node that still has `old` may find it too little."""
     return Fees(policy.cap_wei, min(_eighth_more(old.max_priority_fee_wei), policy.cap_wei))
 
 
 def expected_price(fees: Fees, market: FeeMarket) -> int:
-    """What a unit of gas will probably cost; never more than offered."""
+    """Return what a unit of gas will probably cost; never more than offered."""
     return min(fees.max_fee_wei, market.base_fee_wei + fees.max_priority_fee_wei)
 
 
@@ -98,7 +98,7 @@ _LATER = "It can be sent again within the hour."
 class PayerKind(StrEnum):
     """Whose signature a transaction carries: what its reverts are counted under."""
 
-    NONE = "none"  # nobody's: our own business
+    NONE = "none"  # none: our own business
     WALLET = "wallet"
     CONTRACT = "contract"
 
@@ -203,8 +203,8 @@ class Patience:
 
     resend_after_seconds: before bytes are offered again. bump_after_seconds: before fees rise for a line that does
     not move although blocks come. bump_after_blocks: at least so many blocks must have passed it by.
-    doubt_after_seconds: how long a receipt may be late before somebody else is looked for. believe_after_seconds: how
-    long nodes must say the same of the key's nonces before anything is given up or paid for it.
+    doubt_after_seconds: how long a receipt may be late before a foreign transaction is looked for.
+    believe_after_seconds: how long nodes must say the same of the key's nonces before anything is given up or paid for it.
     """
 
     resend_after_seconds: float

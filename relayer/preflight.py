@@ -55,7 +55,7 @@ class Checked:
 
 
 async def check(client: ChainClient, sender: bytes, candidates: Sequence[Candidate], terms: CheckTerms) -> Checked:
-    """Sorts candidates. One JSON-RPC batch for all calls, and another for what is refused; a failure of the node
+    """Sort candidates. One JSON-RPC batch for all calls, and another for what is refused; a failure of the node
     defers, only a revert refuses."""
     checked = Checked()
     asked: list[Candidate] = []
@@ -92,8 +92,8 @@ async def _placed(
     newest: str | RpcError,
     terms: CheckTerms,
 ) -> list[tuple[Candidate, IntentRefusal]]:
-    """The refusals, each with a block in which it holds: nodes do not tell what "latest" was to them, so they are asked
-    again of one that is named, the `newest`. Where they say something else of that, no block is told."""
+    """Return the refusals, each with a block in which it holds: nodes do not say what "latest" was to them, so they
+    are asked again of one that is named, the `newest`. Where they say something else of that, no block is given."""
     if isinstance(newest, RpcError):
         return refused
     requests = [_request(each, sender, terms.max_gas, newest) for each, _ in refused]
@@ -110,7 +110,7 @@ async def _placed(
 
 
 def refused_unasked(candidate: Candidate, head: Block) -> IntentRefusal | None:
-    """What can be refused without a node: too late on the chain's clock, or its dependency did not succeed."""
+    """Return what can be refused without a node: too late on the chain's clock, or its dependency did not succeed."""
     if candidate.not_after is not None and head.timestamp > candidate.not_after:
         late = head.timestamp - candidate.not_after
         sentence = f"It was not sent in time: its deadline passed {late} s ago."
@@ -185,7 +185,7 @@ def _hash_of(code: str) -> bytes | None:
 
 
 def with_margin(estimate: int) -> int:
-    """The limit to sign for an estimate, in gas."""
+    """Return the limit to sign for an estimate, in gas."""
     if estimate <= PLAIN_TRANSFER_GAS:
         return estimate
     return max(estimate * (100 + GAS_MARGIN_PERCENT) // 100, estimate + MIN_GAS_MARGIN)

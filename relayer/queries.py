@@ -23,7 +23,7 @@ WHERE t.intent_id = ANY(%s) ORDER BY t.intent_id, t.nonce, t.signed_at
 """
 # How those of one column's value fared within so many seconds. What we took longer than a minute to bring is not held
 # against anybody: its time was over, or the market had moved. Nor is an authorization that was used before we came: a
-# stranger may have, and whoever does so pays as much as we. Of an agent's bet that he settled with its own payment the
+# stranger may have, and pays as much as we. Of an agent's bet that he settled with its own payment the
 # contract names the idempotency key. A full pot counts, also if this very bet filled it.
 _FARED = b"""
 CROSS JOIN LATERAL (
@@ -47,8 +47,8 @@ UNION ALL
 SELECT 1, asked.key, r.reverted, r.succeeded, false FROM unnest(%(codes)s::bytea[]) AS asked (key)"""
     + _FARED % b"payer_code"
 )
-# Whatever lane carries them, or has told that it is having them signed. What is older than what a payer is judged by is
-# of a lane that is no more: it is followed by nobody, and must not hold its payer up for good.
+# On any lane that carries them, or has claimed them for signing. What is older than what a payer is judged by is of a
+# lane that is no more: it is followed no more, and must not hold its payer up for good.
 _ON_THEIR_WAY = b"""
 SELECT payer, payer_code, count(*) FROM outbox_intent
 WHERE state IN ('signed', 'sent') AND chain_id = %(chain_id)s
@@ -59,7 +59,7 @@ SELECT i.payer, i.payer_code, count(*) FROM outbox_claim c JOIN outbox_intent i 
 WHERE c.lane_id <> %(lane)s AND c.until > clock_timestamp() AND i.state = 'queued' AND i.chain_id = %(chain_id)s
     AND i.payer = ANY(%(wallets)s) GROUP BY 1, 2
 """
-# Claims left by the dead are replaced by whoever wants their intents; those of ended intents go with the next claim.
+# Claims left by the dead are replaced by a lane that wants their intents; those of ended intents go with the next.
 _CLAIM = b"""
 WITH over AS (DELETE FROM outbox_claim WHERE until < clock_timestamp() - interval '10 minutes')
 INSERT INTO outbox_claim AS c (intent_id, lane_id, until)
@@ -99,11 +99,11 @@ class LaneQueries:
         self._lease = lease
 
     async def queued(self, limit: int, excluded: Sequence[int]) -> list[Candidate]:
-        """The next intents for this lane's groups whose dependency, if any, has spoken; not locked."""
+        """Return the next intents for this lane's groups whose dependency, if any, has spoken; not locked."""
         return await self._candidates(_QUEUED, limit, excluded)
 
     async def too_late(self, limit: int, excluded: Sequence[int], chain_time: int) -> list[Candidate]:
-        """Those of the queued that never had a nonce, and whose deadline is over at this time of the chain."""
+        """Return those of the queued that never had a nonce, and whose deadline is over at this time of the chain."""
         return await self._candidates(_TOO_LATE, limit, excluded, chain_time=chain_time)
 
     async def _candidates(self, query: bytes, limit: int, excluded: Sequence[int], **more: int) -> list[Candidate]:
@@ -150,8 +150,8 @@ class LaneQueries:
     async def payer_records(
         self, wallets: Collection[bytes], codes: Collection[bytes]
     ) -> tuple[dict[bytes, PayerRecord], dict[bytes, PayerRecord]]:
-        """What became of the transactions of these wallets, and of those of all wallets with these codes, and how many
-        are on their way."""
+        """Return what became of the transactions of these wallets, and of those of all wallets with these codes, and
+        how many are on their way."""
         asked = {
             "chain_id": self._lease.chain_id,
             "wallets": list(wallets),
@@ -173,7 +173,7 @@ class LaneQueries:
         return records
 
     async def former(self, intent_ids: Sequence[int]) -> dict[int, list[Former]]:
-        """What was ever signed for these intents, by this lane or another."""
+        """Return what was ever signed for these intents, by this lane or another."""
         async with self._pool.connection() as connection:
             rows = await (await connection.execute(_FORMER, (list(intent_ids),))).fetchall()
         former: dict[int, list[Former]] = {}
@@ -182,7 +182,7 @@ class LaneQueries:
         return former
 
     async def claim(self, prepared: Sequence[Prepared], seconds: float) -> list[Prepared]:
-        """Those that no other lane has told it is having signed. For signers that take their time: a claim saves
+        """Return those that no other lane has told it is having signed. For signers that take their time: a claim saves
         signatures, it guards nothing, and ends by itself."""
         async with self._pool.connection() as connection:
             cursor = await connection.execute(_CLAIM, (

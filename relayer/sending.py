@@ -67,7 +67,7 @@ class LaneSender:
             await self._send([each for each in transactions if each.state.in_flight])
 
     async def mark(self) -> None:
-        """Writes down what was offered, as much as there is at a time."""
+        """Write down what was offered, as much as there is at a time."""
         while True:
             await self._marking.wait()
             self._marking.clear()
@@ -100,7 +100,7 @@ class LaneSender:
         transactions: list[LaneTransaction],
         send: Callable[[Sequence[bytes]], Awaitable[list[str | RpcError]]],
     ) -> int:
-        """How many did not get as far as a pool or the chain."""
+        """Return how many did not get as far as a pool or the chain."""
         if not transactions:
             return 0
         attempts = [each.newest for each in transactions]
@@ -111,7 +111,7 @@ class LaneSender:
         return sum(self._judge(transaction, attempt, answer) for transaction, attempt, answer in judged)
 
     def _judge(self, transaction: LaneTransaction, attempt: SignedAttempt, answer: str | RpcError) -> bool:
-        """Notes what the node's answer means; True when it did not get as far as the node's pool or chain."""
+        """Note what the node's answer means; True when it did not get as far as the node's pool or chain."""
         transaction.unfunded = isinstance(answer, RpcError) and answer.kind is RpcErrorKind.INSUFFICIENT_FUNDS
         if isinstance(answer, str):
             metrics.SENDS.labels(self._transactions.chain, "accepted").inc()
@@ -247,9 +247,9 @@ class Replacer:
         )
 
     def _replacement(self, transaction: LaneTransaction, *, cancel: bool) -> Unsigned | None:
-        """The same nonce at higher fees; None when they would exceed the cap, and only waiting is left. A first no-op
-        there always is: where the cap leaves no room above what it replaces, for the nodes that lost or refused that.
-        """
+        """Return the same nonce at higher fees; None when they would exceed the cap, and only waiting is left. A first
+        no-op there always is: where the cap leaves no room above what it replaces, for the nodes that lost or refused
+        that."""
         policy, old = self._policy.fees, transaction.newest.fees
         fees = bump(policy, self._feed.market, old, None if cancel else transaction.max_fee_cap_wei)
         if cancel and not transaction.cancelling:

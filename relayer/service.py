@@ -53,7 +53,7 @@ class ChainPlan:
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """One chain at work: what its lanes see of it, what they may do, and who tells of new blocks."""
+    """One chain at work: what its lanes see of it, what they may do, and where news of blocks comes from."""
 
     feed: ChainFeed
     policy: LanePolicy
@@ -110,8 +110,8 @@ class Relayer:
         await end(task)
 
     async def _hurry(self, chain: Followed) -> None:
-        """A block a node tells of is looked at once if a transaction waits for one; otherwise the feed's clock will do,
-        and saves a busy chain's node the questions."""
+        """Read a block that a node announces at once if a transaction waits for one; otherwise the feed's clock will
+        do, and saves a busy chain's node the questions."""
         while True:
             from_node = await chain.heads.news()
             if from_node and any(lane.in_flight for lane in self.lanes() if lane.lease.chain_id == chain.feed.chain_id):
@@ -131,7 +131,7 @@ class Relayer:
 async def relaying(
     url: str, chains: Sequence[ChainPlan], specs: Sequence[LaneSpec], *, lease_seconds: float, pool_size: int = 6
 ) -> AsyncIterator[Relayer]:
-    """Opens what a relayer needs; the caller runs its works."""
+    """Open what a relayer needs; the caller runs its works."""
     async with contextlib.AsyncExitStack() as stack:
         # A lane asks for work all the time, with one statement; what must be one is a transaction of `LaneStore`.
         making = make_pool(url, size=pool_size, autocommit=True, application_name="vpm-relayer")
@@ -158,7 +158,7 @@ async def relaying(
 
 
 def chain_plans(settings: Settings, how: RelayerSettings) -> list[ChainPlan]:
-    """The chains that have an RPC URL. ConfigError when none has."""
+    """Return the chains that have an RPC URL. ConfigError when none has."""
     errors = all_errors()
     plans = []
     for name in CHAIN_NAMES:

@@ -139,4 +139,5 @@ def _bytes(number: int) -> bytes:
 
 
 def _encoded(fields: Fields) -> bytes:
-    return _TYPE + rlp.encode(fields, infer_serializer=False)
+    encoded: bytes = rlp.encode(fields, infer_serializer=False)
+    return _TYPE + encoded

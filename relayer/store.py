@@ -1,6 +1,6 @@
 """What a lane has in the database, and writes there: each time it first locks the lane's row and checks the lease.
 
-So whatever a process believes, it changes nothing once another holds the lane: `LeaseLost` ends its work there. The
+So a process changes nothing, whatever it believes, once another holds the lane: `LeaseLost` ends its work there. The
 triggers on outbox_intent refuse impossible changes of state, write the history and notify.
 """
 
@@ -125,7 +125,7 @@ class LaneStore:
     # Before the chain
 
     async def refuse(self, refusals: Sequence[IntentRefusal]) -> list[int]:
-        """Ends queued intents without a nonce; the ids of those that were still queued."""
+        """End queued intents without a nonce; the ids of those that were still queued."""
         async with self._fenced() as (connection, _):
             cursor = await connection.execute(
                 "UPDATE outbox_intent i SET state = 'failed', reason_code = u.code, reason = u.reason, "
@@ -144,9 +144,9 @@ class LaneStore:
     async def sign(
         self, prepared: Sequence[Prepared], ready: Mapping[Unsigned, Signed] | None = None
     ) -> list[LaneTransaction]:
-        """Gives nonces in the order given, signs, and stores the bytes: all or nothing, before anything is sent.
+        """Give nonces in the order given, signs, and stores the bytes: all or nothing, before anything is sent.
 
-        Intents another lane took meanwhile are left out. A key in memory signs here. Of one that lies elsewhere the
+        Intents another lane has taken are left out. A key in memory signs here. Of one that lies elsewhere the
         signed transactions are `ready`; each is taken if it is the very one wanted, and the first that is not, because
         a nonce before it went elsewhere, ends the batch: the rest stays queued, and its signatures are forgotten.
         """
@@ -235,7 +235,7 @@ class LaneStore:
             return {row[0] for row in await cursor.fetchall()}
 
     async def add_attempts(self, pairs: Sequence[tuple[LaneTransaction, SignedAttempt]]) -> None:
-        """Stores replacements before they are sent."""
+        """Store replacements before they are sent."""
         async with self._fenced() as (connection, _):
             await self._store_attempts(connection, pairs)
             await connection.execute(
@@ -314,7 +314,7 @@ class LaneStore:
             )
 
     async def fill_holes(self, signed: Sequence[Signed], next_nonce: int) -> list[LaneTransaction]:
-        """Stores no-ops for nonces nobody owns, as intents of their own, and sets the lane's next nonce."""
+        """Store no-ops for nonces no intent owns, as intents of their own, and sets the lane's next nonce."""
         own = self.lease.signer.address
         transactions: list[LaneTransaction] = []
         async with self._fenced() as (connection, _):

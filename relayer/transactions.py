@@ -113,8 +113,8 @@ class LaneQueue:
 
 
 def next_step(transaction: LaneTransaction, line: LaneQueue, patience: Patience, *, may_bump: bool = True) -> NextStep:
-    """What to do about one transaction that the chain has not mined. may_bump: False for one whose fees could not be
-    raised just now, so that it is still offered as it is.
+    """Return what to do about one transaction that the chain has not mined. may_bump: False for one whose fees could
+    not be raised just now, so that it is still offered as it is.
 
     - Doomed, or past its time on the chain's clock: its nonce is taken by a no-op, so that it can never land late.
     - Its offer is below the base fee, so no block can hold it: bumped once two blocks have passed over the line.
@@ -230,7 +230,7 @@ def attempt_of(signed: Signed, *, is_cancel: bool = False) -> SignedAttempt:
 
 
 def unsigned_of(prepared: Prepared, chain_id: int, nonce: int) -> Unsigned:
-    """The transaction to sign for it."""
+    """Return the transaction to sign for it."""
     candidate = prepared.candidate
     return Unsigned(
         chain_id=chain_id,
@@ -355,14 +355,15 @@ class LaneTransactions:
         self.verified.discard(key)
 
     def worst_cost_wei(self) -> int:
-        """What everything unmined could cost at most, value included: what the key's balance must cover."""
+        """Return what everything unmined could cost at most, value included: what the key's balance must cover."""
         return sum(
             each.newest.gas_limit * each.newest.fees.max_fee_wei + (0 if each.cancelling else each.value_wei)
             for each in self.unmined.values()
         )
 
     def expected_gas_wei(self, market: FeeMarket, kinds: Collection[PayerKind] = tuple(PayerKind)) -> int:
-        """What gas for everything unmined, or for some kinds of it, will probably cost, were all of each limit used."""
+        """Return what gas for everything unmined, or for some kinds of it, will probably cost, were all of each limit
+        used."""
         return sum(
             each.newest.gas_limit * expected_price(each.newest.fees, market)
             for each in self.unmined.values()

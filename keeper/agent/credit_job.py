@@ -1,4 +1,4 @@
-"""`agent-credit`: books payments that somebody sent past us and whose payer never came back.
+"""`agent-credit`: books payments that were sent past us and whose payer never came back.
 
 An authorization may be used by anybody straight on the token; then the money lies in the settlement wallet without a
 stake, and our transaction for it has failed. What its payer brought it for is on record: `credit` takes that as it
@@ -94,7 +94,7 @@ async def credit(run: JobRun) -> None:
     explained = [(payment, brought) for payment, brought in open_ if brought is not None]
     for payment, brought in open_:
         if brought is None:
-            run.report.skip(_target(payment), "nobody has told us what it was to pay for")
+            run.report.skip(_target(payment), "nothing on record says what it was to pay for")
     problem = await run.lanes_problem(CREDIT) if explained else None
     await run.free([_subject(payment) for payment, _ in explained], RETRY)
     due = []
@@ -108,7 +108,7 @@ async def credit(run: JobRun) -> None:
     backlog.leave(((each.wallet, each.nonce) for each in due), began if whole else None)
     lag = await _finality_lag(run) if due else 0
     run.measure_due("payments", (max(due_at(each), each.at + lag) for each in due))
-    # Of these nothing can be done, and their number is up to strangers: nobody is to be woken for them.
+    # Of these nothing can be done, and their number is up to strangers: no person is to be woken for them.
     metrics.DUE.labels(run.report.job, "unproven payments").set(len(explained) - len(due))
     metrics.DUE.labels(run.report.job, "unexplained payments").set(len(open_) - len(explained))
 
@@ -120,7 +120,7 @@ async def _finality_lag(run: JobRun) -> int:
 
 
 async def _credit(run: JobRun, payment: ArrivedPayment, brought: BroughtBet, settlement: bytes, token: bytes) -> bool:
-    """Asks for it, or says in the report why it must wait; False when it cannot be proven what it was."""
+    """Ask for it, or say in the report why it must wait; False when it cannot be proven what it was."""
     target = _target(payment)
     too_soon = why_wait(payment, run.now)
     if too_soon is not None:
@@ -195,7 +195,7 @@ async def _past_us(
 
 
 async def _trades(run: JobRun, payment: ArrivedPayment) -> list[Trade]:
-    """The API's trades whose latest payment it is."""
+    """Return the API's trades whose latest payment it is."""
     async with run.keeper.pool.connection() as connection:
         rows = await (await connection.execute(_TRADES, (payment.wallet, payment.nonce))).fetchall()
     return [Trade(bytes(key), attempt, under_way) for key, attempt, under_way in rows]
@@ -209,7 +209,7 @@ async def _transaction(run: JobRun, payment: ArrivedPayment) -> TokenCall | None
 
 
 def _following(payment: ArrivedPayment, trade: Trade | None) -> OnEnqueue:
-    """Makes our attempt the trade's latest, so that its payer is told of it; not if the API made one meanwhile."""
+    """Make our attempt the trade's latest, so that its payer hears of it; not if the API has made one since."""
 
     async def follow(connection: Connection, intent: Intent) -> bool:
         if trade is None:

@@ -111,12 +111,12 @@ class Backlog:
 
 
 def due_at(payment: ArrivedPayment) -> int:
-    """When its payer has had the time to come back."""
+    """Return when its payer has had the time to come back."""
     return payment.at + PATIENCE_SECONDS
 
 
 def why_wait(payment: ArrivedPayment, now: int) -> str | None:
-    """Why it is too soon, or None."""
+    """Return why it is too soon, or None."""
     left = due_at(payment) - now
     return f"its payer has {left} s to come back" if left > 0 else None
 
@@ -131,7 +131,7 @@ def brought_of(arguments: bytes) -> BroughtBet | None:
 
 
 def is_for(brought: BroughtBet, payment: ArrivedPayment) -> bool:
-    """Whether it is by this payer, under this nonce, in the form that can come by itself."""
+    """Return whether it is by this payer, under this nonce, in the form that can come by itself."""
     return (
         brought.authorization["form"] == Form.TRANSFER
         and _address(brought.bet["wallet"]) == payment.wallet
@@ -142,7 +142,7 @@ def is_for(brought: BroughtBet, payment: ArrivedPayment) -> bool:
 def credit_of(
     payment: ArrivedPayment, brought: BroughtBet, settlement: bytes, token: bytes, used: TokenCall | None
 ) -> Credit | str:
-    """The call that books a payment, or why there is none.
+    """Return the call that books a payment, or why there is none.
 
     used: the transaction that moved it, if that is known; needed where it brought another amount than the bet says.
     Then it is credited with the authorization that was really used, and the contract gives it back.
@@ -166,7 +166,7 @@ def credit_of(
 def used_authorization(
     used: TokenCall, payment: ArrivedPayment, settlement: bytes, token: bytes
 ) -> dict[str, Any] | None:
-    """The authorization in a direct call of the token, if it is the one that made this payment: the payer, the
+    """Return the authorization in a direct call of the token, if it is the one that made this payment: the payer, the
     recipient, the amount and the nonce are the pair's."""
     if used.to != token:
         return None
@@ -200,7 +200,7 @@ def used_authorization(
 
 
 def carried(brought: BroughtBet, trades: Iterable[Trade]) -> Trade | None:
-    """The trade that this bet is of."""
+    """Return the trade that this bet is of."""
     return next((each for each in trades if each.idem_hash == brought.bet["idemHash"]), None)
 
 

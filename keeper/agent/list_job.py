@@ -59,7 +59,7 @@ async def _cannot_list(run: JobRun) -> bool:
 
 
 async def _feeds(run: JobRun) -> list[Feed]:
-    """Those of the deployment file that the Safe allows, with its numbers."""
+    """Return those of the deployment file that the Safe allows, with its numbers."""
     lister = run.chain.contract("AgentLister")
     sources = run.chain.deployment.agent_feeds
     answers = values(await run.read_all([lister.call("feed", each.address) for each in sources]))
@@ -96,7 +96,7 @@ def _priors(run: JobRun) -> Priors:
 
 
 async def _filled(run: JobRun) -> set[Slot]:
-    """The slots of markets still to end; whoever listed them, their metadata name the series."""
+    """Return the slots of markets still to end; whoever listed them, their metadata name the series."""
     keys = feed_keys(run.chain.deployment.agent_feeds)
     query = select(MARKETS.document, MARKETS.feed, MARKETS.ends_at).where(
         MARKETS.ends_at > run.now, MARKETS.document.is_not(None)
@@ -136,7 +136,7 @@ async def _list(run: JobRun, feeds: Sequence[Feed], plans: Iterable[SeriesPlan])
 
 
 async def _open_on(run: JobRun, feed: Feed) -> int:
-    """What the pot caps of a feed's unsettled markets add up to."""
+    """Return what the pot caps of a feed's unsettled markets add up to."""
     open_: Any = await run.read(run.chain.contract("AgentLister").call("openOn", feed.address))
     return int(open_)
 

@@ -110,7 +110,7 @@ def round_plans(
 def decide(
     plans: Iterable[SeriesPlan], filled: Set[Slot], now: int, bounds: ListingBounds, priors: Priors
 ) -> tuple[list[Listing], list[Skipped]]:
-    """What to list now."""
+    """Return what to list now."""
     listings: list[Listing] = []
     skipped: list[Skipped] = []
     for plan in plans:
@@ -170,8 +170,8 @@ def _listing(
 def _weights(
     design: Design, value: int, turn: Turn, now: int, bounds: ListingBounds, priors: Priors, pot_cap: int
 ) -> tuple[int, ...]:
-    """The prior by the present value, within the Safe's bounds. Virtual weights that outweigh all the money there may
-    be would keep its prices where they are, so they add up to the pot cap at most."""
+    """Return the prior by the present value, within the Safe's bounds. Virtual weights that outweigh all the money
+    there may be would keep its prices where they are, so they add up to the pot cap at most."""
     outcomes = len(design.bounds) + 1 if design.kind is MarketKind.RANGE else 2
     average = min(max(min(priors.average, pot_cap // outcomes), bounds.min_weight), bounds.max_weight)  # down
     return weights_for(
@@ -188,7 +188,7 @@ def _weights(
 
 
 def _doubt(last: LatestRound | None, now: int) -> str | None:
-    """Why no market is listed on a feed with this newest round, or None."""
+    """Return why no market is listed on a feed with this newest round, or None."""
     if last is None:
         return "its feed has no value yet"
     if last.answer <= 0:

@@ -1,7 +1,7 @@
 """`agent-pay`: pays winners, gives refunds back, and brings fees to the treasury. Amounts in token units.
 
 What is owed comes from the index. The contract counts too, and where it owes more than the index knows, its own views
-say to whom: nobody waits for money because a row is gone.
+say to whom: no owner waits for money because a row is gone.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _payout(stake_id: int, market: str, owner: bytes, amount: int, failed: int, 
 
 
 def has_lost(unpaid: int, indexed: int) -> bool:
-    """Whether the contract owes more than the index knows of, both at one block."""
+    """Return whether the contract owes more than the index knows of, both at one block."""
     return unpaid - indexed >= MIN_LOST
 
 
@@ -114,7 +114,7 @@ async def pay(run: JobRun) -> None:
 
 
 async def _markets(run: JobRun) -> list[Any]:
-    """Those that owe a stake something."""
+    """Return those that owe a stake something."""
     return await run.rows(select(agent_market).where(MARKETS.unpaid > 0).order_by(MARKETS.closed_at, MARKETS.market_id))
 
 
@@ -163,7 +163,7 @@ async def _pay(run: JobRun, market_id: bytes, owed: list[Payout]) -> None:
 
 
 async def _pay_what_the_index_lost(run: JobRun, indexed: int) -> None:
-    """Compares what the contract owes at the index's block with what the index says, and pays the rest by its views."""
+    """Compare what the contract owes at the index's block with what the index says, and pay the rest by its views."""
     if run.index is None or run.index.state != "tail":
         return
     if await index_state(run.keeper.engine, run.chain.chain_id) != run.index:

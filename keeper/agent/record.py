@@ -45,12 +45,12 @@ class RecordingState:
     listed_on: bool = False  # whether new markets are listed on it
 
     def due(self, now: int) -> list[int]:
-        """The grid times that markets are waiting for, oldest first."""
+        """Return the grid times that markets are waiting for, oldest first."""
         return missing(self.needs, self.recorded, self.feed.step_seconds, self.oldest, now)
 
     def lost(self, now: int) -> list[int]:
-        """The moments that open markets are decided by and whose reading nobody recorded nor can: the one before, if it
-        was recorded and is young enough, stands in."""
+        """Return the moments that open markets are decided by and whose reading was not recorded and no longer can
+        be: the one before, if it was recorded and is young enough, stands in."""
         step = self.feed.step_seconds
         gone = {grid_time(moment, step) for need in self.needs for moment in need.moments if moment < now}
         return sorted(at for at in gone - self.recorded if at < self.oldest)
@@ -70,7 +70,7 @@ def subject(feed: PoolFeed, at: int) -> str:
 
 
 def groups(times: Sequence[int]) -> list[tuple[int, ...]]:
-    """What one run asks for, a transaction each."""
+    """Return what one run asks for, a transaction each."""
     return batches(list(times), BATCH, BATCHES)
 
 
@@ -113,7 +113,7 @@ async def record_readings(run: JobRun) -> None:
 
 
 async def _needs(run: JobRun) -> defaultdict[bytes, list[Needs]]:
-    """What open markets need of each feed; nothing of one whose feed is condemned."""
+    """Return what open markets need of each feed; nothing of one whose feed is condemned."""
     query = (
         select(
             MARKETS.feed, MARKETS.kind, MARKETS.early_resolvable, MARKETS.early_from, MARKETS.start_at, MARKETS.ends_at
@@ -135,7 +135,7 @@ async def _needs(run: JobRun) -> defaultdict[bytes, list[Needs]]:
 
 
 async def _listed_on(run: JobRun) -> set[bytes]:
-    """The feeds that this service lists markets on."""
+    """Return the feeds that this service lists markets on."""
     if await run.lanes_problem(LISTER) is not None:
         return set()
     return {row.feed for row in await run.rows(select(FEEDS.feed).where(FEEDS.allowed))}
@@ -173,7 +173,7 @@ async def _record(run: JobRun, standing: RecordingState) -> None:
         times = [at for at, quality in zip(batch, answers, strict=True) if not quality]  # 0: unrecorded
         others = sorted(set(batch) - set(times))
         if others:
-            run.report.skip(feed.key, f"somebody has recorded {_in_words(others)}; the index has not read that yet")
+            run.report.skip(feed.key, f"{_in_words(others)} is recorded; the index has not read that yet")
         if not times:
             continue
         call = contract.call("record", times)
@@ -216,7 +216,7 @@ def _outage(run: JobRun) -> int:
 
 
 async def _grow(run: JobRun, feeds: Iterable[PoolFeed]) -> None:
-    """Makes room for observations, a step at a time, until an outage as long as is set would lose nothing."""
+    """Make room for observations, a step at a time, until an outage as long as is set would lose nothing."""
     outage = _outage(run)
     if outage == 0:
         return

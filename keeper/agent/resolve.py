@@ -112,7 +112,8 @@ def _too_early(terms: DecidingTerms, now: int) -> str:
 
 
 def claim(facts: Facts) -> str | None:
-    """What a void for want of a reading would rest on, as a text that must be read twice; None when it would not."""
+    """Return what a void for want of a reading would rest on, as a text that must be read twice; None when it would
+    not."""
     end = facts.end
     if end is None or _unreadable(facts):
         return None
@@ -189,7 +190,8 @@ async def _due(run: JobRun) -> list[Any]:
 
 
 async def _due_at(run: JobRun, markets: list[Any]) -> list[int]:
-    """Since when those that ought to be settled ought to be: since their end, or since their feed was condemned."""
+    """Return since when those that ought to be settled ought to be: since their end, or since their feed was
+    condemned."""
     condemned = {row.feed for row in markets if row.condemned and row.published}
     since = {feed: await run.said_since(f"agent:feed:{hex_of(feed)}", "condemned") for feed in condemned}
     due = []
@@ -222,7 +224,8 @@ async def _facts(run: JobRun, row: Any, view: Any) -> Facts:
 
 
 async def _crossed(run: JobRun, row: Any) -> bool:
-    """Whether a crossing counts, by the feed's own word. One that cannot be read says no; the contract waits for it."""
+    """Return whether a crossing counts, by the feed's own word. One that cannot be read says no; the contract waits for
+    it."""
     feed = run.chain.at(hex_of(row.feed), "PoolFeed")
     try:
         round_id, _, _ = await run.chain.client.read(
@@ -242,7 +245,8 @@ class NotRecorded(Exception):
 
 
 async def readings(client: ChainClient, run: JobRun, row: Any, block: int) -> tuple[InEffect, InEffect | None]:
-    """The readings that count at the end and, for a direction, at the start. NotRecorded while one has to be recorded.
+    """Return the readings that count at the end and, for a direction, at the start. NotRecorded while one has to be
+    recorded.
 
     A pool feed says itself which they are; of other feeds the mirror of the round finder does.
     """
@@ -299,7 +303,8 @@ def _in_effect(reading: rounds.RoundReading) -> InEffect:
 
 
 async def _agreement(run: JobRun, row: Any, facts: Facts) -> Facts:
-    """The facts, with whether an earlier read said so too, and what each other node says of the same readings."""
+    """Return the facts, with whether an earlier read said so too, and what each other node says of the same
+    readings."""
     what = claim(facts) if facts.is_open and not facts.crossed else None
     if what is None:
         return facts

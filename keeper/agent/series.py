@@ -107,7 +107,7 @@ class Design:
 
 
 def open_turns(series: Series, feed: Feed, now: int, round_seconds: int = HOUR) -> list[Turn]:
-    """The market that takes bets now, and the next once bets on this one end soon."""
+    """Return the market that takes bets now, and the next once bets on this one end soon."""
     current = _turn(series, feed, now + MIN_OPEN_SECONDS, round_seconds)
     if current.closes_at - now > OVERLAP_SECONDS:
         return [current]
@@ -115,7 +115,7 @@ def open_turns(series: Series, feed: Feed, now: int, round_seconds: int = HOUR) 
 
 
 def _turn(series: Series, feed: Feed, moment: int, round_seconds: int) -> Turn:
-    """The first whose bets end at `moment` or later."""
+    """Return the first whose bets end at `moment` or later."""
     ahead = MARGIN + feed.terms.memory
     begins_at = _begins(series, feed, moment + ahead, round_seconds)
     slot = Slot(series, feed.key, _ends(series, feed, begins_at, round_seconds))
@@ -128,7 +128,7 @@ def round_length(feed: Feed, seconds: int) -> int:
 
 
 def _begins(series: Series, feed: Feed, moment: int, round_seconds: int) -> int:
-    """When the measuring of the first turn at or after `moment` begins."""
+    """Return when the measuring of the first turn at or after `moment` begins."""
     if series is Series.TOUCH:
         return boundary(moment, HOUR // 2)
     if series is Series.DAY:
@@ -155,12 +155,12 @@ def _ends(series: Series, feed: Feed, begins_at: int, round_seconds: int) -> int
 
 
 def boundary(moment: int, period: int) -> int:
-    """The first multiple of `period` at or after `moment`."""
+    """Return the first multiple of `period` at or after `moment`."""
     return -(-moment // period) * period
 
 
 def _month(moment: int, on: int) -> int:
-    """The first second of the month so many after that of `moment`."""
+    """Return the first second of the month so many after that of `moment`."""
     when = datetime.fromtimestamp(moment, UTC)
     year, month = divmod(when.year * 12 + when.month - 1 + on, 12)
     return int(datetime(year, month + 1, 1, tzinfo=UTC).timestamp())
@@ -170,7 +170,7 @@ def _month(moment: int, on: int) -> int:
 
 
 def design_of(series: Series, feed: Feed, value: int, position: int) -> Design:
-    """What a market of the series asks at the present value. `position` of the feed varies its ladder."""
+    """Return what a market of the series asks at the present value. `position` of the feed varies its ladder."""
     early = feed.terms.step != 0 and not feed.terms.published
     match series:
         case Series.LADDER:
@@ -198,11 +198,11 @@ def significant(value: int, digits: int, *, up: bool) -> int:
 
 
 def landmark(value: int) -> int:
-    """The first of 1, 2, 5, 10, ... times a power of ten at or above `value`."""
+    """Return the first of 1, 2, 5, 10, ... times a power of ten at or above `value`."""
     unit: int = 10 ** (len(str(value)) - 1)
     return next(step * unit for step in (1, 2, 5, 10) if step * unit >= value)
 
 
 def rises(bounds: Sequence[int]) -> bool:
-    """Whether a ladder's bounds rise from above zero; of a tiny value they may fall together."""
+    """Return whether a ladder's bounds rise from above zero; of a tiny value they may fall together."""
     return all(low < high for low, high in zip((0, *bounds), bounds, strict=False))

@@ -131,6 +131,6 @@ async def _sample(
 
 
 async def _home(run: JobRun, feed: PublishedFeed, contract: Contract) -> int:
-    """Where the walk began: the feed's first round."""
+    """Return where the walk began: the feed's first round."""
     answers: list[Any] = await run.read_all([contract.call("getRoundData", simulated.FIRST_ROUND)])
     return answers[0][1] if isinstance(answers[0], tuple) else simulated.first_value(feed.key)

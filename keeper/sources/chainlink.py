@@ -10,8 +10,8 @@ from keeper.sources.settings import ChainlinkSource
 
 
 async def latest_round(client: ChainClient, feed: Contract, block: int) -> LatestRound | None:
-    """The feed's newest round at a block; None when it has none. A node that cannot say is another matter, and raises:
-    a feed taken for empty would take any value for its first."""
+    """Return the feed's newest round at a block; None when it has none. A node that cannot say is another matter, and
+    raises: a feed taken for empty would take any value for its first."""
     try:
         _, answer, _, updated_at, _ = await client.read(feed.call("latestRoundData"), block)
     except RpcError as error:
@@ -22,7 +22,7 @@ async def latest_round(client: ChainClient, feed: Contract, block: int) -> Lates
 
 
 async def sample(client: ChainClient, feed: Contract, source: ChainlinkSource, now: int, block: int) -> Sample:
-    """The feed's newest answer, whatever its decimals, as one with 8."""
+    """Return the feed's newest answer, whatever its decimals, as one with 8."""
     latest = await latest_round(client, feed, block)
     if latest is None:
         raise SampleRefused(Why.DOWN, f"{source.name} has no round")

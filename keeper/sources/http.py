@@ -20,7 +20,8 @@ MILLISECONDS_FROM = 10**11
 
 
 async def sample(http: aiohttp.ClientSession, source: HttpSource, now: int) -> Sample:
-    """The number as it stands now; the document's own time counts where it has one. `now` is the chain's clock."""
+    """Return the number as it stands now; the document's own time counts where it has one. `now` is the chain's
+    clock."""
     document = await _document(http, source)
     number = _number(document, source.value, source.name)
     observed_at = now

@@ -83,7 +83,7 @@ class Bounds:
 
 
 def agree(samples: Sequence[Sample], refusals: Sequence[SampleRefused], bounds: Bounds) -> Sample:
-    """The value to believe. With two or more sources configured, two must agree.
+    """Return the value to believe. With two or more sources configured, two must agree.
 
     Of the closest pair the newer counts, of two of one time the lower, and the other is its witness. It keeps its own
     time: under the older one, a value of now would be dated into the past, and a feed had no more readings than its
@@ -116,7 +116,7 @@ def agree(samples: Sequence[Sample], refusals: Sequence[SampleRefused], bounds: 
 
 
 def check_move(sample: Sample, last: LatestRound | None, bounds: Bounds, *, agreed: bool) -> Sample:
-    """The sample, unless a single source moved further from the last round than is believable at once."""
+    """Return the sample, unless a single source moved further from the last round than is believable at once."""
     if last is None or last.answer <= 0 or agreed:
         return sample
     moved = abs(sample.value - last.answer)
@@ -130,12 +130,12 @@ def check_move(sample: Sample, last: LatestRound | None, bounds: Bounds, *, agre
 
 
 def is_new(sample: Sample, last: LatestRound | None) -> bool:
-    """Whether it was observed after the last round: a sound source may be slower than we ask."""
+    """Return whether it was observed after the last round: a sound source may be slower than we ask."""
     return last is None or sample.observed_at > last.updated_at
 
 
 def check_time(sample: Sample, now: int, max_lag: int) -> Sample:
-    """The new sample, if the feed can take it: not from the future, not too old."""
+    """Return the new sample, if the feed can take it: not from the future, not too old."""
     if sample.observed_at > now:
         raise SampleRefused(Why.ABSURD, f"{sample.source} is {sample.observed_at - now} s ahead of the chain")
     if now - sample.observed_at > max_lag:

@@ -1,7 +1,7 @@
-"""Prices for chains nobody trades on: a seeded random walk that a person can watch move.
+"""Prices for chains without trade: a seeded random walk that a person can watch move.
 
-The next value follows from the last round on the feed, the seed and the time, so it needs no memory: whoever takes
-over goes on from where the chain stands, and the same seed and times give the same walk. Integers throughout.
+The next value follows from the last round on the feed, the seed and the time, so it needs no memory: the next
+keeper goes on from where the chain stands, and the same seed and times give the same walk. Integers throughout.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def first_value(key: str) -> int:
 
 
 def step(last: LatestRound, home: int, seed: str, key: str, now: int) -> int:
-    """The value at `now`, in the feed's 8 decimals, at least 1. Every division rounds towards zero or down."""
+    """Return the value at `now`, in the feed's 8 decimals, at least 1. Every division rounds towards zero or down."""
     seconds = min(max(now - last.updated_at, 1), MAX_STEP_SECONDS)
     # Standard deviation grows with the square root of time; isqrt of seconds * 1e6 keeps three decimals.
     scale = VOLATILITY_PPM_PER_MINUTE * math.isqrt(seconds * 1_000_000 // 60) // 1000

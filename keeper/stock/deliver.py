@@ -56,7 +56,8 @@ def dues(holdings: Iterable[Holding], now: Moment) -> list[Payout]:
 
 
 def poke(market: VestedMarket, entered_at: int, now: Moment) -> str | None:
-    """Why its pending vintage should be finalized, or None. entered_at: chain time of the vintage's last entry."""
+    """Return why its pending vintage should be finalized, or None. entered_at: chain time of the vintage's last
+    entry."""
     if market.vintage is None or market.settled or not finished(market, now):
         return None
     waited = now.timestamp - entered_at

@@ -81,7 +81,7 @@ async def open_refund_drill(run: JobRun) -> None:
 
 
 async def feed_states(run: JobRun) -> list[FeedState]:
-    """The deployment's feeds as the lister knows them at this run's head."""
+    """Return the deployment's feeds as the lister knows them at this run's head."""
     lister, feeds = run.chain.contract("MarketLister"), run.chain.deployment.price_feeds
     answers: list[Any] = await run.read_all([lister.call("feed", feed.proxy) for feed in feeds])
     flags = [Contract(feed.stock_token, abi("LocalStockToken")).call("oraclePaused") for feed in feeds]
@@ -100,7 +100,7 @@ async def feed_states(run: JobRun) -> list[FeedState]:
 
 
 async def _cannot_list(run: JobRun) -> bool:
-    """Says why nothing may be listed now, if so: money is only put down where the present state is known."""
+    """Say why nothing may be listed now, if so: money is only put down where the present state is known."""
     problem = run.index_problem() or await run.lanes_problem(OPENER)
     if problem is None and await run.read(run.chain.contract("VestedMarkets").call("entriesPaused")):
         problem = "the guardian has paused new markets"

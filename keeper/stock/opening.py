@@ -36,13 +36,13 @@ class NotNow:
 
 
 def daily_window(sessions: Sequence[Session], now: int, lead: int) -> MarketWindow | NotNow:
-    """The next session, open to close, once it is at most `lead` away."""
+    """Return the next session, open to close, once it is at most `lead` away."""
     coming = next((each for each in sessions if each.opens - now >= MIN_LEAD_SECONDS), None)
     return _listed_from(Family.DAILY, coming, coming, now, lead)
 
 
 def weekly_window(sessions: Sequence[Session], now: int, lead: int) -> MarketWindow | NotNow:
-    """The next week whose first bell has not rung: its first open to its last close."""
+    """Return the next week whose first bell has not rung: its first open to its last close."""
     for week in weeks(sessions):
         if week[0].opens - now >= MIN_LEAD_SECONDS:
             return _listed_from(Family.WEEKLY, week[0], week[-1], now, lead)
@@ -160,7 +160,8 @@ def opener_of(lanes: Sequence[str], named: str | None) -> str:
 def affordable(
     openings: Sequence[Opening], terms: ListingTerms, purse: Purse
 ) -> tuple[list[Opening], list[Skipped], int | None]:
-    """The openings whose seeds the balance covers, those it does not, and the allowance to ask for (None: enough)."""
+    """Return the openings whose seeds the balance covers, those it does not, and the allowance to ask for (None:
+    enough)."""
     each = 2 * terms.seed_per_leg
     count = min(len(openings), purse.balance // each)  # down: half a seed opens nothing
     short = [
@@ -187,7 +188,7 @@ class DrillPlan:
 def decide_drills(
     feeds: Sequence[FeedState], last_final: Mapping[str, int], last_opened: int | None, now: int, plan: DrillPlan
 ) -> tuple[Opening | None, list[Skipped]]:
-    """The next short market to open: of the ticker that has been without one for longest, one at a time.
+    """Return the next short market to open: of the ticker that has been without one for longest, one at a time.
 
     last_final: per feed address in lower case, the latest bell of a short market. last_opened: when any was listed.
     Opening them `apart` keeps them in different phases, so at any moment one can be seen in each.

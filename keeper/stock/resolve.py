@@ -136,7 +136,7 @@ async def _due(run: JobRun) -> list[Any]:
 
 
 async def _facts(run: JobRun, due: list[Any]) -> list[Facts]:
-    """What settler, resolver and round finder say at this run's head."""
+    """Return what settler, resolver and round finder say at this run's head."""
     settler, resolver = run.chain.contract("VestedMarkets"), run.chain.contract("RoundResolver")
     calls = []
     for row in due:
@@ -168,7 +168,8 @@ async def _facts(run: JobRun, due: list[Any]) -> list[Facts]:
 
 
 async def _agreement(run: JobRun, facts: Facts) -> Facts:
-    """The facts, with whether an earlier read and what each other node say what this one says about staleness."""
+    """Return the facts, with whether an earlier read and what each other node say what this one says about
+    staleness."""
     if facts.status is not PreviewStatus.STALE or not facts.is_open:
         return facts
     what = f"STALE {facts.strike_round} {facts.final_round}"

@@ -1,7 +1,7 @@
 """`witness`: has the resolver remember pauses and multipliers of the stocks of unsettled markets: into a pause, out of
 it, and across a strike or bell.
 
-Always made, so whether a pause counts is nobody's choice.
+Always made, so whether a pause counts is no one's choice.
 """
 
 from __future__ import annotations

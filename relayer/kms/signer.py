@@ -43,7 +43,7 @@ class KmsThrottled(KmsFault):
 
 
 class KmsDenied(VpmError):
-    """The key service will not sign until somebody changes something: permissions, the name, the key's state."""
+    """The key service will not sign until a person changes something: permissions, the name, the key's state."""
 
     code = "kms_denied"
 
@@ -74,7 +74,8 @@ class BadPublicKey(ValueError):
 
 
 def signature_of(der: bytes, digest: bytes, address: bytes) -> Signature:
-    """The one signature over `digest` in this DER that recovers to `address`; BadSignature when there is none."""
+    """Return the one signature over `digest` in this DER that recovers to `address`; BadSignature when there is
+    none."""
     try:
         r, s = decode_dss_signature(der)
     except ValueError:
@@ -96,7 +97,7 @@ def signature_of(der: bytes, digest: bytes, address: bytes) -> Signature:
 
 
 def address_of(public_key: bytes) -> bytes:
-    """The address of a DER SubjectPublicKeyInfo; BadPublicKey when it is not one of secp256k1."""
+    """Return the address of a DER SubjectPublicKeyInfo; BadPublicKey when it is not one of secp256k1."""
     try:
         key = load_der_public_key(public_key)
     except (ValueError, UnsupportedAlgorithm):
@@ -107,7 +108,7 @@ def address_of(public_key: bytes) -> bytes:
 
 
 def address_of_point(point: bytes) -> bytes:
-    """The address of an uncompressed point."""
+    """Return the address of an uncompressed point."""
     return keccak(point[1:])[12:]
 
 
@@ -149,7 +150,7 @@ class KmsSigner(Signer):
     """A key in a key service.
 
     It gives out no signature that does not recover to its address. Once it could not sign it is in trouble, and refuses
-    at once, until `watch` has seen it sign again: so nobody waits for a service that is down but the one who looks.
+    at once, until `watch` has seen it sign again: so only `watch` waits for a service that is down.
     """
 
     def __init__(self, key: KmsKey, address: bytes, patience: KmsPatience, *, trouble: str | None = None) -> None:
@@ -194,7 +195,7 @@ class KmsSigner(Signer):
                     self._recovered()
 
     async def check(self) -> None:
-        """Asks for the key and for a signature; ConfigError when it is another key than it should be."""
+        """Ask for the key and for a signature; ConfigError when it is another key than it should be."""
         try:
             async with asyncio.timeout(self._patience.try_seconds):
                 self._compare(address_in(await self._key.public_key(), self._key.name))
@@ -262,7 +263,7 @@ class KmsSigner(Signer):
 
 
 def address_in(public_key: bytes, name: str) -> bytes:
-    """The address of what a service says is the public key; ConfigError when it is of no use to us."""
+    """Return the address of what a service says is the public key; ConfigError when it is of no use to us."""
     try:
         return address_of(public_key)
     except BadPublicKey as error:
@@ -270,12 +271,12 @@ def address_in(public_key: bytes, name: str) -> bytes:
 
 
 def unavailable(name: str, error: KmsFault | KmsDenied) -> SignerUnavailable:
-    """The same, said of the key; what only a person can change is not to be tried again."""
+    """Return the same, said of the key; what only a person can change is not to be tried again."""
     return SignerUnavailable(f"{name} does not sign. {error.message}", hint=error.hint, retriable=error.retriable)
 
 
 async def persistently(ask: Callable[[], Awaitable[T]], patience: KmsPatience) -> T:
-    """Asks again while the service is throttled or away; the last KmsFault when time is up, a KmsDenied at once."""
+    """Ask again while the service is throttled or away; the last KmsFault when time is up, a KmsDenied at once."""
     loop = asyncio.get_running_loop()
     deadline, pause = loop.time() + patience.seconds, FIRST_PAUSE_SECONDS
     while True:

@@ -117,7 +117,7 @@ async def test_readings_are_recorded_as_markets_need_them_and_decide(
     rig.stop("indexer")
     played.record(end)
     report = await rig.run("agent-record")
-    assert f"somebody has recorded the reading of {end}; the index has not read that yet" in told(report, KEY)
+    assert f"the reading of {end} is recorded; the index has not read that yet" in told(report, KEY)
     assert all(str(end) not in each for each in done(report, "record"))
     rig.start("indexer")
     await recorded(rig, played, end)

@@ -13,7 +13,7 @@ import pytest
 
 from core.hexadecimal import bytes_of
 from core.outbox import Intent, IntentState, MinedOutcome
-from relayer.following import AT_REST_SECONDS, LOOK_AGAIN_SECONDS, Follower
+from relayer.following import AT_REST_SECONDS, POLL_SECONDS, Follower
 from relayer.leases import LeaseLost
 from relayer.policy import WALLET_REVERTS_ALLOWED, LanePolicy
 from relayer.queries import LaneQueries
@@ -132,9 +132,9 @@ async def test_a_lane_at_rest_asks_its_node_now_and_then(rig: Rig, monkeypatch: 
         await until(lambda: bool(looks), "the first look")
         await asyncio.sleep(0.5)
         seen = len(looks)
-        await asyncio.sleep(LOOK_AGAIN_SECONDS)
+        await asyncio.sleep(POLL_SECONDS)
         await rig.mine()
-        await asyncio.sleep(1.5 * LOOK_AGAIN_SECONDS)
+        await asyncio.sleep(1.5 * POLL_SECONDS)
         assert len(looks) == seen
         await until(lambda: len(looks) > seen, "a look after a while", AT_REST_SECONDS + 10)
 
