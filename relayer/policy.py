@@ -204,7 +204,8 @@ class Patience:
     resend_after_seconds: before bytes are offered again. bump_after_seconds: before fees rise for a line that does
     not move although blocks come. bump_after_blocks: at least so many blocks must have passed it by.
     doubt_after_seconds: how long a receipt may be late before a foreign transaction is looked for.
-    believe_after_seconds: how long nodes must say the same of the key's nonces before anything is given up or paid for it.
+    believe_after_seconds: how long nodes must say the same of the key's nonces before anything is given up or paid
+    for it.
     """
 
     resend_after_seconds: float

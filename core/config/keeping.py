@@ -55,10 +55,6 @@ class KeeperSettings(SettingsBase):
         default=None,
         description="percent a year, for the priors of listed markets; unset: 80, and the simulated walk's locally",
     )
-    # Pool feeds. What no market waits for is not paid for, unless every step is to be recorded.
-    record_every_step: bool = Field(
-        default=False, description="1 to record every reading of pool feeds, 0 for those that markets need"
-    )
     pool_outage_seconds: Annotated[int, Field(ge=0, le=64_800)] | None = Field(
         default=None,
         description="so long an outage pools are made to remember, 0 to 64800 seconds, 0 leaves them as they are; "

@@ -30,20 +30,6 @@ a stake can be owed, more than what is left of divisions."""
 
 
 @dataclass(frozen=True, slots=True)
-class UnpaidStake:
-    """A stake the contract has not paid, with what decides what it is owed. `due_at`: since when that may be sent."""
-
-    stake_id: int
-    wallet: bytes
-    status: int
-    outcome: int | None
-    amount: int
-    shares: int
-    failed: int  # payouts the token refused so far
-    due_at: int
-
-
-@dataclass(frozen=True, slots=True)
 class Counters:
     """A market in numbers, of the contract or of the index. `stakes`: ids given out."""
 
@@ -53,21 +39,22 @@ class Counters:
     paid_shares: int
 
 
-def dues(market: str, stakes: Sequence[UnpaidStake], book: Book, status: int, winner: int | None) -> list[Payout]:
-    """Return what is owed of one market. A late payment is owed back whatever becomes of the market."""
-    is_settled = status in (AgentMarketStatus.RESOLVED, AgentMarketStatus.VOID)
+def dues(market: Any, book: Book, stakes: Sequence[Any]) -> list[Payout]:
+    """Return what is owed of one market, by its row and those of its stakes. A late payment is owed back whatever
+    becomes of the market."""
+    is_settled = market.status in (AgentMarketStatus.RESOLVED, AgentMarketStatus.VOID)
+    winner = market.winner if market.status == AgentMarketStatus.RESOLVED else None
     owing = []
-    for stake in stakes:
-        owed = 0
+    for stake in sorted(stakes, key=lambda each: each.stake_id):
+        owed, due_at = 0, market.closed_at
         if stake.status == StakeStatus.OWED_BACK:
-            owed = stake.amount
+            owed, due_at = int(stake.amount), stake.staked_at
         elif stake.status == StakeStatus.IN_BOOK and is_settled and stake.outcome is not None:
-            owed = book.owed(
-                winner if status == AgentMarketStatus.RESOLVED else None, stake.outcome, stake.amount, stake.shares
-            )
+            owed = book.owed(winner, stake.outcome, int(stake.amount), int(stake.shares))
         if owed:
-            owing.append(_payout(stake.stake_id, market, stake.wallet, owed, stake.failed, stake.due_at))
-    return sorted(owing, key=lambda due: due.id)
+            name = market.slug or hex_of(market.market_id)
+            owing.append(_payout(stake.stake_id, name, stake.wallet, owed, stake.failed_payouts, due_at))
+    return owing
 
 
 def _payout(stake_id: int, market: str, owner: bytes, amount: int, failed: int, due_at: int) -> Payout:
@@ -137,20 +124,7 @@ async def _owed(run: JobRun, market: Any) -> list[Payout]:
         .order_by(STAKES.failed_payouts, STAKES.stake_id)
         .limit(MAX_ROWS)
     )
-    stakes = [
-        UnpaidStake(
-            row.stake_id,
-            row.wallet,
-            row.status,
-            row.outcome,
-            int(row.amount),
-            int(row.shares),
-            row.failed_payouts,
-            due_at=row.staked_at if row.status == StakeStatus.OWED_BACK else market.closed_at,
-        )
-        for row in rows
-    ]
-    return dues(market.slug or hex_of(market.market_id), stakes, book, market.status, market.winner)
+    return dues(market, book, rows)
 
 
 async def _pay(run: JobRun, market_id: bytes, owed: list[Payout]) -> None:

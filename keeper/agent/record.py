@@ -55,14 +55,12 @@ class RecordingState:
         gone = {grid_time(moment, step) for need in self.needs for moment in need.moments if moment < now}
         return sorted(at for at in gone - self.recorded if at < self.oldest)
 
-    def to_record(self, now: int, *, every_step_since: int | None) -> list[int]:
-        """Everything to record: what is due, one for the next listing, and every step since a moment if so set."""
-        extra: list[Needs] = []
-        if every_step_since is not None:
-            extra.append(Needs((), (every_step_since, now - 1)))
-        elif self.listed_on and max(self.recorded, default=0) < now - FRESH_SECONDS:
-            extra.append(Needs((now - 1,)))
-        return missing((*self.needs, *extra), self.recorded, self.feed.step_seconds, self.oldest, now)
+    def to_record(self, now: int) -> list[int]:
+        """Return what is due, and one reading for the next listing. What no market waits for is not paid for."""
+        needs = self.needs
+        if self.listed_on and max(self.recorded, default=0) < now - FRESH_SECONDS:
+            needs += (Needs((now - 1,)),)
+        return missing(needs, self.recorded, self.feed.step_seconds, self.oldest, now)
 
 
 def subject(feed: PoolFeed, at: int) -> str:
@@ -164,9 +162,7 @@ async def _standing(run: JobRun, feed: PoolFeed, needs: Sequence[Needs], listed_
 
 async def _record(run: JobRun, standing: RecordingState) -> None:
     feed, contract = standing.feed, run.chain.at(standing.feed.address, "PoolFeed")
-    outage = _outage(run)
-    since = run.now - outage if run.keeper.how.record_every_step else None
-    due = standing.to_record(run.now, every_step_since=since)
+    due = standing.to_record(run.now)
     free = await run.free([subject(feed, at) for at in due], RETRY)
     for batch in groups([at for at in due if free[subject(feed, at)] is None]):
         answers: list[Any] = await run.read_all([contract.call("qualityOf", at) for at in batch])

@@ -19,25 +19,19 @@ def standing(
 
 
 def test_nothing_is_paid_for_that_nobody_needs() -> None:
-    assert standing().to_record(NOW, every_step_since=None) == []
+    assert standing().to_record(NOW) == []
     ended = Needs((NOW - 90,))
-    assert standing(ended).to_record(NOW, every_step_since=None) == [NOW - 120] == standing(ended).due(NOW)
-    assert standing(ended, recorded={NOW - 120}).to_record(NOW, every_step_since=None) == []
+    assert standing(ended).to_record(NOW) == [NOW - 120] == standing(ended).due(NOW)
+    assert standing(ended, recorded={NOW - 120}).to_record(NOW) == []
 
 
 def test_a_feed_that_markets_are_listed_on_has_a_fresh_reading() -> None:
     """A listing needs one, and without any market nothing else asks for it."""
-    assert standing(listed_on=True).to_record(NOW, every_step_since=None) == [NOW - 60]
+    assert standing(listed_on=True).to_record(NOW) == [NOW - 60]
     at = NOW - FRESH_SECONDS
-    assert standing(listed_on=True, recorded={at}).to_record(NOW, every_step_since=None) == []
-    assert standing(listed_on=True, recorded={at - 60}).to_record(NOW, every_step_since=None) == [NOW - 60]
+    assert standing(listed_on=True, recorded={at}).to_record(NOW) == []
+    assert standing(listed_on=True, recorded={at - 60}).to_record(NOW) == [NOW - 60]
     assert standing(listed_on=True, recorded={at - 60}).due(NOW) == []  # no market waits for it
-
-
-def test_every_step_is_recorded_if_so_set() -> None:
-    every = standing(recorded={NOW - 120}).to_record(NOW, every_step_since=NOW - 200)
-    assert every == [NOW - 180, NOW - 60]
-    assert standing(oldest=NOW - 60).to_record(NOW, every_step_since=NOW - 43_200) == [NOW - 60]
 
 
 def test_a_reading_that_nobody_recorded_in_time_is_told_of() -> None:
@@ -51,7 +45,7 @@ def test_a_reading_that_nobody_recorded_in_time_is_told_of() -> None:
 
 
 def test_an_outage_is_made_good_oldest_first_and_in_bounded_steps() -> None:
-    outage = standing(Needs((), (NOW - 7_200, NOW))).to_record(NOW, every_step_since=None)
+    outage = standing(Needs((), (NOW - 7_200, NOW))).to_record(NOW)
     assert len(outage) == 120
     asked = groups(outage)
     assert [at for batch in asked for at in batch] == outage[: BATCH * BATCHES]
