@@ -38,8 +38,8 @@ INDEX_LAG_SECONDS = 60
 
 @dataclass(frozen=True)
 class KeeperChain:
-    """One chain and what a job does on it. `single_nodes`: clients of one URL each, where
-    two or more are configured."""
+    """One chain and what a job does on it. `single_nodes`: clients of one URL each, where two or more are
+    configured."""
 
     name: ChainName
     deployment: Deployment

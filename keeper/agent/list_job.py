@@ -22,7 +22,7 @@ from keeper.agent.series import Feed, Series, Slot
 from keeper.attempts import RetryWaits, TransactionRequest
 from keeper.run import JobRun
 from keeper.sources import simulated
-from keeper.sources.chainlink import latest_round
+from keeper.sources.remote import latest_round
 from keeper.sources.sample import LatestRound
 
 RETRY = RetryWaits(after_success_seconds=600.0, after_failure_seconds=20.0)

@@ -12,7 +12,7 @@ from core.outbox import PUBLISHER
 from keeper import metrics
 from keeper.attempts import RetryWaits, TransactionRequest
 from keeper.run import JobRun
-from keeper.sources import chainlink, http, simulated
+from keeper.sources import remote, simulated
 from keeper.sources.sample import (
     LatestRound,
     Sample,
@@ -64,7 +64,7 @@ async def _observe(run: JobRun, feed: PublishedFeed, observed: FeedSources | Non
     try:
         if observed is None:
             raise SampleRefused(Why.UNCONFIGURED, "no source is configured for it")
-        last = await chainlink.latest_round(run.chain.client, contract, run.head)
+        last = await remote.latest_round(run.chain.client, contract, run.head)
         lag = int(await run.chain.client.read(contract.call("maxLag"), run.head))
         believed = await _believe(run, feed, contract, observed, last)
         if not is_new(believed, last):
@@ -117,10 +117,10 @@ async def _sample(
 ) -> Sample:
     match source:
         case HttpSource():
-            return await http.sample(run.keeper.http, source, run.now)
+            return await remote.http_sample(run.keeper.http, source, run.now)
         case ChainlinkSource():
             other = run.chain.at(source.feed, "ObservationFeed")
-            return await chainlink.sample(run.chain.client, other, source, run.now, run.head)
+            return await remote.feed_sample(run.chain.client, other, source, run.now, run.head)
         case SimulatedSource():
             if not run.chain.is_local:
                 raise SampleRefused(Why.UNCONFIGURED, "simulated values are for local deployments only")

@@ -16,7 +16,7 @@ from aiohttp import web
 from core.chain import RpcError, RpcErrorKind
 from keeper.agent import snapshot_job
 from keeper.run import JobRun
-from keeper.sources import http
+from keeper.sources.remote import http_sample
 from keeper.sources.sample import ONE, Sample, SampleRefused, Why
 from keeper.sources.settings import ChainlinkSource, FeedSources, HttpSource
 from tests.support.serving import serving
@@ -47,7 +47,7 @@ def source(url: str, **changes: object) -> HttpSource:
 
 async def asked(url: str, **changes: object) -> Sample:
     async with aiohttp.ClientSession() as session:
-        return await http.sample(session, source(url, **changes), NOW)
+        return await http_sample(session, source(url, **changes), NOW)
 
 
 async def test_a_number_in_a_document(served: Callable[[Answer], Awaitable[str]]) -> None:

@@ -23,7 +23,7 @@ from keeper.jobs import BY_NAME, Runner
 from keeper.metrics import REFUSALS
 from keeper.report import RunReport
 from keeper.run import JobRun, KeeperChain
-from keeper.sources import http, simulated
+from keeper.sources import remote, simulated
 from keeper.sources.sample import (
     ONE,
     Bounds,
@@ -225,7 +225,7 @@ class OneFeed:
                 raise said
             return said
 
-        monkeypatch.setattr(http, "sample", sample)
+        monkeypatch.setattr(remote, "http_sample", sample)
 
     async def read(self, call: Any, block: int) -> Any:
         if call[0] == "maxLag":

@@ -1,4 +1,4 @@
-"""A number in a JSON document on the web."""
+"""What a source gives: the newest answer of another feed on the chain, or a number in a JSON document on the web."""
 
 from __future__ import annotations
 
@@ -8,9 +8,36 @@ from typing import Any
 
 import aiohttp
 
+from core.chain import ChainClient, Contract, RpcError, RpcErrorKind
 from core.log import redact_text
-from keeper.sources.sample import Sample, SampleRefused, Why, units
-from keeper.sources.settings import HttpSource
+from keeper.sources.sample import LatestRound, Sample, SampleRefused, Why, units
+from keeper.sources.settings import ChainlinkSource, HttpSource
+
+
+async def latest_round(client: ChainClient, feed: Contract, block: int) -> LatestRound | None:
+    """Return the feed's newest round at a block; None when it has none. A node that cannot say is another matter, and
+    raises: a feed taken for empty would take any value for its first."""
+    try:
+        _, answer, _, updated_at, _ = await client.read(feed.call("latestRoundData"), block)
+    except RpcError as error:
+        if error.kind is not RpcErrorKind.REVERTED:
+            raise
+        return None
+    return LatestRound(answer, updated_at) if updated_at else None
+
+
+async def feed_sample(client: ChainClient, feed: Contract, source: ChainlinkSource, now: int, block: int) -> Sample:
+    """Return the feed's newest answer, whatever its decimals, as one with 8."""
+    latest = await latest_round(client, feed, block)
+    if latest is None:
+        raise SampleRefused(Why.DOWN, f"{source.name} has no round")
+    if now - latest.updated_at > source.max_age_seconds:
+        raise SampleRefused(Why.LATE, f"{source.name} was last updated {now - latest.updated_at} s ago")
+    decimals = int(await client.read(feed.call("decimals"), block))
+    scale = Decimal(10) ** -decimals
+    value = units(Decimal(latest.answer) * scale, source.multiply)
+    return Sample(value, min(latest.updated_at, now), source.name)
+
 
 MAX_BODY_BYTES = 2_000_000
 MAX_AHEAD_SECONDS = 15
@@ -19,7 +46,7 @@ MILLISECONDS_FROM = 10**11
 """A time above this is in milliseconds: in seconds it would be the year 5138."""
 
 
-async def sample(http: aiohttp.ClientSession, source: HttpSource, now: int) -> Sample:
+async def http_sample(http: aiohttp.ClientSession, source: HttpSource, now: int) -> Sample:
     """Return the number as it stands now; the document's own time counts where it has one. `now` is the chain's
     clock."""
     document = await _document(http, source)
