@@ -83,7 +83,7 @@ async def test_a_block_the_node_tells_of_is_looked_at_once_if_something_waits_fo
     fresh_database_url: str, anvil: StartAnvil, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     by_the_clock = 30.0
-    monkeypatch.setattr("relayer.following.LOOK_AGAIN_SECONDS", by_the_clock)
+    monkeypatch.setattr("relayer.following.POLL_SECONDS", by_the_clock)
     chain = anvil(chain_id=31337)  # a block for each transaction, at once
     async with rigged(
         fresh_database_url, chain.url, chain.chain_id, ws_urls=(chain.ws_url,), poll_seconds=60.0, finality_blocks=64
