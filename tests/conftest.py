@@ -78,7 +78,6 @@ FLAKY = {
     "integration/test_stack.py": "a whole stack starts, and its rounds go by the wall clock",
     "integration/test_stock_cron.py": "a keeper settles by the wall clock what the calls ask for",
     "integration/test_stock_relay.py": "answers are waited for by real seconds while a relayer works",
-    "integration/test_webhook_dispatch.py": "endpoints that hang are given up after real seconds",
 }
 # After a test's own limit, which pytest-timeout keeps and gives up when the test has failed.
 LAST_SECONDS = 120.0

@@ -8,9 +8,12 @@ from typing import Any
 from eth_account import Account
 from eth_account.messages import encode_typed_data
 
+from core import eip3009
 from core.chain import Call
 from core.config import Settings
 from core.config.keeping import KeeperSettings
+from core.contracts.deployments import Token
+from core.signatures import message_hash
 from keeper.jobs import BY_NAME, Runner
 from keeper.report import RunReport
 from keeper.service import keeping
@@ -80,22 +83,21 @@ def together(chain: AgentChain, calls: Sequence[Call], sender: str, at: str) -> 
     return chain.receipt(sent)
 
 
+def cancelling_digest(signer: str, nonce: bytes, token: Token, chain_id: int) -> bytes:
+    """Return what a signature that cancels an authorization is over."""
+    fields = [{"name": "authorizer", "type": "address"}, {"name": "nonce", "type": "bytes32"}]
+    signable = encode_typed_data(
+        domain_data=eip3009.domain(token, chain_id),
+        message_types={"CancelAuthorization": fields},
+        message_data={"authorizer": signer, "nonce": nonce},
+    )
+    return message_hash(signable)
+
+
 def cancelling(chain: AgentChain, who: Wallet, nonce: bytes) -> Call:
     """The call of the token that cancels an authorization, signed by its signer."""
-    facts = chain.contracts.token_facts
-    signable = encode_typed_data(
-        domain_data={
-            "name": facts.domain_name,
-            "version": facts.domain_version,
-            "chainId": chain.contracts.chain_id,
-            "verifyingContract": facts.address,
-        },
-        message_types={
-            "CancelAuthorization": [{"name": "authorizer", "type": "address"}, {"name": "nonce", "type": "bytes32"}]
-        },
-        message_data={"authorizer": who.address, "nonce": nonce},
-    )
-    signature = bytes(Account.sign_message(signable, who.private_key).signature)
+    digest = cancelling_digest(who.address, nonce, chain.contracts.token_facts, chain.contracts.chain_id)
+    signature = bytes(Account.unsafe_sign_hash(digest, who.private_key).signature)
     return chain.contracts.token.call("cancelAuthorization(address,bytes32,bytes)", who.address, nonce, signature)
 
 

@@ -14,6 +14,7 @@ import orjson
 from eth_account import Account
 from eth_utils.crypto import keccak
 
+from core import eip3009
 from core.agent.bet import ZERO_ADDRESS, Bet, bet_hash, bound_nonce, idem_hash
 from core.chain import ChainClient, Contract
 from core.chain.provider import ChainProvider
@@ -21,6 +22,7 @@ from core.contracts.abi import abi
 from core.contracts.deployments import Deployment, Token
 from core.contracts.statuses import Form
 from scripts._stack import wallets
+from tests.support.agent_payments import cancelling_digest
 
 UNIT = 10**6
 GAS = hex(4_000_000)
@@ -99,46 +101,13 @@ class Players(ABC):
     def authorization(
         self, kind: str, who: wallets.Wallet, to: str, value: int, valid_after: int, valid_before: int, nonce: bytes
     ) -> bytes:
-        """A signature of the token's EIP-3009 `kind`WithAuthorization."""
-        fields = (
-            ("from", "address"),
-            ("to", "address"),
-            ("value", "uint256"),
-            ("validAfter", "uint256"),
-            ("validBefore", "uint256"),
-            ("nonce", "bytes32"),
-        )
+        """Sign an EIP-3009 authorization of the token, in one of its two forms."""
         values = (who.address, to, value, valid_after, valid_before, nonce)
-        message = {name: value for (name, _), value in zip(fields, values, strict=True)}
-        return self.signed(who, kind, fields, message)
+        message = dict(zip((each["name"] for each in eip3009.FIELDS), values, strict=True))
+        return self.signed(who, eip3009.digest(kind, message, self.token_facts, self.deployment.chain_id))
 
-    def signed(
-        self, who: wallets.Wallet, kind: str, fields: tuple[tuple[str, str], ...], message: dict[str, Any]
-    ) -> bytes:
-        """A signature of typed data under the token's own domain."""
-        made = Account.sign_typed_data(
-            who.private_key,
-            full_message={
-                "types": {
-                    "EIP712Domain": [
-                        {"name": "name", "type": "string"},
-                        {"name": "version", "type": "string"},
-                        {"name": "chainId", "type": "uint256"},
-                        {"name": "verifyingContract", "type": "address"},
-                    ],
-                    kind: [{"name": name, "type": type_} for name, type_ in fields],
-                },
-                "primaryType": kind,
-                "domain": {
-                    "name": self.token_facts.domain_name,
-                    "version": self.token_facts.domain_version,
-                    "chainId": self.deployment.chain_id,
-                    "verifyingContract": self.token_facts.address,
-                },
-                "message": message,
-            },
-        )
-        return bytes(made.signature)
+    def signed(self, who: wallets.Wallet, digest: bytes) -> bytes:
+        return bytes(Account.unsafe_sign_hash(digest, who.private_key).signature)
 
 
 class StockPlayers(Players):
@@ -216,7 +185,7 @@ class StockPlayers(Players):
             return
         salt, before = rng.randbytes(32), await self.now() + 600
         nonce = await self.client.read(self.settler.call("entryNonce", market, outcome, amount, salt))
-        signature = self.authorization("ReceiveWithAuthorization", who, self.settler.address, amount, 0, before, nonce)
+        signature = self.authorization(eip3009.RECEIVE, who, self.settler.address, amount, 0, before, nonce)
         await self.send(
             wallets.RELAY_LANES[0].address,
             self.settler,
@@ -381,9 +350,8 @@ class AgentPlayers(Players):
 
     async def _cancel(self, who: wallets.Wallet) -> None:
         nonce = self.rng.randbytes(32)
-        fields = (("authorizer", "address"), ("nonce", "bytes32"))
-        message = {"authorizer": who.address, "nonce": nonce}
-        signature = self.signed(who, "CancelAuthorization", fields, message)
+        digest = cancelling_digest(who.address, nonce, self.token_facts, self.deployment.chain_id)
+        signature = self.signed(who, digest)
         overload = "cancelAuthorization(address,bytes32,bytes)"
         await self.send(wallets.DEV[2].address, self.token, overload, who.address, nonce, signature)
 
@@ -398,7 +366,7 @@ class AgentPlayers(Players):
         hashed = bet_hash(bet, self.deployment.chain_id, self.wallet.address)
         form = rng.choice((Form.RECEIVE, Form.TRANSFER))
         nonce = bound_nonce(hashed) if form is Form.RECEIVE else rng.choice((hashed, rng.randbytes(32)))
-        kind = "ReceiveWithAuthorization" if form is Form.RECEIVE else "TransferWithAuthorization"
+        kind = eip3009.RECEIVE if form is Form.RECEIVE else eip3009.TRANSFER
         # Now and then a payment brings another amount than its bet says.
         paid = amount if rng.random() < 0.8 else amount + UNIT
         before = await self.now() + 3_600

@@ -7,16 +7,13 @@ from typing import Any
 
 from eth_account import Account
 
+from core import eip3009
 from core.agent.bet import BOUND_ONLY, Bet, bet_hash, idem_hash, market_key
 from core.contracts.abi import abi
 from core.contracts.deployments import Deployment
 from core.contracts.statuses import Form
 from scripts._stack import wallets
 from tests.support.keeper_rig import Rig
-
-AUTHORIZATION = ("from", "to", "value", "validAfter", "validBefore", "nonce")
-TYPES = ("address", "address", "uint256", "uint256", "uint256", "bytes32")
-DOMAIN = (("name", "string"), ("version", "string"), ("chainId", "uint256"), ("verifyingContract", "address"))
 
 
 def wallet_address(rig: Rig) -> str:
@@ -51,23 +48,9 @@ def bound(
     bet = Bet(market_key(public_id), outcome, amount, 0, bettor.address, idem_hash(key))
     nonce, before = bet_hash(bet, deployment.chain_id, to), now + 3600
     values = (bettor.address, to, amount, BOUND_ONLY, before, nonce)
-    message: dict[str, Any] = {
-        "types": {
-            "EIP712Domain": [{"name": name, "type": kind} for name, kind in DOMAIN],
-            "TransferWithAuthorization": [
-                {"name": name, "type": kind} for name, kind in zip(AUTHORIZATION, TYPES, strict=True)
-            ],
-        },
-        "primaryType": "TransferWithAuthorization",
-        "domain": {
-            "name": token.domain_name,
-            "version": token.domain_version,
-            "chainId": deployment.chain_id,
-            "verifyingContract": token.address,
-        },
-        "message": dict(zip(AUTHORIZATION, values, strict=True)),
-    }
-    signature = bytes(Account.sign_typed_data(bettor.private_key, full_message=message).signature)
+    message = dict(zip((each["name"] for each in eip3009.FIELDS), values, strict=True))
+    digest = eip3009.digest(eip3009.TRANSFER, message, token, deployment.chain_id)
+    signature = bytes(Account.unsafe_sign_hash(digest, bettor.private_key).signature)
     bet_values = (
         bet.market_id,
         outcome,
