@@ -3,7 +3,6 @@ product, run as a program, plugged into one, or needed through another dependenc
 
 from __future__ import annotations
 
-import ast
 import re
 import sys
 import tomllib
@@ -20,6 +19,7 @@ from core.paths import REPOSITORY
 
 PRODUCT = {"core", "api", "indexer", "keeper", "relayer"}
 WINGS = PRODUCT | {"scripts", "tests"}
+IMPORT = re.compile(r"^ *(?:from (\w+)[\w.]* import |import (\w+)[\w.]*(?: as \w+)?(?: +#.*)?$)", re.MULTILINE)
 LINE = re.compile(r'^ +"(?P<name>[A-Za-z0-9._-]+)[^"]*", +# (?P<use>[^:]+): \S')
 
 
@@ -47,15 +47,9 @@ def modules() -> dict[str, set[str]]:
 
 
 def imported(files: Iterator[Path]) -> set[str]:
-    """The top-level modules that these files import, anywhere in them."""
-    names: set[str] = set()
-    for file in files:
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Import):
-                names.update(each.name for each in node.names)
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                names.add(node.module)
-    return {name.partition(".")[0] for name in names}
+    """The top-level modules that these files import, anywhere in them. The lines are read: to parse every file of the
+    repository took as long as hundreds of other tests."""
+    return {name for file in files for names in IMPORT.findall(file.read_text()) for name in names if name}
 
 
 @cache

@@ -7,6 +7,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from functools import cache
 
 from core.paths import REPOSITORY
 
@@ -57,11 +58,12 @@ def shared(places: Mapping[str, list[str]]) -> dict[str, list[str]]:
     return {name: where for name, where in places.items() if len(where) > 1}
 
 
-def of_the_product() -> Iterable[tuple[str, str]]:
-    for wing in WINGS:
-        for path in sorted((REPOSITORY / wing).rglob("*.py")):
-            if not path.is_relative_to(CLIENT):
-                yield str(path.relative_to(REPOSITORY)), path.read_text()
+@cache
+def of_the_product() -> Mapping[str, list[str]]:
+    """Return the names that stand in more than one place of the product."""
+    paths = (path for wing in WINGS for path in sorted((REPOSITORY / wing).rglob("*.py")))
+    ours = (path for path in paths if not path.is_relative_to(CLIENT))
+    return shared(public_types((str(path.relative_to(REPOSITORY)), path.read_text()) for path in ours))
 
 
 def of_the_client() -> Iterable[tuple[str, str]]:
@@ -71,7 +73,7 @@ def of_the_client() -> Iterable[tuple[str, str]]:
 
 
 def test_no_two_types_share_a_name_for_different_ideas() -> None:
-    strangers = {name: where for name, where in shared(public_types(of_the_product())).items() if name not in SAME_IDEA}
+    strangers = {name: where for name, where in of_the_product().items() if name not in SAME_IDEA}
     assert strangers == {}, "rename all but one, or say in SAME_IDEA why they are one idea"
 
 
@@ -80,7 +82,7 @@ def test_no_two_types_of_the_client_share_a_name() -> None:
 
 
 def test_no_exception_has_outlived_its_types() -> None:
-    assert SAME_IDEA.keys() - shared(public_types(of_the_product())).keys() == set()
+    assert SAME_IDEA.keys() - of_the_product().keys() == set()
 
 
 def test_a_bound_is_called_max_or_min() -> None:

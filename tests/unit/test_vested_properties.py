@@ -26,13 +26,14 @@ from core.stock.vested_views import market_view, position_view
 from tests.contracts.model.histories import Enter, History, NextBlock, generate
 from tests.contracts.model.narrator import FREEZE, Narrator, address
 from tests.contracts.model.parimutuel import SCALE, Model
+from tests.support.depth import EXAMPLES
 
 HISTORY = st.builds(
     lambda entries, seed: generate(Random(seed), (1, entries)), st.integers(1, 16), st.integers(0, 2**64 - 1)
 )
 """Shrinks to few entries; within that a seed is as good as another."""
 PROPERTY = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 
 KAPPA = st.one_of(st.integers(1, 100), st.sampled_from((1, 2, 30, 10**9)), st.integers(1, 10**9))
