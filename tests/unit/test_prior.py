@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import exp, sqrt
 from random import Random
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from core.contracts.statuses import MarketKind
 LIMITS = WeightBounds(10**6, 10**9)
 MONTH = 30 * 86_400
 VALUE = 50_000 * 10**8
+VOLATILITY = 0.8
 
 
 def shares(weights: tuple[int, ...]) -> list[float]:
@@ -26,13 +28,10 @@ def stated(probability: float, outcomes: int = 2) -> float:
     return (1 - UNSURE) * probability + UNSURE / outcomes
 
 
-def walk(random: Random, seconds: int, volatility: float, steps: int) -> list[float]:
-    """Values along the way, relative to the first."""
-    deviation, value, path = volatility * sqrt(seconds / steps / YEAR), 1.0, []
-    for _ in range(steps):
-        value *= exp(random.gauss(0, deviation) - deviation**2 / 2)
-        path.append(value)
-    return path
+def ends(seed: int) -> list[float]:
+    """Return values at the end of a month, relative to the first."""
+    random, deviation = Random(seed), VOLATILITY * sqrt(MONTH / YEAR)
+    return [exp(random.gauss(0, deviation) - deviation**2 / 2) for _ in range(20_000)]
 
 
 @given(
@@ -81,33 +80,29 @@ def test_a_direction_is_a_fair_coin_and_so_is_what_nothing_is_known_about() -> N
 
 @pytest.mark.parametrize("target", [0.7, 0.95, 1.0, 1.05, 1.4])
 def test_a_threshold_at_its_end_is_as_likely_as_a_simulation_says(target: float) -> None:
-    random = Random(5)
-    ends = [walk(random, MONTH, 0.8, 1)[-1] for _ in range(20_000)]
     weights = weights_for(MarketKind.THRESHOLD, 2, LIMITS, value=VALUE, seconds=MONTH, target=int(VALUE * target))
-    assert shares(weights)[0] == pytest.approx(stated(sum(end >= target for end in ends) / len(ends)), abs=0.012)
+    assert shares(weights)[0] == pytest.approx(stated(sum(end >= target for end in ends(5)) / 20_000), abs=0.012)
 
 
 @pytest.mark.parametrize(("target", "begins"), [(1.2, 0), (1.2, 10 * 86_400), (0.9, 10 * 86_400), (1.5, 29 * 86_400)])
 def test_an_early_threshold_is_as_likely_as_a_simulation_says(target: float, begins: int) -> None:
-    random, steps, rounds = Random(6), 600, 1_500
-    touched = 0
-    for _ in range(rounds):
-        path = walk(random, MONTH, 0.8, steps)
-        touched += any(value >= target for value in path[begins * steps // MONTH :])
+    steps, rounds = 600, 4_000
+    deviation = VOLATILITY * sqrt(MONTH / steps / YEAR)
+    moves = np.random.default_rng(6).normal(-(deviation**2) / 2, deviation, (rounds, steps))
+    touched = (np.exp(moves.cumsum(axis=1)[:, begins * steps // MONTH :]) >= target).any(axis=1)
     weights = weights_for(
         MarketKind.THRESHOLD, 2, LIMITS, value=VALUE, seconds=MONTH, target=int(VALUE * target), early_seconds=begins
     )
-    assert shares(weights)[0] == pytest.approx(stated(touched / rounds), abs=0.035)
+    assert shares(weights)[0] == pytest.approx(stated(float(touched.mean())), abs=0.035)
 
 
 def test_a_range_is_as_likely_as_a_simulation_says() -> None:
-    random, bounds = Random(7), (0.8, 0.95, 1.05, 1.3)
-    ends = [walk(random, MONTH, 0.8, 1)[-1] for _ in range(20_000)]
+    found, bounds = ends(7), (0.8, 0.95, 1.05, 1.3)
     weights = weights_for(
         MarketKind.RANGE, 5, LIMITS, value=VALUE, seconds=MONTH, bounds=[int(VALUE * bound) for bound in bounds]
     )
     for outcome, share in enumerate(shares(weights)):
-        part = sum(sum(end >= bound for bound in bounds) == outcome for end in ends) / len(ends)
+        part = sum(sum(end >= bound for bound in bounds) == outcome for end in found) / len(found)
         assert share == pytest.approx(stated(part, 5), abs=0.012)
 
 

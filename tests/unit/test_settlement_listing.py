@@ -141,7 +141,7 @@ def specs(draw: st.DrawFn) -> tuple[MarketSpec, FeedTerms]:
 
 
 @given(specs())
-@settings(max_examples=1_000)
+@settings(max_examples=300)
 def test_what_is_listed_is_fair_and_what_is_fair_is_listed(case: tuple[MarketSpec, FeedTerms]) -> None:
     """By the moments themselves: which seconds count towards the answer, and which still take stakes."""
     spec, feed = case
