@@ -58,7 +58,7 @@ def _serving(*, reuse_port: bool) -> Setup:
             serve(app, settings.host, settings.port, reuse_port=reuse_port) as port,
         ):
             daemon.spawn_endless("heartbeat", beat_forever(context.pool, "api"))
-            stays()
+            freeze_loaded_objects()
             log.info("serving", action="api.serving", url=f"http://{settings.host}:{port}")
             yield
 
@@ -66,17 +66,16 @@ def _serving(*, reuse_port: bool) -> Setup:
 
 
 async def _refuse_an_unfit_database(settings: Settings) -> None:
-    """DatabaseRefused or SchemaOutdated before anything is served: while a new version is rolled out, the one before
-    goes on until the migration is through. The service starts without a database that is away."""
+    """Raise DatabaseRefused or SchemaOutdated before serving: during a rollout the previous version keeps running until
+    the migration is done. An unreachable database does not stop the start."""
     url = settings.database_url.get_secret_value()
     with suppress(OperationalError, DatabaseUnreachable):
         await check_database(url, connect_timeout_seconds=settings.database_connect_timeout_seconds)
         await check_schema_at(url)
 
 
-def stays() -> None:
-    """What is loaded by now is never collected: to look through all of it takes a tenth of a second, in which nothing
-    is answered."""
+def freeze_loaded_objects() -> None:
+    """Exempt everything loaded so far from garbage collection: scanning it blocks the event loop for 0.1 s."""
     gc.collect()
     gc.freeze()
 
@@ -90,10 +89,10 @@ def _supervising(workers: int) -> Setup:
             raise ConfigError("Several workers need one port: VPM_PORT is 0.", hint="Set VPM_PORT.")
         if daemon.settings.limits_storage_url.get_secret_value() == "memory://":
             log.warning(
-                "each worker counts rate limits for itself; name a Redis in VPM_LIMITS_STORAGE_URL to share them",
+                "each worker counts rate limits on its own; set VPM_LIMITS_STORAGE_URL to a Redis to share them",
                 action="api.limits_per_worker",
             )
-        load(ApiSecrets)  # a wrong one should end us, not every worker
+        load(ApiSecrets)  # a wrong secret should stop this process, not every worker
         for number in range(1, workers + 1):
             daemon.spawn(f"worker {number}", keep_worker(daemon, number))
         yield

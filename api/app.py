@@ -30,16 +30,16 @@ MakeSurface = Callable[[Context], AbstractAsyncContextManager[Surface]]
 TITLE = "VPM"
 SURFACES: tuple[MakeSurface, ...] = (stock_surface, agent_surface, cup_surface)
 
-# How long open requests may take once the service was told to stop; a relay answer takes up to 10 s.
+# How long open requests may take after the stop signal; a relayed bet takes up to 10 s.
 IDLE_SECONDS = 75.0
 SHUTDOWN_SECONDS = 12.0
-# How long the rest of a body is read after its request was answered, so that the answer is not lost on the way.
+# How long to keep reading a body after answering, so that the client gets the answer before a reset.
 LINGERING_SECONDS = 1.0
 BACKLOG = 1024
-# What a documented request may need at most: 4,500 characters of query in escaped UTF-8, and a payment header with a
-# contract wallet's signature. Longer ones are refused before any of our code sees them.
+# The most a documented request needs: 4,500 characters of query in escaped UTF-8, and a payment header with a contract
+# wallet's signature. aiohttp refuses longer ones before any of our code runs.
 MAX_LINE_BYTES = 64 * 1024
-MAX_HEADER_BYTES = 40 * 1024  # of one: a payment may have 32 KiB, and a longer one is answered in words
+MAX_HEADER_BYTES = 40 * 1024  # each: a payment may have 32 KiB, and we explain why a longer one is refused
 
 
 @asynccontextmanager
@@ -52,7 +52,7 @@ async def make_app(context: Context, surfaces: Sequence[MakeSurface] = SURFACES)
 
 
 def bounded(app: web.Application, settings: Settings) -> web.Application:
-    """The application, which waits for so many bodies of a caller."""
+    """Limit how many request bodies of one caller the application waits for."""
     app[BODY_TIMEOUT] = BodyTimeout(lambda request: caller_ip(request, settings))
     return app
 
@@ -61,9 +61,9 @@ def bounded(app: web.Application, settings: Settings) -> web.Application:
 async def serve(
     app: web.Application, host: str, port: int, *, reuse_port: bool = False, idle_seconds: float = IDLE_SECONDS
 ) -> AsyncIterator[int]:
-    """Serves until the context is left; yields the port, which may have been asked for as 0. A connection that asks
-    nothing for `idle_seconds` is ended, whether it asked before or never."""
-    # No access log: it would hold the addresses people ask about.
+    """Serve until the context exits; yield the port, which matters when 0 was asked for. Connections without a request
+    for `idle_seconds` are closed, including those that never sent one."""
+    # No access log: it would record which wallets people look up.
     runner = RefusingRunner(
         app,
         access_log=None,
@@ -80,7 +80,7 @@ async def serve(
             await site.start()
         except OSError as error:
             raise ConfigError(
-                f"{host}:{port} cannot be listened on: {error.strerror or error}.", hint="Set VPM_HOST or VPM_PORT."
+                f"Cannot listen on {host}:{port}: {error.strerror or error}.", hint="Set VPM_HOST or VPM_PORT."
             ) from None
         ending = asyncio.create_task(_end_idle(runner, idle_seconds))
         try:
@@ -93,7 +93,7 @@ async def serve(
 
 
 async def _end_idle(runner: web.AppRunner, seconds: float) -> None:
-    """aiohttp ends a connection that has been answered, and none that never finished asking."""
+    """Close idle connections; aiohttp closes only those that have completed a request."""
     loop = asyncio.get_running_loop()
     while True:
         await asyncio.sleep(seconds / 4)

@@ -1,4 +1,4 @@
-"""What every surface is given: settings, databases, chains, rate limits, and a way to run tasks beside the requests."""
+"""The dependencies of every surface: settings, databases, chains, rate limits, and a way to run background tasks."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from core.contracts.deployments import load_deployment
 from core.db.engine import ConnectionPool, make_engine, make_pool
 from core.outbox import IntentWatch
 
-# A request that waits for longer has lost its caller.
+# By then the caller has given up.
 ANSWER_SECONDS = 10.0
 
-# Runs a task for as long as the service lives; its ending is a fault.
+# Runs a task for the lifetime of the service; it is a fault if the task ends.
 Spawn = Callable[[str, Coroutine[Any, Any, None]], object]
 
 
 class Chains:
-    """Clients of the chains by their names in the settings, shared by the surfaces and open as long as `stack` is.
+    """Chain clients by name, shared by the surfaces and closed with `stack`.
 
-    A request waits for the answer, so each node is asked once, and for seconds at most.
+    They serve requests that are waiting, so each node is asked once, with a timeout of seconds.
     """
 
     def __init__(self, settings: Settings, stack: AsyncExitStack) -> None:
@@ -36,7 +36,7 @@ class Chains:
         self._open: dict[ChainName, ChainClient] = {}
 
     async def client(self, name: ChainName) -> ChainClient | None:
-        """Return the chain's client, or None where no node is known."""
+        """Return the chain's client, or None if no node is configured."""
         chain = self._settings.chain(name)
         if not chain.rpc_urls:
             return None
@@ -53,12 +53,11 @@ class Chains:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the surfaces share. `engine` reads, from the replica when there is one; `pool` (autocommit) writes, to the
-    primary.
+    """The dependencies that surfaces share.
 
-    `payments`: places for trades and relayed bets while they are checked.
-
-    What decides about money reads from `primary`: a replica may not know yet what was just written.
+    `engine` reads, from the replica if there is one; `pool` (autocommit) writes to the primary. Decisions about money
+    read from `primary`, since a replica may lag. `payments` limits how many trades and relayed bets are checked at a
+    time.
     """
 
     settings: Settings
@@ -78,12 +77,12 @@ class Context:
 
     @property
     def attester(self) -> str | None:
-        """The address whose key signs the agent surface's offers, receipts and callbacks."""
+        """The address that signs the agent surface's offers, receipts and callbacks."""
         key = self.secrets.attestation_key
         return None if key is None else str(Account.from_key(key.get_secret_value()).address)
 
     def writing(self, name: str) -> ConnectionPool:
-        """A pool of its own, to open: of what waits for locks that must not hold up what bets for money."""
+        """Return a separate pool, not yet open, for work whose locks must not delay bets with money."""
         return writing_pool(self.settings, name)
 
     @property
@@ -96,7 +95,7 @@ class Context:
 
 
 def writing_pool(settings: Settings, name: str) -> ConnectionPool:
-    """Connections (autocommit) to the primary, to open, that bear this name."""
+    """Return a pool of autocommit connections to the primary, not yet open, with this application name."""
     return make_pool(
         settings.database_url.get_secret_value(),
         size=settings.database_pool_size,
@@ -109,7 +108,7 @@ def writing_pool(settings: Settings, name: str) -> ConnectionPool:
 
 @asynccontextmanager
 async def open_context(settings: Settings, secrets: ApiSecrets, spawn: Spawn) -> AsyncIterator[Context]:
-    """Connects lazily: the service starts, and answers what it can, without a database."""
+    """Connect lazily, so that the service starts and answers what it can without a database."""
     seconds = settings.database_connect_timeout_seconds
     write_url, read_url = settings.database_url.get_secret_value(), settings.read_url.get_secret_value()
 
@@ -133,7 +132,7 @@ async def open_context(settings: Settings, secrets: ApiSecrets, spawn: Spawn) ->
             AsyncExitStack() as stack,
             aclosing(RateLimits(settings.limits_storage_url.get_secret_value())) as limits,
         ):
-            # A crowd without a bound waits for processor and connections until each of its calls gives up.
+            # Without a limit a crowd would share processor and connections until every call times out.
             payments = ConcurrencyLimiter(settings.payments_in_hand, settings.payments_in_hand // 3)
             chains = Chains(settings, stack)
             yield Context(settings, secrets, engine, primary, pool, watch, chains, limits, payments, spawn)

@@ -27,7 +27,7 @@ DATABASE_ERRORS: Final = (SQLAlchemyError, psycopg.Error, DatabaseError, OSError
 async def reading(
     what: str, *, seconds: float = 5.0, refusal: Callable[[str], Problem] = unavailable
 ) -> AsyncIterator[None]:
-    """Read the database within, for at most so many seconds. refusal: makes the answer that `what` cannot be read."""
+    """Limit the enclosed reads to `seconds`, and turn database errors into a refusal that names `what`."""
     try:
         async with asyncio.timeout(seconds):
             yield

@@ -1,4 +1,4 @@
-"""Up to where the index is final, and what is said of a refused bet until then."""
+"""The last final block of the index, and how a refusal is worded until its block is final."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from core.outbox import ENDED, IntentState, MinedOutcome
 
 
 async def read_final_block(connection: AsyncConnection, chain_id: int, finality_blocks: int) -> int:
-    """The last indexed block that nothing undoes."""
+    """Return the last indexed block that is final."""
     query = select(chain_cursor.c.number, chain_cursor.c.finalized_number).where(chain_cursor.c.chain_id == chain_id)
     row = (await connection.execute(query)).one()
     return final_block(row.number, row.finalized_number, finality_blocks)
@@ -24,9 +24,11 @@ async def read_final_block(connection: AsyncConnection, chain_id: int, finality_
 async def may_land(
     connection: AsyncConnection, keys: Sequence[str], finality_blocks: int, *, or_is_on_its_way: bool
 ) -> bool:
-    """Whether a bet that is being refused may be taken after all. `keys`: of every intent that was to bring it to the
-    chain. What was signed for one that a block refused may be taken by the block that replaces it, as long as that is
-    not final. `or_is_on_its_way`: it counts, too, that one is sent and not mined, or that a block has it."""
+    """Return whether a refused bet may still be mined. `keys`: those of all its intents.
+
+    A reorganization may replace the block in which its transaction reverted, until that block is final.
+    `or_is_on_its_way`: also count an intent that is pending or mined.
+    """
     intent, cursor = outbox_intent.c, chain_cursor.c
     query = (
         select(intent.state, intent.outcome, intent.block_number, cursor.number, cursor.finalized_number)
@@ -45,7 +47,7 @@ async def may_land(
 
 
 def for_now(refusal: Problem, then: str) -> Problem:
-    """The refusal of a bet that may be taken after all, of its own kind. `then`: what tells."""
+    """Return the same refusal, marked as not final. `then`: a sentence that says where to look."""
     return type(refusal)(
         refusal.status,
         refusal.code,

@@ -1,8 +1,8 @@
-"""What a surface shows of the index, kept in memory: it wakes on the indexer's signals, reads what changed, and
-publishes it.
+"""A surface's copy of the index in memory: it waits for the indexer's notifications, reads what changed and publishes
+it.
 
-While the database is away the last state stands. Signals come from the primary, what they tell of may be read
-from a replica, which is a little behind: a signalled block is looked for until it is there.
+While the database is unreachable the last state stays. Notifications come from the primary; the reads may go to a
+replica that lags a little, so they repeat until the notified block is there.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ log = get_logger(__name__)
 
 POLL_SECONDS = 0.5
 READ_SECONDS = 5.0
-# A replica further behind is read every POLL_SECONDS only, and says by its head's age that it is stale.
+# A replica further behind is read every POLL_SECONDS only; its old head marks it as stale.
 MAX_LAG_SECONDS = 10.0
 
-# So many readings may follow one another after a quiet time. A bet in one block is not to wait for the pause after the
-# block before it.
+# This many reads may follow each other after a quiet time, so that a bet in one block does not wait for the pause after
+# the block before.
 READINGS_AT_ONCE = 4
 
 V = TypeVar("V")
 
-# Reads the present state, of the state held only what changed since; None while not one block of the chain is indexed.
+# Reads the current state, or only what changed since the given one; None before the first block is indexed.
 Read = Callable[[AsyncConnection, V | None], Awaitable[V | None]]
 
 
@@ -41,17 +41,17 @@ def _never(_venue: object) -> bool:
 
 
 class FollowedIndex(Generic[V]):
-    """A surface's markets as last read, read again at each signal that is news.
+    """A surface's markets as last read, read again after each notification of its chain.
 
-    `venue` is None until the index was read once. `tick` grows with every publication, `generation` whenever all of
-    it was read anew: a rebuild changes rows and leaves their blocks, so whatever is kept by an earlier generation is to
-    be read again, even if the venue is the same. `stirred` is set at the next signal that is news, or publication, and
-    is another one then: to be taken before reading.
+    `venue` is None until the first read. `tick` grows with every publication, and `generation` whenever everything was
+    read again: a rebuild changes rows but not their blocks, so values cached for an earlier generation are outdated
+    even if the venue is equal. `stirred` is set, and replaced, at the next notification or publication: take it before
+    reading.
 
-    name: whose it is, for the log. chain_id: whose signals are news. url: of the primary, which notifies. engine: where
-    it is read. read: called within one snapshot. pause_seconds: so often is it read for long, however fast blocks come.
-    is_stale: whether this state is too old to be called the present one; that is published too when it changes.
-    replica_block: where the engine leads to a replica, up to which block a state goes.
+    name: the surface, for the log. chain_id: whose notifications count. url: of the primary, which notifies. engine:
+    what is read. read: called within one snapshot. pause_seconds: the average time between reads, however fast blocks
+    come. is_stale: whether a state is too old to count as current; changes of this are published too. replica_block:
+    returns the block that a state goes up to; given if the engine reads from a replica.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class FollowedIndex(Generic[V]):
                     await self._news.wait(POLL_SECONDS)
 
     def _behind(self) -> bool:
-        """Whether the replica may be about to show the block that the primary told of."""
+        """Return whether the replica is likely to show the notified block soon."""
         if self._replica_block is None or self._told_block is None:
             return False
         if time.monotonic() - self._told_at >= self._lag_seconds:
@@ -109,10 +109,10 @@ class FollowedIndex(Generic[V]):
         return self.venue is None or self._replica_block(self.venue) != self._told_block
 
     async def refresh(self) -> None:
-        """Publishes what a reading begun after this call found, when anything a body shows is different.
+        """Read and publish, if anything changed, with a read that begins after this call.
 
-        One reading at a time: of two, the one that began earlier could be the last to publish. Who waited for one that
-        began after the call needs none of its own.
+        There is one read at a time, as of two the older could publish last. A caller that waited for a read which began
+        after its call needs no other.
         """
         begun = self._readings_begun
         async with self._reading:
@@ -122,7 +122,7 @@ class FollowedIndex(Generic[V]):
 
     async def _refresh(self) -> None:
         before = (self.venue, self.stale, self.generation)
-        # Nothing says when a replica has everything anew: it is read again and again for a while.
+        # Nothing says when a replica has caught up with a rebuild, so everything is read again for a while.
         all_again = self._all_again or time.monotonic() < self._all_again_until
         self._all_again = False
         try:
@@ -133,7 +133,7 @@ class FollowedIndex(Generic[V]):
             self._all_again = self._all_again or all_again
             self.readable = False
             if not self._warned:
-                log.warning("the index cannot be read", action=f"{self._name}.index_unreadable", why=error)
+                log.warning("failed to read the index", action=f"{self._name}.index_unreadable", why=error)
             self._warned = True
         else:
             self.readable, self._warned = True, False
@@ -142,18 +142,18 @@ class FollowedIndex(Generic[V]):
             self.generation += all_again
         self.stale = self._is_stale(self.venue)
         if (self.venue, self.stale, self.generation) != before:
-            self.tick += 1  # in one step with what it numbers: what is kept is kept by it
+            self.tick += 1  # without an await after the change, as caches go by it
             self._stir()
             async with self._published:
                 self._published.notify_all()
 
     async def changed(self, seen_tick: int, timeout_seconds: float | None = None) -> int:
-        """Waits until something newer than `seen_tick` is published; returns the present tick either way."""
+        """Wait until something newer than `seen_tick` is published; return the current tick in any case."""
         await self._until(lambda: self.tick > seen_tick, timeout_seconds)
         return self.tick
 
     async def _until(self, holds: Callable[[], bool], timeout_seconds: float | None) -> None:
-        """Waits until it holds, looking at every publication, or until time is up."""
+        """Wait until the condition holds, checking it at every publication, or until the timeout."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_seconds), self._published:
                 await self._published.wait_for(holds)
@@ -168,7 +168,7 @@ class FollowedIndex(Generic[V]):
                 return False
             self._told_block, self._told_at = step.block, time.monotonic()
         self._stir()
-        # A step that was missed may have been one of those after which every market is read again.
+        # A missed step may have been one after which every market must be read again.
         if isinstance(step, Resync) or step.everything:
             self._all_again, self._all_again_until = True, time.monotonic() + self._lag_seconds
         return True

@@ -1,7 +1,7 @@
-"""What a wallet holds, and when; and what of it is promised to its bets that are on their way.
+"""A wallet's balance at a block, and how much of it its pending bets already need.
 
-Each bet is tried on a balance that the wallet's others have not used yet: of ten over one dollar nine would revert, at
-our expense.
+Each bet is simulated on a balance that the wallet's other pending bets have not spent yet: of ten bets over one dollar
+nine would revert, at our expense.
 """
 
 from __future__ import annotations
@@ -13,20 +13,19 @@ from core.db.engine import Connection
 
 @dataclass(frozen=True, slots=True)
 class Funds:
-    """A wallet's token units at the end of a block. What a later block takes, whoever tells of it, is still in them."""
+    """A wallet's token units at the end of a block, before anything that later blocks spend."""
 
     amount: int
     block: int
 
 
 class MoneyPromised(Exception):
-    """The refusal of a bet for which the wallet holds too little beside its others that are on their way; `args[0]` is
-    what those take."""
+    """The refusal of a bet that the wallet cannot pay besides its pending ones, which need `args[0]`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spend:
-    """What a bet would take of its wallet, by an authorization's nonce."""
+    """What a bet would spend from its wallet, by its authorization's nonce."""
 
     chain_id: int
     wallet: bytes
@@ -34,9 +33,8 @@ class Spend:
     amount: int
 
 
-# What is on its way, or was mined above the block that the balance is of. Not what the token says was taken by then,
-# nor what its wallet has cancelled, however lately: that never takes anything. What is credited was taken before. Two
-# hours are longer than any authorization is good for.
+# Pending bets, and those mined after the balance's block; without what the token already spent by that block or the
+# wallet cancelled at any time. Credited payments were spent before. No authorization is valid for two hours.
 _PROMISED = b"""
 SELECT coalesce(sum(b.amount), 0) FROM (%b) AS b (wallet, nonce, amount, intent_id, asked_at)
 JOIN outbox_intent i ON i.id = b.intent_id
@@ -50,19 +48,19 @@ WHERE b.wallet = %%(wallet)s AND i.chain_id = %%(chain_id)s AND b.nonce <> %%(no
 
 
 class Promises:
-    """The promises of one surface's wallets. `asked`: a SELECT of the bets that were asked for: wallet, nonce, amount,
-    intent_id, asked_at."""
+    """The pending spends of one surface's wallets. `asked`: a SELECT of its bets: wallet, nonce, amount, intent_id,
+    asked_at."""
 
     def __init__(self, asked: bytes) -> None:
         self._query = _PROMISED % asked
 
     async def wait_for_turn(self, connection: Connection, chain_id: int, wallet: bytes) -> None:
-        """One wallet's bets are asked for one after the other: of two askers one waits for the other's commit."""
+        """Lock the wallet until the transaction ends, so that its bets are checked one after the other."""
         lock = "SELECT pg_advisory_xact_lock(hashtextextended(encode(%s, 'hex'), %s))"
         await connection.execute(lock, (wallet, chain_id))
 
     async def check(self, connection: Connection, spend: Spend, funds: Funds) -> None:
-        """MoneyPromised unless the funds are enough for this one, too; in its wallet's turn."""
+        """Raise MoneyPromised unless the funds also cover this bet. Call with the wallet locked."""
         asked = {"chain_id": spend.chain_id, "wallet": spend.wallet, "nonce": spend.nonce, "block": funds.block}
         row = await (await connection.execute(self._query, asked, prepare=True)).fetchone()
         assert row is not None

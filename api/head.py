@@ -1,4 +1,4 @@
-"""The last indexed block of a chain, as each surface's facts hold it."""
+"""The last indexed block of a chain, as each surface keeps it."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from core.db.schema.index import chain_cursor, chain_reorg
 from core.hexadecimal import hex_of
 from core.stock.vested import Moment
 
-# Blocks come with gaps; the wall clock may run ahead of the head by so much before it is not believed.
+# Blocks come with gaps: the wall clock is trusted up to this far ahead of the head.
 CLOCK_SLACK_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The last indexed block. `seen_at`: our own clock's time when a node last told what its head is."""
+    """The last indexed block. `seen_at`: when a node last reported its head, by our clock."""
 
     number: int
     timestamp: int
     seen_at: int
     state: str = "tail"
     lag: int = 0
-    """Blocks the node has and the index has not."""
+    """Blocks that the node has and the index lacks."""
     lag_seconds: int = 0
     """Chain time between the last indexed block and the node's newest."""
     l1_number: int = 0
@@ -38,31 +38,31 @@ class Head:
 
     @property
     def moment(self) -> Moment:
-        """When views are taken."""
+        """The moment that views are computed for."""
         return Moment(self.l1_number, self.timestamp)
 
     def why_late(self, now: float, *, blocks_are_regular: bool) -> str | None:
-        """A sentence when what is known of the chain is too old to bet on, by our own clock; else None. Where blocks
-        come regularly, none for a minute means that nothing sent now is mined in time."""
+        """Return a sentence if the chain's state is too old to bet on, by our clock, else None. On a chain with regular
+        blocks, a minute without one means that a bet sent now would not be mined in time."""
         if self.state == "halted":
             return "The indexer stopped at blocks that contradict each other."
         if now - self.seen_at > MAX_LAG_SECONDS or (self.lag > 0 and self.lag_seconds > MAX_LAG_SECONDS):
             return "The indexer lags."
-        # Compared with when a node told of it, not with now: that a node is no longer heard is the other sentence.
+        # Compared with when the node reported it, not with now: a silent node is the case above.
         newest_at = self.timestamp if self.newest_at is None else self.newest_at
         return why_head_is_late(newest_at, self.seen_at, blocks_are_regular=blocks_are_regular)
 
 
 def chain_now(head_timestamp: int) -> int:
-    """The chain's clock; between its blocks it runs on with ours, unless the two have nothing to do with each other (a
-    warped or stalled chain)."""
+    """Return the chain's time: the wall clock's, or the head's where the two are unrelated (a warped or stalled
+    chain)."""
     wall = int(time.time())
     return wall if 0 <= wall - head_timestamp <= CLOCK_SLACK_SECONDS else head_timestamp
 
 
 async def read_cursor(connection: AsyncConnection, chain_id: int, *venue: Column[Any]) -> Any | None:
-    """The row of `chain_cursor`, with these columns of a side's venue and `last_reorg`; None while not one block is
-    indexed."""
+    """Return the row of `chain_cursor` with these columns of the venue and `last_reorg`, or None before the first
+    block is indexed."""
     of_chain = venue[0].table.c.chain_id == chain_cursor.c.chain_id
     query = (
         select(chain_cursor, *venue, last_reorg(chain_id).label("last_reorg"))
@@ -73,12 +73,12 @@ async def read_cursor(connection: AsyncConnection, chain_id: int, *venue: Column
 
 
 def last_reorg(chain_id: int) -> ScalarSelect[int]:
-    """The id of the last reorganization undone; NULL before the first."""
+    """Select the id of the last reorganization, NULL before the first."""
     return select(func.max(chain_reorg.c.id)).where(chain_reorg.c.chain_id == chain_id).scalar_subquery()
 
 
 def head_of(row: Any) -> Head:
-    """From a row of `chain_cursor`."""
+    """Build the head from a row of `chain_cursor`."""
     return Head(
         number=row.number,
         timestamp=row.block_time,

@@ -1,4 +1,4 @@
-"""What the contracts that hold other people's money have, beside what they owe."""
+"""Balances and liabilities of the contracts that hold users' money."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from core.log import get_logger
 
 log = get_logger(__name__)
 
-# Each process asks each chain two things so often; the page itself is kept for a minute.
+# Each process makes two calls to each chain this often; the page is cached for a minute.
 PAUSE_SECONDS = 15.0
 CHAIN_TIMEOUT_SECONDS = 3.0
-# By chain: the contract that holds money, and in which token.
+# Chain, the contract that holds money, and its token.
 HOLDERS: Final[tuple[tuple[ChainName, str, str], ...]] = (
     ("stock", "VestedMarkets", "USDG"),
     ("base", "SettlementWallet", "USDC"),
@@ -28,7 +28,7 @@ HOLDERS: Final[tuple[tuple[ChainName, str, str], ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class Solvency:
-    """What a contract had and owed at the end of a block, in units of its token."""
+    """A contract's balance and liabilities at the end of a block, in token units."""
 
     balance: int
     liabilities: int
@@ -36,10 +36,10 @@ class Solvency:
 
 
 class SolvencyWatch:
-    """One contract's solvency, read every few seconds. While its chain is away the last reading stands and is
-    `missing`.
+    """One contract's solvency, read every few seconds. While its chain does not answer, the last reading stays and
+    `missing` is set.
 
-    Each contract has a watch of its own, so that a chain that does not answer holds up nobody else's numbers.
+    Each contract has its own watch, so that one silent chain does not delay the other's numbers.
     """
 
     def __init__(self, client: ChainClient, chain: ChainName, contract: Contract, token: Contract, symbol: str) -> None:
@@ -63,15 +63,20 @@ class SolvencyWatch:
             self.missing = False
         except (RpcError, TimeoutError) as error:
             if not self.missing:
-                log.warning("what is owed cannot be read", action="proof.no_solvency", chain=self._chain, why=error)
+                log.warning(
+                    "failed to read the contract's balance and liabilities",
+                    action="proof.no_solvency",
+                    chain=self._chain,
+                    why=error,
+                )
             self.missing = True
 
     async def _read(self) -> Solvency:
-        """Both numbers at the newest block."""
+        """Read both numbers at the newest block."""
         block = (await self._client.head(timeout_seconds=CHAIN_TIMEOUT_SECONDS)).number
         calls = [self._token.call("balanceOf", self._contract.address), self._contract.call("liabilities")]
         balance, owed = values(await self._client.read_many(calls, block, timeout_seconds=CHAIN_TIMEOUT_SECONDS))
-        # SettlementWallet tells open stakes, what is unpaid and fees apart; VestedMarkets tells their sum.
+        # SettlementWallet returns open stakes, unpaid money and fees separately; VestedMarkets returns the sum.
         return Solvency(balance, sum(owed) if isinstance(owed, tuple) else owed, block)
 
     def body(self, name: str) -> SolvencyProof | None:
@@ -89,7 +94,7 @@ class SolvencyWatch:
 
 
 async def solvency_watches(context: Context) -> dict[str, SolvencyWatch]:
-    """By the contract's name; none of a chain that has no contracts yet, or of which no node is known."""
+    """Return a watch for each contract by name, leaving out chains without contracts or without a node."""
     watches = {}
     for chain, name, symbol in HOLDERS:
         deployment = load_deployment(context.settings.chain(chain).deployment_file)

@@ -1,7 +1,6 @@
 """Several API processes on one port: the kernel spreads connections over them (SO_REUSEPORT).
 
-The parent serves nothing itself: it holds the metrics port, where the workers' metrics are added up, and starts a
-worker again when one ends.
+The parent serves no requests: it exposes the workers' combined metrics and restarts workers that exit.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ from core.service.daemon import Daemon
 
 log = get_logger(__name__)
 
-RESTARTS = counter("vpm_api_worker_restarts", "Workers that ended and were started again")
+RESTARTS = counter("vpm_api_worker_restarts", "Workers that were restarted after they exited")
 
-# A worker that lives shorter than this counts as failed; so many failures in a row end the service.
+# A worker that exits sooner counts as failed; this many failures in a row stop the service.
 SHORT_LIFE_SECONDS = 10.0
 FAILURES_ALLOWED = 5
 
 
 async def keep_worker(daemon: Daemon, number: int) -> None:
-    """Runs one worker for as long as the daemon does; ConfigError when its first start finds the settings wrong."""
+    """Keep one worker running until the daemon stops. ConfigError if its first start finds the settings wrong."""
     failures, is_first = 0, True
     while not daemon.stop.is_set():
         started = time.monotonic()
@@ -37,18 +36,20 @@ async def keep_worker(daemon: Daemon, number: int) -> None:
         if daemon.stop.is_set():
             return
         if is_first and code == EXIT_CONFIG:
-            raise ConfigError(f"Worker {number} cannot start with these settings.", hint="Its own line says why.")
+            raise ConfigError(
+                f"Worker {number} cannot start with these settings.", hint="The worker's own log line says why."
+            )
         is_first = False
         failures = failures + 1 if time.monotonic() - started < SHORT_LIFE_SECONDS else 0
         if failures >= FAILURES_ALLOWED:
-            raise ProcessError(f"Worker {number} ended {failures} times in a row (last with code {code}).")
-        log.warning("a worker ended", action="api.worker_ended", worker=number, code=code)
+            raise ProcessError(f"Worker {number} exited {failures} times in a row, last with code {code}.")
+        log.warning("a worker exited", action="api.worker_ended", worker=number, code=code)
         RESTARTS.inc()
         await daemon.sleep(min(2.0**failures * 0.1, 5.0))
 
 
 async def _run_worker(daemon: Daemon, number: int) -> int:
-    # The worker watches us by VPM_PARENT_PID, so it ends with us whatever ends us; the ready file is ours to write.
+    # The worker watches VPM_PARENT_PID and exits when this process is gone. This process writes the ready file.
     env = {name: value for name, value in os.environ.items() if name not in ("VPM_READY_FILE", "NOTIFY_SOCKET")}
     env |= {"VPM_PARENT_PID": str(os.getpid()), "VPM_API_METRICS_PORT": "0", "VPM_PORT": str(daemon.settings.port)}
     process = await asyncio.create_subprocess_exec(
@@ -65,4 +66,4 @@ async def _run_worker(daemon: Daemon, number: int) -> int:
         stopping.cancel()
         if process.returncode is None:
             process.kill()
-        mark_process_dead(process.pid)  # type: ignore[no-untyped-call]  # its gauges count no more
+        mark_process_dead(process.pid)  # type: ignore[no-untyped-call]  # drop its gauges

@@ -1,4 +1,4 @@
-"""One aiohttp application out of any number of surfaces: routes, request ids, CORS, and every error as JSON."""
+"""An aiohttp application made of surfaces: routes, request ids, CORS, and every error as JSON."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ SECONDS = histogram(
     "vpm_http_request_seconds", "Time to answer, for operations that wait for something", ("operation",)
 )
 
-# A body larger than any operation takes is not even read.
+# No operation takes a larger body.
 MAX_BODY_BYTES = 1024 * 1024
-# How long a browser need not ask again what it may send.
+# How long a browser may cache a preflight answer.
 PREFLIGHT_SECONDS = 86_400
 
 
 def application(surfaces: Sequence[Surface]) -> web.Application:
-    """Ready to run; resources the handlers use must outlive it."""
+    """Build the application. The resources that its handlers use must outlive it."""
     wording = _Wording(surfaces)
     app = web.Application(middlewares=[wording.middleware], client_max_size=MAX_BODY_BYTES)
     app.on_response_prepare.append(wording.prepare)
@@ -57,15 +57,15 @@ _PARAMETER = re.compile(r"\{(\w+)\}")
 
 
 def _routed(path: str) -> str:
-    """A path whose parameters take braces too, which aiohttp would not find: what is wrong with a value is for its
-    operation to say."""
+    """Return the route for a path. Parameters may contain braces, which aiohttp would not match: the operation
+    explains what is wrong with a value."""
     return _PARAMETER.sub(r"{\1:[^/]+}", path)
 
 
 def json_response(
     body: object, status: int = 200, *, cache_control: str = NO_STORE, headers: dict[str, str] | None = None
 ) -> web.Response:
-    """A JSON answer rendered for this request alone."""
+    """Return a JSON answer for this request alone."""
     given = {"Cache-Control": cache_control, "X-Content-Type-Options": "nosniff", **(headers or {})}
     text = encode(body) if isinstance(body, Body) else orjson.dumps(body)
     return web.Response(body=text, status=status, headers=given, content_type="application/json", charset="utf-8")
@@ -76,10 +76,10 @@ def unavailable(message: str = "The service cannot answer this now; try again sh
 
 
 class _Wording:
-    """The middleware that words errors as the path's surface does, and sets the headers every answer has."""
+    """The middleware that renders errors as the path's surface does, and sets the headers of every answer."""
 
     def __init__(self, surfaces: Sequence[Surface]) -> None:
-        # The longest prefix first, so that the first match is the closest.
+        # Longest prefix first, so that the first match is the most specific.
         self._by_prefix = sorted(
             ((prefix, surface) for surface in surfaces for prefix in surface.prefixes), key=lambda pair: -len(pair[0])
         )
@@ -100,7 +100,7 @@ class _Wording:
                 raise
             problem = problem_of(error, request)
             response = self.answer(request, problem)
-            if problem.status in (413, 415):  # the rest of its body is not worth reading
+            if problem.status in (413, 415):  # do not read the rest of the body
                 response.force_close()
             return response
 
@@ -121,7 +121,7 @@ class _Wording:
 
 
 def _require_uncompressed(request: web.Request) -> None:
-    """415 for a compressed body, before any of it is read, on known and unknown paths alike."""
+    """Raise 415 for a compressed body before reading any of it, on known and unknown paths."""
     given = request.headers.getall("Content-Encoding", ())
     if any(each.strip().lower() not in ("identity", "") for each in given):
         raise Problem(
@@ -137,12 +137,12 @@ def _require_uncompressed(request: web.Request) -> None:
 
 
 def instrumented(operation: Operation) -> Handler:
-    """Its handler, counted as the operation, by whatever way it is asked."""
+    """Return the operation's handler, counted in the metrics."""
     return _traced(operation) if operation.timed else _counted(operation)
 
 
 def problem_of(error: Exception, request: web.Request) -> Problem:
-    """What a handler raised, as the refusal that is told; what nobody meant to raise is recorded."""
+    """Turn what a handler raised into the refusal that the caller gets, and log unexpected errors."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, web.HTTPException):
@@ -197,7 +197,7 @@ def _counted(operation: Operation) -> Handler:
 
 
 def _traced(operation: Operation) -> Handler:
-    """Counted, timed, and with the request's id in the log: for operations that wait for something."""
+    """Count and time a request, with its id in the log: for operations that wait for something."""
     counted, seconds = _counted(operation), SECONDS.labels(operation.id)
 
     async def traced(request: web.Request) -> web.StreamResponse:

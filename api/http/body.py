@@ -1,4 +1,4 @@
-"""The base of answers' bodies: what is made, read by the pages and written is one struct, which describes itself."""
+"""The base of answers' bodies: one struct is built, shown by pages, encoded, and described in OpenAPI."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Schema = dict[str, Any]
 
 
 class Body(msgspec.Struct, kw_only=True, rename="camel", gc=False):
-    """An answer's body, or a part of one, with names in camel case on the wire. None holds what holds it, so the
-    collector passes them over."""
+    """An answer's body, or a part of one, with camel-case names on the wire. Bodies have no reference cycles, so the
+    garbage collector skips them."""
 
 
-# What describes an answer. A body with fields of its own for every case, as an error's is, has a model of pydantic's.
+# The description of an answer. Bodies whose fields depend on the case, such as errors, have pydantic models.
 AnswerModel = type[Body] | type[BaseModel]
 
 encode = msgspec.json.Encoder().encode
@@ -29,8 +29,7 @@ def is_body(model: type[Any]) -> TypeGuard[type[Body]]:
 
 
 def schemas_of(bodies: Iterable[type[Body]], reference: Callable[[str], str]) -> dict[str, Schema]:
-    """The schemas of these bodies and of all that they are made of, by the names of their classes. `reference`: where
-    the schema of such a name stands."""
+    """Return the schemas of these bodies and their parts, by class name. `reference`: returns the `$ref` of a name."""
 
     def tidy(schema: Any) -> Any:
         if isinstance(schema, list):
@@ -44,7 +43,7 @@ def schemas_of(bodies: Iterable[type[Body]], reference: Callable[[str], str]) ->
             plain["$ref"] = reference(plain["$ref"])
         texts = plain.get("enum")
         if isinstance(texts, list) and all(isinstance(each, str) for each in texts):
-            plain["type"] = "string"  # not every reader takes it from the texts
+            plain["type"] = "string"  # some readers do not infer it
             if len(texts) == 1:
                 plain["const"] = plain.pop("enum")[0]
         return plain

@@ -1,4 +1,4 @@
-"""Who calls: the address limits are counted by, and the region a trusted proxy reports."""
+"""The caller: the address that limits count by, and the region that a trusted proxy reports."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _IPV4_AND_PORT = re.compile(r"([^:]*):\d+")
 
 
 def caller_ip(request: web.Request, settings: Settings) -> str:
-    """The caller's address for rate limits; an IPv6 caller is its /64, which is what one customer is given.
+    """Return the caller's address for rate limits. For IPv6 it is the /64, the least that a customer gets.
 
-    Behind trusted proxies it is what the first of them wrote into X-Forwarded-For: so many entries from the end as
-    there are proxies. All before it are the caller's own words.
+    Behind trusted proxies it is what the first of them added to X-Forwarded-For: as many entries from the end as there
+    are proxies. The entries before it come from the caller.
     """
     address = request.remote or ""
     if settings.trust_proxy:
@@ -28,13 +28,13 @@ def caller_ip(request: web.Request, settings: Settings) -> str:
 
 
 def is_local(who: str) -> bool:
-    """Is this bucket the machine itself?"""
+    """Return whether this bucket is the machine itself."""
     return who != "unknown" and ipaddress.ip_network(who).is_loopback
 
 
 def forwarded(lines: Sequence[str], hops: int) -> str:
-    """The address that the first of so many proxies put down, without a port; empty when nobody did. Where there are
-    fewer entries, the first: a request that passed fewer proxies, the health check of one say."""
+    """Return the address that the first of `hops` proxies recorded, without a port, or an empty text. With fewer
+    entries, as in a proxy's own health check, it is the first entry."""
     entries = ",".join(lines).split(",")[-hops:]
     entry = entries[0].strip().strip('"')
     for form in (_BRACKETED, _IPV4_AND_PORT):
@@ -44,7 +44,7 @@ def forwarded(lines: Sequence[str], hops: int) -> str:
 
 
 def bucket(address: str) -> str:
-    """What callers are counted by. Addresses nobody can read share one."""
+    """Return what callers are counted by. Unreadable addresses share one bucket."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -56,8 +56,8 @@ def bucket(address: str) -> str:
 
 
 def network(who: str) -> str:
-    """Of a bucket, the network around it, which one customer may have all of: an IPv6 /48, an IPv4 /24. Limits that all
-    callers share count by it, too: an owner of many addresses is not all of them."""
+    """Return the network around a bucket that one customer may own: an IPv6 /48 or an IPv4 /24. Shared limits count by
+    it too, so that an owner of many addresses cannot take everything."""
     if who == "unknown":
         return who
     own = ipaddress.ip_network(who)
@@ -65,9 +65,9 @@ def network(who: str) -> str:
 
 
 def blocked_region(request: web.Request, settings: Settings) -> str | None:
-    """The caller's region when it is blocked; None when it is not, or nobody trustworthy says.
+    """Return the caller's region if it is blocked, else None; None also without a trusted proxy.
 
-    Problem 400 for a region told twice: one of the two is the caller's own."""
+    Problem 400 if the header comes twice: one of the two is from the caller."""
     if not settings.trust_proxy:
         return None
     regions = request.headers.getall(settings.region_header, ())

@@ -1,4 +1,4 @@
-"""The description of the service for machines: /openapi.json, and /openapi/<surface>.json."""
+"""The OpenAPI documents: /openapi.json, and /openapi/<surface>.json."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ OpenApi = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ServiceDescription:
-    """Surfaces and the one document of them all."""
+    """The surfaces, and the document of all of them."""
 
     surfaces: tuple[Surface, ...]
     whole: TimedValue[OpenApi]
 
 
 def docs_surface(surfaces: Sequence[Surface], *, title: str, server: str) -> Surface:
-    """Describes these surfaces, with examples that work now."""
+    """Describe these surfaces, with examples that work now."""
     whole = _described(surfaces, title, server)
     operations = [_document("/openapi.json", "All surfaces in one OpenAPI document", whole, surfaces)]
     for surface in surfaces:

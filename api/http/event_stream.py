@@ -1,4 +1,4 @@
-"""Server-sent event streams: what they have in common, whatever they tell."""
+"""The common part of all server-sent event streams."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from aiohttp import web
 
 HEARTBEAT_SECONDS = 15.0
 HEARTBEAT = b": still here\n\n"
-# A reader that takes longer is gone, or as good as gone.
+# A slower reader counts as gone.
 SLOW_SECONDS = 5.0
-# Less than this goes into an empty buffer without waiting for the other side (aiohttp waits from 64 kB on).
+# Less than this fits into an empty buffer without waiting (aiohttp waits from 64 kB on).
 SURELY_TAKEN_BYTES = 16 * 1024
 HEADERS = {
     "Content-Type": "text/event-stream",
@@ -21,7 +21,7 @@ HEADERS = {
 
 
 async def written(request: web.Request, response: web.StreamResponse, chunk: bytes) -> bool:
-    """False, and the connection is gone, when the other side does not read."""
+    """Write a chunk; return False, having closed the connection, if the client does not read."""
     transport = request.transport
     if transport is not None and transport.get_write_buffer_size() == 0 and len(chunk) < SURELY_TAKEN_BYTES:
         await response.write(chunk)  # does not wait

@@ -1,4 +1,4 @@
-"""Naming back the query names that an answer did not use, so that a misspelt one does not pass for taken."""
+"""Reporting unknown query parameters in the answer, so that a misspelt one is noticed."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ _CONDITIONS = ("accept-encoding", "if-none-match")
 
 
 def naming_ignored(operation: Operation, handler: Handler) -> Handler:
-    """Add `ignoredQuery` to a JSON answer, in its `meta` where it has one, when the request has names that the
-    operation does not know."""
+    """Add `ignoredQuery` to a JSON answer, within `meta` if it has one, when the request has unknown parameters."""
     fields = {} if operation.query is None else operation.query.model_fields
     names = {field.alias or name for name, field in fields.items()}
 
     async def handle(request: web.Request) -> web.StreamResponse:
-        if not request.query_string:  # as a rule
+        if not request.query_string:  # the usual case
             return await handler(request)
         unknown = [each for each in dict.fromkeys(request.query) if each not in names]
         if not unknown:
             return await handler(request)
-        # The whole body, as it is without compression: it becomes another one.
+        # Ask for the whole, uncompressed body: it is about to be changed.
         whole = CIMultiDict(pair for pair in request.headers.items() if pair[0].lower() not in _CONDITIONS)
         return _named(request, await handler(request.clone(headers=whole)), unknown, names)
 
@@ -46,7 +45,7 @@ def _named(
     start = next((each for each in (_META, b"{") if body.startswith(each)), b"")
     if not start:
         return response
-    # Put in before the rest, so that the digits of what was rendered stay as they are.
+    # Inserted at the front, so that the digits of the rendered numbers stay as they are.
     added = b'"ignoredQuery":' + orjson.dumps(ignored) + (b"" if body[len(start) :].startswith(b"}") else b",")
     body = start + added + body[len(start) :]
     if "ETag" in response.headers:

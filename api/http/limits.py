@@ -1,8 +1,8 @@
-"""Limits of what callers may ask: rates by the `limits` library (a moving window, in memory or in Redis by URL), and
-places for work that lasts.
+"""Limits for callers: request rates by the `limits` library (a moving window, in memory or in Redis), and how much long
+work runs at once.
 
-In memory each process counts for itself; with several workers name a Redis, or each worker allows the full rate. A
-Redis that is away or hangs refuses no request and holds up none.
+In memory each process counts on its own; without a Redis each of several workers allows the full rate. A Redis that is
+down or hangs neither refuses nor delays requests.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ SWEEP_SECONDS = 1.0
 
 
 class _InMemory(MemoryStorage):
-    """The library's moving windows in memory, swept once a second in one go.
+    """The library's moving windows in memory, with expired entries removed once a second.
 
-    The library sweeps without end while requests come, and goes to a thread and back for each key that it holds.
-    Nothing is awaited here, so no lock is needed. A window counts the same: each request looks at the times of its key.
+    The library removes them continuously while requests come, with a thread switch for each key. Nothing is awaited
+    here, so no lock is needed. The counts are the same: each request checks the times of its own key.
     """
 
-    STORAGE_SCHEME = None  # type: ignore[assignment]  # it is made here, and takes no URL from the library's own
+    STORAGE_SCHEME = None  # type: ignore[assignment]  # created directly, not by URL
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class _InMemory(MemoryStorage):
         return True
 
     def _sweep(self, now: float) -> None:
-        for key, entries in list(self.events.items()):  # of each the newest entry is the first
+        for key, entries in list(self.events.items()):  # newest entry first
             if entries and entries[-1].expiry > now:
                 continue
             del entries[bisect.bisect_left(entries, -now, key=lambda entry: -entry.expiry) :]
@@ -76,9 +76,9 @@ class _InMemory(MemoryStorage):
                 del self.events[key]
 
 
-# A Redis nearby answers in a thousandth of this.
+# A nearby Redis answers a thousand times faster.
 ANSWER_SECONDS = 0.3
-# A storage that failed is passed over for so long; then one request tries it again, and the others do not wait for it.
+# After a failure the storage is skipped for this long; then one request tries it, and the others do not wait.
 AGAIN_SECONDS = 1.0
 
 
@@ -106,28 +106,28 @@ class RateLimits:
         self._try_again_at: float | None = None  # while the storage does not answer
 
     async def aclose(self) -> None:
-        """Ends its connections, where it has any."""
+        """Close its connections, if it has any."""
         if isinstance(self._storage, RedisStorage) and isinstance(self._storage.bridge, RedispyBridge):
             await self._storage.bridge.storage.aclose()
 
     async def take(self, item: RateLimitItem, rule: str, who: str, message: str) -> None:
-        """Counts one request of `who` under `rule`; Problem 429 with Retry-After when there is no room."""
+        """Count one request of `who` under `rule`; Problem 429 with Retry-After if the window is full."""
         if not await self._has_room(lambda: self._limiter.hit(item, rule, who), rule, "failed to count a request"):
             raise await self._refusal(item, rule, who, message)
 
     async def take_from_outside(self, item: RateLimitItem, rule: str, address: str, message: str) -> None:
-        """As `take`, of what no specification bounds: the machine's own programs are not counted. Behind a proxy that
-        nobody trusts all callers seem to be the machine: then it would be one limit for the world, and is none."""
+        """Do the same for limits that no specification sets, which exempt the machine itself. Behind a proxy that is
+        not configured as trusted all callers look local, and have no limit rather than a single shared one."""
         if not is_local(address):
             await self.take(item, rule, address, message)
 
     async def check(self, item: RateLimitItem, rule: str, who: str, message: str) -> None:
-        """Refuses as `take` does when the window is full, without counting this request."""
+        """Refuse as `take` does if the window is full, without counting this request."""
         if not await self._has_room(lambda: self._limiter.test(item, rule, who), rule, "failed to read a rate limit"):
             raise await self._refusal(item, rule, who, message)
 
     async def _has_room(self, ask: Callable[[], Awaitable[bool]], rule: str, failed: str) -> bool:
-        """Return whether the window has room; a limit that cannot be counted refuses nothing."""
+        """Return whether the window has room; a failing storage refuses nothing."""
         if self._try_again_at is not None:
             if time.monotonic() < self._try_again_at:
                 return True
@@ -159,15 +159,15 @@ class RateLimits:
 
 
 EACH_ADDRESS = parse("3000/minute")
-PAGES_EACH_ADDRESS = parse("6000/minute")  # a hundred open pages may ask for themselves once a second
+PAGES_EACH_ADDRESS = parse("6000/minute")  # a hundred open pages that refresh once a second
 
 
 class RequestQuota:
-    """The number of requests each address may make of what is not answered from memory.
+    """The rate limit of each address for answers that do not come from memory.
 
-    What costs more has a closer limit of its own. This one keeps a caller who never stops from the processor and the
-    database that all share; a page with a hundred visitors behind one address stays far below it. refused: how its
-    surface documents the refusal.
+    Expensive operations have tighter limits. This one stops a caller in an endless loop from exhausting the processor
+    and the database; a hundred visitors behind one address stay far below it. refused: how the surface documents the
+    refusal.
     """
 
     def __init__(
@@ -179,11 +179,11 @@ class RequestQuota:
         self._rate, self._rule = (PAGES_EACH_ADDRESS, "pages") if pages else (EACH_ADDRESS, "address")
 
     async def take(self, request: web.Request) -> None:
-        message = f"One address is answered {self._rate.amount:,} times a minute."
+        message = f"One address may make {self._rate.amount:,} requests a minute."
         await self._limits.take_from_outside(self._rate, self._rule, caller_ip(request, self._settings), message)
 
     def counted(self, operations: Iterable[Operation]) -> tuple[Operation, ...]:
-        """Return the operations, each counted before anything else, except those that answer from memory or stream."""
+        """Return the operations with this limit on those that neither answer from memory nor stream."""
         return tuple(self._counted(each) if each.timed else each for each in operations)
 
     def _counted(self, operation: Operation) -> Operation:
@@ -197,22 +197,22 @@ class RequestQuota:
 
 
 class NoPlace(Exception):
-    """The refusal of a place. own: the caller or its network has all it may have; otherwise no place is left at all."""
+    """The refusal to run more at once. own: the caller or its network is at its limit; else all places are taken."""
 
     def __init__(self, *, own: bool) -> None:
         super().__init__(own)
         self.own = own
 
     def refusal(self, own: str, full: str, *, code: str = "busy", seconds: int = 10) -> Problem:
-        """Return the answer, in the words for either case. code: of the answer when no place is left at all."""
+        """Return the answer, worded for either case. code: used when all places are taken."""
         later = {"Retry-After": str(seconds)}
         return Problem(429, "rate_limited", own, headers=later) if self.own else Problem(503, code, full, headers=later)
 
 
 class ConcurrencyLimiter:
-    """Places for work that lasts: so many in all, so many for one caller, and a third for one network.
+    """Places for long work: a total, a number for each caller, and a third for one network.
 
-    The machine's own programs may take all there are, as with rates.
+    The machine's own programs may take all of them, as with rates.
     """
 
     def __init__(self, most: int, most_each: int) -> None:
@@ -223,7 +223,7 @@ class ConcurrencyLimiter:
 
     @contextmanager
     def taken(self, caller: str) -> Iterator[Callable[[], None]]:
-        """Hold a place until the block ends, or until the yielded function is called."""
+        """Hold a place until the block exits, or until the yielded function is called."""
         counted = {network(caller): self._most_of_network, caller: self._most_each}
         if not is_local(caller) and any(self._taken_by[each] >= most for each, most in counted.items()):
             raise NoPlace(own=True)

@@ -1,6 +1,6 @@
-"""Requests that are not HTTP: refused as any other, in JSON, with nothing of them in the log.
+"""Requests that are not valid HTTP: refused in JSON like any other, without logging their content.
 
-aiohttp answers them in plain text and logs what was sent, which may be the address somebody asked about.
+aiohttp would answer in plain text and log what was sent, which may contain the wallet that was looked up.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ log = get_logger(__name__)
 
 
 class RefusingRunner(web.AppRunner):
-    """A runner of an application whose connections answer a malformed request in JSON."""
+    """A runner whose connections answer malformed requests in JSON."""
 
     def __init__(self, app: web.Application, *, shutdown_timeout: float, **settings: Any) -> None:
         super().__init__(app, shutdown_timeout=shutdown_timeout)
@@ -45,7 +45,7 @@ class RefusingRunner(web.AppRunner):
 
 
 class _RefusingServer(web.Server):
-    """The server that makes such connections."""
+    """The server that creates these connections."""
 
     def __init__(self, handler: Any, request_factory: Any, settings: dict[str, Any]) -> None:
         super().__init__(handler, request_factory=request_factory)
@@ -56,10 +56,10 @@ class _RefusingServer(web.Server):
 
 
 class ClientConnection(RequestHandler):
-    """One client's connection, which answers what is not HTTP, and knows when it was last used.
+    """A client's connection. It answers malformed requests, and knows when it was last used.
 
-    is_asking: whether a request is being answered. asked_at: when the last one was, or the connection was made, by the
-    loop's clock.
+    is_asking: whether a request is being answered. asked_at: when the last answer ended, or the connection opened, by
+    the loop's clock.
     """
 
     __slots__ = ("asked_at", "is_asking")
@@ -79,10 +79,10 @@ class ClientConnection(RequestHandler):
         if not isinstance(exc, HttpProcessingError):
             return super().handle_error(request, status, exc, message)
         kind, request_id = type(exc).__name__, fresh_request_id()
-        log.info("a request was not HTTP", action="http.malformed", kind=kind, request_id=request_id)
+        log.info("refused a request that is not HTTP", action="http.malformed", kind=kind, request_id=request_id)
         what = "A line or a header of it is too long." if isinstance(exc, LineTooLong) else "It is not HTTP/1.1."
         problem = invalid(f"The request cannot be read. {what}")
-        # `Server` is given because aiohttp would tell its version and Python's, as of every answer without a route.
+        # Set because aiohttp would send its version and Python's, as with every answer without a route.
         headers = {"X-Request-Id": request_id, "Server": "VPM"}
         response = json_response(problem.body, problem.status, headers=headers)
         response.force_close()

@@ -1,7 +1,6 @@
-"""The way to an MCP server: stateless streamable HTTP, by the official SDK. Its surface says which tools there are and
-what one answers.
+"""MCP servers over stateless streamable HTTP, by the official SDK. A surface supplies the tools and answers calls.
 
-The SDK speaks ASGI; `McpDoor.handle` carries one aiohttp request through it. The server keeps no session and no key.
+The SDK speaks ASGI; `McpDoor.handle` passes one aiohttp request through it. The server keeps no session and no key.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from api.http.requests import read_json
 BODY_LIMIT = 64 * 1024
 VERSION = "1.0.0"
 
-# Beyond Content-Type, what MCP clients in a browser send.
+# Sent by MCP clients in a browser, besides Content-Type.
 HEADERS = ("Accept", "Mcp-Protocol-Version", "Mcp-Session-Id", "Mcp-Method", "Mcp-Name")
 CORS = Cors(allow_headers=("Content-Type", "If-None-Match", *HEADERS))
 
@@ -41,7 +40,7 @@ ToolCall = Callable[[web.Request, types.CallToolRequestParams], Awaitable[types.
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What a server says of itself. `path`: where it is; `docs_url`: where more is said."""
+    """A server's description of itself."""
 
     name: str
     title: str
@@ -56,15 +55,15 @@ class Described:
 
 
 class McpDoor:
-    """An MCP server, open for as long as requests come: `async with door.running():`. `describe` makes its tools, when
-    somebody first asks; `call` answers a tool's call made by a request."""
+    """An MCP server; requests are served within `async with door.running():`. describe: builds its tools when first
+    needed. call: answers a tool call that came with a request."""
 
     def __init__(self, described: Described, describe: Callable[[], Sequence[types.Tool]], call: ToolCall) -> None:
         self._described = described
         self._described_tools = TimedValue(partial(asyncio.to_thread, describe))
         self._tools: dict[str, types.Tool] = {}
         self._answer = call
-        # Whose call it is: set for the request that is being carried through the SDK.
+        # The HTTP request that is passing through the SDK.
         self._carried: ContextVar[web.Request] = ContextVar(f"mcp {described.name}")
         server: Server[Any] = Server(
             described.name,
@@ -74,7 +73,7 @@ class McpDoor:
             website_url=described.docs_url,
             on_list_tools=self._list,
             on_call_tool=self._call,
-            # Asked for at each call: without it the SDK lists all tools to find one.
+            # Needed at each call; without it the SDK lists all tools to find one.
             get_tool_input_schema=lambda name: self._tools[name].input_schema if name in self._tools else None,
         )
         self._manager = StreamableHTTPSessionManager(
@@ -82,7 +81,7 @@ class McpDoor:
         )
 
     def operations(self) -> tuple[Operation, ...]:
-        """The server and its manifest, as its surface has them."""
+        """Return the operations of the server and its manifest."""
         path = self._described.path
         return (
             Operation(
@@ -104,8 +103,8 @@ class McpDoor:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """The SDK's task group lives in a task of its own: it must be left by the task that entered it, and whoever
-        opens our surface may close it from another."""
+        """Run the SDK's task group in a separate task: the task that entered it must also leave it, and a surface
+        may be opened and closed by different tasks."""
         ready, stop = asyncio.Event(), asyncio.Event()
 
         async def run() -> None:
@@ -126,7 +125,7 @@ class McpDoor:
             await running
 
     async def manifest(self, _request: web.Request) -> web.StreamResponse:
-        """Where the server is and what it offers, whatever state its surface is in."""
+        """Return the server's URL and tools, in any state of its surface."""
         server = self._described
         body = {
             "name": server.name,
@@ -150,8 +149,8 @@ class McpDoor:
         return json_response(body, cache_control="public, max-age=60")
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """One request through the SDK's ASGI application. What the SDK would read in a way of its own is refused first:
-        another content type, and a field named twice."""
+        """Pass one request through the SDK's ASGI application. First refuse what the SDK would read differently from
+        the rest of the API: another content type, and repeated fields."""
         if request.method == "POST":
             try:
                 await read_json(request, limit=BODY_LIMIT)
@@ -181,7 +180,7 @@ class McpDoor:
 
 
 def success(body: bytes, *, meta: dict[str, Any] | None = None) -> types.CallToolResult:
-    """A REST body twice: as it would go over HTTP, and as a value."""
+    """Return a REST body as a result, both as text and as structured content."""
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=body.decode())],
         structured_content=orjson.loads(body),
@@ -190,14 +189,14 @@ def success(body: bytes, *, meta: dict[str, Any] | None = None) -> types.CallToo
 
 
 def refusal(body: Mapping[str, Any]) -> types.CallToolResult:
-    """A REST body as text alone: clients hold structured content to the output schema, errors too, and would show the
-    mismatch instead of what is wrong."""
+    """Return a REST error as text alone: clients validate structured content against the output schema, even of errors,
+    and would report the mismatch instead of the error."""
     text = orjson.dumps(body).decode()
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
 
 
 def _refused(problem: Problem) -> web.StreamResponse:
-    """A call that cannot be read, as JSON-RPC has it: it may have an id, and nobody can say which."""
+    """Return the JSON-RPC error for an unreadable call, whose id is unknown."""
     unread = isinstance(problem.__cause__ or problem.__context__, orjson.JSONDecodeError)
     code = types.PARSE_ERROR if unread else types.INVALID_REQUEST
     body = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": problem.message}}
@@ -226,8 +225,8 @@ def _scope(request: web.Request) -> dict[str, Any]:
 
 
 class _Carried:
-    """One request on its way to the SDK, and the answer on its way back. Answers are single JSON bodies
-    (json_response), so nothing is lost by handing them over whole."""
+    """One request passed to the SDK, and the answer that it returns. Answers are single JSON bodies (json_response),
+    so they are collected whole."""
 
     def __init__(self, request: web.Request) -> None:
         self._request = request

@@ -1,4 +1,4 @@
-"""OpenAPI 3.1 out of the operations: the same models that validate requests describe them."""
+"""OpenAPI 3.1 from the operations: the models that validate requests also describe them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _REF = "#/components/schemas/{model}"
 
 
 class CommonError(BaseModel):
-    """The error any path can answer: a code and a sentence."""
+    """The error that any path can return: a code and a sentence."""
 
     error: str
     message: str
 
 
 def required(*names: str) -> Callable[[dict[str, Any]], None]:
-    """`json_schema_extra` of a request's model: these fields are published as required. The model takes a request
-    without them because the spec has a code of its own for it."""
+    """Return a `json_schema_extra` that publishes these fields as required. The model accepts requests without them
+    because the specification has a separate error code for that."""
 
     def published(schema: dict[str, Any]) -> None:
         for name in names:
@@ -37,7 +37,7 @@ def required(*names: str) -> Callable[[dict[str, Any]], None]:
 
 
 def _sent(field: Mapping[str, Any]) -> dict[str, Any]:
-    """A parameter that may be left out, as it is when it is there: nobody can send null in a query or a header."""
+    """Return an optional parameter's schema without null, which cannot be sent in a query or header."""
     values = [each for each in field.get("anyOf", ()) if each != {"type": "null"}]
     if "default" not in field or field["default"] is not None or len(values) != 1:
         return dict(field)
@@ -45,8 +45,8 @@ def _sent(field: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Naming(GenerateJsonSchema):
-    """The names of bodies in the description, the same in every document: the surface, then what it is, as
-    `StockMarket`. Where in its surface a class stands is not published."""
+    """The names of schemas, the same in every document: the surface, then the class, as in `StockMarket`. A class's
+    module is not published."""
 
     def get_defs_ref(self, core_mode_ref: CoreModeRef) -> DefsRef:
         ref, mode = core_mode_ref
@@ -61,8 +61,8 @@ def _published(matched: re.Match[str]) -> str:
 
 
 def schema_name(surface: str, name: str) -> str:
-    """What a class of a surface is called where it is described. The agent surface has both what is asked for and the
-    answer it stands in: a quote, and the answer with it."""
+    """Return the published name of a surface's class. The agent surface publishes both a thing, such as a quote, and
+    the answer that contains it."""
     owner = surface.capitalize()
     if name.endswith("Body"):
         name = name.removesuffix("Body") + ("Answer" if owner == "Agent" else "")
@@ -74,7 +74,7 @@ def _reference(surface: str, name: str) -> str:
 
 
 def document(surfaces: Sequence[Surface], *, title: str, server: str) -> dict[str, Any]:
-    """One document for these surfaces, each operation tagged by its surface."""
+    """Build one document for these surfaces, each operation tagged with its surface."""
     models: dict[tuple[type[BaseModel], JsonSchemaMode], None] = {}
     definitions: dict[str, Any] = {}
     names: dict[tuple[AnswerModel, JsonSchemaMode], dict[str, Any]] = {}
@@ -155,7 +155,7 @@ def _operation(surface: Surface, operation: Operation, names: Names, definitions
         schema = names[operation.body, "validation"]
         described["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
         for status, what in (
-            (408, "The body did not come in time."),
+            (408, "The body did not arrive in time."),
             (413, "The body is too large."),
             (415, "The body is not JSON."),
         ):
@@ -166,7 +166,7 @@ def _operation(surface: Surface, operation: Operation, names: Names, definitions
 
 
 def with_examples(described: Mapping[str, Any], examples: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """The document with these bodies as examples of what its operations take, by their ids."""
+    """Return the document with these example request bodies, by operation id."""
     paths = {
         path: {method: _exemplified(operation, examples) for method, operation in methods.items()}
         for path, methods in described["paths"].items()
@@ -186,7 +186,7 @@ def _answer(answer: DocumentedAnswer, names: Names) -> dict[str, Any]:
     described: dict[str, Any] = {"description": answer.description}
     if answer.model is not None:
         described["content"] = {answer.content_type: {"schema": names[answer.model, "serialization"]}}
-    headers = {"X-Request-Id": "Names this request in our logs.", **answer.headers}
+    headers = {"X-Request-Id": "This request's id in our logs.", **answer.headers}
     described["headers"] = {name: {"description": text, "schema": {"type": "string"}} for name, text in headers.items()}
     return described
 

@@ -1,4 +1,4 @@
-"""The parts a surface declares; routing, validation, OpenAPI and the docs page all come from these values."""
+"""What a surface declares: routing, validation, OpenAPI and the docs page all come from these values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def usual_error(problem: Problem, _request_id: str) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class DocumentedAnswer:
-    """One documented answer. `model` describes its JSON body; None means it has none, or is not JSON."""
+    """A documented answer. `model` describes its JSON body; None if it has no body, or is not JSON."""
 
     description: str
     model: AnswerModel | None = None
@@ -35,10 +35,9 @@ class DocumentedAnswer:
 class Operation:
     """One method on one path (`/api/markets/{id}`).
 
-    path_parameters, query, body: the models that validate them. answers: every status it can give, by status; those
-    every operation can give (404 of unknown paths, 405, 500) need not be listed. group: the part of its surface it
-    belongs to, a second tag in the description. described_by: what else its OpenAPI description says. timed:
-    somebody waits for its end. One that answers from memory, or goes on while it is listened to, is only counted.
+    path_parameters, query, body: the models that validate them. answers: every status that it can return, except those
+    that all operations share (404 for unknown paths, 405, 500). group: a second tag within the surface. described_by:
+    further OpenAPI fields. timed: its duration is measured; false for answers from memory and for streams.
     """
 
     method: str
@@ -59,16 +58,16 @@ class Operation:
 
     @property
     def id(self) -> str:
-        """A stable name: `get_api_markets_id`."""
+        """Its stable id, like `get_api_markets_id`."""
         words = self.path.replace("{", "").replace("}", "").replace("-", "_").strip("/").split("/")
         return "_".join((self.method.lower(), *words))
 
 
 @dataclass(frozen=True, slots=True)
 class Cors:
-    """What may be asked and read from a browser, by everybody: nothing here is authorized by cookies.
+    """The headers that pages of any origin may send and read: nothing here is authorized by cookies.
 
-    Every answer says so, asked by a browser or not: a shared cache gives everybody the copy of whoever came first.
+    Every answer carries them, since a shared cache gives all callers the copy that it fetched for the first.
     """
 
     allow_headers: tuple[str, ...] = ("Content-Type", "If-None-Match")
@@ -76,7 +75,7 @@ class Cors:
 
     @property
     def headers(self) -> dict[str, str]:
-        """What every answer carries."""
+        """The headers of every answer."""
         return {
             "Access-Control-Allow-Origin": "*",
             "Access-Control-Expose-Headers": ", ".join(self.expose_headers),
@@ -87,10 +86,10 @@ class Cors:
 class Surface:
     """A part of the origin with its own conventions.
 
-    prefixes: the paths whose errors it words; the longest match of all surfaces wins. error_body: what they say.
-    error_response replaces it where errors are not JSON (pages). security_schemes: OpenAPI's, by the name operations
-    use. reads: what answers its operations, for the pages, which show the same without asking over HTTP. examples:
-    bodies that work now, by the id of the operation that takes them; asked whenever the description is served.
+    prefixes: the paths whose errors it renders; the longest match of all surfaces wins. error_body: renders them, or
+    error_response where errors are not JSON (pages). security_schemes: OpenAPI's, by the name that operations use.
+    reads: the objects behind its operations, for pages that show the same data. examples: returns bodies that work now,
+    by the id of the operation; called whenever the description is served.
     """
 
     name: str

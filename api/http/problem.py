@@ -1,16 +1,16 @@
-"""What a handler raises to refuse a request; the surface turns it into a body."""
+"""The exception with which a handler refuses a request; the surface renders its body."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-# When to ask again after a 429 that does not know better: every one has Retry-After.
+# The Retry-After of a 429 that sets none itself.
 LATER_SECONDS = 10
 
 
 class Problem(Exception):
-    """An answer that is an error. `message` is a sentence a person can act on; `extra` joins the body."""
+    """An error answer. `message`: a sentence that a person can act on. `extra`: further fields of the body."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class Problem(Exception):
 
     @property
     def body(self) -> dict[str, Any]:
-        """The usual body of an error: a code, a sentence, and what joins them."""
+        """The usual body of an error: a code, a sentence and the extra fields."""
         return {"error": self.code, "message": self.message, **self.extra}
 
 
@@ -45,5 +45,5 @@ def invalid(message: str, **extra: Any) -> Problem:
 
 
 def invalid_part(kind: str, name: str, what: str) -> Problem:
-    """A 400 for one part of a request, which it names. `kind`: a query parameter, say; `what` is wrong with it."""
+    """Return a 400 that names one part of a request. `kind`: such as "query parameter". `what`: what is wrong."""
     return invalid(f"The {kind} {name} is wrong: {what}.", details=[{"field": name, "problem": what}])

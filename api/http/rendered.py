@@ -1,7 +1,6 @@
-"""Bodies rendered once per change and served from memory: bytes, compressed bytes, strong ETags, 304.
+"""Bodies that are rendered once per change and served from memory, with gzip, strong ETags and 304.
 
-The answer most requests get is serialized with its body, head included, so that serving it is two writes: see
-`Rendered.answer`.
+The usual answer is serialized in advance, head included, so that it takes a single write: see `Rendered.answer`.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from api.http.requests import fresh_request_id
 B = TypeVar("B", bound=Body)
 
 NO_STORE = "no-store"
-# What anybody, or only the caller, may keep and asks for again each time: an unchanged body costs a 304.
+# Any cache, or only the caller's own, may keep these and must revalidate each time: an unchanged body costs a 304.
 REVALIDATED = "public, no-cache"
 OWN_REVALIDATED = "private, no-cache"
 
@@ -47,18 +46,18 @@ def own(seconds: int) -> str:
     return f"private, max-age={seconds}"
 
 
-# Below this a body is not worth compressing; above the other, compressing it would hold up other requests.
+# Smaller bodies are not worth compressing; larger than the second, they are compressed in a thread.
 COMPRESS_FROM_BYTES = 512
 COMPRESS_ASIDE_BYTES = 128 * 1_024
 _GZIP_LEVEL = 5
 
 JSON = "application/json; charset=utf-8"
 
-# Of the surfaces' own lists only what these bodies can carry.
+# The default CORS headers: rendered bodies are shared by surfaces.
 _CORS = Cors().headers
 
-# What one rendered body takes in memory besides its bytes, and what those of one endpoint may take together: the
-# positions of a wallet with thousands take a few megabytes.
+# The memory of a rendered body besides its bytes, and the total for one endpoint: the positions of a wallet with
+# thousands take a few megabytes.
 _OVERHEAD_BYTES = 4_000
 CACHED_BYTES = 20_000_000
 
@@ -66,7 +65,7 @@ _KEPT = ("ETag", "Cache-Control", "Vary", *_CORS)
 
 
 class _Encoded:
-    """A body in one encoding: the answer with it (`ready`), and the one for clients that have it (`unchanged`)."""
+    """A body in one encoding: the full answer (`ready`), and the 304 for clients that have it (`unchanged`)."""
 
     __slots__ = ("body", "headers", "ready", "tag", "unchanged")
 
@@ -79,7 +78,7 @@ class _Encoded:
 
 
 class Rendered:
-    """One body as it goes out. Each encoding has a strong ETag of its own, as their bytes differ."""
+    """A rendered body. Each encoding has its own strong ETag, as the bytes differ."""
 
     __slots__ = ("_compressed", "_plain")
 
@@ -107,7 +106,7 @@ class Rendered:
 
     @property
     def size(self) -> int:
-        """The bytes it takes in memory, about."""
+        """The approximate number of bytes in memory."""
         return _OVERHEAD_BYTES + len(self.body) + (0 if self._compressed is None else len(self._compressed.body))
 
     @property
@@ -125,9 +124,9 @@ class Rendered:
         return cls(body, cache_control, content_type=content_type, encoded=encoded)
 
     def answer(self, request: web.Request) -> web.StreamResponse:
-        """Return what `response` does, ready-made: the same bytes for all, with the request's own id and time put in.
+        """Return the prepared answer; only the request id and the date are added when it is sent.
 
-        Unusual requests (HEAD, a connection that is to close) get a `response`.
+        Unusual requests (HEAD, a connection to be closed) get a `response`.
         """
         if request.method != "GET" or not request.keep_alive or request.version != HttpVersion11:
             return self.response(request)
@@ -135,9 +134,9 @@ class Rendered:
         return taken.unchanged if is_held else taken.ready
 
     def response(self, request: web.Request, status: int = 200) -> web.Response:
-        """Return the body in an encoding the client accepts, or 304 when it has these bytes.
+        """Return the body in an encoding that the client accepts, or 304 if it has these bytes.
 
-        Headers may be added to it; to those of `answer` they may not.
+        Headers may be added to this answer, unlike to that of `answer`.
         """
         taken, is_held = self._asked(request)
         if is_held and status == 200:
@@ -154,7 +153,7 @@ class Rendered:
 
 
 class SharedAnswer(web.StreamResponse):
-    """A whole answer to an HTTP/1.1 GET, shared by all clients: it holds nothing of any request."""
+    """A complete answer to an HTTP/1.1 GET, shared by all clients: it holds no state of a request."""
 
     def __init__(self, status: int, headers: Mapping[str, str], body: bytes = b"") -> None:
         kept = {name: headers[name] for name in (_KEPT if status == 304 else headers)}
@@ -176,19 +175,19 @@ class SharedAnswer(web.StreamResponse):
         if now != self._second:
             self._second = now
             self._dated = f"{self._text}\r\nDate: {formatdate(now, usegmt=True)}\r\nX-Request-Id: ".encode("latin-1")
-        # Head and body in one write: what a read costs is mostly the kernel's work for each.
+        # Head and body in one write: system calls are most of the cost of a read.
         head = b"%b%b\r\n\r\n" % (self._dated, fresh_request_id().encode("ascii"))
         writer = request.writer
         await writer.write_eof(head + self.body)
         return writer
 
     async def write_eof(self, data: bytes = b"") -> None:
-        """Nothing is left to write."""
+        """Do nothing: `prepare` wrote everything."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown(Generic[B]):
-    """A body that pages show as well: as they take it, and as it goes out."""
+    """A body that pages show too: the struct for them, and the rendered bytes for the API."""
 
     body: B
     rendered: Rendered

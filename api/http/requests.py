@@ -1,4 +1,4 @@
-"""Reading a request into the models that describe it; what does not fit is a 400, 413 or 415 with a usable sentence."""
+"""Parsing requests into their models, and the 400, 408, 413 and 415 for those that do not fit."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def _whole(value: object) -> object:
-    # Within what any field takes: the integer of a large exponent is a long one.
+    # Bounded to what fields take: the integer of a large exponent would be huge.
     if isinstance(value, float | Decimal) and -(2**63) < value < 2**63 and value == int(value):
         return int(value)
     return value
 
 
-# Before a strict integer: `1.0` is one in JSON, whatever language wrote it.
+# For strict integers: JSON does not distinguish `1.0` from `1`.
 WHOLE = BeforeValidator(_whole)
 
 REQUEST_ID = web.RequestKey("request_id", str)
@@ -39,7 +39,7 @@ _counter = itertools.count(1)
 
 
 def request_id(request: web.Request) -> str:
-    """This request's id: random per process, counted within it."""
+    """Return the request's id: a random prefix for the process, then a counter."""
     assigned = request.get(REQUEST_ID)
     if assigned is None:
         assigned = request[REQUEST_ID] = fresh_request_id()
@@ -51,7 +51,7 @@ def fresh_request_id() -> str:
 
 
 def read_query(request: web.Request, model: type[M]) -> M:
-    """The query string; a parameter given twice is refused, an unknown one is ignored."""
+    """Parse the query string. A repeated parameter is refused, an unknown one ignored."""
     given: dict[str, str] = {}
     names = {field.alias or name for name, field in model.model_fields.items()}
     for name, value in request.query.items():
@@ -68,8 +68,8 @@ def read_path(request: web.Request, model: type[M]) -> M:
 
 
 async def read_json(request: web.Request, *, limit: int, exact: bool = False) -> Any:
-    """The body as parsed JSON. 415 for another content type, 413 beyond `limit` bytes, 400 for what is not JSON.
-    exact: with numbers as they are written, as an amount must not pass through a binary float."""
+    """Parse the body as JSON. 415 for another content type, 413 beyond `limit` bytes, 400 for invalid JSON.
+    exact: keep numbers as written, since an amount must not pass through a binary float."""
     body = await read_body(request, limit=limit)
     try:
         content = loads(body) if exact else orjson.loads(body)
@@ -82,7 +82,7 @@ async def read_json(request: web.Request, *, limit: int, exact: bool = False) ->
 
 
 async def read_body(request: web.Request, *, limit: int) -> bytes:
-    """A body that comes as JSON, unread. 415 for another content type, 413 beyond `limit` bytes."""
+    """Return a JSON body unparsed. 415 for another content type, 413 beyond `limit` bytes."""
     if request.content_type != "application/json":
         raise Problem(
             415, "unsupported_media_type", "Send the body as JSON, with the header Content-Type: application/json."
@@ -97,7 +97,7 @@ async def read_body(request: web.Request, *, limit: int) -> bytes:
 
 
 def check_named_once(body: bytes) -> None:
-    """400 for JSON in which an object names a field twice: readers differ in which of the two they take."""
+    """Refuse JSON in which an object has a field twice, since parsers differ in which of the two they use."""
     try:
         json.loads(body, object_pairs_hook=_pairs, parse_int=str, parse_float=str)
     except _NamedTwice as twice:
@@ -124,13 +124,13 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def in_body(what: str) -> list[dict[str, str]]:
-    """What is wrong with a body as a whole, as the list of problems by field."""
+    """Return a list of problems with one that concerns the whole body."""
     return [{"field": "body", "problem": what}]
 
 
 def validated_body(model: type[M], content: Any, *, context: dict[str, Any] | None = None) -> M:
-    """Parsed JSON as the model; an object that does not fit names the field and what is wrong with it. context: what
-    the model's validators go by, beside the body."""
+    """Validate parsed JSON as the model; the refusal names the field and what is wrong. context: further input for the
+    model's validators."""
     if not isinstance(content, dict):
         raise invalid("The body must be a JSON object.", details=in_body("must be a JSON object"))
     return _validated(model, content, "field", context)
@@ -147,7 +147,7 @@ def _validated(model: type[M], values: dict[str, Any], what: str, context: dict[
         raise unfit(error, what) from None
 
 
-# What the patterns of the requests' models ask for, in words: a regular expression tells most readers nothing.
+# The patterns of the request models in words, for error messages.
 FORMS = {
     r"^0x[0-9a-fA-F]{40}$": "must be 0x and 40 hexadecimal digits",
     r"^0x[0-9a-f]{40}$": "must be 0x and 40 hexadecimal digits",
@@ -166,7 +166,7 @@ FORMS = {
 
 
 def unfit(error: ValidationError, what: str) -> Problem:
-    """A 400 that names each field that does not fit its model, and what it must be. `what`: a field, say."""
+    """Return a 400 that names each invalid field and what it must be. `what`: the kind of part, such as "field"."""
     problems = [
         {"field": ".".join(str(part) for part in each["loc"]) or "body", "problem": _sentence(each)}
         for each in error.errors(include_url=False, include_input=False)
@@ -177,22 +177,22 @@ def unfit(error: ValidationError, what: str) -> Problem:
 
 def _sentence(error: ErrorDetails) -> str:
     if error["type"] == "string_pattern_mismatch":
-        return FORMS.get(error["ctx"]["pattern"], "has not the form that /docs shows for it")
+        return FORMS.get(error["ctx"]["pattern"], "does not match the documented format")
     text = error["msg"].removeprefix("Value error, ").rstrip(".")
     return text[:1].lower() + text[1:]
 
 
-# For a whole body: the largest that any operation takes is 64 KiB.
+# For a whole body; the largest that an operation takes is 64 KiB.
 BODY_SECONDS = 10.0
 MAX_BODIES = 2_000
 MAX_BODIES_EACH = 32
 
 
 class BodyTimeout:
-    """The bodies still on their way: waited for, but not for long, and not for many of one caller.
+    """The time limit for request bodies, and the limit on how many are awaited at once.
 
-    A connection that announces a body and keeps it back costs its sender nothing, and us the connection and what has
-    come. caller: returns who sent a request.
+    Announcing a body and not sending it costs the sender nothing, and us a connection and the bytes received. caller:
+    returns who sent a request.
     """
 
     def __init__(self, caller: Callable[[web.Request], str]) -> None:
@@ -205,9 +205,9 @@ class BodyTimeout:
                 return await _in_time(request)
         except NoPlace as none:
             raise none.refusal(
-                f"At most {MAX_BODIES_EACH} bodies of one address are waited for at once, and a third of all of one "
-                "network.",
-                "Too many bodies are on their way.",
+                f"At most {MAX_BODIES_EACH} unfinished request bodies are accepted from one address, and a third of "
+                "all from one network.",
+                "Too many request bodies are unfinished.",
                 code="unavailable",
                 seconds=round(BODY_SECONDS),
             ) from None
@@ -217,8 +217,8 @@ BODY_TIMEOUT = web.AppKey("arriving", BodyTimeout)
 
 
 async def whole_body(request: web.Request) -> bytes:
-    """Return the body of a request. 408 when it does not come, 429 when too many of its caller do not."""
-    if request.content.is_eof():  # as nearly always
+    """Return the body of a request. 408 if it does not arrive, 429 if too many of the caller's are unfinished."""
+    if request.content.is_eof():  # nearly always
         return await request.read()
     arriving = request.app.get(BODY_TIMEOUT)
     return await (_in_time(request) if arriving is None else arriving.read(request))
@@ -229,4 +229,4 @@ async def _in_time(request: web.Request) -> bytes:
         async with asyncio.timeout(BODY_SECONDS):
             return await request.read()
     except TimeoutError:
-        raise Problem(408, "invalid_request", f"The body did not come within {BODY_SECONDS:g} s.") from None
+        raise Problem(408, "invalid_request", f"The body did not arrive within {BODY_SECONDS:g} s.") from None

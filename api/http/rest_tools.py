@@ -1,6 +1,5 @@
-"""Tools that are operations of a REST API: a call becomes the request it stands for, and goes through its handler.
-
-So there is one way to whatever an operation does, with the same validation, limits, locks and error codes.
+"""MCP tools that are operations of the REST API: a call becomes the operation's request and goes through its handler,
+with the same validation, limits, locks and error codes.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ JSON = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class RestTool:
-    """A tool, and the operation it is.
+    """A tool for one operation.
 
-    operation: its id. called: what a parameter of the operation is called here. required: what a call may not leave
-    out, beyond what the operation's models say. fixed: fields of the body that a call does not choose. defaults: what
-    an argument is that a call leaves out. schemas: what the schema of an argument says beyond the operation's. reads:
-    it changes nothing. risks: what it does cannot be taken back. repeatable: the same call again changes nothing more.
+    operation: its id. called: new names for the operation's parameters. required: arguments that are required in
+    addition to the operation's. fixed: body fields with a fixed value. defaults: values of arguments that a call leaves
+    out. schemas: additions to the arguments' schemas. reads: it changes nothing. risks: it cannot be undone.
+    repeatable: repeating a call changes nothing more.
     """
 
     name: str
@@ -53,7 +52,7 @@ class RestTool:
 
 
 class BoundTool:
-    """A tool with its operation at hand."""
+    """A tool bound to its operation."""
 
     def __init__(self, tool: RestTool, operation: Operation) -> None:
         self.tool = tool
@@ -69,7 +68,7 @@ class BoundTool:
         }
 
     def described(self, output: Schema | None = None) -> types.Tool:
-        """`output`: what it gives, if that is not what the operation does."""
+        """Return the tool's description. `output`: its output schema, if not the operation's."""
         tool = self.tool
         return types.Tool(
             name=tool.name,
@@ -99,8 +98,8 @@ class BoundTool:
         kept: Sequence[str],
         headers: Sequence[tuple[str, str]] = (),
     ) -> web.Response:
-        """The operation's answer; what it raises is raised. `headers`: of its request, besides those of `outer` that
-        are `kept`."""
+        """Return the operation's answer, or raise what it raises. `headers`: of its request, in addition to the `kept`
+        ones of `outer`."""
         given = self._given(arguments)
         try:
             return await self._answer(outer, given, kept, headers)
@@ -134,10 +133,10 @@ class BoundTool:
         return response
 
     def _of_arguments(self, problem: Problem) -> Problem:
-        """A refusal that names a part of the request by the argument that it was."""
+        """Return the refusal with parts of the request named as the tool's arguments."""
         message, details = problem.message, problem.extra.get("details")
         if problem.code != "invalid_request" or not details:
-            return problem  # what others say in detail is not about parts of the request
+            return problem  # other details do not name parts of the request
         arguments = [{**each, "field": self.tool.called.get(each["field"], each["field"])} for each in details]
         for part, argument in zip(details, arguments, strict=True):
             if message.endswith(f" {part['field']} is wrong: {part['problem']}."):
@@ -146,8 +145,8 @@ class BoundTool:
         return Problem(problem.status, problem.code, message, headers=problem.headers, extra=extra)
 
     def _given(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """What a call says, and what it need not say. An argument of null is none: models send it for what they leave
-        out."""
+        """Return the arguments with defaults filled in. Null counts as missing, since models send it for what they
+        leave out."""
         given = {**self.tool.defaults, **{name: value for name, value in arguments.items() if value is not None}}
         if unknown := sorted(given.keys() - self._arguments):
             names = ", ".join(sorted(self._arguments)) or "none"
@@ -159,12 +158,12 @@ class BoundTool:
         return given
 
     def _part(self, place: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """What of it goes to the path, the query or the body, by the names it has there."""
+        """Return the arguments for the path, the query or the body, under the operation's names."""
         names = {name: self.tool.called.get(name, name) for name in self._places[place]}
         return {name: given[called] for name, called in names.items() if called in given}
 
     def _input(self) -> Schema:
-        """The operation's parameters under the names they have here."""
+        """Return the input schema: the operation's parameters under the tool's names."""
         operation, tool = self._operation, self.tool
         models = (operation.path_parameters, operation.query, operation.body)
         made = tool_schemas.takes(model for model in models if model is not None)
@@ -183,7 +182,7 @@ class BoundTool:
 
 
 class RestTools:
-    """The tools of a surface that are operations of its API. `kept`: headers of a call that its operation is given."""
+    """A surface's tools. `kept`: headers of a call that are passed on to the operation."""
 
     def __init__(
         self,
@@ -202,30 +201,30 @@ class RestTools:
         return self._tools[name]
 
     def described(self, **outputs: Schema) -> list[types.Tool]:
-        """`outputs`: what some give, if that is not what their operations do."""
+        """Return the descriptions. `outputs`: the output schemas of tools that differ from their operations."""
         return [tool.described(outputs.get(name)) for name, tool in self._tools.items()]
 
     async def answer(
         self, outer: web.Request, name: str, arguments: Mapping[str, Any], headers: Sequence[tuple[str, str]] = ()
     ) -> web.Response | types.CallToolResult:
-        """The operation's answer, or the refusal in its place."""
+        """Return the operation's answer, or a refusal."""
         try:
             return await self._tools[name].call(outer, arguments, kept=self._kept, headers=headers)
         except Exception as error:
             problem = problem_of(error, outer)
             body = {**self._error_body(problem, request_id(outer)), "status": problem.status}
             seconds = problem.headers.get("Retry-After")
-            # Tools' results have no headers.
+            # Tool results have no headers.
             return refusal(body if seconds is None else {"retryAfter": int(seconds), **body})
 
     async def call(self, outer: web.Request, params: types.CallToolRequestParams) -> types.CallToolResult:
-        """A call of a tool whose answers are all JSON bodies of 2xx."""
+        """Answer a call of a tool whose answers are all JSON bodies of 2xx."""
         answered = await self.answer(outer, params.name, params.arguments or {})
         return answered if isinstance(answered, types.CallToolResult) else result_of(answered)
 
 
 def result_of(response: web.Response, meta: dict[str, Any] | None = None) -> types.CallToolResult:
-    """A REST answer as a tool's: refusals that handlers answer rather than raise have a status of their own."""
+    """Return a REST answer as a tool result. Handlers may also return refusals, which keep their status."""
     body = response.body
     assert isinstance(body, bytes), "the answer is no body in memory"
     if response.status < 300:
@@ -234,12 +233,12 @@ def result_of(response: web.Response, meta: dict[str, Any] | None = None) -> typ
 
 
 def _names(model: type[BaseModel] | None) -> frozenset[str]:
-    """By which a model takes its fields."""
+    """Return the names by which a model takes its fields."""
     return frozenset() if model is None else frozenset(each.alias or name for name, each in model.model_fields.items())
 
 
 def text_of(name: str, value: object) -> str:
-    """A value as a query or a path has it."""
+    """Return a value as text for a query or path."""
     match value:
         case str():
             text = value

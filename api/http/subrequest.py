@@ -1,7 +1,6 @@
-"""A request of one surface made inside another request of the same caller, and its answer kept instead of written.
+"""An internal request made on behalf of an outer one; its answer is returned instead of written.
 
-A tool's call becomes the REST request it stands for, so that both go through the same handler with the same limits:
-who calls is who called the tool.
+A tool call becomes the REST request for the same operation, with the same handler, limits and caller.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from yarl import URL
 
 from api.http.requests import REQUEST_ID, request_id
 
-# What says who calls and is written by whoever stands in front of us.
+# Identifies the caller; set by the proxy in front of us.
 FORWARDED = "X-Forwarded-For"
 _FOUND = web.RequestKey("found", web.UrlMappingMatchInfo)
 
@@ -33,8 +32,8 @@ def subrequest(
     kept: Sequence[str],
     body: bytes,
 ) -> web.Request:
-    """`match`: the path's parameters. `headers`: those of the new request. `kept`: the names of those of the outer
-    request that it has, too, each as often; nothing else of the outer one's is in it."""
+    """Return the internal request. `match`: the path's parameters. `headers`: the headers of the new request. `kept`:
+    the names of headers copied from the outer request; nothing else of it is copied."""
     given = CIMultiDict(headers)
     for name in (FORWARDED, *kept):
         for value in outer.headers.getall(name, ()):
@@ -45,7 +44,7 @@ def subrequest(
     message = RawRequestMessage(
         method=method,
         path=str(url),
-        version=HttpVersion10,  # no answer is written as it stands in memory: this one is read again
+        version=HttpVersion10,  # prevents prepared answers: this one is read again
         headers=CIMultiDictProxy(given),
         raw_headers=tuple((name.encode(), value.encode()) for name, value in given.items()),
         should_close=False,
@@ -55,8 +54,8 @@ def subrequest(
         url=url,
     )
     loop = asyncio.get_running_loop()
-    # All of it is here. Over its limit a stream would stop the reading of the outer connection, and whoever refuses the
-    # body by its length never reads it on.
+    # The whole body is here. A stream over its limit would pause the outer connection, and a handler that refuses the
+    # body by its length would never resume it.
     payload = StreamReader(outer.protocol, limit=max(2**16, len(body)), loop=loop)
     payload.feed_data(body)
     payload.feed_eof()
@@ -76,7 +75,7 @@ def subrequest(
 
 
 class _Routed(web.Request):
-    """A request whose parameters of the path were found before."""
+    """A request whose path parameters are already known."""
 
     @property
     def match_info(self) -> web.UrlMappingMatchInfo:
@@ -84,8 +83,8 @@ class _Routed(web.Request):
 
 
 class _Unwritten(AbstractStreamWriter):
-    """Where a handler writes an answer that has to reach the caller before it goes on. It goes out with the outer
-    answer; that nobody is there any more is said at once."""
+    """The writer for handlers that send their answer before they go on. The answer goes out with the outer one; a lost
+    caller is reported at once."""
 
     def __init__(self, outer: web.Request) -> None:
         self._outer = outer
@@ -93,7 +92,7 @@ class _Unwritten(AbstractStreamWriter):
     def _require_reader(self) -> None:
         transport = self._outer.transport
         if transport is None or transport.is_closing():
-            raise ConnectionResetError("Whoever asked is gone.")
+            raise ConnectionResetError("The caller has disconnected.")
 
     async def write(self, _chunk: bytes | bytearray | memoryview) -> None:
         self._require_reader()
@@ -108,7 +107,7 @@ class _Unwritten(AbstractStreamWriter):
         self._require_reader()
 
     def enable_compression(self, _encoding: str = "deflate", _strategy: int | None = None) -> None:
-        """Nothing is compressed: nothing is written."""
+        """Do nothing, as nothing is written."""
 
     def enable_chunking(self) -> None:
-        """Nothing is written in parts, either."""
+        """Do nothing, as nothing is written."""

@@ -1,5 +1,4 @@
-"""Schemas of tools out of the models that validate requests and describe answers: plain enough for a model to follow,
-and for every client to read."""
+"""Tool schemas from the models of requests and answers, simplified for language models and all clients."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from api.http.body import AnswerModel, Schema, is_body, schemas_of
 
 
 def takes(models: Iterable[type[BaseModel]]) -> Schema:
-    """What all of these models take, as one object: no null alternatives, no titles."""
+    """Return one object schema of all fields of these models, without null alternatives and titles."""
     properties: Schema = {}
     required: list[str] = []
     for model in models:
@@ -24,7 +23,7 @@ def takes(models: Iterable[type[BaseModel]]) -> Schema:
 
 
 def gives(model: AnswerModel) -> Schema:
-    """What an answer holds; it may hold more."""
+    """Return the schema of an answer, which may have further fields."""
     if is_body(model):
         definitions = schemas_of([model], lambda name: f"#/$defs/{name}")
         made = {**definitions.pop(model.__name__), "$defs": definitions}
@@ -35,7 +34,7 @@ def gives(model: AnswerModel) -> Schema:
 
 
 def gives_either(*schemas: Schema) -> Schema:
-    """One of several answers; their definitions go by name, and equal names are the same thing."""
+    """Return the schema of one of several answers. Definitions with equal names are the same."""
     definitions: Schema = {}
     alternatives = []
     for schema in schemas:

@@ -39,6 +39,6 @@ def test_a_port_that_is_taken_is_named(service: Service[None], workers: str) -> 
         )
     said = ended.stdout + ended.stderr
     assert ended.returncode == EXIT_CONFIG, said
-    assert f"127.0.0.1:{port} cannot be listened on" in said
+    assert f"Cannot listen on 127.0.0.1:{port}" in said
     assert "Set VPM_HOST or VPM_PORT." in said
     assert "CancelledError" not in said

@@ -63,7 +63,7 @@ async def test_a_body_that_never_comes_is_waited_for_a_while(monkeypatch: pytest
     async with service() as port, asyncio.timeout(PATIENCE), posting(port, b'{"a":', 7) as (reader, _):
         status, told = await answer(reader)
         assert (status, told["error"]) == (408, "invalid_request")
-        assert "did not come" in told["message"]
+        assert "did not arrive" in told["message"]
 
 
 async def test_one_address_has_so_many_on_the_way_and_others_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ def test_a_form_is_told_in_words_and_never_as_a_regular_expression() -> None:
     assert refusal.message == "The field wallet is wrong: must be 0x and 40 hexadecimal digits."
     assert refusal.extra["details"] == [
         {"field": "wallet", "problem": "must be 0x and 40 hexadecimal digits"},
-        {"field": "note", "problem": "has not the form that /docs shows for it"},
+        {"field": "note", "problem": "does not match the documented format"},
     ]
 
 
