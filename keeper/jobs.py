@@ -137,6 +137,14 @@ class Runner:
             return f"{chain.deployment.network} is not a local deployment"
         return None
 
+    def period(self, job: Job) -> float | None:
+        """Return the seconds from one run of a job to the next; None where it does not run by itself."""
+        period = job.every(self.keeper.how)
+        if period is None or self.unable(job) is not None:
+            return None
+        is_local = self.keeper.chains[job.chain].is_local
+        return min(period, job.local_every) if job.local_every is not None and is_local else period
+
     async def run(self, job: Job, *, dry_run: bool = False) -> RunReport:
         """One run. What goes wrong is in the report; only cancellation is raised."""
         async with self._busy[job.name]:
@@ -149,7 +157,7 @@ class Runner:
             report.finished_at = datetime.now(UTC)
             self._measure(report, dry_run)
             if not dry_run:
-                await self._write(report)
+                await self._write(report, self.period(job))
             return report
 
     async def _work(self, job: Job, report: RunReport, dry_run: bool) -> None:
@@ -192,17 +200,18 @@ class Runner:
         if report.ok:
             metrics.ran_ok(report.job)
 
-    async def _write(self, report: RunReport) -> None:
+    async def _write(self, report: RunReport, period: float | None) -> None:
         """The last run of each job, for health and people; a database that is away costs this line only."""
         acted = report.finished_at if report.actions else None
         try:
             async with self.keeper.pool.connection() as connection:
                 await connection.execute(
-                    "INSERT INTO keeper_run (job, started_at, finished_at, ok, acted_at, report) "
-                    "VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (job) DO UPDATE SET started_at = excluded.started_at, "
+                    "INSERT INTO keeper_run (job, started_at, finished_at, ok, acted_at, every_seconds, report) "
+                    "VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT (job) DO UPDATE SET started_at = excluded.started_at, "
                     "finished_at = excluded.finished_at, ok = excluded.ok, report = excluded.report, "
+                    "every_seconds = excluded.every_seconds, "
                     "acted_at = coalesce(excluded.acted_at, keeper_run.acted_at)",
-                    (report.job, report.started_at, report.finished_at, report.ok, acted, Jsonb(report.body())),
+                    (report.job, report.started_at, report.finished_at, report.ok, acted, period, Jsonb(report.body())),
                 )
         except (psycopg.Error, TimeoutError) as error:
             log.warning("a run was not written down", action="keeper.run_not_written", job=report.job, why=error)

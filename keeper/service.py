@@ -118,14 +118,10 @@ class Keeping:
         once = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
         scheduler = AsyncIOScheduler(timezone=UTC, job_defaults=once)
         for job in JOBS:
-            unable = self.runner.unable(job)
-            period = job.every(self._keeper.how)
-            if period is None or unable is not None:
-                if unable is not None:
-                    log.info(unable, action="keeper.job_off", job=job.name)
+            if (unable := self.runner.unable(job)) is not None:
+                log.info(unable, action="keeper.job_off", job=job.name)
+            if (period := self.runner.period(job)) is None:
                 continue
-            if job.local_every is not None and self._keeper.chains[job.chain].is_local:
-                period = min(period, job.local_every)
             self._periods[job.name] = period
             metrics.PERIOD.labels(job.name).set(period)
             if is_first:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -14,11 +13,10 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg.rows import dict_row
 
-from core.config import KeeperSettings, environment, load
+from core.config import environment
 from core.db.engine import conninfo
 from core.errors import DatabaseUnreachable, SchemaOutdated, VpmError
 from core.outbox.lanes import is_gone
-from keeper.jobs import BY_NAME
 
 Facts = Mapping[str, list[dict[str, Any]]]
 
@@ -41,7 +39,7 @@ SECTIONS: dict[str, LiteralString] = {
     "last_hour": "SELECT chain_id, kind, coalesce(outcome, 'refused') AS outcome, count(*) AS count FROM outbox_intent"
     " WHERE state_at > now() - interval '1 hour' AND state IN ('mined', 'final', 'failed', 'replaced')"
     " GROUP BY 1, 2, 3 ORDER BY 1, 2, 3",
-    "jobs": "SELECT job, ok, extract(epoch FROM now() - finished_at)::int AS age_seconds,"
+    "jobs": "SELECT job, ok, every_seconds, extract(epoch FROM now() - finished_at)::int AS age_seconds,"
     " report -> 'errors' AS errors FROM keeper_run ORDER BY job",
     "requested": "SELECT job, extract(epoch FROM now() - requested_at)::int AS waiting_seconds FROM keeper_job"
     " WHERE finished_at IS NULL ORDER BY id LIMIT 20",
@@ -107,7 +105,7 @@ def concerns(facts: Facts) -> Iterator[str]:
     for row in facts["jobs"]:
         if not row["ok"]:
             yield f"job {row['job']} failed {row['age_seconds']} s ago: {str((row['errors'] or ['?'])[0])[:160]}"
-        elif row["age_seconds"] > _late_after(row["job"]):
+        elif row["every_seconds"] and row["age_seconds"] > max(JOB_SECONDS, MISSED_PERIODS * row["every_seconds"]):
             yield f"job {row['job']} has not run for {row['age_seconds']} s"
     for row in facts["requested"]:
         if row["waiting_seconds"] > 120:
@@ -122,13 +120,6 @@ def concerns(facts: Facts) -> Iterator[str]:
     for row in facts["database"]:
         if row["connections"] > 0.9 * row["most_connections"]:
             yield f"{row['connections']} of {row['most_connections']} database connections are in use"
-
-
-def _late_after(job: str) -> float:
-    """Return after how many seconds a job should have run again; never for one that runs on demand only."""
-    declared = BY_NAME.get(job)
-    period = declared.every(load(KeeperSettings)) if declared else None
-    return math.inf if period is None else max(JOB_SECONDS, MISSED_PERIODS * period)
 
 
 def main(argv: list[str] | None = None) -> int:

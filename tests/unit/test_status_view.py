@@ -49,7 +49,7 @@ WELL: dict[str, list[dict[str, Any]]] = {
     "queues": [
         {"chain_id": 8453, "lane_group": "relay", "kind": "settle", "state": "sent", "count": 1, "oldest_seconds": 2}
     ],
-    "jobs": [{"job": "resolve", "ok": True, "age_seconds": 5, "errors": []}],
+    "jobs": [{"job": "resolve", "ok": True, "every_seconds": 10.0, "age_seconds": 5, "errors": []}],
     "requested": [],
     "unconfirmed": [],
     "audits": [{"chain_id": 8453, "block": 90, "compared": 1000, "mismatches": 0, "age_seconds": 60}],
@@ -97,6 +97,12 @@ def test_a_lane_whose_key_was_taken_away_needs_no_look_once_it_is_empty() -> Non
     assert list(concerns({**WELL, "lanes": [LANE, gone]})) == []
     for changes in ({"in_flight": 1}, {"held": True}, {"status": "out_of_gas"}):
         assert list(concerns({**WELL, "lanes": [LANE, {**gone, **changes}]})), changes
+
+
+def test_a_job_is_late_by_the_period_of_the_keeper_that_runs_it() -> None:
+    for period, age, is_late in ((3_600.0, 3_000, False), (3_600.0, 11_000, True), (None, 90_000, False)):
+        row = {"job": "resolve", "ok": True, "every_seconds": period, "age_seconds": age, "errors": []}
+        assert bool(list(concerns({**WELL, "jobs": [row]}))) == is_late, (period, age)
 
 
 def test_switches_and_requested_jobs_are_named() -> None:

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, CheckConstraint, Column, ForeignKey, Index, Integer, Table, Text, func
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    Table,
+    Text,
+    func,
+)
 from sqlalchemy.dialects.postgresql import JSONB
 
 from core.db.schema import metadata
@@ -35,7 +47,8 @@ keeper_confirmation = Table(
     Column("since", ChainTime, nullable=False),
 )
 
-# The last run of each job. `acted_at`: the last run that asked for a transaction.
+# The last run of each job. `acted_at`: the last run that asked for a transaction. `every_seconds`: its period by the
+# settings of the keeper that ran it; null for a job that runs on demand only.
 keeper_run = Table(
     "keeper_run",
     metadata,
@@ -44,5 +57,6 @@ keeper_run = Table(
     Column("finished_at", UtcDateTime, nullable=False),
     Column("ok", Boolean, nullable=False),
     Column("acted_at", UtcDateTime),
+    Column("every_seconds", Double),
     Column("report", JSONB, nullable=False),
 )

@@ -539,6 +539,7 @@ CREATE TABLE keeper_run (
     finished_at TIMESTAMP WITH TIME ZONE NOT NULL,
     ok BOOLEAN NOT NULL,
     acted_at TIMESTAMP WITH TIME ZONE,
+    every_seconds DOUBLE PRECISION,
     report JSONB NOT NULL,
     CONSTRAINT pk_keeper_run PRIMARY KEY (job)
 );
