@@ -41,12 +41,21 @@ def test_the_images_probe_says_what_is_not_ready() -> None:
 TESTS_THAT_GO_ON = """
 import sys
 from pathlib import Path
-from scripts._vpm import checks, cli
+from scripts._vpm import checks, cli, programs
 
-SLEEPS = "import pathlib, sys, time; pathlib.Path(sys.argv[1]).touch(); time.sleep(600)"
+SLEEPS = '''
+import pathlib, signal, sys, time
+for number in sys.argv[2:]:
+    signal.signal(int(number), signal.SIG_IGN)
+pathlib.Path(sys.argv[1]).touch()
+time.sleep(600)
+'''
+IGNORED = {"one": ["2"], "tests": ["2", "15"]}
+programs.TERM_SECONDS = 0.5
 
 def goes_on(name):
-    return lambda *_: checks._call(checks.SCREEN, sys.executable, "-c", SLEEPS, f"{sys.argv[1]}/{name}")
+    place, ignored = f"{sys.argv[1]}/{name}", IGNORED.get(name, ())
+    return lambda *_: checks._call(checks.SCREEN, sys.executable, "-c", SLEEPS, place, *ignored)
 
 ours = [checks.Stage(name, "", goes_on(name)) for name in ("one", "two")]
 checks.STAGES = [checks.Stage("unit", "", folders=("none",)), *ours]
@@ -56,7 +65,7 @@ sys.exit(cli.test(["--thorough"]))
 
 
 def test_tests_that_are_told_to_end_leave_nothing_behind(tmp_path: Path) -> None:
-    """As CI tells them: by a signal to the command alone."""
+    """CI signals the command alone. A program may ignore SIGINT, as one that a shell starts with & does, and SIGTERM."""
     with subprocess.Popen([sys.executable, "-c", TESTS_THAT_GO_ON, tmp_path], cwd=REPOSITORY) as tests:
         wait(lambda: {each.name for each in tmp_path.iterdir()} == {"one", "tests"})
         tests.send_signal(signal.SIGTERM)
