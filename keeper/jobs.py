@@ -208,8 +208,8 @@ class Runner:
                 await connection.execute(
                     "INSERT INTO keeper_run (job, started_at, finished_at, ok, acted_at, every_seconds, report) "
                     "VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT (job) DO UPDATE SET "
-                    "started_at = excluded.started_at, finished_at = excluded.finished_at, ok = excluded.ok, report = excluded.report, "
-                    "every_seconds = excluded.every_seconds, "
+                    "started_at = excluded.started_at, finished_at = excluded.finished_at, ok = excluded.ok, "
+                    "report = excluded.report, every_seconds = excluded.every_seconds, "
                     "acted_at = coalesce(excluded.acted_at, keeper_run.acted_at)",
                     (report.job, report.started_at, report.finished_at, report.ok, acted, period, Jsonb(report.body())),
                 )

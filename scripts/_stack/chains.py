@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import gzip
+import json
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
-from core.contracts.deployments import load_deployment
-from core.hexadecimal import bytes_of
 from scripts._local.anvil import AnvilOptions, anvil_answers, anvil_plan, ask
 from scripts._stack.options import StackError
-from scripts._stack.state import State, write_whole
+from scripts._stack.state import State
 from scripts._stack.supervisor import Supervisor, child
 
 SAVE_EVERY_SECONDS = 30
@@ -61,20 +57,9 @@ async def start_chain(name: str, fork_url: str | None, state: State, supervisor:
     return LocalChain(name, options.url, options.ws_url, fork_url is not None)
 
 
-async def save_chain(local: LocalChain, state: State) -> None:
-    """Before anything is stored of a chain's contracts, they are on the disk. anvil saves every so often; a stack that
-    was killed before that found its contracts gone, and its database full of them."""
-    await asyncio.to_thread(_write_dump, local.url, state.chain(local.name))
-
-
-def _write_dump(url: str, saved: Path) -> None:
-    dump = gzip.decompress(bytes_of(ask(url, "anvil_dumpState", timeout_seconds=60)))
-    write_whole(saved, dump)
-
-
 def _was_deployed_on(name: str, state: State) -> bool:
     path = state.deployment(name)
-    return path.exists() and load_deployment(path).is_deployed
+    return path.exists() and json.loads(path.read_text())["status"] == "deployed"
 
 
 def check_fork(name: str, url: str) -> None:

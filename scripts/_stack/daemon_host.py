@@ -34,6 +34,7 @@ from core.paths import REPOSITORY
 
 PR_SET_PDEATHSIG, PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 1, 15, 36
 IMPORTS = {
+    "scripts._stack": "scripts._stack.__main__",
     "indexer": "indexer.cli",
     "relayer": "relayer.service",
     "keeper": "keeper.__main__",

@@ -1,23 +1,20 @@
-"""The daemons that exist, each as `python -m <package>`; and what the ready file tells."""
+"""The daemons that exist, each as `python -m <package>`; and what the ready file says."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from core.contracts.deployments import load_deployment
 from core.direct import answers
-from core.outbox import CREDIT, KEEPER, LISTER, OPENER, PUBLISHER, RELAY
 from core.paths import REPOSITORY
-from scripts._stack import wallets
 from scripts._stack.chains import CHAIN_IDS, LocalChain
 from scripts._stack.options import Options
-from scripts._stack.screen import step
 from scripts._stack.state import State
 from scripts._stack.supervisor import Child, Supervisor, together
+from scripts._vpm.bootstrap import step
 
 CUP_WINDOW = ("2026-01-01T00:00:00Z", "2036-01-01T00:00:00Z")  # the local tournament is always open
 
@@ -33,7 +30,8 @@ def metrics_variable(daemon: str) -> str:
 async def start_daemons(
     options: Options, state: State, database_url: str, chains: Mapping[str, LocalChain], supervisor: Supervisor
 ) -> dict[str, Any]:
-    env = _environment(options, state, database_url, chains)
+    standing: dict[str, Any] = json.loads(state.standing.read_text())
+    env = _environment(options, state, database_url, chains) | standing.pop("keys")
     metrics: dict[str, str] = {}
     children = []
     for daemon in DAEMONS:
@@ -49,7 +47,18 @@ async def start_daemons(
         if state.pools.exists():
             demo += ["--base-rpc", chains["base"].url, "--pools", str(state.pools)]
         await supervisor.start(Child(name="demo", argv=demo, cwd=str(REPOSITORY)))
-    return _ready(options, state, database_url, chains, metrics)
+    return {
+        **standing,
+        "base_url": f"http://127.0.0.1:{options.port}",
+        "database_url": database_url,
+        "rpc": {name: chain.url for name, chain in chains.items()},
+        "ws": {name: chain.ws_url for name, chain in chains.items()},
+        "chains": {name: CHAIN_IDS[name] for name in chains},
+        "deployments": str(state.deployments),
+        "cron_secret": state.cron_secret(),
+        "metrics": metrics,
+        "logs": str(state.logs),
+    }
 
 
 def _child(daemon: str, env: Mapping[str, str], port: int) -> Child:
@@ -93,56 +102,4 @@ def _environment(options: Options, state: State, database_url: str, chains: Mapp
         "VPM_LOG_FORMAT": "console",
         "VPM_KEEPER_SWEEP_FROM_UNITS": "100000",  # a tenth of a dollar, so that a sweep is seen
         "CRON_SECRET": state.cron_secret(),
-        "VPM_ATTESTATION_KEY": wallets.ATTESTATION.private_key,
-        "VPM_DEMO_WALLET_KEY": wallets.DEMO.private_key,
-        "VPM_RELAYER_KEYS": ",".join(lanes()),
     }
-
-
-def lanes() -> list[str]:
-    """Which local key serves which lanes, as core/config/lanes.py reads it."""
-    first, *others = (w.private_key for w in wallets.RELAY_LANES)
-    opener, publisher = wallets.OPENER.private_key, wallets.PUBLISHER.private_key
-    return [
-        f"{RELAY}+{KEEPER}={first}",
-        *(f"{RELAY}={key}" for key in others),
-        f"stock:{OPENER}={opener}",
-        f"base:{LISTER}={opener}",
-        f"base:{CREDIT}={wallets.CREDITOR.private_key}",
-        f"base:{PUBLISHER}={publisher}",
-    ]
-
-
-def _ready(
-    options: Options,
-    state: State,
-    database_url: str,
-    chains: Mapping[str, LocalChain],
-    metrics: Mapping[str, str],
-) -> dict[str, Any]:
-    return {
-        "base_url": f"http://127.0.0.1:{options.port}",
-        "database_url": database_url,
-        "rpc": {name: chain.url for name, chain in chains.items()},
-        "ws": {name: chain.ws_url for name, chain in chains.items()},
-        "chains": {name: CHAIN_IDS[name] for name in chains},
-        "addresses": {name: _addresses(state.deployment(name)) for name in chains},
-        "deployments": str(state.deployments),
-        "dev_wallets": [{"address": w.address, "private_key": w.private_key} for w in wallets.DEV],
-        "cron_secret": state.cron_secret(),
-        "metrics": dict(metrics),
-        "logs": str(state.logs),
-    }
-
-
-def _addresses(path: Path) -> dict[str, str]:
-    """Every address of a network by name: tokens, contracts, the Safe, price feeds and stock tokens."""
-    deployment = load_deployment(path)
-    addresses = {symbol: token.address for symbol, token in deployment.tokens.items()}
-    addresses |= {name: contract.address for name, contract in deployment.contracts.items()}
-    if deployment.safe is not None:
-        addresses["Safe"] = deployment.safe.address
-    for feed in deployment.price_feeds:
-        addresses[f"{feed.ticker} feed"] = feed.proxy
-        addresses[feed.ticker] = feed.stock_token
-    return addresses

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from core.contracts.abi import abi
 from core.contracts.deployments import Deployment, load_deployment, write_deployment
 from core.contracts.feeds import AgentFeed, PoolFactory
 from core.hexadecimal import bytes_of
+from core.outbox import CREDIT, KEEPER, LISTER, OPENER, PUBLISHER, RELAY
 from core.paths import REPOSITORY
 from keeper.sources.simulated import first_value
 from scripts._deploy.handover import OWNER_KEYS_VARIABLE
@@ -23,9 +25,8 @@ from scripts._stack import agent_pools, chain_setup, wallets
 from scripts._stack.agent_pools import AgentPools
 from scripts._stack.ape import ACCOUNT, Ape, alone, ape, import_account
 from scripts._stack.chain_setup import LocalNode
-from scripts._stack.chains import LocalChain, save_chain
-from scripts._stack.screen import step
-from scripts._stack.state import State
+from scripts._stack.chains import LocalChain
+from scripts._stack.state import State, write_whole
 from scripts._stack.supervisor import together
 
 OBSERVED = "BNKR/daily_volume"
@@ -65,12 +66,57 @@ async def _make(chain: LocalChain, state: State, started: Ape) -> None:
     file = state.deployment(chain.name)
     for old in (file, Journal(file).path):  # a start may have been stopped in the middle of a deployment
         old.unlink(missing_ok=True)
-    with step(f"{chain.name}: local tokens, feeds, the Safe contracts and funded wallets"):
-        await asyncio.to_thread(_prepare_chain, chain, state)
-    with step(f"{chain.name}: contracts, through ape"):
-        await _deploy(chain, state, started)
-    with step(f"{chain.name}: saving the chain"):
-        await save_chain(chain, state)
+    await asyncio.to_thread(_prepare_chain, chain, state)
+    print(f"{chain.name} has its tokens, feeds, Safe contracts and funded wallets", flush=True)
+    await _deploy(chain, state, started)
+    print(f"{chain.name} has the contracts", flush=True)
+    await asyncio.to_thread(_save, chain, state)
+
+
+def _save(chain: LocalChain, state: State) -> None:
+    """Write a chain to the disk before anything is stored of its contracts. anvil saves every so often; a stack that
+    was killed before that found its contracts gone, and its database full of them."""
+    dump = gzip.decompress(bytes_of(ask(chain.url, "anvil_dumpState", timeout_seconds=60)))
+    write_whole(state.chain(chain.name), dump)
+
+
+def what_stands(chains: Iterable[str], state: State) -> dict[str, Any]:
+    """Return what `vpm up` gives its daemons and shows: addresses by name, public wallets, and keys by setting."""
+    return {
+        "addresses": {name: _addresses(load_deployment(state.deployment(name))) for name in chains},
+        "dev_wallets": [{"address": w.address, "private_key": w.private_key} for w in wallets.DEV],
+        "keys": {
+            "VPM_ATTESTATION_KEY": wallets.ATTESTATION.private_key,
+            "VPM_DEMO_WALLET_KEY": wallets.DEMO.private_key,
+            "VPM_RELAYER_KEYS": ",".join(lanes()),
+        },
+    }
+
+
+def _addresses(deployment: Deployment) -> dict[str, str]:
+    """Every address of a network by name: tokens, contracts, the Safe, price feeds and stock tokens."""
+    addresses = {symbol: token.address for symbol, token in deployment.tokens.items()}
+    addresses |= {name: contract.address for name, contract in deployment.contracts.items()}
+    if deployment.safe is not None:
+        addresses["Safe"] = deployment.safe.address
+    for feed in deployment.price_feeds:
+        addresses[f"{feed.ticker} feed"] = feed.proxy
+        addresses[feed.ticker] = feed.stock_token
+    return addresses
+
+
+def lanes() -> list[str]:
+    """Which local key serves which lanes, as core/config/lanes.py reads it."""
+    first, *others = (w.private_key for w in wallets.RELAY_LANES)
+    opener, publisher = wallets.OPENER.private_key, wallets.PUBLISHER.private_key
+    return [
+        f"{RELAY}+{KEEPER}={first}",
+        *(f"{RELAY}={key}" for key in others),
+        f"stock:{OPENER}={opener}",
+        f"base:{LISTER}={opener}",
+        f"base:{CREDIT}={wallets.CREDITOR.private_key}",
+        f"base:{PUBLISHER}={publisher}",
+    ]
 
 
 def _stands(chain: LocalChain, state: State) -> bool:

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from core.errors import VpmError
 from core.paths import REPOSITORY
 
 DEFAULT_STATE = REPOSITORY / ".vpm" / "state"
 
 
-class StackError(Exception):
+class StackError(VpmError):
     """The refusal to start a stack: one sentence that says what stands in the way and what to do."""
 
 

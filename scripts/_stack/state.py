@@ -8,9 +8,10 @@ import fcntl
 import json
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from scripts._local.ports import free_port
 from scripts._stack.options import StackError
@@ -26,11 +27,15 @@ def write_whole(path: Path, content: bytes) -> None:
     temporary.replace(path)
 
 
+def write_json(path: Path, what: Mapping[str, Any]) -> None:
+    write_whole(path, json.dumps(what, indent=2).encode() + b"\n")
+
+
 @dataclass(frozen=True)
 class State:
     """A stack's folder: postgres/ (data), chains/ (saved chains), deployments/ (generated files), logs/, pools.json
-    and pools.toml (the local pools, and the feeds made of them), and what it remembers and tells in remembered.json and
-    ready.json."""
+    and pools.toml (the local pools, and the feeds made of them), and what it remembers, found on its chains and says of
+    itself in remembered.json, standing.json and ready.json."""
 
     root: Path
 
@@ -54,6 +59,11 @@ class State:
     def ready(self) -> Path:
         """What the running stack told of itself; what a stopped one left behind."""
         return self.root / "ready.json"
+
+    @property
+    def standing(self) -> Path:
+        """Addresses, wallets and keys of what stands on the chains: what `deploy` leaves for `up`."""
+        return self.root / "standing.json"
 
     @property
     def pools(self) -> Path:
@@ -80,8 +90,7 @@ class State:
             return {}
 
     def remember(self, **values: str) -> None:
-        text = json.dumps({**self.remembered(), **values}, indent=2)
-        write_whole(self.root / "remembered.json", text.encode() + b"\n")
+        write_json(self.root / "remembered.json", {**self.remembered(), **values})
 
     def port(self, of: str) -> int:
         """The one that a part had before, else a free one; remembered either way."""

@@ -134,6 +134,22 @@ class Supervisor:
 
     async def start(self, child: Child) -> None:
         """Start a part and wait until it is ready; raises ChildFailed if it ends first."""
+        running = await self._begin(child)
+        watcher = asyncio.create_task(self._watch(running))
+        self._watchers.add(watcher)
+        watcher.add_done_callback(self._watchers.discard)
+        if child.ready is not None:
+            await self._until_ready(running)
+
+    async def finish(self, child: Child) -> None:
+        """Run a part to its end; raises ChildFailed if that is a failure."""
+        running = await self._begin(child)
+        await running.process.wait()
+        if running.process.returncode != 0:
+            raise ChildFailed(self._obituary(running))
+        self._running.remove(running)
+
+    async def _begin(self, child: Child) -> _Running:
         self._log_dir.mkdir(parents=True, exist_ok=True)
         _sweep(child)  # of one that nobody was left to sweep after
         log = self._log_dir / f"{child.name}.log"
@@ -143,11 +159,7 @@ class Supervisor:
             process = await self._spawn(child, out.fileno())
         running = _Running(child, process, log)
         self._running.append(running)
-        watcher = asyncio.create_task(self._watch(running))
-        self._watchers.add(watcher)
-        watcher.add_done_callback(self._watchers.discard)
-        if child.ready is not None:
-            await self._until_ready(running)
+        return running
 
     async def _spawn(self, child: Child, output: int) -> Process:
         env = {**({} if child.whole_env else os.environ), **child.env, "VPM_PARENT_PID": str(os.getpid())}
@@ -255,7 +267,7 @@ def _tail(log: Path) -> str:
         with log.open("rb") as handle:
             handle.seek(0, os.SEEK_END)
             handle.seek(max(0, handle.tell() - 8000))
-            last = handle.read().decode(errors="replace").splitlines()[-12:]
+            last = handle.read().decode(errors="replace").splitlines()[-20:]
     except OSError:
         return ""
     return "".join(f"\n    | {line}" for line in last)

@@ -1,7 +1,8 @@
-"""`./vpm up`: brings the parts up in order, tells where they are, and takes everything down again.
+"""`./vpm up`: brings the parts up in order, shows where they are, and takes everything down again.
 
-Order: PostgreSQL with its schema, and beside it both chains with their contracts; then the daemons. Whatever fails says
-so in one sentence and leaves nothing running.
+Order: PostgreSQL with its schema, and at the same time both chains with their contracts; then the daemons. A part that
+fails says so in one sentence and leaves nothing running. This process lives as long as the stack and stays small: what
+needs large libraries is done by processes that end (`scripts/_stack/__main__.py`).
 """
 
 from __future__ import annotations
@@ -12,21 +13,21 @@ import json
 import signal
 import sys
 import time
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from core.db.migrate import migrate
 from core.errors import VpmError
-from scripts._stack import contracts, wallets
+from core.paths import REPOSITORY
 from scripts._stack.chains import CHAIN_IDS, LocalChain, check_fork, start_chain
 from scripts._stack.daemon_host import DaemonHost
 from scripts._stack.daemons import start_daemons
 from scripts._stack.database import check_database_given, start_database
-from scripts._stack.deploying import deploy_all
 from scripts._stack.options import Options, StackError
-from scripts._stack.screen import box, step
-from scripts._stack.state import State, write_whole
-from scripts._stack.supervisor import ChildFailed, Supervisor, together
+from scripts._stack.state import State, write_json
+from scripts._stack.supervisor import Child, ChildFailed, Supervisor, together
+from scripts._vpm.bootstrap import step
 
 
 async def run(options: Options, state: State, host: DaemonHost | None = None) -> int:
@@ -101,34 +102,37 @@ async def _database(state: State, supervisor: Supervisor) -> str:
     if note:
         print(f"    {note}")
     with step("database schema"):
-        await asyncio.to_thread(migrate, url)
+        await supervisor.finish(_once("migrate", env={"DATABASE_URL": url}))
     return url
 
 
 async def _chains(options: Options, state: State, supervisor: Supervisor) -> dict[str, LocalChain]:
-    if not contracts.compiled():
-        with step("compiling the contracts"):
-            await contracts.compile_all()
-
     async def one(name: str) -> LocalChain:
         fork = options.forks[name]
         with step(f"chain {CHAIN_IDS[name]} ({name}{', a fork' if fork else ''})"):
             return await start_chain(name, fork, state, supervisor)
 
     chains = {started.name: started for started in await together(*map(one, CHAIN_IDS))}
-    await deploy_all(chains, state)
+    with step("contracts; a first start deploys them through ape"):
+        described = json.dumps([asdict(each) for each in chains.values()])
+        await supervisor.finish(_once("deploy", str(state.root), described))
     return chains
 
 
+def _once(command: str, *arguments: str, env: Mapping[str, str] | None = None) -> Child:
+    argv = [sys.executable, "-m", "scripts._stack", command, *arguments]
+    return Child(name=command, argv=argv, env=env or {}, cwd=str(REPOSITORY))
+
+
 def _ready_files(options: Options, state: State) -> list[Path]:
-    """Where the stack tells what it is: always in its folder, where `vpm status` and its like find it."""
+    """The files that say what the stack is: always in its folder, where `vpm status` and its like find it."""
     return [state.ready, *([options.ready_file] if options.ready_file else [])]
 
 
 def _write_ready(path: Path, ready: dict[str, Any]) -> None:
     """It holds keys and the database's password."""
     try:
-        write_whole(path, json.dumps(ready, indent=2).encode() + b"\n")
+        write_json(path, ready)
     except OSError as error:
         raise StackError(f"cannot write the ready file {path}: {error.strerror}.") from None
 
@@ -143,14 +147,17 @@ def _screen(ready: dict[str, Any], supervisor: Supervisor, state: State, seconds
         ("running", ", ".join(supervisor.names)),
         ("state and logs", str(state.root)),
     ]
-    wallet = wallets.DEV[0]
+    wallet = ready["dev_wallets"][0]["address"]
     tries = [
         f"curl {ready['base_url']}/api/health",
         f"curl {ready['base_url']}/api/markets",
         f"open {ready['base_url']}/docs",
         "source .vpm/env/activate",
-        f"cast call {addresses['stock']['USDG']} 'balanceOf(address)(uint256)' {wallet.address} "
-        f"--rpc-url {rpc['stock']}",
+        f"cast call {addresses['stock']['USDG']} 'balanceOf(address)(uint256)' {wallet} --rpc-url {rpc['stock']}",
         f"ape console --network {rpc['stock']}",
     ]
-    return box(f"VPM is up ({seconds:.1f} s)", rows, tries)
+    width = max(len(name) for name, _ in rows)
+    lines = ["", f"  VPM is up ({seconds:.1f} s)", ""]
+    lines += [f"    {name:<{width}}  {value}" for name, value in rows]
+    lines += ["", "  Try:", "", *(f"    {one}" for one in tries), "", "  Ctrl-C stops everything.", ""]
+    return "\n".join(lines)

@@ -138,7 +138,7 @@ def _python_environments() -> None:
         _virtual_environment(venv, stamp)
         if stamp.matches():
             continue
-        with _step(f"{what} (exact versions and hashes)"):
+        with step(f"{what} (exact versions and hashes)"):
             install_locked(str(venv / "bin" / "python"), lock, f"install {what}")
             stamp.write()
 
@@ -213,7 +213,7 @@ def registry_settings(python: str) -> dict[str, str]:
 def _node() -> None:
     if (NODE / "bin" / "npm").exists() or _machine_has_node():
         return
-    with _step("Node (from a wheel: this machine has none new enough)"):
+    with step("Node (from a wheel: this machine has none new enough)"):
         target = ENV / "node-wheel"
         shutil.rmtree(target, ignore_errors=True)
         install = [*_pip(str(VENV / "bin" / "python")), "install", "-q", "--require-hashes", "--no-deps"]
@@ -245,7 +245,7 @@ def _npm_packages(*, developing: bool) -> None:
     if there and (everything.matches() or (running.matches() and not developing)):
         return
     what = "development packages" if developing else "anvil, forge, solc, Solidity libraries, PostgreSQL"
-    with _step(f"npm packages ({what})"):
+    with step(f"npm packages ({what})"):
         if there and running.matches():
             # `npm ci` would take away what a running stack runs from.
             argv = ["npm", "install", "--no-save", *NPM[2:]]
@@ -325,7 +325,7 @@ class _Stamp:
 
 
 @contextlib.contextmanager
-def _step(what: str):  # type: ignore[no-untyped-def]
+def step(what: str):  # type: ignore[no-untyped-def]
     """A line when it begins and one when it is done: two steps may be under way."""
     start = time.monotonic()
     print(f"  · {what} ...", flush=True)

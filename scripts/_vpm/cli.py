@@ -24,16 +24,15 @@ def up(argv: list[str]) -> int:
     from scripts._stack.daemon_host import DaemonHost, can_host
     from scripts._stack.options import StackError, check_port, parse
     from scripts._stack.state import exclusive
+    from scripts._stack.up import run
 
     options = parse(argv)
     try:
         check_port(options.port)
         with exclusive(options.state) as state, contextlib.ExitStack() as ends:
-            host = DaemonHost() if can_host() else None  # it imports what daemons need, while we import what we do
+            host = DaemonHost() if can_host() else None  # imports what daemons need, while other parts start
             if host is not None:
                 ends.callback(host.close)
-            from scripts._stack.up import run
-
             return asyncio.run(run(options, state, host))
     except StackError as error:
         print(f"\nvpm: {error}", file=sys.stderr)

@@ -22,7 +22,7 @@ from scripts._local.postgres import (
     UNPRIVILEGED,
     UNSAFE_BUT_FAST,
     PostgresServer,
-    postgres_answers,
+    is_ready,
     prepare_postgres,
     start_postgres,
 )
@@ -57,7 +57,7 @@ def test_data_survives_a_restart_on_another_port(state: Path) -> None:
         assert int(shown[0]) >= 180000
     running.stop()
     assert not running.alive()
-    assert not postgres_answers(first)
+    assert not is_ready(first)
     second = _prepare(state)
     assert second.password == first.password
     assert second.port != first.port
@@ -103,7 +103,7 @@ def test_a_folder_closed_to_others_moves_the_data_and_says_so(state: Path) -> No
     assert str(server.data_dir.parent) in server.note
     running = start_postgres(server, state / "log")
     try:
-        assert postgres_answers(server)
+        assert is_ready(server)
         again = prepare_postgres(state / "closed" / "pg", free_port())
         assert again.data_dir == server.data_dir, "found again at the next start"
     finally:

@@ -13,7 +13,8 @@ import pytest
 from core.db.engine import conninfo
 from scripts._local.ports import free_port
 from scripts._stack import wallets
-from scripts._stack.daemons import DAEMONS, lanes, metrics_variable
+from scripts._stack.daemons import DAEMONS, metrics_variable
+from scripts._stack.deploying import lanes
 from scripts._stack.found import local_stack
 from scripts._vpm.cli import OF_A_CHECKOUT
 from tests.support.genesis import Genesis

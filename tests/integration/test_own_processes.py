@@ -65,7 +65,7 @@ sys.exit(cli.test(["--thorough"]))
 
 
 def test_tests_that_are_told_to_end_leave_nothing_behind(tmp_path: Path) -> None:
-    """CI signals the command alone. A program may ignore SIGINT, as one that a shell starts with & does, and SIGTERM."""
+    """CI signals the command alone. A program may ignore SIGINT, as one started with & in a shell does, and SIGTERM."""
     with subprocess.Popen([sys.executable, "-c", TESTS_THAT_GO_ON, tmp_path], cwd=REPOSITORY) as tests:
         wait(lambda: {each.name for each in tmp_path.iterdir()} == {"one", "tests"})
         tests.send_signal(signal.SIGTERM)

@@ -38,8 +38,8 @@ from scripts._local.postgres import PostgresServer, prepare_postgres, start_post
 from scripts._local.process import RunningProcess, SpawnPlan, start_process, stop_together
 from scripts._stack import wallets
 from scripts._stack.chains import CHAIN_IDS
-from scripts._stack.daemons import lanes, metrics_variable
-from scripts._stack.database import DATABASE, make_database
+from scripts._stack.daemons import metrics_variable
+from scripts._stack.deploying import lanes
 from scripts._stack.state import State
 from tests.support.moody_proxy import MoodyProxy
 from tests.support.prometheus import samples
@@ -363,10 +363,9 @@ async def fleet(
         if pair is None:
             server = await asyncio.to_thread(prepare_postgres, folder / "postgres", free_port(), max_connections=200)
             postgres = await asyncio.to_thread(start_postgres, server, folder / "postgres.log")
-            database_url = server.url(DATABASE)
+            database_url = server.url()
         else:
-            server, postgres, database_url = pair.primary, pair.running, pair.either_url(DATABASE)
-        await asyncio.to_thread(make_database, server.url())
+            server, postgres, database_url = pair.primary, pair.running, pair.either_url("postgres")
         await asyncio.to_thread(migrate, database_url)
         asking = stack.enter_context(contextlib.closing(Asking(database_url)))
         session = await stack.enter_async_context(aiohttp.ClientSession())

@@ -85,7 +85,7 @@ def replicated(folder: Path, *, synchronous: bool = False) -> Iterator[Pair]:
             stack.callback(forget_postgres, each)
         running = start_postgres(primary, folder / "primary.log")
         stack.callback(running.stop)
-        # `postgres_answers` asks with the password the standby was made with; it has the primary's roles.
+        # The standby has the roles of the primary, and so its password.
         followed = PostgresServer(standby.plan, standby.data_dir, standby.port, primary.password)
         stack.callback(start_postgres(followed, folder / "standby.log").stop)
         pair = Pair(primary, followed, running)
