@@ -8,7 +8,7 @@ Three lines run side by side. The tests of all chosen stages are one run of pyte
 cores where tests wait for blocks and timeouts; each takes a file at a time, those with the most tests first. The tests
 in browsers are a run of their own. In the third line the programs run one after another, giving way to tests that keep
 a clock: they take what the others leave, and end with both cores to themselves. What the second and third line print is
-shown as each of their parts ends. Every failed test is still a failure of its own stage.
+shown as each of their parts ends.
 
 Tests with real processes share two cores with their neighbours and wait for real clocks. One that fails is run again
 (pytest-rerunfailures): a defect fails again. The summary names it, so that it is mended rather than forgotten
@@ -22,16 +22,15 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
-from xml.etree import ElementTree
 
 from core.paths import REPOSITORY
 from scripts._local.packages import foundry_binary
@@ -50,7 +49,6 @@ QUICK = ("lint", "types", "imports", "unit")  # what needs no chain, database or
 CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 CORES = os.cpu_count() or 1
 PROOFS = REPOSITORY / "tests" / "contracts" / "proofs"
-REPORTS = REPOSITORY / ".vpm" / "build" / "pytest"
 
 
 @dataclass(frozen=True)
@@ -82,7 +80,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class StageResult:
-    """How a stage ended. seconds: of tests, those of each together, whoever ran beside it."""
+    """How a stage ended."""
 
     stage: Stage
     code: int
@@ -116,7 +114,7 @@ def main(argv: list[str]) -> int:
     results = _run(chosen, [*(ORDINARY if ordinary else ()), *rest])
     print("\n=== summary")
     for one in results:
-        print(f"{'ok    ' if one.code == 0 else 'FAILED'} {one.stage.name:<12} {one.seconds:7.1f} s  {one.stage.what}")
+        print(f"{'ok    ' if one.code == 0 else 'FAILED'} {one.seconds:7.1f} s  {one.stage.name}: {one.stage.what}")
     failed = sum(one.code != 0 for one in results)
     took = time.monotonic() - start
     print(f"stages: {len(results) - failed} passed, {failed} failed in {took // 60:.0f} min {took % 60:.0f} s")
@@ -126,52 +124,40 @@ def main(argv: list[str]) -> int:
 
 
 def _run(chosen: Sequence[Stage], extra: Sequence[str]) -> list[StageResult]:
-    """Programs in one line, tests in the others; the results in the order of the stages."""
-    programs = [stage for stage in chosen if stage.run is not None]
-    tests = [stage for stage in chosen if stage.run is None]
-    if not tests:
-        return [_program(stage) for stage in programs]
-    results: list[StageResult] = []
-    alone = [stage for stage in tests if stage.apart]
-    together = [stage for stage in tests if not stage.apart]
-
+    """Run the tests in one line, those in browsers in another, and the programs in a third; the first of them that
+    there is has the screen."""
+    cannot = [stage for stage in chosen if stage.folders and not _can_run(stage)]
+    tests = [stage for stage in chosen if stage.folders and stage not in cannot]
+    together, apart = ([stage for stage in tests if stage.apart == is_apart] for is_apart in (False, True))
+    programs = [stage for stage in chosen if not stage.folders]
     before = GIVING_WAY if any(stage.waits for stage in tests) else ()
-
-    def line_of_programs() -> None:
-        results.extend(_aside(stage, before) for stage in programs)
-
-    def line_of_browsers() -> None:
-        for stage in alone if together else ():
-            with _shown_later(stage, ()) as output:
-                results.extend(run_tests([stage], extra, output))
-
-    beside = [threading.Thread(target=line) for line in (line_of_programs, line_of_browsers)]
-    for line in beside:
-        line.start()
-    for each in [together] if together else [[stage] for stage in alone]:
-        results += run_tests(each, extra, SCREEN)
-    for line in beside:
-        line.join()
-    ended = {one.stage.name for one in results}
-    results += [StageResult(stage, 1, 0.0) for stage in chosen if stage.name not in ended]  # its line broke off
-    return sorted(results, key=lambda one: chosen.index(one.stage))
+    lines = [([_one_run(stages, extra)] if stages else [], ()) for stages in (together, apart)] + [(programs, before)]
+    first, *others = [(stages, before) for stages, before in lines if stages] or [([], ())]
+    with ThreadPoolExecutor() as threads:
+        beside = [threads.submit(_line, stages, before) for stages, before in others]
+        results = _line(first[0], None)
+    results += [StageResult(stage, 1 if os.environ.get("CI") else 0, 0.0) for stage in cannot]
+    return results + [result for line in beside for result in line.result()]
 
 
-def _program(stage: Stage) -> StageResult:
-    assert stage.run is not None
-    print(f"\n=== {stage.name}: {stage.what}", flush=True)
-    start = time.monotonic()
-    code = stage.run(SCREEN)
-    return StageResult(stage, code, time.monotonic() - start)
+def _one_run(stages: Sequence[Stage], extra: Sequence[str]) -> Stage:
+    """Return the stage that is all of these: one run of pytest over their folders."""
+    names = ", ".join(stage.name for stage in stages)
+    return Stage(names, "tests", partial(run_tests, stages, extra))
 
 
-def _aside(stage: Stage, before: tuple[str, ...]) -> StageResult:
-    """Runs it while something else has the screen, and then shows what it said."""
-    assert stage.run is not None
-    start = time.monotonic()
-    with _shown_later(stage, before) as output:
-        code = stage.run(output)
-    return StageResult(stage, code, time.monotonic() - start)
+def _line(stages: Sequence[Stage], before: tuple[str, ...] | None) -> list[StageResult]:
+    """Run stages one after another: on the screen, or, with `before`, so that each is shown when it has ended."""
+    results = []
+    for stage in stages:
+        assert stage.run is not None
+        start = time.monotonic()
+        if before is None:
+            print(f"\n=== {stage.name}: {stage.what}", flush=True)
+        with nullcontext(SCREEN) if before is None else _shown_later(stage, before) as output:
+            code = stage.run(output)
+        results.append(StageResult(stage, code, time.monotonic() - start))
+    return results
 
 
 @contextmanager
@@ -269,45 +255,14 @@ def _gas(output: Output) -> int:
     return _call(output, REPOSITORY / "vpm", "bench", "gas")
 
 
-def run_tests(stages: Sequence[Stage], extra: Sequence[str], output: Output) -> list[StageResult]:
-    """Run all their tests together; in CI a stage that cannot run here has failed."""
-    can_run = [stage for stage in stages if _can_run(stage)]
-    without = 1 if os.environ.get("CI") else 0
-    results = [StageResult(stage, without, 0.0) for stage in stages if stage not in can_run]
-    if not can_run:
-        return results
-    report = REPORTS / f"{can_run[0].name}.xml"
-    report.unlink(missing_ok=True)
-    folders = [folder for stage in can_run for folder in stage.folders]
-    if output is SCREEN:
-        print(f"\n=== {', '.join(stage.name for stage in can_run)}", flush=True)
-    count = workers(can_run)
+def run_tests(stages: Sequence[Stage], extra: Sequence[str], output: Output) -> int:
+    """Run all tests of some stages together."""
+    folders = [folder for stage in stages for folder in stage.folders]
+    count = workers(stages)
     if count > CORES and not (REPOSITORY / "tests" / "__pycache__").exists():
         compile_tests(folders)
-    spread = ("-n", str(count), "--dist", "loadfile", "--max-worker-restart", "0")
-    kept = (f"--junitxml={report}", "-o", "junit_logging=no", "-p", "no:cacheprovider")
-    code = _call(output, sys.executable, "-m", "pytest", *spread, "--durations", "12", *kept, *folders, *extra)
-    return results + verdicts(can_run, code, report)
-
-
-def verdicts(stages: Sequence[Stage], code: int, report: Path) -> list[StageResult]:
-    """Tell each stage's own failures apart; where pytest says more than that tests failed, every stage has."""
-    seconds = dict.fromkeys((stage.name for stage in stages), 0.0)
-    failed = set()
-    if report.exists():
-        for case in ElementTree.parse(report).iter("testcase"):  # noqa: S314 - our own file
-            file = case.get("classname", "").replace(".", "/")
-            for stage in stages:
-                if file.startswith(stage.folders):
-                    seconds[stage.name] += float(case.get("time", 0))
-                    failed |= (
-                        {stage.name} if any(case.find(what) is not None for what in ("failure", "error")) else set()
-                    )
-    is_conclusive = code == 0 or (code == 1 and failed)
-    return [
-        StageResult(stage, int(stage.name in failed) if is_conclusive else code, seconds[stage.name])
-        for stage in stages
-    ]
+    spread = ("-n", str(count), "--dist", "loadfile", "--max-worker-restart", "0", "-p", "no:cacheprovider")
+    return _call(output, sys.executable, "-m", "pytest", *spread, "--durations", "12", *folders, *extra)
 
 
 def compile_tests(folders: Sequence[str]) -> None:

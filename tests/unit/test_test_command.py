@@ -10,7 +10,7 @@ from scripts._vpm import checks
 
 
 @pytest.fixture
-def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The commands that would have been run, without the programs' own paths."""
     commands: list[list[str]] = []
 
@@ -19,7 +19,6 @@ def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
         return 0
 
     monkeypatch.setattr(checks, "_call", note)
-    monkeypatch.setattr(checks, "REPORTS", tmp_path)
     return commands
 
 
@@ -104,17 +103,16 @@ def test_only_an_ordinary_run_leaves_thorough_tests_out(
     assert all(("not thorough" in each) == left_out and each[-1] == "-x" for each in tests)
 
 
-def test_a_stage_that_never_ended_has_failed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_stage_that_cannot_be_run_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where a program is not there to be called."""
 
     def gone(_output: checks.Output) -> int:
         raise FileNotFoundError("no such program")
 
     monkeypatch.setattr(checks, "STAGES", [checks.Stage("gone", "", gone), checks.Stage("unit", "", folders=("none",))])
-    monkeypatch.setattr(checks, "REPORTS", tmp_path)
     monkeypatch.setattr(checks, "_call", lambda _output, *argv, env=None: 0)
-    monkeypatch.setattr("threading.excepthook", lambda told: None)
-    assert checks.main(["--thorough"]) == 1
+    with pytest.raises(FileNotFoundError):
+        checks.main(["--thorough"])
 
 
 def test_long_forms_are_thorough(ran: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
