@@ -11,6 +11,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import httpx
 import orjson
 import pytest
 from eth_account import Account
@@ -19,6 +20,7 @@ from x402.http.utils import decode_payment_response_header
 from core.agent.bet import idem_hash
 from core.chain import checksum
 from core.money import USD
+from scripts._demo import agent
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet
 from tests.support.agent_service import AgentService
@@ -251,26 +253,21 @@ async def test_two_payments_of_one_request_must_be_the_same(buyer: Buyer, servic
     assert stake_of(service, who, body["idemKey"])["amount"] == USD
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of a library the package loads
-@pytest.mark.parametrize("kind", ["OfficialTrader", "BoundTrader"])
 @pytest.mark.thorough
 async def test_the_demo_of_the_local_stack_trades(
-    buyer: Buyer, service: AgentService, monkeypatch: pytest.MonkeyPatch, kind: str
+    buyer: Buyer, service: AgentService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its agents buy by the official client and in the receive form, in both tiers, and pass over markets that are
-    about to close."""
-    from scripts._demo import agent
-
-    who, dice = wallets.BETTORS[0 if kind == "OfficialTrader" else 1], random.Random(7)
-    trader = await asyncio.to_thread(getattr(agent, kind), service.url, who)
-    for size in (5, 25):
-        monkeypatch.setattr(agent, "SIZES_USD", (size,))
-        assert await asyncio.to_thread(trader.trade, dice)
-    _, book = await buyer.get("/positions", wallet=who.address)
-    assert sorted(each["stakedUsd"] for each in book["positions"]) == [5, 25]
-    monkeypatch.setattr(agent, "MIN_LEFT_SECONDS", 10**9)
-    assert not await asyncio.to_thread(trader.trade, dice)
-    trader.close()
+    """Its agents buy in both tiers, and pass over markets that are about to close."""
+    who, dice = wallets.BETTORS[1], random.Random(7)
+    with httpx.Client(trust_env=False) as http:
+        client = agent.client_of(service.url, who, http)
+        for size in (5, 25):
+            monkeypatch.setattr(agent, "SIZES_USD", (size,))
+            assert await asyncio.to_thread(agent.trade, client, dice)
+        _, book = await buyer.get("/positions", wallet=who.address)
+        assert sorted(each["stakedUsd"] for each in book["positions"]) == [5, 25]
+        monkeypatch.setattr(agent, "MIN_LEFT_SECONDS", 10**9)
+        assert not await asyncio.to_thread(agent.trade, client, dice)
 
 
 def _run_node(script: Path, given: str, *arguments: str) -> subprocess.CompletedProcess[str]:
