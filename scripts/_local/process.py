@@ -7,6 +7,7 @@ stops the program when we stop it, and also when we die without a chance to.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import subprocess
@@ -19,6 +20,7 @@ from typing import IO, Protocol
 
 from core.errors import ProcessError
 
+PR_SET_PDEATHSIG = 1
 _GUARD = Path(__file__).with_name("guard.py")
 
 
@@ -137,6 +139,24 @@ def spawn_guard(plan: SpawnPlan, output: IO[bytes], parent_pid: int) -> Program:
         )
     except OSError as error:
         raise ProcessError(f"{plan.name} did not start: {error.strerror or error}.") from None
+
+
+def die_with_parent(number: int = signal.SIGKILL) -> Callable[[], None] | None:
+    """Return what a new child calls first, so that the kernel signals it when this process dies, however it dies.
+
+    Linux only; and called in the main thread, for it is the thread whose end counts.
+    """
+    if not sys.platform.startswith("linux"):
+        return None
+    libc = ctypes.CDLL(None, use_errno=True)
+    parent = os.getpid()
+
+    def in_child() -> None:
+        libc.prctl(PR_SET_PDEATHSIG, number)
+        if os.getppid() != parent:  # it died between fork and prctl
+            os._exit(1)
+
+    return in_child
 
 
 spawn: Callable[[SpawnPlan, IO[bytes], int], Program] = spawn_guard  # the tests fork a warm process instead

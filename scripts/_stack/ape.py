@@ -16,6 +16,7 @@ from eth_account import Account
 
 from core.hexadecimal import bytes_of
 from core.paths import REPOSITORY
+from scripts._local.process import die_with_parent
 from scripts._stack import wallets
 from scripts._stack.options import StackError
 from scripts._vpm import bootstrap
@@ -65,6 +66,7 @@ async def ape(folder: Path, env: Mapping[str, str] | None = None) -> AsyncIterat
         stderr=STDOUT,
         limit=_MAX_ANSWER,
         start_new_session=True,  # it and the command that runs end together
+        preexec_fn=die_with_parent(),
     )
     try:
         yield Ape(host)

@@ -19,6 +19,7 @@ from ape.managers import chain
 from ape.utils.basemodel import ManagerAccessMixin
 
 from scripts._deploy import base, feeds, pools, stock
+from scripts._local.process import die_with_parent
 
 IMPORTED = (chain, ape_node.provider, ape_test.provider, base, feeds, pools, stock)
 """What a command imports when it gets there, and what our scripts are made of."""
@@ -33,8 +34,11 @@ def main() -> None:
 
 def _run(arguments: Sequence[str]) -> tuple[int, str]:
     reads, writes = os.pipe()
+    dies = die_with_parent()
     pid = os.fork()
     if pid == 0:
+        if dies is not None:
+            dies()
         for number in (1, 2):
             os.dup2(writes, number)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

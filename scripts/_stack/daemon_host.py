@@ -31,8 +31,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from core.paths import REPOSITORY
+from scripts._local.process import PR_SET_PDEATHSIG, die_with_parent
 
-PR_SET_PDEATHSIG, PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 1, 15, 36
+PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 15, 36
 IMPORTS = {
     "scripts._stack": "scripts._stack.__main__",
     "indexer": "indexer.cli",
@@ -54,7 +55,12 @@ class DaemonHost:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         with theirs:
             ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-            self._process = subprocess.Popen([sys.executable, "-m", __name__], stdin=theirs.fileno(), cwd=REPOSITORY)
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", __name__],
+                stdin=theirs.fileno(),
+                cwd=REPOSITORY,
+                preexec_fn=die_with_parent(),  # noqa: PLW1509 - this process has no other threads yet
+            )
         self._door = ours
         self._one_at_a_time = threading.Lock()
 

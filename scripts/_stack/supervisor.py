@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import os
 import shutil
 import signal
@@ -21,8 +20,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from scripts._local import guard
-from scripts._local.process import SpawnPlan
-from scripts._stack.daemon_host import PR_SET_PDEATHSIG, DaemonHost
+from scripts._local.process import SpawnPlan, die_with_parent
+from scripts._stack.daemon_host import DaemonHost
 
 
 @dataclass(frozen=True)
@@ -174,7 +173,7 @@ class Supervisor:
             stderr=output,
             cwd=child.cwd,
             start_new_session=True,
-            preexec_fn=_die_with_parent(child.orphan_signal),
+            preexec_fn=die_with_parent(child.orphan_signal),
             **drop,  # type: ignore[arg-type]
         )
 
@@ -235,21 +234,6 @@ class Supervisor:
         self._running.clear()
         for watcher in list(self._watchers):
             watcher.cancel()
-
-
-def _die_with_parent(orphan_signal: int) -> Callable[[], None] | None:
-    """Ask the kernel to signal the child when its supervisor dies, however it dies (Linux only)."""
-    if not sys.platform.startswith("linux"):
-        return None
-    libc = ctypes.CDLL(None, use_errno=True)
-    supervisor = os.getpid()
-
-    def in_child() -> None:
-        libc.prctl(PR_SET_PDEATHSIG, orphan_signal)
-        if os.getppid() != supervisor:  # it died between fork and prctl
-            os._exit(1)
-
-    return in_child
 
 
 def _sweep(child: Child) -> None:

@@ -293,6 +293,18 @@ def test_forks_of_live_chains_get_contracts_and_funded_wallets_and_go_with_their
 
 
 @pytest.mark.thorough
+def test_a_stack_that_is_killed_while_it_deploys_leaves_no_process(new_stack: Callable[..., Stack]) -> None:
+    stack = new_stack("killed", empty=True)
+    log = stack.state / "logs" / "deploy.log"
+    wait(lambda: log.exists() and "has its tokens" in log.read_text(), "a deployment that is under way")
+    family = tree(stack.process.pid)
+    assert any("ape_host" in _command(pid) for pid in family)
+    stack.process.kill()
+    stack.process.wait()
+    assert gone(family, 5)
+
+
+@pytest.mark.thorough
 def test_a_fork_of_another_chain_is_one_sentence(new_stack: Callable[..., Stack], base_chain: RunningChain) -> None:
     stack = new_stack("wrong", "--fork-stock", base_chain.url, empty=True)
     _refused(stack, "--fork-stock", "serves chain 8453, not 4663")
