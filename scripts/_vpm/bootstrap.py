@@ -117,7 +117,8 @@ def _virtual_environment(venv: Path, stamp: _Stamp) -> None:
     if not (venv / "bin" / "python").exists() or not stamp.same_python():
         _make_virtual_environment(venv, stamp)
     if not stamp.matches() and not (VENV / "bin" / "uv").exists():
-        _get_uv(str(VENV / "bin" / "python"))
+        pip = _pip(str(VENV / "bin" / "python"))
+        _run([*pip, "install", "-q", "--require-hashes", "-r", str(LOCKS / "uv.txt")], "install uv")
 
 
 def _make_virtual_environment(venv: Path, stamp: _Stamp) -> None:
@@ -147,11 +148,15 @@ _VENV_HINT = "On Debian and Ubuntu: apt install python3-venv."
 
 
 def install_locked(python: str, lock: Path, what: str) -> None:
-    """Exactly the packages of a lock, into the environment of this Python. uv does in seconds what takes pip a minute;
-    where it cannot be had, pip does the same work. What packages ask for is not looked at: a lock is complete, and on
-    Python 3.13 has a newer numpy than ape asks for."""
-    if not _install_with_uv(python, lock):
-        _run([*_pip(python), "install", "-q", "--require-hashes", "--no-deps", "-r", str(lock)], what)
+    """Install exactly the packages of a lock into the environment of this Python.
+
+    What packages ask for is not looked at: a lock is complete, and on Python 3.13 has a newer numpy than ape asks for.
+    The registry is asked only about packages that are not in uv's cache.
+    """
+    install = [str(VENV / "bin" / "uv"), "pip", "install", "-q", "--no-deps", "--require-hashes"]
+    install += ["--python", python, "-r", str(lock)]
+    if subprocess.run([*install, "--offline"], capture_output=True, check=False).returncode != 0:
+        _run(install, what, env={**os.environ, **registry_settings(python)})
 
 
 def _pip(python: str) -> list[str]:
@@ -165,34 +170,6 @@ def _machines_python() -> str:
     may be about to be made anew."""
     in_ours = Path(sys.prefix) == VENV
     return str(getattr(sys, "_base_executable", sys.executable)) if in_ours else sys.executable
-
-
-def _get_uv(python: str) -> None:
-    got = subprocess.run(
-        [*_pip(python), "install", "-q", "--require-hashes", "-r", str(LOCKS / "uv.txt")],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if got.returncode != 0 and _looks_offline(got.stderr):
-        raise SetupError(f"cannot reach the Python package registry: {_last_line(got.stderr)}")
-
-
-def _install_with_uv(python: str, lock: Path) -> bool:
-    """A lock names every package, so none is looked for; and of those that are in uv's cache the registry is not asked:
-    two hundred questions, whose answers are known."""
-    uv = VENV / "bin" / "uv"
-    if not uv.exists():
-        return False
-    install = [str(uv), "pip", "install", "-q", "--no-deps", "--require-hashes", "--python", python, "-r", str(lock)]
-    if _uv_succeeds([*install, "--offline"], {}):
-        return True
-    return _uv_succeeds(install, registry_settings(python))
-
-
-def _uv_succeeds(argv: list[str], settings: dict[str, str]) -> bool:
-    env = {**os.environ, **settings}
-    return subprocess.run(argv, env=env, capture_output=True, text=True, check=False).returncode == 0
 
 
 def registry_settings(python: str) -> dict[str, str]:
@@ -390,6 +367,7 @@ def _looks_offline(output: str) -> bool:
         "ETIMEDOUT",
         "ConnectTimeoutError",
         "No matching distribution",
+        "error sending request",  # of uv
     )
     return any(sign in output for sign in signs)
 

@@ -396,4 +396,4 @@ def test_a_missing_registry_is_one_sentence(tmp_path: Path) -> None:
     )
     assert done.returncode == 1
     sentence = (done.stdout + done.stderr).strip().splitlines()[-1]
-    assert sentence.startswith("vpm: cannot reach the Python package registry")
+    assert sentence.startswith("vpm: could not install uv: a package registry cannot be reached")
