@@ -16,7 +16,6 @@ from typing import Any
 
 import psycopg
 
-REAL_MONOTONIC = time.monotonic
 REAL_SLEEP = time.sleep
 
 _PACKAGES = ("core", "api", "indexer", "keeper", "relayer", "apscheduler")

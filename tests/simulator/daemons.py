@@ -34,15 +34,14 @@ def without_the_cup() -> None:
 
 @dataclass
 class Fleet:
-    """Every process that ever lived. `kill_every`: steps of one's own after which it dies, drawn around this; None:
-    nobody is killed."""
+    """The processes. `lives` keeps each that ever lived: nothing of the dead may be collected. `kill_every`: steps of one's
+    own after which it dies, drawn around this; None: nobody is killed."""
 
     dice: random.Random
     kill_every: int | None = None
     running: dict[str, Process] = field(default_factory=dict)
     lives: list[Process] = field(default_factory=list)
     kills: int = 0
-    terms: int = 0
     crashes: list[str] = field(default_factory=list)
     misconfigured: list[str] = field(default_factory=list)
     stopping: bool = False

@@ -69,7 +69,6 @@ class Told:
     weather: str
     crashes: list[str] = field(default_factory=list)
     cpu_seconds: float = 0.0
-    replay: str = ""
 
 
 class World:

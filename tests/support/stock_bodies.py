@@ -10,7 +10,7 @@ from api.stock.facts import SIDES
 from tests.support.bodies import hold
 from tests.support.stock_chain import StockChain
 
-STATUS_OPEN, STATUS_UP, STATUS_DOWN, STATUS_VOID = 1, 2, 3, 4
+STATUS_OPEN, STATUS_UP, STATUS_DOWN = 1, 2, 3
 
 
 def hold_detail(chain: StockChain, body: dict[str, Any]) -> None:
