@@ -34,8 +34,8 @@ def without_the_cup() -> None:
 
 @dataclass
 class Fleet:
-    """The processes. `lives` keeps each that ever lived: nothing of the dead may be collected. `kill_every`: steps of one's
-    own after which it dies, drawn around this; None: nobody is killed."""
+    """The processes. `lives` keeps each that ever lived: nothing of the dead may be collected. `kill_every`: steps of
+    one's own after which it dies, drawn around this; None: nobody is killed."""
 
     dice: random.Random
     kill_every: int | None = None
