@@ -7,7 +7,6 @@ from ape import Contract, accounts, project
 from ape.cli import ConnectedProviderCommand, network_option
 
 from scripts._deploy import flow, stock
-from scripts._deploy.record import numbered
 from scripts._deploy.session import ScriptRefused, plain_refusals
 from scripts._deploy.siblings import Transactions
 
@@ -31,5 +30,5 @@ def cli(provider: Any, openers: tuple[str, ...], guardians: tuple[str, ...], **g
     def add(new: Transactions, safe: str) -> None:
         stock.add(new, plan.facts, safe, openers=openers, guardians=guardians)
 
-    wallets = {**numbered("opener", openers), **numbered("guardian", guardians)}
+    wallets = {**stock.numbered("opener", openers), **stock.numbered("guardian", guardians)}
     plan.carry_out(project, flow.Course(tuple(stock.ROLES), stock.ROLES, steps, wallets, add))

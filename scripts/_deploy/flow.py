@@ -19,7 +19,6 @@ from core.errors import DeploymentError
 from scripts._deploy import handover
 from scripts._deploy import safe as safes
 from scripts._deploy.journal import Journal
-from scripts._deploy.record import deployed_network
 from scripts._deploy.sending import Sending, Step, digest_of
 from scripts._deploy.session import DeploySession, ScriptRefused, is_local, open_session
 from scripts._deploy.siblings import Transactions, create_address
@@ -53,7 +52,18 @@ class Course:
     sources: Callable[[Mapping[str, ContractInfo]], Sequence[AgentFeed]] = lambda _contracts: ()
 
     def record(self, facts: Deployment, contracts: Mapping[str, ContractInfo], owner: Safe) -> Deployment:
-        return deployed_network(facts, contracts, owner, self.wallets, self.sources(contracts))
+        """Return the facts of a network plus what now stands on it; checked like any deployment file."""
+        changed = facts.model_copy(
+            update={
+                "status": "deployed",
+                "start_block": min(one.deploy_block for one in contracts.values() if one.deploy_block is not None),
+                "contracts": dict(contracts),
+                "safe": owner,
+                "operator_wallets": dict(self.wallets),
+                "feeds": (*facts.price_feeds, *self.sources(contracts)),
+            }
+        )
+        return Deployment.model_validate(changed.model_dump(by_alias=True))
 
     def rehearsed(self, facts: Deployment, owner: Safe) -> Deployment:
         """The record as it will be, but for the addresses of the contracts."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+from eth_utils.address import to_checksum_address
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from core.chain import ChainClient, Contract
@@ -21,7 +22,6 @@ from core.feeds.grid import grid_time
 from core.feeds.live import POOL, TOKEN, NoPool, require_genuine
 from core.hexadecimal import bytes_of
 from core.money import USD
-from scripts._deploy.record import deployed
 from scripts._deploy.session import ScriptRefused
 
 SAFES_FLOOR_SECONDS = 1_800
@@ -220,6 +220,21 @@ def deploy(sender: Any, project: Any, feed: PoolFeed) -> ContractInfo:
     role = f"{feed.key} by what its pools remember; nobody posts to it, and it has no owner"
     made = sender.deploy(project.PoolFeed, tuple(config.values()))
     return deployed(made, role, {"config": {name: _as_text(value) for name, value in config.items()}})
+
+
+def deployed(instance: Any, role: str, args: Mapping[str, Any]) -> ContractInfo:
+    """Return a contract that was just made as the deployment file describes it; `args`: the constructor's, by name."""
+    receipt = instance.creation_metadata.receipt if instance.creation_metadata else None
+    if receipt is None:
+        raise RuntimeError(f"no receipt of the deployment of {instance.address}")
+    return ContractInfo(
+        address=to_checksum_address(instance.address),
+        role=role,
+        deploy_tx=str(receipt.txn_hash).lower(),
+        deploy_block=int(receipt.block_number),
+        deployer=to_checksum_address(str(receipt.sender)),
+        constructor_args=dict(args),
+    )
 
 
 def constructor_arguments(recorded: Mapping[str, Any]) -> list[Any]:

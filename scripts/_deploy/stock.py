@@ -21,6 +21,11 @@ ROLES = {
 }
 
 
+def numbered(name: str, accounts: Sequence[str]) -> dict[str, str]:
+    """Operator wallets of one power as the deployment file names them: `opener`, then `opener 1`."""
+    return {f"{name} {number}" if number else name: one for number, one in enumerate(accounts)}
+
+
 def bounds_of(facts: Deployment) -> dict[str, int]:
     """What the lister fixes for all markets, as its constructor names it."""
     return {

@@ -123,14 +123,18 @@ def start_process(plan: SpawnPlan, log_path: Path, *, parent_pid: int | None = N
     return RunningProcess(plan, guard, log_path)
 
 
-def spawn_guard(plan: SpawnPlan, output: IO[bytes], parent_pid: int) -> Program:
-    """A new guard process, which starts the program."""
+def guarded(plan: SpawnPlan, parent_pid: int) -> list[str]:
+    """Return the command that runs the plan under a guard."""
     command = [sys.executable, "-S", "-I", str(_GUARD), str(parent_pid)]
     command += [str(int(plan.stop_signal)), str(-1 if plan.user is None else plan.user), plan.cwd]
-    command += [str(plan.scratch or ""), "--", *plan.argv]
+    return [*command, str(plan.scratch or ""), "--", *plan.argv]
+
+
+def spawn_guard(plan: SpawnPlan, output: IO[bytes], parent_pid: int) -> Program:
+    """A new guard process, which starts the program."""
     try:
         return subprocess.Popen(
-            command,
+            guarded(plan, parent_pid),
             env=dict(plan.env),
             stdin=subprocess.DEVNULL,
             stdout=output,

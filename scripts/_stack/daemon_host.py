@@ -44,8 +44,6 @@ IMPORTS = {
 }
 """What each program imports before it runs. The API's own are half of all, and nobody else's: whoever is forked before
 them starts meanwhile, and does not carry them."""
-STARTED_WITH = ("PYTHON", "LD_", "TZ", "LC_", "LANG")
-"""Read by an interpreter or a library as it starts: too late for a fork."""
 
 
 class DaemonHost:
@@ -64,10 +62,8 @@ class DaemonHost:
         self._door = ours
         self._one_at_a_time = threading.Lock()
 
-    def can(self, argv: Sequence[str], env: Mapping[str, str]) -> bool:
-        if list(argv[:2]) != [sys.executable, "-m"] or argv[2] not in IMPORTS:
-            return False
-        return all(os.environ.get(name) == value for name, value in env.items() if name.startswith(STARTED_WITH))
+    def can(self, argv: Sequence[str]) -> bool:
+        return list(argv[:2]) == [sys.executable, "-m"] and argv[2] in IMPORTS
 
     async def fork(self, argv: Sequence[str], env: Mapping[str, str], output: int, orphan_signal: int) -> ForkedProcess:
         request = {"argv": list(argv[2:]), "env": dict(env), "owner": os.getpid(), "orphan_signal": orphan_signal}

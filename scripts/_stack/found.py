@@ -20,7 +20,6 @@ NAMES = ("DATABASE_URL", "VPM_BASE_RPC_URLS", "VPM_STOCK_RPC_URLS", "VPM_DEPLOYM
 class Stack:
     """A stack that runs: where it is, and the variables that lead a command to it."""
 
-    ready_file: Path
     base_url: str
     variables: Mapping[str, str]
 
@@ -33,13 +32,11 @@ def local_stack(variables: Mapping[str, str], root: Path = DEFAULT_STATE) -> Sta
         return None  # the command itself says what is wrong with them
     if any(name in given for name in NAMES) or not running(root):
         return None
-    path = State(root).ready
     try:
-        ready = json.loads(path.read_text())
+        ready = json.loads(State(root).ready.read_text())
     except (OSError, ValueError):
         return None  # it is just starting
     return Stack(
-        path,
         ready["base_url"],
         {
             "DATABASE_URL": ready["database_url"],

@@ -19,8 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from scripts._local import guard
-from scripts._local.process import SpawnPlan, die_with_parent
+from scripts._local.process import SpawnPlan, die_with_parent, guarded
 from scripts._stack.daemon_host import DaemonHost
 
 
@@ -52,10 +51,7 @@ def child(plan: SpawnPlan, answers: Callable[[], bool], *, name: str, stop_secon
     argv, user = list(plan.argv), plan.user
     if not sys.platform.startswith("linux"):
         # Only Linux kills a child with its parent; elsewhere a small guard process does.
-        program = str(Path(guard.__file__))
-        argv = [sys.executable, "-S", "-I", program, str(os.getpid()), str(int(plan.stop_signal))]
-        argv += [str(-1 if user is None else user), plan.cwd, str(plan.scratch or ""), "--", *plan.argv]
-        user = None
+        argv, user = guarded(plan, os.getpid()), None
     return Child(
         name=name,
         argv=argv,
@@ -162,7 +158,7 @@ class Supervisor:
 
     async def _spawn(self, child: Child, output: int) -> Process:
         env = {**({} if child.whole_env else os.environ), **child.env, "VPM_PARENT_PID": str(os.getpid())}
-        if self._host is not None and child.user is None and self._host.can(child.argv, env):
+        if self._host is not None and child.user is None and self._host.can(child.argv):
             return await self._host.fork(child.argv, env, output, child.orphan_signal)
         drop = {} if child.user is None else {"user": child.user, "group": child.user, "extra_groups": []}
         return await asyncio.create_subprocess_exec(

@@ -11,13 +11,9 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from core.paths import REPOSITORY
 from scripts._vpm import manual
-
-if TYPE_CHECKING:
-    from scripts._stack.found import Stack
 
 
 def up(argv: list[str]) -> int:
@@ -75,31 +71,23 @@ def verify(argv: list[str]) -> int:
     return _module("scripts._verify", argv)
 
 
-def feed(argv: list[str]) -> int:
-    if argv[:1] in (["cost"], ["record"]) and not _names(argv, "--rpc"):
-        _meet_the_local_stack()
-    return _module("scripts._feed", argv)
-
-
-def status(argv: list[str]) -> int:
-    stack = None if _names(argv, "--ready", "--database") else _meet_the_local_stack()
-    return _module("scripts._status", [*argv, "--ready", str(stack.ready_file)] if stack else argv)
-
-
-def keeper(argv: list[str]) -> int:
-    if argv[:1] == ["run-once"]:
-        _meet_the_local_stack()
-    return _module("keeper", argv)
-
-
-def here(package: str, *words: str) -> Callable[[list[str]], int]:
-    """A command about one service: the local stack, if nothing else is set and it is running."""
+def program(
+    package: str, *words: str, is_local: Callable[[list[str]], bool] = lambda _argv: False
+) -> Callable[[list[str]], int]:
+    """Return the command that becomes another module. `is_local`: whether it is about the local stack, if one runs and
+    nothing else is set."""
 
     def run(argv: list[str]) -> int:
-        _meet_the_local_stack()
+        if is_local(argv):
+            _meet_the_local_stack()
         return _module(package, [*words, *argv])
 
     return run
+
+
+def here(package: str, *words: str) -> Callable[[list[str]], int]:
+    """Return a command about one service: the local stack, if one runs and nothing else is set."""
+    return program(package, *words, is_local=lambda _argv: True)
 
 
 def _names(argv: list[str], *options: str) -> bool:
@@ -108,19 +96,13 @@ def _names(argv: list[str], *options: str) -> bool:
     return any(word.partition("=")[0] in options for word in argv)
 
 
-def _meet_the_local_stack() -> Stack | None:
+def _meet_the_local_stack() -> None:
     from scripts._stack.found import local_stack
 
     stack = local_stack(os.environ)
     if stack is not None:
         print(f"Nothing else is set: this is about the local stack at {stack.base_url}.", file=sys.stderr)
         os.environ.update(stack.variables)
-    return stack
-
-
-def daemon(package: str, *words: str) -> Callable[[list[str]], int]:
-    """A daemon, one of its commands, or another module, in this process."""
-    return lambda argv: _module(package, [*words, *argv])
 
 
 def _module(name: str, argv: list[str]) -> int:
@@ -130,23 +112,25 @@ def _module(name: str, argv: list[str]) -> int:
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "up": up,
     "test": test,
-    "migrate": daemon("core.db.migrate"),
+    "migrate": program("core.db.migrate"),
     "deploy": deploy,
     "bench": bench,
-    "screenshots": daemon("pytest", "-q", "tests/browser/screenshots.py"),
-    "indexer": daemon("indexer"),
-    "relayer": daemon("relayer"),
-    "keeper": keeper,
-    "api": daemon("api"),
+    "screenshots": program("pytest", "-q", "tests/browser/screenshots.py"),
+    "indexer": program("indexer"),
+    "relayer": program("relayer"),
+    "keeper": program("keeper", is_local=lambda argv: argv[:1] == ["run-once"]),
+    "api": program("api"),
     "rebuild": here("indexer", "rebuild"),
     "audit": here("indexer", "audit"),
-    "config": daemon("core.config"),
+    "config": program("core.config"),
     "verify": verify,
-    "feed": feed,
-    "status": status,
+    "feed": program(
+        "scripts._feed", is_local=lambda argv: argv[:1] in (["cost"], ["record"]) and not _names(argv, "--rpc")
+    ),
+    "status": program("scripts._status", is_local=lambda argv: not _names(argv, "--ready", "--database")),
     "switch": here("scripts._status.switch"),
     "reindex": here("scripts._status.reindex"),
-    "prove": daemon("scripts._prove"),
+    "prove": program("scripts._prove"),
 }
 
 

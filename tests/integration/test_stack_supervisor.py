@@ -48,7 +48,7 @@ async def test_a_forked_daemon_is_a_child_of_the_supervisor_with_its_own_environ
 ) -> None:
     supervisor = Supervisor(tmp_path / "logs", host)
     env = {"DATABASE_URL": "not-a-url"}
-    assert host.can([sys.executable, "-m", "relayer"], {**os.environ, **env})
+    assert host.can([sys.executable, "-m", "relayer"])
     await supervisor.start(Child("relayer", (sys.executable, "-m", "relayer"), env=env))
     assert "relayer ended with exit code" in await asyncio.wait_for(supervisor.first_end(), 60)
     assert "DATABASE_URL" in (tmp_path / "logs" / "relayer.log").read_text()
@@ -76,8 +76,7 @@ async def test_forked_daemons_are_ours_share_one_interpreter_and_are_named_when_
 
 
 async def test_what_is_not_imported_is_a_new_interpreter(host: DaemonHost, tmp_path: Path) -> None:
-    assert not host.can([sys.executable, "-m", "http.server"], os.environ)
-    assert not host.can([sys.executable, "-m", "api"], {**os.environ, "PYTHONHASHSEED": "1", "LD_PRELOAD": "/x"})
+    assert not host.can([sys.executable, "-m", "http.server"])
     supervisor = Supervisor(tmp_path / "logs", host)
     with pytest.raises(ChildFailed, match="exit code 3"):
         await supervisor.start(Child("part", (sys.executable, "-c", "raise SystemExit(3)"), ready=_never))

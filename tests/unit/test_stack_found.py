@@ -71,14 +71,14 @@ def test_one_that_is_starting_is_not_there_yet(tmp_path: Path) -> None:
         (["reindex", "base", "--yes"], ["scripts._status.reindex", "base", "--yes"]),
         (["keeper", "run-once", "resolve"], ["keeper", "run-once", "resolve"]),
         (["verify", "1"], ["scripts._verify", "1"]),
-        (["status", "--json"], ["scripts._status", "--json", "--ready", "ready.json"]),
+        (["status", "--json"], ["scripts._status", "--json"]),
     ],
 )
 def test_commands_go_to_it_and_say_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], program: list[str]
 ) -> None:
     begun: list[tuple[list[str], str | None]] = []
-    stack = Stack(Path("ready.json"), "http://127.0.0.1:8400", {"DATABASE_URL": "its own"})
+    stack = Stack("http://127.0.0.1:8400", {"DATABASE_URL": "its own"})
     monkeypatch.delenv("DATABASE_URL", raising=False)
     monkeypatch.setattr(os, "environ", dict(os.environ))
     monkeypatch.setattr(found, "local_stack", lambda _given: stack)
