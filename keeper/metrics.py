@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from core.metrics import Gauge, counter, gauge, histogram
 
@@ -44,12 +44,6 @@ def ran_ok(job: str) -> None:
     back."""
     at = time.monotonic()
     OK_AGE.labels(job).set_function(lambda: time.monotonic() - at)
-
-
-def measure_due(job: str, what: str, ages: Sequence[int], units: int | None = None) -> None:
-    """Measure how much is due (`units`, else how many things), and for how long the oldest has been."""
-    DUE.labels(job, what).set(len(ages) if units is None else units)
-    DUE_OLDEST.labels(job, what).set(max(ages, default=0))
 
 
 def show_feeds(what: Gauge, values: Mapping[str, float]) -> None:

@@ -210,7 +210,9 @@ class JobRun:
         leader says the same. Its age is by the block that the index is at: while that reads the past, what was done in
         time is not late."""
         now = self.now if self.index is None else self.index.time
-        metrics.measure_due(self.report.job, what, [max(0, now - at) for at in due_at], units)
+        ages = [max(0, now - at) for at in due_at]
+        metrics.DUE.labels(self.report.job, what).set(len(ages) if units is None else units)
+        metrics.DUE_OLDEST.labels(self.report.job, what).set(max(ages, default=0))
 
     async def lanes_problem(self, group: str) -> str | None:
         """Return why what is asked of this group would only pile up, or None. Lanes that are only

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
@@ -14,7 +13,6 @@ from pathlib import Path
 import aiohttp
 import pytest
 import yaml
-from eth_utils.address import to_checksum_address
 
 from core.chain import checksum
 from core.config import RelayerSecrets, load
@@ -127,19 +125,6 @@ async def test_intents_go_through_keys_of_both_clouds(kms: Kms) -> None:
     assert not any(token in told for token in kms.gcp.tokens)
 
 
-async def test_the_wrong_key_behind_a_name_ends_the_relayer_with_a_sentence(kms: Kms) -> None:
-    other, file = Key().address, kms.relayers.folder / "base.json"
-    facts = json.loads(file.read_text())
-    facts["operatorWallets"] = {"relay 0": to_checksum_address(other)}
-    file.write_text(json.dumps(facts))
-    kms.use(f"base:relay={kms.names[1]}")
-    process = kms.relayers.start()
-    assert await asyncio.to_thread(process.wait, 30) == 78
-    said = f"is {kms.gcp_key.address}, the deployment file base.json says relay 0 is {other}"
-    assert said in kms.relayers.log_of(process)
-    assert not kms.gcp.digests
-
-
 @pytest.mark.thorough
 async def test_while_the_service_is_down_intents_wait_and_everybody_is_told(kms: Kms) -> None:
     kms.use(kms.names[0])
@@ -187,31 +172,6 @@ async def test_while_the_service_is_down_intents_wait_and_everybody_is_told(kms:
         return (await kms.lane(kms.aws_key))[0] is LaneStatus.READY and (await _get(url + "/health"))[0] == 200
 
     await until(well, "the lane's saying that it signs", 60)
-
-
-@pytest.mark.thorough
-async def test_wrong_signatures_are_never_sent(kms: Kms) -> None:
-    """The alias leads to another key for a while: nothing is sent, then everything once."""
-    kms.use(kms.names[0])
-    kms.relayers.start()
-    kms.aws.faults.extend(["ok"])
-    first = [kms.rig.transfer()]
-    await kms.all_mined_once(first, await kms.rig.ask_for_many(first))
-    stranger = Key()
-    await kms.rig.ask("anvil_setBalance", stranger.address, hex(ETHER))
-    kms.aws.keys["alias/relay-0"] = stranger
-    requests = [kms.rig.transfer() for _ in range(10)]
-    asked = await kms.rig.ask_for_many(requests)
-
-    async def told() -> bool:
-        status, detail = await kms.lane(kms.aws_key)
-        return status is LaneStatus.SIGNER_DOWN and f"is {stranger.address}" in detail
-
-    await until(told, "the lane's saying whose key it is", 60)
-    assert {(await kms.rig.read(each)).state for each in asked} == {IntentState.QUEUED}
-    kms.aws.keys["alias/relay-0"] = kms.aws_key
-    await kms.all_mined_once(requests, asked)
-    assert await kms.rig.client.eth.get_transaction_count(checksum(stranger.address)) == 0
 
 
 @pytest.mark.thorough
