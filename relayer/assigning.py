@@ -66,17 +66,15 @@ class Assigner:
             LaneSnapshot(
                 node_down=self._feed.down_since is not None,
                 base_fee_wei=market.base_fee_wei,
-                fee_cap_wei=self._policy.fees.cap_wei,
                 balance_wei=self.balance_wei,
                 worst_cost_wei=self._transactions.worst_cost_wei(),
                 spent_wei=self._transactions.spent_wei,
                 expected_wei=self._transactions.expected_gas_wei(market),
-                hourly_limit_wei=self._policy.gas_per_hour_wei,
                 in_flight=len(self._transactions.unmined),
-                max_in_flight=self._policy.max_in_flight,
                 out_of_funds=self._sender.out_of_funds,
                 signer_trouble=self._store.lease.signer.trouble,
-            )
+            ),
+            self._policy,
         )
 
     async def assign(self) -> bool:
@@ -118,13 +116,7 @@ class Assigner:
             self._claims -= ids
 
     async def _take(self, candidates: list[Candidate]) -> None:
-        terms = CheckTerms(
-            head=self._feed.head,
-            market=self._feed.market,
-            policy=self._policy.fees,
-            max_gas=self._policy.max_gas,
-            errors=self._policy.errors,
-        )
+        terms = CheckTerms(self._feed.head, self._feed.market, self._policy)
         try:
             checked = await check(self._feed.client, self._store.lease.signer.address, candidates, terms)
         except RpcError as error:

@@ -266,25 +266,22 @@ class LaneSnapshot:
     """What decides whether a lane may sign.
 
     `balance_wei` None: not read yet. `worst_cost_wei`: of all in flight, value included. `spent_wei`: on gas in the
-    last hour; `expected_wei`: on gas of all in flight. A `base_fee_wei` above `fee_cap_wei` means that no new
+    last hour; `expected_wei`: on gas of all in flight. A `base_fee_wei` above the policy's cap means that no new
     transaction could be mined.
     """
 
     node_down: bool
     base_fee_wei: int
-    fee_cap_wei: int
     balance_wei: int | None
     worst_cost_wei: int
     spent_wei: int
     expected_wei: int
-    hourly_limit_wei: int
     in_flight: int
-    max_in_flight: int
     out_of_funds: str | None = None
     signer_trouble: str | None = None
 
 
-def lane_status(lane: LaneSnapshot) -> tuple[LaneStatus, str]:
+def lane_status(lane: LaneSnapshot, policy: LanePolicy) -> tuple[LaneStatus, str]:
     """(status, a sentence). The first reason that holds, the most serious first."""
     if lane.node_down:
         return LaneStatus.NODE_DOWN, "No RPC URL of the chain answers."
@@ -297,12 +294,12 @@ def lane_status(lane: LaneSnapshot) -> tuple[LaneStatus, str]:
     if lane.balance_wei == 0 or lane.balance_wei < lane.worst_cost_wei:
         has, may = lane.balance_wei / _ETHER, lane.worst_cost_wei / _ETHER
         return LaneStatus.OUT_OF_GAS, f"The key holds {has:.6f} ether, and what is in flight may cost {may:.6f}."
-    if lane.spent_wei + lane.expected_wei >= lane.hourly_limit_wei:
-        spent, limit = lane.spent_wei / _ETHER, lane.hourly_limit_wei / _ETHER
+    if lane.spent_wei + lane.expected_wei >= policy.gas_per_hour_wei:
+        spent, limit = lane.spent_wei / _ETHER, policy.gas_per_hour_wei / _ETHER
         return LaneStatus.STOP_LOSS, f"{spent:.6f} ether went to gas within an hour; the limit is {limit:.6f}."
-    if lane.base_fee_wei > lane.fee_cap_wei:
-        base, cap = lane.base_fee_wei / 1e9, lane.fee_cap_wei / 1e9
+    if lane.base_fee_wei > policy.fees.cap_wei:
+        base, cap = lane.base_fee_wei / 1e9, policy.fees.cap_wei / 1e9
         return LaneStatus.FEES_TOO_HIGH, f"The base fee is {base:.3f} gwei, above our cap of {cap:.3f}."
-    if lane.in_flight >= lane.max_in_flight:
+    if lane.in_flight >= policy.max_in_flight:
         return LaneStatus.FULL, f"{lane.in_flight} transactions are in flight, as many as allowed."
     return LaneStatus.READY, ""

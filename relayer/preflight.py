@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from eth_utils.crypto import keccak as keccak256
 
 from core.chain import Block, ChainClient, RpcError, RpcErrorKind
-from core.chain.contract import CustomError
 from core.chain.reverts import explain
 from core.hexadecimal import bytes_of, hex_of
 from core.outbox.states import EXPIRED, IntentState, MinedOutcome
-from relayer.policy import FeeMarket, FeePolicy, quote
+from relayer.policy import FeeMarket, LanePolicy, quote
 from relayer.transactions import Candidate, IntentRefusal, Prepared
 
 # What a call may cost beyond its estimate by the time it is mined, because others came first: a slot they emptied, say.
@@ -28,13 +27,11 @@ GAS_CEILINGS = {"settle": 600_000, "credit": 600_000}
 
 @dataclass(frozen=True, slots=True)
 class CheckTerms:
-    """The terms that hold for all candidates of one check. max_gas: per transaction."""
+    """The terms that hold for all candidates of one check."""
 
     head: Block
     market: FeeMarket
-    policy: FeePolicy
-    max_gas: int
-    errors: Mapping[bytes, CustomError] = field(repr=False)
+    policy: LanePolicy
 
 
 @dataclass(slots=True)
@@ -65,7 +62,7 @@ async def check(client: ChainClient, sender: bytes, candidates: Sequence[Candida
             checked.refuse(each, refusal)
         else:
             asked.append(each)
-    requests = [_request(each, sender, terms.max_gas, "latest") for each in asked]
+    requests = [_request(each, sender, terms.policy.max_gas, "latest") for each in asked]
     payers = list({each.payer for each in asked if each.payer is not None})
     calls = [request for request in requests if request is not None]
     calls += [("eth_getCode", [hex_of(payer), "latest"]) for payer in payers]
@@ -96,7 +93,7 @@ async def _placed(
     are asked again of one that is named, the `newest`. Where they say something else of that, no block is given."""
     if isinstance(newest, RpcError):
         return refused
-    requests = [_request(each, sender, terms.max_gas, newest) for each, _ in refused]
+    requests = [_request(each, sender, terms.policy.max_gas, newest) for each, _ in refused]
     try:
         said = iter(await client.provider.batch([each for each in requests if each is not None]))
     except RpcError:
@@ -144,13 +141,13 @@ def _refusal(candidate: Candidate, answer: str | RpcError, terms: CheckTerms) ->
     if isinstance(answer, RpcError):
         match fate(answer.kind):
             case "revert":
-                reason = explain(answer, terms.errors)
+                reason = explain(answer, terms.policy.errors)
                 return IntentRefusal(candidate.intent_id, reason.name or "reverted", reason.message)
             case "refuse":
                 return IntentRefusal(candidate.intent_id, answer.kind.value, answer.message)
         return None
     needed = int(answer, 16) if candidate.gas_limit is None else candidate.gas_limit
-    most = _ceiling(candidate, terms.max_gas)
+    most = _ceiling(candidate, terms.policy.max_gas)
     if needed > most:
         sentence = f"It needs {needed} gas, more than the {most} that it may use of ours."
         return IntentRefusal(candidate.intent_id, "too_much_gas", sentence)
@@ -168,8 +165,8 @@ def _judge(
         return
     gas = candidate.gas_limit
     if gas is None:
-        gas = min(with_margin(int(answer, 16)), _ceiling(candidate, terms.max_gas))
-    fees = quote(terms.policy, terms.market, candidate.max_fee_cap_wei)
+        gas = min(with_margin(int(answer, 16)), _ceiling(candidate, terms.policy.max_gas))
+    fees = quote(terms.policy.fees, terms.market, candidate.max_fee_cap_wei)
     if fees is None:
         checked.deferred[candidate.intent_id] = "The base fee is above what this transaction may pay."
         return

@@ -24,6 +24,7 @@ from relayer.nonces import Reconciled, drift, reconcile
 from relayer.policy import (
     FeeMarket,
     FeePolicy,
+    LanePolicy,
     LaneSnapshot,
     Patience,
     PayerBook,
@@ -286,43 +287,41 @@ def test_a_nonce_is_given_up_only_to_a_known_transaction_that_stands(
     assert found is expected
 
 
-STANDING = LaneSnapshot(
+AT_REST = LaneSnapshot(
     node_down=False,
     base_fee_wei=100,
-    fee_cap_wei=1000,
     balance_wei=10_000,
     worst_cost_wei=0,
     spent_wei=0,
     expected_wei=0,
-    hourly_limit_wei=5_000,
     in_flight=0,
-    max_in_flight=10,
 )
+LIMITS = LanePolicy(FeePolicy(cap_wei=1_000), PATIENCE, max_in_flight=10, gas_per_hour_wei=5_000)
 
 
 @pytest.mark.parametrize(
-    ("standing", "expected"),
+    ("snapshot", "expected"),
     [
-        (STANDING, LaneStatus.READY),
-        (replace(STANDING, node_down=True, in_flight=10), LaneStatus.NODE_DOWN),
-        (replace(STANDING, signer_trouble="it said so"), LaneStatus.SIGNER_DOWN),
-        (replace(STANDING, signer_trouble="it said so", node_down=True), LaneStatus.NODE_DOWN),
-        (replace(STANDING, out_of_funds="it said so"), LaneStatus.OUT_OF_GAS),
-        (replace(STANDING, balance_wei=None), LaneStatus.STARTING),
-        (replace(STANDING, balance_wei=0), LaneStatus.OUT_OF_GAS),
-        (replace(STANDING, worst_cost_wei=10_001), LaneStatus.OUT_OF_GAS),
-        (replace(STANDING, worst_cost_wei=10_000), LaneStatus.READY),
-        (replace(STANDING, spent_wei=5_000), LaneStatus.STOP_LOSS),
-        (replace(STANDING, spent_wei=3_000, expected_wei=2_000), LaneStatus.STOP_LOSS),
-        (replace(STANDING, spent_wei=3_000, expected_wei=1_999), LaneStatus.READY),
-        (replace(STANDING, base_fee_wei=1_001), LaneStatus.FEES_TOO_HIGH),
-        (replace(STANDING, base_fee_wei=1_000), LaneStatus.READY),
-        (replace(STANDING, in_flight=10), LaneStatus.FULL),
-        (replace(STANDING, in_flight=9), LaneStatus.READY),
+        (AT_REST, LaneStatus.READY),
+        (replace(AT_REST, node_down=True, in_flight=10), LaneStatus.NODE_DOWN),
+        (replace(AT_REST, signer_trouble="it said so"), LaneStatus.SIGNER_DOWN),
+        (replace(AT_REST, signer_trouble="it said so", node_down=True), LaneStatus.NODE_DOWN),
+        (replace(AT_REST, out_of_funds="it said so"), LaneStatus.OUT_OF_GAS),
+        (replace(AT_REST, balance_wei=None), LaneStatus.STARTING),
+        (replace(AT_REST, balance_wei=0), LaneStatus.OUT_OF_GAS),
+        (replace(AT_REST, worst_cost_wei=10_001), LaneStatus.OUT_OF_GAS),
+        (replace(AT_REST, worst_cost_wei=10_000), LaneStatus.READY),
+        (replace(AT_REST, spent_wei=5_000), LaneStatus.STOP_LOSS),
+        (replace(AT_REST, spent_wei=3_000, expected_wei=2_000), LaneStatus.STOP_LOSS),
+        (replace(AT_REST, spent_wei=3_000, expected_wei=1_999), LaneStatus.READY),
+        (replace(AT_REST, base_fee_wei=1_001), LaneStatus.FEES_TOO_HIGH),
+        (replace(AT_REST, base_fee_wei=1_000), LaneStatus.READY),
+        (replace(AT_REST, in_flight=10), LaneStatus.FULL),
+        (replace(AT_REST, in_flight=9), LaneStatus.READY),
     ],
 )
-def test_lane_status(standing: LaneSnapshot, expected: LaneStatus) -> None:
-    status, sentence = lane_status(standing)
+def test_lane_status(snapshot: LaneSnapshot, expected: LaneStatus) -> None:
+    status, sentence = lane_status(snapshot, LIMITS)
     assert status is expected
     assert bool(sentence) is (status is not LaneStatus.READY)
 
@@ -365,7 +364,7 @@ class OneBatchAtATime:
 async def test_a_refusal_costs_the_batch_one_more_round_trip(newest: str | RpcError) -> None:
     client = OneBatchAtATime(newest)
     head = Block("0x" + "11" * 32, "0x" + "22" * 32, number_hex=hex(5), timestamp_hex=hex(1_000))
-    terms = CheckTerms(head, FeeMarket(100, 10), POLICY, max_gas=10**6, errors={})
+    terms = CheckTerms(head, FeeMarket(100, 10), LanePolicy(POLICY, PATIENCE, max_gas=10**6))
     checked = await check(cast(ChainClient, client), b"s" * 20, [candidate()], terms)
     told = newest == "0x7"
     assert [(each.code, each.block_number) for each in checked.refused] == [("reverted", 7 if told else None)]
