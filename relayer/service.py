@@ -6,12 +6,12 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Coroutine, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from core.chain import ChainClient, ChainProvider, RpcError
 from core.chain.heads import Heads
-from core.config import RelayerSecrets, RelayerSettings, Settings, load
+from core.config import RelayerSecrets, RelayerSettings, load
 from core.config.settings import CHAIN_NAMES
 from core.contracts.abi import all_errors
 from core.contracts.deployments import Deployment, load_deployment
@@ -34,21 +34,6 @@ from relayer.policy import LanePolicy, policy_of
 from relayer.polling import ECONOMY_SECONDS, QUEUES_SECONDS, Gauges, poll_forever
 
 log = get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class ChainPlan:
-    """One chain to send to."""
-
-    name: str
-    chain_id: int
-    rpc_urls: tuple[str, ...] = field(repr=False)
-    finality_blocks: int
-    poll_seconds: float
-    policy: LanePolicy
-    rpc_timeout_seconds: float = 10.0
-    ws_urls: tuple[str, ...] = field(default=(), repr=False)
-    behind_seconds: float = BEHIND_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,58 +113,43 @@ class Relayer:
 
 
 @contextlib.asynccontextmanager
-async def relaying(
-    url: str, chains: Sequence[ChainPlan], specs: Sequence[LaneSpec], *, lease_seconds: float, pool_size: int = 6
-) -> AsyncIterator[Relayer]:
-    """Open what a relayer needs; the caller runs its works."""
-    async with contextlib.AsyncExitStack() as stack:
-        # A lane asks for work all the time, with one statement; what must be one is a transaction of `LaneStore`.
-        making = make_pool(url, size=pool_size, autocommit=True, application_name="vpm-relayer")
-        pool = await stack.enter_async_context(making)
-        followed = {}
-        for chain in chains:
-            rpc = ChainProvider(
-                chain.rpc_urls,
-                chain_id=chain.chain_id,
-                timeout_seconds=chain.rpc_timeout_seconds,
-                max_batch=chain.policy.rpc_batch_size,
-            )
-            client = ChainClient(await stack.enter_async_context(rpc))
-            feed = ChainFeed(
-                client,
-                chain.name,
-                chain.chain_id,
-                finality_blocks=chain.finality_blocks,
-                poll_seconds=chain.poll_seconds,
-                behind_seconds=chain.behind_seconds,
-            )
-            followed[chain.name] = Followed(feed, chain.policy, Heads(chain.ws_urls, chain.poll_seconds))
-        yield Relayer(url, pool, followed, specs, lease_seconds=lease_seconds)
-
-
-def chain_plans(settings: Settings, how: RelayerSettings) -> list[ChainPlan]:
-    """Return the chains that have an RPC URL. ConfigError when none has."""
-    errors = all_errors()
-    plans = []
-    for name in CHAIN_NAMES:
-        chain = settings.chain(name)
-        if not chain.rpc_urls:
-            continue
-        plans.append(
-            ChainPlan(
-                name=name,
-                chain_id=load_deployment(chain.deployment_file).chain_id,
-                rpc_urls=chain.rpc_urls,
-                finality_blocks=chain.finality_blocks,
-                poll_seconds=chain.poll_interval_ms / 1000,
-                policy=policy_of(how, name, errors),
-                rpc_timeout_seconds=settings.rpc_timeout_seconds,
-                ws_urls=chain.ws_urls,
-            )
+async def follow_chain(
+    name: str,
+    chain_id: int,
+    rpc_urls: Sequence[str],
+    policy: LanePolicy,
+    *,
+    finality_blocks: int,
+    poll_seconds: float,
+    rpc_timeout_seconds: float = 10.0,
+    ws_urls: Sequence[str] = (),
+    behind_seconds: float = BEHIND_SECONDS,
+) -> AsyncIterator[Followed]:
+    """Open the connections to one chain."""
+    provider = ChainProvider(
+        rpc_urls, chain_id=chain_id, timeout_seconds=rpc_timeout_seconds, max_batch=policy.rpc_batch_size
+    )
+    async with provider as rpc:
+        feed = ChainFeed(
+            ChainClient(rpc),
+            name,
+            chain_id,
+            finality_blocks=finality_blocks,
+            poll_seconds=poll_seconds,
+            behind_seconds=behind_seconds,
         )
-    if not plans:
-        raise ConfigError("No chain has an RPC URL.", hint="Set VPM_BASE_RPC_URLS or VPM_STOCK_RPC_URLS.")
-    return plans
+        yield Followed(feed, policy, Heads(ws_urls, poll_seconds))
+
+
+@contextlib.asynccontextmanager
+async def relaying(
+    url: str, chains: Sequence[Followed], specs: Sequence[LaneSpec], *, lease_seconds: float, pool_size: int = 6
+) -> AsyncIterator[Relayer]:
+    """Open what a relayer needs of the database; the caller runs its works."""
+    # A lane asks for work all the time, with one statement; what must be one is a transaction of `LaneStore`.
+    async with make_pool(url, size=pool_size, autocommit=True, application_name="vpm-relayer") as pool:
+        named = {each.feed.name: each for each in chains}
+        yield Relayer(url, pool, named, specs, lease_seconds=lease_seconds)
 
 
 @contextlib.asynccontextmanager
@@ -188,10 +158,11 @@ async def setup(daemon: Daemon) -> AsyncIterator[None]:
     settings, how = daemon.settings, load(RelayerSettings)
     secrets = load(RelayerSecrets)
     keys = await asyncio.to_thread(read_keys, secrets)
-    plans = chain_plans(settings, how)
-    configured = {plan.name for plan in plans}
+    configured = {name: settings.chain(name) for name in CHAIN_NAMES if settings.chain(name).rpc_urls}
+    if not configured:
+        raise ConfigError("No chain has an RPC URL.", hint="Set VPM_BASE_RPC_URLS or VPM_STOCK_RPC_URLS.")
     deployments: dict[str, Deployment] = {
-        name: load_deployment(settings.chain(name).deployment_file) for name in CHAIN_NAMES if name in configured
+        name: load_deployment(chain.deployment_file) for name, chain in configured.items()
     }
     url = settings.database_url.get_secret_value()
     await check_database(url, connect_timeout_seconds=settings.database_connect_timeout_seconds)
@@ -200,14 +171,30 @@ async def setup(daemon: Daemon) -> AsyncIterator[None]:
         patience = KmsPatience(how.kms_at_once, how.kms_patience_seconds)
         opening = opened_keys(secrets.keystore_files, deployments, patience, gcp_url=how.gcp_kms_url)
         keys += await stack.enter_async_context(opening)
-        specs = lane_specs(keys, {plan.name: plan.chain_id for plan in plans})
+        specs = lane_specs(keys, {name: each.chain_id for name, each in deployments.items()})
         check_apart(specs, live=[name for name, each in deployments.items() if each.kind != "local"])
+        errors = all_errors()
+        chains = [
+            await stack.enter_async_context(
+                follow_chain(
+                    name,
+                    deployments[name].chain_id,
+                    chain.rpc_urls,
+                    policy_of(how, name, errors),
+                    finality_blocks=chain.finality_blocks,
+                    poll_seconds=chain.poll_interval_ms / 1000,
+                    rpc_timeout_seconds=settings.rpc_timeout_seconds,
+                    ws_urls=chain.ws_urls,
+                )
+            )
+            for name, chain in configured.items()
+        ]
         relayer = await stack.enter_async_context(
-            relaying(url, plans, specs, lease_seconds=how.lease_seconds, pool_size=settings.database_pool_size)
+            relaying(url, chains, specs, lease_seconds=how.lease_seconds, pool_size=settings.database_pool_size)
         )
-        for name, chain in relayer.chains.items():
-            await _greet(name, chain.feed.client.provider)
-            daemon.health.add_check(f"chain {name}", _chain_check(chain.feed))
+        for each in chains:
+            await _greet(each.feed)
+            daemon.health.add_check(f"chain {each.feed.name}", _chain_check(each.feed))
         daemon.health.add_check("lanes", lanes_check(relayer))
         for name, work in relayer.works().items():
             daemon.spawn_endless(name, work)
@@ -216,13 +203,14 @@ async def setup(daemon: Daemon) -> AsyncIterator[None]:
         yield
 
 
-async def _greet(name: str, rpc: ChainProvider) -> None:
-    """A wrong chain is fatal; a node that is away is not, since the other chain's lanes need not wait for it."""
+async def _greet(feed: ChainFeed) -> None:
+    """Check the chain's id. A wrong chain is fatal; a node that is away is not, since the other chain's lanes need not
+    wait for it."""
     try:
-        await rpc.start()
+        await feed.client.provider.start()
     except RpcError as error:
-        log.warning(error.message, action="relayer.no_node", chain=name)
-        rpc.open()
+        log.warning(error.message, action="relayer.no_node", chain=feed.name)
+        feed.client.provider.open()
 
 
 def _chain_check(feed: ChainFeed) -> Check:

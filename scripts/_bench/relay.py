@@ -26,7 +26,7 @@ from core.hexadecimal import hex_of
 from core.outbox import IntentRequest, enqueue_many
 from relayer.leases import LaneSpec
 from relayer.policy import FeePolicy, LanePolicy, Patience
-from relayer.service import ChainPlan, relaying
+from relayer.service import follow_chain, relaying
 from relayer.signing import Fees, LocalSigner, Unsigned
 from scripts._bench.harness import Figure, database, ground, report
 from scripts._local.anvil import AnvilOptions, start_anvil
@@ -84,9 +84,9 @@ class RelayBench:
         async with self.pool.connection() as connection:
             for _ in range(count // 1_000):
                 await enqueue_many(connection, [replace(intent, key=secrets.token_hex(16)) for _ in range(1_000)])
-        plan = ChainPlan("bench", CHAIN_ID, (self.rpc_url,), 64, 0.2, POLICY)
+        following = follow_chain("bench", CHAIN_ID, (self.rpc_url,), POLICY, finality_blocks=64, poll_seconds=0.2)
         lane = LaneSpec("bench", CHAIN_ID, (group,), signer)
-        async with relaying(self.database_url, [plan], [lane], lease_seconds=15.0) as relayer:
+        async with following as chain, relaying(self.database_url, [chain], [lane], lease_seconds=15.0) as relayer:
             tasks = {name: asyncio.create_task(work) for name, work in relayer.works().items()}
             try:
                 started = time.perf_counter()

@@ -24,7 +24,7 @@ from core.service.cancelling import end
 from relayer.leases import LaneSpec, Lease
 from relayer.policy import FeePolicy, LanePolicy, Patience
 from relayer.queries import LaneQueries
-from relayer.service import ChainPlan, Relayer, relaying
+from relayer.service import Relayer, follow_chain, relaying
 from relayer.signing import Fees, LocalSigner, Signer, Unsigned
 from relayer.store import LaneStore
 from relayer.transactions import Prepared
@@ -137,17 +137,20 @@ class Rig:
         self, *specs: LaneSpec, policy: LanePolicy | None = None, lease_seconds: float = 3.0
     ) -> AsyncIterator[Relayer]:
         """A relayer at work; on exit it is stopped in an orderly way. A task of it that fails fails the test."""
-        plan = ChainPlan(
-            name="test",
-            chain_id=self.chain_id,
-            rpc_urls=(self.rpc_url, *self.more_urls),
+        following = follow_chain(
+            "test",
+            self.chain_id,
+            (self.rpc_url, *self.more_urls),
+            policy or self.policy,
             finality_blocks=self.finality_blocks,
             poll_seconds=self.poll_seconds,
-            policy=policy or self.policy,
             ws_urls=self.ws_urls,
             behind_seconds=1.0,
         )
-        async with relaying(self.database_url, [plan], specs, lease_seconds=lease_seconds) as relayer:
+        async with (
+            following as chain,
+            relaying(self.database_url, [chain], specs, lease_seconds=lease_seconds) as relayer,
+        ):
             tasks = {name: asyncio.create_task(work, name=name) for name, work in relayer.works().items()}
             try:
                 yield relayer
