@@ -45,6 +45,9 @@ class Runs:
     def unable(self, job: Job) -> str | None:
         return None
 
+    def period(self, job: Job) -> float:
+        return PERIOD
+
     async def run(self, job: Job) -> RunReport:
         self.begun.append(job.name)
         self.news.set()
