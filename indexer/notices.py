@@ -46,10 +46,10 @@ async def announce(
     hashes: Mapping[int, bytes],
 ) -> None:
     """Adds the events of some logs. Once in a transaction: it locks their wallets."""
-    await event_log.append(connection, await drafts_of(connection, sources, logs, hashes))
+    await event_log.append(connection, await _drafts(connection, sources, logs, hashes))
 
 
-async def drafts_of(
+async def _drafts(
     connection: Connection, sources: Sources, logs: Sequence[LogRecord], hashes: Mapping[int, bytes]
 ) -> list[Draft]:
     """The events of some logs, in chain order, whose projections are stored. `hashes`: of their blocks."""

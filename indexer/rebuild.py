@@ -1,8 +1,8 @@
 """Wipes a chain's projections and folds them again from the raw logs, in one transaction.
 
 Readers see the old rows until the commit. The cursor's row is locked meanwhile, so a running indexer waits and then
-goes on; logs are not read from any node. The agent event log is no projection: what it tells stays, what it lacks is
-added. While the database takes in the rows of one run of logs, the next is read and decoded by a second connection.
+goes on; logs are not read from any node. The agent event log is no projection: it stays as it is. While the database
+takes in the rows of one run of logs, the next is read and decoded by a second connection.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
-from core.agent.notices.buffer import EventBuffer
 from core.contracts.events import Role
 from core.contracts.events.agent import AGENT_VENUE
 from core.contracts.events.pauser import PAUSER
@@ -22,7 +21,6 @@ from core.db.channels import CHAIN_INDEXED, IndexStep, notify
 from core.db.engine import ConnectionPool
 from core.db.schema.totals import totals_of
 from core.service.cancelling import end
-from indexer import notices
 from indexer.errors import CursorMoved
 from indexer.fold import agent, shared, stock
 from indexer.fold.rows import Removal
@@ -31,7 +29,6 @@ from indexer.logs import LogRecord
 from indexer.sources import Sources
 from indexer.store.cursor import known_feeds
 from indexer.store.folding import fold_logs
-from indexer.store.lookup import hashes_of
 from indexer.store.steps import stored_batches
 from indexer.store.tables import begin_writing, look_up_by_key, remove
 
@@ -56,8 +53,6 @@ async def rebuild(
     async with pool.connection() as connection, pool.connection() as reader, connection.transaction():
         await begin_writing(connection)
         await connection.execute(_PATIENT)
-        missing = EventBuffer(connection)
-        await missing.open()
         cursor = await connection.execute(
             "SELECT number FROM chain_cursor WHERE chain_id = %s FOR UPDATE", (sources.chain_id,)
         )
@@ -66,8 +61,6 @@ async def rebuild(
             raise CursorMoved(f"Chain {sources.chain_id} was never indexed: there is nothing to rebuild.")
         # Logs of feeds that are no longer followed are still history.
         sources = replace(sources, feeds={**await known_feeds(connection, sources.chain_id), **sources.feeds})
-        # What an audit compared so far were other rows.
-        await connection.execute("DELETE FROM chain_audit_progress WHERE chain_id = %s", (sources.chain_id,))
         for removal in _everything(sources):
             await remove(connection, removal)
         # Nobody adds or takes back logs while the cursor's row is ours, so a transaction begun now reads all of them.
@@ -76,11 +69,8 @@ async def rebuild(
         async with aclosing(_one_ahead(stored_batches(reader, sources))) as batches:
             async for batch in batches:
                 await fold_logs(connection, sources.chain_id, sources.feeds, batch)
-                hashes = await hashes_of(connection, sources.chain_id, {each.block for each in batch})
-                await missing.put(await notices.drafts_of(connection, sources, batch, hashes))
                 folded += len(batch)
                 progress(folded)
-        await missing.append()
         await notify(connection, CHAIN_INDEXED, IndexStep(sources.chain_id, row[0], everything=True))
     return Rebuilt(row[0], folded, time.monotonic() - started)
 

@@ -16,14 +16,6 @@ async def blocks_below(connection: Connection, chain_id: int, top: int, limit: i
     return [BlockInfo(*row) for row in await rows.fetchall()]
 
 
-async def hashes_of(connection: Connection, chain_id: int, numbers: set[int]) -> dict[int, bytes]:
-    """Of those of these blocks that are remembered."""
-    rows = await connection.execute(
-        "SELECT number, hash FROM chain_block WHERE chain_id = %s AND number = ANY(%s)", (chain_id, list(numbers))
-    )
-    return {number: bytes(digest) for number, digest in await rows.fetchall()}
-
-
 async def places_of_logs(connection: Connection, chain_id: int, first: int, last: int) -> set[tuple[int, int]]:
     """Block and index of every log in the tables between two blocks."""
     rows = await connection.execute(

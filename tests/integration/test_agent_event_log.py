@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
 import os
 from dataclasses import dataclass
 from typing import Any
 
-import psycopg
 import pytest
 
 from api.agent.links import Links
@@ -20,7 +18,7 @@ from core.agent.notices.log import MICROS, Draft, append, undo_above
 from core.agent.notices.reading import resolutions_after
 from core.agent.notices.submitted import Submitted
 from core.contracts.statuses import StakeStatus
-from core.db.engine import Connection, ConnectionPool, conninfo, make_pool
+from core.db.engine import Connection, ConnectionPool, make_pool
 from core.money import USD, loads
 from indexer.errors import CursorMoved
 from indexer.rebuild import rebuild
@@ -163,7 +161,7 @@ async def test_a_database_made_anew_tells_the_same_to_the_byte(postgres: TestPos
 
 
 async def test_who_has_nothing_to_add_holds_up_nobody(database_url: str) -> None:
-    """A rebuild tells it all again in one long transaction; the relayer does not wait for a wallet's row."""
+    """A chain that is indexed again tells it all again; the relayer does not wait for a wallet's row."""
     wallet = b"\7" * 20
     draft = Draft(wallet, EventType.TEST, source_of(EventType.TEST, wallet), "{}")
     async with make_pool(database_url, size=2) as pool, pool.connection() as telling, pool.connection() as other:
@@ -273,43 +271,6 @@ async def test_who_polls_for_resolutions_misses_none_that_a_fork_or_a_node_made_
     assert seen == [
         ("a", False), ("a", True), ("a", False), ("b", False), ("left out", False), ("next", False),
     ]  # fmt: skip
-
-
-async def test_a_rebuild_that_adds_events_holds_no_wallet_and_no_events_while_it_folds(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Wallets are locked all at once and in order, so that no two writers wait for each other. A database whose log is
-    empty lacks as many events as the chain ever told, so they are not kept in memory."""
-    monkeypatch.setattr("indexer.store.steps.REFOLD_BATCH", 20)
-    monkeypatch.setattr("core.agent.notices.log.ROWS_AT_ONCE", 20)
-    crowd, chain = Crowd("memory"), SimChain()
-    for _ in range(300):
-        _mine(chain, crowd)
-    async with following(database_url, SimNode(chain), world_sources()) as (follower, pool):
-        await _forget(pool)
-        await follower.open()
-        await follower.catch_up()
-        rows = await _rows(pool)
-        async with pool.connection() as connection:
-            await connection.execute("TRUNCATE agent_event")
-            await connection.execute("UPDATE agent_event_wallet SET next_seq = 0, chain_micros = 0")
-        free: list[int] = []
-        held: list[int] = []
-
-        def look(_logs: int) -> None:
-            held.append(sum(isinstance(each, Draft) for each in gc.get_objects()))
-            with psycopg.connect(conninfo(database_url)) as other:
-                free.append(len(other.execute("SELECT 1 FROM agent_event_wallet FOR UPDATE NOWAIT").fetchall()))
-
-        await rebuild(pool, world_sources(), look)
-        assert set(free) == {len(rows)}
-        told = sum(map(len, rows.values()))
-        assert told > 60
-        assert len(held) > 5
-        assert max(held) < told // 2
-        assert {wallet: _standing(each) for wallet, each in (await _rows(pool)).items()} == {
-            wallet: _standing(each) for wallet, each in rows.items()
-        }
 
 
 async def test_a_former_leader_forgets_no_block(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

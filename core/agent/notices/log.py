@@ -7,8 +7,7 @@ in commit order. Wallets are locked in ascending order, all at once, so no two w
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import aclosing
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from core.agent.notices.kinds import EventType, event_id, undoing
@@ -38,19 +37,6 @@ class Draft:
     block: int | None = None
 
 
-DRAFT_COLUMNS = {
-    "wallet": "bytea",
-    "type": "text",
-    "source": "bytea",
-    "payload": "text",
-    "market_id": "text",
-    "trade_id": "bytea",
-    "chain_at": "bigint",
-    "block": "bigint",
-}
-"""A draft's fields, in their order, with PostgreSQL's type of each."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Row:
     draft: Draft
@@ -76,28 +62,17 @@ class _Wallet:
 
 
 async def append(connection: Connection, drafts: Sequence[Draft]) -> None:
-    """Adds what is not told yet, in the order given. Call it within a transaction.
+    """Add what is not in the log yet, in the order given. Call it within a transaction.
 
-    Who has nothing to add, as a rebuild that tells it all again, holds up nobody who has.
+    A call that has nothing to add, as when a chain is indexed again, locks no wallet.
     """
-    drafts = await untold(connection, drafts)
+    drafts = await _missing(connection, drafts)
     if not drafts:
         return
-
-    async def parts() -> AsyncGenerator[Sequence[Draft]]:
-        for start in range(0, len(drafts), ROWS_AT_ONCE):
-            yield drafts[start : start + ROWS_AT_ONCE]
-
-    await append_parts(connection, {each.wallet for each in drafts}, parts())
-
-
-async def append_parts(connection: Connection, locked: Iterable[bytes], parts: AsyncGenerator[Sequence[Draft]]) -> None:
-    """The same of what comes in parts, of these wallets."""
-    wallets = await _lock(connection, locked)
+    wallets = await _lock(connection, {each.wallet for each in drafts})
     added = 0
-    async with aclosing(parts):
-        async for part in parts:
-            added += await _append(connection, wallets, part)
+    for start in range(0, len(drafts), ROWS_AT_ONCE):
+        added += await _append(connection, wallets, drafts[start : start + ROWS_AT_ONCE])
     await _store_wallets(connection, wallets)
     if added:
         # Of history, too, whose pages may be lost in a crash of the database: a reader goes on after the number it has
@@ -158,14 +133,14 @@ async def _append(connection: Connection, wallets: dict[bytes, _Wallet], drafts:
     return len(rows)
 
 
-async def untold(connection: Connection, drafts: Sequence[Draft]) -> list[Draft]:
-    """Those that do not stand, as far as can be seen without the wallets' rows."""
-    untold: list[Draft] = []
+async def _missing(connection: Connection, drafts: Sequence[Draft]) -> list[Draft]:
+    """Return those that do not stand, as far as can be seen without the wallets' rows."""
+    missing: list[Draft] = []
     for start in range(0, len(drafts), ROWS_AT_ONCE):
         part = drafts[start : start + ROWS_AT_ONCE]
         occurrences = await _next_occurrences(connection, [each.source for each in part])
-        untold += [each for each in part if occurrences.get(each.source, 0) is not None]
-    return untold
+        missing += [each for each in part if occurrences.get(each.source, 0) is not None]
+    return missing
 
 
 async def _next_occurrences(connection: Connection, sources: list[bytes]) -> dict[bytes, int | None]:
