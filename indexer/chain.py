@@ -21,8 +21,6 @@ from core.hexadecimal import bytes_of, hex_of
 from core.log import get_logger
 from indexer import metrics
 from indexer.backfill import TOO_MUCH, Width, pages
-from indexer.bloom import BloomTest
-from indexer.completeness import LogCompleteness
 from indexer.errors import BeyondFinality, Contradiction, NodeFault
 from indexer.feeds import read_past
 from indexer.fetch import Fetcher, Replaced
@@ -45,7 +43,6 @@ LOOK_BACK = 64
 KEEP_LOCAL_BLOCKS = 20_000
 """A development chain is remembered so deep block by block; below, only blocks with logs."""
 PRUNE_SECONDS = 60.0
-RATE_SECONDS = 10.0
 GONE_SECONDS = 10.0  # of several nodes behind one address each is met within so long
 NOTED_AGAIN_SECONDS = 0.9  # of chains that are asked once a second every answer is written down
 MAX_LINKED_GAP = 2_048
@@ -79,17 +76,6 @@ class Recheck:
         """The next page up to `newest`, beginning again at the lowest block once through."""
         first = lowest if self.history_until is None or self.history_until >= newest else self.history_until + 1
         return None if first > newest else (first, min(newest, first + self.width.blocks - 1))
-
-
-@dataclass(slots=True)
-class _Rate:
-    """The events a second since `since`."""
-
-    since: float
-    events: int = 0
-
-    def per_second(self, now: float) -> float:
-        return self.events / max(now - self.since, 1e-3)
 
 
 class _Noted:
@@ -136,8 +122,7 @@ class ChainFollower:
         self._noted = _Noted()
         self._pool = pool
         self._finality_blocks = finality_blocks
-        self._bloom = BloomTest(sources)
-        self._fetcher = Fetcher(node, sources, self._bloom, LogCompleteness(node, sources.name))
+        self._fetcher = Fetcher(node, sources)
         self._recheck = Recheck()
         self._level_at = time.time()
         metrics.LAG_SECONDS.labels(sources.name).set_function(lambda: max(0.0, time.time() - self._level_at))
@@ -149,7 +134,6 @@ class ChainFollower:
         self._finality = FinalityTracker(node)
         self._pruned = time.monotonic()
         self._feeds_complete = False
-        self._rate = _Rate(time.monotonic())
         metrics.UNPAID_STAKES.labels(sources.name)  # shown as 0 from the start
 
     async def open(self) -> Cursor:
@@ -235,16 +219,14 @@ class ChainFollower:
 
     async def _backfill(self, first: int, last: int) -> None:
         begun = time.monotonic()
-        rate, said = _Rate(begun), begun
+        said, events = begun, 0
         async with aclosing(pages(self._fetcher, first, last, self._width)) as history:
             async for page in history:
                 started = time.perf_counter()
                 await self._append(page, durable=False)
                 metrics.STEP_SECONDS.labels(self.sources.name, "backfill").observe(time.perf_counter() - started)
                 now = time.monotonic()
-                rate.events += len(page.logs)
-                speed = rate.per_second(now)
-                metrics.EVENT_RATE.labels(self.sources.name).set(speed)
+                events += len(page.logs)
                 if now - said > 5 or page.end.number == last:
                     said = now
                     done = (page.end.number - first + 1) / (last - first + 1)
@@ -254,8 +236,7 @@ class ChainFollower:
                         chain=self.sources.name,
                         block=page.end.number,
                         until=last,
-                        events=rate.events,
-                        events_per_second=round(speed),
+                        events=events,
                         remaining_seconds=round((now - begun) / done * (1 - done)),
                     )
 
@@ -264,7 +245,6 @@ class ChainFollower:
         async with self._pool.connection() as connection:
             # A page of history that the database loses in a crash of its own is read again.
             self.cursor = await append(connection, self.sources, cursor, page, durable=durable)
-        self._rate.events += len(page.logs)
         metrics.EVENTS.labels(self.sources.name).inc(len(page.logs))
         metrics.BLOCKS.labels(self.sources.name).inc(page.end.number - cursor.number)
         self._measure()
@@ -449,10 +429,6 @@ class ChainFollower:
         if self.head is not None and self.cursor is not None:
             lag = max(0, self.head.number - self.cursor.number)
             metrics.LAG_BLOCKS.labels(self.sources.name).set(lag)
-        now = time.monotonic()
-        if now - self._rate.since >= RATE_SECONDS:
-            metrics.EVENT_RATE.labels(self.sources.name).set(self._rate.per_second(now))
-            self._rate = _Rate(now)
 
     async def _prune(self) -> None:
         if time.monotonic() - self._pruned < PRUNE_SECONDS:

@@ -7,7 +7,6 @@ import asyncio
 import sys
 import traceback
 from collections.abc import Awaitable, Callable
-from functools import partial
 
 import psycopg
 
@@ -21,7 +20,8 @@ from core.db.engine import ConnectionPool, check_database, make_pool
 from core.db.schema import metadata
 from core.errors import EXIT_UNAVAILABLE, ConfigError, VpmError
 from indexer import main as daemon
-from indexer.audit.run import Progress, audit
+from indexer.audit.compare import Comparison
+from indexer.audit.run import audit
 from indexer.rebuild import rebuild
 from indexer.sources import Sources, sources_of
 
@@ -46,12 +46,10 @@ def main(arguments: list[str] | None = None) -> int:
     ):
         command = commands.add_parser(name, help=what)
         command.add_argument("--chain", choices=CHAIN_NAMES, help="only this chain")
-        if name == "audit":
-            command.add_argument("--anew", action="store_true", help="do not go on with one that was stopped")
     options = parser.parse_args(arguments)
     if options.command in (None, "run"):
         return daemon.serve()
-    work: ChainWork = _rebuild if options.command == "rebuild" else partial(_audit, anew=options.anew)
+    work: ChainWork = _rebuild if options.command == "rebuild" else _audit
     try:
         settings = load(Settings)
         logging.configure(settings.log_level, settings.log_format)
@@ -104,26 +102,21 @@ async def _rebuild(pool: ConnectionPool, _settings: Settings, chain: ChainSettin
     return True
 
 
-async def _audit(
-    pool: ConnectionPool, settings: Settings, chain: ChainSettings, sources: Sources, *, anew: bool
-) -> bool:
-    def going_on(begun: Progress) -> None:
-        print(f"{chain.name}: going on with the audit that began {begun.began_at:%Y-%m-%d %H:%M} UTC, {_far(begun)}")
+async def _audit(pool: ConnectionPool, settings: Settings, chain: ChainSettings, sources: Sources) -> bool:
+    reached = ""
 
-    stage = ""
-
-    def progress(reached: Progress) -> None:
-        nonlocal stage
-        if stage not in ("", reached.stage):
+    def progress(stage: str, so_far: Comparison) -> None:
+        nonlocal reached
+        if reached not in ("", stage):
             _show("")
-            print(f"{chain.name}: {stage} compared")
-        stage = reached.stage
-        _show(f"{chain.name}: {_far(reached)}")
+            print(f"{chain.name}: {reached} compared")
+        reached = stage
+        _show(f"{chain.name}: {so_far.compared:,} numbers compared, at {stage}")
 
     async with ChainProvider(
         chain.rpc_urls, chain_id=sources.chain_id, timeout_seconds=settings.rpc_timeout_seconds
     ) as rpc:
-        done = await audit(pool, ChainClient(rpc), sources, anew=anew, going_on=going_on, progress=progress)
+        done = await audit(pool, ChainClient(rpc), sources, progress=progress)
     comparison, one = done.comparison, done.first_block == done.last_block
     blocks = f"block {done.last_block}" if one else f"blocks {done.first_block} to {done.last_block}"
     _show("")
@@ -140,7 +133,3 @@ def _show(progress: str) -> None:
     """Replaces the progress that stands in the terminal's line; elsewhere nothing is written."""
     if sys.stdout.isatty():
         print(f"\r\x1b[K{progress}", end="", flush=True)
-
-
-def _far(point: Progress) -> str:
-    return f"{point.comparison.compared:,} numbers compared, at {point.stage} from {point.place or 'the first'} on"

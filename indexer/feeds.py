@@ -22,8 +22,6 @@ from core.db.schema.index_shared import oracle_measure, oracle_round
 from core.hexadecimal import bytes_of, hex_of
 from core.log import get_logger
 from indexer.backfill import Width, pages
-from indexer.bloom import BloomTest
-from indexer.completeness import LogCompleteness
 from indexer.fetch import Fetcher
 from indexer.fold.shared import FeedRounds, rounds
 from indexer.logs import Page
@@ -85,8 +83,7 @@ async def read_past(pool: ConnectionPool, node: ChainNode, sources: Sources, cur
     if cursor.number >= sources.start_block:
         log.info("reading past rounds of new feeds", action="index.new_feeds", chain=sources.name, feeds=len(missing))
         added = replace(sources, contracts={}, token=None, feeds={each: sources.feeds[each] for each in missing})
-        fetcher = Fetcher(node, added, BloomTest(added), LogCompleteness(node, added.name))
-        async with aclosing(pages(fetcher, sources.start_block, cursor.number, Width())) as past:
+        async with aclosing(pages(Fetcher(node, added), sources.start_block, cursor.number, Width())) as past:
             async for page in past:
                 async with pool.connection() as connection:
                     await _write(connection, added, cursor, page)

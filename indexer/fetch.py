@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import pairwise
 
 from core.chain.errors import RpcError, RpcErrorKind
@@ -37,14 +36,14 @@ class Replaced(Exception):
     """The news that the block after the cursor's does not name the cursor's block as its parent: a reorganization."""
 
 
-@dataclass(frozen=True, slots=True)
 class Fetcher:
     """The blocks and logs of one chain, read through one node."""
 
-    node: ChainNode
-    sources: Sources
-    bloom: BloomTest
-    witness: LogCompleteness
+    def __init__(self, node: ChainNode, sources: Sources) -> None:
+        self.node = node
+        self.sources = sources
+        self.witness = LogCompleteness(node, sources.name)
+        self._bloom = BloomTest(sources)
 
     async def linked(self, first: int, last: int, parent: bytes | None, head: Header) -> Page:
         """The blocks `first` to `last`, whose predecessor must be `parent`. Replaced when it is not."""
@@ -229,7 +228,7 @@ class Fetcher:
 
     def _may_hold_ours(self, header: Header) -> bool:
         bits = header.bloom
-        return bits is None or self.bloom.allows_ours(bits) or self.bloom.allows_payment(bits)
+        return bits is None or self._bloom.allows_ours(bits) or self._bloom.allows_payment(bits)
 
     async def _again(self, header: Header) -> list[Log]:
         logs = [log for chosen in self._filters for log in await self.node.logs_of_block(chosen, header.hash)]

@@ -13,7 +13,6 @@ LAG_SECONDS = gauge(
 )
 EVENTS = counter("vpm_index_events", "Logs written", CHAIN)
 BLOCKS = counter("vpm_index_blocks", "Blocks passed", CHAIN)
-EVENT_RATE = gauge("vpm_index_events_per_second", "Logs written a second, over ten seconds or the backfill", CHAIN)
 STEP_SECONDS = histogram("vpm_index_step_seconds", "Seconds from reading a page to its commit", ("chain", "way"))
 REORGS = counter("vpm_index_reorgs", "Reorganizations undone", CHAIN)
 REORG_DEPTH = histogram(
@@ -42,5 +41,5 @@ AUDITED = gauge("vpm_index_audit_timestamp_seconds", "When a chain was last audi
 def forget_state(chain: str) -> None:
     """Of a chain that this process follows no longer: how it stands is the next leader's to say, and what was left
     standing here would be alarmed about for ever."""
-    for each in (HALTED, LAG_BLOCKS, LAG_SECONDS, EVENT_RATE):
+    for each in (HALTED, LAG_BLOCKS, LAG_SECONDS):
         each.remove(chain)

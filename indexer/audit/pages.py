@@ -1,8 +1,8 @@
 """An audit in pages: each compares a bounded number of rows, in a snapshot of the tables and at that snapshot's block.
 
-A page says where it ended; that is all the next one needs, so an audit goes on wherever it was stopped, and holds a
-page in memory however long the history is. The chain moves on between pages: what a page finds is of its own block,
-and whatever has to agree across rows is compared within one page.
+A page says where it ended; that is all the next one needs, so an audit holds a page in memory however long the history
+is. The chain moves on between pages: what a page finds is of its own block, and whatever has to agree across rows is
+compared within one page.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from indexer.store.tables import rows_after
 ROWS_AT_ONCE = 250
 
 Place = list[Any]
-"""Where a page ended, in the stage's own terms, as JSON keeps it."""
+"""Where a page ended, in the stage's own terms."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,16 +141,14 @@ there, totals too. Nothing is fetched. ./vpm audit compares the result with the 
     "audit": (
         "compare raw logs, every row, totals and views with the chain",
         """\
-./vpm audit [--chain base|stock] [--anew]
+./vpm audit [--chain base|stock]
 
 Asks a node for all logs again and compares the stored ones with them, then every column of every row with what the
 logs make, then totals with sums, and, where all of that agrees, the rows with the contracts' views: a page at a time,
 each at the block that the tables have reached then. What differs is listed with table, row, column
-and block. An audit that was stopped goes on after its last page when it is started again within a week, and remembers
-what it had found. After ./vpm rebuild or ./vpm reindex it begins anew.
+and block.
 
   --chain NAME  only this chain
-  --anew        do not go on with one that was stopped
 
 Exit code 0: nothing differs; 1: something does; 69 or 78: it cannot be compared, for want of a node, the database or a
 setting, which says nothing either way."""

@@ -15,8 +15,6 @@ from core.db.schema.index import chain_block, chain_log
 from indexer.audit import chain, folded, totals
 from indexer.audit.compare import Comparison
 from indexer.audit.pages import AuditStage, Scene
-from indexer.bloom import BloomTest
-from indexer.completeness import LogCompleteness
 from indexer.fetch import Fetcher
 from indexer.rebuild import rebuild
 from indexer.sources import Sources
@@ -40,10 +38,7 @@ class Index:
 
     async def audit(self, connection: Connection, some: Sequence[AuditStage] = ()) -> Comparison:
         """All stages, or some."""
-        head, fetcher = (
-            self.node.chain.head.header,
-            Fetcher(self.node, self.sources, BloomTest(self.sources), LogCompleteness(self.node, "base")),
-        )
+        head, fetcher = self.node.chain.head.header, Fetcher(self.node, self.sources)
         comparison = Comparison(block=head.number)
         unasked = ChainClient(ChainProvider(("http://127.0.0.1:9",), chain_id=self.sources.chain_id))
         scene = Scene(

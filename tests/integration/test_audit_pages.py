@@ -1,10 +1,9 @@
-"""An audit goes on where it was stopped, holds a page at a time, and says at which block it found what."""
+"""An audit holds a page at a time, each at the block that the index has reached then."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -20,7 +19,8 @@ from core.chain.provider import ChainProvider
 from core.db.engine import ConnectionPool, conninfo, make_pool
 from core.paths import REPOSITORY
 from indexer.audit import run
-from indexer.audit.run import AuditReport, Progress, audit, stages_of
+from indexer.audit.compare import Comparison
+from indexer.audit.run import AuditReport, audit
 from indexer.chain import ChainFollower
 from indexer.errors import AuditRuns
 from indexer.node import RpcNode
@@ -53,10 +53,6 @@ class History:
     sources: Sources
     follower: ChainFollower
 
-    async def goes_on(self) -> None:
-        await self.rpc.call("anvil_mine", [3], object)
-        await self.follower.catch_up()
-
     async def execute(self, statement: str) -> None:
         async with self.pool.connection() as connection:
             assert (await connection.execute(statement.encode())).rowcount == 1, statement
@@ -68,8 +64,8 @@ class History:
     async def audit(self, **how: Any) -> AuditReport:
         return await audit(self.pool, ChainClient(self.rpc), self.sources, **how)
 
-    def command(self, *arguments: str) -> subprocess.Popen[str]:
-        argv = [sys.executable, "-m", "indexer", "audit", "--chain", "base", *arguments]
+    def command(self) -> subprocess.Popen[str]:
+        argv = [sys.executable, "-m", "indexer", "audit", "--chain", "base"]
         env = {
             "PATH": os.environ["PATH"],
             "DATABASE_URL": self.url,
@@ -117,7 +113,7 @@ async def history(known: Genesis, played: RunningChain, database_url: str) -> As
     ):
         await rebuild(pool, sources)
         async with pool.connection() as connection:
-            await connection.execute("TRUNCATE chain_audit, chain_audit_progress")
+            await connection.execute("TRUNCATE chain_audit")
         follower = ChainFollower(RpcNode(rpc), sources, pool, finality_blocks=64)
         await follower.open()
         yield History(database_url, known, played, rpc, pool, sources, follower)
@@ -141,40 +137,11 @@ def wait_for_a_reader(holder: psycopg.Connection[Any], table: str) -> None:
 
 
 @pytest.mark.thorough
-async def test_a_killed_audit_goes_on_and_finds_what_lies_before_and_after(history: History) -> None:
-    await history.execute(A_MARKET)
-    with held(history.url, "agent_total") as holder:
-        killed = history.command()
-        wait_for_a_reader(holder, "agent_total")  # behind the rows of markets
-        killed.send_signal(signal.SIGKILL)
-        killed.communicate()
-    ((stage, first_block, mismatches),) = await history.rows(
-        "SELECT stage, first_block, mismatches FROM chain_audit_progress"
-    )
-    assert mismatches > 0, "what lies before is not remembered"
-    assert await history.rows("SELECT * FROM chain_audit") == []
-    await history.goes_on()  # the chain does not wait for whoever starts it again
-    await history.execute(A_TOTAL)
-
-    again = history.command()
-    said, _ = again.communicate(timeout=120)
-    assert again.returncode == 1, said
-    assert "going on with the audit" in said
-    assert stage in said.split("\n")[0]
-    ((began, last, detail),) = await history.rows("SELECT first_block, block_number, detail FROM chain_audit")
-    assert began == first_block < last
-    blocks = {(each["what"], each["field"]): int(each["block"]) for each in detail}
-    assert blocks == {("agent_market", "pot_cap"): first_block, ("agent_total", "staked"): last}
-    assert f"blocks {first_block} to {last}" in said
-    assert await history.rows("SELECT * FROM chain_audit_progress") == []
-
-
-@pytest.mark.thorough
 async def test_pages_of_two_rows_find_what_one_page_finds(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     clean = await history.audit()
     audit_in_pages_of(2, monkeypatch)
     pages: list[str] = []
-    assert (await history.audit(progress=lambda known: pages.append(known.stage))).comparison == clean.comparison
+    assert (await history.audit(progress=lambda stage, _: pages.append(stage))).comparison == clean.comparison
     for statement in (A_MARKET, LAST_STAKE, AN_AUTHORIZATION, A_TOTAL):
         await history.execute(statement)
     await history.execute("DELETE FROM agent_stake WHERE stake_id = (SELECT min(stake_id) FROM agent_stake)")
@@ -188,59 +155,6 @@ async def test_pages_of_two_rows_find_what_one_page_finds(history: History, monk
     )
     assert pages.count("agent stakes") >= (stakes - 1) // 2 > 5
     assert pages.count("agent market rows") >= markets // 2
-
-
-class Stopped(Exception):
-    """What ends an audit in the middle."""
-
-
-async def stop_in(history: History, stage: str, **how: Any) -> None:
-    def stop(known: Progress) -> None:
-        if known.stage == stage:
-            raise Stopped
-
-    with pytest.raises(Stopped):
-        await history.audit(progress=stop, **how)
-
-
-@pytest.mark.thorough
-async def test_what_is_stopped_too_long_ago_or_rebuilt_or_unwanted_begins_anew(
-    history: History, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = await history.audit()
-    resumed: list[str] = []
-
-    async def finish(**how: Any) -> AuditReport:
-        resumed.clear()
-        done = await history.audit(going_on=lambda known: resumed.append(known.stage), **how)
-        assert done.comparison.compared == whole.comparison.compared
-        assert done.comparison.mismatches == 0, done.comparison.detail
-        return done
-
-    await stop_in(history, "agent totals")
-    await finish()
-    assert resumed == ["agent totals"]
-
-    await stop_in(history, "agent totals")
-    await finish(anew=True)
-    assert resumed == []
-
-    await stop_in(history, "agent totals")
-    await rebuild(history.pool, history.sources)
-    await finish()
-    assert resumed == []
-
-    await stop_in(history, "agent totals")
-    await history.execute("UPDATE chain_audit_progress SET began_at = began_at - interval '8 days'")
-    await finish()
-    assert resumed == []
-
-    await stop_in(history, "agent totals")
-    later = [each for each in stages_of(history.sources) if each.name != "agent totals"]
-    monkeypatch.setattr(run, "stages_of", lambda _sources: later)  # a version that knows no such stage
-    resumed.clear()
-    assert (await history.audit(going_on=lambda known: resumed.append(known.stage))).comparison.mismatches == 0
-    assert resumed == []
 
 
 @pytest.mark.thorough
@@ -262,10 +176,15 @@ async def test_a_block_that_is_taken_back_meanwhile_is_no_mismatch(
     monkeypatch.setattr(run, "PAGE_TRIES", 10_000)
     monkeypatch.setattr(run, "RETRY_SECONDS", 0.01)
     audit_in_pages_of(2, monkeypatch)
-    await stop_in(history, "agent stakes")
+    reached = asyncio.Event()
+
+    def progress(stage: str, _so_far: Comparison) -> None:
+        if stage == "agent stakes":
+            reached.set()
+
+    auditing = asyncio.create_task(history.audit(progress=progress))
+    await reached.wait()
     await history.rpc.call("anvil_reorg", [2, []], object)
-    going_on = asyncio.create_task(history.audit())
-    await asyncio.sleep(0)
     await history.follower.catch_up()
-    done = await going_on
+    done = await auditing
     assert done.comparison.mismatches == 0, done.comparison.detail

@@ -12,8 +12,6 @@ from msgspec import json, structs
 
 from core.chain.provider import ChainProvider
 from core.chain.wire import Log
-from indexer.bloom import BloomTest
-from indexer.completeness import LogCompleteness
 from indexer.errors import NodeFault
 from indexer.fetch import Fetcher
 from indexer.node import RpcNode
@@ -107,16 +105,14 @@ async def test_for_logs_that_cannot_be_read_the_next_node_is_asked_from_then_on(
     chain, crowd, sources = SimChain(), Crowd("malformed"), replace(world_sources(), token=None)
     for _ in range(20):
         chain.mine([crowd.next(chain.head.world)])
-    expected = await Fetcher(node := SimNode(chain), sources, BloomTest(sources), LogCompleteness(node, "base")).linked(
-        1, 20, None, chain.head.header
-    )
+    expected = await Fetcher(SimNode(chain), sources).linked(1, 20, None, chain.head.header)
     async with (
         hostile_node(_served(chain, wrong), chain_id=8453) as one,
         hostile_node(_served(chain, {}), chain_id=8453) as other,
         ChainProvider((one.url, other.url), chain_id=8453, pause_seconds=0.01) as rpc,
     ):
         node = RpcNode(rpc)
-        fetcher = Fetcher(node, sources, BloomTest(sources), LogCompleteness(node, "base"))
+        fetcher = Fetcher(node, sources)
         with pytest.raises(NodeFault):
             await fetcher.linked(1, 20, None, chain.head.header)
         assert (await fetcher.linked(1, 20, None, chain.head.header)).logs == expected.logs

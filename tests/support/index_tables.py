@@ -50,7 +50,7 @@ async def contents(connection: Connection) -> Tables:
 
 async def wipe(connection: Connection) -> None:
     names = [table.name for table in CONTENTS]
-    names += ["chain_block", "chain_cursor", "chain_log_removed", "chain_reorg", "chain_audit", "chain_audit_progress"]
+    names += ["chain_block", "chain_cursor", "chain_log_removed", "chain_reorg", "chain_audit"]
     await connection.execute(f"TRUNCATE {', '.join(names)}".encode())
 
 

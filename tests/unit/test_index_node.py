@@ -12,8 +12,6 @@ from msgspec import structs
 from core.chain.errors import RpcError, RpcErrorKind
 from core.chain.provider import ChainProvider
 from indexer import node as nodes
-from indexer.bloom import BloomTest
-from indexer.completeness import LogCompleteness
 from indexer.errors import NodeFault
 from indexer.fetch import Fetcher
 from indexer.node import RpcNode
@@ -63,7 +61,7 @@ async def test_what_a_node_does_not_know_is_asked_for_again_after_a_while(
 def test_a_bloom_that_is_none_denies_nothing(bloom: str | None) -> None:
     chain, sources = SimChain(), world_sources()
     header = structs.replace(chain.head.header, logs_bloom=bloom)
-    fetcher = Fetcher(SimNode(chain), sources, BloomTest(sources), LogCompleteness(SimNode(chain), sources.name))
+    fetcher = Fetcher(SimNode(chain), sources)
     assert fetcher._may_hold_ours(header)
 
 
@@ -85,7 +83,7 @@ async def test_logs_that_cannot_be_read_are_a_nodes_fault(answering: str, wrong:
     for _ in range(20):
         chain.mine([crowd.next(chain.head.world)])
     node = SimNode(chain)
-    fetcher = Fetcher(node, sources, BloomTest(sources), LogCompleteness(node, sources.name))
+    fetcher = Fetcher(node, sources)
 
     def answer(method: str, answer: Any) -> Any:
         left_out = method == "logs" and answering == "receipts"
@@ -108,7 +106,7 @@ async def test_history_whose_logs_tell_of_no_block_is_a_nodes_fault(wrong: dict[
         chain.mine([crowd.next(chain.head.world)])
     chain.mine([])
     node = SimNode(chain)
-    fetcher = Fetcher(node, sources, BloomTest(sources), LogCompleteness(node, sources.name))
+    fetcher = Fetcher(node, sources)
     node.fault = lambda method, answer: (
         [structs.replace(log, **wrong) for log in answer]
         if method == "logs"
@@ -136,7 +134,7 @@ async def test_for_a_fork_or_a_lag_no_log_is_looked_at_closely(answering: str, m
     for _ in range(20):
         chain.mine([crowd.next(chain.head.world)])
     node = SimNode(chain)
-    fetcher = Fetcher(node, sources, BloomTest(sources), LogCompleteness(node, sources.name))
+    fetcher = Fetcher(node, sources)
     node.fault = lambda method, answer: [*answer[:-1], moved(answer[-1])] if method == answering and answer else answer
     for fetched in (fetcher.linked(1, 20, None, chain.head.header), fetcher.settled(1, 20)):
         try:
@@ -153,7 +151,7 @@ async def test_logs_whose_numbers_are_padded_are_of_the_same_blocks() -> None:
     for _ in range(20):
         chain.mine([crowd.next(chain.head.world)])
     node = SimNode(chain)
-    fetcher = Fetcher(node, sources, BloomTest(sources), LogCompleteness(node, "base"))
+    fetcher = Fetcher(node, sources)
     expected = await fetcher.linked(1, 20, None, chain.head.header)
 
     def padded(method: str, answer: Any) -> Any:

@@ -131,19 +131,3 @@ chain_audit = Table(
     Column("detail", JSONB, nullable=False),  # the first mismatches: [{what, key, field, ours, chain, block}]
     Index("ix_chain_audit_chain_id", "chain_id", "id"),
 )
-
-# The audit that is under way on a chain, or was stopped: the stage it is in, where its last page ended (NULL: before
-# the stage's first), and what it found so far. Written with each page, gone when it has ended.
-chain_audit_progress = Table(
-    "chain_audit_progress",
-    metadata,
-    Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("began_at", UtcDateTime, nullable=False, server_default=func.now()),
-    Column("paged_at", UtcDateTime, nullable=False, server_default=func.now()),
-    Column("first_block", BlockNumber, nullable=False),
-    Column("stage", Text, nullable=False),
-    Column("place", JSONB),
-    Column("compared", BigInteger, nullable=False),
-    Column("mismatches", BigInteger, nullable=False),
-    Column("detail", JSONB, nullable=False),
-)

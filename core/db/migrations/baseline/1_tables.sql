@@ -301,19 +301,6 @@ CREATE TABLE chain_audit (
 );
 CREATE INDEX ix_chain_audit_chain_id ON chain_audit (chain_id, id);
 
-CREATE TABLE chain_audit_progress (
-    chain_id BIGINT NOT NULL,
-    began_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-    paged_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-    first_block BIGINT NOT NULL,
-    stage TEXT NOT NULL,
-    place JSONB,
-    compared BIGINT NOT NULL,
-    mismatches BIGINT NOT NULL,
-    detail JSONB NOT NULL,
-    CONSTRAINT pk_chain_audit_progress PRIMARY KEY (chain_id)
-);
-
 CREATE TABLE chain_block (
     chain_id BIGINT NOT NULL,
     number BIGINT NOT NULL,
