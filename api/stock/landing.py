@@ -20,17 +20,14 @@ from api.stock.authorization import StockBet
 from api.stock.chain import StockContracts
 from core.chain import Call, ChainClient, ContractReverted, Receipt, RpcError, RpcErrorKind, checksum, values
 from core.chain.wire import data_bytes
-from core.contracts.events import topic_of
 from core.contracts.events.stock import ENTERED
+from core.contracts.events.token import AUTHORIZATION_CANCELED, AUTHORIZATION_USED
 from core.contracts.statuses import StockMarketStatus
 from core.db.schema.index import chain_cursor
 from core.db.schema.index_shared import token_authorization
 from core.hexadecimal import bytes_of, hex_of
 
-_SPENT_BY = ("AuthorizationUsed", "AuthorizationCanceled")
-SPENT_TOPICS = tuple(
-    hex_of(topic_of(f"{each}(address indexed authorizer, bytes32 indexed nonce)")) for each in _SPENT_BY
-)
+SPENT_TOPICS = tuple(hex_of(each.topic) for each in (AUTHORIZATION_USED, AUTHORIZATION_CANCELED))
 
 # A bet is valid for an hour at most, so its landing lies no further back. Ranges are kept to what nodes answer.
 _MAX_SEARCH_BLOCKS = 40_000

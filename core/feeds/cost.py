@@ -37,7 +37,6 @@ from itertools import pairwise
 from typing import Final
 
 from core.agent.book import BPS, MIN_BUCKET_BPS
-from core.feeds.pool_feed import THIN
 from core.feeds.uniswap import Pool
 from core.feeds.uniswap.prices import FEE_ONE
 from core.feeds.uniswap.ticks import MAX_SQRT_PRICE, MIN_SQRT_PRICE, sqrt_price_at
@@ -46,6 +45,8 @@ MOVES: Final = (0.005, 0.01, 0.05, 0.2)
 BLOCK_SECONDS: Final = 2
 REACH_TICKS: Final = 25_000
 """How far to both sides liquidity is looked at: prices between a twelfth and twelve times the present one."""
+THIN: Final = 3
+"""Readings are good from a third of the reference liquidity on."""
 FLOOR: Final = Fraction(1, THIN)
 """Of its reference liquidity; a reading with less in harmonic mean over the window is no good."""
 SAFE_SHARE: Final = 0.5

@@ -24,7 +24,7 @@ from core.chain import Call, ChainClient, Contract, RpcError, RpcErrorKind, chec
 from core.chain.provider import ChainProvider
 from core.contracts.abi import abi
 from core.contracts.deployments import Deployment
-from core.contracts.events import AGENT_LISTER_EVENTS
+from core.contracts.events.agent import AGENT_LISTER_EVENTS
 from core.contracts.feeds import PoolFeed
 from core.contracts.statuses import AgentMarketStatus
 from core.errors import VpmError

@@ -9,16 +9,15 @@ from typing import Any
 from core.chain import Contract, checksum
 from core.contracts.abi import abi
 from core.contracts.events.feed import FEED_EVENTS
-from core.contracts.events.pool import POOL_EVENTS
 from core.contracts.feeds import PoolFeed
 from core.contracts.statuses import Quality, RoundProblem
 from core.feeds.live import POOL
-from core.feeds.pool_feed import Observation, PoolFeedTerms, PoolState, SourceTerms, measure
-from core.feeds.pool_logs import pool_from_logs
 from core.feeds.rounds import Round, RoundReading
 from core.hexadecimal import hex_of
 from scripts._verify.chain import PinnedChain, seen, word
 from scripts._verify.claims import Findings
+from scripts._verify.pool_logs import POOL_EVENTS, pool_from_logs
+from scripts._verify.pool_readings import Observation, PoolFeedTerms, PoolState, SourceTerms, measure
 
 WIDEST = 1 << 20
 """Blocks that are read back, at most, for the logs before a window."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from eth_abi.abi import decode
 
 from core.contracts.statuses import Quality
-from core.feeds.pool_feed import Observation, PoolFeedTerms, PoolState, SourceTerms
+from scripts._verify.pool_readings import Observation, PoolFeedTerms, PoolState, SourceTerms
 from tests.contracts.forge_runs import forge_test
 
 CASES = "tests/contracts/forge/feeds/Cases.t.sol"

@@ -15,7 +15,7 @@ from collections import Counter
 import pytest
 
 from core.contracts.statuses import Quality
-from core.feeds.pool_feed import measure
+from scripts._verify.pool_readings import measure
 from tests.contracts.pool_feed_replay import Case, Step, play
 from tests.support.pool_readings import NotRecordedYet, reading_at
 

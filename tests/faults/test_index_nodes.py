@@ -14,9 +14,10 @@ from core.chain.errors import RpcError, RpcErrorKind
 from core.chain.heads import Heads
 from core.chain.wire import Log
 from core.config import Settings
-from core.contracts.events import topic_of
+from core.contracts.events import Role, layouts_of
 from core.contracts.events.stock import ENTERED
 from core.db.engine import conninfo
+from core.hexadecimal import hex_of
 from core.service.cancelling import end
 from indexer.chain import ChainFollower
 from indexer.completeness import LogCompleteness
@@ -30,8 +31,8 @@ from tests.support.measured import measured
 from tests.waiting import until
 
 FINALITY = 16
-ANSWER = "0x" + topic_of("AnswerUpdated(int256 indexed current, uint256 indexed roundId, uint256 updatedAt)").hex()
-PAUSED = "0x" + topic_of("EntriesPaused(bool paused)").hex()
+TOPICS = {each.name: hex_of(topic) for role in (Role.FEED, Role.SETTLER) for topic, each in layouts_of(role).items()}
+ANSWER, PAUSED = TOPICS["AnswerUpdated"], TOPICS["EntriesPaused"]
 
 
 def busy_chain(seed: object, blocks: int) -> tuple[SimChain, Crowd]:

@@ -15,12 +15,12 @@ from functools import cache
 from typing import Any
 
 from eth_abi.abi import encode
+from eth_utils.abi import get_abi_input_types
 from eth_utils.crypto import keccak
 
 from core.agent.book import Book
 from core.contracts.events import Layout, Role, layouts_of
 from core.contracts.events import stock as ev
-from core.contracts.events.layout import arguments
 from core.contracts.statuses import AgentMarketStatus, RefundReason, StakeStatus, VoidReason
 from core.stock import vested, vested_fold
 from core.stock.vested import Moment
@@ -52,8 +52,8 @@ class Emission:
 @cache
 def _layout(role: Role, name: str) -> tuple[Layout, tuple[tuple[str, bool], ...]]:
     found = next(each for each in layouts_of(role).values() if each.name == name)
-    words = [part.split() for part in arguments(found.signature)]
-    return found, tuple((each[0], "indexed" in each) for each in words)
+    kinds = zip(get_abi_input_types(found.entry), found.entry["inputs"], strict=True)
+    return found, tuple((kind, part["indexed"]) for kind, part in kinds)
 
 
 def emission(role: Role, name: str, *values: Any, address: bytes | None = None) -> Emission:

@@ -7,14 +7,15 @@ from decimal import Decimal, localcontext
 
 import pytest
 
-from core.agent.fixed import WAD, exp_wad
+from core.agent.fixed import WAD
 from core.contracts.statuses import Quality
-from core.feeds.pool_feed import (
+from scripts._verify.pool_readings import (
     MAX_ANSWER,
     Observation,
     PoolFeedTerms,
     PoolState,
     SourceTerms,
+    exp_wad,
     market_cap,
     measure,
 )

@@ -9,10 +9,9 @@ import pytest
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
-from core.contracts.events.pool import POOL_EVENTS, Initialized, LiquidityMoved, PoolChange, Swapped
-from core.feeds.pool_feed import Observation, PoolState, PoolWindow
-from core.feeds.pool_logs import pool_from_logs
 from core.feeds.uniswap import PoolError, sqrt_price_at
+from scripts._verify.pool_logs import POOL_EVENTS, Initialized, LiquidityMoved, PoolChange, Swapped, pool_from_logs
+from scripts._verify.pool_readings import Observation, PoolState, PoolWindow
 from tests.support.pool_history import RememberingPool
 
 BEGIN = 1_800_000_000

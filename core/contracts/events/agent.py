@@ -7,7 +7,9 @@ ids are 32 bytes, addresses 20. `t` is the joined topics, `d` the data.
 from __future__ import annotations
 
 import msgspec
+from eth_utils.abi import get_abi_input_types
 
+from core.contracts.abi import abi
 from core.contracts.events.layout import by_topic, decoded, layout, num, text
 from core.hexadecimal import bytes_of
 
@@ -16,10 +18,7 @@ AGENT_MARKET = b"a"
 AGENT_VENUE = b"w"
 """Entity: what belongs to no market: roles, feeds, bounds, the pause, fee sweeps."""
 
-SPEC_TYPE = "(uint8,address,int256,int256[],bool,uint64,uint64,uint64,uint64,uint32[])"
-TERMS_TYPE = "(uint16,uint64,bool,uint32,uint64,uint64,uint64)"
-BOUNDS_TYPE = "(uint16,uint32,uint32,uint32,uint32)"
-READING_TYPE = "(uint80,int256,uint64)"
+_WALLET, _RESOLVER, _LISTER = (abi(name).events for name in ("SettlementWallet", "FeedResolver", "AgentLister"))
 
 
 class MarketOpened(msgspec.Struct, frozen=True):
@@ -212,17 +211,18 @@ def _by_venue(_t: bytes, _d: bytes) -> bytes:
 
 
 # A market is opened once: there the general decoder costs nothing.
+_OPENED = get_abi_input_types(_WALLET["MarketOpened"])[1:]
+# The text is read as bytes: anybody with a lister's key may have written anything.
+_LISTED = [*get_abi_input_types(_LISTER["MarketListed"])[3:5], "bytes"]
 
 
 def _market_opened(t: bytes, d: bytes) -> MarketOpened:
-    kinds = ["uint32", "uint64", "uint64", "uint16", "uint64", "uint32[]"]
-    index, opens_at, closes_at, fee_bps, pot_cap, weights = decoded("MarketOpened", kinds, d)
+    index, opens_at, closes_at, fee_bps, pot_cap, weights = decoded("MarketOpened", _OPENED, d)
     return MarketOpened(t[32:64], index, opens_at, closes_at, fee_bps, pot_cap, tuple(weights))
 
 
 def _market_listed(t: bytes, d: bytes) -> MarketListed:
-    # The text is read as bytes: anybody with a lister's key may have written anything.
-    spec, terms, metadata = decoded("MarketListed", [SPEC_TYPE, TERMS_TYPE, "bytes"], d)
+    spec, terms, metadata = decoded("MarketListed", _LISTED, d)
     kind, feed, target, bounds, early, opens_at, closes_at, start_at, ends_at, weights = spec
     times = (opens_at, closes_at, start_at, ends_at)
     return MarketListed(
@@ -242,68 +242,28 @@ def _bounds_set(_t: bytes, d: bytes) -> BoundsSet:
 # ---------------------------------------------------------------- layouts
 
 WALLET_EVENTS = by_topic(
-    layout(
-        "MarketOpened(bytes32 indexed marketId, uint32 index, uint64 opensAt, uint64 closesAt, uint16 feeBps,"
-        " uint64 potCap, uint32[] weights)",
-        _market_opened,
-        _by_market,
-    ),
-    layout(
-        "Staked(bytes32 indexed marketId, uint256 indexed stakeId, address indexed wallet, uint8 outcome,"
-        " uint256 amount, uint256 fee, uint256 shares, bytes32 nonce, bytes32 betHash, bytes32 idemHash,"
-        " address builder, bytes32 ref)",
-        Staked,
-        _by_market,
-    ),
-    layout(
-        "RefundBooked(bytes32 indexed marketId, uint256 indexed stakeId, address indexed wallet, uint256 amount,"
-        " uint8 reason, bytes32 nonce, bytes32 betHash, bytes32 idemHash)",
-        RefundBooked,
-        _by_market,
-    ),
-    layout("MarketResolved(bytes32 indexed marketId, uint8 outcome)", MarketResolved, _by_market),
-    layout("MarketVoided(bytes32 indexed marketId, uint8 reason)", MarketVoided, _by_market),
-    layout(
-        "Paid(bytes32 indexed marketId, uint256 indexed stakeId, address indexed wallet, uint256 amount, bool refund)",
-        Paid,
-        _by_market,
-    ),
-    layout(
-        "PayoutFailed(bytes32 indexed marketId, uint256 indexed stakeId, address indexed wallet, uint256 amount)",
-        PayoutFailed,
-        _by_market,
-    ),
-    layout("FeesSwept(uint256 amount)", WalletFeesSwept, _by_venue),
-    layout("StakesPaused(bool paused)", StakesPaused, _by_venue),
-    layout("RoleSet(bytes32 indexed role, address indexed account, bool allowed)", RoleSet, _by_venue),
+    layout(_WALLET["MarketOpened"], _market_opened, _by_market),
+    layout(_WALLET["Staked"], Staked, _by_market),
+    layout(_WALLET["RefundBooked"], RefundBooked, _by_market),
+    layout(_WALLET["MarketResolved"], MarketResolved, _by_market),
+    layout(_WALLET["MarketVoided"], MarketVoided, _by_market),
+    layout(_WALLET["Paid"], Paid, _by_market),
+    layout(_WALLET["PayoutFailed"], PayoutFailed, _by_market),
+    layout(_WALLET["FeesSwept"], WalletFeesSwept, _by_venue),
+    layout(_WALLET["StakesPaused"], StakesPaused, _by_venue),
+    layout(_WALLET["RoleSet"], RoleSet, _by_venue),
 )
 
 AGENT_RESOLVER_EVENTS = by_topic(
-    layout("MarketRegistered(bytes32 indexed marketId, address indexed feed)", MarketRegistered, _by_market),
-    layout(
-        f"MarketDecided(bytes32 indexed marketId, bool isVoid, uint8 code, {READING_TYPE} end, {READING_TYPE} start)",
-        MarketDecided,
-        _by_market,
-    ),
+    layout(_RESOLVER["MarketRegistered"], MarketRegistered, _by_market),
+    layout(_RESOLVER["MarketDecided"], MarketDecided, _by_market),
 )
 
 AGENT_LISTER_EVENTS = by_topic(
-    layout(
-        "MarketListed(bytes32 indexed marketId, address indexed feed, address indexed lister,"
-        f" {SPEC_TYPE} spec, {TERMS_TYPE} terms, string metadata)",
-        _market_listed,
-        _by_market,
-    ),
-    layout(f"BoundsSet({BOUNDS_TYPE} bounds)", _bounds_set, _by_venue),
-    layout(
-        "FeedSet(address indexed feed, bool allowed, bool published, uint32 memory_, uint32 maxAge, uint32 lag,"
-        " uint64 potCap, uint32 step, uint64 feedCap)",
-        AgentFeedSet,
-        _by_venue,
-    ),
-    layout("FeedCondemned(address indexed feed)", FeedCondemned, _by_venue),
-    layout(
-        "SettlementPutOff(address indexed feed, address indexed guardian, uint64 until)", SettlementPutOff, _by_venue
-    ),
-    layout("ListerSet(address indexed account, bool allowed)", ListerSet, _by_venue),
+    layout(_LISTER["MarketListed"], _market_listed, _by_market),
+    layout(_LISTER["BoundsSet"], _bounds_set, _by_venue),
+    layout(_LISTER["FeedSet"], AgentFeedSet, _by_venue),
+    layout(_LISTER["FeedCondemned"], FeedCondemned, _by_venue),
+    layout(_LISTER["SettlementPutOff"], SettlementPutOff, _by_venue),
+    layout(_LISTER["ListerSet"], ListerSet, _by_venue),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import msgspec
 
+from core.contracts.abi import abi
 from core.contracts.events.layout import WORD, UndecodableLog, by_topic, layout, num
 
 
@@ -52,10 +53,9 @@ def _measure(d: bytes) -> Measure:
     return Measure(num(d[:32], signed=True), num(d[32:64], signed=True), num(d[64:96]), num(d[96:128]))
 
 
+_FEED = abi("PoolFeed").events
+
 FEED_EVENTS = by_topic(
-    layout("AnswerUpdated(int256 indexed current, uint256 indexed roundId, uint256 updatedAt)", AnswerUpdated),
-    layout(
-        "ReadingMeasured(uint256 indexed roundId, uint8 quality, (int56,int56,uint128,uint32)[] measures)",
-        _reading_measured,
-    ),
+    layout(_FEED["AnswerUpdated"], AnswerUpdated),
+    layout(_FEED["ReadingMeasured"], _reading_measured),
 )

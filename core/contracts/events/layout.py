@@ -10,7 +10,8 @@ from typing import Any, TypeAlias, get_type_hints
 import msgspec
 from eth_abi.abi import decode as abi_decode
 from eth_abi.exceptions import DecodingError
-from eth_utils.crypto import keccak
+from eth_typing import ABIComponent, ABIEvent
+from eth_utils.abi import event_abi_to_log_topic
 
 from core.errors import VpmError
 
@@ -32,14 +33,15 @@ class UndecodableLog(VpmError):
 class Layout:
     """One event of one contract.
 
+    entry: the event in its contract's ABI.
     decode: from the joined topics and the data, whose sizes have been checked, to a typed event.
     entity: what the event changes, as a short key; logs of one entity can be folded alone, in chain order. None for an
     event that only adds a row of its own.
     data_bytes: the exact size of the data, or None where strings or bytes make it vary (`least_data_bytes` then holds).
     """
 
-    signature: str
-    decode: Callable[[bytes, bytes], Any]
+    entry: ABIEvent
+    decode: Decoder
     entity: Callable[[bytes, bytes], bytes] | None
     data_bytes: int | None
     least_data_bytes: int
@@ -48,8 +50,8 @@ class Layout:
     topic: bytes = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "name", self.signature.split("(", 1)[0])
-        object.__setattr__(self, "topic", topic_of(self.signature))
+        object.__setattr__(self, "name", self.entry["name"])
+        object.__setattr__(self, "topic", bytes(event_abi_to_log_topic(self.entry)))
 
     def fits(self, topics: bytes, data: bytes) -> bool:
         """Whether sizes are as the layout needs them."""
@@ -67,33 +69,22 @@ class Layout:
 
 
 def layout(
-    signature: str,
-    decode: Decoder | type[msgspec.Struct],
-    entity: Callable[[bytes, bytes], bytes] | None = None,
+    entry: ABIEvent, decode: Decoder | type[msgspec.Struct], entity: Callable[[bytes, bytes], bytes] | None = None
 ) -> Layout:
-    """A layout from the event's declaration as it stands in the interface: types, `indexed` and names. A struct is
-    spelled by the types of its fields, without a space: `(uint80,int256,uint64) end`.
+    """Make a layout from an event in a contract's ABI.
 
-    decode: the typed event, whose fields are the arguments in their order; its decoder is made from the declaration.
-    A decoder of its own is for what the event leaves out, or puts together in another way.
+    decode: the typed event, whose fields are the arguments in their order; its decoder is made from the ABI. A decoder
+    of its own is for what the event leaves out, or puts together in another way.
     """
-    indexed = plain = 0
-    dynamic = False
-    for argument in arguments(signature):
-        kind, *rest = argument.split()
-        if "indexed" in rest:
-            indexed += 1
-        else:
-            plain += _head_words(kind)
-            dynamic = dynamic or _is_dynamic(kind)
-    size = plain * WORD
-    if isinstance(decode, type):
-        decode = decoder(signature, decode)
-    return Layout(signature, decode, entity, None if dynamic else size, size, (1 + indexed) * WORD)
+    plain = [each for each in entry["inputs"] if not each["indexed"]]
+    size = sum(map(_head_words, plain)) * WORD
+    topics = 1 + len(entry["inputs"]) - len(plain)
+    made = _decoder(entry, decode) if isinstance(decode, type) else decode
+    return Layout(entry, made, entity, None if any(map(_is_dynamic, plain)) else size, size, topics * WORD)
 
 
-def decoder(signature: str, event: type[msgspec.Struct]) -> Decoder:
-    """Cuts an event's fields out of topics and data at the places that follow from its declaration.
+def _decoder(entry: ABIEvent, event: type[msgspec.Struct]) -> Decoder:
+    """Cuts an event's fields out of topics and data at the places that follow from its ABI.
 
     Made as source and compiled once, as dataclasses are: it runs as if it had been written by hand, which the log path
     needs, since a loop over the fields takes twice as long.
@@ -102,26 +93,25 @@ def decoder(signature: str, event: type[msgspec.Struct]) -> Decoder:
     hints = get_type_hints(event)
     cuts = []
     topic = word = 0
-    for argument, field_name in zip(arguments(signature), event.__struct_fields__, strict=True):
-        kind, *rest = argument.split()
-        if "indexed" in rest:
+    for part, field_name in zip(entry["inputs"], event.__struct_fields__, strict=True):
+        if part["indexed"]:
             topic += 1
-            cuts.append(_cut(kind, "t", topic))
+            cuts.append(_cut(part, "t", topic, None, names))
         else:
-            cuts.append(_cut(kind, "d", word, hints[field_name], names))
-            word += _head_words(kind)
+            cuts.append(_cut(part, "d", word, hints[field_name], names))
+            word += _head_words(part)
     source = f"lambda t, d: {event.__name__}({', '.join(cuts)})"
     made: Decoder = eval(source, names)  # noqa: S307 - of our own declarations
     return made
 
 
-def _cut(kind: str, place: str, word: int, struct: Any = None, names: dict[str, Any] | None = None) -> str:
+def _cut(part: ABIComponent, place: str, word: int, struct: Any, names: dict[str, Any]) -> str:
     """The expression that reads one value: `place` is the topics or the data, `word` where it stands there."""
-    start, end = word * WORD, (word + 1) * WORD
-    if kind.startswith("(") and names is not None:
+    kind, start, end = part["type"], word * WORD, (word + 1) * WORD
+    if kind == "tuple":
         names[struct.__name__] = struct
-        parts = (_cut(each, place, word + number) for number, each in enumerate(_parts(kind[1:-1])))
-        return f"{struct.__name__}({', '.join(parts)})"
+        cuts = (_cut(each, place, word + number, None, names) for number, each in enumerate(part["components"]))
+        return f"{struct.__name__}({', '.join(cuts)})"
     if kind == "string":
         return f"text(tail(d, {word}))"
     if kind == "bool":
@@ -145,13 +135,6 @@ def decoded(name: str, kinds: list[str], data: bytes) -> tuple[Any, ...]:
         raise UndecodableLog(f"{name}: its data cannot be read: {error}.") from None
 
 
-def topic_of(signature: str) -> bytes:
-    """The first topic: the hash of the canonical signature."""
-    name = signature.split("(", 1)[0]
-    kinds = ",".join(argument.split()[0] for argument in arguments(signature))
-    return keccak(text=f"{name}({kinds})")
-
-
 def by_topic(*layouts: Layout) -> dict[bytes, Layout]:
     return {each.topic: each for each in layouts}
 
@@ -173,31 +156,12 @@ def text(raw: bytes) -> str:
     return raw.decode("utf-8", "replace").replace("\0", "\ufffd")
 
 
-def arguments(signature: str) -> list[str]:
-    """The arguments of a declaration, each as it stands there: `address indexed feed`."""
-    return _parts(signature[signature.index("(") + 1 : signature.rindex(")")])
+def _is_dynamic(part: ABIComponent) -> bool:
+    if part["type"] == "tuple":
+        return any(map(_is_dynamic, part["components"]))
+    return part["type"] in ("string", "bytes") or part["type"].endswith("[]")
 
 
-def _parts(listed: str) -> list[str]:
-    """What commas separate, those within brackets apart."""
-    parts, depth = [""], 0
-    for character in listed:
-        depth += {"(": 1, ")": -1}.get(character, 0)
-        if character == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += character
-    return [re.sub(r"\s+", " ", part.strip()) for part in parts if part.strip()]
-
-
-def _is_dynamic(kind: str) -> bool:
-    if kind.startswith("(") and kind.endswith(")"):
-        return any(_is_dynamic(each) for each in _parts(kind[1:-1]))
-    return kind in ("string", "bytes") or kind.endswith("[]")
-
-
-def _head_words(kind: str) -> int:
+def _head_words(part: ABIComponent) -> int:
     """Words a value takes where it stands: one for a value or an offset, those of its fields for a struct."""
-    if kind.startswith("(") and kind.endswith(")") and not _is_dynamic(kind):
-        return sum(_head_words(each) for each in _parts(kind[1:-1]))
-    return 1
+    return sum(map(_head_words, part["components"])) if part["type"] == "tuple" and not _is_dynamic(part) else 1

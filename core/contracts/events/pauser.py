@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from core.contracts.abi import abi
 from core.contracts.events.layout import by_topic, layout
 
 PAUSER = b"g"
@@ -27,8 +28,10 @@ def _by_pauser(_t: bytes, _d: bytes) -> bytes:
     return PAUSER
 
 
+_PAUSER = abi("Pauser").events
+
 PAUSER_EVENTS = by_topic(
-    layout("GuardianSet(address indexed account, bool allowed)", GuardianSet, _by_pauser),
-    layout("PausedBy(address indexed account)", PausedBy, _by_pauser),
-    layout("ResumedBy(address indexed account)", ResumedBy, _by_pauser),
+    layout(_PAUSER["GuardianSet"], GuardianSet, _by_pauser),
+    layout(_PAUSER["PausedBy"], PausedBy, _by_pauser),
+    layout(_PAUSER["ResumedBy"], ResumedBy, _by_pauser),
 )

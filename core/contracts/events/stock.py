@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from core.contracts.abi import abi
 from core.contracts.events.layout import by_topic, layout
 
 STOCK_MARKET = b"m"
@@ -174,78 +175,32 @@ def _by_venue(_t: bytes, _d: bytes) -> bytes:
 
 # ---------------------------------------------------------------- layouts
 
-ENTERED = layout(
-    "Entered(uint256 indexed marketId, uint256 indexed positionId, address indexed owner, uint8 outcome,"
-    " uint256 offered, uint64 vintage)",
-    Entered,
-    _by_market,
-)
+_SETTLER, _RESOLVER, _LISTER = (abi(name).events for name in ("VestedMarkets", "RoundResolver", "MarketLister"))
+
+ENTERED = layout(_SETTLER["Entered"], Entered, _by_market)
 
 SETTLER_EVENTS = by_topic(
-    layout(
-        "MarketCreated(uint256 indexed marketId, address indexed opener, address resolver, uint64 freezeTime,"
-        " uint32 voidDelay, uint16 feeBps, uint32 kappa, uint64 seedPerLeg, uint64 minEntry, uint64 maxEntry,"
-        " uint64 sideCap)",
-        MarketCreated,
-        _by_market,
-    ),
+    layout(_SETTLER["MarketCreated"], MarketCreated, _by_market),
     ENTERED,
-    layout(
-        "VintageFinalized(uint256 indexed marketId, uint64 indexed vintage, uint256 offeredUp, uint256 offeredDown,"
-        " uint256 acceptedUp, uint256 acceptedDown, uint256 accUp, uint256 accDown)",
-        VintageFinalized,
-        _by_market,
-    ),
-    layout("Resolved(uint256 indexed marketId, uint8 winner)", Resolved, _by_market),
-    layout("Voided(uint256 indexed marketId)", Voided, _by_market),
-    layout(
-        "Delivered(uint256 indexed positionId, address indexed owner, uint256 payout, uint256 fee, uint256 refund)",
-        Delivered,
-        _by_position,
-    ),
-    layout(
-        "DeliveryFailed(uint256 indexed positionId, address indexed owner, uint256 amount)",
-        DeliveryFailed,
-        _by_position,
-    ),
-    layout(
-        "PositionTransferred(uint256 indexed positionId, address indexed from, address indexed to)",
-        PositionTransferred,
-        _by_position,
-    ),
-    layout("ResidueClaimed(uint256 indexed marketId, uint256 amount)", ResidueClaimed, _by_market),
-    layout("FeesSwept(uint256 amount)", FeesSwept, _by_venue),
-    layout("EntriesPaused(bool paused)", EntriesPaused, _by_venue),
+    layout(_SETTLER["VintageFinalized"], VintageFinalized, _by_market),
+    layout(_SETTLER["Resolved"], Resolved, _by_market),
+    layout(_SETTLER["Voided"], Voided, _by_market),
+    layout(_SETTLER["Delivered"], Delivered, _by_position),
+    layout(_SETTLER["DeliveryFailed"], DeliveryFailed, _by_position),
+    layout(_SETTLER["PositionTransferred"], PositionTransferred, _by_position),
+    layout(_SETTLER["ResidueClaimed"], ResidueClaimed, _by_market),
+    layout(_SETTLER["FeesSwept"], FeesSwept, _by_venue),
+    layout(_SETTLER["EntriesPaused"], EntriesPaused, _by_venue),
 )
 
 RESOLVER_EVENTS = by_topic(
-    layout(
-        "SpecRegistered(uint256 indexed marketId, bytes32 indexed specId, address feed, address stockToken,"
-        " uint64 strikeTime, uint64 finalTime, uint32 maxStrikeAge, uint32 maxFinalAge)",
-        SpecRegistered,
-        _by_market,
-    ),
-    layout("Witnessed(address indexed stockToken, bool paused, uint256 multiplier)", Witnessed, _by_venue),
-    layout(
-        "Settled(uint256 indexed marketId, uint8 outcome, uint8 reason, uint80 strikeRound, int256 strikeAnswer,"
-        " uint256 strikeAt, uint80 finalRound, int256 finalAnswer, uint256 finalAt)",
-        Settled,
-        _by_market,
-    ),
+    layout(_RESOLVER["SpecRegistered"], SpecRegistered, _by_market),
+    layout(_RESOLVER["Witnessed"], Witnessed, _by_venue),
+    layout(_RESOLVER["Settled"], Settled, _by_market),
 )
 
 LISTER_EVENTS = by_topic(
-    layout(
-        "MarketOpened(uint256 indexed marketId, bytes32 indexed specId, address indexed feed, string ticker,"
-        " uint8 family, uint64 strikeTime, uint64 finalTime, uint64 seedPerLeg, uint64 minEntry, uint64 maxEntry)",
-        MarketOpened,
-        _by_market,
-    ),
-    layout(
-        "FeedSet(address indexed feed, address indexed stockToken, string ticker, uint32 maxStrikeAge,"
-        " uint32 maxFinalAge, uint64 sideCap, bool allowed)",
-        FeedSet,
-        _by_venue,
-    ),
-    layout("OpenerSet(address indexed opener, bool allowed)", OpenerSet, _by_venue),
+    layout(_LISTER["MarketOpened"], MarketOpened, _by_market),
+    layout(_LISTER["FeedSet"], FeedSet, _by_venue),
+    layout(_LISTER["OpenerSet"], OpenerSet, _by_venue),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from core.contracts.abi import abi
 from core.contracts.events.layout import by_topic, layout
 
 
@@ -23,10 +24,10 @@ class AuthorizationCanceled(msgspec.Struct, frozen=True, gc=False):
     nonce: bytes
 
 
-TRANSFER = layout("Transfer(address indexed from, address indexed to, uint256 value)", Transfer)
-AUTHORIZATION_USED = layout("AuthorizationUsed(address indexed authorizer, bytes32 indexed nonce)", AuthorizationUsed)
-AUTHORIZATION_CANCELED = layout(
-    "AuthorizationCanceled(address indexed authorizer, bytes32 indexed nonce)", AuthorizationCanceled
-)
+_TOKEN = abi("IERC3009").events
+
+TRANSFER = layout(_TOKEN["Transfer"], Transfer)
+AUTHORIZATION_USED = layout(_TOKEN["AuthorizationUsed"], AuthorizationUsed)
+AUTHORIZATION_CANCELED = layout(_TOKEN["AuthorizationCanceled"], AuthorizationCanceled)
 
 TOKEN_EVENTS = by_topic(TRANSFER, AUTHORIZATION_USED, AUTHORIZATION_CANCELED)

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from core.agent.fixed import WAD, exp_wad, ln_wad, sdiv
+from core.agent.fixed import WAD, ln_wad, sdiv
 from core.contracts.statuses import Quality
+from core.feeds.cost import THIN
 
 LN_TICK: Final = 99_995_000_333_308_335_333_166_680_951_131  # ln 1.0001, times 1e36
 LN_MAX_ANSWER: Final = 66_542_129_333_754_749_704  # ln 2**96, times 1e18
 MAX_ANSWER: Final = 2**96 - 1
-THIN: Final = 3  # readings are good from a third of the reference on
 DECIMALS: Final = 8
 
 
@@ -130,6 +130,32 @@ class PoolReading:
     quality: Quality
     answer: int
     windows: tuple[PoolWindow, ...]
+
+
+def exp_wad(x: int) -> int:
+    """Solady's `FixedPointMathLib.expWad`: e**(x / 1e18) * 1e18, rounded down after an approximation."""
+    if x <= -41446531673892822313:
+        return 0
+    if x >= 135305999368893231589:
+        raise ValueError(f"exp_wad takes less than 135.3e18, not {x}")
+    # x on a binary basis, less the powers of two that come back at the end.
+    x = sdiv(x << 78, 5**18)
+    k = (sdiv(x << 96, 54916777467707473351141471128) + 2**95) >> 96
+    x -= k * 54916777467707473351141471128
+
+    # A (6, 7)-term rational approximation.
+    y = x + 1346386616545796478920950773328
+    y = (y * x >> 96) + 57155421227552351082224309758442
+    p = y + x - 94201549194550492254356042504812
+    p = (p * y >> 96) + 28719021644029726153956944680412240
+    p = p * x + (4385272521454847904659076985693276 << 96)
+    q = x - 2855989394907223263936484059900
+    q = (q * x >> 96) + 50020603652535783019961831881945
+    q = (q * x >> 96) - 533845033583426703283633433725380
+    q = (q * x >> 96) + 3604857256930695427073651918091429
+    q = (q * x >> 96) - 14423608567350463180887372962807573
+    q = (q * x >> 96) + 26449188498355588339934803723976023
+    return (sdiv(p, q) * 3822833074963236453042738258902158003155416615667) >> (195 - k)
 
 
 def market_cap(terms: PoolFeedTerms, ticks: Sequence[int]) -> int | None:
