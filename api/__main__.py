@@ -24,9 +24,8 @@ from api.app import make_app, serve
 from api.context import open_context
 from api.workers import keep_worker
 from core.config import ApiSecrets, Settings, load
-from core.db.engine import check_database
 from core.db.heartbeat import beat_forever
-from core.db.migrate import check_schema_at
+from core.db.migrate import check_fit
 from core.errors import ConfigError, DatabaseUnreachable
 from core.log import get_logger
 from core.service.daemon import Daemon, Setup, run_daemon
@@ -68,10 +67,8 @@ def _serving(*, reuse_port: bool) -> Setup:
 async def _refuse_an_unfit_database(settings: Settings) -> None:
     """Raise DatabaseRefused or SchemaOutdated before serving: during a rollout the previous version keeps running until
     the migration is done. An unreachable database does not stop the start."""
-    url = settings.database_url.get_secret_value()
     with suppress(OperationalError, DatabaseUnreachable):
-        await check_database(url, connect_timeout_seconds=settings.database_connect_timeout_seconds)
-        await check_schema_at(url)
+        await check_fit(settings)
 
 
 def freeze_loaded_objects() -> None:

@@ -16,7 +16,8 @@ from core.chain.provider import ChainProvider
 from core.config import ChainSettings, Settings, load
 from core.config.settings import CHAIN_NAMES
 from core.contracts.deployments import load_deployment
-from core.db.engine import ConnectionPool, check_database, make_pool
+from core.db.engine import ConnectionPool, make_pool
+from core.db.migrate import check_fit
 from core.db.schema import metadata
 from core.errors import EXIT_UNAVAILABLE, ConfigError, VpmError
 from indexer import main as daemon
@@ -74,7 +75,7 @@ def _fault_code(what: str, error: Exception) -> int:
 async def _each_chain(settings: Settings, only: str | None, work: ChainWork) -> int:
     """The exit code: that something differs on one chain counts for more than that another could not be asked."""
     url = settings.database_url.get_secret_value()
-    await check_database(url, connect_timeout_seconds=settings.database_connect_timeout_seconds)
+    await check_fit(settings)
     codes: list[int] = []
     async with make_pool(url, size=2, answer_seconds=None, application_name="vpm-indexer-command") as pool:
         for name in CHAIN_NAMES:

@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 import psycopg
 
 from core.config.settings import CHAIN_NAMES
-from core.db.engine import ConnectionPool, check_database, make_pool
+from core.db.engine import ConnectionPool, make_pool
 from core.db.heartbeat import beat_forever
-from core.db.migrate import check_schema_at
+from core.db.migrate import check_fit
 from core.log import get_logger
 from core.service.daemon import Daemon, run_daemon
 from indexer import metrics
@@ -34,8 +34,7 @@ async def setup(daemon: Daemon) -> AsyncIterator[None]:
     """Follows every chain that has an RPC URL; a chain without one is left to another process."""
     settings = daemon.settings
     url = settings.database_url.get_secret_value()
-    await check_database(url, connect_timeout_seconds=settings.database_connect_timeout_seconds)
-    await check_schema_at(url)
+    await check_fit(settings)
     async with make_pool(url, size=settings.database_pool_size, application_name="vpm-indexer") as pool:
         chains = [settings.chain(name) for name in CHAIN_NAMES]
         services = [ChainService(chain, settings, pool) for chain in chains if chain.rpc_urls]

@@ -21,10 +21,10 @@ from core.config import ChainName, KeeperSettings, Settings, load
 from core.config.settings import CHAIN_NAMES
 from core.contracts.deployments import load_deployment
 from core.db.channels import KEEPER_JOB, Subscription
-from core.db.engine import Connection, check_database, make_engine, make_pool
+from core.db.engine import Connection, make_engine, make_pool
 from core.db.heartbeat import INSTANCE, beat_forever
 from core.db.leader import Leadership
-from core.db.migrate import check_schema_at
+from core.db.migrate import check_fit
 from core.log import get_logger
 from core.outbox import IntentWatch
 from core.service import jobs
@@ -60,8 +60,7 @@ async def keeping(settings: Settings, how: KeeperSettings) -> AsyncIterator[Keep
     """Open what the jobs need; check the database, its schema, the sources file, and which chains the nodes serve."""
     url = settings.database_url.get_secret_value()
     load_sources(how.sources_file)
-    await check_database(url, connect_timeout_seconds=settings.database_connect_timeout_seconds)
-    await check_schema_at(url)
+    await check_fit(settings)
     async with contextlib.AsyncExitStack() as stack:
         pool = await stack.enter_async_context(
             make_pool(url, size=settings.database_pool_size, autocommit=True, application_name="vpm-keeper")

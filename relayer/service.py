@@ -16,9 +16,9 @@ from core.config.settings import CHAIN_NAMES
 from core.contracts.abi import all_errors
 from core.contracts.deployments import Deployment, load_deployment
 from core.db.channels import OUTBOX_QUEUED, Resync, listen
-from core.db.engine import ConnectionPool, check_database, make_pool
+from core.db.engine import ConnectionPool, make_pool
 from core.db.heartbeat import beat_forever
-from core.db.migrate import check_schema_at
+from core.db.migrate import check_fit
 from core.errors import ConfigError
 from core.log import get_logger
 from core.service.cancelling import end
@@ -165,8 +165,7 @@ async def setup(daemon: Daemon) -> AsyncIterator[None]:
         name: load_deployment(chain.deployment_file) for name, chain in configured.items()
     }
     url = settings.database_url.get_secret_value()
-    await check_database(url, connect_timeout_seconds=settings.database_connect_timeout_seconds)
-    await check_schema_at(url)
+    await check_fit(settings)
     async with contextlib.AsyncExitStack() as stack:
         patience = KmsPatience(how.kms_at_once, how.kms_patience_seconds)
         opening = opened_keys(secrets.keystore_files, deployments, patience, gcp_url=how.gcp_kms_url)

@@ -30,8 +30,9 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
 from psycopg import sql
+from sqlalchemy import make_url
 
-from core.db.engine import conninfo, sqlalchemy_url
+from core.db.engine import conninfo
 from core.db.migrate import migrate
 from core.errors import ProcessError
 from scripts._local import process
@@ -114,7 +115,7 @@ class TestPostgres:
     url: str
 
     def database(self, name: str) -> str:
-        return sqlalchemy_url(self.url).set(drivername="postgresql", database=name).render_as_string(False)
+        return make_url(self.url).set(drivername="postgresql", database=name).render_as_string(False)
 
     def create(self, *, migrated: bool = True) -> str:
         """A new database, a copy of the migrated template unless told otherwise; returns its URL."""
@@ -127,7 +128,7 @@ class TestPostgres:
         return self.database(name)
 
     def drop(self, url: str) -> None:
-        name = sqlalchemy_url(url).database or ""
+        name = make_url(url).database or ""
         with psycopg.connect(conninfo(self.url), autocommit=True) as connection:
             connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
@@ -202,7 +203,7 @@ def _start_server(run_dir: Path, owner_pid: int) -> tuple[str, RunningProcess]:
 
 def _make_passwords_quick(server: TestPostgres) -> None:
     """Checked in a single round: thousands of connections are made, and nobody attacks this password."""
-    url = sqlalchemy_url(server.url)
+    url = make_url(server.url)
     with psycopg.connect(conninfo(server.url), autocommit=True) as connection:
         connection.execute("SET scram_iterations = 1")
         same = sql.SQL("ALTER ROLE {} PASSWORD {}").format(

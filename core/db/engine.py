@@ -28,18 +28,18 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, TypeVar
-from urllib.parse import urlencode, urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg import AsyncConnection, AsyncTransaction
 from psycopg.abc import PQGen
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool
-from sqlalchemy import URL, PoolProxiedConnection, event, make_url
+from sqlalchemy import PoolProxiedConnection, event
 from sqlalchemy.engine import Engine
 from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.exc import ArgumentError, DisconnectionError
+from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry
 
@@ -149,51 +149,20 @@ TRUSTED_SECONDS = 1.0
 
 
 SESSION_TRIES = 3
-DEFAULT_PORT = 5432
-WRITABLE = "read-write"
-"""libpq's name for a server that is no standby."""
-
-
-def sqlalchemy_url(url: str) -> URL:
-    """The URL for SQLAlchemy: any spelling of PostgreSQL, always through psycopg."""
-    try:
-        parts = urlsplit(url)
-        login, at, hosts = parts.netloc.rpartition("@")
-        if "," not in hosts:
-            return make_url(url).set(drivername="postgresql+psycopg")
-        # SQLAlchemy takes several hosts in the query only.
-        shared = make_url(urlunsplit(parts._replace(netloc=login + at)))
-        return shared.set(
-            drivername="postgresql+psycopg",
-            query={
-                "target_session_attrs": WRITABLE,
-                **shared.query,
-                "host": tuple(_with_port(host) for host in hosts.split(",")),
-            },
-        )
-    except (ArgumentError, ValueError):
-        raise ConfigError("DATABASE_URL cannot be read as a URL.") from None
+# SQLAlchemy is given each connection ready made: of its URL only the dialect and the driver count.
+DIALECT = "postgresql+psycopg://"
 
 
 def conninfo(url: str) -> str:
-    """The URL for psycopg itself."""
-    target = sqlalchemy_url(url)
-    hosts = target.query.get("host")
-    if not isinstance(hosts, tuple):
-        # As it was written: SQLAlchemy would write a space in a password as one, which libpq refuses.
-        return "postgresql://" + url.partition("://")[2]
-    # libpq takes several hosts in their place only.
-    parts = urlsplit(url)
-    login, at, _ = parts.netloc.rpartition("@")
-    rest = {name: value for name, value in target.query.items() if name != "host"}
-    return urlunsplit(
-        ("postgresql", login + at + ",".join(hosts), parts.path, urlencode(rest, doseq=True), ""),
-    )
-
-
-def _with_port(host: str) -> str:
-    named = urlsplit(f"//{host}")
-    return host if named.port is not None else f"{host}:{DEFAULT_PORT}"
+    """Return the URL as libpq reads it. Of several hosts it takes the one that can be written to, unless it says."""
+    target = "postgresql://" + url.partition("://")[2]
+    try:
+        named = conninfo_to_dict(target)
+    except psycopg.Error:
+        raise ConfigError("DATABASE_URL cannot be read as a URL.") from None
+    if "," in str(named.get("host")) and "target_session_attrs" not in named:
+        return make_conninfo(target, target_session_attrs="read-write")
+    return target
 
 
 def make_engine(
@@ -214,7 +183,7 @@ def make_engine(
         return await _opened(url, connect_timeout_seconds, answer_seconds, application_name, autocommit=False)
 
     engine = create_async_engine(
-        sqlalchemy_url(url),
+        DIALECT,
         async_creator=opened,
         pool_size=pool_size,
         max_overflow=0,

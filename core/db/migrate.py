@@ -12,6 +12,7 @@ import asyncio
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import sqlalchemy as sa
@@ -25,7 +26,7 @@ from sqlalchemy.exc import OperationalError
 
 from core import log as logging
 from core.config import Settings, load
-from core.db.engine import connection_error, sqlalchemy_url
+from core.db.engine import DIALECT, check_database, connection_error, conninfo
 from core.errors import DatabaseError, SchemaOutdated, VpmError
 
 log = logging.get_logger(__name__)
@@ -89,8 +90,10 @@ def check_schema(connection: Connection) -> None:
         raise SchemaOutdated(f"The database schema is older than this code: {', '.join(missing)} not applied.")
 
 
-async def check_schema_at(url: str) -> None:
-    """The same for daemons at start, which have checked that the database is there."""
+async def check_fit(settings: Settings) -> None:
+    """Check that the database can be used and has this code's tables, as every daemon does when it starts."""
+    url = settings.database_url.get_secret_value()
+    await check_database(url, connect_timeout_seconds=settings.database_connect_timeout_seconds)
 
     def check() -> None:
         with _engine(url).connect() as connection:
@@ -100,7 +103,10 @@ async def check_schema_at(url: str) -> None:
 
 
 def _engine(url: str) -> sa.Engine:
-    return sa.create_engine(sqlalchemy_url(url), poolclass=sa.NullPool, connect_args={"connect_timeout": 5})
+    def opened() -> psycopg.Connection[Any]:
+        return psycopg.connect(conninfo(url), connect_timeout=5)
+
+    return sa.create_engine(DIALECT, creator=opened, poolclass=sa.NullPool)
 
 
 def _upgrade(connection: Connection) -> tuple[str, ...]:

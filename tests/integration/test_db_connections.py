@@ -16,10 +16,11 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import make_url
 
 from core.db import heartbeat, switches
 from core.db.channels import AGENT_EVENT, CHAIN_INDEXED, RESYNC, WrittenChannel, listen, notify
-from core.db.engine import Connection, ConnectionPool, check_database, connect, make_engine, make_pool, sqlalchemy_url
+from core.db.engine import Connection, ConnectionPool, check_database, connect, make_engine, make_pool
 from core.db.switches import TRADING_PAUSED, SwitchWatcher, read_switches, set_switch
 from core.db.types import Address, Hash32, Int256, Uint256, UtcDateTime
 from core.errors import EXIT_CONFIG, EXIT_UNAVAILABLE, DatabaseError
@@ -37,7 +38,7 @@ async def pool(database_url: str) -> AsyncIterator[ConnectionPool]:
 
 
 def _changed(url: str, **parts: object) -> str:
-    return sqlalchemy_url(url).set(drivername="postgresql", **parts).render_as_string(False)  # type: ignore[arg-type]
+    return make_url(url).set(drivername="postgresql", **parts).render_as_string(False)  # type: ignore[arg-type]
 
 
 # Start-up errors: one sentence, within seconds, without the password
@@ -61,7 +62,7 @@ async def test_a_wrong_url_is_one_sentence(
         await check_database(url)
     assert said in e.value.message
     assert e.value.exit_code == exit_code
-    for password in (sqlalchemy_url(database_url).password, "wrong-password"):
+    for password in (make_url(database_url).password, "wrong-password"):
         assert password
         assert password not in e.value.sentence()
 
@@ -317,7 +318,7 @@ async def test_a_transaction_whose_connection_was_lost_is_never_taken_for_stored
 
 @pytest.fixture(scope="module")
 def typed(database_url: str) -> tuple[sa.Engine, sa.Table]:
-    engine = sa.create_engine(sqlalchemy_url(database_url), poolclass=sa.NullPool)
+    engine = sa.create_engine(sa.make_url(database_url).set(drivername="postgresql+psycopg"), poolclass=sa.NullPool)
     table = sa.Table(
         "typed",
         sa.MetaData(),

@@ -13,7 +13,6 @@ import sqlalchemy as sa
 from alembic.script import ScriptDirectory
 
 from core.db import migrate as migration
-from core.db.engine import sqlalchemy_url
 from core.db.migrate import check_schema, current, migrate
 from core.db.migrations import tables
 from core.errors import SchemaOutdated
@@ -30,7 +29,7 @@ def empty(postgres: TestPostgres) -> Any:
 
 
 def _engine(url: str) -> sa.Engine:
-    return sa.create_engine(sqlalchemy_url(url), poolclass=sa.NullPool)
+    return sa.create_engine(sa.make_url(url).set(drivername="postgresql+psycopg"), poolclass=sa.NullPool)
 
 
 def test_the_baseline_is_made_from_the_declared_tables() -> None:

@@ -10,13 +10,12 @@ from itertools import count
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, event, insert, text
+from sqlalchemy import Connection, event, insert, make_url, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from api.agent.rows import read_wallet
 from api.stock.owned import OwnedPage, read_owned, read_totals
 from core.contracts.statuses import StakeStatus
-from core.db.engine import sqlalchemy_url
 from core.db.schema.index_stock import OWING, stock_market, stock_position, stock_vintage
 from core.hexadecimal import hex_of
 from core.stock.vested import (
@@ -47,7 +46,7 @@ MANY = 100_000
 
 @pytest.fixture
 async def engine(fresh_database_url: str) -> AsyncIterator[AsyncEngine]:
-    made = create_async_engine(sqlalchemy_url(fresh_database_url))
+    made = create_async_engine(make_url(fresh_database_url).set(drivername="postgresql+psycopg"))
     yield made
     await made.dispose()
 

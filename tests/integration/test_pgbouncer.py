@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy import make_url
 
 from core.config.settings import CHAIN_NAMES
 from core.db.channels import CHAIN_INDEXED, RESYNC, IndexStep, listen, notify
-from core.db.engine import check_database, connect, make_engine, make_pool, sqlalchemy_url
+from core.db.engine import check_database, connect, make_engine, make_pool
 from core.db.leader import lock_key
 from core.errors import EXIT_CONFIG, DatabaseRefused
 from scripts._local.ports import free_port
@@ -41,7 +42,7 @@ def pooled(url: str, mode: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _pooled(url: str, mode: str, folder: Path) -> Iterator[str]:
-    target, port = sqlalchemy_url(url), free_port()
+    target, port = make_url(url), free_port()
     (folder / "users").write_text(f'"{target.username}" "{target.password}"\n')
     (folder / "pgbouncer.ini").write_text(
         f"[databases]\n* = host={target.host} port={target.port}\n"
@@ -98,7 +99,7 @@ async def test_a_mode_without_sessions_is_refused_at_the_start(mode: str, databa
             await check_database(url)
         assert "pool_mode = session" in refused.value.sentence()
         assert refused.value.exit_code == EXIT_CONFIG
-        password = sqlalchemy_url(url).password
+        password = make_url(url).password
         assert password
         assert password not in refused.value.sentence()
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import aiohttp
 import pytest
+from sqlalchemy import make_url
 
 from api.stock.bodies.markets import MarketDetailBody, MarketsBody
 from api.stock.bodies.positions import OwnerBody
 from api.stock.bodies.prices import PricesBody
 from api.stock.bodies.proof import ProofBody
-from core.db.engine import sqlalchemy_url
 from scripts._stack import wallets
 from tests.support.bodies import hold
 from tests.support.cut import Cut, cuttable
@@ -46,7 +46,7 @@ def wired(
     local_genesis: Genesis, stock_chain: RunningChain, database_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Wired]:
     """The whole service behind two cables."""
-    url = sqlalchemy_url(database_url)
+    url = make_url(database_url)
     chain = StockChain.on(stock_chain.url, stock_chain.deployment)
     node_port = int(stock_chain.url.rpartition(":")[2])
     assert url.host is not None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy.ext.asyncio import create_async_engine
 
 from api.agent.index import AgentIndex
 from api.stock.bodies.health import HealthBody
@@ -13,7 +12,7 @@ from api.stock.bodies.markets import MarketsBody
 from api.stock.bodies.positions import OwnerBody
 from api.stock.bodies.prices import PricesBody
 from api.stock.bodies.proof import ProofBody
-from core.db.engine import sqlalchemy_url
+from core.db.engine import make_engine
 from core.paths import REPOSITORY
 from scripts._stack import wallets
 from tests.support.bodies import hold
@@ -98,7 +97,7 @@ async def test_an_agents_trade_is_refused_because_nothing_is_deployed(door: Door
 
 async def test_what_cannot_be_read_is_not_said_to_be_empty() -> None:
     nowhere = "postgresql://nobody:none@127.0.0.1:9/nothing"
-    engine = create_async_engine(sqlalchemy_url(nowhere))
+    engine = make_engine(nowhere)
     index = AgentIndex(nowhere, engine, 8453, {}, deployed=False)
     await index.refresh()
     assert index.venue is None

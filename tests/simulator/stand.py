@@ -22,8 +22,9 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
+from sqlalchemy import make_url
 
-from core.db.engine import conninfo, sqlalchemy_url
+from core.db.engine import conninfo
 from core.db.migrate import migrate
 from core.stock.sessions import sessions_around
 from scripts._local.ports import free_port
@@ -52,7 +53,7 @@ class Stand:
     weather: str = ""
 
     def database(self, name: str) -> str:
-        return sqlalchemy_url(self.url).set(drivername="postgresql", database=name).render_as_string(False)
+        return make_url(self.url).set(drivername="postgresql", database=name).render_as_string(False)
 
     def make_template(self) -> None:
         with psycopg.connect(conninfo(self.url), autocommit=True) as connection:
