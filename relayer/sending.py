@@ -87,9 +87,9 @@ class LaneSender:
         self._lease.check()
         fresh = [each for each in transactions if each.last_sent_at is None]
         again = [each for each in transactions if each.last_sent_at is not None]
-        failed = await self._offer(fresh, self._client.send_raw_batch)
+        failed = await self._offer(fresh, self._client.provider.send_raw_batch)
         # Whoever took the bytes that were offered before has not had them mined, and may have lost them.
-        failed += await self._offer(again, self._client.send_raw_everywhere)
+        failed += await self._offer(again, self._client.provider.send_raw_everywhere)
         if self._offered:
             self._marking.set()
         if failed == len(transactions):

@@ -148,16 +148,6 @@ class ChainClient(AsyncWeb3[ChainProvider]):
 
     # Transactions
 
-    async def send_raw(self, raw: bytes) -> str:
-        """See ChainProvider.send_raw: an error with `maybe_delivered` is an unknown outcome."""
-        return await self.provider.send_raw(raw)
-
-    async def send_raw_batch(self, raws: Sequence[bytes]) -> list[str | RpcError]:
-        return await self.provider.send_raw_batch(raws)
-
-    async def send_raw_everywhere(self, raws: Sequence[bytes]) -> list[str | RpcError]:
-        return await self.provider.send_raw_everywhere(raws)
-
     async def receipt(self, transaction_hash: str) -> Receipt | None:
         """None while it is not mined, or this node does not know it yet."""
         return await self.provider.optional("eth_getTransactionReceipt", [transaction_hash], Receipt)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from types import TracebackType
@@ -145,23 +145,12 @@ class ChainProvider(AsyncJSONBaseProvider):
         self, method: str, params: Sequence[Any], shape: type[T], *, timeout_seconds: float | None = None
     ) -> T:
         """One request; `shape` is the type its result must decode to."""
-        body = _encode(0, method, params)
-        timeout = timeout_seconds or self._timeout_seconds
-        last: RpcError | None = None
-        for attempt in range(self._rounds):
-            if attempt:
-                await self._pause(attempt, last)
-            for endpoint in self._allowed():
-                try:
-                    return await self._one(endpoint, method, body, shape, timeout)
-                except RpcError as error:
-                    if not error.kind.blames_node:
-                        raise
-                    self._note_failover(endpoint, error)
-                    last = error
-            if last is not None and not last.kind.retriable:
-                break
-        raise last or self._all_resting(method)
+        seconds = timeout_seconds or self._timeout_seconds
+        answer: T | RpcError
+        (answer,) = await self._batch([(method, params)], range(1), [shape], seconds)
+        if isinstance(answer, RpcError):
+            raise answer
+        return answer
 
     async def optional(
         self, method: str, params: Sequence[Any], shape: type[T], *, timeout_seconds: float | None = None
@@ -235,21 +224,12 @@ class ChainProvider(AsyncJSONBaseProvider):
         self, endpoint: Endpoint, offers: Sequence[RpcRequest], indices: Sequence[int], best: dict[int, _Verdict]
     ) -> None:
         """Makes these offers to one URL, and keeps what it says of each where no other said better."""
-        seconds = self._timeout_seconds
         try:
-            said: list[str | RpcError]
-            if len(indices) > 1:
-                said = await self._ask(endpoint, offers, indices, [str] * len(offers), seconds)
-            else:
-                alone = [(offers[index][0], _encode(0, *offers[index])) for index in indices]
-                said = [await self._one(endpoint, method, body, str, seconds) for method, body in alone]
+            said = await self._ask(endpoint, offers, indices, [str] * len(offers), self._timeout_seconds)
             verdicts = [_Verdict.of(each) for each in said]
-        except RpcError as error:
-            if error.kind.blames_node:
-                self._note_failover(endpoint, error)
-            # Of several it is of none of them that the URL speaks.
-            verdict = _Verdict.of(error) if len(indices) == 1 else _Verdict(_Doubt.UNJUDGED, error)
-            verdicts = [verdict] * len(indices)
+        except RpcError as error:  # of several it is of none of them that the URL speaks
+            self._note_failover(endpoint, error)
+            verdicts = [_Verdict(_Doubt.UNJUDGED, error)] * len(indices)
         for index, verdict in zip(indices, verdicts, strict=True):
             best[index] = verdict.or_better(best.get(index))
 
@@ -270,22 +250,22 @@ class ChainProvider(AsyncJSONBaseProvider):
                 try:
                     answers = await self._ask(endpoint, requests, pending, shapes, seconds)
                 except RpcError as error:
-                    self._note_failover(endpoint, error)
+                    done.update(dict.fromkeys(pending, error))
                     last = error
-                    continue
-                again = []
-                for index, item in zip(pending, answers, strict=True):
-                    done[index] = item
-                    if isinstance(item, RpcError) and item.kind.blames_node:
-                        again.append(index)
-                        last = item
-                pending = again
-                if not pending:
-                    return [done[index] for index in chunk]
+                else:
+                    done.update(zip(pending, answers, strict=True))
+                    faults = {
+                        i: each for i in pending if isinstance(each := done[i], RpcError) and each.kind.blames_node
+                    }
+                    if not faults:
+                        return [done[index] for index in chunk]
+                    pending = list(faults)
+                    last = faults[pending[-1]]
+                self._note_failover(endpoint, last)
             if last is not None and not last.kind.retriable:
                 break
-        failure = last or self._all_resting("batch")
-        return [done.get(index, failure) for index in chunk]
+        resting = self._all_resting(requests[chunk[0]][0])
+        return [done.get(index, resting) for index in chunk]
 
     async def _ask(
         self,
@@ -295,6 +275,9 @@ class ChainProvider(AsyncJSONBaseProvider):
         shapes: Sequence[Any],
         seconds: float,
     ) -> list[T | RpcError]:
+        """Ask one URL, and return its answer or error to each request; RpcError where it refuses several as a whole."""
+        if len(indices) <= 1:
+            return [await self._one(endpoint, requests[index], shapes[index], seconds) for index in indices]
         method = requests[indices[0]][0] if len({requests[i][0] for i in indices}) == 1 else "batch"
         body = b"[" + b",".join(_encode(index, *requests[index]) for index in indices) + b"]"
         answer = await endpoint.post(method, body, seconds)
@@ -332,18 +315,24 @@ class ChainProvider(AsyncJSONBaseProvider):
             endpoint.failed(first)
         return results
 
-    async def _one(self, endpoint: Endpoint, method: str, body: bytes, shape: type[T], seconds: float) -> T:
-        answer = await endpoint.post(method, body, seconds)
+    async def _one(self, endpoint: Endpoint, request: RpcRequest, shape: Any, seconds: float) -> Any | RpcError:
+        method, params = request
+        try:
+            answer = await endpoint.post(method, _encode(0, method, params), seconds)
+        except RpcError as error:
+            return error
         try:
             return decode_answer(answer, shape, method, endpoint.label)
         except RpcError as error:
             endpoint.failed(error)
-            raise
+            return error
 
-    def _allowed(self) -> _Allowed:
+    def _allowed(self) -> Iterator[Endpoint]:
+        """The endpoints that may be asked now. Each breaker is asked only when its turn comes, so an unused probe is
+        never taken."""
         if self._session is None:
             raise RuntimeError("ChainProvider is used before it is opened or after it is closed")
-        return _Allowed(self._endpoints)
+        return (endpoint for endpoint in self._endpoints if endpoint.breaker.allows())
 
     def _note_failover(self, endpoint: Endpoint, error: RpcError) -> None:
         if len(self._endpoints) > 1 and endpoint is not self._endpoints[-1]:
@@ -361,23 +350,6 @@ class ChainProvider(AsyncJSONBaseProvider):
             RpcErrorKind.UNAVAILABLE,
             f"Every RPC URL of chain {self.chain_id} is resting after failures, so {method} was not sent.",
         )
-
-
-class _Allowed:
-    """The endpoints that may be asked now. Each breaker is asked only when its turn comes, so an unused probe is never
-    taken."""
-
-    def __init__(self, endpoints: Sequence[Endpoint]) -> None:
-        self._rest = iter(endpoints)
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> Endpoint:
-        while True:
-            endpoint = next(self._rest)
-            if endpoint.breaker.allows():
-                return endpoint
 
 
 class _Doubt(IntEnum):

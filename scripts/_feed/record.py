@@ -191,7 +191,7 @@ async def send(client: ChainClient, chain_id: int, account: LocalAccount, call: 
         "maxFeePerGas": 2 * (head.base_fee_wei or 0) + tip,
         "maxPriorityFeePerGas": tip,
     }
-    tx = await client.send_raw(bytes(account.sign_transaction(transaction).raw_transaction))
+    tx = await client.provider.send_raw(bytes(account.sign_transaction(transaction).raw_transaction))
     async with asyncio.timeout(MINED_WITHIN_SECONDS):
         while (receipt := await client.receipt(tx)) is None:
             await asyncio.sleep(0.5)

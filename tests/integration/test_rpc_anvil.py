@@ -80,7 +80,7 @@ async def _sign(client: ChainClient, **fields: Any) -> bytes:
 
 
 async def _mined(client: ChainClient, raw: bytes) -> Any:
-    sent = await client.send_raw(raw)
+    sent = await client.provider.send_raw(raw)
     for _ in range(100):
         receipt = await client.receipt(sent)
         if receipt is not None:
@@ -189,7 +189,7 @@ async def test_refusals_of_a_real_node_are_understood(client: ChainClient) -> No
     }
     for name, raw in raws.items():
         with pytest.raises(RpcError) as e:
-            await client.send_raw(bytes(raw))
+            await client.provider.send_raw(bytes(raw))
         kinds[name] = e.value.kind
         assert not e.value.maybe_delivered
     assert kinds == {
@@ -207,12 +207,12 @@ async def test_the_pool_s_refusals(anvil: StartAnvil) -> None:
     async with ChainProvider([chain.url], chain_id=31338) as rpc:
         client = ChainClient(rpc)
         first = await _sign(client, to=BOB.address, gas=21_000, nonce=0)
-        await client.send_raw(first)
+        await client.provider.send_raw(first)
         with pytest.raises(RpcError) as e:
-            await client.send_raw(first)
+            await client.provider.send_raw(first)
         assert e.value.kind is RpcErrorKind.ALREADY_KNOWN
         with pytest.raises(RpcError) as e:
-            await client.send_raw(await _sign(client, to=BOB.address, gas=21_000, nonce=0, value=3))
+            await client.provider.send_raw(await _sign(client, to=BOB.address, gas=21_000, nonce=0, value=3))
         assert e.value.kind is RpcErrorKind.REPLACEMENT_UNDERPRICED
         assert await client.eth.get_transaction_count(ALICE.address, "pending") == 1
         assert await client.eth.get_transaction_count(ALICE.address) == 0
