@@ -6,7 +6,6 @@ they asked for can go for good, together with the attempt.
 
 from __future__ import annotations
 
-from core.agent import locks as agent_locks
 from core.db.engine import Connection
 from core.outbox import retention
 from core.service import jobs
@@ -17,6 +16,8 @@ from keeper.run import JobRun
 AT_ONCE = 500
 MAX_BATCHES = 40
 """A run takes away at most so much; the next goes on."""
+KEEP_LOCKS_SECONDS = 24 * 3600
+"""For so long a spent or expired price lock is still told apart from one that never was."""
 
 
 async def tidy(run: JobRun) -> None:
@@ -32,7 +33,10 @@ async def tidy_agent(run: JobRun) -> None:
     await _transactions(run)
     if not run.dry_run:
         async with run.keeper.pool.connection() as connection:
-            _report_rows(run, "locks", await agent_locks.drop_old(connection))
+            cursor = await connection.execute(
+                "DELETE FROM agent_quote WHERE expires_at < now() - make_interval(secs => %s)", (KEEP_LOCKS_SECONDS,)
+            )
+            _report_rows(run, "locks", cursor.rowcount)
 
 
 async def _transactions(run: JobRun) -> None:

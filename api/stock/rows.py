@@ -21,8 +21,8 @@ from core.db.schema.index_shared import oracle_round, token_authorization
 from core.db.schema.index_stock import UNPAID, stock_feed, stock_market, stock_position, stock_venue, stock_vintage
 from core.feeds.rounds import Round
 from core.hexadecimal import bytes_of, hex_of
-from core.stock.drills import REFUND_DRILL_AGE_SECONDS
 from core.stock.projection import market_of, may_be_owed, position_of, vintage_of
+from core.stock.settling import REFUND_DRILL_AGE_SECONDS
 from core.stock.vested import Moment, settlement
 
 # So many settled markets, the newest, are held with the unsettled; any other is read when it is asked for.

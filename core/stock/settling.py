@@ -1,10 +1,14 @@
-"""Which call ends a stock market, by what the resolver says of its rounds."""
+"""Which call ends a stock market, by what the resolver says of its rounds; and what makes a market one that is void."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from core.contracts.statuses import PreviewStatus
+
+REFUND_DRILL_AGE_SECONDS: Final = 1
+"""Age bound of a refund drill: no feed prints that often, so its readings are provably stale."""
 
 
 @dataclass(frozen=True, slots=True)

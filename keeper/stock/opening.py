@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from core.contracts.statuses import Family
-from core.stock.drills import REFUND_DRILL_AGE_SECONDS
 from core.stock.sessions import Session, weeks
+from core.stock.settling import REFUND_DRILL_AGE_SECONDS
 from keeper.report import Skipped
 
 MIN_LEAD_SECONDS = 60

@@ -24,7 +24,6 @@ import psycopg
 
 from core.contracts.statuses import AgentMarketStatus
 from core.db.engine import conninfo
-from core.direct import answers
 from core.paths import REPOSITORY
 from scripts._bench.harness import (
     Figure,
@@ -36,6 +35,7 @@ from scripts._bench.harness import (
     resident_mb,
     started,
 )
+from scripts._local.direct import answers
 from scripts._local.ports import free_port
 from scripts._local.postgres import UNSAFE_BUT_FAST
 from scripts._local.process import SpawnPlan

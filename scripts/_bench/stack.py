@@ -19,9 +19,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from core.direct import answers
 from core.paths import REPOSITORY
 from scripts._bench.harness import Figure, ground, memory_mb, report
+from scripts._local.direct import answers
 from scripts._local.ports import free_port
 
 FIRST_SECONDS, AGAIN_SECONDS, MEMORY_MB = 20.0, 3.0, 600.0

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from core.direct import DIRECT
 from core.errors import ProcessError
+from scripts._local.direct import DIRECT
 from scripts._local.packages import foundry_binary
 from scripts._local.process import RunningProcess, SpawnPlan, start_process, wait_until
 

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from core.direct import answers
 from core.paths import REPOSITORY
+from scripts._local.direct import answers
 from scripts._stack.chains import CHAIN_IDS, LocalChain
 from scripts._stack.options import Options
 from scripts._stack.state import State

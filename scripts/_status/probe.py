@@ -14,7 +14,7 @@ import urllib.request
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
-from core.direct import DIRECT
+from scripts._local.direct import DIRECT
 
 SECONDS = 3.0
 

@@ -12,7 +12,7 @@ import pytest
 from psycopg.pq import PGconn, abc
 
 from core.db.engine import Connection, connect
-from core.db.silent import end_silent_sessions
+from core.db.heartbeat import end_silent_sessions
 from tests.waiting import PATIENCE
 
 SILENT_SECONDS = 0.3

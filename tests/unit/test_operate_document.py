@@ -12,7 +12,6 @@ import core.db.schema.cup
 import core.db.schema.index_agent
 import core.db.schema.index_shared
 import core.db.schema.index_stock
-import core.db.schema.jobs
 import core.db.schema.keeper
 import core.db.schema.outbox
 import core.db.schema.relay
