@@ -27,11 +27,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Any, Final
 
 from core.agent.fixed import WAD, ln_wad, mul_div
-from core.contracts.statuses import ListingField, MarketKind, VoidReason
+from core.contracts.statuses import MarketKind, VoidReason
 
 BPS: Final = 10_000
 # Taken off every logarithm, in wad units: what the approximations could have gained.
@@ -52,8 +51,6 @@ CHALLENGE_DELAY: Final = 3_600
 # Seconds between the last stake and the first moment that anything which decides is measured.
 MARGIN: Final = 60
 
-# Of a target or a bound.
-MAX_VALUE: Final = 2**96 - 1
 MAX_AHEAD: Final = 366 * 86_400  # seconds from listing to the end
 
 # Steps of its feed's grid that an early-resolvable market may be measured for.
@@ -202,31 +199,8 @@ class Book:
 # ---------------------------------------------------------------- Listing
 
 
-class Rule(StrEnum):
-    """A rule of the lister, by the name of the error that a listing against it ends with on chain."""
-
-    CLOSES_IN_THE_PAST = "ClosesInThePast"
-    CLOSES_BEFORE_IT_OPENS = "ClosesBeforeItOpens"
-    CLOSES_TOO_LATE = "ClosesTooLate"
-    OPEN_FOR_TOO_LONG = "OpenForTooLong"
-    ROUND_TOO_SHORT = "RoundTooShort"
-    NOT_EARLY_ON_THIS_FEED = "NotEarlyOnThisFeed"
-    OUT_OF_BOUNDS = "OutOfBounds"
-    FIELD_NOT_USED_BY_KIND = "FieldNotUsedByKind"
-    WRONG_NUMBER_OF_OUTCOMES = "WrongNumberOfOutcomes"
-    BOUNDS_DO_NOT_MATCH_OUTCOMES = "BoundsDoNotMatchOutcomes"
-    BOUNDS_MUST_RISE = "BoundsMustRise"
-    TARGET_MUST_BE_POSITIVE = "TargetMustBePositive"
-
-
 class Unlistable(ValueError):
-    """The refusal of a market that may not be listed: the rule it breaks, and the numbers of the contract's error in
-    its order."""
-
-    def __init__(self, rule: Rule, sentence: str, *numbers: int) -> None:
-        super().__init__(f"{sentence} ({rule.value})")
-        self.rule = rule
-        self.numbers = numbers
+    """The refusal of a market whose times the lister would refuse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,12 +257,11 @@ class MarketTerms:
 
 
 def listing_terms(spec: MarketSpec, feed: FeedTerms, bounds: ListingBounds, now: int) -> MarketTerms:
-    """What `AgentLister.preview` answers at `now` for a feed on the list, or Unlistable where it reverts.
+    """What `AgentLister.preview` answers at `now` for a feed on the list; Unlistable where it refuses the times.
 
-    The feed itself is not looked at: that it has code, is fresh and is not condemned is the chain's to say.
+    Outcomes, bounds, weights and the feed itself are not looked at: whether these will do is the chain's to say.
     """
     opens_at = max(spec.opens_at, now)
-    _check_outcomes(spec, bounds)
     _check_times(spec, feed, opens_at, now)
     early_from = spec.closes_at + MARGIN + feed.memory if spec.early_resolvable else 0
     wait = feed.lag
@@ -317,115 +290,46 @@ def _since_stakes(spec: MarketSpec, feed: FeedTerms) -> int:
     return moment - spec.closes_at - MARGIN - looks_back
 
 
-def _check_outcomes(spec: MarketSpec, bounds: ListingBounds) -> None:
-    outcomes = len(spec.weights)
-    most = MAX_OUTCOMES if spec.kind is MarketKind.RANGE else MIN_OUTCOMES
-    if not MIN_OUTCOMES <= outcomes <= most:
-        raise Unlistable(
-            Rule.WRONG_NUMBER_OF_OUTCOMES,
-            f"A {spec.kind.name.lower()} market has {MIN_OUTCOMES} to {most} outcomes, not {outcomes}.",
-            outcomes,
-            MIN_OUTCOMES,
-            most,
-        )
-    if spec.kind is MarketKind.RANGE:
-        _check_bounds(spec.bounds, outcomes)
-    else:
-        _unused(spec, ListingField.BOUNDS, len(spec.bounds))
-    if spec.kind is MarketKind.THRESHOLD:
-        if spec.target <= 0:
-            raise Unlistable(Rule.TARGET_MUST_BE_POSITIVE, f"The target {spec.target} is not positive.", spec.target)
-        _within(ListingField.TARGET, spec.target, 1, MAX_VALUE)
-    else:
-        _unused(spec, ListingField.TARGET, spec.target)
-        _unused(spec, ListingField.EARLY_RESOLVABLE, spec.early_resolvable)
-    for weight in spec.weights:
-        _within(ListingField.WEIGHT, weight, bounds.min_weight, bounds.max_weight)
-
-
-def _check_bounds(bounds: tuple[int, ...], outcomes: int) -> None:
-    if len(bounds) != outcomes - 1:
-        raise Unlistable(
-            Rule.BOUNDS_DO_NOT_MATCH_OUTCOMES,
-            f"{outcomes} outcomes have {outcomes - 1} bounds between them, not {len(bounds)}.",
-            len(bounds),
-            outcomes,
-        )
-    least = 1  # readings are positive, so a bucket under zero could never win
-    for position, bound in enumerate(bounds):
-        if bound < least:
-            text = f"Bound {position} is {bound}, less than {least}: it must be positive and 4% over the one before it."
-            raise Unlistable(Rule.BOUNDS_MUST_RISE, text, position, bound, least)
-        _within(ListingField.BOUNDS, bound, 1, MAX_VALUE)
-        least = bound + -(-bound * MIN_BUCKET_BPS // BPS)  # up
-
-
 def _check_times(spec: MarketSpec, feed: FeedTerms, opens_at: int, now: int) -> None:
     closes_at, ends_at = spec.closes_at, spec.ends_at
     if closes_at <= now:
-        raise Unlistable(Rule.CLOSES_IN_THE_PAST, f"Stakes would end at {closes_at}; it is {now}.", closes_at, now)
+        raise Unlistable(f"Stakes would end at {closes_at}; it is {now}.")
     if closes_at <= opens_at:
-        raise Unlistable(
-            Rule.CLOSES_BEFORE_IT_OPENS,
-            f"Stakes would end at {closes_at} and begin at {opens_at}.",
-            opens_at,
-            closes_at,
-        )
-    _within(ListingField.ENDS_AT, ends_at, 1, now + MAX_AHEAD)
+        raise Unlistable(f"Stakes would end at {closes_at} and begin at {opens_at}.")
+    if ends_at > now + MAX_AHEAD:
+        raise Unlistable(f"It would end at {ends_at}; {now + MAX_AHEAD} is the latest.")
     if spec.kind is MarketKind.DIRECTION:
         _closes_before(closes_at, spec.start_at, feed)
-        length, least = max(0, ends_at - spec.start_at), 2 * feed.memory
+        length, least = ends_at - spec.start_at, 2 * feed.memory
         if length < least:
             raise Unlistable(
-                Rule.ROUND_TOO_SHORT,
-                f"The round is {length} s long; it must be at least {least} s, twice what a reading looks back.",
-                length,
-                least,
+                f"The round is {length} s long; it must be at least {least} s, twice what a reading looks back."
             )
         return
-    _unused(spec, ListingField.START_AT, spec.start_at)
     _closes_before(closes_at, ends_at, feed)
     longest = ends_at - feed.memory - closes_at
     if spec.early_resolvable:
         if feed.published or not feed.step:
             raise Unlistable(
-                Rule.NOT_EARLY_ON_THIS_FEED,
                 "Only a market on a pool feed is settled as soon as its target is reached: a publisher's lie could not "
-                "be disputed in time, and a feed of rounds does not say whether there was a crossing.",
+                "be disputed in time, and a feed of rounds does not say whether there was a crossing."
             )
         longest -= MARGIN  # from early_from to ends_at
-        _within(ListingField.ENDS_AT, ends_at, 1, ends_at - longest + MAX_CROSSING_STEPS * feed.step)
+        if longest > MAX_CROSSING_STEPS * feed.step:
+            raise Unlistable(f"It would be measured for {longest} s; {MAX_CROSSING_STEPS} steps are the most.")
     if closes_at - opens_at > longest:
         raise Unlistable(
-            Rule.OPEN_FOR_TOO_LONG,
             f"Stakes would be open for {closes_at - opens_at} s, more than half of what can still move the answer; "
-            f"{longest} s is the longest here.",
-            closes_at - opens_at,
-            longest,
+            f"{longest} s is the longest here."
         )
 
 
 def _closes_before(closes_at: int, moment: int, feed: FeedTerms) -> None:
-    latest = max(0, moment - feed.memory - MARGIN)
+    latest = moment - feed.memory - MARGIN
     if closes_at > latest:
         raise Unlistable(
-            Rule.CLOSES_TOO_LATE,
-            f"Stakes would end at {closes_at}, while the answer is being measured; {latest} is the latest.",
-            closes_at,
-            latest,
+            f"Stakes would end at {closes_at}, while the answer is being measured; {latest} is the latest."
         )
-
-
-def _within(field: ListingField, value: int, low: int, high: int) -> None:
-    if not low <= value <= high:
-        what = field.name.lower().replace("_", " ")
-        raise Unlistable(Rule.OUT_OF_BOUNDS, f"The {what} is {low} to {high}, not {value}.", field, value, low, high)
-
-
-def _unused(spec: MarketSpec, field: ListingField, value: int) -> None:
-    if value:
-        what = f"A {spec.kind.name.lower()} market has no {field.name.lower().replace('_', ' ')}."
-        raise Unlistable(Rule.FIELD_NOT_USED_BY_KIND, what, field, spec.kind)
 
 
 # ---------------------------------------------------------------- Results

@@ -138,17 +138,6 @@ class VoidReason(IntEnum):
     CONDEMNED = 7
 
 
-class ListingField(IntEnum):
-    """The number of a market that is out of bounds, or that its kind does not use, as IAgentLister.Field has it."""
-
-    WEIGHT = 3
-    TARGET = 9
-    BOUNDS = 10
-    EARLY_RESOLVABLE = 11
-    START_AT = 12
-    ENDS_AT = 13
-
-
 class Quality(IntEnum):
     """What a reading is worth, as IPoolFeed.Quality has it."""
 

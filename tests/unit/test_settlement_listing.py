@@ -1,9 +1,8 @@
-"""What is listed is fair, and the times that follow. tests/integration/test_listing_mirror.py holds each rule and its
-numbers to the lister."""
+"""What is listed is fair, and the times that follow. tests/integration/test_listing_mirror.py holds each rule to the
+lister."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import pytest
@@ -17,13 +16,10 @@ from core.agent.book import (
     FeedTerms,
     ListingBounds,
     MarketSpec,
-    Rule,
     Unlistable,
     listing_terms,
 )
-from core.contracts.abi import abi
-from core.contracts.statuses import ListingField, MarketKind
-from core.paths import REPOSITORY
+from core.contracts.statuses import MarketKind
 
 NOW, HOUR = 1_800_000_000, 3_600
 BOUNDS = ListingBounds(fee_bps=200, min_weight=10**6, max_weight=10**9, dispute_window=HOUR, void_delay=2 * HOUR)
@@ -38,10 +34,10 @@ RANGE = replace(THRESHOLD, kind=MarketKind.RANGE, target=0, bounds=(10, 20), wei
 DIRECTION = replace(THRESHOLD, kind=MarketKind.DIRECTION, target=0, start_at=NOW + 12 * HOUR)
 
 
-def refused(spec: MarketSpec, feed: FeedTerms = POOL_FEED, now: int = NOW) -> Unlistable:
+def refused(spec: MarketSpec, feed: FeedTerms = POOL_FEED) -> str:
     with pytest.raises(Unlistable) as caught:
-        listing_terms(spec, feed, BOUNDS, now)
-    return caught.value
+        listing_terms(spec, feed, BOUNDS, NOW)
+    return str(caught.value)
 
 
 @pytest.mark.parametrize("spec", [THRESHOLD, RANGE, DIRECTION])
@@ -71,7 +67,7 @@ def test_an_early_market_is_measured_for_a_million_steps_at_most() -> None:
     feed = replace(POOL_FEED, step=10)
     most = EARLY.closes_at + MARGIN + feed.memory + MAX_CROSSING_STEPS * 10
     listing_terms(replace(EARLY, ends_at=most), feed, BOUNDS, NOW)
-    assert refused(replace(EARLY, ends_at=most + 1), feed).numbers == (ListingField.ENDS_AT, most + 1, 1, most)
+    assert "steps are the most" in refused(replace(EARLY, ends_at=most + 1), feed)
 
 
 @pytest.mark.parametrize("spec", [THRESHOLD, RANGE, DIRECTION])
@@ -94,19 +90,7 @@ def test_an_early_market_counts_for_as_long_as_it_took_stakes() -> None:
     counted = EARLY.ends_at - (EARLY.closes_at + MARGIN + POOL_FEED.memory)
     halves = replace(EARLY, ends_at=EARLY.ends_at - (counted - 10 * HOUR))
     listing_terms(halves, POOL_FEED, BOUNDS, NOW)
-    fault = refused(replace(halves, ends_at=halves.ends_at - 1))
-    assert (fault.rule, fault.numbers) == (Rule.OPEN_FOR_TOO_LONG, (10 * HOUR, 10 * HOUR - 1))
-
-
-def test_every_rule_is_an_error_of_the_lister() -> None:
-    assert {rule.value for rule in Rule} <= {error.name for error in abi("AgentLister").errors.values()}
-
-
-def test_fields_are_numbered_as_the_lister_numbers_them() -> None:
-    source = (REPOSITORY / "contracts" / "agent" / "IAgentLister.sol").read_text()
-    names = re.findall(r"\w+", source.split("enum Field {")[1].split("}")[0])
-    for field in ListingField:
-        assert names[field] == "".join(word.title() for word in field.name.split("_"))
+    assert f"{10 * HOUR - 1} s is the longest" in refused(replace(halves, ends_at=halves.ends_at - 1))
 
 
 TIMES = st.integers(0, 2 * HOUR)
