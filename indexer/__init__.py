@@ -10,8 +10,8 @@ One step goes through these in order:
     chain         one chain: history first, then the head; undoes what a reorganization replaced
     backfill      concurrent pages of history, as wide as the node allows
     sources       which addresses and topics are followed, from the deployment file; `feeds` adds those that are listed
-    fetch         the logs of some blocks, linked to their headers (`node` asks, `wire` reads headers, `bloom` tests)
-    completeness  whether a node gave all logs of a block
+    fetch         the logs of some blocks, linked to their headers (`node` asks, `wire` reads headers)
+    completeness  whether a node gave all logs of a block, by its bloom, another node, or receipts
     decode        a node's answer -> typed logs (`logs`), refusing what contradicts itself
     fold/         typed logs -> projection rows, pure
     store/        one step in one transaction: load, fold, write, advance; `notices` adds events of wallets

@@ -19,8 +19,7 @@ from core.chain.wire import Log
 from core.contracts.events.token import TRANSFER
 from core.hexadecimal import bytes_of, hex_of
 from indexer import metrics
-from indexer.bloom import BloomTest
-from indexer.completeness import DISTRUSTED_AT_ONCE, LogCompleteness, merged
+from indexer.completeness import DISTRUSTED_AT_ONCE, BloomTest, LogCompleteness, merged
 from indexer.decode import block_hashes, decode_logs
 from indexer.errors import ChainMoved, NodeFault
 from indexer.fold.payments import relevant

@@ -22,7 +22,6 @@ log = get_logger(__name__)
 
 MEASURE_SECONDS = 10.0
 
-_ROWS = "SELECT relname, n_live_tup FROM pg_stat_user_tables WHERE relname ~ '^(chain|stock|agent|oracle|token)_'"
 _AUDITS = """
 SELECT DISTINCT ON (chain_id) name, mismatches, extract(epoch FROM at)::float
 FROM chain_audit JOIN chain_cursor USING (chain_id) ORDER BY chain_id, chain_audit.id DESC
@@ -50,18 +49,15 @@ async def setup(daemon: Daemon) -> AsyncIterator[None]:
             detail=lambda: {service.chain.name: _in_a_word(service) for service in services},
         )
         daemon.spawn_endless("heartbeat", beating)
-        daemon.spawn_endless("table figures", _measure_tables(pool))
+        daemon.spawn_endless("audits", _measure_audits(pool))
         yield
 
 
-async def _measure_tables(pool: ConnectionPool) -> None:
-    """Rows per table, as the database estimates them: counting would read them all. And each chain's last audit."""
+async def _measure_audits(pool: ConnectionPool) -> None:
+    """Show the result of each chain's last audit, which another process made."""
     while True:
         with contextlib.suppress(psycopg.Error, TimeoutError):
             async with pool.connection() as connection:
-                estimates = await connection.execute(_ROWS)
-                for table, rows in await estimates.fetchall():
-                    metrics.ROWS.labels(table).set(rows)
                 audits = await connection.execute(_AUDITS)
                 for chain, mismatches, at in await audits.fetchall():
                     metrics.AUDIT_MISMATCHES.labels(chain).set(mismatches)

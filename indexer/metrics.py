@@ -31,7 +31,6 @@ UNPAID_STAKES = counter(
     "vpm_index_unpaid_stakes", "Stakes and refunds booked for a payment that the token did not announce", CHAIN
 )
 HALTED = gauge("vpm_index_halted", "1 while a chain is served stale because it cannot be followed safely", CHAIN)
-ROWS = gauge("vpm_index_rows", "Rows per table, as the database estimates them", ("table",))
 AUDIT_MISMATCHES = gauge(
     "vpm_index_audit_mismatches", "Numbers the last audit found unlike the chain's, absent before any audit", CHAIN
 )

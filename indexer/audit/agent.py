@@ -15,19 +15,12 @@ from core.hexadecimal import hex_of
 from indexer.audit.compare import under_names
 from indexer.audit.pages import AuditStage, Scene, View, compare_views, of_rows, whole
 from indexer.fold import agent
-from indexer.fold.payments import PAID
 from indexer.fold.venues import AGENT_FEED, AGENT_ROLE, AGENT_VENUE, LISTER
+from indexer.store.payments import payments
 from indexer.store.tables import all_rows, rows_after, rows_by_key
 
 BOOKS_AT_ONCE = 1_000
 
-_PAYMENTS = b"""
-SELECT s.stake_id, a.state, a.value, a.recipient,
-  a.tx = s.staked_tx OR (a.block_number, a.log_index) < (s.staked_block, s.staked_log_index),
-  (SELECT count(*) FROM agent_stake o WHERE o.wallet = s.wallet AND o.nonce = s.nonce)
-FROM agent_stake s LEFT JOIN token_authorization a ON a.chain_id = %s AND a.authorizer = s.wallet AND a.nonce = s.nonce
-WHERE s.stake_id = ANY(%s)
-"""
 _LIABILITIES = f"""
 SELECT coalesce(sum(amount) FILTER (WHERE status = {StakeStatus.OWED_BACK:d}), 0),
   coalesce(sum(amount) FILTER (WHERE status = {StakeStatus.REFUNDED:d} AND refund_reason IS NULL), 0),
@@ -186,7 +179,8 @@ async def _stakes(scene: Scene, rows: list[Any]) -> list[View]:
     market_rows = await rows_by_key(scene.connection, agent.MARKET, ("market_id",), [(each,) for each in ids])
     markets = {row.market_id: row for row in market_rows}
     books = await _books(scene, market_rows)
-    await _payments(scene, rows)
+    for stake_id, due, made in await payments(scene.connection, scene.sources, [row.stake_id for row in rows]):
+        scene.comparison.value("stake", stake_id, "payment", due, made)
     return [view for row in rows for view in _stake(row, markets[row.market_id], books[row.market_id])]
 
 
@@ -201,16 +195,3 @@ def _stake(row: Any, market: Any, book: Book) -> Iterator[View]:
     # The receive form needs no record: nothing but the contract itself can take such a payment.
     is_booked = not is_marked(row.nonce)
     yield View("stake", row.stake_id, Role.WALLET, "booked", (hex_of(row.wallet), row.nonce), is_booked)
-
-
-async def _payments(scene: Scene, rows: list[Any]) -> None:
-    """Each stake against the very authorization that paid for it."""
-    ids = [row.stake_id for row in rows]
-    payments = {stake_id: tuple(rest) for stake_id, *rest in await scene.rows(_PAYMENTS, (scene.sources.chain_id, ids))}
-    recipient = scene.sources.contracts[Role.WALLET]
-    for row in rows:
-        state, value, paid_to, in_time, stakes = payments[row.stake_id]
-        ours = (PAID, row.amount, recipient, True, 1)
-        brought = None if value is None else int(value)
-        stated = (state, brought, None if paid_to is None else bytes(paid_to), in_time, stakes)
-        scene.comparison.value("stake", row.stake_id, "payment", ours, stated)

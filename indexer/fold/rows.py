@@ -32,6 +32,12 @@ class Removal:
     values: list[tuple[Any, ...]]
 
 
+def take(row: Any, event: Any, *names: str) -> None:
+    """Set the columns that an event states under the same names: all of its fields, or those named."""
+    for name in names or event.__struct_fields__:
+        setattr(row, name, getattr(event, name))
+
+
 class RowKind:
     """The rows of one table: `new(...)` makes one, `loaded(values)` one from the database; `values(row)` is it in order
     of the columns, `write(rows)` what to store."""

@@ -17,7 +17,7 @@ from core.stock import vested_fold as mirror
 from core.stock.projection import market_of, position_of, vintage_of
 from core.stock.vested import DOWN, SEED, UP, VestedMarket, Vintage, seed_vintage
 from indexer.errors import Contradiction
-from indexer.fold.rows import Removal, RowKind, Write
+from indexer.fold.rows import Removal, RowKind, Write, take
 from indexer.logs import LogRecord
 
 MARKET = RowKind(stock_market)
@@ -258,25 +258,19 @@ class StockFold:
 
     def _spec_registered(self, log: LogRecord, e: ev.SpecRegistered) -> None:
         state = self._state(e.market_id)
-        row = state.row
-        row.spec_id, row.feed, row.stock_token = e.spec_id, e.feed, e.stock_token
-        row.strike_time, row.final_time = e.strike_time, e.final_time
-        row.max_strike_age, row.max_final_age = e.max_strike_age, e.max_final_age
+        take(state.row, e)
         self._touch(log, state)
 
     def _market_opened(self, log: LogRecord, e: ev.MarketOpened) -> None:
         state = self._state(e.market_id)
-        row = state.row
-        row.spec_id, row.feed, row.ticker, row.family = e.spec_id, e.feed, e.ticker, e.family
-        row.strike_time, row.final_time = e.strike_time, e.final_time
+        take(state.row, e, "spec_id", "feed", "ticker", "family", "strike_time", "final_time")
         self._touch(log, state)
 
     def _settled(self, log: LogRecord, e: ev.Settled) -> None:
         state = self._state(e.market_id)
         row = state.row
-        row.outcome, row.reason = e.outcome, e.reason
-        row.strike_round, row.strike_answer, row.strike_round_at = e.strike_round, e.strike_answer, e.strike_at
-        row.final_round, row.final_answer, row.final_round_at = e.final_round, e.final_answer, e.final_at
+        take(row, e, "outcome", "reason", "strike_round", "strike_answer", "final_round", "final_answer")
+        row.strike_round_at, row.final_round_at = e.strike_at, e.final_at
         self._touch(log, state)
 
     # ---------------------------------------------------------------- results

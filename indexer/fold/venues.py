@@ -12,7 +12,7 @@ from core.db.schema.index_agent import agent_fee_sweep, agent_feed, agent_role, 
 from core.db.schema.index_shared import pauser_act, pauser_guardian
 from core.db.schema.index_stock import stock_fee_sweep, stock_feed, stock_opener, stock_venue
 from indexer.errors import Contradiction
-from indexer.fold.rows import Removal, RowKind, Write
+from indexer.fold.rows import Removal, RowKind, Write, take
 from indexer.logs import LogRecord
 
 STOCK_VENUE = RowKind(stock_venue)
@@ -54,46 +54,33 @@ class VenueFold:
         """The next log in chain order."""
         match e := log.event:
             case stock.FeedSet():
-                row = self._row(STOCK_FEED, e.feed)
-                row.stock_token, row.ticker = e.stock_token, e.ticker
-                row.max_strike_age, row.max_final_age = e.max_strike_age, e.max_final_age
-                row.side_cap = e.side_cap
-                row.allowed = e.allowed
+                take(self._row(STOCK_FEED, e.feed), e)
             case stock.OpenerSet():
-                row = self._row(STOCK_OPENER, e.opener)
-                row.allowed = e.allowed
+                take(self._row(STOCK_OPENER, e.opener), e)
             case stock.EntriesPaused():
                 self._stock_venue().entries_paused = e.paused
             case stock.FeesSwept():
                 self._stock_venue().fees_swept += e.amount
                 self._sweep(STOCK_SWEEP, log)
             case agent.RoleSet():
-                row = self._row(AGENT_ROLE, e.role, e.account)
-                row.allowed = e.allowed
+                take(self._row(AGENT_ROLE, e.role, e.account), e)
             case agent.StakesPaused():
                 self._agent_venue().stakes_paused = e.paused
             case agent.WalletFeesSwept():
                 self._agent_venue().fees_swept += e.amount
                 self._sweep(AGENT_SWEEP, log)
             case agent.ListerSet():
-                row = self._row(AGENT_ROLE, LISTER, e.account)
-                row.allowed = e.allowed
+                take(self._row(AGENT_ROLE, LISTER, e.account), e)
             case agent.BoundsSet():
-                row = self._agent_venue()
-                row.fee_bps, row.min_weight, row.max_weight = e.fee_bps, e.min_weight, e.max_weight
-                row.dispute_window, row.void_delay = e.dispute_window, e.void_delay
+                take(self._agent_venue(), e)
             case agent.AgentFeedSet():
-                row = self._row(AGENT_FEED, e.feed, condemned=False)
-                row.allowed, row.published = e.allowed, e.published
-                row.memory, row.max_age, row.lag, row.pot_cap = e.memory, e.max_age, e.lag, e.pot_cap
-                row.step, row.feed_cap = e.step, e.feed_cap
+                take(self._row(AGENT_FEED, e.feed, condemned=False), e)
             case agent.FeedCondemned():
                 self._condemn(log, e)
             case agent.SettlementPutOff():
                 pass  # the resolver says what became of a market's times
             case pauser.GuardianSet():
-                row = self._row(GUARDIAN, self._chain_id, e.account)
-                row.allowed = e.allowed
+                take(self._row(GUARDIAN, self._chain_id, e.account), e)
             case pauser.PausedBy() | pauser.ResumedBy():
                 row = self._row(PAUSER_ACT, self._chain_id, log.block, log.index)
                 row.account, row.paused = e.account, isinstance(e, pauser.PausedBy)

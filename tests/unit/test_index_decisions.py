@@ -17,7 +17,7 @@ from core.db.schema import index, index_agent, index_shared, index_stock
 from core.errors import DeploymentError
 from core.paths import REPOSITORY
 from indexer.backfill import LOGS_PER_PAGE, WIDEST_BLOCKS, Width
-from indexer.bloom import BloomTest, mask
+from indexer.completeness import BloomTest, mask
 from indexer.decode import decode_logs
 from indexer.fold.stock import POSITION
 from indexer.lineage import Fork, common_ancestor, confirms
