@@ -9,7 +9,7 @@ from typing import Any
 
 from core.chain.wire import Log
 from core.stock.vested import Moment
-from indexer.bloom import mask
+from indexer.completeness import mask
 from indexer.fold.shared import FeedRounds
 from indexer.sources import Filter, Sources
 from indexer.wire import Header
