@@ -146,8 +146,8 @@ class ChainProvider(AsyncJSONBaseProvider):
     ) -> T:
         """One request; `shape` is the type its result must decode to."""
         seconds = timeout_seconds or self._timeout_seconds
-        answer: T | RpcError
-        (answer,) = await self._batch([(method, params)], range(1), [shape], seconds)
+        answers: list[T | RpcError] = await self._batch([(method, params)], range(1), [shape], seconds)
+        answer = answers[0]
         if isinstance(answer, RpcError):
             raise answer
         return answer

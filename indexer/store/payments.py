@@ -26,12 +26,10 @@ FROM agent_stake s LEFT JOIN token_authorization a ON a.chain_id = %b AND a.auth
 WHERE s.stake_id = ANY(%b) ORDER BY s.stake_id
 """
 
-Payment = tuple[Any, ...]
-
 
 async def payments(
     connection: Connection, sources: Sources, stakes: Sequence[int]
-) -> list[tuple[int, Payment, Payment]]:
+) -> list[tuple[int, tuple[Any, ...], tuple[Any, ...]]]:
     """Return for each stake or refund the payment that it must have, and what the token's logs make of the one that it
     names: state, value, recipient, whether it came in time, and how many stakes name it."""
     recipient = sources.contracts[Role.WALLET]
