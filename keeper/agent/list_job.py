@@ -10,7 +10,7 @@ from sqlalchemy import select
 from core.agent.bet import market_key
 from core.agent.book import FeedTerms, ListingBounds
 from core.agent.document import Metadata, feed_keys
-from core.agent.prior import VOLATILITY
+from keeper.agent.prior import VOLATILITY
 from core.chain import values
 from core.contracts.names import made_of
 from core.db.schema.index_agent import agent_market

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from core.agent.book import MIN_STAKE, ListingBounds, MarketSpec, listing_terms
 from core.agent.document import Metadata, Specification, rendered
-from core.agent.prior import WeightBounds, weights_for
+from keeper.agent.prior import WeightBounds, weights_for
 from core.chain import checksum
 from core.contracts.names import under
 from core.contracts.statuses import MarketKind

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.agent.prior import AVERAGE_WEIGHT, UNSURE, YEAR, WeightBounds, weights_for
+from keeper.agent.prior import AVERAGE_WEIGHT, UNSURE, YEAR, WeightBounds, weights_for
 from core.contracts.statuses import MarketKind
 
 LIMITS = WeightBounds(10**6, 10**9)
