@@ -1,19 +1,17 @@
-"""Rebuilds every book, vintage and position of `VestedMarkets` from its events alone, exactly.
+"""What each event of `VestedMarkets` does to a market's books, exactly.
 
-Feed the decoded events in chain order to a `Ledger`. What an event states and what follows from the events before it
-must agree; where they do not, logs are missing, out of order or not this contract's, and `Diverged` says which. Amounts
-are token units. `DeliveryFailed` and `EntriesPaused` change no book: `is_folded` tells.
+What an event states and what follows from the events before it must agree; where they do not, logs are missing, out of
+order or not this contract's, and `Diverged` says which. Amounts are token units. `indexer.fold.stock` keeps the rows.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final, TypeAlias, TypeGuard
+from typing import Final
 
 from core.contracts.events.stock import (
     Delivered,
     Entered,
-    FeesSwept,
     MarketCreated,
     PositionTransferred,
     ResidueClaimed,
@@ -32,10 +30,8 @@ from core.stock.vested import (
     VestedMarket,
     Vintage,
     match,
-    offer,
     open_books,
     residue,
-    seed_vintage,
     settlement,
 )
 from core.stock.vested import SEED as SEED_VINTAGE
@@ -47,23 +43,6 @@ finalized on chain, and only once it is finished."""
 
 class Diverged(ValueError):
     """The refusal of an event that does not follow from the events before it."""
-
-
-Event: TypeAlias = (
-    MarketCreated
-    | Entered
-    | VintageFinalized
-    | Resolved
-    | Voided
-    | Delivered
-    | PositionTransferred
-    | ResidueClaimed
-    | FeesSwept
-)
-"""The events that change a book, a vintage or a position."""
-
-
-# ---------------------------------------------------------------- one market, one event
 
 
 def created(e: MarketCreated) -> VestedMarket:
@@ -81,15 +60,6 @@ def created(e: MarketCreated) -> VestedMarket:
         side_cap=e.side_cap,
     )
     return VestedMarket(terms, open_books(e.seed_per_leg))
-
-
-def entered(market: VestedMarket, e: Entered) -> tuple[VestedMarket, Position]:
-    pending = None if market.vintage is None else market.vintage.number
-    check_entry(e, market.terms.seed_per_leg, pending, settled=market.settled)
-    before = 0
-    if e.vintage != SEED_VINTAGE:
-        market, before = offer(market, e.outcome, e.offered, e.vintage)
-    return market, Position(e.position_id, e.market_id, e.owner, e.outcome, e.offered, e.vintage, before)
 
 
 def check_entry(e: Entered, seed_per_leg: int, pending_vintage: int | None, *, settled: bool) -> None:
@@ -128,30 +98,6 @@ def closed(market: VestedMarket, e: Resolved | Voided) -> VestedMarket:
     return replace(market, winner=e.winner) if isinstance(e, Resolved) else replace(market, voided=True)
 
 
-def delivered(
-    market: VestedMarket, position: Position, vintage: Vintage, e: Delivered
-) -> tuple[VestedMarket, Position]:
-    due = due_of(market, position, vintage, e)
-    pays, refunds = e.payout > 0, e.refund > 0
-    accepted = position.offered - due.refund
-    position = replace(
-        position,
-        claimed=position.claimed or pays,
-        refunded=position.refunded or refunds,
-        payout=position.payout + e.payout,
-        fee=position.fee + e.fee,
-        refund=position.refund + e.refund,
-    )
-    market = replace(
-        market,
-        paid_principal=market.paid_principal + (accepted if pays else 0),
-        paid=market.paid + e.payout,
-        fees=market.fees + e.fee,
-        refunded=market.refunded + e.refund,
-    )
-    return market, position
-
-
 def due_of(market: VestedMarket, position: Position, vintage: Vintage, e: Delivered) -> Settlement:
     """Return what the position is due, which the delivery must agree with."""
     if position.owner != e.owner:
@@ -179,74 +125,6 @@ def residue_claimed(market: VestedMarket, e: ResidueClaimed) -> VestedMarket:
     return replace(market, residue_claimed=e.amount)
 
 
-def is_folded(event: Any) -> TypeGuard[Event]:
-    return isinstance(event, Event)
-
-
 def _require(holds: bool, otherwise: str) -> None:
     if not holds:
         raise Diverged(otherwise)
-
-
-# ---------------------------------------------------------------- all of them
-
-
-class Ledger:
-    """Every market, vintage and position after the events applied so far. The values in it are frozen."""
-
-    def __init__(self) -> None:
-        self.markets: dict[int, VestedMarket] = {}
-        self.vintages: dict[tuple[int, int], Vintage] = {}
-        """By market and block number; the seed's is 0. A pending vintage is here too, unmatched."""
-        self.positions: dict[int, Position] = {}
-        self.entries: dict[int, list[int]] = {}
-        """Each market's position ids in the order of entry, the seed first."""
-        self.fees_swept = 0
-
-    @property
-    def fees_accrued(self) -> int:
-        """Fees taken and not swept yet."""
-        return sum(market.fees for market in self.markets.values()) - self.fees_swept
-
-    def vintage_of(self, position: Position) -> Vintage:
-        return self.vintages[position.market_id, position.vintage]
-
-    def apply(self, e: Event) -> None:
-        match e:
-            case MarketCreated():
-                _require(e.market_id not in self.markets, f"market {e.market_id} was created twice")
-                self.markets[e.market_id] = created(e)
-                self.vintages[e.market_id, SEED_VINTAGE] = seed_vintage(e.seed_per_leg)
-                self.entries[e.market_id] = []
-            case Entered():
-                _require(e.position_id not in self.positions, f"position {e.position_id} was entered twice")
-                market, position = entered(self._market(e.market_id), e)
-                self.markets[e.market_id], self.positions[e.position_id] = market, position
-                self.entries[e.market_id].append(e.position_id)
-                if market.vintage is not None:
-                    self.vintages[e.market_id, e.vintage] = market.vintage
-            case VintageFinalized():
-                self.markets[e.market_id], vintage = finalized(self._market(e.market_id), e)
-                self.vintages[e.market_id, e.vintage] = vintage
-            case Resolved() | Voided():
-                self.markets[e.market_id] = closed(self._market(e.market_id), e)
-            case Delivered():
-                position = self._position(e.position_id)
-                market, position = delivered(self.markets[position.market_id], position, self.vintage_of(position), e)
-                self.markets[position.market_id], self.positions[e.position_id] = market, position
-            case PositionTransferred():
-                position = self._position(e.position_id)
-                self.positions[e.position_id] = replace(position, owner=new_owner(position.owner, e))
-            case ResidueClaimed():
-                self.markets[e.market_id] = residue_claimed(self._market(e.market_id), e)
-            case FeesSwept():
-                _require(e.amount <= self.fees_accrued, f"{e.amount} of fees were swept, {self.fees_accrued} taken")
-                self.fees_swept += e.amount
-
-    def _market(self, market_id: int) -> VestedMarket:
-        _require(market_id in self.markets, f"market {market_id} was never created")
-        return self.markets[market_id]
-
-    def _position(self, position_id: int) -> Position:
-        _require(position_id in self.positions, f"position {position_id} was never entered")
-        return self.positions[position_id]

@@ -15,7 +15,7 @@ from core.contracts.events.stock import STOCK_MARKET
 from core.db.schema.index_stock import stock_market, stock_position, stock_vintage
 from core.stock import vested_fold as mirror
 from core.stock.projection import market_of, position_of, vintage_of
-from core.stock.vested import DOWN, SEED, UP, VestedMarket, Vintage, seed_vintage
+from core.stock.vested import DOWN, SEED, UP, Position, VestedMarket, Vintage, seed_vintage
 from indexer.errors import Contradiction
 from indexer.fold.rows import Removal, RowKind, Write, take
 from indexer.logs import LogRecord
@@ -274,6 +274,15 @@ class StockFold:
         self._touch(log, state)
 
     # ---------------------------------------------------------------- results
+
+    def market(self, market_id: int) -> VestedMarket:
+        """Return a market's books after the last log."""
+        return market_of(self._state(market_id).current_row())
+
+    def position(self, position_id: int) -> tuple[Position, Vintage]:
+        """Return a position after the last log, and its vintage as it stands."""
+        row = self._position(position_id)
+        return position_of(row), self._vintage_of(row)
 
     def writes(self) -> list[Write]:
         """What to store after the last log."""

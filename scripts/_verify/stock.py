@@ -10,9 +10,12 @@ from core.contracts.events import stock as ev
 from core.contracts.statuses import PreviewStatus, StockMarketStatus, StockOutcome, StockReason
 from core.feeds.rounds import Round, Spec, judge
 from core.feeds.rounds import settlement as settles_as
+from core.hexadecimal import bytes_of
 from core.stock.vested import DOWN, UP, Moment
-from core.stock.vested_fold import Diverged, Ledger, is_folded
 from core.stock.vested_views import PositionView, market_view, position_view
+from indexer.errors import Contradiction
+from indexer.fold.stock import StockFold
+from indexer.logs import LogRecord
 from scripts._verify.chain import PinnedChain, SeenLog, word
 from scripts._verify.claims import Findings, NotCheckable, whole
 
@@ -28,7 +31,7 @@ class StockMarket:
     id: int
     at: int
     now: Moment
-    ledger: Ledger = field(default_factory=Ledger)
+    fold: StockFold = field(default_factory=StockFold)
     entries: dict[int, SeenLog] = field(default_factory=dict)
     deliveries: dict[int, list[SeenLog]] = field(default_factory=dict)
     owners: dict[int, list[str]] = field(default_factory=dict)
@@ -40,7 +43,7 @@ class StockMarket:
 
     @property
     def folded(self) -> Any:
-        return self.ledger.markets[self.id]
+        return self.fold.market(self.id)
 
     @property
     def spec(self) -> Spec | None:
@@ -50,8 +53,7 @@ class StockMarket:
         return Spec(registered.strike_time, registered.final_time, registered.max_strike_age, registered.max_final_age)
 
     def view(self, position_id: int) -> PositionView:
-        position = self.ledger.positions[position_id]
-        return position_view(self.folded, position, self.ledger.vintage_of(position), self.now)
+        return position_view(self.folded, *self.fold.position(position_id), self.now)
 
     @property
     def outcome(self) -> str | None:
@@ -74,8 +76,9 @@ async def read_market(chain: PinnedChain, market_id: int, at: int | None = None)
     positions = [word(one.event.position_id) for one in logs if isinstance(one.event, ev.Entered)]
     for some in range(0, len(positions), 200):
         logs += await chain.logs(settler.address, _OF_POSITIONS, [positions[some : some + 200]])
-    fold_into(market, sorted((one for one in logs if one.block <= block), key=lambda one: (one.block, one.index)))
-    if market_id not in market.ledger.markets:
+    logs = sorted((one for one in logs if one.block <= block), key=lambda one: (one.block, one.index))
+    fold_into(market, logs)
+    if not any(isinstance(one.event, ev.MarketCreated) for one in logs):
         raise NotCheckable(f"No market {market_id} was created in {settler.address} up to block {block}.")
     for one in await chain.logs(resolver.address, ev.RESOLVER_EVENTS, mine):
         if isinstance(one.event, ev.SpecRegistered):
@@ -106,12 +109,13 @@ def fold_into(market: StockMarket, logs: list[SeenLog]) -> None:
             market.deliveries.setdefault(one.event.position_id, []).append(one)
         elif isinstance(one.event, ev.Resolved | ev.Voided):
             market.closing_tx = one.tx
-        if market.diverged or not is_folded(one.event):
+        if market.diverged:
             continue
+        record = LogRecord(one.block, one.index, 0, bytes_of(one.tx), b"", b"", b"", None, one.event)
         try:
-            market.ledger.apply(one.event)
-        except Diverged as error:
-            market.diverged = str(error)
+            market.fold.apply(record)
+        except Contradiction as error:
+            market.diverged = error.message
 
 
 # ---------------------------------------------------------------- the market
@@ -304,11 +308,15 @@ async def check_position_of(
     """`exact`: the document speaks of block `market.at`; otherwise of an unknown earlier one, where only what cannot
     change any more must be equal, and what only grows may be less."""
     position_id = whole(stated.get("id"))
-    if position_id not in market.ledger.positions:
+    if position_id not in market.entries:
         said.says(f"position {stated.get('id')} exists", False, f"VestedMarkets.Entered of market {market.id}")
         return
     assert position_id is not None
-    position, entry, view = market.ledger.positions[position_id], market.entries[position_id], market.view(position_id)
+    (position, _), entry, view = (
+        market.fold.position(position_id),
+        market.entries[position_id],
+        market.view(position_id),
+    )
     of, call = f"position {position_id}", f"VestedMarkets.position({position_id})"
     settling = f"VestedMarkets.settlement({position_id})"
     if "owner" in stated:
@@ -392,7 +400,7 @@ async def check_positions(chain: PinnedChain, positions: list[dict[str, Any]], s
             await check_settlement(chain, markets[market_id], said)
         market = markets[market_id]
         await check_position_of(chain, market, stated, said, exact=False)
-        if position_id in market.ledger.positions:
+        if position_id in market.entries:
             await check_view(chain, market, position_id or 0, said)
 
 

@@ -22,8 +22,9 @@ from core.agent.book import Book
 from core.contracts.events import Layout, Role, layouts_of
 from core.contracts.events import stock as ev
 from core.contracts.statuses import AgentMarketStatus, RefundReason, StakeStatus, VoidReason
-from core.stock import vested, vested_fold
+from core.stock import vested
 from core.stock.vested import Moment
+from tests.support.stock_ledger import Ledger
 
 UNIT = 10**6
 
@@ -116,7 +117,7 @@ class AgentStake:
 class World:
     """The state of all contracts after some block."""
 
-    ledger: vested_fold.Ledger = field(default_factory=vested_fold.Ledger)
+    ledger: Ledger = field(default_factory=Ledger)
     counts: dict[tuple[int, int], int] = field(default_factory=dict)
     agent: dict[bytes, AgentBook] = field(default_factory=dict)
     stakes: dict[int, AgentStake] = field(default_factory=dict)
@@ -127,7 +128,7 @@ class World:
     agent_fees: int = 0
 
     def copy(self) -> World:
-        ledger = vested_fold.Ledger()
+        ledger = Ledger()
         ledger.markets, ledger.vintages = dict(self.ledger.markets), dict(self.ledger.vintages)
         ledger.positions = dict(self.ledger.positions)
         ledger.entries = {market: list(ids) for market, ids in self.ledger.entries.items()}

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keeper.agent.prior import AVERAGE_WEIGHT, UNSURE, YEAR, WeightBounds, weights_for
 from core.contracts.statuses import MarketKind
+from keeper.agent.prior import AVERAGE_WEIGHT, UNSURE, YEAR, WeightBounds, weights_for
 
 LIMITS = WeightBounds(10**6, 10**9)
 MONTH = 30 * 86_400

@@ -35,8 +35,9 @@ from core.stock.vested import (
     seed_vintage,
     settlement,
 )
-from core.stock.vested_fold import Diverged, Ledger
+from core.stock.vested_fold import Diverged
 from core.stock.vested_views import market_view, position_view
+from tests.support.stock_ledger import Ledger
 
 TOKEN = 10**6
 FREEZE = 1_000

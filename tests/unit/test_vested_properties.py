@@ -21,12 +21,12 @@ from core.stock.vested import (
     offer,
     open_books,
 )
-from core.stock.vested_fold import Ledger
 from core.stock.vested_views import market_view, position_view
 from tests.contracts.model.histories import Enter, History, NextBlock, generate
 from tests.contracts.model.narrator import FREEZE, Narrator, address
 from tests.contracts.model.parimutuel import SCALE, Model
 from tests.support.depth import EXAMPLES
+from tests.support.stock_ledger import Ledger
 
 HISTORY = st.builds(
     lambda entries, seed: generate(Random(seed), (1, entries)), st.integers(1, 16), st.integers(0, 2**64 - 1)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from core.contracts.events import stock as log
 from core.stock.vested import Moment, Terms
-from core.stock.vested_fold import Event
 from tests.contracts.model import histories as step
 from tests.contracts.model.histories import History, Run, Step
 from tests.contracts.model.parimutuel import Entry
+from tests.support.stock_ledger import Event
 
 START = 1_000_000
 """The time a market is created at, Unix seconds."""
