@@ -312,11 +312,8 @@ async def check_position_of(
         said.says(f"position {stated.get('id')} exists", False, f"VestedMarkets.Entered of market {market.id}")
         return
     assert position_id is not None
-    (position, _), entry, view = (
-        market.fold.position(position_id),
-        market.entries[position_id],
-        market.view(position_id),
-    )
+    position, _ = market.fold.position(position_id)
+    entry, view = market.entries[position_id], market.view(position_id)
     of, call = f"position {position_id}", f"VestedMarkets.position({position_id})"
     settling = f"VestedMarkets.settlement({position_id})"
     if "owner" in stated:
