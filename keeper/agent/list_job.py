@@ -10,7 +10,6 @@ from sqlalchemy import select
 from core.agent.bet import market_key
 from core.agent.book import FeedTerms, ListingBounds
 from core.agent.document import Metadata, feed_keys
-from keeper.agent.prior import VOLATILITY
 from core.chain import values
 from core.contracts.names import made_of
 from core.db.schema.index_agent import agent_market
@@ -18,6 +17,7 @@ from core.outbox import LISTER
 from keeper import metrics
 from keeper.agent.caps_job import bears_its_cap
 from keeper.agent.listing import Listing, Priors, SeriesPlan, decide, round_plans, standing_plans
+from keeper.agent.prior import VOLATILITY
 from keeper.agent.series import Feed, Series, Slot
 from keeper.attempts import RetryWaits, TransactionRequest
 from keeper.run import JobRun

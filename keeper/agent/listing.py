@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from core.agent.book import MIN_STAKE, ListingBounds, MarketSpec, listing_terms
 from core.agent.document import Metadata, Specification, rendered
-from keeper.agent.prior import WeightBounds, weights_for
 from core.chain import checksum
 from core.contracts.names import under
 from core.contracts.statuses import MarketKind
 from core.hexadecimal import bytes_of
+from keeper.agent.prior import WeightBounds, weights_for
 from keeper.agent.series import (
     HOUR,
     QUICK_SECONDS,
