@@ -8,6 +8,7 @@ an index read. Ranks are read for everybody together, and again once something w
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
@@ -52,14 +53,7 @@ class Board:
     def rank(self, wallet: str) -> int | None:
         """From 1; None for a wallet that has realized nothing in the period."""
         key, places = bytes_of(wallet), self.places
-        low, high = 0, self.total
-        while low < high:
-            middle = (low + high) // 2
-            if places[middle * _PLACE : middle * _PLACE + _ADDRESS] < key:
-                low = middle + 1
-            else:
-                high = middle
-        at = low * _PLACE
+        at = _PLACE * bisect_left(range(self.total), key, key=lambda n: places[n * _PLACE : n * _PLACE + _ADDRESS])
         if places[at : at + _ADDRESS] != key:
             return None
         return int.from_bytes(places[at + _ADDRESS : at + _PLACE])
