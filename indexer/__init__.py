@@ -15,7 +15,7 @@ One step goes through these in order:
     decode        a node's answer -> typed logs (`logs`), refusing what contradicts itself
     fold/         typed logs -> projection rows, pure
     store/        one step in one transaction: load, fold, write, advance; `notices` adds events of wallets
-    finality      the newest block that is never undone; `lineage`: the newest that we and the chain agree on
+    finality      the newest block that is never undone, and the newest that we and the chain agree on
 
 `rebuild`, `audit` and `cli` are the commands, `main` starts the daemon.
 """

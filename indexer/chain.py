@@ -24,8 +24,7 @@ from indexer.backfill import TOO_MUCH, Width, pages
 from indexer.errors import BeyondFinality, Contradiction, NodeFault
 from indexer.feeds import read_past
 from indexer.fetch import Fetcher, Replaced
-from indexer.finality import FinalityTracker
-from indexer.lineage import Fork, common_ancestor, confirms
+from indexer.finality import FinalityTracker, Fork, common_ancestor, confirms
 from indexer.logs import Page
 from indexer.node import ChainNode
 from indexer.sources import Sources

@@ -28,10 +28,22 @@ from api.http.caller import network
 from api.http.limits import RateLimits
 from api.http.problem import Problem, invalid_part
 from core.config import Settings
-from core.cup import betting, board, books, enrolment, ledger, messages, outlook, rounds, scoring, trading, wallets
+from core.cup import (
+    Refusal,
+    betting,
+    board,
+    books,
+    enrolment,
+    ledger,
+    messages,
+    outlook,
+    rounds,
+    scoring,
+    trading,
+    wallets,
+)
 from core.cup.amounts import MAX_CENTS, number_of
 from core.cup.ledger import one_moment, wallet_account
-from core.cup.refusal import Refusal
 from core.cup.trading import PaperOrder, PaperReceipt
 from core.db.engine import Connection, ConnectionPool
 from core.iso import iso_of

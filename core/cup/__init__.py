@@ -7,3 +7,20 @@
 
 Amounts are integer cents of pUSDC. A `Refusal` is what a caller did wrong, with the status and code of the contract.
 """
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class Refusal(Exception):
+    """The refusal of a request: `message` is a sentence a person or an agent can act on; `extra` joins the error
+    body."""
+
+    def __init__(self, status: int, code: str, message: str, extra: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.extra = dict(extra or {})

@@ -9,11 +9,10 @@ from datetime import datetime
 import orjson
 from psycopg.errors import UniqueViolation
 
-from core.cup import ledger, rounds, wheel
+from core.cup import Refusal, ledger, rounds, wheel
 from core.cup.amounts import number_of, text_of
 from core.cup.enrolment import require_may_trade
 from core.cup.ledger import round_account, wallet_account
-from core.cup.refusal import Refusal
 from core.cup.rounds import RouletteRound
 from core.cup.trading import WalletBusy, require_funds
 from core.db.engine import Connection

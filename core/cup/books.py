@@ -13,9 +13,9 @@ from psycopg.types.json import Jsonb
 from core.agent.book import Book
 from core.agent.document import Specification
 from core.contracts.statuses import AgentMarketStatus, MarketKind
+from core.cup import Refusal
 from core.cup.ledger import market_account, open_account
 from core.cup.listing import PaperListing, PaperSide, is_slug, listing_of
-from core.cup.refusal import Refusal
 from core.db.engine import Connection
 
 # Paper trades pay no fee: what is staked is what winners split.

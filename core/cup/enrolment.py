@@ -3,7 +3,7 @@ lifts."""
 
 from __future__ import annotations
 
-from core.cup.refusal import Refusal
+from core.cup import Refusal
 from core.db.engine import Connection
 
 HALT_SWITCH = "cup_halted"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Literal, cast
 
+from core.cup import Refusal
 from core.cup.books import PaperMarket
-from core.cup.refusal import Refusal
 
 CLOSES_SOON: Final = timedelta(seconds=120)
 

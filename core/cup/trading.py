@@ -11,10 +11,9 @@ import psycopg
 from psycopg.errors import UniqueViolation
 
 from core.agent.book import Book
-from core.cup import books, enrolment, ledger
+from core.cup import Refusal, books, enrolment, ledger
 from core.cup.amounts import number_of, text_of
 from core.cup.books import PaperMarket
-from core.cup.refusal import Refusal
 from core.db.engine import Connection
 
 

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from core.cup import ledger, trading, wallets
+from core.cup import Refusal, ledger, trading, wallets
 from core.cup.books import find
 from core.cup.export import lines
 from core.cup.messages import signature_bytes
-from core.cup.refusal import Refusal
 from core.cup.verify import verify
 from core.db.engine import Connection, connect
 from tests.support.cup_rig import Cup, Signer, cup_door, now

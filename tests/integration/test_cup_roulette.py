@@ -17,8 +17,7 @@ from api.cup import bodies
 from api.cup.service import WHEEL_SECONDS
 from core.chain import ChainClient, ChainProvider
 from core.contracts.statuses import MarketKind
-from core.cup import betting, board, ledger, rounds, settling, wheel
-from core.cup.refusal import Refusal
+from core.cup import Refusal, betting, board, ledger, rounds, settling, wheel
 from core.cup.verify import main as verify_main
 from core.cup.verify import verify
 from core.db.engine import Connection, connect

@@ -8,8 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from core.cup import enrolment
-from core.cup.refusal import Refusal
+from core.cup import Refusal, enrolment
 from core.db.engine import connect, conninfo
 from core.db.leader import lock_key
 from core.paths import REPOSITORY

@@ -19,15 +19,15 @@ from core.paths import REPOSITORY
 from indexer.backfill import LOGS_PER_PAGE, WIDEST_BLOCKS, Width
 from indexer.completeness import BloomTest, mask
 from indexer.decode import decode_logs
+from indexer.finality import Fork, common_ancestor, confirms
 from indexer.fold.stock import POSITION
-from indexer.lineage import Fork, common_ancestor, confirms
 from indexer.logs import BlockInfo
 from indexer.sources import sources_of
 from indexer.store.tables import column_types
 from tests.support.index_chain import SimChain, bloom_of, world_sources
 from tests.support.index_world import ADDRESSES, TOKEN, Crowd, address_of, emission
 
-# ---------------------------------------------------------------- lineage
+# ---------------------------------------------------------------- where a chain was replaced
 
 
 def block(number: int, digest: int = 0) -> BlockInfo:
