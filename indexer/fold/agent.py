@@ -7,7 +7,7 @@ log of each of the three in one transaction, settling one a log of the wallet an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,7 @@ from core.contracts.events.agent import AGENT_MARKET
 from core.contracts.statuses import AgentMarketStatus, StakeStatus
 from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake
 from indexer.errors import Contradiction
-from indexer.fold.rows import Removal, RowKind, Write
+from indexer.fold.rows import Need, Removal, RowKind, Write
 from indexer.logs import LogRecord
 
 MARKET = RowKind(agent_market)
@@ -70,23 +70,24 @@ class AgentFold:
 
     # ---------------------------------------------------------------- what is needed, and giving it
 
-    @staticmethod
-    def needed_markets(logs: Iterable[LogRecord]) -> list[bytes]:
-        return list({log.entity[1:] for log in logs if log.entity is not None and log.entity[:1] == AGENT_MARKET})
+    def needs(self, logs: Iterable[LogRecord]) -> Iterator[Need]:
+        """Say which rows the logs need; those of each are given before the next is asked for."""
+        seen = {log.entity for log in logs if log.entity is not None and log.entity[:1] == AGENT_MARKET}
+        markets = [(entity[1:],) for entity in seen]
+        yield Need(MARKET, ("market_id",), markets)
+        yield Need(OUTCOME, ("market_id",), markets)
+        ids = {log.event.stake_id for log in logs if isinstance(log.event, ev.Paid | ev.PayoutFailed)}
+        yield Need(STAKE, ("stake_id",), [(each,) for each in ids])
 
-    @staticmethod
-    def needed_stakes(logs: Iterable[LogRecord]) -> list[int]:
-        return list({log.event.stake_id for log in logs if isinstance(log.event, ev.Paid | ev.PayoutFailed)})
-
-    def give_market(self, row: Any) -> None:
-        self._markets[row.market_id] = row
-        self._outcomes[row.market_id] = [None] * row.outcomes
-
-    def give_outcome(self, row: Any) -> None:
-        self._outcomes[row.market_id][row.outcome] = row
-
-    def give_stake(self, row: Any) -> None:
-        self._stakes[row.stake_id] = row
+    def give(self, kind: RowKind, row: Any) -> None:
+        """Take a stored row, as `needs` asked for it."""
+        if kind is STAKE:
+            self._stakes[row.stake_id] = row
+        elif kind is OUTCOME:
+            self._outcomes[row.market_id][row.outcome] = row
+        else:
+            self._markets[row.market_id] = row
+            self._outcomes[row.market_id] = [None] * row.outcomes
 
     # ---------------------------------------------------------------- applying
 

@@ -15,6 +15,15 @@ from sqlalchemy import Table
 
 
 @dataclass(frozen=True, slots=True)
+class Need:
+    """Stored rows that a fold needs: those whose `columns` equal one of `values`."""
+
+    kind: RowKind
+    columns: tuple[str, ...]
+    values: list[tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
 class Write:
     """Rows to put into a table, in the order of its columns: `added` are new, `changed` replace those of their key."""
 

@@ -7,7 +7,7 @@ pending vintage, and there are so many that it is done on the row itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from core.contracts.events import stock as ev
@@ -17,7 +17,7 @@ from core.stock import vested_fold as mirror
 from core.stock.projection import market_of, position_of, vintage_of
 from core.stock.vested import DOWN, SEED, UP, Position, VestedMarket, Vintage, seed_vintage
 from indexer.errors import Contradiction
-from indexer.fold.rows import Removal, RowKind, Write, take
+from indexer.fold.rows import Need, Removal, RowKind, Write, take
 from indexer.logs import LogRecord
 
 MARKET = RowKind(stock_market)
@@ -66,7 +66,7 @@ class _MarketState:
 
 
 class StockFold:
-    """The stock markets touched by one run of logs. `needed_*` say which rows must be given before `apply`."""
+    """The stock markets touched by one run of logs. Rows that it `needs` must be given before `apply`."""
 
     def __init__(self) -> None:
         self._markets: dict[int, _MarketState] = {}
@@ -95,30 +95,29 @@ class StockFold:
 
     # ---------------------------------------------------------------- what is needed, and giving it
 
-    @staticmethod
-    def needed_markets(logs: Iterable[LogRecord]) -> list[int]:
-        """Markets the logs are about, other than those they create."""
+    def needs(self, logs: Iterable[LogRecord]) -> Iterator[Need]:
+        """Say which rows the logs need; those of each are given before the next is asked for."""
         seen = {log.entity for log in logs if log.entity is not None and log.entity[:1] == STOCK_MARKET}
-        return [int.from_bytes(entity[1:]) for entity in seen]
-
-    @staticmethod
-    def needed_positions(logs: Iterable[LogRecord]) -> list[int]:
+        yield Need(MARKET, ("market_id",), [(int.from_bytes(entity[1:]),) for entity in seen])
         kinds = {ev.Delivered, ev.DeliveryFailed, ev.PositionTransferred}
-        return list({log.event.position_id for log in logs if type(log.event) in kinds})
+        ids = {log.event.position_id for log in logs if type(log.event) in kinds}
+        yield Need(POSITION, ("position_id",), [(each,) for each in ids])
+        vintages = {(row.market_id, row.vintage) for row in self._positions.values()}
+        yield Need(VINTAGE, ("market_id", "vintage"), list(vintages))
 
-    def give_market(self, row: Any) -> None:
-        self._markets[row.market_id] = _MarketState(row)
-        if row.pending_vintage is not None:
-            # The row of a pending vintage always says what its market's says.
-            self._vintages[row.market_id, row.pending_vintage] = VINTAGE.new(
-                row.market_id, row.pending_vintage, row.pending_up, row.pending_down, stored=True
-            )
-
-    def give_vintage(self, row: Any) -> None:
-        self._vintages.setdefault((row.market_id, row.vintage), row)
-
-    def give_position(self, row: Any) -> None:
-        self._positions[row.position_id] = row
+    def give(self, kind: RowKind, row: Any) -> None:
+        """Take a stored row, as `needs` asked for it."""
+        if kind is VINTAGE:
+            self._vintages.setdefault((row.market_id, row.vintage), row)
+        elif kind is POSITION:
+            self._positions[row.position_id] = row
+        else:
+            self._markets[row.market_id] = _MarketState(row)
+            if row.pending_vintage is not None:
+                # The row of a pending vintage always says what its market's says.
+                self._vintages[row.market_id, row.pending_vintage] = VINTAGE.new(
+                    row.market_id, row.pending_vintage, row.pending_up, row.pending_down, stored=True
+                )
 
     # ---------------------------------------------------------------- applying
 

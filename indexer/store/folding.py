@@ -9,7 +9,7 @@ from core.contracts.events.agent import AGENT_MARKET, AGENT_VENUE
 from core.contracts.events.pauser import PAUSER
 from core.contracts.events.stock import STOCK_MARKET, STOCK_VENUE
 from core.db.engine import Connection
-from indexer.fold import agent, payments, shared, stock
+from indexer.fold import payments, shared
 from indexer.fold.agent import AgentFold
 from indexer.fold.shared import FeedRounds
 from indexer.fold.stock import StockFold
@@ -51,10 +51,10 @@ class Folding:
 
     async def load(self, connection: Connection) -> None:
         """Reads the rows the logs are about."""
-        if self._stock:
-            await self._load_stock(connection)
-        if self._agent:
-            await self._load_agent(connection)
+        for fold, logs in ((self._stock_fold, self._stock), (self._agent_fold, self._agent)):
+            for need in fold.needs(logs):
+                for row in await rows_by_key(connection, need.kind, need.columns, need.values):
+                    fold.give(need.kind, row)
         for entity in {log.entity for log in self._venues if log.entity is not None}:
             for kind in VENUE_KINDS[entity]:
                 if kind not in ADDED_TO:
@@ -84,30 +84,6 @@ class Folding:
         writes.append(payments.authorizations(self._chain_id, self._single, self._authorizations))
         for write in writes:
             await store(connection, write)
-
-    async def _load_stock(self, connection: Connection) -> None:
-        fold, logs = self._stock_fold, self._stock
-        markets = [(each,) for each in fold.needed_markets(logs)]
-        for row in await rows_by_key(connection, stock.MARKET, ("market_id",), markets):
-            fold.give_market(row)
-        ids = [(each,) for each in fold.needed_positions(logs)]
-        positions = await rows_by_key(connection, stock.POSITION, ("position_id",), ids)
-        for row in positions:
-            fold.give_position(row)
-        vintages = list({(row.market_id, row.vintage) for row in positions})
-        for row in await rows_by_key(connection, stock.VINTAGE, ("market_id", "vintage"), vintages):
-            fold.give_vintage(row)
-
-    async def _load_agent(self, connection: Connection) -> None:
-        fold, logs = self._agent_fold, self._agent
-        markets = [(each,) for each in fold.needed_markets(logs)]
-        for row in await rows_by_key(connection, agent.MARKET, ("market_id",), markets):
-            fold.give_market(row)
-        for row in await rows_by_key(connection, agent.OUTCOME, ("market_id",), markets):
-            fold.give_outcome(row)
-        stakes = [(each,) for each in fold.needed_stakes(logs)]
-        for row in await rows_by_key(connection, agent.STAKE, ("stake_id",), stakes):
-            fold.give_stake(row)
 
 
 async def fold_logs(
