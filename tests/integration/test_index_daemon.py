@@ -40,6 +40,7 @@ from tests.support.prometheus import samples
 from tests.waiting import PATIENCE, wait
 
 TAKEOVER_SECONDS = 10.0
+FINALIZED_BACK = 64  # blocks below its head that anvil calls final
 STOPS_IN_A_PAGE = """
 import os, signal
 from indexer.cli import main
@@ -230,15 +231,14 @@ def test_a_standby_whose_node_serves_another_chain_is_not_healthy(
     stock: RunningChain, known: Genesis, anvil: StartAnvil, fresh_database_url: str, tmp_path: Path
 ) -> None:
     url, env = fresh_database_url, environment(stock, known, fresh_database_url)
-    head = asyncio.run(play(stock, 5, "right"))
+    head = asyncio.run(play(stock, 5, "right")) + FINALIZED_BACK
+    ask(stock.url, "anvil_mine", hex(FINALIZED_BACK))
     of_that_id = anvil(chain_id=stock.deployment.chain_id)
     ask(of_that_id.url, "anvil_mine", hex(head + 10))
     other = anvil(chain_id=stock.deployment.chain_id + 1)
     with daemon(tmp_path, "leader", env) as leader:
         wait_for(url, head)
         wait(lambda: leader.leads)
-        with psycopg.connect(conninfo(url)) as connection:
-            connection.execute("UPDATE chain_cursor SET finalized_number = number")
         for name, node, said in (
             ("same id", of_that_id, "serves another chain: its block"),
             ("other id", other, f"serves chain {stock.deployment.chain_id + 1}"),
