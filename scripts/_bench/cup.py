@@ -32,7 +32,7 @@ from eth_account import Account
 from eth_account.messages import encode_defunct
 from eth_utils.crypto import keccak
 
-from api.__main__ import stays
+from api.__main__ import freeze_loaded_objects
 from api.app import make_app, serve
 from api.context import open_context
 from api.cup.surface import cup_surface
@@ -169,7 +169,7 @@ async def _trades(database_url: str, port: int, folder: Path, trades: int) -> Lo
         for account in accounts:
             await wallets.claim(connection, account.address.lower())
     bodies = [json.dumps(_trade(accounts[n % TRADERS], slugs[n % MARKETS], now)) for n in range(WARM_UP + trades)]
-    stays()
+    freeze_loaded_objects()
     await _load(port, bodies[:WARM_UP], folder, "/api/cup/v1/trade")
     return await _load(port, bodies[WARM_UP:], folder, "/api/cup/v1/trade")
 
