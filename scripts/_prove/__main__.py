@@ -12,10 +12,9 @@ from pathlib import Path
 
 from core.paths import REPOSITORY
 from scripts._prove import provers
-from scripts._prove.copies import Copy
-from scripts._prove.guards import GUARDS, Guard
-from scripts._prove.theorem import REFUTED, Outcome, Theorem
-from scripts._prove.theorems import THEOREMS
+from scripts._prove.guards import Copy
+from scripts._prove.provers import REFUTED, Outcome
+from scripts._prove.theorems import Theorem, read_theorems
 from scripts._vpm.bootstrap import SetupError
 
 
@@ -26,7 +25,8 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--list", action="store_true", help="list them and prove nothing")
     parser.add_argument("--guards", action="store_true", help="take out each guard and see its theorem fail")
     args = parser.parse_args(argv)
-    chosen = [each for each in THEOREMS if _is_named(each.name, args.names) and (each.quick or not args.quick)]
+    prefixes = tuple(args.names) or ("",)
+    chosen = [each for each in read_theorems() if each.name.startswith(prefixes) and (each.quick or not args.quick)]
     if not chosen:
         parser.error("no theorem has such a name; --list shows them")
     if args.list:
@@ -35,17 +35,10 @@ def main(argv: Sequence[str]) -> int:
         return 0
     try:
         provers.prepare()
-        if args.guards:
-            names = {theorem.name for theorem in chosen}
-            return without_guards([guard for guard in GUARDS if guard.theorem in names])
-        return prove(chosen)
+        return without_guards(chosen) if args.guards else prove(chosen)
     except (SetupError, provers.NotBuilt) as error:
         print(f"vpm prove: {error}", file=sys.stderr)
         return 1
-
-
-def _is_named(name: str, prefixes: Sequence[str]) -> bool:
-    return not prefixes or any(name.startswith(each) for each in prefixes)
 
 
 def _entry(theorem: Theorem) -> str:
@@ -67,15 +60,13 @@ def prove(theorems: Sequence[Theorem]) -> int:
 
 
 def outcomes(theorems: Iterable[Theorem], project: Path) -> Iterable[Outcome]:
-    """One at a time, but for the quick ones of a contract, which share a run."""
-    theorems = list(theorems)
+    """Prove them one at a time, but the quick ones of a contract in one run."""
+    theorems = sorted(theorems, key=_run)
     if not all(theorem.is_lemma for theorem in theorems):
         provers.build(project)
     for run, group in groupby(theorems, _run):
         together = list(group)
-        yield from (
-            provers.prove(together, project) if run else [provers.prove_lemma(each, project) for each in together]
-        )
+        yield from provers.prove(together, project) if run else map(provers.prove_lemma, together)
 
 
 def _run(theorem: Theorem) -> str:
@@ -84,15 +75,16 @@ def _run(theorem: Theorem) -> str:
     return theorem.contract if theorem.quick else theorem.proof
 
 
-def without_guards(guards: Sequence[Guard]) -> int:
-    """Whether every theorem is refuted once its guard is gone."""
+def without_guards(theorems: Sequence[Theorem]) -> int:
+    """Return 1 unless every theorem is refuted once each of its guards is gone."""
     copy = Copy()
+    guards = [(theorem, guard) for theorem in theorems for guard in theorem.guards]
     unnoticed = 0
-    for guard in guards:
-        outcome = copy.without(guard)
+    for theorem, guard in guards:
+        outcome = copy.without(guard, theorem)
         unnoticed += outcome.result != REFUTED
         verdict = "refuted" if outcome.result == REFUTED else f"NOT REFUTED ({outcome.result})"
-        print(f"{verdict:<12} {outcome.seconds:6.2f} s  {guard.theorem:<28} without: {guard.name}", flush=True)
+        print(f"{verdict:<12} {outcome.seconds:6.2f} s  {theorem.name:<28} without: {guard.code}", flush=True)
         if outcome.result != REFUTED and outcome.why:
             print(textwrap.indent(outcome.why[-800:], "    | "), flush=True)
     print(f"guards: {len(guards) - unnoticed} missed by their theorems, {unnoticed} not")

@@ -1,125 +1,56 @@
-"""What the theorems are about: code that must not go, and the theorem that fails without it."""
+"""A copy of the contracts and their theorems, in which a guard is taken out."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shutil
+from dataclasses import replace
+from pathlib import Path
 
-WORDS = "contracts/stock/PackedWords.sol"
-MATH = "contracts/stock/VestedMath.sol"
-WALLET = "contracts/agent/SettlementWallet.sol"
+from core.paths import REPOSITORY
+from scripts._prove import provers
+from scripts._prove.provers import Outcome
+from scripts._prove.theorems import PROOFS, Guard, Theorem
 
-
-@dataclass(frozen=True, slots=True)
-class Guard:
-    """Code of a contract, which occurs once, what stands there instead, and the theorem that is refuted then."""
-
-    name: str
-    source: str
-    code: str
-    without: str
-    theorem: str
-
-
-GUARDS = (
-    Guard(
-        "a position's vintage has 24 bits of its own",
-        WORDS,
-        "uint256(uint160(owner_)) | through << 160 | vintage_ << 224",
-        "uint256(uint160(owner_)) | through << 160 | vintage_ << 216",
-        "stock.words.position",
-    ),
-    Guard(
-        "demand is 64 bits",
-        WORDS,
-        "return uint64(Flow.unwrap(f) >> (64 + 64 * outcome));",
-        "return uint128(Flow.unwrap(f) >> (64 + 64 * outcome));",
-        "stock.words.flow-join",
-    ),
-    Guard(
-        "finalizing clears what was offered",
-        WORDS,
-        "f) & (type(uint256).max << 192 | uint256(type(uint24).max) << 40)",
-        "f) & (type(uint256).max << 64 | uint256(type(uint24).max) << 40)",
-        "stock.words.flow-finalized",
-    ),
-    Guard(
-        "a debt is subtracted with a check",
-        WORDS,
-        "Totals.unwrap(t) - (amount << 128) + (fee << 40)",
-        "(Totals.unwrap(t) ^ 0) - (amount << 120) + (fee << 40)",
-        "stock.words.totals-settle",
-    ),
-    Guard(
-        "a new status leaves the terms", WORDS, "Terms.unwrap(t) << 8 >> 8 |", "Terms.unwrap(t) |", "stock.words.terms"
-    ),
-    Guard(
-        "capacity is kappa times the other side",
-        MATH,
-        "capacityOf(kappa, sideCap, otherPrincipal);",
-        "capacityOf(kappa, sideCap, otherPrincipal + 1);",
-        "stock.headroom",
-    ),
-    Guard(
-        "no book outgrows the cap of a side",
-        MATH,
-        "return Math.min(kappa * principal, sideCap);",
-        "return kappa * principal;",
-        "stock.headroom",
-    ),
-    Guard(
-        "a part ends where the next begins",
-        MATH,
-        "return through * accepted / demand - ahead * accepted / demand;",
-        "return through * accepted / demand;",
-        "stock.parts.formula",
-    ),
-    Guard(
-        "promises are rounded down",
-        MATH,
-        "return acc + accepted * S / principal;",
-        "return acc + (accepted * S + principal - 1) / principal;",
-        "stock.vest.formula",
-    ),
-    Guard(
-        "a position is promised nothing from before its entry",
-        MATH,
-        "uint256 promised = S + acc - entryAcc;",
-        "entryAcc;\n        uint256 promised = S + acc;",
-        "stock.payout.formula",
-    ),
-    Guard(
-        "the fee is of the gain",
-        MATH,
-        "return gain * feeBps / 1e4;",
-        "return gain * feeBps / 1e3;",
-        "stock.fee.formula",
-    ),
-    Guard(
-        "only the guardian pauses",
-        WALLET,
-        "if (msg.sender != guardian) revert NotGuardian(msg.sender, guardian);",
-        "",
-        "agent.powers.guardian",
-    ),
-    Guard(
-        "only the lister opens",
-        WALLET,
-        "if (msg.sender != lister) revert NotLister(msg.sender, lister);",
-        "",
-        "agent.powers.lister",
-    ),
-    Guard(
-        "only the resolver settles",
-        WALLET,
-        "if (msg.sender != resolver) revert NotResolver(msg.sender, resolver);",
-        "",
-        "agent.powers.voids",
-    ),
-    Guard(
-        "only the owner appoints",
-        WALLET,
-        "bool allowed) external onlyOwner {",
-        "bool allowed) external {",
-        "agent.powers.owner",
-    ),
+_FILES = (
+    "foundry.toml",
+    "remappings.txt",
+    "tests/contracts/foundry.base.toml",
+    "tests/contracts/forge/Base.sol",
 )
+
+
+class Copy:
+    """A project of its own. It stays, for what forge has compiled."""
+
+    def __init__(self) -> None:
+        self.folder = provers.BUILD / "guards"
+        for part in ("contracts", str(PROOFS)):
+            shutil.rmtree(self.folder / part, ignore_errors=True)
+            shutil.copytree(REPOSITORY / part, self.folder / part)
+        for name in _FILES:
+            (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(REPOSITORY / name, self.folder / name)
+        for name in ("node_modules", "scripts"):
+            (self.folder / name).unlink(missing_ok=True)
+            (self.folder / name).symlink_to(REPOSITORY / name)
+
+    def without(self, guard: Guard, theorem: Theorem, patience: int = 1) -> Outcome:
+        """Prove the theorem without the guard. The prover may take `patience` times as long as on an idle machine."""
+        theorem = replace(theorem, seconds=patience * theorem.seconds)
+        source = self.folder / guard.source
+        text = source.read_text()
+        try:
+            source.write_text(text.replace(guard.code, guard.without))
+            self._leave_only(theorem.source)
+            provers.build(self.folder)
+            return provers.prove([theorem], self.folder)[0]
+        except provers.NotBuilt as error:
+            return Outcome(theorem, "does not compile", 0.0, str(error))
+        finally:
+            source.write_text(text)
+
+    def _leave_only(self, source: Path) -> None:
+        """Remove the other contracts of theorems, which Halmos would compile as well."""
+        for each in (self.folder / PROOFS).rglob("*.t.sol"):
+            each.unlink()
+        shutil.copy2(REPOSITORY / source, self.folder / source)

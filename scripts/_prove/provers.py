@@ -21,12 +21,13 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from core.paths import REPOSITORY
 from scripts._local.packages import foundry_binary
-from scripts._prove.theorem import LEMMAS, PROVED, REFUTED, Outcome, Theorem
+from scripts._prove.theorems import Theorem
 from scripts._vpm import side
 from scripts._vpm.forge import GIVING_WAY
 
@@ -36,9 +37,24 @@ BUILD = REPOSITORY / ".vpm" / "build" / "prove"
 # machine its own millisecond makes it turn a loop that ends, and call the theorem bounded.
 BRANCH_PATIENCE = "2s"
 OUT = ".vpm/build/prove/out"
+PROVED, REFUTED = "proved", "refuted"
 _HALMOS_RESULTS = {0: PROVED, 1: REFUTED, 2: "timed out", 3: "stuck", 4: "vacuous: every path reverts", 5: "error"}
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _Z3_RESULTS = {"sat unsat": PROVED, "sat sat": REFUTED, "sat unknown": "unknown", "unsat unsat": "vacuous"}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a theorem ended: `proved`, or else what the prover said instead, with its counterexample."""
+
+    theorem: Theorem
+    result: str
+    seconds: float
+    why: str = ""
+
+    @property
+    def proved(self) -> bool:
+        return self.result == PROVED
 
 
 class NotBuilt(Exception):
@@ -109,10 +125,9 @@ def _outcome(theorem: Theorem, result: dict[str, Any] | None, said: str) -> Outc
     return Outcome(theorem, name, seconds, "" if name == PROVED else said[-2000:])
 
 
-def prove_lemma(theorem: Theorem, project: Path) -> Outcome:
+def prove_lemma(theorem: Theorem) -> Outcome:
     started = time.monotonic()
-    file = project / LEMMAS / theorem.proof
-    command = [*GIVING_WAY, "z3", f"-T:{theorem.seconds}", str(file)]
+    command = [*GIVING_WAY, "z3", f"-T:{theorem.seconds}", str(REPOSITORY / theorem.source)]
     ran = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
     said = " ".join(ran.stdout.split())
     result = _Z3_RESULTS.get(said, "error")

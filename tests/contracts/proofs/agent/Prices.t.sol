@@ -6,6 +6,9 @@ import {Proof} from "../Proof.sol";
 
 /// That the compiled functions are the formulas of the agent lemmas.
 contract PricesProof is Proof {
+    /// Fees, nets and what buys are their formulas.
+    /// @custom:theorem agent.fee.formula
+    /// @custom:bounds all values of the stored widths: 64 bits for amounts, 96 for accumulators, 16 for basis points
     function check_fees(uint64 amount, uint16 feeBps) public pure {
         vm.assume(feeBps <= Pricing.MAX_FEE_BPS);
         unchecked {
@@ -16,6 +19,9 @@ contract PricesProof is Proof {
         }
     }
 
+    /// A payout is its formula.
+    /// @custom:theorem agent.payout.formula
+    /// @custom:bounds all values of the stored widths: 64 bits for amounts, 96 for accumulators, 16 for basis points
     function check_payout(
         uint80 net,
         uint80 winnersNet,
@@ -35,6 +41,9 @@ contract PricesProof is Proof {
         }
     }
 
+    /// An excess is max(0, q - s).
+    /// @custom:theorem agent.excess
+    /// @custom:bounds all values of the stored widths: 64 bits for amounts, 96 for accumulators, 16 for basis points
     function check_excess(uint64 stake, uint88 shares) public pure {
         assert(Pricing.excessOf(stake, shares) == (shares > stake ? shares - stake : 0));
     }

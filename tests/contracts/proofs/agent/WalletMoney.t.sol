@@ -5,7 +5,10 @@ import {ISettlementWallet} from "../../../../contracts/agent/ISettlementWallet.s
 import {WalletProof} from "./WalletProof.sol";
 
 /// What each call does to what is owed and to what is there.
+/// @custom:bounds every state, time, caller and token that does not call back
 contract WalletMoneyProof is WalletProof {
+    /// Voiding changes nothing of what is owed in all.
+    /// @custom:theorem agent.void.keeps
     function check_void(bytes32 marketId, uint8 reason) public {
         uint256 owed = wallet.owed();
         vm.prank(resolver);
@@ -13,6 +16,8 @@ contract WalletMoneyProof is WalletProof {
         assert(wallet.owed() == owed);
     }
 
+    /// Sweeping sends the fees to the treasury and leaves what else is owed.
+    /// @custom:theorem agent.sweep.fees
     function check_sweepFees(address sender) public {
         uint256 owed = wallet.owed();
         uint256 held = token.held();
@@ -25,7 +30,8 @@ contract WalletMoneyProof is WalletProof {
         assert(isSolvent());
     }
 
-    /// What was paid or given back is never paid again.
+    /// A stake that was paid or given back is never paid again.
+    /// @custom:theorem agent.claim.once
     function check_claim_once(address sender, uint256 stakeId) public {
         ISettlementWallet.StakeStatus status = wallet.statusOf(stakeId);
         vm.assume(status == ISettlementWallet.StakeStatus.Paid || status == ISettlementWallet.StakeStatus.Refunded);

@@ -1,3 +1,7 @@
+; Payouts never exceed a pool that does not cover the shares, for any number of bets, and each bet has its net stake back.
+; @custom:theorem agent.payouts.poor
+; @custom:bounds all integers; the contracts' widths keep every product below 2^256 (`widths`)
+;
 ; A pool of N holds less than the winners' shares; their net stakes are M <= N, what their shares exceed those by is X. Of them are paid
 ; bets of `nets` and `excess`, with nets + extra units: extra X <= excess (N - M). A bet of net s and excess x more is paid
 ; s + floor(x (N - M) / X). The same holds after it, so all together are paid at most N; and each s at least.

@@ -1,3 +1,7 @@
+; Payouts never exceed a pool that covers the shares, for any number of bets.
+; @custom:theorem agent.payouts.rich
+; @custom:bounds all integers; the contracts' widths keep every product below 2^256 (`widths`)
+;
 ; A pool of N holds at least the winners' shares Q. Of them `done` are paid, with `paid` units: paid Q <= N done. A bet of q more shares
 ; is paid floor(q N / Q). The same holds after it, so all together are paid at most N, however many there are; and q at least.
 (set-logic QF_NIA)

@@ -1,3 +1,6 @@
+; What buys of two pieces is at most what buys of the whole.
+; @custom:theorem agent.split.buying
+;
 ; What buys shares of a stake of a is floor(a k / 10000), with k = 10000 - feeBps. Of two pieces it is at most what it is of the whole, and
 ; what the pool gets of one, a - floor(a (10000 - k) / 10000), is at least what buys.
 (set-logic QF_NIA)

@@ -1,3 +1,7 @@
+; Of what line 30 gives, the shares of a split never exceed the whole's, with ln off by under 0.06.
+; @custom:theorem agent.split.logs
+; @custom:bounds two pieces or more; lnWad off by less than 0.06 before its floor, which a test searches for
+;
 ; Logarithms as wads. Each computed one lies under the true one by at least 3 - 0.06 and by less than 3 + 2.06 (LN_MARGIN, two floors and
 ; lnWad's error of 0.06, which a test searches for). The pieces' true logarithms are at most p1 + p2 = w, the whole's. Then their
 ; computed ones, l1 + l2, are below the whole's, L; so is floor(c l1 / S) + floor(c l2 / S) at most floor(c L / S), with c the other

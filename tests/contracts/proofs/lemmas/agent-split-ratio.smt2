@@ -1,3 +1,6 @@
+; A later piece grows its weight by no larger a factor.
+; @custom:theorem agent.split.ratio
+;
 ; A piece s bought at a weight w2 that is at least the w1 of the whole stake's path grows the weight by no larger a factor, so its
 ; logarithm is no larger than on that path: (w2 + s) / w2 <= (w1 + s) / w1.
 (set-logic QF_NRA)

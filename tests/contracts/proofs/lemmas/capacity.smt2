@@ -1,3 +1,7 @@
+; A vintage adds at most kappa S T / (V + T) to an accumulator.
+; @custom:theorem stock.acc.step
+; @custom:bounds all integers; the contracts' widths keep every product below 2^256 (`widths`)
+;
 ; A vintage accepts T into an outcome of principal P into which V has vested, and the capacity rule keeps V + T within kappa P. Its
 ; accumulator grows by q = floor(T S / P): at most kappa S T / (V + T).
 (set-logic QF_NIA)

@@ -1,3 +1,7 @@
+; A fee is never more than the gain.
+; @custom:theorem stock.fee.of-gain
+; @custom:bounds all integers; the contracts' widths keep every product below 2^256 (`widths`)
+;
 ; The fee floor(gain bps / 10000) is never more than the gain, so the payout less its fee is never less than the stake.
 (set-logic QF_NIA)
 (declare-const gain Int) (declare-const bps Int) (declare-const fee Int)

@@ -1,3 +1,7 @@
+; Accumulators stay below 2^96, for any number of vintages.
+; @custom:theorem stock.acc.width
+; @custom:bounds real numbers; that 1 + 1/2 + ... + 1/n is at most 1 + ln n is taken from analysis
+;
 ; T / (V + T) is at most the sum of 1 / j for j from V + 1 to V + T, by induction over T: `sum` is that sum, and one more term keeps the
 ; claim. So all vintages together add at most kappa S (1 + 1/2 + ... + 1/n) with n < 2^48; that sum is below 1 + ln(2^48) < 34.3,
 ; and S and kappa <= 1e9 times it stay below 2^96.

@@ -1,3 +1,7 @@
+; Accepted parts are from 0 to the offer, and sum to what was accepted, for any number of entries.
+; @custom:theorem stock.parts.sum
+; @custom:bounds all integers; the contracts' widths keep every product below 2^256 (`widths`)
+;
 ; A is accepted of the D offered on one side. The part of an entry that offers y behind x is floor((x + y) A / D) - floor(x A / D).
 ; It is from 0 to y, and through the last entry (x + y = D) the parts are A in all: each adds to a running total.
 (set-logic QF_NIA)

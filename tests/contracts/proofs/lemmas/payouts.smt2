@@ -1,3 +1,7 @@
+; Payouts of a market never exceed its pool, for any number of positions.
+; @custom:theorem stock.payouts.covered
+; @custom:bounds all integers; the contracts' widths keep every product below 2^256 (`widths`)
+;
 ; Of a settled market with `pool` units, `sent` are paid and `left` is still promised, times S. A position promised r is paid
 ; g = floor(r / S). What holds before it holds after it, so payments never exceed the pool, however many positions there are.
 (set-logic QF_NIA)

@@ -1,3 +1,7 @@
+; What a position is promised never falls, nor below its stake.
+; @custom:theorem stock.promise.rises
+; @custom:bounds all integers; the contracts' widths keep every product below 2^256 (`widths`)
+;
 ; A position of a accepted units that entered at e is promised floor(a (S + acc - e) / S). While acc does not fall the promise does not,
 ; and it is never below a.
 (set-logic QF_NIA)

@@ -1,3 +1,7 @@
+; At most one round of the current phase proves for a time.
+; @custom:theorem rounds.one
+; @custom:bounds feeds whose rounds are consecutive in a phase and never fall in time
+;
 ; A round a proves for t, so the one that a phase has next (n: its time, 0 if there is none) is not at or before t. A feed's rounds are
 ; consecutive and never fall in time: if a later one of that phase is there (b), n is there and not later. Then b is not at or before t
 ; either, and does not prove: at most one round of the phase proves.

@@ -1,3 +1,7 @@
+; No product or sum of the formulas reaches 2^256.
+; @custom:theorem widths
+; @custom:bounds all values of the stored widths: 64 bits for amounts, 96 for accumulators, 16 for basis points
+;
 ; Stakes, sums of offers and principals are below 2^64 (a), accumulators below 2^96 (acc), basis points below 2^16 (bps), kappa below 2^32:
 ; no product or sum of the formulas reaches 2^256, so what the EVM computes is what integers say. The last two are of the agent
 ; markets: nets, shares and weights below 2^80 (n), a logarithm as a wad below 2^80.

@@ -8,6 +8,12 @@ import {Proof} from "../Proof.sol";
 contract ArithmeticProof is Proof {
     uint256 private constant S = 1e18;
 
+    /// An outcome never takes more than its capacity, nor its cap.
+    /// @custom:theorem stock.headroom
+    /// @custom:guard contracts/stock/VestedMath.sol `capacityOf(kappa, sideCap, otherPrincipal);`
+    ///     becomes `capacityOf(kappa, sideCap, otherPrincipal + 1);`
+    /// @custom:guard contracts/stock/VestedMath.sol `return Math.min(kappa * principal, sideCap);`
+    ///     becomes `return kappa * principal;`
     function check_headroom(uint32 kappa, uint48 sideCap, uint64 principal, uint64 other) public pure {
         uint256 capacity = uint256(kappa) * other;
         uint256 room = VestedMath.headroom(kappa, sideCap, principal, other);
@@ -18,6 +24,11 @@ contract ArithmeticProof is Proof {
         assert(room == 0 || principal + room <= sideCap);
     }
 
+    /// An accumulator grows by floor(T S / P).
+    /// @custom:theorem stock.vest.formula
+    /// @custom:bounds all values of the stored widths: 64 bits for amounts, 96 for accumulators, 16 for basis points
+    /// @custom:guard contracts/stock/VestedMath.sol `return acc + accepted * S / principal;`
+    ///     becomes `return acc + (accepted * S + principal - 1) / principal;`
     function check_vestDown(uint96 acc, uint64 accepted, uint64 principal) public pure {
         vm.assume(principal != 0);
         uint256 later = VestedMath.vestDown(acc, accepted, principal);
@@ -27,7 +38,10 @@ contract ArithmeticProof is Proof {
         assert(later >= acc);
     }
 
-    /// The parts of neighbours are differences of one running total, which begins at 0.
+    /// An accepted part is a difference of one running total.
+    /// @custom:theorem stock.parts.formula
+    /// @custom:guard contracts/stock/VestedMath.sol `return through * accepted / demand - ahead * accepted / demand;`
+    ///     becomes `return through * accepted / demand;`
     function check_shareDown(uint64 x, uint64 y, uint64 z, uint64 accepted, uint64 demand) public pure {
         vm.assume(demand != 0);
         unchecked {
@@ -43,6 +57,11 @@ contract ArithmeticProof is Proof {
         }
     }
 
+    /// A payout is floor(a (S + acc - e) / S).
+    /// @custom:theorem stock.payout.formula
+    /// @custom:bounds all values of the stored widths: 64 bits for amounts, 96 for accumulators, 16 for basis points
+    /// @custom:guard contracts/stock/VestedMath.sol `uint256 promised = S + acc - entryAcc;`
+    ///     becomes `uint256 promised = S + acc + 0 * entryAcc;`
     function check_payoutDown(uint64 accepted, uint96 acc, uint96 entryAcc) public pure {
         vm.assume(entryAcc <= acc);
         unchecked {
@@ -50,6 +69,11 @@ contract ArithmeticProof is Proof {
         }
     }
 
+    /// A fee is floor(gain bps / 10000).
+    /// @custom:theorem stock.fee.formula
+    /// @custom:bounds all values of the stored widths: 64 bits for amounts, 96 for accumulators, 16 for basis points
+    /// @custom:guard contracts/stock/VestedMath.sol `return gain * feeBps / 1e4;`
+    ///     becomes `return gain * feeBps / 1e3;`
     function check_feeDown(uint64 gain, uint16 feeBps) public pure {
         unchecked {
             assert(VestedMath.feeDown(gain, feeBps) == uint256(gain) * feeBps / 10_000);

@@ -8,6 +8,7 @@ import {OpenSettler} from "./OpenSettler.sol";
 import {SettlerProof} from "./SettlerProof.sol";
 
 /// What paying a position does to the market, the liabilities and the balance, in a settled market.
+/// @custom:bounds every state, time, caller and token that does not call back
 contract SettlerClaimsProof is SettlerProof {
     /// A seed's position: how a stake is worked out has few cases then, and what is done with it has all.
     function seedIn(uint256 positionId, IVestedMarkets.Status status) private view {
@@ -19,11 +20,19 @@ contract SettlerClaimsProof is SettlerProof {
         vm.assume(settler.totals().fees() < 1 << 87);
     }
 
+    /// A void market's claim sends the stake to the owner, and takes just that from what is owed.
+    /// @custom:theorem stock.claim.void
+    /// @custom:bounds a seed's position; fees below 2^87
+    /// @custom:slow 600
     function check_claim_void(address sender, uint256 positionId) public {
         seedIn(positionId, IVestedMarkets.Status.Void);
         assertClaim(sender, positionId, settler.positionWord(positionId).offeredThrough(), 0);
     }
 
+    /// A winner's claim sends its payout less the fee to the owner, and takes just that from what is owed.
+    /// @custom:theorem stock.claim.won
+    /// @custom:bounds a seed's position; fees below 2^87; by the lemmas, its payout is between its stake and 2^64
+    /// @custom:slow 600
     function check_claim_won(address sender, uint256 positionId) public {
         vm.assume(positionId & 1 == 0);
         seedIn(positionId, IVestedMarkets.Status.Up);
@@ -57,7 +66,9 @@ contract SettlerClaimsProof is SettlerProof {
         assert(q.principalUp() == pool.principalUp() && q.principalDown() == pool.principalDown());
     }
 
-    /// A side that lost is paid nothing, and neither is a position that was.
+    /// A position on the losing side is paid nothing.
+    /// @custom:theorem stock.claim.lost
+    /// @custom:bounds a seed's position
     function check_claim_lost(address sender, uint256 positionId) public {
         vm.assume(positionId & 1 == 0);
         seedIn(positionId, IVestedMarkets.Status.Down);
@@ -67,6 +78,10 @@ contract SettlerClaimsProof is SettlerProof {
         } catch {}
     }
 
+    /// A position that was paid and refunded is never paid again.
+    /// @custom:theorem stock.claim.once
+    /// @custom:bounds every position
+    /// @custom:slow 600
     function check_claim_once(address sender, uint256 positionId) public {
         uint256 flags = settler.positionWord(positionId).flags();
         vm.assume(flags & PAID != 0 && flags & REFUNDED != 0);

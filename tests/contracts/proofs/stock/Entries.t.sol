@@ -6,7 +6,12 @@ import {Flow, Position, Totals} from "../../../../contracts/stock/PackedWords.so
 import {SettlerProof} from "./SettlerProof.sol";
 
 /// What an entry does, into a vintage that this block has begun, and when it is refused.
+/// @custom:bounds every state, time, caller and token that does not call back; in a vintage begun by this block
 contract SettlerEntriesProof is SettlerProof {
+    /// An entry books its amount, once it has arrived, as a position of its sender, and changes nothing else.
+    /// @custom:theorem stock.enter.books
+    /// @custom:bounds no more than 2^31 positions
+    /// @custom:slow 600
     function check_enter(address sender, uint256 marketId, uint8 outcome, uint256 amount) public {
         Flow f = settler.flow(marketId);
         vm.assume(f.vintageBlock() == block.number && block.number != 0);
@@ -33,7 +38,8 @@ contract SettlerEntriesProof is SettlerProof {
         assert(uint32(id) >> 1 == f.countOf(outcome) && id & 1 == outcome);
     }
 
-    /// Beyond 64 bits of demand, 2^31 positions of an outcome, or an outcome that there is not.
+    /// An outcome there is not, an amount out of bounds, 2^64 of demand and 2^31 positions are refused.
+    /// @custom:theorem stock.enter.refuses
     function check_enter_refusesBeyond(address sender, uint256 marketId, uint8 outcome, uint256 amount) public {
         Flow f = settler.flow(marketId);
         vm.assume(f.vintageBlock() == block.number && block.number != 0);

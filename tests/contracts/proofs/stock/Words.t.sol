@@ -33,6 +33,10 @@ contract WordsProof is Proof {
         uint8 status;
     }
 
+    /// A market's terms read back as packed; only the status changes.
+    /// @custom:theorem stock.words.terms
+    /// @custom:guard contracts/stock/PackedWords.sol `Terms.unwrap(t) << 8 >> 8 |`
+    ///     becomes `Terms.unwrap(t) |`
     function check_terms(Fields memory f, uint8 other) public pure {
         Terms t = packTerms(f.minEntry, f.maxEntry, f.sideCap, f.freezeTime, f.kappa, f.voidDelay, f.feeBps, f.status);
         assertTerms(t, f);
@@ -53,6 +57,8 @@ contract WordsProof is Proof {
 
     // ---------------------------------------------------------------- Flow
 
+    /// A market begins with two positions and no vintage.
+    /// @custom:theorem stock.words.flow-seeded
     function check_flow_seeded() public pure {
         assert(SEEDED.vintageBlock() == 0);
         assert(SEEDED.vintages() == 0);
@@ -62,6 +68,9 @@ contract WordsProof is Proof {
         }
     }
 
+    /// Beginning a vintage changes its block and its number, nothing else.
+    /// @custom:theorem stock.words.flow-begin
+    /// @custom:bounds every word without an open vintage and with fewer than 2^24 - 1 begun
     function check_flow_begin(uint256 word, uint40 block_) public pure {
         Flow f = Flow.wrap(word);
         vm.assume(f.vintageBlock() == 0);
@@ -73,6 +82,11 @@ contract WordsProof is Proof {
         assertSameSide(f, g, 1);
     }
 
+    /// An entry adds to its side's demand and count, nothing else.
+    /// @custom:theorem stock.words.flow-join
+    /// @custom:bounds every word in which the sums fit their widths: `stock.enter.refuses` has the rest
+    /// @custom:guard contracts/stock/PackedWords.sol `return uint64(Flow.unwrap(f) >> (64 + 64 * outcome));`
+    ///     becomes `return uint128(Flow.unwrap(f) >> (64 + 64 * outcome));`
     function check_flow_join(uint256 word, bool down, uint64 amount) public pure {
         Flow f = Flow.wrap(word);
         uint256 outcome = down ? 1 : 0;
@@ -86,6 +100,10 @@ contract WordsProof is Proof {
         assertSameSide(f, g, 1 - outcome);
     }
 
+    /// Finalizing keeps vintages and counts.
+    /// @custom:theorem stock.words.flow-finalized
+    /// @custom:guard contracts/stock/PackedWords.sol `f) & (type(uint256).max << 192 | uint256(type(uint24).max) << 40)`
+    ///     becomes `f) & (type(uint256).max << 64 | uint256(type(uint24).max) << 40)`
     function check_flow_finalized(uint256 word) public pure {
         Flow f = Flow.wrap(word);
         Flow g = f.finalized();
@@ -98,6 +116,8 @@ contract WordsProof is Proof {
         }
     }
 
+    /// Parking keeps the offers as well.
+    /// @custom:theorem stock.words.flow-parking
     function check_flow_finalizedParking(uint256 word) public pure {
         Flow f = Flow.wrap(word);
         Flow g = f.finalizedParking();
@@ -115,10 +135,15 @@ contract WordsProof is Proof {
 
     // ---------------------------------------------------------------- Pool and rations
 
+    /// The principals read back as packed.
+    /// @custom:theorem stock.words.pool
     function check_pool(uint64 up, uint64 down) public pure {
         assertPool(packPool(up, down), up, down, 0, 0);
     }
 
+    /// Paying adds to what was paid and distributed, nothing else.
+    /// @custom:theorem stock.words.pool-pay
+    /// @custom:bounds every word whose paid principal stays within 64 bits, as it is part of one that does
     function check_pool_pay(uint256 word, uint64 accepted, uint64 gross, uint64 residue) public pure {
         Pool p = Pool.wrap(word);
         (uint256 paid, uint256 sent) = (p.paidPrincipal(), p.distributed());
@@ -127,7 +152,8 @@ contract WordsProof is Proof {
         assertPool(p.payResidue(residue), p.principalUp(), p.principalDown(), paid, sent + residue);
     }
 
-    /// More than 64 bits of payouts is an error, whatever else the word holds.
+    /// More than 64 bits of payouts is refused.
+    /// @custom:theorem stock.words.pool-refuses
     function check_pool_payRefusesBeyond(uint256 word, uint64 gross) public view {
         vm.assume(Pool.wrap(word).distributed() + gross > type(uint64).max);
         try this.payResidue(word, gross) {
@@ -139,6 +165,8 @@ contract WordsProof is Proof {
         Pool.wrap(word).payResidue(gross);
     }
 
+    /// A parked ration reads back as packed.
+    /// @custom:theorem stock.words.pool-parks
     function check_pool_parksARation(uint256 flow, uint64 up, uint64 down, uint64 acceptedUp, uint64 acceptedDown)
         public
         pure
@@ -157,6 +185,8 @@ contract WordsProof is Proof {
         assert(p.distributed() == sent);
     }
 
+    /// A ration reads back as packed.
+    /// @custom:theorem stock.words.ration
     function check_ration(uint64 up, uint64 down, uint64 acceptedUp, uint64 acceptedDown) public pure {
         assertRation(packRation(up, down, acceptedUp, acceptedDown), up, down, acceptedUp, acceptedDown);
     }
@@ -168,6 +198,8 @@ contract WordsProof is Proof {
         assert(r.acceptedOf(1) == acceptedDown);
     }
 
+    /// A vintage reads back as packed.
+    /// @custom:theorem stock.words.vintage
     function check_vintage(uint96 accUp, uint96 accDown, uint40 atBlock, bool rationed) public pure {
         Vintage v = packVintage(accUp, accDown, atBlock, rationed);
         assert(v.accOf(0) == accUp);
@@ -178,6 +210,10 @@ contract WordsProof is Proof {
 
     // ---------------------------------------------------------------- Positions and totals
 
+    /// A position reads back as packed, flagged and handed on.
+    /// @custom:theorem stock.words.position
+    /// @custom:guard contracts/stock/PackedWords.sol `uint256(uint160(owner_)) | through << 160 | vintage_ << 224`
+    ///     becomes `uint256(uint160(owner_)) | through << 160 | vintage_ << 216`
     function check_position(address owner, uint64 through, uint24 vintage, address other, uint8 more) public pure {
         Position p = packPosition(owner, through, vintage);
         assertPosition(p, owner, through, vintage, 0);
@@ -193,6 +229,9 @@ contract WordsProof is Proof {
         assert(p.flags() == flags);
     }
 
+    /// Pausing, counting and owing change one field each.
+    /// @custom:theorem stock.words.totals
+    /// @custom:bounds fewer than 2^32 - 1 markets
     function check_totals(uint256 word, bool paused, uint128 amount) public pure {
         Totals t = Totals.wrap(word);
         vm.assume(t.markets() < type(uint32).max);
@@ -202,7 +241,11 @@ contract WordsProof is Proof {
         assertTotals(t.owe(amount), pauses, t.markets(), t.fees(), t.liabilities() + amount);
     }
 
-    /// What is paid is no longer owed; a fee stays owed. Fees stay within their 88 bits.
+    /// What is paid is no longer owed, and a fee stays owed.
+    /// @custom:theorem stock.words.totals-settle
+    /// @custom:bounds fees below 2^88, which no token's supply reaches
+    /// @custom:guard contracts/stock/PackedWords.sol `Totals.unwrap(t) - (amount << 128) + (fee << 40)`
+    ///     becomes `(Totals.unwrap(t) ^ 0) - (amount << 120) + (fee << 40)`
     function check_totals_settleDebt(uint256 word, uint64 amount, uint64 fee) public pure {
         Totals t = Totals.wrap(word);
         vm.assume(t.fees() + fee <= type(uint88).max);
@@ -210,13 +253,16 @@ contract WordsProof is Proof {
         assertTotals(s, t.entriesPaused() ? 1 : 0, t.markets(), t.fees() + fee, t.liabilities() - amount);
     }
 
+    /// Swept fees are no longer owed.
+    /// @custom:theorem stock.words.totals-fees
     function check_totals_withoutFees(uint256 word) public pure {
         Totals t = Totals.wrap(word);
         Totals s = t.withoutFees();
         assertTotals(s, t.entriesPaused() ? 1 : 0, t.markets(), 0, t.liabilities() - t.fees());
     }
 
-    /// More than is owed cannot be paid, nor more owed than 128 bits hold.
+    /// More than is owed cannot be paid, nor more than 128 bits be owed.
+    /// @custom:theorem stock.words.totals-refuse
     function check_totals_refuseBeyond(uint256 word, uint64 amount) public view {
         Totals t = Totals.wrap(word);
         if (amount > t.liabilities()) {
