@@ -19,36 +19,24 @@ import json
 import random
 import sys
 import time
-import uuid
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from urllib.parse import urlsplit
 
 import uvloop
-from eth_account import Account
-from eth_account.messages import encode_defunct
-from eth_utils.crypto import keccak
 
 from api.__main__ import freeze_loaded_objects
-from api.app import make_app, serve
-from api.context import open_context
-from api.cup.surface import cup_surface
-from core.agent.document import Specification
-from core.config import ApiSecrets, Settings
-from core.contracts.statuses import MarketKind
-from core.cup import books, messages, rounds, wallets, wheel
+from core.cup import rounds, wallets, wheel
 from core.cup.board import week_of
 from core.cup.ledger import round_account, wallet_account
-from core.cup.listing import listing_of
 from core.cup.rounds import RouletteRound
 from core.db.engine import Connection, connect
-from core.hexadecimal import hex_of
-from core.service.cancelling import end
 from scripts._bench.harness import Figure, database, ground, report
 from scripts._bench.http_load import LoadResult
+from tests.support.cup_rig import Cup, Signer, cup_door
 
 WARM_UP = 400
 AT_ONCE = 64
@@ -72,16 +60,6 @@ MARKETS = 8
 BETS_EACH = 8
 
 _BARE_BOARD = "SELECT wallet, debit_cents FROM cup_score WHERE period = 'all' ORDER BY debit_cents LIMIT 50"
-# A paper market takes trades only beside a listed one that is open.
-_LISTED = (
-    "INSERT INTO agent_market (index, market_id, kind, feed, target, bounds, early_resolvable, published, max_age,"
-    " opens_at, closes_at, start_at, ends_at, early_from, settles_after, voids_after, outcomes, weights, fee_bps,"
-    " pot_cap, lister, metadata, staked, net_pool, stakes, late_payments, paid_out, paid_shares, given_back, status,"
-    " listed_block, listed_log_index, listed_at, listed_tx, updated_block) "
-    "VALUES (%s, %s, 0, %s, 1, '{}', false, false, 1, %s, %s, 0, %s, 0, %s, %s, 2, '{10000000, 10000000}', 200,"
-    " 1000000000, decode(repeat('01', 20), 'hex'), '', 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 1,"
-    " decode(repeat('02', 32), 'hex'), 1)"
-)
 _BARE_TRADE = "INSERT INTO bench_entry (cents) VALUES (100), (-100)"
 _BARE_ROUND = "INSERT INTO bench_entry (cents) SELECT 100 FROM generate_series(1, %s)"
 _FILL = (
@@ -91,28 +69,12 @@ _FILL = (
 
 
 async def _measure(database_url: str, folder: Path, size: Size) -> list[Figure]:
-    now, day = datetime.now(UTC), timedelta(days=1)
-    season = {"VPM_CUP_OPENS_AT": (now - day).isoformat(), "VPM_CUP_CLOSES_AT": (now + day).isoformat()}
-    settings = Settings.model_validate({"DATABASE_URL": database_url, **season})
-    tasks: list[asyncio.Task[None]] = []
-
-    def spawn(_name: str, work: Any) -> object:
-        tasks.append(asyncio.create_task(work))
-        return tasks[-1]
-
-    try:
-        async with (
-            open_context(settings, ApiSecrets(), spawn) as context,
-            make_app(context, (cup_surface,)) as app,
-            serve(app, "127.0.0.1", 0) as port,
-        ):
-            board = await _board(database_url, port, folder, size)
-            bare_board = await _bare(database_url, _BARE_BOARD, size.reads)
-            trades = await _trades(database_url, port, folder, size.trades)
-            bare_trades = await _bare(database_url, _BARE_TRADE, size.trades)
-        round_ms, bare_round_ms = await _rounds(database_url, size.bettors)
-    finally:
-        await end(*tasks)
+    async with cup_door(database_url) as cup:
+        board = await _board(cup, folder, size)
+        bare_board = await _bare(database_url, _BARE_BOARD, size.reads)
+        trades = await _trades(cup, folder, size.trades)
+        bare_trades = await _bare(database_url, _BARE_TRADE, size.trades)
+    round_ms, bare_round_ms = await _rounds(database_url, size.bettors)
     rows = []
     for name, each in board.items():
         least = None if name == "entries" else RANKS_OF_BARE
@@ -127,11 +89,10 @@ async def _measure(database_url: str, folder: Path, size: Size) -> list[Figure]:
     ]
 
 
-async def _board(database_url: str, port: int, folder: Path, size: Size) -> dict[str, LoadResult]:
+async def _board(cup: Cup, folder: Path, size: Size) -> dict[str, LoadResult]:
     week = week_of(datetime.now(UTC))
-    async with await connect(database_url) as connection:
-        await connection.execute(_FILL.encode(), (size.wallets, ["all", week]))
-        await connection.execute("VACUUM ANALYZE cup_score")
+    await cup.run(_FILL, size.wallets, ["all", week])
+    await cup.run("VACUUM ANALYZE cup_score")
     path = "/api/cup/v1/leaderboard"
 
     def anybody() -> str:
@@ -144,34 +105,24 @@ async def _board(database_url: str, port: int, folder: Path, size: Size) -> dict
     }
     figures = {}
     for name, url in asked.items():
-        await _load(port, [url() for _ in range(WARM_UP)], folder)
-        figures[name] = await _load(port, [url() for _ in range(size.reads)], folder)
+        await _load(cup, [url() for _ in range(WARM_UP)], folder)
+        figures[name] = await _load(cup, [url() for _ in range(size.reads)], folder)
     return figures
 
 
-async def _trades(database_url: str, port: int, folder: Path, trades: int) -> LoadResult:
-    slugs = []
-    accounts = [Account.create() for _ in range(TRADERS)]
+async def _trades(cup: Cup, folder: Path, trades: int) -> LoadResult:
+    slugs = [await cup.market() for _ in range(MARKETS)]
+    signers = [Signer() for _ in range(TRADERS)]
+    async with await connect(cup.database_url) as connection:
+        for signer in signers:
+            await wallets.claim(connection, signer.address)
     now = datetime.now(UTC)
-    opens = int(now.timestamp()) - 60
-    async with await connect(database_url) as connection:
-        for number in range(1, MARKETS + 1):
-            key, feed = keccak(text=f"bench-{number}"), b"\x01" * 20
-            times = {"opens_at": opens, "closes_at": opens + 3_600, "ends_at": opens + 7_200}
-            ends = {"settles_after": opens + 7_260, "voids_after": opens + 10_860}
-            spec = Specification(
-                MarketKind.THRESHOLD, 1, (), False, False, 1, feed=feed, start_at=0, early_from=0, **times, **ends
-            )
-            await connection.execute(_LISTED.encode(), (number, key, feed, *times.values(), *ends.values()))
-            listing = listing_of(key, spec, (10_000_000, 10_000_000), None)
-            await books.add(connection, listing)
-            slugs.append(listing.slug)
-        for account in accounts:
-            await wallets.claim(connection, account.address.lower())
-    bodies = [json.dumps(_trade(accounts[n % TRADERS], slugs[n % MARKETS], now)) for n in range(WARM_UP + trades)]
+    bodies = [
+        json.dumps(signers[n % TRADERS].trade(slugs[n % MARKETS], "yes", 100, at=now)) for n in range(WARM_UP + trades)
+    ]
     freeze_loaded_objects()
-    await _load(port, bodies[:WARM_UP], folder, "/api/cup/v1/trade")
-    return await _load(port, bodies[WARM_UP:], folder, "/api/cup/v1/trade")
+    await _load(cup, bodies[:WARM_UP], folder, "/api/cup/v1/trade")
+    return await _load(cup, bodies[WARM_UP:], folder, "/api/cup/v1/trade")
 
 
 async def _rounds(database_url: str, bettors: int) -> tuple[float, float]:
@@ -199,7 +150,7 @@ async def _rounds(database_url: str, bettors: int) -> tuple[float, float]:
 
 
 def _standing_at(moment: datetime) -> Callable[[], datetime]:
-    """A clock that stands still."""
+    """Return a clock that stands still."""
     return lambda: moment
 
 
@@ -229,11 +180,11 @@ async def _bet(connection: Connection, live: RouletteRound, names: list[str]) ->
         )
 
 
-async def _load(port: int, lines: list[str], folder: Path, *path: str) -> LoadResult:
+async def _load(cup: Cup, lines: list[str], folder: Path, *path: str) -> LoadResult:
     """From a process of its own, that the server has this one to itself."""
     file = folder / "asked"
     file.write_text("\n".join(lines))
-    asked = ("-m", "scripts._bench.http_load", str(port), str(AT_ONCE), str(file), *path)
+    asked = ("-m", "scripts._bench.http_load", str(urlsplit(cup.url).port), str(AT_ONCE), str(file), *path)
     process = await asyncio.create_subprocess_exec(sys.executable, *asked, stdout=asyncio.subprocess.PIPE)
     printed, _ = await process.communicate()
     assert process.returncode == 0
@@ -257,21 +208,6 @@ async def _bare(database_url: str, query: str, times: int) -> float:
         began = time.perf_counter()
         await asyncio.gather(*map(ask, those))
         return times / (time.perf_counter() - began)
-
-
-def _trade(account: Any, slug: str, now: datetime) -> dict[str, Any]:
-    wallet, issued, trade_id = account.address.lower(), now.isoformat(), str(uuid.uuid4())
-    message = messages.trade_message(wallet, slug, "yes", 100, trade_id, issued)
-    signature = hex_of(bytes(account.sign_message(encode_defunct(text=message)).signature))
-    return {
-        "walletAddress": wallet,
-        "slug": slug,
-        "side": "yes",
-        "sizePaper": 1,
-        "tradeId": trade_id,
-        "issuedAt": issued,
-        "signature": signature,
-    }
 
 
 def main(json_path: Path | None, *, quick: bool) -> int:

@@ -14,10 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import psycopg
-from eth_utils.address import to_checksum_address
 
-from core.contracts.deployments import ContractInfo, Deployment, Token
-from core.contracts.feeds import AgentFeed
 from core.db.migrate import migrate
 from scripts._local.ports import free_port
 from scripts._local.postgres import PostgresServer, prepare_postgres, start_postgres
@@ -135,26 +132,6 @@ def started(
 def listens(port: int) -> bool:
     with socket.socket() as client:
         return client.connect_ex(("127.0.0.1", port)) == 0
-
-
-def network(
-    name: str, chain_id: int, token: str, contracts: Mapping[str, str], feeds: Sequence[AgentFeed] = ()
-) -> Deployment:
-    """Describe a benchmark's chain as a deployment file does: its stablecoin, and our contracts by their addresses."""
-    address = to_checksum_address("0x" + "dd" * 20)
-    dollar = Token(symbol=token, address=address, decimals=6, domain_name=token, domain_version="2")
-    placed = {each: ContractInfo(address=to_checksum_address(at), role="A contract.") for each, at in contracts.items()}
-    return Deployment(
-        network=name,
-        name="bench",
-        chain_id=chain_id,
-        kind="local",
-        status="deployed" if contracts else "not-deployed",
-        start_block=1,
-        tokens={token: dollar},
-        contracts=placed,
-        feeds=tuple(feeds),
-    )
 
 
 # ---------------------------------------------------------------- what processes take, from /proc

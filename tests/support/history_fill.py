@@ -7,7 +7,7 @@ spread evenly over the markets and over the wallets.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,13 +17,12 @@ from psycopg.types.json import Jsonb
 
 from core.agent.bet import market_key
 from core.agent.document import Specification, rendered
-from core.contracts.deployments import write_deployment
-from core.contracts.feeds import PublishedFeed
+from core.contracts.deployments import ContractInfo, Deployment, Token, write_deployment
+from core.contracts.feeds import AgentFeed, PublishedFeed
 from core.contracts.statuses import AgentMarketStatus, Family, MarketKind, StakeStatus, StockReason
 from core.db.channels import CHAIN_INDEXED, IndexStep
 from core.db.engine import conninfo
 from core.money import USD
-from scripts._bench.harness import network
 
 BASE_CHAIN, STOCK_CHAIN = 8453, 46_630
 TOKENS = tuple(f"T{number:02}" for number in range(1, 21))
@@ -57,6 +56,26 @@ def feed_of(number: int) -> bytes:
 
 def wallet_of(number: int) -> str:
     return "0x" + f"{number + 1:040x}"
+
+
+def network(
+    name: str, chain_id: int, token: str, contracts: Mapping[str, str], feeds: Sequence[AgentFeed] = ()
+) -> Deployment:
+    """Describe a chain as a deployment file does: its stablecoin, and our contracts by their addresses."""
+    address = to_checksum_address("0x" + "dd" * 20)
+    dollar = Token(symbol=token, address=address, decimals=6, domain_name=token, domain_version="2")
+    placed = {each: ContractInfo(address=to_checksum_address(at), role="A contract.") for each, at in contracts.items()}
+    return Deployment(
+        network=name,
+        name="bench",
+        chain_id=chain_id,
+        kind="local",
+        status="deployed" if contracts else "not-deployed",
+        start_block=1,
+        tokens={token: dollar},
+        contracts=placed,
+        feeds=tuple(feeds),
+    )
 
 
 def write_deployments(folder: Path) -> None:
