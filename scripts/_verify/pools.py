@@ -9,9 +9,8 @@ from typing import Any
 from core.chain import Contract, checksum
 from core.contracts.abi import abi
 from core.contracts.events.feed import FEED_EVENTS
-from core.contracts.feeds import PoolFeed
 from core.contracts.statuses import Quality, RoundProblem
-from core.feeds.live import POOL
+from core.feeds.live import POOL, TOKEN
 from core.feeds.rounds import Round, RoundReading
 from core.hexadecimal import hex_of
 from scripts._verify.chain import PinnedChain, seen, word
@@ -25,12 +24,11 @@ WIDEST = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class PoolFeedFacts:
-    """A pool feed as the deployment file describes it; one that the file does not name, as it describes itself."""
+    """A pool feed as the deployment file describes it."""
 
     address: str
     terms: PoolFeedTerms
     pools: tuple[str, ...]
-    in_file: bool
 
     @property
     def contract(self) -> Contract:
@@ -38,14 +36,12 @@ class PoolFeedFacts:
 
 
 async def pool_feed_at(chain: PinnedChain, address: str) -> PoolFeedFacts | None:
-    """None of a feed that is given its values.
+    """Return None for a feed that the deployment file does not name as a pool feed.
 
     What the file says is not asked of the feed: one that only looks like a pool feed may name pools of its own making
     and tell the truth about those."""
-    named = next((each for each in chain.deployment.agent_feeds if checksum(each.address) == checksum(address)), None)
+    named = next((each for each in chain.deployment.pool_feeds if checksum(each.address) == checksum(address)), None)
     if named is None:
-        return await _described_by_itself(chain, address)
-    if not isinstance(named, PoolFeed):
         return None
     base, sources = checksum(named.token), []
     for each in named.pools:
@@ -53,30 +49,9 @@ async def pool_feed_at(chain: PinnedChain, address: str) -> PoolFeedFacts | None
         token0, token1 = [checksum(await chain.read(pool.call(name))) for name in ("token0", "token1")]
         sources.append(SourceTerms(token0 == base, each.reference_liquidity))
         base = token1 if token0 == base else token0
-    decimals = await _decimals(chain, named.quote)
+    decimals = int(await chain.read(Contract(named.quote, TOKEN).call("decimals")))
     terms = PoolFeedTerms(tuple(sources), named.supply, decimals, named.window_seconds, named.step_seconds)
-    return PoolFeedFacts(checksum(address), terms, tuple(checksum(each.address) for each in named.pools), True)
-
-
-async def _described_by_itself(chain: PinnedChain, address: str) -> PoolFeedFacts | None:
-    contract = Contract(address, abi("PoolFeed"))
-    sources = await chain.read_or_none(contract.call("sources"))
-    if not sources:
-        return None
-    names = ("supply", "window", "step", "quote")
-    supply, window, step, quote = [await chain.read(contract.call(name)) for name in names]
-    terms = PoolFeedTerms(
-        tuple(SourceTerms(each["baseIsToken0"], each["referenceLiquidity"]) for each in sources),
-        supply,
-        await _decimals(chain, quote),
-        window,
-        step,
-    )
-    return PoolFeedFacts(checksum(address), terms, tuple(checksum(each["pool"]) for each in sources), False)
-
-
-async def _decimals(chain: PinnedChain, token: str) -> int:
-    return int(await chain.read(Contract(token, abi("LocalUSDC")).call("decimals")))
+    return PoolFeedFacts(checksum(address), terms, tuple(checksum(each.address) for each in named.pools))
 
 
 async def reading_at(chain: PinnedChain, feed: PoolFeedFacts, moment: int, max_age: int) -> RoundReading:
@@ -114,8 +89,7 @@ async def check_reading(chain: PinnedChain, feed: PoolFeedFacts, at: int, when: 
     if stands is None:
         said.says(claim, False, f"getRoundData({round_id}) of {feed.address}", "it was never recorded")
         return
-    pools = []
-    shown = [] if feed.in_file else ["pools and supply by the feed's own word: the deployment file does not name it"]
+    pools, shown = [], []
     for address in feed.pools:
         pool = await from_ring(chain, address, at, feed.terms.window)
         shown.append(f"{'logs' if pool is None else 'observations'} of {address}, to {at}")

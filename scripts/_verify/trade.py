@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from eth_abi.exceptions import DecodingError
@@ -54,7 +55,7 @@ async def check_receipt(chain: PinnedChain, body: dict[str, Any], said: Findings
     await _recorded(chain, stake, receipt.get("recordedAt"), said)
     await _bet(chain, stake, said)
     attestation.check_receipt(chain, body.get("extensions"), _trade(event), stake, said, attester)
-    await _all(chain, market, stake, said)
+    await _all(chain, market, [stake], said)
 
 
 async def check_proof(chain: PinnedChain, body: dict[str, Any], said: Findings) -> None:
@@ -77,7 +78,7 @@ async def check_proof(chain: PinnedChain, body: dict[str, Any], said: Findings) 
         said.address("proof contract", settled["contract"], address, "the deployment file")
     await _recorded(chain, stake, settled.get("settledAt"), said)
     await _bet(chain, stake, said)
-    await _all(chain, market, stake, said)
+    await _all(chain, market, [stake], said)
 
 
 async def check_positions(chain: PinnedChain, positions: list[dict[str, Any]], said: Findings) -> None:
@@ -99,14 +100,14 @@ async def check_positions(chain: PinnedChain, positions: list[dict[str, Any]], s
                 said.money(f"{of} pnlUsd", stated.get("pnlUsd"), owed - event.amount, "payout less stake")
                 said.fields(of, stated, {"payoutUsd": (owed, "the fold of the book, rule by rule")}, said.money)
         check_words(market, stated, said)
-        await _all(chain, market, stake, said)
+        await _all(chain, market, [stake], said)
 
 
 async def check_trade(chain: PinnedChain, trade_id: str, said: Findings) -> None:
     """Only the id: what the chain says of it."""
     market, stake = await _open(chain, trade_id, trade_id, said, may_be_refund=True)
     await _bet(chain, stake, said)
-    await _all(chain, market, stake, said)
+    await _all(chain, market, [stake], said)
 
 
 async def check_market(
@@ -115,11 +116,7 @@ async def check_market(
     """A market by its readable id, or by the 32 bytes of its key."""
     key = bytes_of(market_id) if is_hash(market_id) else key_of(market_id)
     market = await read_market(chain, key)
-    await check_listing(chain, market, said)
-    await check_book(chain, market, said)
-    await check_result(chain, market, said)
-    for stake in market.stakes.values():
-        await check_stake(chain, market, stake, said)
+    await _all(chain, market, market.stakes.values(), said)
     if result is not None:
         _result(market, result, said)
 
@@ -239,11 +236,12 @@ def _binding(authorization: Any, hashed: bytes, stake: SeenLog, said: Findings) 
         said.says("the payer signed an ordinary payment", True, shown, detail)
 
 
-async def _all(chain: PinnedChain, market: AgentMarket, stake: SeenLog, said: Findings) -> None:
+async def _all(chain: PinnedChain, market: AgentMarket, stakes: Iterable[SeenLog], said: Findings) -> None:
     await check_listing(chain, market, said)
     await check_book(chain, market, said)
     await check_result(chain, market, said)
-    await check_stake(chain, market, stake, said)
+    for stake in stakes:
+        await check_stake(chain, market, stake, said)
 
 
 def _trade(event: ev.Staked | ev.RefundBooked) -> str:

@@ -18,7 +18,6 @@ from eth_utils.crypto import keccak
 from core.agent.bet import market_key
 from core.agent.fixed import WAD, ln_wad
 from core.chain import Contract
-from core.contracts.deployments import load_deployment, write_deployment
 from core.contracts.statuses import MarketKind
 from core.feeds.grid import grid_time
 from core.feeds.live import POOL
@@ -175,14 +174,3 @@ def test_the_feeds_own_word_for_what_it_is_made_of_is_not_taken(
     assert code == 1
     assert [each["verdict"] for each in again] == ["does not hold", "does not hold"]
     played.agents.ask("anvil_setCode", feed, genuine)
-
-    # One that the file does not name is taken at its word, and the reader is told so.
-    file = next(settled.deployments.glob("*.json"))
-    named = load_deployment(file)
-    write_deployment(
-        named.model_copy(update={"feeds": tuple(each for each in named.feeds if each != played.feed)}), file
-    )
-    _, again = settled.again(settled.honest, capsys)
-    write_deployment(named, file)
-    assert [each["verdict"] for each in again] == ["holds", "holds"]
-    assert all("by the feed's own word" in each["shownBy"] for each in again)
