@@ -7,7 +7,6 @@ import os
 import secrets
 import socket
 import tempfile
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -139,16 +138,11 @@ def listens(port: int) -> bool:
 
 def tree(root: int) -> Iterator[int]:
     """Yield the ids of a process and of all below it."""
-    children: dict[int, list[int]] = defaultdict(list)
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError):
-                children[int(_stat(int(entry.name))[1])].append(int(entry.name))
-    waiting = [root]
-    while waiting:
-        pid = waiting.pop()
-        waiting += children[pid]
-        yield pid
+    yield root
+    for file in Path(f"/proc/{root}/task").glob("*/children"):
+        with suppress(OSError):  # it has ended
+            for pid in file.read_text().split():
+                yield from tree(int(pid))
 
 
 def memory_mb(root: int) -> float:
@@ -176,8 +170,3 @@ def program_of(running: RunningProcess) -> int:
 def _megabytes(pid: int, file: str, label: str) -> float:
     (row,) = [line for line in Path(f"/proc/{pid}/{file}").read_text().splitlines() if line.startswith(label)]
     return int(row.split()[1]) / 1024
-
-
-def _stat(pid: int) -> list[str]:
-    """The fields after the name, from the state on."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -16,15 +15,13 @@ from eth_utils.address import is_address
 
 from core.chain import ChainClient, RpcError
 from core.chain.provider import ChainProvider
-from core.config import environment
 from core.contracts.deployments import Deployment
 from core.errors import VpmError
 from core.feeds.cost import SAFE_SHARE
 from core.feeds.live_cost import SAFES_FLOOR, CannotSay, CostQuestion, CostReport, report
-from core.paths import REPOSITORY
 from scripts._feed import record
 from scripts._feed.report import body, lines
-from scripts._verify.chain import deployments_in
+from scripts._verify.chain import add_options, deployments_in, node_url
 
 CANNOT_SAY = 2
 
@@ -35,10 +32,10 @@ def main(argv: list[str] | None = None) -> int:
     moved = "what it costs to move a pool's reading, and the cap that follows"
     _cost_options(commands.add_parser("cost", help=moved, allow_abbrev=False))
     recorded = "record readings of pool feeds with a key of your own"
-    record.add_options(commands.add_parser("record", help=recorded, allow_abbrev=False), _folder())
+    record.add_options(commands.add_parser("record", help=recorded, allow_abbrev=False))
     options = parser.parse_args(argv)
     try:
-        return record.main(options, _url(options)) if options.command == "record" else _cost(options)
+        return record.main(options) if options.command == "record" else _cost(options)
     except VpmError as error:
         away = "the node could not be asked: " if isinstance(error, RpcError) else ""
         print(f"vpm feed {options.command}: {away}{error.sentence()}", file=sys.stderr)
@@ -51,23 +48,9 @@ def _cost(options: argparse.Namespace) -> int:
     return 0
 
 
-def _folder() -> Path:
-    given = environment(os.environ).values
-    return Path(given.get("VPM_DEPLOYMENTS_DIR") or REPOSITORY / "deployments")
-
-
-def _url(options: argparse.Namespace) -> str:
-    configured = environment(os.environ).secret("VPM_BASE_RPC_URLS") or ""
-    url: str = options.rpc or configured.partition(",")[0].strip()
-    if not url:
-        raise CannotSay("Which node is to be asked?", hint="Say --rpc URL, or set VPM_BASE_RPC_URLS.")
-    return url
-
-
 def _cost_options(parser: argparse.ArgumentParser) -> None:
-    folder = _folder()
+    add_options(parser, f"the first in {record.RPC_URLS}")
     parser.add_argument("pools", nargs="+", metavar="POOL", help="token/USDC alone, or token/WETH and then WETH/USDC")
-    parser.add_argument("--rpc", help="a node of the chain; else the first in VPM_BASE_RPC_URLS")
     parser.add_argument("--window", type=int, default=SAFES_FLOOR, metavar="SECONDS", help="of the feed (default 1800)")
     parser.add_argument("--sigma", type=float, metavar="PERCENT", help="volatility for a year instead of the measured")
     parser.add_argument(
@@ -78,7 +61,6 @@ def _cost_options(parser: argparse.ArgumentParser) -> None:
         help="of the depth that may be one attacker's own (default 50)",
     )
     parser.add_argument("--quote", metavar="TOKEN", help="what counts as one USD; else USDC of the deployment file")
-    parser.add_argument("--deployments", type=Path, default=folder, help="folder of deployment files")
     parser.add_argument("--json", action="store_true")
 
 
@@ -94,7 +76,7 @@ async def _report(options: argparse.Namespace) -> CostReport:
         raise CannotSay(f"The own share is {options.own_share:g}%.", hint="Give 0 to less than 100.")
     if options.sigma is not None and not options.sigma > 0:
         raise CannotSay(f"The volatility is {options.sigma:g}%.", hint="Give a positive one, for a year.")
-    async with ChainProvider([_url(options)], chain_id=None, timeout_seconds=30.0) as rpc:
+    async with ChainProvider([node_url(options.rpc, record.RPC_URLS)], chain_id=None, timeout_seconds=30.0) as rpc:
         client = ChainClient(rpc)
         deployment = _deployment(await client.eth.chain_id, options.deployments)
         asked = CostQuestion(

@@ -30,8 +30,10 @@ from core.contracts.statuses import AgentMarketStatus
 from core.errors import VpmError
 from core.feeds.grid import Needs, batches, missing
 from core.hexadecimal import bytes_of
-from scripts._verify.chain import PinnedChain, word
+from scripts._verify.chain import PinnedChain, node_url, word
+from scripts._verify.chain import add_options as add_chain_options
 
+RPC_URLS = "VPM_BASE_RPC_URLS"
 KEY_VARIABLE = "VPM_RECORDER_KEY"
 PASSWORD_VARIABLE = "VPM_RECORDER_KEYSTORE_PASSWORD"  # noqa: S105 - the name of a variable
 BATCH = 20
@@ -47,23 +49,22 @@ class CannotRecord(VpmError):
     exit_code = 2
 
 
-def add_options(parser: argparse.ArgumentParser, deployments: Path) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("feeds", nargs="*", metavar="FEED", help="like BNKR/market_cap; every pool feed if left out")
     parser.add_argument("--since", metavar="TIME", help="every reading since then: 90m, 12h, 2d or 2026-11-22T15:00Z")
-    parser.add_argument("--rpc", help="a node of the chain; else the first in VPM_BASE_RPC_URLS")
+    add_chain_options(parser, f"the first in {RPC_URLS}")
     parser.add_argument("--keystore", type=Path, metavar="FILE", help=f"the key that pays; else in {KEY_VARIABLE}")
-    parser.add_argument("--deployments", type=Path, default=deployments, help="folder of deployment files")
     parser.add_argument("--dry-run", action="store_true", help="say what is due, and send nothing; needs no key")
 
 
-def main(options: argparse.Namespace, url: str) -> int:
+def main(options: argparse.Namespace) -> int:
     """Prints what was recorded. 0: all that was due; CannotRecord or RpcError otherwise."""
     account = None if options.dry_run else _account(options.keystore)
-    return asyncio.run(_run(options, url, account))
+    return asyncio.run(_run(options, account))
 
 
-async def _run(options: argparse.Namespace, url: str, account: LocalAccount | None) -> int:
-    async with ChainProvider([url], chain_id=None, timeout_seconds=30.0) as rpc:
+async def _run(options: argparse.Namespace, account: LocalAccount | None) -> int:
+    async with ChainProvider([node_url(options.rpc, RPC_URLS)], chain_id=None, timeout_seconds=30.0) as rpc:
         chain = await PinnedChain.at(rpc, options.deployments, None)
         feeds = chosen(chain.deployment, options.feeds)
         since = None if options.since is None else moment(options.since, chain.head.timestamp)

@@ -8,16 +8,14 @@ import asyncio
 import json
 import os
 import sys
-from pathlib import Path
 from typing import Any
 
 from core.chain import RpcError
 from core.chain.provider import ChainProvider
 from core.config import environment
 from core.errors import VpmError
-from core.paths import REPOSITORY
 from scripts._verify import attestation, proof, relay, stock, trade
-from scripts._verify.chain import PinnedChain
+from scripts._verify.chain import PinnedChain, add_options, node_url
 from scripts._verify.claims import Findings, NotCheckable
 from scripts._verify.subject import Subject, SubjectKind, subject_of
 
@@ -29,11 +27,8 @@ def main(argv: list[str] | None = None) -> int:
         prog="vpm verify", description="Check what the service says against a node.", allow_abbrev=False
     )
     parser.add_argument("subject", help="a JSON file, a URL, a path of the service, or an id")
-    parser.add_argument("--rpc", help="a node of the chain it is about; else the first of the service's own settings")
-    given = environment(os.environ).values
-    folder = Path(given.get("VPM_DEPLOYMENTS_DIR") or REPOSITORY / "deployments")
-    parser.add_argument("--deployments", type=Path, default=folder, help="folder of deployment files")
-    service = given.get("VPM_PUBLIC_URL")
+    add_options(parser, "the first of the service's own settings")
+    service = environment(os.environ).values.get("VPM_PUBLIC_URL")
     parser.add_argument("--service", default=service, help="where a path such as /api/proof is fetched")
     parser.add_argument("--attester", help="the address that has to have signed offers and receipts")
     parser.add_argument("--block", type=int, help="read the chain at this block instead of the newest")
@@ -57,7 +52,8 @@ def main(argv: list[str] | None = None) -> int:
 
 async def run(options: argparse.Namespace) -> tuple[PinnedChain, Subject, Findings]:
     subject, said = subject_of(options.subject, options.service), Findings()
-    async with ChainProvider([options.rpc or _configured(subject.kind)], chain_id=None, timeout_seconds=30.0) as rpc:
+    url = node_url(options.rpc, "VPM_BASE_RPC_URLS" if subject.kind.chain == "base" else "VPM_STOCK_RPC_URLS")
+    async with ChainProvider([url], chain_id=None, timeout_seconds=30.0) as rpc:
         chain = await PinnedChain.at(rpc, options.deployments, options.block)
         # The proof page speaks of both chains, and each node tells its part.
         if chain.name != subject.kind.chain and subject.kind is not SubjectKind.PROOF:
@@ -76,14 +72,6 @@ async def run(options: argparse.Namespace) -> tuple[PinnedChain, Subject, Findin
     if not said.claims:
         raise NotCheckable("The document claims nothing that could be checked.")
     return chain, subject, said
-
-
-def _configured(kind: SubjectKind) -> str:
-    name = "VPM_BASE_RPC_URLS" if kind.chain == "base" else "VPM_STOCK_RPC_URLS"
-    urls = environment(os.environ).secret(name) or ""
-    if not urls:
-        raise NotCheckable(f"Which node is to be asked? Say --rpc URL, or set {name}.")
-    return urls.partition(",")[0].strip()
 
 
 async def _check(chain: PinnedChain, subject: Subject, said: Findings, attester: str | None) -> None:

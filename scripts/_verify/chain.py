@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,12 +12,14 @@ from typing import Any
 from core.chain import Block, Call, ChainClient, Contract, Log, Receipt, RpcError, RpcErrorKind, checksum
 from core.chain.provider import ChainProvider
 from core.chain.wire import data_bytes
+from core.config import environment
 from core.contracts.abi import abi
 from core.contracts.deployments import Deployment, load_deployment
 from core.contracts.events.layout import Layout
 from core.contracts.events.token import TRANSFER, Transfer
 from core.feeds.rounds import FeedHead, Round, RoundReading, in_effect_at, prove_in_effect_at, run_async
 from core.hexadecimal import hex_of
+from core.paths import REPOSITORY
 from scripts._verify.claims import NotCheckable
 
 TOKEN = {"base": "USDC", "stock": "USDG"}
@@ -164,6 +168,22 @@ class PinnedChain:
             has_code = latest is not None or bool(await self.client.eth.get_code(checksum(feed), self.head.number))
             self._feeds[feed] = FeedHead(None if latest is None else latest[0], has_code)
         return self._feeds[feed]
+
+
+def add_options(parser: argparse.ArgumentParser, node: str) -> None:
+    """Add the options that say which chain: `--rpc`, whose default `node` describes, and `--deployments`."""
+    parser.add_argument("--rpc", help=f"a node of the chain; else {node}")
+    given = environment(os.environ).values
+    folder = Path(given.get("VPM_DEPLOYMENTS_DIR") or REPOSITORY / "deployments")
+    parser.add_argument("--deployments", type=Path, default=folder, help="folder of deployment files")
+
+
+def node_url(rpc: str | None, variable: str) -> str:
+    """Return the URL that was given, or else the first of the service's own."""
+    url = rpc or (environment(os.environ).secret(variable) or "").partition(",")[0].strip()
+    if not url:
+        raise NotCheckable("Which node is to be asked?", hint=f"Say --rpc URL, or set {variable}.")
+    return url
 
 
 def deployments_in(folder: Path) -> dict[int, Deployment]:

@@ -15,7 +15,7 @@ PROGRAMS = {
     "audit": ("indexer/cli.py",),
     "bench": ("scripts/_vpm/cli.py",),
     "config": ("core/config/__main__.py",),
-    "feed": ("scripts/_feed/__main__.py", "scripts/_feed/record.py"),
+    "feed": ("scripts/_feed/__main__.py", "scripts/_feed/record.py", "scripts/_verify/chain.py"),
     "keeper": ("keeper/__main__.py",),
     "prove": ("scripts/_prove/__main__.py",),
     "reindex": ("scripts/_status/reindex.py",),
@@ -23,7 +23,7 @@ PROGRAMS = {
     "switch": ("scripts/_status/switch.py",),
     "test": ("scripts/_vpm/checks.py",),
     "up": ("scripts/_stack/options.py",),
-    "verify": ("scripts/_verify/__main__.py",),
+    "verify": ("scripts/_verify/__main__.py", "scripts/_verify/chain.py"),
 }
 OPTION = re.compile(r'add_argument\(\s*"(--[a-z-]+)"(?![^\n]*SUPPRESS)')
 
