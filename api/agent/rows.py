@@ -289,28 +289,28 @@ async def _stakes(connection: AsyncConnection, query: Select[Any]) -> list[Stake
 async def read_totals(connection: AsyncConnection, stake: Stake) -> BookTotals | None:
     """What stood on each outcome of its market right after a stake; None for a payment that never was one.
 
-    From the stakes themselves, so it is the same whenever it is read.
+    It is what stands there now, less what came later, so it is the same whenever it is read, and a new stake costs
+    nothing of the market's past.
     """
     if stake.outcome is None:
         return None
-    net = agent_stake.c.amount - agent_stake.c.fee
-    query = (
-        select(
-            agent_stake.c.outcome,
-            func.sum(net).label("net"),
-            func.sum(agent_stake.c.shares).label("shares"),
-            func.sum(func.greatest(agent_stake.c.shares - net, 0)).label("excess"),
-            func.count().label("stakes"),
-        )
-        .where(
-            agent_stake.c.market_id == stake.market_key,
-            agent_stake.c.outcome.is_not(None),
-            agent_stake.c.ordinal <= stake.ordinal,
-        )
-        .group_by(agent_stake.c.outcome)
+    came, stands = agent_stake.c, agent_outcome.c
+    net = came.amount - came.fee
+    sums = {
+        "net": func.sum(net),
+        "shares": func.sum(came.shares),
+        "excess": func.sum(func.greatest(came.shares - net, 0)),
+        "stakes": func.count(),
+    }
+    later = (
+        select(*(func.coalesce(total, 0).label(name) for name, total in sums.items()))
+        .where(came.market_id == stands.market_id, came.outcome == stands.outcome, came.ordinal > stake.ordinal)
+        .lateral("later")
     )
+    then = [stands.outcome, *((stands[name] - later.c[name]).label(name) for name in sums)]
+    query = select(*then).select_from(agent_outcome.join(later, true())).where(stands.market_id == stake.market_key)
     return {
-        row.outcome: (int(row.net), int(row.shares), int(row.excess), row.stakes)
+        row.outcome: (int(row.net), int(row.shares), int(row.excess), int(row.stakes))
         for row in await connection.execute(query)
     }
 
