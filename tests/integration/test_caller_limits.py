@@ -143,7 +143,7 @@ async def test_what_is_made_for_one_request_alone_is_made_so_often_for_an_addres
     )
     for _ in range(3_000):
         await counted.handler(visitor)
-    with pytest.raises(Problem, match=r"3,000 times a minute") as refused:
+    with pytest.raises(Problem, match=r"3,000 requests a minute") as refused:
         await counted.handler(visitor)
     assert (refused.value.status, len(done)) == (429, 3_000)
     await counted.handler(other)

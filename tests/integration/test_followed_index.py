@@ -131,7 +131,7 @@ async def test_while_it_cannot_be_read_the_last_state_stands(shown: Shown, caplo
             await index.refresh()
             await index.refresh()
         assert (index.venue, index.tick, index.readable) == (1, 1, False)
-        told = [each for each in caplog.records if "cannot be read" in each.getMessage()]
+        told = [each for each in caplog.records if "failed to read the index" in each.getMessage()]
         assert len(told) == 1  # once, not at every look
         shown.do("ALTER TABLE hidden RENAME TO shown")
         await index.refresh()
