@@ -299,7 +299,7 @@ STAGES = [
     Stage(
         "integration",
         "real PostgreSQL and local chains",
-        folders=("tests/integration", "tests/faults", "tests/simulator", "tests/evals"),
+        folders=("tests/integration", "tests/faults", "tests/simulator"),
         waits=True,
     ),
     Stage("browser", "pages in a real Chromium", folders=("tests/browser",), waits=True, apart=True),

@@ -45,7 +45,6 @@ IMPORTS = {
     "indexer": ("indexer.cli",),
     "keeper": ("keeper.__main__", "exchange_calendars"),  # which it imports when it first asks for sessions
     "relayer": ("relayer.service",),
-    "tests.evals.scripted": ("tests.evals.scripted",),
     # Not ape itself, which looks for its folders while it is imported: what takes it two seconds, and its provider of
     # test chains, which any provider's first use imports, another.
     "tests.support.ape": (
@@ -211,15 +210,10 @@ def popen(
         )
 
 
-def run(
-    argv: Sequence[str], env: Mapping[str, str], timeout: float = 120, given: bytes = b""
-) -> subprocess.CompletedProcess[str]:
-    """As `subprocess.run` with the output as text, likewise. `given`: what it reads from its standard input. It is
-    killed when its time is over."""
-    with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
-        stdin.write(given)
-        stdin.seek(0)
-        process = popen(argv, env, stdout, stderr, stdin)
+def run(argv: Sequence[str], env: Mapping[str, str], timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    """As `subprocess.run` with the output as text and no input, likewise. It is killed when its time is over."""
+    with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+        process = popen(argv, env, stdout, stderr)
         try:
             code = process.wait(timeout)
         except subprocess.TimeoutExpired:
