@@ -1,7 +1,7 @@
-"""The generated part of the client libraries: types of every answer and a method for every read, out of the published
-description of the agent surface. `python -m tests.support.client_models` writes it anew; a test holds the files to it.
+"""The generated part of the client libraries: the types of every answer, out of the published description of the agent
+surface. `python -m tests.support.client_models` writes it anew; a test holds the files to it.
 
-What needs thought stands beside it by hand: bets, streams, webhooks, wallets.
+docs/decisions/0026-types-of-the-client-libraries.md says why no public generator does this.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 import subprocess
 import textwrap
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,105 +23,51 @@ CLIENTS = REPOSITORY / "api" / "clients"
 PYTHON = CLIENTS / "python" / "src" / "vpm_client"
 TYPESCRIPT = CLIENTS / "typescript" / "src"
 PREFIX = "/api/agent/v1"
-NAMES = {
-    "GET /markets": "markets",
-    "GET /markets/{id}": "market",
-    "GET /markets/{id}/research": "research",
-    "GET /discover": "discover",
-    "GET /sentiment": "sentiment",
-    "GET /quote": "quote",
-    "GET /positions": "positions",
-    "GET /result": "result",
-    "GET /proof/{tradeId}": "proof",
-    "GET /wallet/{address}/readiness": "readiness",
-    "GET /stats": "stats",
-    "GET /health": "health",
-    "GET /getting-started": "getting_started",
-    "GET /events/replay": "replay",
-    "GET /resolved": "resolved",
-    "GET /webhooks/{id}": "webhook",
-    "DELETE /webhooks/{id}": "delete_webhook",
-    "POST /webhooks/{id}/test": "test_webhook",
-}
 BY_HAND = {"POST /trade", "GET /events", "POST /webhooks"}
+"""Operations that are more than a plain question and its answer."""
 MADE = "Made by `python -m tests.support.client_models`; not to be edited."
 
 Json = Mapping[str, Any]
 
 
-def files() -> dict[Path, str]:
-    """Every generated file, as it should read; Python before it is formatted."""
-    described = asyncio.run(documents())["agent"]
+def description() -> Json:
+    return asyncio.run(documents())["agent"]
+
+
+def files(described: Json) -> dict[Path, str]:
+    """Return every generated file as it should read, the Python before it is formatted."""
     schemas = described["components"]["schemas"]
-    operations = list(_operations(described))
     by_hand = ("AgentEvent", "AgentChallenge", "AgentTradeAnswer", "AgentWebhookAnswer")
-    shown = _reached(schemas, [*by_hand, *(each.model for each in operations)])
+    shown = _reached(schemas, [*by_hand, *(model for _, _, model, _ in operations(described))])
     codes = schemas["AgentErrorAnswer"]["properties"]["error"]["enum"]
     return {
         PYTHON / "models.py": _python_models(schemas, shown),
-        PYTHON / "calls.py": _python_calls(operations),
-        PYTHON / "operations.py": _python_operations(operations),
-        PYTHON / "refusals.py": _python_refusals(codes),
         TYPESCRIPT / "models.ts": _typescript_models(schemas, shown, codes),
-        TYPESCRIPT / "operations.ts": _typescript_operations(operations),
     }
 
 
 def main() -> None:
-    for path, text in files().items():
+    for path, text in files(description()).items():
         path.write_text(_formatted(text) if path.suffix == ".py" else text)
 
 
 def is_current(path: Path, text: str) -> bool:
-    """Whether a file says what it should, however its Python is laid out."""
+    """Return whether a file says what it should, however its Python is laid out."""
     there = path.read_text()
     return ast.dump(ast.parse(there)) == ast.dump(ast.parse(text)) if path.suffix == ".py" else there == text
 
 
-# ---------------------------------------------------------------- what is described
-
-
-class _Parameter:
-    """One parameter of an operation."""
-
-    def __init__(self, described: Json) -> None:
-        self.wire = described["name"]
-        self.place = described["in"]
-        # The client has a wallet of its own to name.
-        self.required = described["required"] and not self.is_own_wallet
-        self.schema = described["schema"]
-        self.name = _snake(self.wire)
-
-    @property
-    def is_own_wallet(self) -> bool:
-        return (self.wire, self.place) == ("wallet", "query")
-
-
-class _Operation:
-    """One operation that is a plain question and an answer."""
-
-    def __init__(self, method: str, path: str, described: Json) -> None:
-        label = f"{method.upper()} {path}"
-        if label not in NAMES:
-            raise SystemExit(f"{label} is new: name it in NAMES, or in BY_HAND if the libraries have it by hand.")
-        self.method, self.path, self.name = method.upper(), path, NAMES[label]
-        self.summary = described["summary"] + ("" if described["summary"].endswith("?") else ".")
-        answer = next(value for status, value in described["responses"].items() if status.startswith("2"))
-        self.model = answer["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
-        found = [_Parameter(each) for each in described.get("parameters", ())]
-        self.given = [each for each in found if each.required]
-        self.optional = [each for each in found if not each.required]
-
-
-def _operations(described: Json) -> Iterator[_Operation]:
-    """Those of the interface itself; what tells tools of it is for whoever calls tools."""
+def operations(described: Json) -> Iterator[tuple[str, str, str, frozenset[str]]]:
+    """Yield the method, path, model of the answer and query parameters of each plain question."""
     for path, methods in described["paths"].items():
-        if not path.startswith(PREFIX):
-            continue
         short = path.removeprefix(PREFIX)
         for method, operation in methods.items():
-            if f"{method.upper()} {short}" not in BY_HAND:
-                yield _Operation(method, short, operation)
+            if short == path or f"{method.upper()} {short}" in BY_HAND:
+                continue
+            answer = next(value for status, value in operation["responses"].items() if status.startswith("2"))
+            model = answer["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+            asked = frozenset(each["name"] for each in operation.get("parameters", ()) if each["in"] == "query")
+            yield method.upper(), short, model, asked
 
 
 def _reached(schemas: Json, names: list[str]) -> list[str]:
@@ -180,29 +127,60 @@ def _camel(name: str) -> str:
     return head + "".join(part[:1].upper() + part[1:] for part in rest)
 
 
+# ---------------------------------------------------------------- types
+
+
+@dataclass(frozen=True)
+class Language:
+    """How a language writes types. `words`: how it writes one of several texts, where it does."""
+
+    plain: Mapping[str, str]
+    null: str
+    anything: str
+    many: str
+    by_name: str
+    words: str = ""
+
+    def type(self, schema: Json, schemas: Json) -> str:
+        """Return the type of a schema."""
+        one, nullable = _nullable(schema)
+        if "$ref" in one:
+            name = one["$ref"].rpartition("/")[2]
+            made = name if "properties" in schemas[name] else self.type(schemas[name], schemas)
+        elif "const" in one:
+            made = self.plain[{"str": "string", "int": "integer", "bool": "boolean"}[type(one["const"]).__name__]]
+        elif self.words and one.get("enum"):
+            made = self.words.format(" | ".join(f'"{each}"' for each in one["enum"]))
+        elif one["type"] == "array":
+            made = self.many.format(self.type(one["items"], schemas))
+        elif one["type"] == "object":
+            made = self.by_name.format(self._value(one.get("additionalProperties"), schemas))
+        else:
+            made = self.plain[one["type"]]
+        return f"{made} | {self.null}" if nullable else made
+
+    def _value(self, schema: Any, schemas: Json) -> str:
+        return self.type(schema, schemas) if isinstance(schema, Mapping) and schema else self.anything
+
+
+_PYTHON = Language(
+    {"string": "str", "number": "Decimal", "integer": "int", "boolean": "bool"},
+    "None",
+    "Any",
+    "list[{}]",
+    "dict[str, {}]",
+)
+_TYPESCRIPT = Language(
+    {"string": "string", "number": "number", "integer": "number", "boolean": "boolean"},
+    "null",
+    "unknown",
+    "Array<{}>",
+    "Record<string, {}>",
+    "Known<{}>",
+)
+
+
 # ---------------------------------------------------------------- Python
-
-_PYTHON = {"string": "str", "number": "Decimal", "integer": "int", "boolean": "bool"}
-
-
-def _python_type(schema: Json, schemas: Json) -> str:
-    one, nullable = _nullable(schema)
-    made = _python_one(one, schemas)
-    return f"{made} | None" if nullable else made
-
-
-def _python_one(schema: Json, schemas: Json) -> str:
-    if "$ref" in schema:
-        name = schema["$ref"].rpartition("/")[2]
-        return name if "properties" in schemas[name] else _python_one(schemas[name], schemas)
-    if "const" in schema:
-        return type(schema["const"]).__name__
-    if schema["type"] == "array":
-        return f"list[{_python_type(schema['items'], schemas)}]"
-    if schema["type"] == "object":
-        more = schema.get("additionalProperties")
-        return f"dict[str, {_python_type(more, schemas) if isinstance(more, Mapping) and more else 'Any'}]"
-    return _PYTHON[schema["type"]]
 
 
 def _python_models(schemas: Json, shown: list[str]) -> str:
@@ -221,7 +199,7 @@ def _python_models(schemas: Json, shown: list[str]) -> str:
         required = set(schemas[name].get("required", ()))
         for wire, schema in _own(schemas, name, extended):
             default = wire not in required
-            kind = _python_type(schema, schemas)
+            kind = _PYTHON.type(schema, schemas)
             if default and "None" not in kind:
                 kind += " | None"
             words = textwrap.wrap(", ".join(_words(schema, schemas)), 110)
@@ -245,81 +223,6 @@ def _python_default(wire: str, default: bool) -> str:
     return " = None" if default else ""
 
 
-def _python_kind(parameter: _Parameter) -> str:
-    one, _ = _nullable(parameter.schema)
-    return "Amount" if one["type"] == "number" else _PYTHON[one["type"]]
-
-
-def _python_signature(each: _Operation) -> str:
-    given = [f"{one.name}: {_python_kind(one)}" for one in each.given]
-    optional = [f"{one.name}: {_python_kind(one)} | None = None" for one in each.optional]
-    return ", ".join([*given, *(["*"] if optional else []), *optional])
-
-
-def _python_calls(operations: list[_Operation]) -> str:
-    kinds = "Amount, " if any(_python_kind(p) == "Amount" for o in operations for p in (*o.given, *o.optional)) else ""
-    parts = [
-        f'"""Every plain question to the API.\n\n{MADE}\n"""',
-        "from __future__ import annotations\n\nfrom vpm_client import models\n"
-        f"from vpm_client.call import PREFIX, {kinds}Call, segment, texts",
-    ]
-    for each in operations:
-        path = re.sub(r"\{(\w+)\}", lambda found: f"{{segment({_snake(found[1])})}}", each.path)
-        query = ", ".join(f"{one.wire}={one.name}" for one in (*each.given, *each.optional) if one.place == "query")
-        asked = f", texts({query})" if query else ""
-        parts.append(
-            f"def {each.name}({_python_signature(each)}) -> Call[models.{each.model}]:\n"
-            f'    return Call("{each.method}", f"{{PREFIX}}{path}", models.{each.model}{asked})'
-        )
-    return "\n\n\n".join(parts) + "\n"
-
-
-def _python_operations(operations: list[_Operation]) -> str:
-    kinds = "Amount, " if any(_python_kind(p) == "Amount" for o in operations for p in (*o.given, *o.optional)) else ""
-    parts = [
-        f'"""Every plain question to the API, as a method.\n\n{MADE}\n"""',
-        "from __future__ import annotations\n\nfrom abc import ABC, abstractmethod\nfrom typing import TypeVar\n\n"
-        "from vpm_client import calls, models\n"
-        f"from vpm_client.call import {kinds}Call\nfrom vpm_client.shared import Settings\n\n"
-        'T = TypeVar("T")',
-    ]
-    for kind, begins, asks in (("Operations", "def", "return"), ("AsyncOperations", "async def", "return await")):
-        body = [
-            f"class {kind}(ABC):",
-            '    """The reads and the smaller writes. A `wallet` left out is the client\'s own."""\n',
-            "    _settings: Settings\n",
-            f"    @abstractmethod\n    {begins} _call(self, call: Call[T]) -> T:",
-            '        """The answer to a call."""\n',
-        ]
-        for each in operations:
-            signature = _python_signature(each)
-            own = {one.name: f"self._settings.own({one.name})" for one in each.optional if one.is_own_wallet}
-            named = [f"{one.name}={own.get(one.name, one.name)}" for one in each.optional]
-            passed = ", ".join([*(one.name for one in each.given), *named])
-            body += [
-                f"    {begins} {each.name}(self{', ' + signature if signature else ''}) -> models.{each.model}:",
-                f'        """{each.summary}"""',
-                f"        {asks} self._call(calls.{each.name}({passed}))\n",
-            ]
-        parts.append("\n".join(body).rstrip())
-    return "\n\n\n".join(parts) + "\n"
-
-
-def _python_refusals(codes: list[str]) -> str:
-    parts = [
-        f'"""A class for each code that the API refuses with.\n\n{MADE}\n"""',
-        "from __future__ import annotations\n\nfrom vpm_client.errors import ApiError",
-    ]
-    parts += [f'class {_class(code)}(ApiError):\n    """The code `{code}`."""' for code in codes]
-    table = "".join(f'    "{code}": {_class(code)},\n' for code in codes)
-    parts.append(f"BY_CODE: dict[str, type[ApiError]] = {{\n{table}}}")
-    return "\n\n\n".join(parts) + "\n"
-
-
-def _class(code: str) -> str:
-    return "".join(part.title() for part in code.split("_"))
-
-
 def _formatted(text: str) -> str:
     done = subprocess.run(
         ["ruff", "format", "--line-length", "120", "-"], input=text, capture_output=True, text=True, check=True
@@ -328,32 +231,6 @@ def _formatted(text: str) -> str:
 
 
 # ---------------------------------------------------------------- TypeScript
-
-_TYPESCRIPT = {"string": "string", "number": "number", "integer": "number", "boolean": "boolean"}
-
-
-def _typescript_type(schema: Json, schemas: Json) -> str:
-    one, nullable = _nullable(schema)
-    made = _typescript_one(one, schemas)
-    return f"{made} | null" if nullable else made
-
-
-def _typescript_one(schema: Json, schemas: Json) -> str:
-    if "$ref" in schema:
-        name = schema["$ref"].rpartition("/")[2]
-        return name if "properties" in schemas[name] else _typescript_one(schemas[name], schemas)
-    if "const" in schema:
-        return _TYPESCRIPT[{"str": "string", "int": "integer", "bool": "boolean"}[type(schema["const"]).__name__]]
-    if schema.get("enum"):
-        words = [f'"{each}"' for each in schema["enum"]]
-        return f"Known<{' | '.join(words)}>"
-    if schema["type"] == "array":
-        inner = _typescript_type(schema["items"], schemas)
-        return f"({inner})[]" if " " in inner and not inner.startswith("Record") else f"{inner}[]"
-    if schema["type"] == "object":
-        more = schema.get("additionalProperties")
-        return f"Record<string, {_typescript_type(more, schemas) if isinstance(more, Mapping) and more else 'unknown'}>"
-    return _TYPESCRIPT[schema["type"]]
 
 
 def _typescript_models(schemas: Json, shown: list[str], codes: list[str]) -> str:
@@ -372,52 +249,12 @@ def _typescript_models(schemas: Json, shown: list[str], codes: list[str]) -> str
             about = schema.get("description")
             if about:
                 lines.append(f"  /** {about} */")
-            lines.append(f"  {wire}{'' if wire in required else '?'}: {_typescript_type(schema, schemas)};")
+            lines.append(f"  {wire}{'' if wire in required else '?'}: {_TYPESCRIPT.type(schema, schemas)};")
         about = schemas[name].get("description")
         text = f"/** {about} */\n" if about else ""
         base = f" extends {extended[name]}" if name in extended else ""
         parts.append(f"{text}export interface {name}{base} {{\n" + "\n".join(lines) + "\n}")
     return "\n\n".join(parts) + "\n"
-
-
-def _typescript_operations(operations: list[_Operation]) -> str:
-    models = sorted({each.model for each in operations})
-    parts = [
-        f"// Every plain question to the API, as a method. {MADE}",
-        f'import type {{ {", ".join(models)} }} from "./models.js";',
-        "export type Query = Record<string, string | number | boolean | undefined>;",
-    ]
-    body = [
-        "/** The reads and the smaller writes. A `wallet` left out is the client's own. */",
-        "export abstract class Operations {",
-        "  protected abstract call<T>(method: string, path: string, query?: Query): Promise<T>;",
-        "  protected abstract own(wallet: string | undefined): string | undefined;",
-    ]
-    for each in operations:
-        required = [one for one in each.given if one.place == "path"]
-        asked = [one for one in (*each.given, *each.optional) if one.place == "query"]
-        signature = [f"{one.wire}: string" for one in required]
-        if asked:
-            fields = "; ".join(f"{one.wire}{'' if one.required else '?'}: {_typescript_query(one)}" for one in asked)
-            any_required = any(one.required for one in asked)
-            signature.append(f"query: {{ {fields} }}{'' if any_required else ' = {}'}")
-        path = re.sub(r"\{(\w+)\}", r"${encodeURIComponent(\1)}", each.path)
-        own = any(one.is_own_wallet for one in asked)
-        passed = ", { ...query, wallet: this.own(query.wallet) }" if own else ", query" if asked else ""
-        body += [
-            "",
-            f"  /** {each.summary} */",
-            f"  {_camel(each.name)}({', '.join(signature)}): Promise<{each.model}> {{",
-            f'    return this.call("{each.method}", `{path}`{passed});',
-            "  }",
-        ]
-    parts.append("\n".join([*body, "}"]))
-    return "\n\n".join(parts) + "\n"
-
-
-def _typescript_query(parameter: _Parameter) -> str:
-    one, _ = _nullable(parameter.schema)
-    return _TYPESCRIPT[one["type"]]
 
 
 if __name__ == "__main__":

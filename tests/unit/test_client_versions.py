@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 import time
 import tomllib
 from typing import Any
@@ -27,13 +29,15 @@ from vpm_client import (
     WebhookVerifier,
     WrongVersion,
     bound,
+    calls,
     handshake,
     refusals,
 )
-from vpm_client.call import decoded, units
+from vpm_client.call import PREFIX, decoded, units
 from vpm_client.errors import refusal
 from vpm_client.events import Frames
 from vpm_client.models import AgentHealthAnswer
+from vpm_client.operations import AsyncOperations, Operations
 from vpm_client.wallets import ORDER, Wallet, ask_typed_data, at_once, checked
 
 from api.agent.errors import CATALOGUE, RESERVED
@@ -45,7 +49,7 @@ from core.agent.attestation import RECEIPT, TYPES, domain_of
 from core.agent.bet import Bet, bet_hash, bound_nonce, idem_hash, market_key
 from core.contracts.deployments import Token
 from scripts._stack import wallets
-from tests.support.client_models import CLIENTS, files, is_current
+from tests.support.client_models import CLIENTS, description, files, is_current, operations
 
 KEY = wallets.DEV[0].private_key
 ACCOUNT = Account.from_key(KEY)
@@ -57,9 +61,37 @@ TOKEN = Token.model_validate(
 # ---------------------------------------------------------------- what is generated, and versions
 
 
-def test_the_generated_part_is_that_of_the_published_description() -> None:
-    stale = [str(path.relative_to(CLIENTS)) for path, text in files().items() if not is_current(path, text)]
+@pytest.fixture(scope="module")
+def described() -> Any:
+    return description()
+
+
+def test_the_generated_part_is_that_of_the_published_description(described: Any) -> None:
+    stale = [str(path.relative_to(CLIENTS)) for path, text in files(described).items() if not is_current(path, text)]
     assert not stale, f"write it anew with `python -m tests.support.client_models`: {stale}"
+
+
+def test_both_libraries_ask_every_plain_question_with_all_its_parameters(described: Any) -> None:
+    python = set()
+    for name, ask in inspect.getmembers(calls, lambda each: inspect.getmodule(each) is calls):
+        parameters = inspect.signature(ask).parameters
+        made = ask(**dict.fromkeys(parameters, "x"))
+        python.add((made.method, made.path.removeprefix(PREFIX), made.model.__name__, frozenset(made.query)))
+        for methods in (Operations, AsyncOperations):
+            assert [*inspect.signature(getattr(methods, name)).parameters] == ["self", *parameters]
+    source = (CLIENTS / "typescript" / "src" / "operations.ts").read_text()
+    typescript = set()
+    for takes, model, method, path, passed in re.findall(
+        r"^  \w+\((.*)\): Promise<(\w+)> \{\n    return this\.call\(\"(\w+)\", `(.*?)`(.*)\);$", source, re.MULTILINE
+    ):
+        query = re.findall(r"(\w+)\??:", takes.partition("query: {")[2])
+        assert bool(query) == ("query" in passed)
+        typescript.add((method, re.sub(r"\$\{.*?\}", "x", path), model, frozenset(query)))
+    assert (
+        python
+        == typescript
+        == {(how, re.sub(r"\{\w+\}", "x", path), *rest) for how, path, *rest in operations(described)}
+    )
 
 
 def test_both_libraries_have_the_version_of_the_description_they_were_made_from() -> None:

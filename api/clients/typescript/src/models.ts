@@ -59,13 +59,13 @@ the signed offer. */
 export interface AgentChallenge {
   x402Version: number;
   error: string | null;
-  accepts: AgentPaymentOffer[];
+  accepts: Array<AgentPaymentOffer>;
   extensions?: Record<string, unknown> | null;
 }
 
 export interface AgentComputedFrom {
   description: string;
-  pools: AgentSourcePool[];
+  pools: Array<AgentSourcePool>;
   windowSeconds: number;
   stepSeconds: number;
   supply: string;
@@ -101,7 +101,7 @@ export interface AgentDiscoverAnswer {
   /** Absent unless silent. */
   reason?: Known<"scam" | "greeting" | "settled_fact" | "no_claim"> | null;
   count: number;
-  matches: AgentDiscoverMatch[];
+  matches: Array<AgentDiscoverMatch>;
 }
 
 /** A market that was found: `reason` says why it is here: `cashtag $SYM`, `shares word, word`, or `browse`. */
@@ -109,8 +109,8 @@ export interface AgentDiscoverMatch {
   market: AgentMarketRef;
   matchKind: Known<"exact" | "related">;
   score: number;
-  matchedCashtags: string[];
-  matchedTerms: string[];
+  matchedCashtags: Array<string>;
+  matchedTerms: Array<string>;
   reason: string;
 }
 
@@ -164,7 +164,7 @@ export interface AgentGettingStarted {
   meta: AgentMeta;
   intro: string;
   autoPayoutNote: string;
-  steps: AgentGuideStep[];
+  steps: Array<AgentGuideStep>;
 }
 
 export interface AgentGuideStep {
@@ -199,14 +199,14 @@ export interface AgentHealthAnswer {
 export interface AgentImpactRow {
   projectedPayoutUsd: number;
   projectedPayoutPerShareUsd: number | null;
-  warnings: AgentBetWarning[];
+  warnings: Array<AgentBetWarning>;
   sizeUsd: number;
   priceCents: number | null;
   impactPct: number | null;
 }
 
 export interface AgentLadder {
-  outcomes: AgentRung[];
+  outcomes: Array<AgentRung>;
   currentBucketKey: string | null;
   currentMarketCapUsd: number | null;
   totalBackedUsd: number;
@@ -249,7 +249,7 @@ export interface AgentMarketRef {
   virtualLiquidityUsd: number;
   potCapUsd: number;
   targetMarketCapUsd: number | null;
-  outcomes: AgentPricedOutcome[] | null;
+  outcomes: Array<AgentPricedOutcome> | null;
   headline: string | null;
   links: AgentMarketLinks;
   series: string | null;
@@ -268,7 +268,7 @@ export interface AgentMarketRef {
 export interface AgentMarkets {
   meta: AgentChainMeta;
   count: number;
-  markets: AgentMarketRef[];
+  markets: Array<AgentMarketRef>;
   nextCursor: string | null;
 }
 
@@ -333,7 +333,7 @@ export interface AgentPaymentOffer {
 export interface AgentPosition {
   projectedPayoutUsd: number;
   projectedPayoutPerShareUsd: number | null;
-  warnings: AgentBetWarning[];
+  warnings: Array<AgentBetWarning>;
   deadlineAt: string;
   startAt: string | null;
   endsAt: string;
@@ -372,7 +372,7 @@ export interface AgentPositionsAnswer {
   wallet: string;
   count: number;
   summary: AgentPositionSummary;
-  positions: AgentPosition[];
+  positions: Array<AgentPosition>;
   /** Of the older positions; null on the last page. */
   nextCursor: string | null;
 }
@@ -404,7 +404,7 @@ export interface AgentProofMarket {
   virtualLiquidityUsd: number;
   potCapUsd: number;
   targetMarketCapUsd: number | null;
-  outcomes: AgentOutcomeRef[] | null;
+  outcomes: Array<AgentOutcomeRef> | null;
   headline: string | null;
   links: AgentMarketLinks;
   series: string | null;
@@ -436,7 +436,7 @@ export interface AgentProofSettlement {
 export interface AgentQuote {
   projectedPayoutUsd: number;
   projectedPayoutPerShareUsd: number | null;
-  warnings: AgentBetWarning[];
+  warnings: Array<AgentBetWarning>;
   deadlineAt: string;
   startAt: string | null;
   endsAt: string;
@@ -504,7 +504,7 @@ export interface AgentRelatedMarket {
 /** A page of a wallet's events. `lastSeq`: the wallet's newest event, null before the first. */
 export interface AgentReplayAnswer {
   meta: AgentMeta;
-  events: AgentEvent[];
+  events: Array<AgentEvent>;
   nextSeq: number | null;
   lastSeq: number | null;
 }
@@ -516,11 +516,11 @@ export interface AgentResearch {
   stats: AgentBookStats | null;
   ladder: AgentLadder | null;
   tokenSnapshot: AgentTokenSnapshot | null;
-  oddsHistory: AgentOddsPoint[];
-  observations: AgentObservationPoint[];
-  decidedBy: AgentDecidingReading[];
-  related: AgentRelatedMarket[];
-  impact: AgentImpactRow[];
+  oddsHistory: Array<AgentOddsPoint>;
+  observations: Array<AgentObservationPoint>;
+  decidedBy: Array<AgentDecidingReading>;
+  related: Array<AgentRelatedMarket>;
+  impact: Array<AgentImpactRow>;
   advisory: string | null;
   disclaimer: string;
   dataFreshness: AgentDataFreshness;
@@ -549,7 +549,7 @@ export interface AgentResolutionRules {
 
 export interface AgentResolvedAnswer {
   meta: AgentMeta;
-  events: AgentEvent[];
+  events: Array<AgentEvent>;
   nextSince: string | null;
 }
 
@@ -617,7 +617,7 @@ export interface AgentSentimentIntel {
   quality: AgentSentimentQuality;
   activity: AgentSentimentActivity;
   topMarket: AgentSentimentMarket | null;
-  markets: AgentSentimentMarket[];
+  markets: Array<AgentSentimentMarket>;
   summary: string;
   asOf: string;
 }
@@ -677,7 +677,7 @@ export interface AgentStats {
   medianPayoutDelaySec: number | null;
   /** Of the winning stakes of a week's markets, the newest, the share that the service itself paid within 10 minutes of resolution. Stakes given back are not counted. */
   autoPayoutRate: number | null;
-  proofSamples: string[];
+  proofSamples: Array<string>;
   custody: string;
   asOf: string;
 }
@@ -752,7 +752,7 @@ export interface AgentTradeProofAnswer {
 export interface AgentTradeReceipt {
   projectedPayoutUsd: number;
   projectedPayoutPerShareUsd: number | null;
-  warnings: AgentBetWarning[];
+  warnings: Array<AgentBetWarning>;
   deadlineAt: string;
   startAt: string | null;
   endsAt: string;

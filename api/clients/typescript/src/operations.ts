@@ -1,4 +1,4 @@
-// Every plain question to the API, as a method. Made by `python -m tests.support.client_models`; not to be edited.
+// Every plain question to the API, as a method.
 
 import type { AgentDeletedAnswer, AgentDiscoverAnswer, AgentGettingStarted, AgentHealthAnswer, AgentMarkets, AgentOneMarket, AgentPositionsAnswer, AgentQuoteAnswer, AgentReadinessAnswer, AgentReplayAnswer, AgentResearchAnswer, AgentResolvedAnswer, AgentResultAnswer, AgentSentimentAnswer, AgentStatsAnswer, AgentTestAnswer, AgentTradeProofAnswer, AgentWebhookAnswer } from "./models.js";
 

@@ -1,7 +1,4 @@
-"""Every plain question to the API.
-
-Made by `python -m tests.support.client_models`; not to be edited.
-"""
+"""Every plain question to the API."""
 
 from __future__ import annotations
 

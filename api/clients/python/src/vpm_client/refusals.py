@@ -1,7 +1,4 @@
-"""A class for each code that the API refuses with.
-
-Made by `python -m tests.support.client_models`; not to be edited.
-"""
+"""A class for each code that the API refuses with."""
 
 from __future__ import annotations
 
