@@ -27,10 +27,9 @@ from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer, bet, sign
 from tests.support.genesis import Genesis, RunningChain
-from tests.waiting import PATIENCE
+from tests.support.mcp_clients import PAYMENT, answered, fails
 
 DEV = wallets.DEV
-PAYMENT, RESPONSE = "x402/payment", "x402/payment-response"
 
 
 @pytest.fixture(scope="module")
@@ -58,26 +57,6 @@ async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
 def client(service: AgentService, buyer: Buyer) -> Client:
     """To be entered by the test: what it opens is closed by the task that opened it."""
     return Client(f"{service.url}/api/agent/mcp")
-
-
-async def call(client: Client, name: str, **arguments: Any) -> dict[str, Any]:
-    """The structured result, having held the text to it."""
-    result = await client.call_tool(name, arguments)
-    assert not result.is_error, result
-    assert json.loads(result.content[0].text) == result.structured_content
-    body: dict[str, Any] = result.structured_content
-    return body
-
-
-async def fails(
-    client: Client, name: str, status: int, code: str, *, meta: dict[str, Any] | None = None, **arguments: Any
-) -> dict[str, Any]:
-    result = await client.call_tool(name, arguments, meta=meta)
-    assert result.is_error, result
-    assert result.structured_content is None  # clients hold it to the output schema, and show nothing else
-    body: dict[str, Any] = json.loads(result.content[0].text)
-    assert (body["status"], body["error"]) == (status, code), body
-    return body
 
 
 def paid(terms: dict[str, Any], who: Wallet, now: int) -> dict[str, Any]:
@@ -111,64 +90,6 @@ def staked(service: AgentService, who: Wallet, key: str) -> int:
     settlement = service.chain.contracts.settlement
     number = service.chain.read(settlement.call("stakeOf", checksum(who.address), idem_hash(key)))
     return 0 if number == 0 else int(service.chain.read(settlement.call("stake", number))["amount"])
-
-
-@pytest.mark.thorough
-async def test_a_bet_from_the_list_to_the_proof(client: Client, service: AgentService) -> None:
-    async with client:
-        who = DEV[0]
-        listed = await call(client, "list_markets")
-        (market,) = [each for each in listed["markets"] if each["id"] == service.chain.ids["tools"]]
-        one = await call(client, "get_market", marketId=market["slug"])
-        assert one["market"]["id"] == market["id"]
-        assert (await call(client, "research_market", marketId=market["id"]))["research"]["resolutionRules"][
-            "description"
-        ]
-        found = await call(client, "discover_markets", q=f"${market['tokenSymbol']}")
-        assert market["id"] in [each["market"]["id"] for each in found["matches"]]
-        assert (await call(client, "get_sentiment", token=market["tokenSymbol"]))["meta"]
-        ready = await call(client, "check_wallet", wallet=who.address)
-        assert ready["readiness"]["canBetMin"] is True
-
-        quote = (await call(client, "get_quote", marketId=market["id"], side="yes", sizeUsd=25))["quote"]
-        body = wanted(service, who, size=25) | {
-            "quoteId": quote["quoteId"],
-            "minSharesOut": quote["suggestedMinSharesOut"],
-        }
-        rehearsed = await call(client, "simulate_trade", **body)
-        assert (rehearsed["receipt"]["simulated"], rehearsed["receipt"]["txHash"]) == (True, None)
-
-        terms = await asked(client, body)
-        assert terms["accepts"][0]["amount"] == str(25 * USD)
-        assert staked(service, who, body["idemKey"]) == 0
-        result = await client.call_tool("trade", body, meta=paid(terms, who, clock(service)))
-        assert not result.is_error, result
-        receipt = result.structured_content["receipt"]
-        assert json.loads(result.content[0].text) == result.structured_content
-        settled = result.meta[RESPONSE]
-        assert (settled["success"], settled["transaction"], settled["network"]) == (
-            True,
-            receipt["txHash"],
-            "eip155:8453",
-        )
-        assert settled["payer"].lower() == who.address.lower()
-        assert staked(service, who, body["idemKey"]) == 25 * USD
-        assert receipt["position"]["shares"] >= quote["suggestedMinSharesOut"]
-
-        again = await call(client, "trade", **body)  # settled: nothing is asked for any more
-        assert (again["replay"], again["receipt"]["tradeId"]) == (True, receipt["tradeId"])
-        async with asyncio.timeout(PATIENCE):
-            while not (held := (await call(client, "get_positions", wallet=who.address))["positions"]):
-                await asyncio.sleep(0.05)
-        assert [each["tradeId"] for each in held] == [receipt["tradeId"]]
-        assert (await call(client, "get_proof", tradeId=receipt["tradeId"]))["settlement"]["txHash"] == receipt[
-            "txHash"
-        ]
-        assert (await call(client, "get_result", marketId=market["id"]))["result"]["status"] == "pending"
-        events = await call(client, "get_events", wallet=who.address)
-        assert "bet.placed" in [each["type"] for each in events["events"]]
-        assert (await call(client, "get_resolved", wallet=who.address))["events"] == []
-        assert (await call(client, "get_health"))["health"]["ok"] is True
 
 
 async def test_refusals_are_those_of_the_rest_api(client: Client, buyer: Buyer, service: AgentService) -> None:
@@ -342,14 +263,14 @@ async def test_a_webhook_is_registered_looked_at_and_removed(client: Client, ser
         message = refused["details"]["message"]
         signed = Account.sign_message(encode_defunct(text=message), who.private_key).signature
         given |= {"message": message, "signature": "0x" + bytes(signed).hex()}
-        made = (await call(client, "register_webhook", **given))["webhook"]
+        made = (await answered(client, "register_webhook", **given))["webhook"]
         assert made["secret"].startswith("whsec_")
         again = await fails(client, "register_webhook", 422, "invalid_wallet", **given)
         assert "used before" in again["message"]
-        looked = (await call(client, "get_webhook", webhookId=made["id"]))["webhook"]
+        looked = (await answered(client, "get_webhook", webhookId=made["id"]))["webhook"]
         assert (looked["status"], looked["secret"]) == ("pending_verification", None)
-        assert (await call(client, "test_webhook", webhookId=made["id"]))["event"]["type"] == "test"
-        assert (await call(client, "remove_webhook", webhookId=made["id"]))["deleted"] is True
+        assert (await answered(client, "test_webhook", webhookId=made["id"]))["event"]["type"] == "test"
+        assert (await answered(client, "remove_webhook", webhookId=made["id"]))["deleted"] is True
         for name in ("get_webhook", "test_webhook", "remove_webhook"):
             await fails(client, name, 404, "not_found", webhookId=made["id"])
             await fails(client, name, 404, "not_found", webhookId="../v1/health")

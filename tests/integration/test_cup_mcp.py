@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import Any
 
 import aiohttp
 import pytest
@@ -18,6 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 from api.cup import bodies
 from api.cup.tools import TOOLS
 from tests.support.cup_rig import Cup, Signer, cup_door
+from tests.support.mcp_clients import answered, fails
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -45,24 +45,6 @@ def mcp_url(cup: Cup) -> str:
     return f"{cup.url}/api/cup/mcp"
 
 
-async def call(client: Client, name: str, **arguments: Any) -> dict[str, Any]:
-    """The structured result, having held the text to it."""
-    result = await client.call_tool(name, arguments)
-    assert not result.is_error, result
-    assert json.loads(result.content[0].text) == result.structured_content
-    body: dict[str, Any] = result.structured_content
-    return body
-
-
-async def fails(client: Client, name: str, status: int, code: str, **arguments: Any) -> dict[str, Any]:
-    result = await client.call_tool(name, arguments)
-    assert result.is_error
-    assert result.structured_content is None  # clients hold it to the output schema, and show nothing else
-    body: dict[str, Any] = json.loads(result.content[0].text)
-    assert (body["status"], body["error"]) == (status, code), body
-    return body
-
-
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_the_whole_path_by_tools(cup: Cup, mode: str) -> None:
     slug, signer = await cup.market(), Signer()
@@ -71,30 +53,32 @@ async def test_the_whole_path_by_tools(cup: Cup, mode: str) -> None:
         listed = (await client.list_tools()).tools
         assert {tool.name for tool in listed} == NAMES
         assert len(listed) == 9
-        guide = await call(client, "getting_started")
+        guide = await answered(client, "getting_started")
         rest = (await cup.get("/getting-started")).body
         assert {**guide, "meta": 0} == {**rest, "meta": 0}
-        claimed = await call(client, "create_wallet", walletAddress=signer.address)
+        claimed = await answered(client, "create_wallet", walletAddress=signer.address)
         assert (claimed["balancePaper"], claimed["minted"]) == (10_000, True)
-        assert slug in [market["slug"] for market in (await call(client, "list_markets", limit=100))["markets"]]
-        quote = await call(client, "get_quote", slug=slug, side="yes", sizePaper=25.05)
+        assert slug in [market["slug"] for market in (await answered(client, "list_markets", limit=100))["markets"]]
+        quote = await answered(client, "get_quote", slug=slug, side="yes", sizePaper=25.05)
         body = signer.trade(slug, "yes", 2505)
-        dry = await call(client, "place_paper_trade", **body)  # simulate is not named: nothing happens
+        dry = await answered(client, "place_paper_trade", **body)  # simulate is not named: nothing happens
         assert dry["receipt"]["simulated"] is True
         assert await cup.balance(signer) == 10_000
-        placed = await call(client, "place_paper_trade", **body, simulate=False)
+        placed = await answered(client, "place_paper_trade", **body, simulate=False)
         bodies.TradeBody.model_validate(placed)
         assert placed["receipt"]["shares"] == quote["shares"]
         assert placed["receipt"]["balancePaper"] == 9974.95
-        shown = await call(client, "get_roulette_round", wallet=signer.address)
+        shown = await answered(client, "get_roulette_round", wallet=signer.address)
         assert (shown["roundNo"], len(shown["markets"]), shown["bets"]) == (live.round_no, 42, [])
-        dry = await call(client, "place_roulette_bet", betKey="colour:red", stakePaper=10)
+        dry = await answered(client, "place_roulette_bet", betKey="colour:red", stakePaper=10)
         assert (dry["receipt"]["simulated"], dry["receipt"]["payIfWinPaper"]) == (True, 10)
-        bet = await call(client, "place_roulette_bet", **signer.bet(live.round_no, "colour:red", 1000), simulate=False)
+        bet = await answered(
+            client, "place_roulette_bet", **signer.bet(live.round_no, "colour:red", 1000), simulate=False
+        )
         assert (bet["receipt"]["simulated"], bet["receipt"]["balancePaper"]) == (False, 9964.95)
-        held = await call(client, "get_positions", walletAddress=signer.address)
+        held = await answered(client, "get_positions", walletAddress=signer.address)
         assert [position["costPaper"] for position in held["positions"]] == [25.05]
-        board = await call(client, "get_leaderboard", wallet=signer.address, limit=5)
+        board = await answered(client, "get_leaderboard", wallet=signer.address, limit=5)
         assert board["you"]["rank"] is None
     await cup.finish_round(live.round_no)
 

@@ -17,10 +17,11 @@ from mcp.client import Client
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet
 from tests.support.genesis import Genesis, RunningChain
+from tests.support.mcp_clients import answered, fails
 from tests.support.service import Door
 from tests.support.stock_chain import USDG, StockChain
 from tests.support.stock_service import StockService, stock_service
-from tests.waiting import PATIENCE, until
+from tests.waiting import until
 
 DEV = wallets.DEV
 DAY = 86_400
@@ -48,23 +49,6 @@ def client(service: StockService) -> Client:
     return Client(f"{service.url}/api/stock/mcp")
 
 
-async def call(client: Client, name: str, **arguments: Any) -> dict[str, Any]:
-    result = await client.call_tool(name, arguments)
-    assert not result.is_error, result
-    assert json.loads(result.content[0].text) == result.structured_content
-    body: dict[str, Any] = result.structured_content
-    return body
-
-
-async def fails(client: Client, name: str, status: int, code: str, **arguments: Any) -> dict[str, Any]:
-    result = await client.call_tool(name, arguments)
-    assert result.is_error, result
-    assert result.structured_content is None
-    body: dict[str, Any] = json.loads(result.content[0].text)
-    assert (body["status"], body["error"]) == (status, code), body
-    return body
-
-
 def signed(prepared: dict[str, Any], who: Wallet) -> dict[str, Any]:
     """The arguments of place_bet: what prepare_bet gave, and the wallet's signature of it."""
     message = {
@@ -78,33 +62,7 @@ def signed(prepared: dict[str, Any], who: Wallet) -> dict[str, Any]:
 
 async def prepared(client: Client, market: int, who: Wallet, **more: Any) -> dict[str, Any]:
     given = {"marketId": str(market), "outcome": 0, "amount": str(5 * USDG), "from": who.address, **more}
-    return await call(client, "prepare_bet", **given)
-
-
-@pytest.mark.thorough
-async def test_a_bet_from_the_list_to_the_position(client: Client, service: StockService, market: int) -> None:
-    who = DEV[0]
-    service.chain.ask("anvil_setBalance", who.address, "0x0")
-    async with client:
-        async with asyncio.timeout(PATIENCE):
-            while str(market) not in [each["id"] for each in (await call(client, "list_markets"))["markets"]]:
-                await asyncio.sleep(0.05)
-        shown = (await call(client, "get_market", marketId=str(market)))["market"]
-        assert shown["acceptingBets"] is True
-        assert shown["ticker"] in [each["ticker"] for each in (await call(client, "get_prices"))["readings"]]
-        body = signed(await prepared(client, market, who), who)
-        placed = await call(client, "place_bet", **body)
-        assert (placed["ok"], placed["receipt"]) == (True, "confirmed")
-        position = service.chain.read(service.chain.contracts.settler.call("position", int(placed["positionId"])))
-        assert (position["owner"].lower(), position["offered"]) == (who.address.lower(), 5 * USDG)
-        before = service.chain.positions(market)
-        told = await fails(client, "check_bet", 409, "already_used", **body)
-        assert (told["receipt"], told["txHash"]) == ("confirmed", placed["txHash"])
-        assert service.chain.positions(market) == before
-        async with asyncio.timeout(PATIENCE):
-            while not (held := (await call(client, "get_positions", owner=who.address))["positions"]):
-                await asyncio.sleep(0.05)
-        assert [each["id"] for each in held] == [placed["positionId"]]
+    return await answered(client, "prepare_bet", **given)
 
 
 def relayed(service: StockService) -> int:
@@ -135,7 +93,7 @@ async def test_what_the_caller_never_heard_is_told_again(client: Client, service
         await writer.drain()
         writer.transport.abort()
         await until(lambda: relayed(service) != answers, "the relay's answer, to nobody", pause=0.1)
-        told = await call(client, "check_bet", **body)
+        told = await answered(client, "check_bet", **body)
         assert told["receipt"] == "confirmed"
         assert len(service.chain.positions(market)) == before + 1
     assert reader is not None

@@ -21,9 +21,7 @@ from eth_account.messages import encode_typed_data
 from core.paths import REPOSITORY
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet
-from tests.integration.test_cup_mcp import NAMES
 from tests.support.buyer import sign
-from tests.support.cup_rig import Signer
 from tests.support.genesis import Genesis
 from tests.support.mcp_clients import (
     Asked,
@@ -54,16 +52,15 @@ def stack(local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory) -> I
 
 @pytest.fixture
 async def origin(stack: Stack) -> str:
-    """The service's, once markets of each kind take bets and the first round has opened."""
+    """The service's, once markets of each kind take bets."""
     found = f"http://127.0.0.1:{stack.port}"
     async with aiohttp.ClientSession() as session, asyncio.timeout(120):
         while not (await read(session, f"{found}/api/agent/v1/markets?type=market_cap"))["markets"]:
             await asyncio.sleep(0.2)
         while not any(each["acceptingBets"] for each in (await read(session, f"{found}/api/markets"))["markets"]):
             await asyncio.sleep(0.2)
-        for path in ("markets", "roulette"):
-            while not (await read(session, f"{found}/api/cup/v1/{path}")).get("markets"):
-                await asyncio.sleep(0.2)
+        while not (await read(session, f"{found}/api/cup/v1/markets")).get("markets"):
+            await asyncio.sleep(0.2)
     return found
 
 
@@ -206,57 +203,6 @@ async def test_x402s_own_client_pays_unasked(origin: str) -> None:
             assert each["settled"]["transaction"] == receipt["txHash"]
         assert (third["isError"], third["paid"]) == (True, False)
         assert json.loads(third["text"])["error"] == "invalid_side"
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("connected", CLIENTS, ids=IDS)
-async def test_the_official_clients_play(origin: str, connected: Any) -> None:
-    """Claim, quote, simulate, signed trade, roulette bet, positions and board."""
-    signer = Signer()
-    async with connected(f"{origin}/api/cup/mcp") as (tools, call):
-        assert sorted(tool["name"] for tool in tools) == sorted(NAMES)
-        assert len(tools) == 9
-        guide = await call("getting_started")
-        assert guide["meta"]["version"] == "service-cup-api-v1"
-        claimed = await call("create_wallet", walletAddress=signer.address)
-        assert (claimed["balancePaper"], claimed["minted"]) == (10_000, True)
-        assert (await call("create_wallet", walletAddress=signer.address))["minted"] is False
-
-        market = (await call("list_markets", limit=100))["markets"][-1]  # the last deadline: open for long
-        slug, side = market["slug"], market["outcomes"][0]["key"]
-        with pytest.raises(Refused) as refused:
-            await call("get_quote", slug=slug, side="neither", sizePaper=25)
-        assert (refused.value.body["error"], refused.value.body["status"]) == ("invalid_side", 422)
-        assert side in refused.value.body["validSides"]
-        quote = await call("get_quote", slug=slug, side=side, sizePaper=25.05)
-        body = signer.trade(slug, side, 2505)
-        dry = (await call("place_paper_trade", **body))["receipt"]
-        assert (dry["simulated"], dry["shares"]) == (True, quote["shares"])
-        done = (await call("place_paper_trade", **body, simulate=False))["receipt"]
-        assert (done["simulated"], done["tradeId"], done["balancePaper"]) == (False, body["tradeId"], 9974.95)
-
-        # The keeper turns the wheel.
-        live = await wheel(call, signer)
-        bet = signer.bet(live["roundNo"], "colour:red", 1000)
-        placed = (await call("place_roulette_bet", **bet, simulate=False))["receipt"]
-        assert (placed["simulated"], placed["betKey"], placed["balancePaper"]) == (False, "colour:red", 9964.95)
-        held = await call("get_positions", walletAddress=signer.address)
-        assert [(each["side"], each["costPaper"], each["status"]) for each in held["positions"]] == [
-            (side, 25.05, "open")
-        ]
-        board = await call("get_leaderboard", wallet=signer.address, limit=5)
-        assert set(board) >= {"entries", "total", "week", "you"}
-
-
-async def wheel(call: Call, signer: Signer) -> dict[str, Any]:
-    """The live round, with enough time left to bet on it."""
-    async with asyncio.timeout(90):
-        while True:
-            live = await call("get_roulette_round", wallet=signer.address)
-            assert len(live["markets"]) == 42
-            if live["phase"] == "bet" and live["secondsToClose"] > 10:
-                return live
-            await asyncio.sleep(0.5)
 
 
 @pytest.mark.thorough

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Protocol, cast
 
 from mcp.client import Client
-from mcp_types import RequestParamsMeta, TextContent
+from mcp_types import CallToolResult, RequestParamsMeta, TextContent
 
 from core.paths import REPOSITORY
 from scripts._vpm import side
@@ -74,10 +74,34 @@ async def python_client(url: str) -> AsyncIterator[tuple[list[dict[str, Any]], C
         async def call(name: str, *, payment: Any = None, **arguments: Any) -> dict[str, Any]:
             meta = None if payment is None else cast("RequestParamsMeta", {PAYMENT: payment})
             result = await client.call_tool(name, arguments, meta=meta)
-            (text,) = (each.text for each in result.content if isinstance(each, TextContent))
-            return shown(bool(result.is_error), result.structured_content, text, result.meta)
+            return shown(bool(result.is_error), result.structured_content, _text(result), result.meta)
 
         yield tools, call
+
+
+async def answered(client: Client, name: str, **arguments: Any) -> dict[str, Any]:
+    """Call a tool of the official Python client; return the structured result, which its text repeats."""
+    result = await client.call_tool(name, arguments)
+    assert not result.is_error, result
+    return shown(False, result.structured_content, _text(result), None)
+
+
+async def fails(
+    client: Client, name: str, status: int, code: str, *, meta: dict[str, Any] | None = None, **arguments: Any
+) -> dict[str, Any]:
+    """Call a tool that must refuse; return the body. Clients hold structured content to the output schema and show
+    nothing else, so a refusal has none."""
+    result = await client.call_tool(name, arguments, meta=cast("RequestParamsMeta | None", meta))
+    assert result.is_error, result
+    assert result.structured_content is None
+    body: dict[str, Any] = json.loads(_text(result))
+    assert (body["status"], body["error"]) == (status, code), body
+    return body
+
+
+def _text(result: CallToolResult) -> str:
+    (text,) = (each.text for each in result.content if isinstance(each, TextContent))
+    return text
 
 
 @asynccontextmanager
