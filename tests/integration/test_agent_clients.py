@@ -6,7 +6,6 @@ import asyncio
 import base64
 import json
 import random
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -25,12 +24,10 @@ from scripts._stack import wallets
 from scripts._stack.wallets import Wallet
 from tests.support.agent_service import AgentService
 from tests.support.buyer import Buyer, bet, header, sign
-from tests.support.mcp_clients import without_proxies
+from tests.support.mcp_clients import node, without_proxies
 
 DEV = wallets.DEV
-TYPESCRIPT_BUYER = Path(__file__).resolve().parents[1] / "clients" / "buyer.mjs"
-TYPESCRIPT_DIRECTORY = TYPESCRIPT_BUYER.with_name("discovery.mjs")
-TYPESCRIPT_V1 = TYPESCRIPT_BUYER.with_name("buyer_v1.mjs")
+PROGRAMS = Path(__file__).resolve().parents[1] / "clients"
 
 
 @pytest.fixture(scope="module")
@@ -150,63 +147,55 @@ def settlement_of(body: Any, who: Wallet, network: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("client", ["fetch", "axios"])
-async def test_the_typescript_client_buys_unchanged(buyer: Buyer, service: AgentService, client: str) -> None:
-    """`@x402/fetch` and `@x402/axios` with `@x402/evm`, run by the environment's Node, in version 2."""
-    who = DEV[2] if client == "fetch" else DEV[4]
-    without_ether(service, who)
-    for size in SIZES_USD:
-        body = await wanted(buyer, who, "yes", size)
-        order = {"client": client, "url": f"{service.api}/trade", "body": body, "privateKey": who.private_key}
-        given = json.dumps({**order, "cap": LIMIT if size > 1 else None})
-        done = await asyncio.to_thread(_run_node, TYPESCRIPT_BUYER, given)
-        assert done.returncode == 0, done.stderr
-        answer = json.loads(done.stdout)
-        assert answer["status"] == 200, answer
-        receipt = answer["body"]["receipt"]
-        assert (receipt["side"], receipt["simulated"]) == ("yes", False)
-        assert answer["settled"] == settlement_of(answer["body"], who, "eip155:8453")
-        assert stake_of(service, who, body["idemKey"])["amount"] == size * USD
-        if client == "fetch" and size == 5:
-            uncapped = await asyncio.to_thread(
-                _run_node, TYPESCRIPT_BUYER, json.dumps(order | {"body": await wanted(buyer, who, "yes", 5)})
-            )
-            assert "spend" in json.loads(uncapped.stdout)["stopped"].lower()
-    # The same call once more: the client is not even asked to pay.
-    again = json.loads((await asyncio.to_thread(_run_node, TYPESCRIPT_BUYER, given)).stdout)
-    assert (again["status"], again["body"]["replay"], again["body"]["receipt"]) == (200, True, receipt)
+TYPESCRIPT_CLIENTS = {
+    "@x402/fetch": ("buyer.mjs", "fetch", "eip155:8453", LIMIT, "spend"),
+    "@x402/axios": ("buyer.mjs", "axios", "eip155:8453", None, None),
+    "x402-fetch": ("buyer_v1.mjs", "fetch", "base", 100 * USD, "payment amount exceeds maximum allowed"),
+    "x402-axios": ("buyer_v1.mjs", "axios", "base", None, None),
+}
+"""Of versions 2 and 1 of the protocol: program, client, network, the limit its owner sets, and how it stops without."""
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("client", ["fetch", "axios"])
-async def test_the_clients_of_the_first_version_buy_unchanged(buyer: Buyer, service: AgentService, client: str) -> None:
-    """x402-fetch 1.2 beyond 0.10 USD by its third argument, and x402-axios 0.7 at any size."""
-    who = {"fetch": DEV[5], "axios": DEV[6]}[client]
+@pytest.mark.parametrize("name", TYPESCRIPT_CLIENTS)
+async def test_a_typescript_client_buys_unchanged(buyer: Buyer, service: AgentService, name: str) -> None:
+    """Run by the environment's Node. The same call once more is answered without a payment."""
+    script, client, network, cap, stops = TYPESCRIPT_CLIENTS[name]
+    who = DEV[[2, 4, 5, 6][list(TYPESCRIPT_CLIENTS).index(name)]]
     without_ether(service, who)
-    order = {"client": client, "url": f"{service.api}/trade", "privateKey": who.private_key}
 
-    async def pay(**also: Any) -> dict[str, Any]:
-        done = await asyncio.to_thread(_run_node, TYPESCRIPT_V1, json.dumps({**order, **also}))
+    async def pay(body: dict[str, Any], cap: str | int | None) -> dict[str, Any]:
+        order = {
+            "client": client,
+            "url": f"{service.api}/trade",
+            "privateKey": who.private_key,
+            "body": body,
+            "cap": cap,
+        }
+        done = await asyncio.to_thread(_run_node, PROGRAMS / script, json.dumps(order))
         assert done.returncode == 0, done.stderr
         answer: dict[str, Any] = json.loads(done.stdout)
         return answer
 
     for size in SIZES_USD:
         body = await wanted(buyer, who, "yes", size)
-        answer = await pay(body=body, cap=100 * USD)
+        answer = await pay(body, cap)
         assert answer.get("status") == 200, answer
-        assert answer["settled"] == settlement_of(answer["body"], who, "base")
+        receipt = answer["body"]["receipt"]
+        assert (receipt["side"], receipt["simulated"]) == ("yes", False)
+        assert answer["settled"] == settlement_of(answer["body"], who, network)
         assert stake_of(service, who, body["idemKey"])["amount"] == size * USD
-    if client == "fetch":
-        refused = await pay(body=await wanted(buyer, who, "yes", 1), by="session")
-        assert "Payment amount exceeds maximum allowed" in refused["stopped"]
+    again = await pay(body, cap)
+    assert (again["status"], again["body"]["replay"], again["body"]["receipt"]) == (200, True, receipt)
+    if stops is not None:
+        stopped = await pay(await wanted(buyer, who, "yes", 5), None)
+        assert stops in stopped["stopped"].lower()
 
 
 @pytest.mark.thorough
 async def test_directories_find_the_trade_and_what_it_costs(service: AgentService, buyer: Buyer) -> None:
     """`@agentcash/discovery`, as directories of paid interfaces use it: what it reads, and what it gets by asking."""
-    done = await asyncio.to_thread(_run_node, TYPESCRIPT_DIRECTORY, "", service.url)
+    done = await asyncio.to_thread(_run_node, PROGRAMS / "discovery.mjs", "", service.url)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     discovered, endpoint = found["discovered"], found["endpoint"]
@@ -271,11 +260,12 @@ async def test_the_demo_of_the_local_stack_trades(
 
 
 def _run_node(script: Path, given: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    node = shutil.which("node")
-    assert node is not None, "Node is part of the environment: run this through ./vpm test"
-    return _run([node, str(script), *arguments], given)
-
-
-def _run(command: list[str], given: str) -> subprocess.CompletedProcess[str]:
-    env = without_proxies()
-    return subprocess.run(command, input=given, capture_output=True, text=True, timeout=60, env=env, check=False)
+    return subprocess.run(
+        [node(), str(script), *arguments],
+        input=given,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=without_proxies(),
+        check=False,
+    )
