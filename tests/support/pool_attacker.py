@@ -2,8 +2,7 @@
 
 What pushes cost comes from the exact mirror of a pool, what bets pay from the exact mirror of the settlement wallet.
 The price itself, and what the attacker makes of it, are floating point, one array for all attacks of a batch: an attack
-is a row, a course of the price a column. `tests/studies/test_pool_attacks.py` holds this model to the exact pool, swap
-by swap.
+is a row, a course of the price a column.
 
 In the unarbitraged world the price is `natural + pushed`, and what was pushed stays. In the arbitraged one there is a
 price elsewhere, the pool's stays within the fee of it, and the attacker buys and sells there for nothing.
@@ -24,9 +23,8 @@ import numpy.typing as npt
 
 from core.agent.book import MIN_FEE_BPS, MIN_STAKE, Book, fee_of
 from core.feeds.cost import SAFE_SHARE, PricedPool, cap_factor, moved
-from core.feeds.uniswap import sqrt_price_at
+from core.feeds.uniswap import Pool, sqrt_price_at
 from core.feeds.uniswap.ticks import MAX_TICK
-from tests.support.pool_history import RememberingPool
 
 Floats = npt.NDArray[np.float64]
 
@@ -41,10 +39,10 @@ KINDS = ("threshold", "early", "range", "direction")
 # ---------------------------------------------------------------- What pushes cost, exactly
 
 
-def pool_of(fee_pips: int, concentrated: bool, scale: int = 10**24) -> RememberingPool:
+def pool_of(fee_pips: int, concentrated: bool, scale: int = 10**24) -> Pool:
     """A pool at price 1: liquidity everywhere, or a tenth of it everywhere and the rest within 25% of the price."""
     spacing = SPACINGS[fee_pips]
-    pool = RememberingPool.begun(sqrt_price_at(0), fee_pips, spacing, 1)
+    pool = Pool.at(sqrt_price_at(0), fee_pips, spacing)
     edge = MAX_TICK // spacing * spacing
     if concentrated:
         near = 2_400 // spacing * spacing
@@ -202,44 +200,6 @@ def tried(attacks: Attacks, dice: np.random.Generator, courses: int) -> Outcome:
     return Outcome(gained.mean(1), error, fee, stake, (attacked.spent > 0).mean(1))
 
 
-@dataclass(frozen=True)
-class Step:
-    """Where the price would be, and how far from it the pool's stands before and after the attacker."""
-
-    elsewhere: float
-    before: float
-    after: float
-
-
-@dataclass(frozen=True)
-class Course:
-    """One attack on one course, step by step; what it spent is in units of phi * D1."""
-
-    steps: list[Step]
-    steps_after_window: int
-    reading: float
-    edge: float
-    won: bool
-    spent: float
-
-
-def watched(attacks: Attacks, dice: np.random.Generator) -> Course:
-    """The first attack on one course. Its market's edge is drawn from courses of its own."""
-    edges = _Play(attacks, dice, 400).play().edges()
-    _, win, _ = _bets(attacks, attacks.chance)
-    play = _Play(attacks, dice, 1, edges, win)
-    play.steps = []
-    play.play()
-    return Course(
-        play.steps,
-        play.weights.shape[1] - int(attacks.gap[0]) - STEPS,
-        float(play.measured[0, 0]),
-        float(edges[0][0]),
-        bool(play.wins(edges)[0, 0]),
-        float(play.spent[0, 0] / play.unit[0]),
-    )
-
-
 def _bets(attacks: Attacks, chances: Floats) -> tuple[Floats, Floats, Floats]:
     """What the attacker stakes, is paid if he wins, and pays as fee: from a book at fair odds that holds the cap."""
     made = []
@@ -270,7 +230,6 @@ class _Play:
         like: _Play | None = None,
     ) -> None:
         self.attacks, self.at, self.win = attacks, edges, win
-        self.steps: list[Step] | None = None
         shape = (len(attacks), courses)
         self.curves = Curves.measured()
         self.unit = attacks.resistance * (1 - attacks.own)
@@ -308,10 +267,7 @@ class _Play:
         for step, noise in enumerate(self.noise):
             price = elsewhere + away
             if self.win is not None:
-                before = away
                 away = self._pushed(step, elsewhere, away, sums)
-                if self.steps is not None:
-                    self.steps.append(Step(float(elsewhere[0, 0]), float(before[0, 0]), float(away[0, 0])))
                 price = elsewhere + away + self._lifted(step, price)
             if self.early:
                 sums.append(sums[-1] + price)
