@@ -375,6 +375,7 @@ async def test_a_right_trade_never_gets_less_than_it_cost(cup: Cup) -> None:
         assert (await cup.post("/trade", signer.trade(slug, side, cents))).status == 200
     quoted = (await cup.get(f"/markets/{slug}/quote", side="no", sizePaper=10)).body
     assert quoted["projectedPayoutPaper"] == 3_310
+    assert quoted["projectedPayoutPerSharePaper"] == pytest.approx(3_310 / quoted["shares"], abs=1e-6)
     assert [each["code"] for each in quoted["warnings"]] == ["first_on_its_side"]
     assert (await cup.post("/trade", other.trade(slug, "no", 10_00))).status == 200
     projected = [

@@ -10,8 +10,7 @@ Each operation of the document gets requests from four sources, POST as well as 
    operations are only ever asked for what does not exist. A name may stand for a value wherever it appears. Whole
    bodies are sent first as they are, then again with a field of them changed.
 
-Every answer is held to `CHECKS`, and its numbers to each other (`relations.py`). How to use it on a surface, with a
-service that has something to show::
+Every answer is held to `CHECKS`. How to use it on a surface, with a service that has something to show::
 
     def test_every_answer_is_documented(service: AgentService) -> None:
         seen = generated_requests(
@@ -51,9 +50,6 @@ from schemathesis import Case, GenerationMode, checks
 from schemathesis.core.result import Ok
 from schemathesis.schemas import APIOperation
 
-from tests.support import relations
-from tests.support.refusals import refused_for_a_reason_that_is_told
-
 AnyCase = Case[Any]
 
 SECONDS = 30
@@ -68,7 +64,6 @@ CHECKS = (
     checks.missing_required_header,
     checks.unsupported_method,
     checks.allow_header_conformance,
-    refused_for_a_reason_that_is_told,
 )
 
 Known = Mapping[str, Sequence[Any]]
@@ -134,10 +129,6 @@ class _Asking:
         response = case.call(session=self.session, headers=headers, timeout=SECONDS)
         case.validate_response(response, checks=[*CHECKS], headers=headers)
         label = f"{case.method.upper()} {case.path}"
-        is_json = response.headers.get("content-type", [""])[0].startswith("application/json")
-        if response.status_code == 200 and is_json and not case.path.endswith("/mcp.json"):
-            contradicting = relations.contradictions(relations.read(response.content))
-            assert not contradicting, f"{label}: {contradicting}\n{case.as_curl_command()}"
         if (
             response.status_code >= 500
             and (case.method.upper(), case.path, response.status_code) not in self.not_errors

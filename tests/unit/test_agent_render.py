@@ -47,6 +47,21 @@ def ending(winner: int | None) -> Ending:
     return Ending(winner, None, None, None, None, 1, bytes(32))
 
 
+def quoted(made: ListedMarket, outcome: int, got: Quote) -> Any:
+    return render.quote(
+        made,
+        outcome,
+        got,
+        quote_id="q",
+        expires_at="",
+        tier="simple",
+        ahead=outlook.of_quote(made, outcome, got),
+        largest=USD,
+        venue=agent_markets.venue(made),
+        links=LINKS,
+    )
+
+
 def numbers(body: Any) -> Any:
     return loads(orjson.dumps(body))
 
@@ -135,6 +150,43 @@ def test_a_position_through_its_life() -> None:
     assert (late["payoutUsd"], late["projectedPayoutPerShareUsd"]) == (5, None)
 
 
+def test_the_sums_of_a_wallet_are_those_of_its_positions() -> None:
+    book, first = EMPTY.staked(0, 10 * USD)
+    book, second = book.staked(1, 30 * USD)
+    live = market(book=book)
+    over = replace(market(book=book, ending=ending(0)), key=b"\1" * 32)
+    stakes = [
+        held(0, first),
+        *(replace(held(side, got), market_key=over.key) for side, got in ((0, first), (1, second))),
+    ]
+    sums = render.PositionSums()
+    sums.add(stakes, {live.key: live, over.key: over})
+    profits = [render.position(at, each, LINKS)[2] for at, each in zip((live, over, over), stakes, strict=True)]
+    assert min(profits) < 0 < max(profits)
+    assert numbers(sums.body()) == {
+        "openCount": 1,
+        "resolvedCount": 2,
+        "totalStakedUsd": 50,
+        "totalPnlUsd": Decimal(sum(profits)) / USD,
+    }
+
+
+def test_a_range_shows_the_price_and_the_stakes_of_each_outcome() -> None:
+    book = market(MarketKind.RANGE).book.staked(0, 10 * USD)[0].staked(2, 30 * USD)[0]
+    made = market(MarketKind.RANGE, book, volume=40 * USD, bets=2)
+    shown = numbers(render.market_ref(made, agent_markets.venue(made), LINKS))
+    prices = [each["impliedPct"] for each in shown["outcomes"]]
+    assert sum(prices) == 100
+    assert all(abs(price - Decimal(book.price(at)) / 10**16) < Decimal("0.0001") for at, price in enumerate(prices))
+    ladder = numbers(render.ladder(made, None))
+    assert [each["impliedPct"] for each in ladder["outcomes"]] == prices
+    assert [each["backedUsd"] for each in ladder["outcomes"]] == [Decimal("9.8"), 0, Decimal("29.4")]
+    assert ladder["totalBackedUsd"] == Decimal("39.2")
+    pools = ("totalPoolUsd", "yesPoolUsd", "noPoolUsd", "feeUsd")
+    stats = numbers(render.stats(made))
+    assert [stats[each] for each in pools] == [Decimal(each) for each in ("39.2", "29.4", "9.8", "0.8")]
+
+
 @pytest.mark.parametrize("winner", [1, 0])
 def test_a_market_held_on_one_side_alone_gives_every_stake_back(winner: int) -> None:
     """Whether nobody backed what won, or nobody backed anything else: the fee goes back, too."""
@@ -204,18 +256,7 @@ def test_every_body_that_shows_a_market_names_its_times_to_the_second(kind: Mark
         render.rules(made, LINKS),
         render.result(made, LINKS),
         render.position(made, held(0, got), LINKS)[0],
-        render.quote(
-            made,
-            0,
-            got,
-            quote_id="q",
-            expires_at="",
-            tier="simple",
-            ahead=outlook.of_quote(made, 0, got),
-            largest=USD,
-            venue=agent_markets.venue(made),
-            links=LINKS,
-        ),
+        quoted(made, 0, got),
     ]
     for body in bodies:
         assert {name: body[name] for name in times} == times
@@ -238,6 +279,11 @@ def test_a_quote_is_projected_with_its_own_stake_in_the_book() -> None:
     body = numbers(ahead.body())
     assert body["projectedPayoutUsd"] == Decimal(ahead.payout) / USD
     assert body["projectedPayoutPerShareUsd"] == Decimal(ahead.payout * 10**6 // got.shares) / 10**6
+    body = numbers(quoted(made, 0, got))
+    assert (body["sizeUsd"], body["feeUsd"], body["netStakeUsd"]) == (10, Decimal("0.2"), Decimal("9.8"))
+    assert body["estimatedShares"] == Decimal(got.shares) / USD
+    assert body["priceCents"] == Decimal(got.net * 10**6 // got.shares) / 10**4
+    assert body["postTradeOdds"] == numbers(render.odds(market(book=book.staked(0, 10 * USD)[0])))
 
 
 def test_a_bet_that_would_be_paid_less_than_its_stake_is_warned_about() -> None:
