@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from api.agent.notices.sending import AT_ONCE_PER_ADDRESS, DeliverySigner, TooMa
 from api.agent.notices.targets import TargetResolver
 from core.service.cancelling import end
 from tests.support import hostile_endpoint as hostile
+from tests.support.name_server import name_server
 from tests.support.webhook_receiver import receiver
 from tests.waiting import PATIENCE, until
 
@@ -92,3 +94,21 @@ async def test_one_address_gets_few_at_once() -> None:
         await end(*tasks)
     async with hostile.endpoint(hostile.answering("HTTP/1.1 200 OK")) as url:
         assert (await sender.send(url, "evt_y", b"{}", "s")).ok
+
+
+async def test_a_name_that_changes_its_mind_is_sent_to_where_it_was_checked() -> None:
+    """The name server gives another address the second time: it is in somebody else's hands. Each delivery asks anew."""
+    answers = iter(["127.0.0.1", "::1"] * 5)
+    async with receiver() as there, name_server(lambda _name: [next(answers)]) as server:
+        url = there.url.replace("127.0.0.1", "rebinding.example")
+        targets = TargetResolver(allow_private=True, servers=[server.address])
+        async with aclosing(WebhookSender(DeliverySigner(None), targets)) as sender:
+            sent = await sender.send(url, "evt_1", b'{"type": "test"}', "secret", read_answer=True)
+        assert sent.ok, sent
+        assert len(there.deliveries) == 1
+        assert sorted(server.asked) == ["rebinding.example"] * 2  # for IPv4 and for IPv6, once each
+    async with name_server(lambda _name: ["127.0.0.1"]) as server:
+        targets = TargetResolver(allow_private=False, servers=[server.address])
+        async with aclosing(WebhookSender(DeliverySigner(None), targets)) as sender:
+            sent = await sender.send("https://rebinding.example/", "evt_1", b"{}", "secret")
+    assert (sent.ok, sent.outcome) == (False, "refused")

@@ -10,8 +10,7 @@ from contextlib import aclosing
 import pytest
 
 from api.agent.notices.dispatcher import AT_ONCE
-from api.agent.notices.sending import DeliverySigner, WebhookSender
-from api.agent.notices.targets import Pinned, Target, TargetRefused, TargetResolver, checked_url, is_public
+from api.agent.notices.targets import Target, TargetRefused, TargetResolver, checked_url, is_public
 from tests.support.name_server import NameServer, name_server
 from tests.waiting import until
 
@@ -131,24 +130,6 @@ async def test_a_name_of_no_address_is_refused() -> None:
         for name in ("empty.example", "missing.example", "a" * 64 + ".example"):
             with pytest.raises(TargetRefused, match="cannot be resolved"):
                 await _attempt(f"https://{name}/", server)
-
-
-async def test_a_name_that_changes_its_mind_is_pinned_to_what_was_checked() -> None:
-    """Rebinding: public when it is checked, private when it is connected to. Only the first answer is ever used."""
-    addresses, url = ["93.184.216.34"], "https://rebinding.example/"
-    async with (
-        name_server(lambda _name: addresses) as server,
-        aclosing(TargetResolver(allow_private=False, servers=[server.address])) as targets,
-    ):
-        target = await targets.resolve(checked_url(url, allow_private=False))
-        asked = len(server.asked)
-        addresses[:] = ["127.0.0.1"]
-        (found,) = await Pinned(target).resolve("rebinding.example", 443)
-        assert found["host"] == "93.184.216.34"
-        assert len(server.asked) == asked
-        # The next delivery resolves anew, and is refused.
-        sent = await WebhookSender(DeliverySigner(None), targets).send(url, "evt_1", b"{}", "s")
-    assert (sent.ok, sent.outcome) == (False, "refused")
 
 
 async def test_public_targets_are_taken() -> None:

@@ -30,23 +30,12 @@ def test_a_path_runs_alone(ran: list[list[str]]) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("folder", "programs"),
-    [
-        ("tests/unit", ["pytest"]),
-        ("tests/contracts/forge/rounds", ["forge"]),
-        ("tests/contracts", ["forge", "pytest"]),
-    ],
-)
-def test_a_folder_runs_whole_whatever_its_tests_are_written_in(
-    ran: list[list[str]], folder: str, programs: list[str]
-) -> None:
-    commands = {
-        "forge": ["test", "--match-path", f"{folder}/**/*.t.sol"],
-        "pytest": ["-m", "pytest", folder],
-    }
-    assert checks.main([folder]) == 0
-    assert [each[1:] for each in ran] == [commands[name] for name in programs]
+def test_a_folder_runs_whole_whatever_its_tests_are_written_in(ran: list[list[str]]) -> None:
+    assert checks.main(["tests/contracts"]) == 0
+    assert [each[1:] for each in ran] == [
+        ["test", "--match-path", "tests/contracts/**/*.t.sol"],
+        ["-m", "pytest", "tests/contracts"],
+    ]
 
 
 @pytest.mark.parametrize(
@@ -79,14 +68,6 @@ def test_quick_starts_no_chain_and_compiles_nothing(ran: list[list[str]]) -> Non
     assert [word for word in tests if word.startswith("tests/")] == ["tests/unit"]
 
 
-@pytest.mark.parametrize("alone", [0, 1, 2])
-def test_types_are_looked_at_without_workers_where_those_do_not_start(
-    monkeypatch: pytest.MonkeyPatch, alone: int
-) -> None:
-    monkeypatch.setattr(checks, "_call", lambda _output, *argv, env=None: 2 if "--num-workers" in argv else alone)
-    assert checks._types_of_ours(checks.SCREEN) == alone
-
-
 @pytest.mark.parametrize(
     ("words", "left_out"),
     [((), True), (("--thorough",), False), (("--only", "integration"), False), (("--only", "unit", "--quick"), False)],
@@ -101,29 +82,3 @@ def test_only_an_ordinary_run_leaves_thorough_tests_out(
     tests = [each for each in ran if "pytest" in each]
     assert tests
     assert all(("not thorough" in each) == left_out and each[-1] == "-x" for each in tests)
-
-
-def test_a_stage_that_cannot_be_run_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where a program is not there to be called."""
-
-    def gone(_output: checks.Output) -> int:
-        raise FileNotFoundError("no such program")
-
-    monkeypatch.setattr(checks, "STAGES", [checks.Stage("gone", "", gone), checks.Stage("unit", "", folders=("none",))])
-    monkeypatch.setattr(checks, "_call", lambda _output, *argv, env=None: 0)
-    with pytest.raises(FileNotFoundError):
-        checks.main(["--thorough"])
-
-
-def test_long_forms_are_thorough(ran: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "STAGES", [each for each in checks.STAGES if each.name == "contracts"])
-    monkeypatch.setenv("VPM_TEST_LONG", "1")
-    assert checks.main([]) == 0
-    assert not any("not thorough" in each for each in ran)
-
-
-@pytest.mark.parametrize("words", [["tests/unit", "--quick"], ["tests/unit", "--thorough"]])
-def test_paths_and_stages_are_not_mixed(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        checks.main(words)
-    assert "not both" in capsys.readouterr().err
