@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,27 +17,16 @@ import psycopg
 import pytest
 import requests
 
-from core.agent.book import MARGIN
-from core.chain import Contract
-from core.contracts.abi import abi
-from core.contracts.statuses import Form
 from core.db.engine import conninfo
 from core.paths import REPOSITORY
 from scripts._local.anvil import ask
 from scripts._local.ports import free_port
-from scripts._stack import wallets
-from scripts._stack.agent_pools import AgentPools, Walk, trade_once, trader
-from scripts._stack.chain_setup import LocalNode
-from scripts._stack.deploying import POOL_STEP_SECONDS, POOL_WINDOW_SECONDS
 from scripts._stack.found import local_stack
-from scripts._stack.state import State
 from tests.support.genesis import Genesis, RunningChain
-from tests.support.payments import bound_header
 from tests.support.stack import Stack, gone, tree
 from tests.waiting import PATIENCE, wait
 
 NOTICED_SECONDS = 3.0
-STAKE_USD = 4.0
 
 T = TypeVar("T")
 
@@ -151,105 +139,12 @@ def _dev_wallets_are_funded(ready: dict[str, Any]) -> None:
             assert int(ask(ready["rpc"][name], "eth_getBalance", wallet["address"], "latest"), 16) > 0
 
 
-@pytest.mark.skipif(not os.environ.get("VPM_TEST_LONG"), reason="a round of ten minutes; VPM_TEST_LONG=1 watches one")
-@pytest.mark.timeout(2_400)
-def test_a_round_takes_bets_closes_before_its_start_is_measured_and_pays_after_its_end(
-    new_stack: Callable[..., Stack],
-) -> None:
-    """As a person sees it over the API, by the wall clock."""
-    up, down, late = wallets.DEV[:3]
-    stack = new_stack()
-    ready = stack.ready()
-    api = f"{ready['base_url']}/api/agent/v1"
-
-    def open_rounds() -> list[Any]:
-        return [each for each in _get(f"{api}/markets", limit=200)["markets"] if _is_round(each)]
-
-    rounds = wait(open_rounds, "a round", 120, pause=0.5)
-    market = min(rounds, key=lambda each: str(each["endsAt"]))
-    closes, starts, ends, settles = (
-        _seconds(market[name]) for name in ("deadlineAt", "startAt", "endsAt", "settlesAfter")
-    )
-    assert closes + MARGIN + POOL_WINDOW_SECONDS + POOL_STEP_SECONDS <= starts < ends == settles
-    for who, side, form in ((up, "up", Form.RECEIVE), (down, "down", Form.TRANSFER)):
-        assert _bet(api, market["id"], who, side, form) == (200, None)
-
-    _sleep_until(closes)
-    assert _bet(api, market["id"], late, "up", Form.RECEIVE) == (409, "market_closed")
-    assert _get(f"{api}/result", marketId=market["id"])["result"]["status"] == "pending"
-
-    _sleep_until(starts)
-    _trade(ready, State(stack.state))
-    _sleep_until(settles)
-    result = wait(lambda: _resolved(api, market["id"]), "the result", 180, pause=0.5)
-    assert result is not None
-    assert _seconds(result["resolvedAt"]) > settles
-    winner = {"up": up, "down": down}[result["resolvedOutcome"]]
-    for who in (up, down):
-        (position,) = _get(f"{api}/positions", wallet=who.address)["positions"]
-        # Alone on its side a winner is paid the whole net pool.
-        paid = 2 * STAKE_USD * 0.98 if who == winner else 0.0
-        assert position["payoutUsd"] == pytest.approx(paid, abs=0.000_002)
-    wait(lambda: _unpaid(ready) == 0, "the payouts", 120, pause=0.5)
-
-
-def _bet(api: str, market: str, who: wallets.Wallet, side: str, form: Form) -> tuple[int, str | None]:
-    """Status and error code of a bet that is paid for as it is asked."""
-    body = {
-        "marketId": market,
-        "side": side,
-        "sizeUsd": STAKE_USD,
-        "idemKey": f"round-{who.role}-{form}",
-        "walletAddress": who.address,
-    }
-    with requests.Session() as session:
-        session.trust_env = False
-        answer = session.post(f"{api}/trade", json=body, timeout=30)
-        if answer.status_code == 402:
-            paid = bound_header(answer.json()["accepts"][0], who, int(time.time()), form)
-            answer = session.post(f"{api}/trade", json=body, headers=paid, timeout=30)
-        return answer.status_code, answer.json().get("error")
-
-
 def _get(url: str, **query: object) -> dict[str, Any]:
     with requests.Session() as session:
         session.trust_env = False
         answer = session.get(url, params={name: str(value) for name, value in query.items()}, timeout=30)
         answer.raise_for_status()
         return dict(answer.json())
-
-
-def _is_round(market: dict[str, Any]) -> bool:
-    return market["series"] == "quick" and _seconds(market["deadlineAt"]) > time.time() + 60
-
-
-def _trade(ready: dict[str, Any], state: State) -> None:
-    """Somebody swaps in the pools, which nobody did so far: without it start and end read the same."""
-    node = LocalNode(ready["rpc"]["base"])
-    walk = Walk(trader(node), AgentPools.load(state.pools))
-    trade_once(node, walk, int(time.time()))
-
-
-def _resolved(api: str, market: str) -> dict[str, Any] | None:
-    result = _get(f"{api}/result", marketId=market)["result"]
-    return result if result["status"] == "resolved" else None
-
-
-def _unpaid(ready: dict[str, Any]) -> int:
-    """What the settlement wallet still owes to winners."""
-    wallet = Contract(ready["addresses"]["base"]["SettlementWallet"], abi("SettlementWallet"))
-    call = wallet.call("liabilities")
-    answer = ask(ready["rpc"]["base"], "eth_call", call.parameters(), "latest")
-    _, unpaid, _ = call.function.decode(bytes.fromhex(answer[2:]))
-    return int(unpaid)
-
-
-def _sleep_until(moment: int) -> None:
-    time.sleep(max(0.0, moment + 0.5 - time.time()))
-
-
-def _seconds(text: str) -> int:
-    return int(datetime.fromisoformat(text).timestamp())
 
 
 def _ends_when_killed(stack: Stack, name: str, sign: str) -> None:
@@ -326,19 +221,6 @@ def test_an_occupied_port_is_one_sentence(new_stack: Callable[..., Stack]) -> No
         taken.listen()
         port = taken.getsockname()[1]
         _refused(new_stack(port=port), f"port {port} is taken", "--port")
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("url", "part"),
-    [
-        ("postgresql://nobody:wrong@127.0.0.1:1/none", "Connection refused"),
-        ("mysql://root@127.0.0.1/vpm", "not a PostgreSQL URL"),
-    ],
-)
-def test_a_wrong_database_url_is_one_sentence(new_stack: Callable[..., Stack], url: str, part: str) -> None:
-    stack = new_stack(env={"DATABASE_URL": url})
-    _refused(stack, "DATABASE_URL", part)
 
 
 def test_an_unusable_state_folder_is_one_sentence(tmp_path: Path) -> None:

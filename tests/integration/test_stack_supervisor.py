@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,39 +40,6 @@ def host() -> Iterator[DaemonHost]:
     made.close()
 
 
-@pytest.mark.thorough
-async def test_a_forked_daemon_is_a_child_of_the_supervisor_with_its_own_environment_and_log(
-    host: DaemonHost, tmp_path: Path
-) -> None:
-    supervisor = Supervisor(tmp_path / "logs", host)
-    env = {"DATABASE_URL": "not-a-url"}
-    assert host.can([sys.executable, "-m", "relayer"])
-    await supervisor.start(Child("relayer", (sys.executable, "-m", "relayer"), env=env))
-    assert "relayer ended with exit code" in await asyncio.wait_for(supervisor.first_end(), 60)
-    assert "DATABASE_URL" in (tmp_path / "logs" / "relayer.log").read_text()
-    assert "DATABASE_URL" not in os.environ or os.environ["DATABASE_URL"] != "not-a-url"
-    await supervisor.stop()
-
-
-@pytest.mark.thorough
-async def test_forked_daemons_are_ours_share_one_interpreter_and_are_named_when_killed(
-    host: DaemonHost, tmp_path: Path
-) -> None:
-    supervisor = Supervisor(tmp_path / "logs", host)
-    for name in ("one", "two"):  # they wait for a site that is not there
-        await supervisor.start(Child(name, (sys.executable, "-m", "scripts._demo", "http://127.0.0.1:1")))
-    pids = supervisor.pids()
-    for pid in pids.values():
-        assert _parent(pid) == os.getpid()
-        assert "scripts._stack.daemon_host" in _command(pid)
-    os.kill(pids["two"], signal.SIGKILL)
-    assert "two was killed by SIGKILL" in await asyncio.wait_for(supervisor.first_end(), 30)
-    await supervisor.stop()
-    for pid in pids.values():
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
-
-
 async def test_what_is_not_imported_is_a_new_interpreter(host: DaemonHost, tmp_path: Path) -> None:
     assert not host.can([sys.executable, "-m", "http.server"])
     supervisor = Supervisor(tmp_path / "logs", host)
@@ -85,11 +50,3 @@ async def test_what_is_not_imported_is_a_new_interpreter(host: DaemonHost, tmp_p
 
 async def _never() -> None:
     await asyncio.Event().wait()
-
-
-def _parent(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-
-
-def _command(pid: int) -> str:
-    return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()

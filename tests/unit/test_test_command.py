@@ -22,22 +22,6 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     return commands
 
 
-def test_a_path_runs_alone(ran: list[list[str]]) -> None:
-    assert checks.main(["tests/unit/test_money.py::test_y", "tests/contracts/forge/stock/Claim.t.sol", "--", "-x"]) == 0
-    assert [each[1:] for each in ran] == [
-        ["test", "--match-path", "tests/contracts/forge/stock/Claim.t.sol"],
-        ["-m", "pytest", "tests/unit/test_money.py::test_y", "-x"],
-    ]
-
-
-def test_a_folder_runs_whole_whatever_its_tests_are_written_in(ran: list[list[str]]) -> None:
-    assert checks.main(["tests/contracts"]) == 0
-    assert [each[1:] for each in ran] == [
-        ["test", "--match-path", "tests/contracts/**/*.t.sol"],
-        ["-m", "pytest", "tests/contracts"],
-    ]
-
-
 @pytest.mark.parametrize(
     ("path", "why"),
     [
@@ -58,14 +42,6 @@ def test_what_would_run_nothing_is_refused(
 def test_a_path_that_fails_is_red(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "_call", lambda _output, *argv, env=None: 1 if "pytest" in argv else 0)
     assert checks.main(["tests/unit", "tests/contracts/forge/stock/Claim.t.sol"]) == 1
-
-
-def test_quick_starts_no_chain_and_compiles_nothing(ran: list[list[str]]) -> None:
-    assert checks.main(["--quick"]) == 0
-    (tests,) = [each for each in ran if "pytest" in each]
-    programs = [each[0] for each in ran if each is not tests]
-    assert programs == ["ruff", "ruff", "mypy", "mypy", "tsc", "lint-imports"]
-    assert [word for word in tests if word.startswith("tests/")] == ["tests/unit"]
 
 
 @pytest.mark.parametrize(
