@@ -24,7 +24,6 @@ from core.db.engine import Connection, ConnectionPool, check_database, connect, 
 from core.db.switches import TRADING_PAUSED, SwitchWatcher, read_switches, set_switch
 from core.db.types import Address, Hash32, Int256, Uint256, UtcDateTime
 from core.errors import EXIT_CONFIG, EXIT_UNAVAILABLE, DatabaseError
-from core.hexadecimal import bytes_of, hex_of
 from core.service.cancelling import end
 from tests.waiting import PATIENCE, until
 
@@ -75,10 +74,6 @@ async def test_a_server_that_never_answers_is_given_up_on() -> None:
         async with asyncio.timeout(PATIENCE):
             with pytest.raises(DatabaseError, match="did not answer in time"):
                 await check_database(url, connect_timeout_seconds=2)
-
-
-async def test_a_good_url_passes(database_url: str) -> None:
-    await check_database(database_url)
 
 
 # Pools and engines
@@ -137,12 +132,6 @@ async def test_only_a_connection_that_was_idle_is_asked_whether_it_lives(
             assert await last_statements(pool) == ["", ";"]
     finally:
         await engine.dispose()
-
-
-async def test_a_pool_commits_as_it_was_asked_to(database_url: str) -> None:
-    for autocommit in (True, False):
-        async with make_pool(database_url, autocommit=autocommit) as pool, pool.connection() as connection:
-            assert connection.autocommit is autocommit
 
 
 async def test_statements_of_an_engine_stand_alone_unless_they_must_see_the_same_moment(database_url: str) -> None:
@@ -216,17 +205,6 @@ async def test_a_signal_that_cannot_be_read_ends_no_listener(database_url: str, 
             assert await anext(signals) is RESYNC, "something may have happened: whoever listens looks again"
 
 
-async def test_a_signal_goes_out_with_its_transaction(database_url: str, pool: ConnectionPool) -> None:
-    async with contextlib.aclosing(listen(database_url, ODD)) as signals, asyncio.timeout(PATIENCE):
-        await anext(signals)
-        async with pool.connection() as connection:
-            async with connection.transaction(force_rollback=True):
-                await notify(connection, ODD, 1)
-            async with connection.transaction():
-                await notify(connection, ODD, 2)
-        assert await anext(signals) == 2
-
-
 # Switches and heartbeats
 
 
@@ -263,12 +241,6 @@ async def test_a_switch_is_seen_by_polling_when_signals_are_lost(
         await until(lambda: watcher.is_on("cup_halted"))
     finally:
         await end(task)
-
-
-async def test_a_switch_s_name_is_a_word(pool: ConnectionPool) -> None:
-    async with pool.connection() as connection:
-        with pytest.raises(psycopg.errors.CheckViolation):
-            await set_switch(connection, "Not A Word", True, reason="", changed_by="test")
 
 
 async def test_a_heartbeat_tells_who_runs_and_forgets_the_dead(
@@ -369,22 +341,6 @@ def test_what_cannot_be_is_refused(typed: tuple[sa.Engine, sa.Table], column: st
     engine, table = typed
     with engine.connect() as connection, pytest.raises((ValueError, sa.exc.StatementError)):
         connection.execute(sa.insert(table).values({column: value}))
-
-
-def test_hex_both_ways() -> None:
-    assert hex_of(bytes_of("0xAb00")) == "0xab00"
-    assert bytes_of("ab") == b"\xab"
-    for bad in ("0xzz", "0x123"):
-        with pytest.raises(ValueError, match="hexadecimal"):
-            bytes_of(bad)
-    with pytest.raises(ValueError, match="expected 20 bytes, got 1"):
-        bytes_of("0x00", 20)
-
-
-async def test_connect_gives_one_connection(database_url: str) -> None:
-    connection = await connect(database_url)
-    async with connection:
-        assert connection.autocommit
 
 
 @pytest.mark.parametrize("autocommit", [True, False])

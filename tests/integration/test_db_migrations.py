@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import psycopg
 import pytest
 import sqlalchemy as sa
-from alembic.script import ScriptDirectory
 
 from core.db import migrate as migration
 from core.db.migrate import check_schema, current, migrate
@@ -105,22 +103,6 @@ def test_an_area_of_its_own_joins_without_touching_another_file(
         check_schema(connection)
         assert set(current(connection)) == set(applied)
         assert connection.scalar(sa.text("SELECT count(*) FROM probe")) == 0
-
-
-def test_file_names_say_their_revision() -> None:
-    script = ScriptDirectory.from_config(migration._config())
-    revisions = list(script.walk_revisions())
-    assert revisions
-    for revision in revisions:
-        name = Path(revision.path).stem
-        assert re.fullmatch(r"[a-z]+_\d{4}_\w+", name), name
-        assert name.startswith(f"{revision.revision}_"), name
-        area, number = revision.revision.rsplit("_", 1)
-        if number == "0001":
-            assert revision.branch_labels, name
-            assert revision.down_revision is None, name
-        else:
-            assert revision.down_revision == f"{area}_{int(number) - 1:04d}", name
 
 
 def test_a_busy_table_is_waited_for_only_briefly(empty: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
