@@ -111,20 +111,6 @@ async def test_blocks(client: ChainClient) -> None:
     assert await client.eth.chain_id == 31338
 
 
-async def test_a_transfer_from_signing_to_receipt(client: ChainClient) -> None:
-    before = await client.eth.get_balance(BOB.address)
-    raw = await _sign(client, to=BOB.address, value=5, gas=21_000)
-    receipt = await _mined(client, raw)
-    assert receipt.succeeded
-    assert receipt.gas_used == 21_000
-    assert receipt.fee_wei >= 21_000 * 10**9
-    assert await client.eth.get_balance(BOB.address) == before + 5
-    found = await client.transaction(receipt.transaction_hash)
-    assert found is not None
-    assert found.sender == ALICE.address.lower()
-    assert await client.receipts([receipt.transaction_hash, "0x" + "ab" * 32]) == [receipt, None]
-
-
 async def test_logs_by_range(client: ChainClient) -> None:
     echo = await _deploy(client, ECHO, ECHO_ABI)
     receipts = [
@@ -216,26 +202,6 @@ async def test_the_pool_s_refusals(anvil: StartAnvil) -> None:
         assert e.value.kind is RpcErrorKind.REPLACEMENT_UNDERPRICED
         assert await client.eth.get_transaction_count(ALICE.address, "pending") == 1
         assert await client.eth.get_transaction_count(ALICE.address) == 0
-
-
-async def test_fees(client: ChainClient) -> None:
-    history = await client.eth.fee_history(4, "latest", [25.0, 50.0])
-    assert len(history["baseFeePerGas"]) == len(history["gasUsedRatio"]) + 1
-    assert all(len(block) == 2 for block in history["reward"])
-    assert await client.eth.max_priority_fee >= 0
-
-
-async def test_a_node_that_dies_and_returns(anvil: StartAnvil) -> None:
-    chain = anvil(chain_id=31339)
-    async with ChainProvider([chain.url], chain_id=31339, rounds=1, timeout_seconds=2) as rpc:
-        client = ChainClient(rpc)
-        assert await client.eth.block_number == 0
-        chain.process.kill_program()
-        with pytest.raises(RpcError) as e:
-            await client.eth.block_number
-        assert e.value.kind is RpcErrorKind.UNAVAILABLE
-        anvil(chain_id=31339, port=chain.options.port)
-        assert await client.eth.block_number == 0
 
 
 async def test_what_is_read_together_is_of_one_block(client: ChainClient, chain: Anvil) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from eth_abi.abi import encode as abi_encode
-from eth_abi.exceptions import EncodingError
 from eth_utils.abi import event_abi_to_log_topic
 from eth_utils.crypto import keccak
 
@@ -131,16 +130,6 @@ def test_text_that_is_no_utf8_is_a_bad_answer() -> None:
     with pytest.raises(RpcError) as e:
         function.decode(abi_encode(["bytes"], [b"\xff\xfe"]))
     assert e.value.kind is RpcErrorKind.BAD_ANSWER
-
-
-def test_bytes_are_of_their_type_s_size() -> None:
-    with pytest.raises(EncodingError):
-        ABI.function("resolve(bytes32,uint80)").encode(b"\x01", 1)
-
-
-def test_the_wrong_number_of_arguments_is_refused() -> None:
-    with pytest.raises(TypeError, match="takes 2 arguments, 1 given"):
-        ABI.function("transfer").encode(ALICE)
 
 
 def _custom(name: str, *values: int) -> bytes:

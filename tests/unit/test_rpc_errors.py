@@ -121,12 +121,6 @@ def test_http_statuses(status: int, kind: K) -> None:
     assert classify_status(status) is kind
 
 
-@pytest.mark.parametrize("kind", list(K))
-def test_every_kind_says_whom_it_blames_and_whether_to_try_again(kind: K) -> None:
-    assert isinstance(kind.blames_node, bool)
-    assert isinstance(kind.retriable, bool)
-
-
 def test_what_decides_about_money_is_never_blamed_on_the_node() -> None:
     """A refusal of the transaction itself must reach the sender's logic, not another node."""
     for kind in (K.NONCE_TOO_LOW, K.ALREADY_KNOWN, K.REPLACEMENT_UNDERPRICED, K.INSUFFICIENT_FUNDS, K.REVERTED):
