@@ -32,13 +32,6 @@ from tests.support.index_activity import AgentPlayers
 from tests.waiting import wait
 
 STEPS = 40
-A_MARKET = "UPDATE agent_market SET pot_cap = pot_cap + 1 WHERE index = 1"
-LAST_STAKE = "UPDATE agent_stake SET fee = fee + 1 WHERE stake_id = (SELECT max(stake_id) FROM agent_stake)"
-A_TOTAL = "UPDATE agent_total SET staked = staked + 1 WHERE feed = (SELECT min(feed) FROM agent_total)"
-AN_AUTHORIZATION = (
-    "UPDATE token_authorization SET value = value + 1 WHERE nonce ="
-    " (SELECT nonce FROM token_authorization WHERE state = 'paid' ORDER BY block_number DESC LIMIT 1)"
-)
 
 
 @dataclass(frozen=True)
@@ -52,14 +45,6 @@ class History:
     pool: ConnectionPool
     sources: Sources
     follower: ChainFollower
-
-    async def execute(self, statement: str) -> None:
-        async with self.pool.connection() as connection:
-            assert (await connection.execute(statement.encode())).rowcount == 1, statement
-
-    async def rows(self, query: str) -> list[tuple[Any, ...]]:
-        async with self.pool.connection() as connection:
-            return await (await connection.execute(query.encode())).fetchall()
 
     async def audit(self, **how: Any) -> AuditReport:
         return await audit(self.pool, ChainClient(self.rpc), self.sources, **how)
@@ -134,27 +119,6 @@ def wait_for_a_reader(holder: psycopg.Connection[Any], table: str) -> None:
         " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
     )
     wait(lambda: holder.execute(query, (table,)).fetchone() != (0,), f"a reader of {table}", pause=0.02)
-
-
-@pytest.mark.thorough
-async def test_pages_of_two_rows_find_what_one_page_finds(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
-    clean = await history.audit()
-    audit_in_pages_of(2, monkeypatch)
-    pages: list[str] = []
-    assert (await history.audit(progress=lambda stage, _: pages.append(stage))).comparison == clean.comparison
-    for statement in (A_MARKET, LAST_STAKE, AN_AUTHORIZATION, A_TOTAL):
-        await history.execute(statement)
-    await history.execute("DELETE FROM agent_stake WHERE stake_id = (SELECT min(stake_id) FROM agent_stake)")
-    small = await history.audit()
-    monkeypatch.undo()
-    large = await history.audit()
-    assert sorted(map(str, small.comparison.detail)) == sorted(map(str, large.comparison.detail))
-    assert large.comparison.mismatches == small.comparison.mismatches >= 5
-    ((stakes, markets),) = await history.rows(
-        "SELECT (SELECT count(*) FROM agent_stake), (SELECT count(*) FROM agent_market)"
-    )
-    assert pages.count("agent stakes") >= (stakes - 1) // 2 > 5
-    assert pages.count("agent market rows") >= markets // 2
 
 
 @pytest.mark.thorough

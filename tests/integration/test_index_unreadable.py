@@ -42,6 +42,7 @@ FIELDS = {
         {"timestamp": ""},
         {"l1BlockNumber": "0x"},
         {"logsBloom": "0xzz"},
+        *({field: hex(2**63)} for field in ("number", "timestamp", "l1BlockNumber")),  # larger than any
     ],
     ids=str,
 )
@@ -117,15 +118,3 @@ async def test_for_logs_that_cannot_be_read_the_next_node_is_asked_from_then_on(
             await fetcher.linked(1, 20, None, chain.head.header)
         assert (await fetcher.linked(1, 20, None, chain.head.header)).logs == expected.logs
         assert (await fetcher.settled(1, 20)).logs == expected.logs
-
-
-@pytest.mark.parametrize("field", ["number", "timestamp", "l1BlockNumber"])
-async def test_a_number_larger_than_any_is_that_of_no_header(field: str) -> None:
-    async with (
-        hostile_node({**FIELDS, field: hex(2**63)}) as one,
-        hostile_node(FIELDS) as other,
-        ChainProvider((one.url, other.url), chain_id=31337, pause_seconds=0.01) as rpc,
-    ):
-        assert await RpcNode(rpc).head() == structs.replace(
-            HEADER, l1_block_number_hex="0x5", logs_bloom=FIELDS["logsBloom"]
-        )

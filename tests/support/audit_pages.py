@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from core.chain import ChainClient
 from core.db.engine import Connection
 from indexer.audit import agent, chain, feeds, folded, pages, totals
 from indexer.audit.compare import Comparison
+from indexer.audit.pages import AuditStage
 from indexer.audit.run import compare_page, scene_of, stages_of
 from indexer.sources import Sources
 
@@ -18,10 +21,13 @@ def audit_in_pages_of(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.setattr(stages, name, rows)
 
 
-async def compare(connection: Connection, client: ChainClient, sources: Sources) -> Comparison:
-    """The tables as the caller's transaction sees them against the chain at their cursor's block."""
+async def compare(
+    connection: Connection, client: ChainClient, sources: Sources, some: Sequence[AuditStage] = ()
+) -> Comparison:
+    """Compare the tables as the caller's transaction sees them with the chain at their cursor's block, by all stages or
+    by some."""
     scene = await scene_of(connection, client, sources, Comparison())
-    for stage in stages_of(sources):
+    for stage in some or stages_of(sources):
         place = await compare_page(stage, scene, None)
         while place is not None:
             place = await compare_page(stage, scene, place)
