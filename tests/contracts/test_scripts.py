@@ -213,35 +213,6 @@ def test_a_live_network_sees_a_dry_run(stock_chain: RunningChain, tmp_path: Path
     assert not out.exists()
 
 
-WRONG = {
-    "publisher": (["--publisher", wallets.PUBLISHER.address.lower()], "operatorWallets.publisher: not an address with"),
-    "observe": (["--observe", "bnkr"], "key: string should match pattern"),
-    "memory": (["--memory", "300"], "(300 s) is shorter than its lag (600 s)"),
-    "out": (["--out", "base.live.json"], "belongs in base.json"),
-}
-
-
-@pytest.mark.thorough
-def test_what_cannot_be_recorded_is_never_sent(base_chain: RunningChain, tmp_path: Path, ape_folder: Path) -> None:
-    """Each is refused in a sentence, the deployer has sent nothing, and nothing lies in the folder."""
-    options = _options(base_chain.url, REPOSITORY / "deployments/base.json")
-    options += [part for each in wallets.SAFE_OWNERS for part in ("--safe-owner", each.address)]
-    options += ["--publisher", wallets.PUBLISHER.address, "--observe", "BNKR/market_cap"]
-    options += ["--out", str(tmp_path / "base.json")]
-    node = ask(base_chain.url, "evm_snapshot")
-    try:
-        for given, said in WRONG.values():
-            nonce = _standing(base_chain)[1]
-            wrong = [str(tmp_path / each) if each.endswith(".json") else each for each in given]
-            done = _ape(ape_folder, "deploy_base", *options, *wrong)
-            assert done.returncode == 1, done.stdout + done.stderr
-            assert said in done.stderr
-            assert _standing(base_chain)[1] == nonce
-            assert not list(tmp_path.iterdir())
-    finally:
-        ask(base_chain.url, "evm_revert", node)
-
-
 @pytest.mark.thorough
 def test_deploying_over_a_deployment_is_refused(stock_chain: RunningChain, facts: Path, ape_folder: Path) -> None:
     before = (facts / "stock.json").read_bytes()
@@ -273,16 +244,8 @@ def test_list_market_opens_a_market(stock_chain: RunningChain, facts: Path, ape_
     count = "0xec979082"  # marketCount()
     before = _view(stock_chain, "VestedMarkets", count)
     now = datetime.now(UTC).replace(microsecond=0)
-    options = [
-        "--network",
-        stock_chain.url,
-        "--facts",
-        str(facts / "stock.json"),
-        "--account",
-        "opener",
-        "--ticker",
-        "nvda",
-    ]
+    where = ["--network", stock_chain.url, "--facts", str(facts / "stock.json")]
+    options = [*where, "--account", "opener", "--ticker", "nvda"]
     strike, final = (now + timedelta(hours=1)).isoformat(), (now + timedelta(hours=8)).isoformat()
     done = _ape(ape_folder, "list_market", *options, "--strike", strike, "--final", final)
     assert done.returncode == 0, done.stdout + done.stderr
