@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import promql_parser
@@ -21,7 +20,6 @@ from tests.support.promtool import promtool
 PAGE = REPOSITORY / "docs" / "metrics.md"
 DASHBOARD = REPOSITORY / "deployments" / "grafana" / "vpm.json"
 SCRAPES = REPOSITORY / "deployments" / "prometheus" / "prometheus.yml"
-IN_KUBERNETES = SCRAPES.with_name("kubernetes.yml")
 
 
 @pytest.fixture(scope="module")
@@ -101,14 +99,9 @@ def test_every_alert_has_its_section(alert: Alert) -> None:
     assert anchor in anchors, f"{page} has no section #{anchor}"
 
 
-def test_promtool_agrees_where_there_is_one(tmp_path: Path) -> None:
+def test_promtool_agrees_where_there_is_one() -> None:
     promtool("check", "rules", str(ALERTS))
     promtool("check", "config", "--syntax-only", str(SCRAPES))
-    # Debian's promtool knows no service discovery: that part is read by the test of the scrapes below.
-    config = yaml.safe_load(IN_KUBERNETES.read_text())
-    assert config["scrape_configs"][0].pop("kubernetes_sd_configs")
-    (tmp_path / "kubernetes.yml").write_text(yaml.safe_dump(config))
-    promtool("check", "config", "--syntax-only", str(tmp_path / "kubernetes.yml"))
 
 
 # ---------------------------------------------------------------- dashboard and scraping
@@ -132,46 +125,3 @@ def test_prometheus_scrapes_every_daemon_and_keeps_the_label_job() -> None:
     (job,) = yaml.safe_load(SCRAPES.read_text())["scrape_configs"]
     assert job["honor_labels"] is True
     assert {each["labels"]["daemon"] for each in job["static_configs"]} == set(table.DAEMONS) == set(status.DAEMONS)
-
-
-def test_prometheus_in_kubernetes_gives_every_pod_the_same_labels() -> None:
-    (job,) = yaml.safe_load(IN_KUBERNETES.read_text())["scrape_configs"]
-    assert job["honor_labels"] is True
-    steps = {step.get("target_label", step["source_labels"][0]): step for step in job["relabel_configs"]}
-    pods = REPOSITORY / "deployments" / "kubernetes" / "base"
-    for daemon in table.DAEMONS:
-        (made,) = (
-            each for each in yaml.safe_load_all((pods / f"{daemon}.yaml").read_text()) if each["kind"] == "Deployment"
-        )
-        template = made["spec"]["template"]
-        found = {
-            **{
-                f"__meta_kubernetes_pod_label_{_safe(name)}": text
-                for name, text in template["metadata"]["labels"].items()
-            },
-            **{
-                f"__meta_kubernetes_pod_annotation_{_safe(name)}": text
-                for name, text in template["metadata"]["annotations"].items()
-            },
-            "__meta_kubernetes_pod_ip": "10.0.0.1",
-        }
-        found["__meta_kubernetes_pod_ip"] = "10.0.0.1"
-        assert found[steps["daemon"]["source_labels"][0]] == daemon
-        (port,) = (
-            port["containerPort"]
-            for port in template["spec"]["containers"][0]["ports"]
-            if re.fullmatch(steps["__meta_kubernetes_pod_container_port_name"]["regex"], port["name"])
-        )
-        address = steps["__address__"]
-        assert address["separator"].join(found[name] for name in address["source_labels"]) == f"10.0.0.1:{port}"
-        kept = steps["__meta_kubernetes_pod_annotation_prometheus_io_scrape"]
-        assert (found[kept["source_labels"][0]], kept["action"]) == (kept["regex"], "keep")
-    (labelled,) = yaml.safe_load((pods / "kustomization.yaml").read_text())["labels"]
-    wanted = job["kubernetes_sd_configs"][0]["selectors"][0]["label"].split("=")
-    assert labelled["pairs"][wanted[0]] == wanted[1]
-    assert labelled["includeTemplates"], "the Deployments would have the label, and their pods not"
-
-
-def _safe(name: str) -> str:
-    """A label's name as service discovery writes it."""
-    return re.sub(r"[^a-zA-Z0-9_]", "_", name)

@@ -476,13 +476,14 @@ def test_the_pod_monitor_finds_every_daemon_and_names_it_as_the_alarms_do() -> N
                 port["name"] for each in document["spec"]["template"]["spec"]["containers"] for port in each["ports"]
             ]
             assert endpoint["port"] in ports, document["metadata"]["name"]
-    by_file = yaml.safe_load((FILES / "prometheus" / "kubernetes.yml").read_text())["scrape_configs"][0]
-    wanted = {
-        (each["source_labels"][0], each["target_label"])
-        for each in by_file["relabel_configs"]
-        if each.get("target_label") in ("daemon", "instance")
+            labelled = document["spec"]["template"]["metadata"]["labels"]
+            assert labelled["app.kubernetes.io/component"] == document["metadata"]["name"]
+    assert labels["includeTemplates"], "the Deployments would have the label, and their pods not"
+    assert endpoint["honorLabels"] is True
+    assert {each["targetLabel"]: each["sourceLabels"] for each in endpoint["relabelings"]} == {
+        "daemon": ["__meta_kubernetes_pod_label_app_kubernetes_io_component"],
+        "instance": ["__meta_kubernetes_pod_name"],
     }
-    assert {(each["sourceLabels"][0], each["targetLabel"]) for each in endpoint["relabelings"]} == wanted
 
 
 def test_only_the_relayer_is_given_keys() -> None:
