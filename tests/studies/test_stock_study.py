@@ -18,17 +18,13 @@ from core.paths import REPOSITORY
 from core.stock.likely import PRECISION, SLOTS, STUDY_VOLUME, LikelyResult, likely
 from core.stock.vested import DOWN, UP, Moment, Terms, VestedMarket, headroom, match, offer, open_books
 from tests.support.market_study import (
-    EXACT,
-    FIRST_STRADDLE,
     MECHANISMS,
-    OMNISCIENT,
     SETTINGS,
     Bettors,
     CrowdResult,
     Parameters,
     Setting,
     Vested,
-    beside,
     crowd,
     market,
     played,
@@ -133,12 +129,6 @@ def test_in_a_stock_market_the_first_quarter_gains_and_the_third_loses_most() ->
     assert min(others) == others[1]
 
 
-def test_the_last_bettor_of_a_stock_market_gains_nothing_whatever_is_known() -> None:
-    for guest in (EXACT, OMNISCIENT):
-        own, _ = beside(LISTED, guest, MARKETS)
-        assert own.staked == 0
-
-
 def test_an_ordinary_pool_pays_the_last_and_costs_the_first() -> None:
     found = measured(POOL)
     assert found.quarters[0] < 0 < found.quarters[3]
@@ -162,18 +152,6 @@ def test_early_bettors_are_worse_off_on_thresholds_and_better_off_on_directions(
     threshold, direction = measured(HALF).quarters, measured(DIRECTION).quarters
     assert threshold[0] < threshold[3]
     assert direction[0] > direction[3]
-
-
-def test_knowing_the_result_of_an_agent_market_is_worth_several_times_the_probability() -> None:
-    result, probability = (beside(HALF, guest, MARKETS)[0] for guest in (OMNISCIENT, EXACT))
-    assert result.paid - result.staked > 3 * (probability.paid - probability.staked)
-
-
-def test_both_sides_first_earns_in_stock_markets_and_little_in_agent_markets() -> None:
-    stock, direction, threshold = (beside(each, FIRST_STRADDLE, MARKETS)[0].gain for each in (LISTED, DIRECTION, HALF))
-    assert stock > 0.9
-    assert 0 < direction < 0.05
-    assert threshold < 0
 
 
 # ---------------------------------------------------------------- Quotes

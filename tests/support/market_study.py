@@ -8,8 +8,7 @@ the measured time has passed at its end.
 
 **The crowd.** Forty bets at random moments, 20 USD in the median. Each bettor knows the probability of the moment up to
 a normal error of 0.5 in the log-odds. Half of them bet by *belief*: on an outcome drawn with their estimate, whatever
-it pays. The other half bet by *value*: where estimate times what they project to be paid is more. A `Guest` bets beside
-the crowd: one who knows more, comes last, or bets on both sides.
+it pays. The other half bet by *value*: where estimate times what they project to be paid is more.
 """
 
 from __future__ import annotations
@@ -343,10 +342,6 @@ MECHANISMS: Final[dict[str, Callable[[Parameters], Play]]] = {"vested": Vested, 
 SIDES: Final = (UP, DOWN)
 
 
-LAST_BLOCK: Final = 2
-"""How many blocks after all others the last ones to bet are: nobody shares theirs."""
-
-
 @dataclass(frozen=True, slots=True)
 class Setting:
     """What is played: a kind of market, when bets are taken, the crowd, and the venue's parameters."""
@@ -357,47 +352,15 @@ class Setting:
     parameters: Parameters = field(default_factory=Parameters)
 
 
-@dataclass(slots=True)
-class View:
-    """What somebody who is not of the crowd has before him when it is his turn."""
-
-    play: Play
-    draw: Draw
-    s: float
-    to_come: float
-    own: list[tuple[int, int]]
-    """His bets so far: number and side."""
-
-    def ahead(self, by: float) -> float:
-        """The probability as it will be when so much more of the measured time has passed."""
-        return self.draw.probability(min(1.0, self.s + by))
-
-
-@dataclass(frozen=True, slots=True)
-class Guest(ABC):
-    """Somebody beside the crowd: moments of the betting time at which he has his turn, 1 being after everybody, and
-    how much of the measured time ahead of others he sees."""
-
-    name: str
-    moments: tuple[float, ...]
-    ahead: float = 0.0
-
-    @abstractmethod
-    def turn(self, view: View, turn: int) -> Sequence[tuple[int, int]]:
-        """What he stakes: sides and amounts."""
-
-
 @dataclass(frozen=True, slots=True)
 class PlayedBet:
-    """A bet of a closed market: when it came (by order, from 0 to 1), what was offered and taken, what it is paid in
-    expectation and the part of that expectation in which it was right."""
+    """A bet of a closed market: when it came (by order, from 0 to 1), what was offered and taken, and what payout is
+    expected."""
 
     at: float
     offered: int
     taken: int
     expected: float
-    right: float
-    """The probability that its side wins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,7 +368,6 @@ class Played:
     """A closed market."""
 
     crowd: list[PlayedBet]
-    actor: list[PlayedBet]
     fees: float
     seed_gain: float
     play: Play
@@ -413,51 +375,26 @@ class Played:
     """Of UP, as far as anybody who bet could know."""
 
 
-def played(setting: Setting, draw: Draw, actor: Guest | None = None) -> Played:
+def played(setting: Setting, draw: Draw) -> Played:
     play = MECHANISMS[setting.mechanism](setting.parameters)
-    crowd_bets: list[tuple[int, int, Bettor]] = []
-    own: list[tuple[int, int]] = []
-    offered: list[int] = []
+    bets: list[tuple[int, Bettor]] = []
     count = len(draw.bettors)
     mean = setting.crowd.mean_usd * USD
-    turns = list(enumerate(actor.moments)) if actor is not None else []
-
-    def act_until(u: float, left: int) -> None:
-        while turns and (turns[0][1] <= u or u == 1.0):
-            turn, moment = turns.pop(0)
-            assert actor is not None
-            view = View(play, draw, setting.regime.measured(moment), left * mean, own)
-            last = moment == 1.0
-            for side, amount in actor.turn(view, turn):
-                block = setting.parameters.blocks + LAST_BLOCK + turn if last else _block(moment, setting)
-                own.append((play.enter(side, amount, max(block, _latest(crowd_bets, setting))), side))
-                offered.append(amount)
-
     for position, bettor in enumerate(draw.bettors):
-        act_until(bettor.u, count - position)
-        s = setting.regime.measured(bettor.u)
-        estimate = estimated(draw.probability(s), bettor.error)
+        estimate = estimated(draw.probability(setting.regime.measured(bettor.u)), bettor.error)
         side = _side(play, bettor, estimate, (count - position - 1) * mean)
-        crowd_bets.append((play.enter(side, bettor.amount, _block(bettor.u, setting)), side, bettor))
-    act_until(1.0, 0)
+        bets.append((play.enter(side, bettor.amount, _block(bettor.u, setting)), bettor))
     play.close()
-    horizon = setting.regime.until + (actor.ahead if actor is not None else 0.0)
-    chance = draw.probability(min(1.0, horizon))
+    chance = draw.probability(min(1.0, setting.regime.until))
     crowd = [
-        _outcome(play, bet, side, position / count, bettor.amount, chance)
-        for position, (bet, side, bettor) in enumerate(crowd_bets)
+        _outcome(play, bet, position / count, bettor.amount, chance) for position, (bet, bettor) in enumerate(bets)
     ]
-    his = [_outcome(play, bet, side, 1.0, amount, chance) for (bet, side), amount in zip(own, offered, strict=True)]
     fees, gain = (_mean(chance, [ask(w) for w in SIDES]) / USD for ask in (play.fees, play.seed_gain))
-    return Played(crowd, his, fees, gain, play, chance)
+    return Played(crowd, fees, gain, play, chance)
 
 
 def _block(u: float, setting: Setting) -> int:
     return int(u * setting.parameters.blocks)
-
-
-def _latest(crowd: Sequence[tuple[int, int, Bettor]], setting: Setting) -> int:
-    return _block(crowd[-1][2].u, setting) if crowd else 0
 
 
 def _side(play: Play, bettor: Bettor, estimate: float, to_come: float) -> int:
@@ -467,51 +404,13 @@ def _side(play: Play, bettor: Bettor, estimate: float, to_come: float) -> int:
     return max(SIDES, key=lambda side: chances[side] * play.projected(side, bettor.amount, chances[side], to_come))
 
 
-def _outcome(play: Play, bet: int, side: int, at: float, amount: int, chance: float) -> PlayedBet:
-    right = chance if side == UP else 1 - chance
-    taken = play.staked(bet)
+def _outcome(play: Play, bet: int, at: float, amount: int, chance: float) -> PlayedBet:
     expected = _mean(chance, [play.paid(bet, winner) for winner in SIDES])
-    return PlayedBet(at, amount, taken, expected, right)
+    return PlayedBet(at, amount, play.staked(bet), expected)
 
 
 def _mean(chance: float, by_winner: Sequence[float]) -> float:
     return chance * by_winner[UP] + (1 - chance) * by_winner[1 - UP]
-
-
-STAKE: Final = 20 * USD
-SIZES: Final = tuple(round(USD * size) for size in (1, 2, 5, 10, 20, 50, 100, 200, 500))
-FIRST, LAST = 0.0, 1.0
-
-
-def _both(up: float) -> tuple[float, float]:
-    return up, 1 - up
-
-
-@dataclass(frozen=True, slots=True)
-class Sniper(Guest):
-    """The last to bet: he knows the probability exactly, sees the final book, and takes the best side and size."""
-
-    def turn(self, view: View, turn: int) -> Sequence[tuple[int, int]]:
-        chances = _both(view.ahead(self.ahead))
-        gain, side, amount = max(
-            (amount * (chances[side] * view.play.projected(side, amount, chances[side], 0) - 1), side, amount)
-            for side in SIDES
-            for amount in SIZES
-        )
-        return [(side, amount)] if gain > 0 else []
-
-
-@dataclass(frozen=True, slots=True)
-class Straddler(Guest):
-    """A bettor on both sides at once."""
-
-    def turn(self, view: View, turn: int) -> Sequence[tuple[int, int]]:
-        return [(UP, STAKE), (DOWN, STAKE)]
-
-
-FIRST_STRADDLE: Final = Straddler("both sides first", (FIRST,))
-EXACT: Final = Sniper("last, knows the probability", (LAST,))
-OMNISCIENT: Final = Sniper("last, knows the result", (LAST,), 1.0)
 
 
 @dataclass(slots=True)
@@ -537,13 +436,11 @@ QUARTERS: Final = 4
 
 SETTINGS: Final = {
     "vested/bell": Setting("vested", BELL),
-    "vested/before": Setting("vested", BEFORE),
     "classic/bell": Setting("classic", BELL),
-    "classic/half": Setting("classic", HALF),
     "shares/half": Setting("shares", HALF),
     "shares/before": Setting("shares", BEFORE),
 }
-"""The first is what stock markets are, the last two what agent markets are; the others are there to compare."""
+"""The first is what stock markets are, the last two what agent markets are; the ordinary pool is there to compare."""
 
 
 @lru_cache(maxsize=5_000)
@@ -564,7 +461,6 @@ class CrowdResult:
     fees: float
     seed: float
     least_seed: float
-    volume: float
     refused: float
 
 
@@ -588,16 +484,5 @@ def crowd(setting: Setting, markets: int) -> CrowdResult:
         sum(each.fees for each in results) / markets,
         sum(each.seed_gain for each in results) / markets,
         min(each.seed_gain for each in results),
-        taken / USD / markets,
         1 - taken / offered,
     )
-
-
-def beside(setting: Setting, guest: Guest, markets: int) -> tuple[Ratio, Ratio]:
-    """Return what a guest stakes and is paid, and the same of the crowd beside it."""
-    own, others = Ratio(), Ratio()
-    for number in range(markets):
-        result = played(setting, market(number, setting.crowd), guest)
-        own.add(result.actor)
-        others.add(result.crowd)
-    return own, others
