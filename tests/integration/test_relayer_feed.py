@@ -17,7 +17,7 @@ from core.outbox import IntentState
 from relayer.feed import BEHIND_SECONDS, ChainFeed
 from tests.conftest import Anvil, StartAnvil
 from tests.support.outbox_history import history
-from tests.support.relayer_rig import Rig, rigged
+from tests.support.relayer_rig import Rig, rigged_afresh
 from tests.waiting import PATIENCE
 
 
@@ -29,9 +29,7 @@ def chain(module_anvil: StartAnvil) -> Anvil:
 
 @pytest.fixture
 async def rig(fresh_database_url: str, chain: Anvil) -> AsyncIterator[Rig]:
-    async with rigged(fresh_database_url, chain.url, chain.chain_id) as rig:
-        await rig.ask("anvil_dropAllTransactions")
-        await rig.mine()
+    async with rigged_afresh(fresh_database_url, chain) as rig:
         yield rig
 
 

@@ -189,16 +189,6 @@ async def test_receipts_of_a_full_block_are_asked_for_together_and_the_missing_o
         assert len(by_hash & hashes) < 100  # the ends of each look, and what was too little for a block
 
 
-async def test_gas_is_estimated_when_not_given(rig: Rig) -> None:
-    target = await place(rig, ONCE_CODE)
-    asked = await rig.ask_for(rig.transfer(to=target, value_wei=0, gas_limit=None))
-    async with rig.relayer(rig.spec(await rig.new_signer())):
-        mined = await rig.reaches(asked, *HAS_RESULT)
-    assert mined.succeeded
-    assert mined.gas_used is not None
-    assert mined.gas_used > 40_000
-
-
 async def test_a_day_of_gas_is_told_beside_a_day_of_fees(rig: Rig) -> None:
     asked = await rig.ask_for(rig.transfer())
     async with rig.relayer(rig.spec(await rig.new_signer())):
@@ -278,15 +268,6 @@ async def test_running_out_of_gas_is_told_apart_from_a_revert(rig: Rig) -> None:
         mined = await rig.reaches(asked, IntentState.MINED)
     assert mined.reason_code == "out_of_gas"
     assert mined.reason == "It ran out of the 30000 gas it was given."
-
-
-async def test_an_intent_past_its_deadline_on_the_chains_clock_is_refused(rig: Rig) -> None:
-    head = await rig.client.head()
-    asked = await rig.ask_for(rig.transfer(not_after=head.timestamp - 10))
-    async with rig.relayer(rig.spec(await rig.new_signer())):
-        failed = await rig.reaches(asked, IntentState.FAILED)
-    assert failed.refused
-    assert failed.reason_code == "expired"
 
 
 async def test_an_intent_waits_for_the_one_it_depends_on_and_fails_with_it(rig: Rig) -> None:

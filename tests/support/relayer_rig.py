@@ -28,6 +28,7 @@ from relayer.service import Relayer, follow_chain, relaying
 from relayer.signing import Fees, LocalSigner, Signer, Unsigned
 from relayer.store import LaneStore
 from relayer.transactions import Prepared
+from tests.conftest import Anvil
 from tests.support.nursery import Process, popen
 from tests.waiting import PATIENCE, until
 
@@ -90,13 +91,31 @@ class Rig:
         assert block is not None
         return block.hash
 
-    async def in_pool(self, signer: LocalSigner) -> None:
-        """Waits until the node has the signer's first transaction, on a chain that mines when told to."""
+    async def in_pool(self, signer: LocalSigner, count: int = 1) -> None:
+        """Wait until the node has so many transactions of the signer's, on a chain that mines when told to."""
 
-        async def is_there() -> bool:
-            return await self.nonce(signer, "pending") == 1
+        async def are_there() -> bool:
+            return await self.nonce(signer, "pending") == count
 
-        await until(is_there, "the transaction in the pool")
+        await until(are_there, f"{count} transactions in the pool")
+
+    async def mined(self, *intents: Intent) -> list[Intent]:
+        """Mine a block every 0.2 s until all intents have ended; return them."""
+        ids = [each.id for each in intents]
+
+        async def ended() -> bool:
+            await self.mine()
+            await asyncio.sleep(0.2)
+            async with self.pool.connection() as connection:
+                cursor = await connection.execute(
+                    "SELECT count(*) FROM outbox_intent WHERE id = ANY(%s) "
+                    "AND state NOT IN ('final', 'failed', 'replaced')",
+                    (ids,),
+                )
+                return await cursor.fetchone() == (0,)
+
+        await until(ended, "the end of every intent")
+        return [await self.read(each) for each in intents]
 
     async def mined_under(self, signer: LocalSigner, blocks: int) -> Intent:
         """A transfer of the signer's first nonce, mined on a chain that mines when told to, under so many more blocks;
@@ -218,6 +237,16 @@ async def rigged(database_url: str, rpc_url: str, chain_id: int, **changes: obje
         IntentWatch(database_url, pool) as watch,
     ):
         yield replace(Rig(database_url, rpc_url, chain_id, pool, ChainClient(rpc), watch), **changes)  # type: ignore[arg-type]
+
+
+@contextlib.asynccontextmanager
+async def rigged_afresh(database_url: str, chain: Anvil) -> AsyncIterator[Rig]:
+    """A rig on a chain that mines when told to, without what tests before this one left in its pool."""
+    async with rigged(database_url, chain.url, chain.chain_id) as rig:
+        await rig.ask("anvil_dropAllTransactions")
+        await rig.ask("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+        await rig.mine()
+        yield rig
 
 
 @dataclass

@@ -1,0 +1,334 @@
+"""Whose a lane's nonces are, what its transactions count against a wallet, and who holds it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import psycopg
+import pytest
+
+from core.hexadecimal import bytes_of
+from core.outbox import IntentState
+from relayer.leases import LeaseLost
+from relayer.policy import WALLET_REVERTS_ALLOWED
+from relayer.queries import LaneQueries
+from relayer.sending import LaneSender
+from relayer.signing import LocalSigner
+from relayer.store import LaneStore
+from relayer.transactions import LaneTransactions
+from tests.conftest import Anvil, StartAnvil
+from tests.support.measured import measured
+from tests.support.outbox_history import history
+from tests.support.relayer_rig import QUICK, Rig, rigged_afresh
+from tests.waiting import PATIENCE, until
+
+# Why a call reverts whose very payment somebody else had settled: on the stock side, and on the agent side.
+PAID_BEFORE_US = (
+    "AuthorizationSpent",
+    "AuthorizationAlreadyUsed",
+    "AuthorizationUsedOrCanceled",
+    "AuthorizationAlreadyBooked",
+    "IdempotencyKeyUsed",
+)
+
+
+@pytest.fixture(scope="module")
+def chain(module_anvil: StartAnvil) -> Anvil:
+    """Mines only when told to."""
+    return module_anvil(chain_id=31338, mine_on_demand=True)
+
+
+@pytest.fixture
+async def rig(fresh_database_url: str, chain: Anvil) -> AsyncIterator[Rig]:
+    async with rigged_afresh(fresh_database_url, chain) as rig:
+        yield rig
+
+
+# ---------------------------------------------------------------- whose a nonce is
+
+
+async def test_what_a_key_was_used_for_before_its_lane_began_is_nobody_elses(rig: Rig) -> None:
+    counted = measured("vpm_relayer_foreign_total")
+    signer = await rig.new_signer()
+    for nonce in (0, 1):
+        await rig.ask("eth_sendRawTransaction", "0x" + rig.sign(signer, nonce).hex())
+    await rig.mine()
+    async with rig.relayer(rig.spec(signer)):
+        first = await rig.ask_for(rig.transfer())
+        await rig.in_pool(signer, 3)
+        (done,) = await rig.mined(first)
+    assert done.nonce == 2
+    assert measured("vpm_relayer_foreign_total") == counted
+    await rig.ask("eth_sendRawTransaction", "0x" + rig.sign(signer, 3).hex())  # while no relayer runs
+    await rig.mine()
+    async with rig.relayer(rig.spec(signer)):
+        second = await rig.ask_for(rig.transfer())
+        await rig.in_pool(signer, 5)
+        (done,) = await rig.mined(second)
+    assert done.nonce == 4
+    assert measured("vpm_relayer_foreign_total") == counted + 1
+
+
+async def test_a_key_used_elsewhere_after_a_lane_began_that_sent_nothing_is_told(rig: Rig) -> None:
+    signer = await rig.new_signer()
+    async with rig.relayer(rig.spec(signer)):
+        await until(lambda: _has_begun(rig, signer), "the lane's first look")
+    counted = measured("vpm_relayer_foreign_total")
+    await rig.ask("eth_sendRawTransaction", "0x" + rig.sign(signer, 0).hex())
+    await rig.mine()
+    async with rig.relayer(rig.spec(signer)):
+        asked = await rig.ask_for(rig.transfer())
+        await rig.in_pool(signer, 2)
+        await rig.mined(asked)
+    assert measured("vpm_relayer_foreign_total") == counted + 1
+
+
+async def _has_begun(rig: Rig, signer: LocalSigner) -> bool:
+    async with rig.pool.connection() as connection:
+        cursor = await connection.execute(
+            "SELECT FROM outbox_lane WHERE address = %s AND next_nonce IS NOT NULL", (signer.address,)
+        )
+        return await cursor.fetchone() is not None
+
+
+async def test_a_nonce_taken_by_a_foreign_transaction_sends_its_intent_back_for_another(rig: Rig) -> None:
+    signer = await rig.new_signer()
+    requests = [rig.transfer() for _ in range(3)]
+    asked = await rig.ask_for_many(requests)
+    stranger = secrets.token_bytes(20)
+    async with rig.relayer(rig.spec(signer)):
+        await rig.in_pool(signer, 3)
+        await rig.ask("anvil_dropAllTransactions")
+        foreign = rig.sign(signer, 0, to=stranger, gwei=400)
+        await rig.ask("eth_sendRawTransaction", "0x" + foreign.hex())
+        await rig.mine()
+        done = await rig.mined(*asked)
+    assert await rig.balance("0x" + stranger.hex()) == 1
+    assert sorted(each.nonce or 0 for each in done) == [1, 2, 3]
+    assert done[0].nonce == 3
+    assert await rig.balances([each.to for each in requests]) == [1, 1, 1]
+    async with rig.pool.connection() as connection:
+        steps = [step.to_state.value for step in await history(connection, asked[0].id)]
+    assert steps == ["queued", "signed", "sent", "queued", "signed", "sent", "mined", "final"]
+
+
+async def test_a_nonce_nobody_owns_is_filled_with_a_noop(rig: Rig) -> None:
+    """A row for nonce 2 without any for 0 and 1, as after a partial restore."""
+    counted = measured("vpm_relayer_holes_total")
+    signer = await rig.new_signer()
+    request = rig.transfer()
+    asked = await rig.ask_for(request)
+    store = await rig.dead_holder(signer, next_nonce=2)
+    await store.sign(await rig.prepared(store))
+    async with rig.pool.connection() as connection:
+        await connection.execute("UPDATE outbox_lane SET holder = NULL, lease_until = NULL")
+    async with rig.relayer(rig.spec(signer)):
+        await rig.in_pool(signer, 3)
+        (done,) = await rig.mined(asked)
+    assert done.nonce == 2
+    assert measured("vpm_relayer_holes_total") == counted + 2
+    assert await rig.nonce(signer) == 3
+    assert await rig.balance(request.to) == 1
+
+
+async def test_a_lane_row_ahead_of_the_chain_goes_back(rig: Rig) -> None:
+    signer = await rig.new_signer()
+    async with rig.pool.connection() as connection:
+        await connection.execute(
+            "INSERT INTO outbox_lane (chain_id, address, groups, next_nonce) VALUES (%s, %s, '{relay}', 41)",
+            (rig.chain_id, signer.address),
+        )
+    asked = await rig.ask_for(rig.transfer())
+    async with rig.relayer(rig.spec(signer)):
+        (done,) = await rig.mined(asked)
+    assert done.nonce == 0
+
+
+async def test_signed_but_never_sent_rows_are_sent_after_a_restart(rig: Rig) -> None:
+    signer = await rig.new_signer()
+    requests = [rig.transfer() for _ in range(4)]
+    asked = await rig.ask_for_many(requests)
+    store = await rig.dead_holder(signer, next_nonce=0)
+    transactions = await store.sign(await rig.prepared(store))
+    # One of them was sent, and mined, before the process died without writing it down.
+    await rig.ask("eth_sendRawTransaction", "0x" + transactions[0].newest.raw.hex())
+    await rig.mine()
+    async with rig.pool.connection() as connection:
+        await connection.execute("UPDATE outbox_lane SET holder = NULL, lease_until = NULL")
+    async with rig.relayer(rig.spec(signer)):
+        done = await rig.mined(*asked)
+    assert [each.tx_hash for each in done] == [transaction.newest.hash for transaction in transactions]
+    assert await rig.balances([each.to for each in requests]) == [1] * 4
+    async with rig.pool.connection() as connection:
+        steps = [step.to_state.value for step in await history(connection, asked[0].id)]
+    assert steps == ["queued", "signed", "mined", "final"]
+
+
+# ---------------------------------------------------------------- what counts against a wallet
+
+
+async def test_what_any_lane_has_on_its_way_for_a_wallet_counts_for_every_lane(rig: Rig) -> None:
+    """A wallet with code may have four on their way, not four for each key that carries bets."""
+    payer = "0x" + "c0de" * 10
+    await rig.ask("anvil_setCode", payer, "0x00")
+    lanes = [rig.spec(await rig.new_signer()) for _ in range(3)]
+    asked = await rig.ask_for_many([rig.transfer(payer=payer) for _ in range(12)])
+
+    async def in_flight() -> int:
+        states = [(await rig.read(each)).state for each in asked]
+        assert set(states) <= {IntentState.QUEUED, IntentState.SIGNED, IntentState.SENT}
+        return sum(each.in_flight for each in states)
+
+    async with rig.relayer(*lanes):
+        async with asyncio.timeout(PATIENCE):
+            while await in_flight() < WALLET_REVERTS_ALLOWED:
+                await asyncio.sleep(0.05)
+        for _ in range(10):  # every lane looks at those that wait, again and again
+            await asyncio.sleep(QUICK.defer_seconds)
+            assert await in_flight() == WALLET_REVERTS_ALLOWED
+    await rig.mine()
+
+
+async def test_what_another_lane_is_having_signed_counts_and_what_nobody_follows_does_not_for_ever(rig: Rig) -> None:
+    """A key service takes its time between a wallet's being judged and its signature. A lane whose key was taken away
+    leaves what it had sent behind."""
+    payer = "0x" + "c0de" * 10
+    await rig.ask_for_many([rig.transfer(payer=payer) for _ in range(3)])
+    signing, gone = [await rig.dead_holder(await rig.new_signer(), next_nonce=0) for _ in range(2)]
+
+    async def on_their_way(store: LaneStore) -> int:
+        wallets, _ = await LaneQueries(rig.pool, store.lease).payer_records({bytes_of(payer)}, ())
+        return wallets[bytes_of(payer)].in_flight
+
+    assert (await on_their_way(signing), await on_their_way(gone)) == (0, 0)
+    claimed = await LaneQueries(rig.pool, signing.lease).claim((await rig.prepared(signing))[:2], 30.0)
+    assert (await on_their_way(signing), await on_their_way(gone)) == (0, 2)
+    await LaneQueries(rig.pool, signing.lease).unclaim(claimed)
+    assert await on_their_way(gone) == 0
+    await gone.sign(await rig.prepared(gone))
+    assert (await on_their_way(signing), await on_their_way(gone)) == (3, 3)
+    async with rig.pool.connection() as connection:
+        await connection.execute("UPDATE outbox_intent SET state_at = state_at - interval '1 hour'")
+    assert (await on_their_way(signing), await on_their_way(gone)) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("code", "counts"), [("TooFewShares", True), ("PotFull", True), *((code, False) for code in PAID_BEFORE_US)]
+)
+async def test_a_payment_that_somebody_else_made_first_is_not_held_against_its_wallet(
+    rig: Rig, code: str, counts: bool
+) -> None:
+    payer = "0x" + "ab" * 20
+    asked = await rig.ask_for(rig.transfer(payer=payer))
+    store = await rig.dead_holder(await rig.new_signer(), next_nonce=0)
+    await store.sign(await rig.prepared(store))
+    async with rig.pool.connection() as connection:
+        await connection.execute(
+            "UPDATE outbox_intent SET state = 'mined', outcome = 'reverted', reason_code = %s, mined_at = now(), "
+            "block_number = 1, block_hash = tx_hash WHERE id = %s",
+            (code, asked.id),
+        )
+    wallets, _ = await LaneQueries(rig.pool, store.lease).payer_records({bytes_of(payer)}, ())
+    assert wallets[bytes_of(payer)].reverted == counts
+
+
+# ---------------------------------------------------------------- leases
+
+
+async def test_a_holder_that_slept_through_a_takeover_can_write_and_send_nothing(rig: Rig) -> None:
+    signer = await rig.new_signer()
+    asked = await rig.ask_for(rig.transfer())
+    stale = await rig.dead_holder(signer, next_nonce=0, lease_seconds=-1.0)
+    prepared = await rig.prepared(stale)
+    async with rig.relayer(rig.spec(signer)):
+        for _ in range(2):  # its own lease has run out; then another holds the lane
+            with pytest.raises(LeaseLost, match="no longer ours"):
+                await stale.sign(prepared)
+            await rig.in_pool(signer, 1)
+        with pytest.raises(LeaseLost, match="ran out"):
+            replace(stale.lease, valid_until=0.0).check()
+        (done,) = await rig.mined(asked)
+    assert done.nonce == 0
+    async with rig.pool.connection() as connection:
+        cursor = await connection.execute("SELECT count(*) FROM outbox_transaction")
+        assert await cursor.fetchone() == (1,)
+
+
+async def test_a_holder_that_stops_in_a_transaction_lets_go_of_its_lane(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped, not dead: its connection answers, and would keep the rows locked for as long as it sleeps."""
+    monkeypatch.setattr("relayer.store.IDLE_IN_TRANSACTION_MS", 500)
+    sleeper = await rig.dead_holder(await rig.new_signer(), next_nonce=0)
+    with pytest.raises(psycopg.errors.IdleInTransactionSessionTimeout):
+        async with sleeper._fenced(), rig.pool.connection() as other:
+            await other.execute("SELECT FROM outbox_lane FOR UPDATE")  # waits, and gets it
+
+
+async def test_a_holder_that_stops_in_a_pipeline_loses_its_lane(rig: Rig) -> None:
+    """Between two messages of one PostgreSQL counts no idle time: whoever takes the lane over ends that session. Of the
+    lanes that are at work none is given up meanwhile."""
+    signer, busy = await rig.new_signer(), await rig.new_signer()
+    sleeper = await rig.dead_holder(signer, next_nonce=0, lease_seconds=1.0)
+    async with contextlib.AsyncExitStack() as asleep:
+        connection, _ = await asleep.enter_async_context(sleeper._fenced())
+        await asleep.enter_async_context(connection.pipeline())
+        await (await connection.execute("SELECT 1")).fetchone()  # sent and answered, and the pipeline goes on
+        async with rig.relayer(rig.spec(busy), rig.spec(signer)) as relayer:
+
+            async def both() -> bool:
+                return len(relayer.leases.by_lane) == 2
+
+            await until(both, "the takeover")
+            epochs = {lease.signer: lease.epoch for lease in relayer.leases.by_lane.values()}
+        assert epochs == {busy: 1, signer: 2}
+        with pytest.raises(psycopg.OperationalError):
+            await asleep.aclose()
+
+
+async def test_what_is_signed_is_not_offered_once_the_lease_ran_out(rig: Rig) -> None:
+    """Its process was stopped between signing and sending; another may hold the lane, and have cancelled this."""
+    signer = await rig.new_signer()
+    await rig.ask_for(rig.transfer())
+    store = await rig.dead_holder(signer, next_nonce=0)
+    transactions = await store.sign(await rig.prepared(store))
+    late = replace(store.lease, valid_until=0.0)
+    on_their_way = LaneTransactions("test", "0x" + signer.address.hex(), 1)
+    sender = LaneSender(late, rig.client, store, on_their_way, QUICK)
+    sender.push(transactions)
+    with pytest.raises(LeaseLost, match="ran out"):
+        await asyncio.wait_for(sender.run(), 5)
+    await rig.in_pool(signer, 0)
+    sender = LaneSender(store.lease, rig.client, store, on_their_way, QUICK)
+    sender.push(transactions)
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(sender.run(), 2)
+    await rig.in_pool(signer, 1)
+
+
+async def test_two_relayers_share_lanes_and_one_takes_all_when_the_other_ends(rig: Rig) -> None:
+    signers = [await rig.new_signer() for _ in range(4)]
+    specs = [rig.spec(each) for each in signers]
+    async with rig.relayer(*specs) as first:
+
+        async def all_held() -> bool:
+            return len(first.leases.by_lane) == 4
+
+        await until(all_held, "the first relayer holding everything")
+        async with rig.relayer(*specs) as second:
+
+            async def shared() -> bool:
+                return len(first.leases.by_lane) == len(second.leases.by_lane) == 2
+
+            await until(shared, "an even share")
+            assert not set(first.leases.by_lane) & set(second.leases.by_lane)
+            requests = [rig.transfer() for _ in range(200)]
+            asked = await rig.ask_for_many(requests)
+            await rig.mined(*asked)
+        await until(all_held, "the first relayer holding everything again")
+    assert await rig.balances([each.to for each in requests]) == [1] * 200
+    assert sum([await rig.nonce(each) for each in signers]) == 200
