@@ -1,5 +1,5 @@
 """A whole service under load meets faults that no single daemon shows: a full disk, a paused token, a pool without
-liquidity, a source that is gone, and a chain that is replaced beyond finality. In the end no bet is lost or doubled.
+liquidity, and a chain that is replaced beyond finality. In the end no bet is lost or doubled.
 """
 
 from __future__ import annotations
@@ -197,40 +197,6 @@ async def _due(running: Fleet, market: int, owners: tuple[Wallet, ...]) -> list[
 
 
 # ---------------------------------------------------------------- what decides
-
-
-async def test_a_feed_without_its_source_gets_nothing_and_the_others_go_on(service: tuple[Fleet, Load]) -> None:
-    running, _ = service
-    (feed,) = running.deployment("base").published_feeds
-    source = 'kind = "http"\nname = "away"\nurl = "http://127.0.0.1:9/"\nvalue = "price"\n'
-    running.sources_file.write_text(f'["{feed.key}"]\n[["{feed.key}".sources]]\n{source}')
-
-    async def is_refused() -> bool:
-        refusals = await running.samples("keeper", "vpm_keeper_source_refusals_total")
-        return any(("feed", feed.key) in labels and value > 0 for labels, value in refusals)
-
-    try:
-        await running.until(is_refused, "a refusal in the metrics", 60, pause=0.5)
-        since, then = await running.now("base"), await running.now("stock")
-
-        async def others_go_on() -> bool:
-            others = [each.proxy for each in running.deployment("stock").price_feeds]
-            return all([await _observed_at(running, "stock", each) > then for each in others])
-
-        await running.until(others_go_on, "a new price on every other feed that the keepers write", 60, pause=0.5)
-        assert await _observed_at(running, "base", feed.address) <= since
-    finally:
-        running.sources_file.write_text("")
-
-    async def is_back() -> bool:
-        return await _observed_at(running, "base", feed.address) > since
-
-    await running.until(is_back, f"an observation of {feed.key} on the chain", 60)
-
-
-async def _observed_at(running: Fleet, chain: str, address: str) -> int:
-    newest = Contract(address, abi("ObservationFeed")).call("latestRoundData")
-    return int((await running.read(chain, newest))[3])
 
 
 async def test_stakes_on_a_pool_that_lost_its_liquidity_go_back(service: tuple[Fleet, Load]) -> None:

@@ -22,7 +22,7 @@ from keeper.service import keeping
 from scripts._stack import wallets
 from scripts._stack.wallets import DEV, Wallet
 from tests.support import questions
-from tests.support.agent_payments import balance, nonce_of, offered, spending, together
+from tests.support.agent_payments import balance, nonce_of, offered, spending
 from tests.support.agent_service import AgentService
 from tests.support.buyer import Buyer, bet, header, sign
 from tests.waiting import until
@@ -62,17 +62,15 @@ def stake_of(service: AgentService, who: Wallet, key: str) -> Any:
 
 
 async def overtaken(
-    service: AgentService, buyer: Buyer, who: Wallet, market: str, *, spent: int = PAID, **changes: Any
+    service: AgentService, buyer: Buyer, who: Wallet, market: str
 ) -> tuple[dict[str, Any], Mapping[str, Any]]:
-    """A bet of 4 USDC whose nonce is used on the token first, in the same block and for `spent` units, while the API
-    dies and the payer goes away; the body and the envelope that the API was sent."""
+    """Send a bet of 4 USDC whose nonce is used on the token first, in the same block, while the API dies and the payer
+    goes away; return the body and the envelope that the API was sent."""
     chain, body = service.chain, bet(market, who, size=PAID / USD)
     _, challenge = await buyer.post(body)
-    offer = challenge["accepts"][0]
-    envelope = sign(offer, who, now=chain.now, **changes)
+    envelope = sign(challenge["accepts"][0], who, now=chain.now)
     given = envelope["payload"]["authorization"]
     nonce = nonce_of(envelope)
-    real = envelope if spent == PAID else sign(offer, who, now=chain.now, nonce=nonce, value=str(spent))
     with chain.held():
         paying = asyncio.create_task(buyer.post(body, headers=header(envelope)))
         sent = (
@@ -81,7 +79,7 @@ async def overtaken(
         )
         await until(lambda: bool(rows(service, sent, nonce)))
         service.kill("api")
-        offered(chain, spending(chain, real), STRANGER.address)
+        offered(chain, spending(chain, envelope), STRANGER.address)
         chain.ask("evm_mine")
     with pytest.raises(aiohttp.ClientError):
         await paying
@@ -175,61 +173,6 @@ async def test_a_stake_that_can_no_longer_be_taken_becomes_a_refund(service: Age
     assert rows(service, owed, *key) == [(StakeStatus.OWED_BACK, PAID, RefundReason.CLOSED)]
     await job(service, "agent-pay")
     await until(lambda: balance(service.chain, who.address) == before)
-
-
-async def test_one_unit_under_the_nonce_of_four_dollars_takes_nobodys_money(
-    service: AgentService, buyer: Buyer
-) -> None:
-    """W1 (a). Somebody's four dollars lie unbooked. A thief has the API take in an authorization of four dollars, and
-    spends its nonce on the token for one unit: that is a gift, and the four dollars are still their payer's."""
-    market = service.chain.list("credit-one-unit")
-    await buyer.shows(market)
-    victim, thief = payer(service, "victim"), payer(service, "thief")
-    theirs, unbooked = await overtaken(service, buyer, victim, market)
-    await asyncio.sleep(1)
-    await buyer.shows(market)
-    mine, envelope = await overtaken(service, buyer, thief, market, spent=1)
-    service.chain.warp_to(service.chain.now + 61)
-    await becomes_final(service, nonce_of(envelope))
-    await becomes_final(service, nonce_of(unbooked))
-    report = await job(service)
-    assert of(report, thief) == [], "booking it would cost more than it is worth"
-    assert [kind for kind, _ in of(report, victim)] == ["credit"]
-    await until(lambda: stake_of(service, victim, theirs["idemKey"]) is not None)
-    assert stake_of(service, thief, mine["idemKey"]) is None
-    staked = stake_of(service, victim, theirs["idemKey"])
-    assert (staked["amount"], staked["status"]) == (PAID, StakeStatus.IN_BOOK)
-
-
-async def test_one_transfer_backs_one_authorization(service: AgentService, buyer: Buyer) -> None:
-    """W1 (b). One transaction uses two authorizations of a thief's, both brought to the API for four dollars: one pays
-    us, the other pays herself. One stake comes of it."""
-    chain = service.chain
-    market = chain.list("credit-one-transfer")
-    await buyer.shows(market)
-    thief = payer(service, "thief of two")
-    bodies: list[dict[str, Any]] = []
-    envelopes: list[dict[str, Any]] = []
-    for _ in range(2):
-        body = bet(market, thief, size=PAID / USD, side=("yes", "no")[len(bodies)])
-        _, challenge = await buyer.post(body)
-        bodies.append(body)
-        envelopes.append(sign(challenge["accepts"][0], thief, now=chain.now))
-    offer = challenge["accepts"][0]
-    to_herself = sign(offer, thief, now=chain.now, nonce=nonce_of(envelopes[1]), to=thief.address)
-    together(chain, [spending(chain, envelopes[0]), spending(chain, to_herself)], STRANGER.address, "0x" + "c0de" * 10)
-    for body, envelope in zip(bodies, envelopes, strict=True):
-        response, _ = await buyer.post(body, headers=header(envelope))
-        assert response.status not in (200, 402)
-    await becomes_final(service, nonce_of(envelopes[0]))
-    brought = "SELECT count(*) FROM agent_authorization WHERE wallet = %s"
-    assert rows(service, brought, bytes.fromhex(thief.address[2:])) == [(2,)], "both are on record"
-    first = await job(service)
-    assert len(of(first, thief)) == 1, first.body()
-    await until(lambda: stake_of(service, thief, bodies[0]["idemKey"]) is not None)
-    again = await job(service)
-    assert of(again, thief) == []
-    assert stake_of(service, thief, bodies[1]["idemKey"]) is None
 
 
 async def test_old_price_locks_are_forgotten(service: AgentService) -> None:

@@ -91,15 +91,6 @@ async def test_a_busy_past_is_thinned_out_and_everything_goes_on(rig: Rig) -> No
     assert count(rig, "outbox_intent", "kind = 'noop' OR outcome <> 'succeeded'") == 0
 
 
-async def test_rows_are_taken_away_by_nobody_else(rig: Rig) -> None:
-    await asked(rig, IntentRequest(key="one", **BY_ANYBODY))  # type: ignore[arg-type]
-    for table in ("outbox_history", "outbox_transaction"):
-        with pytest.raises(psycopg.errors.RestrictViolation):
-            rig.rows(f"DELETE FROM {table} RETURNING 1")
-        with pytest.raises(psycopg.errors.RestrictViolation):
-            rig.rows(f"UPDATE {table} SET intent_id = intent_id RETURNING 1")
-
-
 async def test_a_refused_intent_that_was_thinned_stays_refused(rig: Rig) -> None:
     """Its call data went with the years; its key and how it ended did not."""
     wanted = IntentRequest(key="again", data=b"\x01\x02\x03\x04", **BY_ANYBODY)  # type: ignore[arg-type]
