@@ -214,6 +214,8 @@ def test_alarms_of_one_name_are_told_together_each_in_its_own_words(tmp_path: Pa
             pages = [str(body["payload"]["summary"]) for body in receiver.at("/pager")]
             tickets = [str(body["attachments"][0]["text"]) for body in receiver.at("/tickets")]
             assert all("is away" in text for text in (*pages, *tickets)), "whoever is told is told what of"
+            assert all(text.startswith(f"{rules[0]['alert']}: ") for text in pages), "what is for the day wakes nobody"
+            assert all("docs/operate.md#" in text for text in tickets)
             return any(f": {words}" in text for text in pages) and any(text.startswith(words) for text in tickets)
 
         wait(lambda: told("the first is away; the second is away"), "both to be told of both")
@@ -221,15 +223,3 @@ def test_alarms_of_one_name_are_told_together_each_in_its_own_words(tmp_path: Pa
             assert _raise(manager, rule, "the first is away", "--end=2020-01-01T00:00:00Z")
             assert _raise(manager, rule, "a third is away")
         wait(lambda: told("a third is away; the second is away"), "both to be told of those that stand")
-
-
-def test_what_is_for_the_day_wakes_nobody(tmp_path: Path) -> None:
-    assert not MISSING, f"{MISSING} must be installed in CI"
-    with _receiver() as receiver, _manager(tmp_path, receiver) as manager:
-        rule = _rule("ticket")
-        wait(lambda: _raise(manager, rule, rule["annotations"]["summary"]), "Alertmanager to take an alert")
-        wait(lambda: bool(receiver.at("/tickets")), "the channel to be told")
-        (attachment,) = receiver.at("/tickets")[0]["attachments"]
-        assert attachment["title"] == f"[firing] {rule['alert']}"
-        assert "docs/operate.md#" in attachment["text"]
-        assert not receiver.at("/pager")

@@ -13,7 +13,6 @@ from core.db.engine import connect, conninfo
 from core.db.leader import lock_key
 from core.paths import REPOSITORY
 from scripts._status import reindex, switch
-from scripts._vpm import manual
 from tests.support.genesis import Genesis
 
 
@@ -117,9 +116,3 @@ async def test_a_wallet_registered_as_the_manual_says_cannot_enroll(fresh_databa
         await connection.execute(statement.replace("0xWALLET", wallet).encode())
         with pytest.raises(Refusal, match="operator's own fleets"):
             await enrolment.enrol(connection, wallet.lower(), "", "2026-11-21T12:00:00Z", b"\x01" * 65)
-
-
-def test_what_a_halt_does_is_said_as_it_is(fresh_database_url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert switch.main(["cup_halted", "on"]) == 0
-    assert "every wallet that is not enrolled" in capsys.readouterr().out
-    assert "every wallet that is not enrolled" in manual.COMMANDS["switch"][1]

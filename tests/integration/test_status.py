@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from core.db.engine import conninfo
-from scripts._status.__main__ import main, read
+from scripts._status.__main__ import main
 from tests.conftest import TestPostgres
 
 
@@ -74,7 +74,3 @@ def test_no_address_at_all_is_told(capsys: pytest.CaptureFixture[str], monkeypat
 def test_a_ready_file_that_is_gone_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--ready", str(tmp_path / "none.json")]) == 2
     assert "no ready file" in capsys.readouterr().err
-
-
-def test_reading_changes_nothing(database_url: str) -> None:
-    assert read(database_url) is not None

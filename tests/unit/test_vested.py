@@ -1,8 +1,6 @@
-"""The mirror's worked example, fees and views, and what it refuses; test_vested_properties holds it to the model."""
+"""The mirror's fees and views, and what it refuses; test_vested_properties holds it to the model."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import pytest
 
@@ -27,13 +25,9 @@ from core.stock.vested import (
     Terms,
     VestedMarket,
     Vintage,
-    accepted_of,
-    headroom,
     match,
     offer,
     open_books,
-    seed_vintage,
-    settlement,
 )
 from core.stock.vested_fold import Diverged
 from core.stock.vested_views import market_view, position_view
@@ -56,60 +50,6 @@ def enter(m: VestedMarket, outcome: int, amount: int, block: int) -> tuple[Veste
     m, before = offer(m, outcome, amount, block)
     m, vintage = match(m)
     return m, vintage, Position(block, 1, "bettor", outcome, amount, block, before)
-
-
-def seed_position(outcome: int, seed: int = 10 * TOKEN) -> Position:
-    return Position(outcome, 1, OPENER, outcome, seed, 0, 0)
-
-
-def test_the_worked_example() -> None:
-    m = market()
-    entries = {}
-    # Side, offered, then its entry accumulator and the other side's accumulator after it.
-    for block, (name, outcome, tokens, entry_acc, other_acc) in enumerate(
-        (
-            ("A", UP, 20, S, 3 * S),
-            ("B", DOWN, 30, 3 * S, 2 * S),
-            ("C", DOWN, 40, 3 * S, 2 * S + 40 * S // 30),
-            ("D", UP, 50, 3_333_333_333_333_333_333, 3_625_000_000_000_000_000),
-            ("E", DOWN, 10, 3_625_000_000_000_000_000, 3_458_333_333_333_333_333),
-        ),
-        start=1,
-    ):
-        m, vintage, position = enter(m, outcome, tokens * TOKEN, block)
-        entries[name] = (position, vintage)
-        assert vintage.entry_acc is not None
-        assert vintage.entry_acc[outcome] == entry_acc
-        assert m.books[1 - outcome].acc == other_acc
-        assert accepted_of(position, vintage) == tokens * TOKEN
-    m = replace(m, winner=UP)
-
-    assert m.pool == 170 * TOKEN
-    seed = (seed_position(UP), seed_vintage(10 * TOKEN))
-    paid = {
-        name: settlement(m, position, vintage, AFTER).net
-        for name, (position, vintage) in (entries | {"s": seed}).items()
-    }
-    assert paid == {"A": 69_166_666, "D": 56_250_000, "s": 44_583_333, "B": 0, "C": 0, "E": 0}
-    assert m.pool - sum(paid.values()) == 1
-    views = {name: position_view(m, *held, AFTER) for name, held in entries.items()}
-    assert {name: view.classic_payout for name, view in views.items()} == {
-        "A": 42_500_000,
-        "D": 106_250_000,
-        "B": 0,
-        "C": 0,
-        "E": 0,
-    }
-
-
-def test_the_first_headroom_is_290_a_side_and_400_is_accepted_290_refused_110() -> None:
-    m = market()
-    now = Moment(1, 0)
-    assert headroom(m, now) == (290 * TOKEN, 290 * TOKEN)
-    m, vintage, position = enter(m, UP, 400 * TOKEN, 1)
-    assert accepted_of(position, vintage) == 290 * TOKEN
-    due = settlement(m, position, vintage, now)
-    assert (due.refund, due.total, due.gross, due.deliverable) == (110 * TOKEN, 110 * TOKEN, 0, True)
 
 
 def test_fees_are_of_gains_only_and_round_down() -> None:
