@@ -11,7 +11,6 @@ import pytest
 
 from core.chain import ChainClient
 from core.chain.provider import ChainProvider
-from core.contracts.statuses import StakeStatus
 from core.db.engine import ConnectionPool, make_pool
 from indexer.audit import agent, stock
 from indexer.audit.compare import Comparison
@@ -117,30 +116,23 @@ VIEWS = {"stock": stock.stages, "base": agent.stages}
 ALTERED = {
     "stock": (
         "UPDATE stock_market SET acc_up = acc_up + 1 WHERE market_id = 1",
-        "UPDATE stock_market SET refused = refused + 1 WHERE market_id = 1",
-        *(
-            f"UPDATE stock_position SET {amount} = {amount} + 1 WHERE position_id ="
-            f" (SELECT max(position_id) FROM stock_position WHERE {amount} > 0)"
-            for amount in ("payout", "fee", "refund")
-        ),
+        "UPDATE stock_market SET final_time = final_time + 1 WHERE market_id = 1",
+        "UPDATE stock_position SET owner = decode(repeat('ab', 20), 'hex')"
+        " WHERE position_id = (SELECT max(position_id) FROM stock_position)",
+        "UPDATE stock_position SET offered = offered + 1"
+        " WHERE position_id = (SELECT max(position_id) FROM stock_position)",
         "UPDATE stock_feed SET allowed = NOT allowed WHERE feed = (SELECT feed FROM stock_feed LIMIT 1)",
         "DELETE FROM stock_market WHERE market_id = (SELECT max(market_id) FROM stock_market)",
-        "DELETE FROM stock_position WHERE position_id = (SELECT max(position_id) FROM stock_position)",
     ),
     "base": (
-        *(
-            f"UPDATE agent_stake SET paid_amount = paid_amount + 1 WHERE stake_id ="
-            f" (SELECT max(stake_id) FROM agent_stake WHERE paid_amount > 0 AND status = {status:d})"
-            for status in (StakeStatus.PAID, StakeStatus.REFUNDED)
-        ),
         "UPDATE agent_outcome SET shares = shares + 1 WHERE (market_id, outcome) ="
         " (SELECT market_id, outcome FROM agent_outcome LIMIT 1)",
         "UPDATE agent_stake SET wallet = decode(repeat('ab', 20), 'hex') WHERE stake_id ="
         " (SELECT max(stake_id) FROM agent_stake)",
-        "UPDATE agent_market SET unpaid = unpaid + 1 WHERE index = 1",
+        "UPDATE agent_stake SET amount = amount + 1 WHERE stake_id = (SELECT max(stake_id) FROM agent_stake)",
+        "UPDATE agent_market SET settles_after = settles_after + 1 WHERE index = 1",
         "UPDATE agent_role SET allowed = NOT allowed WHERE (role, account) ="
         " (SELECT role, account FROM agent_role LIMIT 1)",
         "DELETE FROM agent_market WHERE index = 1",
-        "DELETE FROM agent_stake WHERE stake_id = (SELECT max(stake_id) FROM agent_stake)",
     ),
 }
