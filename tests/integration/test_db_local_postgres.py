@@ -166,18 +166,6 @@ def test_after_a_crash_it_starts_again(state: Path) -> None:
     running.stop()
 
 
-@pytest.mark.thorough
-def test_an_occupied_port_is_said_with_its_last_words(state: Path) -> None:
-    import socket
-
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        server = prepare_postgres(state / "pg", taken.getsockname()[1], settings=UNSAFE_BUT_FAST)
-        with pytest.raises(ProcessError, match=r"(?s)ended before it was ready.*Address already in use"):
-            start_postgres(server, state / "log")
-
-
 def test_an_unfinished_first_start_is_begun_again(state: Path) -> None:
     half = state / "pg" / "data"
     half.mkdir(parents=True)

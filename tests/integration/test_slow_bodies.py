@@ -126,21 +126,12 @@ async def test_compressed_bodies_are_refused_and_hold_up_no_other(path: str) -> 
     assert time.process_time() - before < 10, "inflating 8 GB takes a core for longer"
 
 
-async def test_identity_is_no_compression() -> None:
+@pytest.mark.parametrize(("encodings", "status"), [(("Identity",), 200), (("identity", "gzip"), 415)])
+async def test_identity_is_no_compression_and_hides_none(encodings: tuple[str, ...], status: int) -> None:
     async with service() as port, asyncio.timeout(PATIENCE):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        head = "POST /things HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Encoding: Identity\r\n"
+        lines = "".join(f"Content-Encoding: {each}\r\n" for each in encodings)
+        head = f"POST /things HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n{lines}"
         writer.write(f"{head}Content-Length: 7\r\n\r\n".encode() + b'{"a":1}')
-        assert await answer(reader) == (200, {"a": 1})
-        writer.close()
-
-
-async def test_an_encoding_behind_identity_is_refused() -> None:
-    async with service() as port, asyncio.timeout(PATIENCE):
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        twice = "Content-Encoding: identity\r\nContent-Encoding: gzip\r\n"
-        head = f"POST /things HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n{twice}"
-        writer.write(f"{head}Content-Length: 7\r\n\r\n".encode() + b'{"a":1}')
-        status, said = await answer(reader)
-        assert (status, said["details"][0]["field"]) == (415, "Content-Encoding")
+        assert (await answer(reader))[0] == status
         writer.close()

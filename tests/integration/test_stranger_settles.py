@@ -147,18 +147,6 @@ def test_the_page_names_the_errors() -> None:
     assert named == {shown: _errors().get(shown) for shown in named}
 
 
-def test_the_checkout_is_his_own(checkout: Checkout) -> None:
-    """What runs is in the folder, and what a daemon of ours or its owner would have is not."""
-    assert not (checkout.folder / ".vpm").exists() or LONG
-    assert STRANGER.address not in checkout.agents.deployment.operator_wallets.values()
-    asked = "import scripts._feed.record as r; print(r.__file__)"
-    env = {"PATH": os.environ["PATH"]}
-    done = subprocess.run(
-        ["python", "-c", asked], cwd=checkout.folder, env=env, capture_output=True, text=True, check=True
-    )
-    assert Path(done.stdout.strip()).is_relative_to(checkout.folder)
-
-
 def test_a_direction_pays_its_winner_and_gives_back_what_came_late(checkout: Checkout) -> None:
     played, agents = checkout.played, checkout.agents
     market, terms = played.list(MarketKind.DIRECTION)
