@@ -59,7 +59,7 @@ def _workers(service: WorkerService) -> list[int]:
     return found
 
 
-def test_a_gauge_of_a_worker_that_died_counts_no_more(service: WorkerService) -> None:
+def test_a_worker_that_died_counts_no_more_and_the_one_in_its_place_serves(service: WorkerService) -> None:
     service.start_workers()
     started = service.value("process_start_time_seconds")
     assert started is not None, "an API that starts again and again is told by this"
@@ -73,13 +73,6 @@ def test_a_gauge_of_a_worker_that_died_counts_no_more(service: WorkerService) ->
     assert not list(numbers.glob(f"gauge_live*_{before[0]}.db"))
     assert list(numbers.glob(f"counter_{before[0]}.db")), "what it counted stays"
 
-
-def test_a_worker_that_was_started_again_serves(service: WorkerService) -> None:
-    service.start_workers()
-    wait(lambda: len(_workers(service)) == WORKERS, lambda: f"both workers\n{service.log('api')}")
-    before = _workers(service)
-    os.kill(before[0], signal.SIGKILL)
-    wait(lambda: service.value("vpm_api_worker_restarts_total") == 1, "the worker started again")
     os.kill(before[1], signal.SIGKILL)
     wait(lambda: not set(before) & set(_workers(service)), "the other one ended")
 

@@ -17,7 +17,6 @@ import pytest
 from core.chain import Call
 from core.contracts.abi import abi
 from core.db.engine import ConnectionPool, make_pool
-from core.service import jobs
 from keeper import attempts, confirmations
 from keeper.attempts import TransactionRequest
 from keeper.report import RunReport
@@ -125,40 +124,6 @@ async def test_what_every_read_says_is_as_old_as_the_first_whichever_keeper_read
 def rig(local_genesis: Genesis, fresh_database_url: str, tmp_path: Path) -> Iterator[Rig]:
     with rigged(local_genesis, fresh_database_url, tmp_path, "stock") as running:
         yield running
-
-
-@pytest.mark.thorough
-async def test_requests_from_outside_are_served_with_a_report(rig: Rig) -> None:
-    rig.start("indexer", "relayer", "keeper", VPM_KEEPER_LOCAL_DRILLS="0", VPM_KEEPER_LIST_EVERY_SECONDS="3600")
-    await rig.works()
-    async with make_pool(rig.database_url, size=2, autocommit=True) as pool, pool.connection() as connection:
-
-        async def served(name: str) -> dict[str, Any]:
-            job_id = await jobs.request(connection, name)
-            for _ in range(300):
-                job = await jobs.read(connection, job_id)
-                assert job is not None
-                if job.report is not None:
-                    return dict(job.report)
-                await asyncio.sleep(0.1)
-            raise AssertionError("the request was not served")
-
-        opened: list[dict[str, Any]] = []
-        for _ in range(20):  # the calendar's markets may have asked for the allowance first; then this one waits for it
-            report = await served("drill")
-            assert (report["job"], report["ok"]) == ("drill", True)
-            opened = [each for each in report["actions"] if each["kind"] == "open"]
-            if opened:
-                break
-        assert len(opened) == 1
-        assert opened[0]["txHash"].startswith("0x")
-        assert set(opened[0]) == {"kind", "target", "status", "txHash", "detail"}
-        again = await served("drill")
-        assert [each for each in again["actions"] if each["kind"] == "open"] == []
-        assert all(set(each) == {"target", "reason"} for each in again["skipped"])
-        unknown = await served("no-such-job")
-        assert unknown["ok"] is False
-        assert "no job no-such-job" in unknown["errors"][0]
 
 
 @pytest.mark.thorough

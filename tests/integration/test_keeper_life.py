@@ -12,12 +12,13 @@ import pytest
 from keeper.stock import deliver
 from scripts._stack import wallets
 from tests.support.genesis import Genesis, chain
-from tests.support.keeper_bets import DOWN, UP, enter, held, push, settler, token, view
-from tests.support.keeper_rig import Rig, body, call_data, rigged
+from tests.support.keeper_rig import Rig, body, rigged
+from tests.support.stock_chain import StockChain
 
 pytestmark = pytest.mark.timeout(300)
 
 DOLLAR = 10**6
+UP, DOWN = 0, 1
 ANN, BEN, CAT, DAN = wallets.DEV[:4]
 
 
@@ -25,6 +26,15 @@ ANN, BEN, CAT, DAN = wallets.DEV[:4]
 def rig(local_genesis: Genesis, fresh_database_url: str, tmp_path: Path) -> Iterator[Rig]:
     with rigged(local_genesis, fresh_database_url, tmp_path, "stock") as running:
         yield running
+
+
+@pytest.fixture
+def stock(rig: Rig) -> StockChain:
+    return StockChain.on(rig.chains["stock"].url, rig.deployment("stock"))
+
+
+def held(stock: StockChain, owner: str) -> int:
+    return int(stock.read(stock.contracts.token.call("balanceOf", owner)))
 
 
 def market(rig: Rig, market_id: int, columns: str = "*") -> tuple[Any, ...]:
@@ -40,15 +50,12 @@ async def listed(rig: Rig, where: str) -> tuple[int, str, int, int]:
     return rows[0]  # type: ignore[return-value]
 
 
-def undelivered(rig: Rig, market_id: int) -> list[tuple[Any, ...]]:
+def undelivered(rig: Rig, stock: StockChain, market_id: int) -> list[tuple[Any, ...]]:
     """Positions of a settled market that are owed something, by the contract's own word."""
     query = "SELECT position_id FROM stock_position WHERE market_id = %s ORDER BY position_id"
     owed = []
     for (position_id,) in rig.rows(query, market_id):
-        data = call_data("settlement(uint256)", ["uint256"], [position_id])
-        answer = rig.ask("stock", "eth_call", {"to": settler(rig), "data": "0x" + data.hex()}, "latest")
-        total = int(answer[2 + 4 * 64 : 2 + 5 * 64], 16)
-        if total:
+        if total := stock.read(stock.contracts.settler.call("settlement", position_id))[4]:
             owed.append((position_id, total))
     return owed
 
@@ -66,18 +73,18 @@ async def looked(rig: Rig) -> None:
 
 
 @pytest.mark.thorough
-async def test_a_market_and_a_refund_drill_live_unattended_under_two_keepers(rig: Rig) -> None:
+async def test_a_market_and_a_refund_drill_live_unattended_under_two_keepers(rig: Rig, stock: StockChain) -> None:
     """List, bets, bell, resolve, deliver, poke, residue, sweep; then a market without a fresh reading, refunded."""
     rig.extra = {"VPM_KEEPER_SWEEP_FROM_UNITS": "1", "VPM_KEEPER_LOCAL_PRICES": "0"}
     rig.start("indexer", "relayer", "keeper", "keeper-2")
     await rig.works()
     market_id, ticker, strike, final = await listed(rig, "family = 2")
 
-    before = {one.address: held(rig, one.address) for one in (ANN, BEN, CAT, DAN)}
-    push(rig, ticker, 100_00000000, rig.now("stock"))
+    before = {one.address: held(stock, one.address) for one in (ANN, BEN, CAT, DAN)}
+    stock.push(100_00000000, ticker=ticker)
     for bettor in (ANN, BEN, CAT):  # 27 fit on one side of a fresh 3/3 market: Cat's last 3 are refused
-        enter(rig, bettor, market_id, UP, 10 * DOLLAR)
-    enter(rig, DAN, market_id, DOWN, 20 * DOLLAR)
+        stock.enter(bettor, market_id, UP, 10 * DOLLAR)
+    stock.enter(DAN, market_id, DOWN, 20 * DOLLAR)
     refused = "SELECT refund FROM stock_position WHERE market_id = %s AND refunded"
     # The refused part comes back while the market is still open, before any bell.
     returned = await rig.until(lambda: rig.rows(refused, market_id), "the refused remainder")
@@ -87,7 +94,7 @@ async def test_a_market_and_a_refund_drill_live_unattended_under_two_keepers(rig
     # One keeper is killed; whoever led, the other goes on.
     rig.daemons.pop("keeper").kill_program()
     rig.warp("stock", strike + 2)
-    push(rig, ticker, 105_00000000, rig.now("stock"))
+    stock.push(105_00000000, ticker=ticker)
     with rig.no_blocks("stock"):
         rig.warp("stock", final + 30)
         await rig.until(lambda: reached(rig, final + 30), "the index at the bell")
@@ -97,14 +104,14 @@ async def test_a_market_and_a_refund_drill_live_unattended_under_two_keepers(rig
         assert rig.rows(asked, f"stock:resolve:{market_id}") == [], "nothing may settle within a minute of the bell"
     rig.warp("stock", final + 61)
     await rig.until(lambda: market(rig, market_id, "winner") == (UP,), "the resolution")
-    await rig.until(lambda: not undelivered(rig, market_id), "the deliveries")
+    await rig.until(lambda: not undelivered(rig, stock, market_id), "the deliveries")
     residue = "SELECT residue_tx FROM stock_market WHERE market_id = %s"
     whole = f"SELECT principal_up + principal_down - paid - fees FROM stock_market WHERE market_id = {market_id}"
     if rig.rows(whole)[0][0]:
         await rig.until(lambda: rig.rows(residue, market_id)[0][0], "the residue")
     await rig.until(lambda: rig.rows("SELECT 1 FROM stock_fee_sweep"), "a sweep of fees")
 
-    gains = {one.address: held(rig, one.address) - before[one.address] for one in (ANN, BEN, CAT, DAN)}
+    gains = {one.address: held(stock, one.address) - before[one.address] for one in (ANN, BEN, CAT, DAN)}
     assert gains[DAN.address] == -20 * DOLLAR
     for bettor in (ANN, BEN, CAT):
         assert 0 < gains[bettor.address] < 20 * DOLLAR
@@ -119,63 +126,65 @@ async def test_a_market_and_a_refund_drill_live_unattended_under_two_keepers(rig
     # The refund drill: no round is a second old at its strike.
     print(body(await rig.run("refund-drill")))
     drill, _, _, bell = await listed(rig, "max_strike_age = 1")
-    before = {one.address: held(rig, one.address) for one in (ANN, BEN)}
-    enter(rig, ANN, drill, UP, 50 * DOLLAR)
-    enter(rig, BEN, drill, DOWN, 70 * DOLLAR)
+    before = {one.address: held(stock, one.address) for one in (ANN, BEN)}
+    stock.enter(ANN, drill, UP, 50 * DOLLAR)
+    stock.enter(BEN, drill, DOWN, 70 * DOLLAR)
     rig.warp("stock", bell + 90)
     sighted = f"SELECT 1 FROM keeper_confirmation WHERE subject = 'stock:stale:{drill}'"
     await rig.until(lambda: rig.rows(sighted), "a first read that it is stale")
     assert market(rig, drill, "voided") == (False,), "one stale read voids nothing"
     rig.warp("stock", bell + 15 * 60 + 1)
     await rig.until(lambda: market(rig, drill, "voided, outcome, reason") == (True, 3, 2), "the void")
-    await rig.until(lambda: not undelivered(rig, drill), "the refunds")
-    assert {one.address: held(rig, one.address) for one in (ANN, BEN)} == before
+    await rig.until(lambda: not undelivered(rig, stock, drill), "the refunds")
+    assert {one.address: held(stock, one.address) for one in (ANN, BEN)} == before
 
 
 @pytest.mark.thorough
-async def test_a_frozen_owner_holds_up_nobody_and_is_not_pestered(rig: Rig) -> None:
+async def test_a_frozen_owner_holds_up_nobody_and_is_not_pestered(rig: Rig, stock: StockChain) -> None:
     """The token refuses one winner: the others are paid, and that one is tried again in an hour, not every second."""
     rig.extra = {"VPM_KEEPER_LOCAL_PRICES": "0"}
     rig.start("indexer", "relayer", "keeper")
     await rig.works()
     market_id, ticker, strike, final = await listed(rig, "family = 2")
-    push(rig, ticker, 100_00000000, rig.now("stock"))
+    stock.push(100_00000000, ticker=ticker)
     for bettor in (ANN, BEN):
-        enter(rig, bettor, market_id, UP, 10 * DOLLAR)
-    enter(rig, DAN, market_id, DOWN, 20 * DOLLAR)
-    before = held(rig, BEN.address)
-    rig.send("stock", DAN.address, token(rig), call_data("freeze(address)", ["address"], [ANN.address]))
+        stock.enter(bettor, market_id, UP, 10 * DOLLAR)
+    stock.enter(DAN, market_id, DOWN, 20 * DOLLAR)
+    before = held(stock, BEN.address)
+    stock.send(stock.contracts.token.call("freeze", ANN.address), DAN.address)
     rig.warp("stock", strike + 2)
-    push(rig, ticker, 105_00000000, rig.now("stock"))
+    stock.push(105_00000000, ticker=ticker)
     rig.warp("stock", final + 61)
-    await rig.until(lambda: held(rig, BEN.address) > before, "the others' payouts")
+    await rig.until(lambda: held(stock, BEN.address) > before, "the others' payouts")
     failed = "SELECT position_id FROM stock_position WHERE market_id = %s AND failed_deliveries = 1"
     ((position_id,),) = await rig.until(lambda: rig.rows(failed, market_id), "the refused delivery")
     await asyncio.sleep(5)
     assert rig.rows(f"SELECT attempts FROM keeper_attempt WHERE subject = 'stock:deliver:{position_id}'") == [(1,)]
-    assert [each for each, _ in undelivered(rig, market_id)] == [position_id]
-    rig.send("stock", DAN.address, token(rig), call_data("unfreeze(address)", ["address"], [ANN.address]))
+    assert [each for each, _ in undelivered(rig, stock, market_id)] == [position_id]
+    stock.send(stock.contracts.token.call("unfreeze", ANN.address), DAN.address)
     again = "UPDATE keeper_attempt SET asked_at = asked_at - interval '2 hours' WHERE subject = %s RETURNING 1"
     rig.rows(again, f"stock:deliver:{position_id}")
-    await rig.until(lambda: not undelivered(rig, market_id), "the delivery after all")
+    await rig.until(lambda: not undelivered(rig, stock, market_id), "the delivery after all")
 
 
 @pytest.mark.thorough
-async def test_however_many_rest_those_behind_them_are_paid(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_however_many_rest_those_behind_them_are_paid(
+    rig: Rig, stock: StockChain, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As many refused winners as one run takes, all of them ahead of one whom the token pays."""
     monkeypatch.setattr(deliver, "MAX_ROWS", 2)
     rig.start("indexer", "relayer")
     await rig.works()
     await rig.run("drill")
     market_id, ticker, strike, final = await listed(rig, "max_strike_age <> 1")
-    push(rig, ticker, 100_00000000, rig.now("stock"))
+    stock.push(100_00000000, ticker=ticker)
     for bettor in (ANN, CAT, BEN):
-        enter(rig, bettor, market_id, UP, 10 * DOLLAR)
-    before = held(rig, BEN.address)
+        stock.enter(bettor, market_id, UP, 10 * DOLLAR)
+    before = held(stock, BEN.address)
     for frozen in (ANN, CAT):
-        rig.send("stock", DAN.address, token(rig), call_data("freeze(address)", ["address"], [frozen.address]))
+        stock.send(stock.contracts.token.call("freeze", frozen.address), DAN.address)
     rig.warp("stock", strike + 2)
-    push(rig, ticker, 105_00000000, rig.now("stock"))
+    stock.push(105_00000000, ticker=ticker)
     rig.warp("stock", final + 61)
     await rig.until(lambda: reached(rig, final + 61), "the index")
     await rig.run("resolve")
@@ -185,10 +194,10 @@ async def test_however_many_rest_those_behind_them_are_paid(rig: Rig, monkeypatc
     for _ in range(20):
         report = await rig.run("deliver")
         assert report.ok, report.errors
-        if held(rig, BEN.address) > before and rig.rows(failed, market_id) == [(2,)]:
+        if held(stock, BEN.address) > before and rig.rows(failed, market_id) == [(2,)]:
             break
         await asyncio.sleep(1)
-    assert held(rig, BEN.address) > before
+    assert held(stock, BEN.address) > before
     attempts = "SELECT max(attempts) FROM keeper_attempt WHERE subject LIKE 'stock:deliver:%%'"
     assert rig.rows(attempts) == [(1,)], "nobody is tried twice for it"
 
@@ -223,22 +232,16 @@ async def test_a_node_that_disagrees_stops_a_void(
     await rig.until(lambda: market(rig, drill, "voided") == (True,), "the void")
 
 
-async def test_a_pause_over_the_bell_is_witnessed_in_and_out_and_voids(rig: Rig) -> None:
+async def test_a_pause_over_the_bell_is_witnessed_in_and_out_and_voids(rig: Rig, stock: StockChain) -> None:
     """Lifted before the market may be settled: the resolver still knows of it, and everybody gets their stake back."""
     rig.start("indexer", "relayer")
     await rig.works()
     await rig.run("drill")
     market_id, ticker, strike, final = await listed(rig, "family = 2")
-    before = held(rig, ANN.address)
-    enter(rig, ANN, market_id, UP, 10 * DOLLAR)
+    before = held(stock, ANN.address)
+    stock.enter(ANN, market_id, UP, 10 * DOLLAR)
     rig.warp("stock", strike + 2)
-    push(rig, ticker, 105_00000000, rig.now("stock"))
-    stock = rig.deployment("stock").price_feed(ticker).stock_token
-    resolver = rig.deployment("stock").contract("RoundResolver").address
-
-    def pause(paused: bool) -> None:
-        flag = call_data("setOraclePaused(bool)", ["bool"], [paused])
-        rig.send("stock", wallets.DEV[7].address, stock, flag)
+    stock.push(105_00000000, ticker=ticker)
 
     async def witnessed(count: int) -> None:
         done = "SELECT 1 FROM outbox_intent WHERE kind = 'witness' AND outcome = 'succeeded'"
@@ -249,18 +252,18 @@ async def test_a_pause_over_the_bell_is_witnessed_in_and_out_and_voids(rig: Rig)
 
     report = await rig.run("witness")
     assert (report.ok, report.actions) == (True, []), body(report)  # nothing is new
-    pause(True)
+    stock.pause_oracle(True, ticker)
     await witnessed(1)
     rig.warp("stock", final + 2)
     await rig.until(lambda: reached(rig, final + 2), "the index past the bell")
     await witnessed(2)  # over the bell
-    pause(False)
+    stock.pause_oracle(False, ticker)
     await witnessed(3)
-    span = ["address", "uint64", "uint64"]
-    assert view(rig, resolver, "pausedBetween(address,uint64,uint64)", span, [stock, final, final]) == 1
+    token = stock.feed(ticker).stock_token
+    assert stock.read(stock.contracts.resolver.call("pausedBetween", token, final, final))
     rig.warp("stock", final + 130)
     await rig.until(lambda: reached(rig, final + 130), "the index two minutes past the bell")
     await rig.run("resolve")
     await rig.until(lambda: market(rig, market_id, "voided, outcome, reason") == (True, 3, 3), "the void")
     await rig.run("deliver")
-    await rig.until(lambda: held(rig, ANN.address) == before, "the refund")
+    await rig.until(lambda: held(stock, ANN.address) == before, "the refund")

@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import psycopg
-from eth_abi.abi import encode
-from eth_utils.crypto import keccak
 
 from core.config import Settings
 from core.config.keeping import KeeperSettings
@@ -132,10 +130,6 @@ class Rig:
             time.sleep(0.05)
         raise AssertionError("the transaction was not mined")
 
-    def balance(self, name: str, token: str, owner: str) -> int:
-        data = call_data("balanceOf(address)", ["address"], [owner])
-        return int(self.ask(name, "eth_call", {"to": token, "data": "0x" + data.hex()}, "latest"), 16)
-
     # ---------------------------------------------------------------- the database
 
     def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
@@ -186,10 +180,6 @@ def relayer_keys() -> str:
     keys += [f"stock:opener={wallets.OPENER.private_key}", f"base:lister={wallets.OPENER.private_key}"]
     keys += [f"base:publisher={wallets.PUBLISHER.private_key}", f"base:credit={wallets.CREDITOR.private_key}"]
     return ",".join(keys)
-
-
-def call_data(signature: str, types: list[str], values: list[Any]) -> bytes:
-    return keccak(text=signature)[:4] + encode(types, values)
 
 
 @contextmanager

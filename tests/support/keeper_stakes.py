@@ -21,7 +21,9 @@ def wallet_address(rig: Rig) -> str:
 
 
 def usdc(rig: Rig, owner: str) -> int:
-    return rig.balance("base", rig.deployment("base").token("USDC").address, owner)
+    data = abi("LocalUSDC").function("balanceOf").encode(owner)
+    asked = {"to": rig.deployment("base").token("USDC").address, "data": "0x" + data.hex()}
+    return int(rig.ask("base", "eth_call", asked, "latest"), 16)
 
 
 def stake(rig: Rig, bettor: wallets.Wallet, public_id: str, outcome: int, amount: int, key: str) -> None:
