@@ -18,6 +18,8 @@ import os
 import secrets
 import shutil
 import signal
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -35,12 +37,10 @@ from sqlalchemy import make_url
 from core.db.engine import conninfo
 from core.db.migrate import migrate
 from core.errors import ProcessError
-from scripts._local import process
 from scripts._local.anvil import AnvilOptions, start_anvil
 from scripts._local.ports import free_port
-from scripts._local.postgres import UNSAFE_BUT_FAST, prepare_postgres, start_postgres
 from scripts._local.process import RunningProcess
-from tests.support import nursery, questions
+from tests.support import programs, questions
 
 # How long an example takes says nothing about what is right: two cores may be busy with something else.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -49,10 +49,7 @@ settings.load_profile("untimed")
 pytest_plugins = ("tests.support.fixtures",)
 
 TEMPLATE = "vpm_template"
-MEMORY_BYTES = 4 << 30
-"""So much must be free to keep the databases in memory. A run has a few dozen at a time, of ten megabytes each."""
 _STATE = "postgres.json"
-_SERVER = pytest.StashKey[RunningProcess]()
 _SCREEN = pytest.StashKey[int]()
 # Tests that real clocks can fail where nothing is wrong, by folder or file. One of these that fails is run again, and
 # the summary names it; any other test fails at once.
@@ -166,9 +163,7 @@ def postgres(pytestconfig: pytest.Config) -> TestPostgres:
         if not state.exists():
             url, pid = given, None
             if url is None:
-                url, running = _start_server(run_dir, _owner_pid(pytestconfig))
-                pid = running.pid
-                pytestconfig.stash[_SERVER] = running
+                url, pid = _start_server(run_dir, _owner_pid(pytestconfig))
             server = TestPostgres(url)
             if given is None:
                 _make_passwords_quick(server)
@@ -177,29 +172,15 @@ def postgres(pytestconfig: pytest.Config) -> TestPostgres:
         return TestPostgres(json.loads(state.read_text())["url"])
 
 
-def _data_dir(run_dir: Path) -> Path:
-    """In memory where there is room for it: each database is four hundred files, and a file system on a disk looks
-    long for a place for each of them while as many were just removed."""
-    memory = Path("/dev/shm")
-    if memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > MEMORY_BYTES:
-        return memory / run_dir.name
-    return run_dir / "postgres"
-
-
-def _start_server(run_dir: Path, owner_pid: int) -> tuple[str, RunningProcess]:
-    settings = {**UNSAFE_BUT_FAST, "max_wal_size": "128MB"}
-    for attempt in range(3):  # the free port may be taken between finding and using it
-        folder = _data_dir(run_dir)
-        server = prepare_postgres(folder, free_port(), settings=settings, max_connections=200)
-        server = replace(server, plan=replace(server.plan, scratch=folder))  # also when this run is killed
-        try:
-            running = start_postgres(server, run_dir / "postgres.log", parent_pid=owner_pid)
-        except ProcessError:
-            if attempt == 2:
-                raise
-            continue
-        return server.url(), running
-    raise AssertionError("unreachable")
+def _start_server(run_dir: Path, owner_pid: int) -> tuple[str, int]:
+    """Start PostgreSQL for all workers of this run; its URL, and the pid of the process that stops it on SIGTERM."""
+    argv = [sys.executable, "-m", "tests.support.shared_postgres", str(run_dir), str(owner_pid)]
+    with (run_dir / "shared.log").open("wb") as log:
+        holder = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=log, start_new_session=True)
+    assert holder.stdout is not None
+    url = holder.stdout.readline().decode().strip()
+    assert url, (run_dir / "shared.log").read_text()
+    return url, holder.pid
 
 
 def _make_passwords_quick(server: TestPostgres) -> None:
@@ -226,19 +207,19 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(session.config, "workerinput"):
         return
     folder = _run_dir(session.config)
-    if _SERVER in session.config.stash:
-        session.config.stash[_SERVER].stop()
     with contextlib.suppress(FileNotFoundError, json.JSONDecodeError):
         pid = json.loads((folder / _STATE).read_text())["pid"]
         if pid is not None:
-            _stop_guard(pid)
+            _stop_server(pid)
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _stop_guard(pid: int) -> None:
+def _stop_server(pid: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
         for _ in range(200):
+            with contextlib.suppress(ChildProcessError):  # a worker's child
+                os.waitpid(pid, os.WNOHANG)
             os.kill(pid, 0)
             time.sleep(0.05)
 
@@ -250,16 +231,10 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def nurseries(pytestconfig: pytest.Config) -> Iterator[None]:
-    """Every daemon that a test starts is a fork of one that is imported already; see tests/support/nursery.py."""
-    run_dir = _run_dir(pytestconfig)
-    run_dir.mkdir(mode=0o755, parents=True, exist_ok=True)
-    made = nursery.Nurseries(run_dir, _owner_pid(pytestconfig))
-    nursery.nurseries.append(made)
-    before, process.spawn = process.spawn, made.spawn
-    yield
-    process.spawn = before
-    nursery.nurseries.clear()
+def forked_programs() -> Iterator[None]:
+    """Fork every daemon that a test starts from a process that has imported it: tests/support/programs.py."""
+    with programs.forked():
+        yield
 
 
 @pytest.fixture(scope="module")

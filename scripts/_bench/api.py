@@ -22,7 +22,7 @@ from pathlib import Path
 import uvloop
 
 from core.paths import REPOSITORY
-from scripts._bench.harness import Figure, database, ground, listens, program_of, report, resident_mb, started
+from scripts._bench.harness import Figure, database, ground, listens, report, resident_mb, started
 from scripts._bench.http_load import load
 from scripts._local.direct import DIRECT
 from scripts._local.ports import free_port
@@ -72,7 +72,7 @@ async def _compare(service: StockService, path: str, folder: Path, rounds: int, 
 
 async def _memory(service: StockService, requests: int) -> Figure:
     """Measure by how much the API process grows while it answers so many requests."""
-    pid = program_of(service.running["api"])
+    pid = service.running["api"].pid
     samples = []
     for step in range(MEMORY_STEPS):
         await load(service.port, PATHS[step % len(PATHS)], requests // MEMORY_STEPS, CONNECTIONS)

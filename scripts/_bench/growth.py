@@ -30,7 +30,6 @@ from scripts._bench.harness import (
     fresh_database,
     ground,
     postgres,
-    program_of,
     report,
     resident_mb,
     started,
@@ -162,7 +161,7 @@ def _serving(service: Service, folder: Path) -> Iterator[None]:
         return all(answers(f"{service.origin}{path}", 30) for path in paths)
 
     with started(plan, folder / f"{service.port}.log", ready, 120, f"the API over {service.name}") as running:
-        service.pid = program_of(running)
+        service.pid = running.pid
         service.start_seconds = time.perf_counter() - began
         yield
 

@@ -162,11 +162,6 @@ def peak_mb(pid: int) -> float:
     return _megabytes(pid, "status", "VmHWM:")
 
 
-def program_of(running: RunningProcess) -> int:
-    """Return the id of the program itself, which is the child of its guard."""
-    return int(Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()[0])
-
-
 def _megabytes(pid: int, file: str, label: str) -> float:
     (row,) = [line for line in Path(f"/proc/{pid}/{file}").read_text().splitlines() if line.startswith(label)]
     return int(row.split()[1]) / 1024

@@ -105,14 +105,15 @@ def prepare_postgres(
         cwd=str(data_dir),
         user=user,
         stop_signal=signal.SIGINT,  # a fast shutdown: open transactions are rolled back, nothing is waited for
+        orphan_signal=signal.SIGQUIT,  # at once, and its own processes with it
     )
     return PostgresServer(plan, data_dir, port, password, note)
 
 
-def start_postgres(server: PostgresServer, log_path: Path, *, parent_pid: int | None = None) -> RunningProcess:
-    """Spawns the server and waits until it answers. It ends with `parent_pid` (this process by default)."""
+def start_postgres(server: PostgresServer, log_path: Path) -> RunningProcess:
+    """Start the server and wait until it takes connections."""
     remove_stale_lock(server)
-    running = start_process(server.plan, log_path, parent_pid=parent_pid)
+    running = start_process(server.plan, log_path)
     try:
         wait_until(lambda: is_ready(server), running, 30.0, f"PostgreSQL on port {server.port}")
     except BaseException:

@@ -1,7 +1,7 @@
-"""What to spawn, as data, and a guarded way to spawn it that leaves nothing behind.
+"""What to run, as data, and a way to run it that leaves nothing behind.
 
-A `SpawnPlan` says everything a supervisor needs. `start_process` runs it under a small guard process (`guard.py`) that
-stops the program when we stop it, and also when we die without a chance to.
+On Linux the kernel ends a program when the process that started it has ended, however that ended; elsewhere it is
+enough that Ctrl-C and SIGTERM stop everything.
 """
 
 from __future__ import annotations
@@ -9,19 +9,21 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Protocol
 
 from core.errors import ProcessError
+from core.paths import REPOSITORY
+from scripts._local import forking
 
-PR_SET_PDEATHSIG = 1
-_GUARD = Path(__file__).with_name("guard.py")
+POLL_SECONDS = 0.03
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +31,9 @@ class SpawnPlan:
     """How to run one program.
 
     env: the whole environment. user: numeric uid and gid to run as, or None for our own. stop_signal: what makes it
-    end in an orderly way. cwd: always set, since an unprivileged user may not be able to enter ours. scratch: a folder
-    for nothing but this program, which goes with it.
+    end in an orderly way; it is killed `stop_seconds` later. orphan_signal: what it gets when this process has ended.
+    cwd: always set, since an unprivileged user may not be able to enter ours. scratch: a folder for nothing but this
+    program, which goes with it.
     """
 
     name: str
@@ -39,11 +42,15 @@ class SpawnPlan:
     cwd: str = "/"
     user: int | None = None
     stop_signal: signal.Signals = signal.SIGTERM
+    stop_seconds: float = 10.0
+    orphan_signal: signal.Signals = signal.SIGKILL
     scratch: Path | None = None
 
 
 class Program(Protocol):
-    """A process that was started, with what is asked of `subprocess.Popen` here."""
+    """A process that was started, with what is used of `subprocess.Popen`."""
+
+    returncode: int | None
 
     @property
     def pid(self) -> int: ...
@@ -54,60 +61,65 @@ class Program(Protocol):
 
     def send_signal(self, sig: int, /) -> None: ...
 
+    def terminate(self) -> None: ...
+
+    def kill(self) -> None: ...
+
 
 @dataclass(slots=True)
 class RunningProcess:
-    """A program under its guard. `log_path` has what it printed."""
+    """A program that leads its session. `log_path` has what it printed."""
 
     plan: SpawnPlan
-    guard: Program
+    program: Program
     log_path: Path
 
     @property
     def pid(self) -> int:
-        """The guard's process id; signalling it signals the program."""
-        return self.guard.pid
+        return self.program.pid
 
     def alive(self) -> bool:
-        return self.guard.poll() is None
+        return self.program.poll() is None
 
     def tail(self, lines: int = 15) -> str:
-        """The end of what the program printed, for an error message."""
+        """Return the end of what the program printed, for an error message."""
         with contextlib.suppress(OSError):
             return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-lines:])
         return ""
 
-    def stop(self, timeout_seconds: float = 10.0) -> None:
-        """Asks the program to end, kills it after the timeout, and waits until it is gone."""
+    def obituary(self) -> str:
+        """Say how the program ended, with its last words."""
+        code = self.program.poll()
+        if code is not None and code < 0:
+            how = f"was killed by {signal.Signals(-code).name}"
+        else:
+            how = f"ended with exit code {code}"
+        last = "".join(f"\n    | {line}" for line in self.tail(20).splitlines())
+        return f"{self.plan.name} {how}; its log is {self.log_path}{last}"
+
+    def stop(self, timeout_seconds: float | None = None) -> None:
+        """Ask the program to end, kill it after the timeout, and wait until it and all it started are gone."""
         if self.alive():
             self.begin_to_stop()
-            try:
-                self.guard.wait(timeout_seconds)
-            except subprocess.TimeoutExpired:
-                self.guard.send_signal(signal.SIGQUIT)  # the guard kills its program
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    self.guard.wait(5)
-        self.guard.wait()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.program.wait(self.plan.stop_seconds if timeout_seconds is None else timeout_seconds)
+        self.kill()
 
     def begin_to_stop(self) -> None:
-        """Asks the program to end and does not wait."""
-        self.guard.send_signal(self.plan.stop_signal)
+        """Ask the program to end and do not wait."""
+        self.program.send_signal(self.plan.stop_signal)
 
-    def kill_program(self) -> None:
-        """SIGKILL to the program itself, as a crash would: for fault tests.
-
-        Told again and again: a guard that is just starting may have inherited that SIGQUIT is ignored.
-        """
-        for _ in range(40):
-            self.guard.send_signal(signal.SIGQUIT)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.guard.wait(0.25)
-                return
-        raise ProcessError(f"{self.plan.name} (guard {self.guard.pid}) did not end within 10 s of being killed.")
+    def kill(self) -> None:
+        """Kill the program and what it left in its session, and remove its scratch folder."""
+        self.program.kill()
+        self.program.wait()
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.program.pid, signal.SIGKILL)
+        _remove_scratch(self.plan)
 
 
 def stop_together(processes: Iterable[RunningProcess]) -> None:
-    """Each takes its time, and all of them at once."""
+    """Stop several at the same time; each may take its time."""
     stopping = list(processes)
     for each in stopping:
         each.begin_to_stop()
@@ -115,34 +127,50 @@ def stop_together(processes: Iterable[RunningProcess]) -> None:
         each.stop()
 
 
-def start_process(plan: SpawnPlan, log_path: Path, *, parent_pid: int | None = None) -> RunningProcess:
-    """Spawns the plan under a guard that outlives neither the program nor `parent_pid` (this process by default)."""
+def start_process(plan: SpawnPlan, log_path: Path) -> RunningProcess:
+    """Start the program. It ends when this process does, or, if it is no fork, the thread that called this."""
     log_path.parent.mkdir(parents=True, exist_ok=True)
-    with log_path.open("ab") as output:
-        guard = spawn(plan, output, parent_pid or os.getpid())
-    return RunningProcess(plan, guard, log_path)
+    _remove_scratch(plan)  # of an earlier run that was killed
+    with Path(os.devnull).open("rb") as nothing, log_path.open("ab") as output:
+        try:
+            program = spawn(
+                plan.argv, plan.env, (nothing, output, output), plan.cwd, plan.user, orphan_signal=plan.orphan_signal
+            )
+        except OSError as error:
+            raise ProcessError(f"{plan.name} cannot be run: {error.strerror or error}.") from None
+    return RunningProcess(plan, program, log_path)
 
 
-def guarded(plan: SpawnPlan, parent_pid: int) -> list[str]:
-    """Return the command that runs the plan under a guard."""
-    command = [sys.executable, "-S", "-I", str(_GUARD), str(parent_pid)]
-    command += [str(int(plan.stop_signal)), str(-1 if plan.user is None else plan.user), plan.cwd]
-    return [*command, str(plan.scratch or ""), "--", *plan.argv]
+def spawn(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    files: tuple[IO[bytes], IO[bytes], IO[bytes]],
+    cwd: str = str(REPOSITORY),
+    user: int | None = None,
+    *,
+    orphan_signal: int = signal.SIGKILL,
+) -> Program:
+    """Start a program in a session of its own, so that a Ctrl-C in the terminal is ours to pass on.
 
-
-def spawn_guard(plan: SpawnPlan, output: IO[bytes], parent_pid: int) -> Program:
-    """A new guard process, which starts the program."""
-    try:
-        return subprocess.Popen(
-            guarded(plan, parent_pid),
-            env=dict(plan.env),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,  # a Ctrl-C in the terminal is ours to pass on, in order
-        )
-    except OSError as error:
-        raise ProcessError(f"{plan.name} did not start: {error.strerror or error}.") from None
+    files: its standard input, output and error. It is forked where a fork does the same.
+    """
+    server = next((each for each in forking.servers if user is None and each.can(argv, env, cwd)), None)
+    if server is not None:
+        return server.fork(argv, env, files, orphan_signal)
+    stdin, stdout, stderr = files
+    return subprocess.Popen(
+        argv,
+        env=dict(env),
+        cwd=cwd,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        user=user,
+        group=user,
+        extra_groups=None if user is None else [],
+        start_new_session=True,
+        preexec_fn=die_with_parent(orphan_signal),  # noqa: PLW1509 - it only makes two system calls
+    )
 
 
 def die_with_parent(number: int = signal.SIGKILL) -> Callable[[], None] | None:
@@ -156,22 +184,24 @@ def die_with_parent(number: int = signal.SIGKILL) -> Callable[[], None] | None:
     parent = os.getpid()
 
     def in_child() -> None:
-        libc.prctl(PR_SET_PDEATHSIG, number)
+        libc.prctl(forking.PR_SET_PDEATHSIG, number)
         if os.getppid() != parent:  # it died between fork and prctl
             os._exit(1)
 
     return in_child
 
 
-spawn: Callable[[SpawnPlan, IO[bytes], int], Program] = spawn_guard  # the tests fork a warm process instead
-
-
 def wait_until(check: Callable[[], bool], running: RunningProcess, timeout_seconds: float, what: str) -> None:
-    """Polls `check()` until it is true; ProcessError with the program's last words when it ends or takes too long."""
+    """Poll `check` until it is true; ProcessError with the program's last words when it ends or takes too long."""
     deadline = time.monotonic() + timeout_seconds
     while not check():
         if not running.alive():
-            raise ProcessError(f"{what} ended before it was ready. Its last words:\n{running.tail()}")
+            raise ProcessError(f"{what} ended before it was ready: {running.obituary()}")
         if time.monotonic() > deadline:
             raise ProcessError(f"{what} was not ready within {timeout_seconds:g} s. Its last words:\n{running.tail()}")
-        time.sleep(0.03)
+        time.sleep(POLL_SECONDS)
+
+
+def _remove_scratch(plan: SpawnPlan) -> None:
+    if plan.scratch is not None:
+        shutil.rmtree(plan.scratch, ignore_errors=True)

@@ -6,74 +6,69 @@ import asyncio
 import contextlib
 import fcntl
 import json
-import os
-import signal
-from asyncio.subprocess import PIPE, STDOUT, Process
-from collections.abc import AsyncIterator, Mapping, Sequence
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from eth_account import Account
 
 from core.hexadecimal import bytes_of
 from core.paths import REPOSITORY
-from scripts._local.process import die_with_parent
+from scripts._local.forking import ForkServer, serving
+from scripts._local.process import spawn
 from scripts._stack import wallets
 from scripts._stack.options import StackError
 from scripts._vpm import bootstrap
 
 ACCOUNT = "vpm-local-deployer"
 PASSPHRASE = "public-key-of-a-local-stack"  # noqa: S105 (protects a key anybody can derive)
-_MAX_ANSWER = 2**24
+COMMAND = (str(bootstrap.APE_VENV / "bin" / "python"), "-m", "scripts._stack.ape_command")
+IMPORTS = (
+    "scripts._stack.ape_command",
+    "ape.managers.chain",
+    "ape_node.provider",
+    "ape_test.provider",
+    "scripts._deploy.base",
+    "scripts._deploy.feeds",
+    "scripts._deploy.pools",
+    "scripts._deploy.stock",
+)
+"""What a command of ape's imports when it gets there, and what our scripts are made of."""
 
 
 class Ape:
-    """A process that has imported ape (or is about to), and what runs its commands one after the other."""
+    """What runs ape's commands. Whoever runs one is `alone`."""
 
-    def __init__(self, host: Process) -> None:
-        self._host = host
-        self._turn = asyncio.Lock()
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self._env = env
 
     async def run(self, arguments: Sequence[str]) -> str:
-        """What the command printed; its last words become the error when it fails. Whoever runs one is `alone`."""
-        assert self._host.stdin is not None
-        assert self._host.stdout is not None
-        async with self._turn:
-            self._host.stdin.write(json.dumps(list(arguments)).encode() + b"\n")
-            answer = await self._host.stdout.readline()
+        """Return what the command printed; its last words become the error when it fails."""
+        with tempfile.TemporaryFile() as nothing, tempfile.TemporaryFile() as output:
+            files = (nothing, output, output)
+            command = await asyncio.to_thread(spawn, (*COMMAND, *arguments), self._env, files)
             try:
-                outcome = json.loads(answer)
-            except ValueError:  # it could not even begin
-                outcome = {"code": 1, "printed": (answer + await self._host.stdout.read()).decode(errors="replace")}
-        if outcome["code"] != 0:
-            tail = "".join(f"\n    | {line}" for line in outcome["printed"].splitlines()[-15:])
+                code = await asyncio.to_thread(command.wait)
+            finally:
+                command.kill()
+            output.seek(0)
+            printed = output.read().decode(errors="replace")
+        if code != 0:
+            tail = "".join(f"\n    | {line}" for line in printed.splitlines()[-15:])
             raise StackError(f"ape {' '.join(arguments[:2])} failed:{tail}")
-        return str(outcome["printed"])
+        return printed
 
 
-@contextlib.asynccontextmanager
-async def ape(folder: Path, env: Mapping[str, str] | None = None) -> AsyncIterator[Ape]:
-    """`folder`: where ape keeps its data. It is imported at once, while others go on."""
+@contextlib.contextmanager
+def ape(folder: Path, env: Mapping[str, str] | None = None) -> Iterator[Ape]:
+    """Have ape, which keeps its data in `folder`. It is imported at once, while others go on."""
     # ape treats a project inside the temporary folder differently; with one of our own it never is.
     temporary = REPOSITORY / ".vpm" / "env" / "tmp"
     temporary.mkdir(parents=True, exist_ok=True)
-    settings = {"APE_DATA_FOLDER": str(folder), "TMPDIR": str(temporary), "PYTHONPATH": str(REPOSITORY)}
-    host = await asyncio.create_subprocess_exec(
-        *(str(bootstrap.APE_VENV / "bin" / "python"), "-m", "scripts._stack.ape_host"),
-        cwd=REPOSITORY,
-        env={**bootstrap.environment(), **settings, f"APE_ACCOUNTS_{ACCOUNT}_PASSPHRASE": PASSPHRASE, **(env or {})},
-        stdin=PIPE,
-        stdout=PIPE,
-        stderr=STDOUT,
-        limit=_MAX_ANSWER,
-        start_new_session=True,  # it and the command that runs end together
-        preexec_fn=die_with_parent(),
-    )
-    try:
-        yield Ape(host)
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(host.pid, signal.SIGKILL)
-        await host.wait()
+    settings = {"APE_DATA_FOLDER": str(folder), "TMPDIR": str(temporary)}
+    given = {**bootstrap.environment(), **settings, f"APE_ACCOUNTS_{ACCOUNT}_PASSPHRASE": PASSPHRASE, **(env or {})}
+    with serving(lambda: ForkServer({COMMAND[2]: IMPORTS}, COMMAND[0], given, eager=True)):
+        yield Ape(given)
 
 
 @contextlib.asynccontextmanager

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from scripts._local.anvil import AnvilOptions, anvil_answers, anvil_plan, ask
 from scripts._stack.options import StackError
 from scripts._stack.state import State
-from scripts._stack.supervisor import Supervisor, child
+from scripts._stack.supervisor import Supervisor
 
 SAVE_EVERY_SECONDS = 30
 BLOCK_SECONDS = 1
@@ -52,8 +52,8 @@ async def start_chain(name: str, fork_url: str | None, state: State, supervisor:
         extra=("--state-interval", str(SAVE_EVERY_SECONDS), "--quiet"),
     )
     # Writing the state of a long-lived chain takes a while; it must not be cut short.
-    plan = child(anvil_plan(options), lambda: anvil_answers(options), name=f"chain-{name}", stop_seconds=30)
-    await supervisor.start(plan)
+    plan = replace(anvil_plan(options), name=f"chain-{name}", stop_seconds=30)
+    await supervisor.start(plan, lambda: anvil_answers(options))
     return LocalChain(name, options.url, options.ws_url, fork_url is not None)
 
 

@@ -84,6 +84,6 @@ async def compile_all() -> None:
             MANIFEST.write_text(json.dumps(recorded))
         else:
             MANIFEST.unlink(missing_ok=True)  # ape keeps contracts there whose sources are gone
-            async with ape(REPOSITORY / ".vpm" / "env" / "ape") as started:
+            with ape(REPOSITORY / ".vpm" / "env" / "ape") as started:
                 await started.run(["compile", "--force"])
         STAMP.write_text(sources)

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
+import os
 import sys
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from core.paths import REPOSITORY
 from scripts._local.direct import answers
+from scripts._local.process import SpawnPlan
 from scripts._stack.chains import CHAIN_IDS, LocalChain
 from scripts._stack.options import Options
 from scripts._stack.state import State
-from scripts._stack.supervisor import Child, Supervisor, together
+from scripts._stack.supervisor import Supervisor, together
 from scripts._vpm.bootstrap import step
 
 CUP_WINDOW = ("2026-01-01T00:00:00Z", "2036-01-01T00:00:00Z")  # the local tournament is always open
 
 
 DAEMONS = ("indexer", "relayer", "keeper", "api")
+IMPORTS = {
+    "scripts._stack": ["scripts._stack.__main__"],
+    "indexer": ["indexer.cli"],
+    "relayer": ["relayer.service"],
+    "keeper": ["keeper.__main__"],
+    "api": ["api.__main__"],
+    "scripts._demo": ["scripts._demo.__main__"],
+}
+"""What each program of a stack imports before it runs. The API's own are half of all, and nobody else's: what is forked
+before them starts meanwhile, and does not carry them."""
 
 
 def metrics_variable(daemon: str) -> str:
@@ -33,20 +45,21 @@ async def start_daemons(
     standing: dict[str, Any] = json.loads(state.standing.read_text())
     env = _environment(options, state, database_url, chains) | standing.pop("keys")
     metrics: dict[str, str] = {}
-    children = []
+    starting = []
     for daemon in DAEMONS:
         port = state.port(f"{daemon}_metrics")
         env[metrics_variable(daemon)] = str(port)
         metrics[daemon] = f"http://127.0.0.1:{port}/metrics"
-        children.append(_child(daemon, env, port))
-    with step(", ".join(DAEMONS)):
-        await together(*map(supervisor.start, children))  # they meet in the database
+        ready = partial(answers, f"http://127.0.0.1:{port}/ready", 2)
+        starting.append((daemon, ready))
+    with step(", ".join(DAEMONS)):  # they meet in the database
+        await together(*(supervisor.start(_plan(name, env), ready) for name, ready in starting))
     if options.demo:
         base_url = f"http://127.0.0.1:{options.port}"
-        demo = [sys.executable, "-m", "scripts._demo", base_url]
+        demo = [base_url]
         if state.pools.exists():
             demo += ["--base-rpc", chains["base"].url, "--pools", str(state.pools)]
-        await supervisor.start(Child(name="demo", argv=demo, cwd=str(REPOSITORY)))
+        await supervisor.start(module("demo", "scripts._demo", *demo))
     return {
         **standing,
         "base_url": f"http://127.0.0.1:{options.port}",
@@ -61,20 +74,14 @@ async def start_daemons(
     }
 
 
-def _child(daemon: str, env: Mapping[str, str], port: int) -> Child:
-    async def ready() -> None:
-        while not await asyncio.to_thread(answers, f"http://127.0.0.1:{port}/ready", 2):
-            await asyncio.sleep(0.1)
+def module(name: str, package: str, *arguments: str, env: Mapping[str, str] | None = None) -> SpawnPlan:
+    """Return how to run a package of ours. `env`: what it has besides our own environment."""
+    argv = (sys.executable, "-m", package, *arguments)
+    return SpawnPlan(name, argv, env={**os.environ, **(env or {})}, cwd=str(REPOSITORY), stop_seconds=15)
 
-    return Child(
-        name=daemon,
-        argv=[sys.executable, "-m", daemon],
-        env=_only_its_keys(daemon, env),
-        cwd=str(REPOSITORY),
-        stop_seconds=15.0,
-        ready_seconds=120.0,  # all start at once, maybe on a busy machine
-        ready=ready,
-    )
+
+def _plan(daemon: str, env: Mapping[str, str]) -> SpawnPlan:
+    return module(daemon, daemon, env=_only_its_keys(daemon, env))
 
 
 def _only_its_keys(package: str, env: Mapping[str, str]) -> dict[str, str]:

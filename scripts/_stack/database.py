@@ -8,7 +8,7 @@ import os
 from scripts._local.postgres import is_ready, prepare_postgres, remove_stale_lock
 from scripts._stack.options import StackError
 from scripts._stack.state import State
-from scripts._stack.supervisor import Supervisor, child
+from scripts._stack.supervisor import Supervisor
 
 
 async def start_database(state: State, supervisor: Supervisor) -> tuple[str, str]:
@@ -18,7 +18,7 @@ async def start_database(state: State, supervisor: Supervisor) -> tuple[str, str
         return given, ""
     server = await asyncio.to_thread(prepare_postgres, state.postgres, state.port("postgres"), max_connections=200)
     remove_stale_lock(server)
-    await supervisor.start(child(server.plan, lambda: is_ready(server), name="postgres"))
+    await supervisor.start(server.plan, lambda: is_ready(server))
     return server.url(), server.note
 
 

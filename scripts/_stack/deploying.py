@@ -57,7 +57,7 @@ async def deploy_all(chains: Mapping[str, LocalChain], state: State) -> None:
         return
     import_account(state.ape, ACCOUNT, wallets.DEPLOYER)
     signing = {OWNER_KEYS_VARIABLE: ",".join(w.private_key for w in wallets.SAFE_OWNERS[: wallets.SAFE_THRESHOLD])}
-    async with ape(state.ape, signing) as started:
+    with ape(state.ape, signing) as started:
         await together(*(_make(chain, state, started) for chain in missing))
 
 

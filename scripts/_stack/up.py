@@ -13,25 +13,23 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from core.errors import VpmError
-from core.paths import REPOSITORY
+from core.errors import ProcessError, VpmError
+from scripts._local import forking
 from scripts._stack.chains import CHAIN_IDS, LocalChain, check_fork, start_chain
-from scripts._stack.daemon_host import DaemonHost
-from scripts._stack.daemons import start_daemons
+from scripts._stack.daemons import module, start_daemons
 from scripts._stack.database import check_database_given, start_database
 from scripts._stack.options import Options, StackError
 from scripts._stack.state import State, write_json
-from scripts._stack.supervisor import Child, ChildFailed, Supervisor, together
+from scripts._stack.supervisor import Supervisor, together
 from scripts._vpm.bootstrap import step
 
 
-async def run(options: Options, state: State, host: DaemonHost | None = None) -> int:
-    """Runs until Ctrl-C or SIGTERM (exit code 0), or until a part fails (exit code 1).
+async def run(options: Options, state: State) -> int:
+    """Run until Ctrl-C or SIGTERM (exit code 0), or until a part fails (exit code 1).
 
     Raises StackError for what stands in the way.
     """
@@ -40,9 +38,7 @@ async def run(options: Options, state: State, host: DaemonHost | None = None) ->
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)
     try:
-        return await _until_stopped(options, state, Supervisor(state.logs, host), stop)
-    except ChildFailed as error:
-        print(f"\nvpm: {error}", file=sys.stderr)
+        return await _until_stopped(options, state, Supervisor(state.logs), stop)
     except VpmError as error:
         print(f"\nvpm: {error.sentence()}", file=sys.stderr)
     return 1
@@ -57,11 +53,11 @@ async def _until_stopped(options: Options, state: State, supervisor: Supervisor,
         if not starting.done():
             if stopped.done():
                 return 130
-            raise ChildFailed(ended.result())
+            raise ProcessError(ended.result())
         starting.result()
         await asyncio.wait({stopped, ended}, return_when=asyncio.FIRST_COMPLETED)
         if ended.done():
-            raise ChildFailed(ended.result())
+            raise ProcessError(ended.result())
         return 0
     finally:
         for task in (starting, stopped, ended):
@@ -82,7 +78,7 @@ async def _bring_up(options: Options, state: State, supervisor: Supervisor) -> N
     await asyncio.to_thread(_check_given, options)
     database_url, chains = await together(_database(state, supervisor), _chains(options, state, supervisor))
     ready = await start_daemons(options, state, database_url, chains, supervisor)
-    supervisor.all_started()
+    forking.close_servers()
     for path in _ready_files(options, state):
         _write_ready(path, ready)
     print(_screen(ready, supervisor, state, time.monotonic() - began), flush=True)
@@ -102,7 +98,7 @@ async def _database(state: State, supervisor: Supervisor) -> str:
     if note:
         print(f"    {note}")
     with step("database schema"):
-        await supervisor.finish(_once("migrate", env={"DATABASE_URL": url}))
+        await supervisor.finish(module("migrate", "scripts._stack", "migrate", env={"DATABASE_URL": url}))
     return url
 
 
@@ -115,13 +111,8 @@ async def _chains(options: Options, state: State, supervisor: Supervisor) -> dic
     chains = {started.name: started for started in await together(*map(one, CHAIN_IDS))}
     with step("contracts; a first start deploys them through ape"):
         described = json.dumps([asdict(each) for each in chains.values()])
-        await supervisor.finish(_once("deploy", str(state.root), described))
+        await supervisor.finish(module("deploy", "scripts._stack", "deploy", str(state.root), described))
     return chains
-
-
-def _once(command: str, *arguments: str, env: Mapping[str, str] | None = None) -> Child:
-    argv = [sys.executable, "-m", "scripts._stack", command, *arguments]
-    return Child(name=command, argv=argv, env=env or {}, cwd=str(REPOSITORY))
 
 
 def _ready_files(options: Options, state: State) -> list[Path]:

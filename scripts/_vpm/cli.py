@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import os
 import subprocess
 import sys
@@ -17,7 +16,8 @@ from scripts._vpm import manual
 
 
 def up(argv: list[str]) -> int:
-    from scripts._stack.daemon_host import DaemonHost, can_host
+    from scripts._local.forking import ForkServer, serving
+    from scripts._stack.daemons import IMPORTS
     from scripts._stack.options import StackError, check_port, parse
     from scripts._stack.state import exclusive
     from scripts._stack.up import run
@@ -25,11 +25,9 @@ def up(argv: list[str]) -> int:
     options = parse(argv)
     try:
         check_port(options.port)
-        with exclusive(options.state) as state, contextlib.ExitStack() as ends:
-            host = DaemonHost() if can_host() else None  # imports what daemons need, while other parts start
-            if host is not None:
-                ends.callback(host.close)
-            return asyncio.run(run(options, state, host))
+        # What daemons need is imported while other parts start.
+        with exclusive(options.state) as state, serving(lambda: ForkServer(IMPORTS, eager=True)):
+            return asyncio.run(run(options, state))
     except StackError as error:
         print(f"\nvpm: {error}", file=sys.stderr)
         return 1

@@ -20,7 +20,6 @@ from core.paths import REPOSITORY
 from scripts._local.anvil import ask
 from scripts._stack import ape, wallets
 from scripts._vpm import bootstrap
-from tests.support import nursery
 from tests.support.genesis import RunningChain
 from tests.support.live_node import live_looking
 
@@ -74,7 +73,7 @@ class Operator:
             for owner in wallets.SAFE_OWNERS:
                 options += ["--safe-owner", owner.address]
             self._running = subprocess.Popen(
-                [nursery.APE_PYTHON, "-m", "tests.support.ape", "run", "deploy_stock", *options, *more],
+                [*ape.COMMAND, "run", "deploy_stock", *options, *more],
                 env={**os.environ, **bootstrap.environment(), **_folders(self.folder), **env},
                 cwd=REPOSITORY,
                 text=True,

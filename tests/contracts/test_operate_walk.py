@@ -115,7 +115,7 @@ def _followed(script: str, env: dict[str, str], log: Path) -> tuple[str, int]:
     plan = SpawnPlan("bash", ("bash", "-c", script), env=env, cwd=str(REPOSITORY))
     session = start_process(plan, log)
     try:
-        code = session.guard.wait(MAX_SECONDS)
+        code = session.program.wait(MAX_SECONDS)
     finally:
         session.stop()
     return log.read_text(errors="replace"), code

@@ -26,7 +26,7 @@ from scripts._stack import ape, wallets
 from scripts._stack.chain_setup import LocalNode, send_all
 from scripts._stack.genesis import creation_code
 from scripts._vpm import bootstrap
-from tests.support import nursery
+from tests.support import programs
 from tests.support.genesis import Genesis, RunningChain
 from tests.support.live_node import live_looking
 
@@ -61,11 +61,11 @@ def _ape(ape_folder: Path, *arguments: str, owners: int = 0) -> subprocess.Compl
         "APE_ACCOUNTS_guardian_PASSPHRASE": ape.PASSPHRASE,
         OWNER_KEYS_VARIABLE: ",".join(one.private_key for one in wallets.SAFE_OWNERS[:owners]),
     }
-    argv = [nursery.APE_PYTHON, "-m", "tests.support.ape", "run", *arguments]
+    argv = [*ape.COMMAND, "run", *arguments]
 
     async def run() -> subprocess.CompletedProcess[str]:
         async with ape.alone():
-            return await asyncio.to_thread(nursery.run, argv, {**os.environ, **env}, timeout=300)
+            return await asyncio.to_thread(programs.run, argv, {**os.environ, **env}, timeout=300)
 
     return asyncio.run(run())
 

@@ -29,8 +29,9 @@ from indexer.cli import EXIT_DIFFERS, _each_chain
 from indexer.node import RpcNode
 from indexer.sources import Sources, sources_of
 from scripts._local.anvil import ask
+from scripts._local.process import Program
 from tests.conftest import StartAnvil, TestPostgres
-from tests.support import nursery, questions
+from tests.support import programs, questions
 from tests.support.genesis import Genesis, RunningChain, chain, genesis
 from tests.support.index_activity import StockPlayers
 from tests.support.index_tables import contents, differences, fresh_index
@@ -89,7 +90,7 @@ def environment(running: RunningChain, known: Genesis, url: str) -> dict[str, st
 
 @dataclass
 class Daemon:
-    process: nursery.Process
+    process: Program
     ready: Path
     log: Path
 
@@ -121,7 +122,7 @@ def daemon(
 ) -> Iterator[Daemon]:
     log, ready = folder / f"{name}.log", folder / f"{name}.ready"
     with log.open("wb") as output:
-        process = nursery.popen([sys.executable, *program], env | {"VPM_READY_FILE": str(ready)}, output, output)
+        process = programs.popen([sys.executable, *program], env | {"VPM_READY_FILE": str(ready)}, output, output)
     try:
         yield Daemon(process, ready, log)
     finally:
@@ -162,7 +163,7 @@ async def play(running: RunningChain, steps: int, seed: object) -> int:
 
 
 def command(env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    return nursery.run([sys.executable, "-m", "indexer", *arguments], env)
+    return programs.run([sys.executable, "-m", "indexer", *arguments], env)
 
 
 @pytest.mark.thorough

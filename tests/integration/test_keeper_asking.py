@@ -21,7 +21,7 @@ from keeper import attempts, confirmations
 from keeper.attempts import TransactionRequest
 from keeper.report import RunReport
 from keeper.run import JobRun
-from tests.support import nursery
+from tests.support import programs
 from tests.support.genesis import Genesis
 from tests.support.keeper_rig import Rig, rigged
 
@@ -133,7 +133,7 @@ async def test_the_command_line_explains_and_asks(rig: Rig) -> None:
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "keeper", "run-once", *arguments]
-        return nursery.run(command, rig.environment)
+        return programs.run(command, rig.environment)
 
     dry = await asyncio.to_thread(run, "drill", "--dry-run")
     assert dry.returncode == 0, dry.stderr

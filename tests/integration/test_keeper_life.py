@@ -92,7 +92,7 @@ async def test_a_market_and_a_refund_drill_live_unattended_under_two_keepers(rig
     assert not market(rig, market_id, "winner, voided")[1]
 
     # One keeper is killed; whoever led, the other goes on.
-    rig.daemons.pop("keeper").kill_program()
+    rig.daemons.pop("keeper").kill()
     rig.warp("stock", strike + 2)
     stock.push(105_00000000, ticker=ticker)
     with rig.no_blocks("stock"):

@@ -23,7 +23,7 @@ from core.db.engine import check_database, connect, make_engine, make_pool
 from core.db.leader import lock_key
 from core.errors import EXIT_CONFIG, DatabaseRefused
 from scripts._local.ports import free_port
-from tests.support import nursery
+from tests.support import programs
 from tests.waiting import wait
 
 PGBOUNCER = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
@@ -110,6 +110,6 @@ def test_no_daemon_starts_on_a_mode_without_sessions(daemon: str, database_url: 
         env = {"DATABASE_URL": url, "VPM_RELAYER_KEYS": "0x" + "11" * 32, "VPM_PORT": "0"}
         env |= {f"VPM_{name.upper()}_RPC_URLS": "http://127.0.0.1:9" for name in CHAIN_NAMES}
         env |= {f"VPM_{name}_METRICS_PORT": "0" for name in ("API", "INDEXER", "KEEPER", "RELAYER")}
-        ended = nursery.run([sys.executable, "-m", daemon], {"PATH": os.environ["PATH"], **env}, timeout=60)
+        ended = programs.run([sys.executable, "-m", daemon], {"PATH": os.environ["PATH"], **env}, timeout=60)
     assert ended.returncode == EXIT_CONFIG, ended.stdout + ended.stderr
     assert "pool_mode = session" in ended.stdout + ended.stderr

@@ -44,6 +44,6 @@ def test_states_of_past_blocks_are_few_and_go_with_the_chain(tmp_path: Path, kil
         assert ask(options.url, "eth_getBalance", "0x" + "11" * 20, before) == "0x0"
     finally:
         if killed:
-            running.kill_program()
+            running.kill()
         running.stop()
     assert not past.exists()

@@ -193,7 +193,7 @@ def test_a_stack_that_is_killed_while_it_deploys_leaves_no_process(new_stack: Ca
     log = stack.state / "logs" / "deploy.log"
     wait(lambda: log.exists() and "has its tokens" in log.read_text(), "a deployment that is under way")
     family = tree(stack.process.pid)
-    assert any("ape_host" in _command(pid) for pid in family)
+    assert any("_local.forking" in _command(pid) for pid in family)
     stack.process.kill()
     stack.process.wait()
     assert gone(family, 5)

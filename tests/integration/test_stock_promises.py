@@ -13,7 +13,7 @@ import pytest
 
 from api.stock.facts import SIDES
 from scripts._stack import wallets
-from tests.support.nursery import run
+from tests.support.programs import run
 from tests.support.service import Door
 from tests.support.stock_chain import FLAT_PRICE, USDG, StockChain
 from tests.support.stock_service import StockService

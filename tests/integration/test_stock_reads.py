@@ -24,7 +24,7 @@ from core.contracts.abi import abi
 from core.db.engine import conninfo
 from core.service import jobs
 from scripts._stack import wallets
-from tests.support import nursery
+from tests.support import programs
 from tests.support.bodies import hold
 from tests.support.service import Door
 from tests.support.stock_bodies import hold_market, hold_position
@@ -489,7 +489,7 @@ async def test_what_a_rebuild_makes_good_is_shown_by_a_running_api(
     assert all(wrong != each for wrong, each in zip(await shown(), right, strict=True) if each is not right[1])
 
     rebuild = [sys.executable, "-m", "indexer", "rebuild", "--chain", "stock"]
-    (await asyncio.to_thread(nursery.run, rebuild, service.env)).check_returncode()
+    (await asyncio.to_thread(programs.run, rebuild, service.env)).check_returncode()
 
     async def is_right() -> bool:
         return bool(await shown() == right)

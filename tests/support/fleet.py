@@ -162,7 +162,7 @@ class Fleet:
     def kill(self, name: str) -> None:
         """SIGKILL; it is started again by itself."""
         self.ready_file(name).unlink(missing_ok=True)
-        self.running[name].kill_program()
+        self.running[name].kill()
 
     def keep_down(self, name: str) -> None:
         self.kept_down.add(name)

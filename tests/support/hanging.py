@@ -58,8 +58,7 @@ class Redis:
     running: RunningProcess
 
     def hung(self) -> contextlib.AbstractContextManager[None]:
-        program = family(self.running.pid)[-1]
-        return hung(program)
+        return hung(self.running.pid)
 
 
 @contextlib.contextmanager

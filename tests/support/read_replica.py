@@ -47,7 +47,7 @@ class Pair:
 
     def fail_over(self) -> None:
         """Kills the primary at once and makes the standby the primary."""
-        self.running.kill_program()
+        self.running.kill()
         self._standby("SELECT pg_promote()")
 
     def hold_back(self) -> None:

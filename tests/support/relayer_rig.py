@@ -28,8 +28,9 @@ from relayer.service import Relayer, follow_chain, relaying
 from relayer.signing import Fees, LocalSigner, Signer, Unsigned
 from relayer.store import LaneStore
 from relayer.transactions import Prepared
+from scripts._local.process import Program
 from tests.conftest import Anvil
-from tests.support.nursery import Process, popen
+from tests.support.programs import popen
 from tests.waiting import PATIENCE, until
 
 GWEI = 10**9
@@ -256,10 +257,10 @@ class Relayers:
     rig: Rig
     folder: Path
     secrets: list[str]
-    running: list[Process] = field(default_factory=list)
+    running: list[Program] = field(default_factory=list)
     more: dict[str, str] = field(default_factory=dict)  # variables beside these, or in their place
 
-    def start(self) -> Process:
+    def start(self) -> Program:
         env = {
             "PATH": os.environ["PATH"],
             "DATABASE_URL": self.rig.database_url,
@@ -279,14 +280,14 @@ class Relayers:
         self.running.append(process)
         return process
 
-    def kill(self, process: Process) -> None:
+    def kill(self, process: Program) -> None:
         process.kill()
         process.wait(PATIENCE)
 
-    def log_of(self, process: Process) -> str:
+    def log_of(self, process: Program) -> str:
         return (self.folder / f"relayer-{self.running.index(process)}.log").read_text(errors="replace")
 
-    async def metrics_of(self, process: Process, seconds: float = PATIENCE) -> str:
+    async def metrics_of(self, process: Program, seconds: float = PATIENCE) -> str:
         """The URL of its metrics server, once it is ready."""
         file = self.folder / f"ready-{self.running.index(process)}.json"
 

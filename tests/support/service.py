@@ -65,7 +65,7 @@ class Service(Generic[C]):
         stop_together([self.running.pop(name) for name in names or tuple(self.running)])
 
     def kill(self, name: str) -> None:
-        self.running.pop(name).kill_program()
+        self.running.pop(name).kill()
 
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text()

@@ -1,0 +1,232 @@
+"""Forks our programs from a process that has imported them already.
+
+Importing a daemon takes two seconds of processor time and a hundred megabytes, and daemons import much the same; ape
+takes four seconds. `./vpm up` starts five daemons (which share 165 MB that way), a deployment is four commands of ape,
+and the tests start hundreds of daemons. So `python -m scripts._local.forking IMPORTS` reads requests from the socket
+that is its standard input, with the three files that the program is to have, and answers with the program's pid. What
+it forks becomes a child of the process that asked, which waits for it and signals it like any other. It runs nothing of
+the programs itself: each is given its environment when it is forked.
+
+Only on Linux, where a process can be handed on like this; elsewhere each program is a new interpreter.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import IO
+
+from core.paths import REPOSITORY
+
+PR_SET_PDEATHSIG, PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 1, 15, 36
+READ_AT_START = ("PYTHON", "PROMETHEUS_MULTIPROC_DIR", "LD_", "TZ", "LC_", "LANG")
+"""What Python or a library reads while it starts: a fork cannot be given other values than its server had."""
+
+
+class ForkServer:
+    """A process that imports programs, all of them at once (`eager`) or each when it is first asked for.
+
+    imports: for the module of each program, what it imports. env: the server's own environment, if not ours.
+    """
+
+    def __init__(
+        self,
+        imports: Mapping[str, Sequence[str]],
+        python: str = sys.executable,
+        env: Mapping[str, str] | None = None,
+        *,
+        eager: bool = False,
+    ) -> None:
+        self._imports, self._python = imports, python
+        self._door, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._one_at_a_time = threading.Lock()
+        with theirs:
+            ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+            argv = [python, "-m", __name__, json.dumps({"imports": imports, "eager": eager})]
+            self._server = subprocess.Popen(
+                argv, stdin=theirs.fileno(), cwd=REPOSITORY, env=env, start_new_session=True
+            )
+
+    def can(self, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> bool:
+        """Return whether a fork does the same as the command."""
+        if cwd != str(REPOSITORY) or argv[0] != self._python or argv[1] != "-m" or argv[2] not in self._imports:
+            return False
+        same = all(os.environ.get(name) == value for name, value in env.items() if name.startswith(READ_AT_START))
+        return same and "--workers" not in argv
+
+    def fork(
+        self, argv: Sequence[str], env: Mapping[str, str], files: Sequence[IO[bytes]], orphan_signal: int
+    ) -> ForkedProcess:
+        """Start a program. `files`: its standard input, output and error."""
+        wanted = {"argv": list(argv[2:]), "env": dict(env), "owner": os.getpid(), "orphan_signal": orphan_signal}
+        request = json.dumps(wanted).encode()
+        with self._one_at_a_time, contextlib.suppress(OSError):
+            socket.send_fds(self._door, [struct.pack("I", len(request))], [each.fileno() for each in files])
+            self._door.sendall(request)
+            if pid := self._door.recv(4, socket.MSG_WAITALL):
+                return ForkedProcess(struct.unpack("i", pid)[0])
+        raise RuntimeError(f"the process that forks {argv[2]} ended (exit code {self._server.poll()})")
+
+    def close(self) -> None:
+        """Fork nothing more; the programs go on."""
+        self._door.close()
+        self._server.kill()  # it may still be importing
+        self._server.wait()
+
+
+class ForkedProcess:
+    """A child that was forked for us, with what is used of `subprocess.Popen`."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._ends = os.pidfd_open(pid)
+        self._reaping = threading.Lock()
+
+    def __del__(self) -> None:
+        os.close(self._ends)
+
+    def poll(self) -> int | None:
+        return self._code(0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        code = self._code(timeout)
+        if code is None:
+            raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
+        return code
+
+    def send_signal(self, sig: int, /) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, sig)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def _code(self, timeout: float | None) -> int | None:
+        if self.returncode is None and select.select([self._ends], [], [], timeout)[0]:
+            with self._reaping:
+                if self.returncode is None:
+                    self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self.returncode
+
+
+servers: list[ForkServer] = []
+"""The servers of this process, which `scripts._local.process` asks before it starts a new interpreter."""
+
+
+def can_serve() -> bool:
+    return sys.platform.startswith("linux") and hasattr(os, "pidfd_open")
+
+
+@contextlib.contextmanager
+def serving(start: Callable[[], ForkServer]) -> Iterator[None]:
+    """Have a server in this context, or until `close_servers`, where that is possible."""
+    if not can_serve():
+        yield
+        return
+    server = start()
+    servers.insert(0, server)
+    try:
+        yield
+    finally:
+        if server in servers:
+            servers.remove(server)
+            server.close()
+
+
+def close_servers() -> None:
+    """Stop forking, once everything runs: a server takes as much memory as a program."""
+    while servers:
+        servers.pop().close()
+    if can_serve():
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
+# ---------------------------------------------------------------- the server
+
+
+def main() -> None:
+    door = socket.socket(fileno=os.dup(0))
+    given = json.loads(sys.argv[1])
+    missing: dict[str, list[str]] = given["imports"]
+    while True:
+        while given["eager"] and missing and not select.select([door], [], [], 0)[0]:
+            _import(missing, next(iter(missing)))
+        head, files, _, _ = socket.recv_fds(door, 4, 3)
+        if not head:
+            return  # the process that asks has ended
+        (size,) = struct.unpack("I", head)
+        request = json.loads(door.recv(size, socket.MSG_WAITALL))
+        _import(missing, request["argv"][0])
+        reads, writes = os.pipe()
+        between = os.fork()
+        if between == 0:
+            os.close(reads)
+            door.close()
+            _become(files, writes, **request)
+        os.close(writes)
+        for each in files:
+            os.close(each)
+        os.waitpid(between, 0)
+        with os.fdopen(reads, "rb") as pipe:
+            door.sendall(pipe.read(4))
+
+
+def _import(missing: dict[str, list[str]], program: str) -> None:
+    for module in missing.pop(program, ()):
+        importlib.import_module(module)
+    for name in (program, f"{program}.__main__"):  # which is to run as the program
+        if not hasattr(sys.modules.get(name), "__path__"):
+            sys.modules.pop(name, None)
+    assert threading.active_count() == 1, "an import starts threads, which a fork would not have"
+    gc.collect()
+    gc.freeze()  # a collection in a program need not write to what it shares with the others
+
+
+def _become(
+    files: Sequence[int], writes: int, argv: list[str], env: dict[str, str], owner: int, orphan_signal: int
+) -> None:
+    """Fork once more and end, so that the second fork is an orphan, which goes to the owner; run the program in it."""
+    between = os.getpid()
+    pid = os.fork()
+    if pid != 0:
+        os.write(writes, struct.pack("i", pid))
+        os._exit(0)
+    os.close(writes)
+    while os.getppid() == between:
+        time.sleep(0.001)
+    libc = ctypes.CDLL(None)
+    libc.prctl(PR_SET_PDEATHSIG, orphan_signal)
+    if os.getppid() != owner:  # it ended meanwhile
+        os._exit(1)
+    libc.prctl(PR_SET_NAME, argv[0].encode())
+    os.setsid()
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+        os.close(file)
+    os.environ.clear()
+    os.environ.update(env)
+    sys.argv = ["", *argv[1:]]
+    runpy.run_module(argv[0], run_name="__main__", alter_sys=True)
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

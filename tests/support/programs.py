@@ -1,0 +1,65 @@
+"""Programs of ours that a test runs: forked from a process that has imported them already, where that is the same."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from scripts._local.forking import ForkServer, serving
+from scripts._local.process import Program, spawn
+from scripts._stack import ape
+
+DAEMONS = {
+    "api": ["api.app", "api.context", "api.workers", "api.__main__"],
+    "indexer": ["indexer.cli"],
+    "keeper": ["keeper.__main__", "exchange_calendars"],  # which it imports when it first asks for sessions
+    "relayer": ["relayer.service"],
+    "tests.evals.scripted": [],
+}
+# Not ape itself, which looks for its folders while it is imported: what takes it two seconds, and its provider of test
+# chains, which any provider's first use imports, another.
+APE = [
+    *("eip712", "eth.chains.base", "eth_account", "eth_tester", "ethpm_types", "evm_trace", "pandas"),
+    *("pydantic_settings", "rich.console", "solcx", "tqdm", "web3"),
+]
+
+
+@contextlib.contextmanager
+def forked() -> Iterator[None]:
+    """Have daemons and ape's commands forked."""
+    with serving(lambda: ForkServer(DAEMONS)), serving(lambda: ForkServer({ape.COMMAND[2]: APE}, ape.COMMAND[0])):
+        yield
+
+
+def popen(
+    argv: Sequence[str], env: Mapping[str, str], stdout: IO[bytes], stderr: IO[bytes], stdin: IO[bytes] | None = None
+) -> Program:
+    """Start a program in the checkout, in a session of its own."""
+    with contextlib.nullcontext(stdin) if stdin else Path(os.devnull).open("rb") as given:
+        return spawn(argv, env, (given, stdout, stderr))
+
+
+def run(
+    argv: Sequence[str], env: Mapping[str, str], timeout: float = 120, given: bytes = b""
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, with `given` as its input and its output as text; kill it when its time is over."""
+    with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+        stdin.write(given)
+        stdin.seek(0)
+        process = popen(argv, env, stdout, stderr, stdin)
+        try:
+            code = process.wait(timeout)
+        finally:
+            process.kill()
+        printed = [_whole(each) for each in (stdout, stderr)]
+    return subprocess.CompletedProcess(argv, code, *printed)
+
+
+def _whole(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode()
