@@ -50,6 +50,7 @@ pytest_plugins = ("tests.support.fixtures",)
 
 TEMPLATE = "vpm_template"
 _STATE = "postgres.json"
+_SERVER = pytest.StashKey[subprocess.Popen[bytes]]()
 _SCREEN = pytest.StashKey[int]()
 # Tests that real clocks can fail where nothing is wrong, by folder or file. One of these that fails is run again, and
 # the summary names it; any other test fails at once.
@@ -163,7 +164,8 @@ def postgres(pytestconfig: pytest.Config) -> TestPostgres:
         if not state.exists():
             url, pid = given, None
             if url is None:
-                url, pid = _start_server(run_dir, _owner_pid(pytestconfig))
+                url, holder = _start_server(run_dir, _owner_pid(pytestconfig))
+                pid, pytestconfig.stash[_SERVER] = holder.pid, holder
             server = TestPostgres(url)
             if given is None:
                 _make_passwords_quick(server)
@@ -172,15 +174,16 @@ def postgres(pytestconfig: pytest.Config) -> TestPostgres:
         return TestPostgres(json.loads(state.read_text())["url"])
 
 
-def _start_server(run_dir: Path, owner_pid: int) -> tuple[str, int]:
-    """Start PostgreSQL for all workers of this run; its URL, and the pid of the process that stops it on SIGTERM."""
+def _start_server(run_dir: Path, owner_pid: int) -> tuple[str, subprocess.Popen[bytes]]:
+    """Start PostgreSQL for all workers of this run; its URL, and the process that stops it on SIGTERM."""
     argv = [sys.executable, "-m", "tests.support.shared_postgres", str(run_dir), str(owner_pid)]
     with (run_dir / "shared.log").open("wb") as log:
         holder = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=log, start_new_session=True)
     assert holder.stdout is not None
-    url = holder.stdout.readline().decode().strip()
+    with holder.stdout as told:
+        url = told.readline().decode().strip()
     assert url, (run_dir / "shared.log").read_text()
-    return url, holder.pid
+    return url, holder
 
 
 def _make_passwords_quick(server: TestPostgres) -> None:
@@ -207,6 +210,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(session.config, "workerinput"):
         return
     folder = _run_dir(session.config)
+    if _SERVER in session.config.stash:
+        session.config.stash[_SERVER].terminate()
+        session.config.stash[_SERVER].wait()
     with contextlib.suppress(FileNotFoundError, json.JSONDecodeError):
         pid = json.loads((folder / _STATE).read_text())["pid"]
         if pid is not None:
@@ -218,8 +224,6 @@ def _stop_server(pid: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
         for _ in range(200):
-            with contextlib.suppress(ChildProcessError):  # a worker's child
-                os.waitpid(pid, os.WNOHANG)
             os.kill(pid, 0)
             time.sleep(0.05)
 
