@@ -23,9 +23,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -34,8 +33,7 @@ from typing import IO
 
 from core.paths import REPOSITORY
 from scripts._local.packages import foundry_binary
-from scripts._vpm.forge import GIVING_WAY, PROFILE, compiling, forge
-from scripts._vpm.programs import run
+from scripts._vpm.forge import GIVING_WAY, PROFILE, compiling, forge, run
 
 # Replays of files that a Python test generates first; those tests run forge themselves.
 GENERATED_FIRST = "tests/contracts/forge/{history/Histories.t.sol,agent/Vectors.t.sol,feeds/Cases.t.sol}"
@@ -51,15 +49,8 @@ CORES = os.cpu_count() or 1
 PROOFS = REPOSITORY / "tests" / "contracts" / "proofs"
 
 
-@dataclass(frozen=True)
-class Output:
-    """Where programs write: to the screen, or to a file that is shown later. `before` begins each of their commands."""
-
-    file: IO[str] | None = None
-    before: tuple[str, ...] = ()
-
-
-SCREEN = Output()
+Output = IO[str] | None
+"""Where programs write: to the screen (None), or to a file that is shown later."""
 
 
 @dataclass(frozen=True)
@@ -129,13 +120,11 @@ def _run(chosen: Sequence[Stage], extra: Sequence[str]) -> list[StageResult]:
     cannot = [stage for stage in chosen if stage.folders and not _can_run(stage)]
     tests = [stage for stage in chosen if stage.folders and stage not in cannot]
     together, apart = ([stage for stage in tests if stage.apart == is_apart] for is_apart in (False, True))
-    programs = [stage for stage in chosen if not stage.folders]
-    before = GIVING_WAY if any(stage.waits for stage in tests) else ()
-    lines = [([_one_run(stages, extra)] if stages else [], ()) for stages in (together, apart)] + [(programs, before)]
-    first, *others = [(stages, before) for stages, before in lines if stages] or [([], ())]
+    lines = [[_one_run(stages, extra)] for stages in (together, apart) if stages]
+    lines += filter(None, [[stage for stage in chosen if not stage.folders]])
     with ThreadPoolExecutor() as threads:
-        beside = [threads.submit(_line, stages, before) for stages, before in others]
-        results = _line(first[0], None)
+        beside = [threads.submit(_line, stages, on_screen=False) for stages in lines[1:]]
+        results = [result for stages in lines[:1] for result in _line(stages, on_screen=True)]
     results += [StageResult(stage, 1 if os.environ.get("CI") else 0, 0.0) for stage in cannot]
     return results + [result for line in beside for result in line.result()]
 
@@ -146,32 +135,22 @@ def _one_run(stages: Sequence[Stage], extra: Sequence[str]) -> Stage:
     return Stage(names, "tests", partial(run_tests, stages, extra))
 
 
-def _line(stages: Sequence[Stage], before: tuple[str, ...] | None) -> list[StageResult]:
-    """Run stages one after another: on the screen, or, with `before`, so that each is shown when it has ended."""
+def _line(stages: Sequence[Stage], *, on_screen: bool) -> list[StageResult]:
+    """Run stages one after another. What they print is shown at once, or when each has ended."""
     results = []
     for stage in stages:
         assert stage.run is not None
-        start = time.monotonic()
-        if before is None:
-            print(f"\n=== {stage.name}: {stage.what}", flush=True)
-        with nullcontext(SCREEN) if before is None else _shown_later(stage, before) as output:
-            code = stage.run(output)
+        start, title = time.monotonic(), f"\n=== {stage.name}: {stage.what}"
+        if on_screen:
+            print(title, flush=True)
+            code = stage.run(None)
+        else:
+            with TemporaryFile("w+") as output:
+                code = stage.run(output)
+                output.seek(0)
+                print(f"{title}\n{output.read()}=== {stage.name} took {time.monotonic() - start:.1f} s", flush=True)
         results.append(StageResult(stage, code, time.monotonic() - start))
     return results
-
-
-@contextmanager
-def _shown_later(stage: Stage, before: tuple[str, ...]) -> Iterator[Output]:
-    """What is written there is shown at the end."""
-    start = time.monotonic()
-    with TemporaryFile("w+") as file:
-        try:
-            yield Output(file, before)
-        finally:
-            file.seek(0)
-            took = time.monotonic() - start
-            said = f"\n=== {stage.name}: {stage.what}\n{file.read()}=== {stage.name} took {took:.1f} s"
-            print(said, flush=True)
 
 
 def _just(paths: Sequence[Path], extra: Sequence[str]) -> int:
@@ -185,9 +164,9 @@ def _just(paths: Sequence[Path], extra: Sequence[str]) -> int:
     without_python = [each for each in folders if not any((REPOSITORY / each).rglob("test_*.py"))]
     python = [each for each in paths if each not in files and each not in without_python]
     forge_test = (foundry_binary("forge"), "test", "--match-path")
-    runs = [partial(_call, SCREEN, *forge_test, each, env=PROFILE) for each in solidity]
+    runs = [partial(_call, None, *forge_test, each, env=PROFILE) for each in solidity]
     if python:
-        runs.append(partial(_call, SCREEN, sys.executable, "-m", "pytest", *python, *extra))
+        runs.append(partial(_call, None, sys.executable, "-m", "pytest", *python, *extra))
     return _both(*runs)
 
 
@@ -201,8 +180,12 @@ def _why_nothing_runs(path: Path) -> str | None:
 
 
 def _call(output: Output, *argv: str | Path, env: dict[str, str] | None = None) -> int:
-    program = [*output.before, *map(str, argv)]
-    return run(program, {**os.environ, **(env or {})}, output.file, cwd=REPOSITORY).returncode
+    return run([str(word) for word in argv], {**os.environ, **(env or {})}, output).returncode
+
+
+def _give_way(output: Output, *argv: str | Path, env: dict[str, str] | None = None) -> int:
+    """Run a program that takes what tests leave: they have real clocks to keep."""
+    return _call(output, *GIVING_WAY, *argv, env=env)
 
 
 def _both(*calls: Callable[[], int]) -> int:
@@ -211,7 +194,9 @@ def _both(*calls: Callable[[], int]) -> int:
 
 
 def _lint(output: Output) -> int:
-    return _both(lambda: _call(output, "ruff", "check", "."), lambda: _call(output, "ruff", "format", "--check", "."))
+    return _both(
+        lambda: _give_way(output, "ruff", "check", "."), lambda: _give_way(output, "ruff", "format", "--check", ".")
+    )
 
 
 def _types(output: Output) -> int:
@@ -221,38 +206,38 @@ def _types(output: Output) -> int:
     of_its_own, src = ("--cache-dir", REPOSITORY / ".mypy_cache" / "client"), {"MYPYPATH": str(python / "src")}
     return _both(
         lambda: _types_of_ours(output),
-        lambda: _call(output, "mypy", *of_its_own, "--config-file", python / "pyproject.toml", env=src),
-        lambda: _call(output, REPOSITORY / "node_modules" / ".bin" / "tsc", "--noEmit", "-p", typescript),
+        lambda: _give_way(output, "mypy", *of_its_own, "--config-file", python / "pyproject.toml", env=src),
+        lambda: _give_way(output, REPOSITORY / "node_modules" / ".bin" / "tsc", "--noEmit", "-p", typescript),
     )
 
 
 def _types_of_ours(output: Output) -> int:
-    code = _call(output, "mypy", "--num-workers", str(CORES))
+    code = _give_way(output, "mypy", "--num-workers", str(CORES))
     # A worker has three seconds to start, which it may miss beside tests: then mypy ends as where it cannot go on.
-    return _call(output, "mypy") if code == 2 else code
+    return _give_way(output, "mypy") if code == 2 else code
 
 
 def _imports(output: Output) -> int:
-    return _call(output, "lint-imports", "--no-cache")
+    return _give_way(output, "lint-imports", "--no-cache")
 
 
 def _solidity_format(output: Output) -> int:
     ours = ("contracts", "tests/contracts/forge", "tests/contracts/proofs")
-    return _call(output, foundry_binary("forge"), "fmt", "--check", *ours)
+    return _give_way(output, foundry_binary("forge"), "fmt", "--check", *ours)
 
 
 def _forge(output: Output) -> int:
     without_gas = ("--no-match-contract", "^Gas")  # a stage of its own, on the pipeline that is deployed
     with compiling():  # tests of Python wait for it, and run on what it compiled
-        built = forge("build", output=output.file)
+        built = forge("build", output=output)
     return (
         built.returncode
-        or forge("test", "--no-match-path", GENERATED_FIRST, *without_gas, output=output.file).returncode
+        or forge("test", "--no-match-path", GENERATED_FIRST, *without_gas, output=output).returncode
     )
 
 
 def _gas(output: Output) -> int:
-    return _call(output, REPOSITORY / "vpm", "bench", "gas")
+    return _give_way(output, REPOSITORY / "vpm", "bench", "gas")
 
 
 def run_tests(stages: Sequence[Stage], extra: Sequence[str], output: Output) -> int:
@@ -269,7 +254,7 @@ def compile_tests(folders: Sequence[str]) -> None:
     """In a new checkout: has Python compile, once, what every worker imports first. Side by side each would do it for
     itself. What cannot be imported, the run itself tells of."""
     collect = (sys.executable, "-m", "pytest", "--collect-only", "-q", *folders)
-    run(collect, dict(os.environ), subprocess.DEVNULL, cwd=REPOSITORY)
+    run(collect, dict(os.environ), subprocess.DEVNULL)
 
 
 def workers(stages: Sequence[Stage]) -> int:

@@ -35,9 +35,7 @@ def up(argv: list[str]) -> int:
 
 def test(argv: list[str]) -> int:
     from scripts._vpm.checks import main
-    from scripts._vpm.programs import end_with_this_command
 
-    end_with_this_command()
     return main(argv)
 
 

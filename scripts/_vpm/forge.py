@@ -5,13 +5,13 @@ from __future__ import annotations
 import fcntl
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO
 
 from core.paths import REPOSITORY
 from scripts._local.packages import foundry_binary
-from scripts._vpm.programs import run
+from scripts._local.process import die_with_parent
 
 BUILDS = REPOSITORY / ".vpm" / "build"  # the only place where Solidity tests may read
 LOCK = BUILDS / "forge-quick.lock"
@@ -27,6 +27,21 @@ def forge(
     beside = output not in (None, subprocess.PIPE)
     program = [*(GIVING_WAY if beside else ()), str(foundry_binary("forge")), *arguments]
     return run(program, {**os.environ, **PROFILE, **environment}, output)
+
+
+def run(argv: Sequence[str], env: dict[str, str], output: int | IO[str] | None) -> subprocess.CompletedProcess[str]:
+    """Run a program in the checkout, which ends with this process. With an output, both its streams go there."""
+    error = None if output is None else subprocess.STDOUT
+    return subprocess.run(
+        argv,
+        cwd=REPOSITORY,
+        env=env,
+        stdout=output,
+        stderr=error,
+        text=True,
+        check=False,
+        preexec_fn=die_with_parent(),
+    )
 
 
 @contextmanager
