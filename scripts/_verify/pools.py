@@ -1,4 +1,4 @@
-"""A pool feed's readings computed again: from what its pools remember, and from their logs where they forgot."""
+"""A pool feed's readings computed again from what its pools remember."""
 
 from __future__ import annotations
 
@@ -12,14 +12,9 @@ from core.contracts.events.feed import FEED_EVENTS
 from core.contracts.statuses import Quality, RoundProblem
 from core.feeds.live import POOL, TOKEN
 from core.feeds.rounds import Round, RoundReading
-from core.hexadecimal import hex_of
-from scripts._verify.chain import PinnedChain, seen, word
+from scripts._verify.chain import PinnedChain, word
 from scripts._verify.claims import Findings
-from scripts._verify.pool_logs import POOL_EVENTS, pool_from_logs
 from scripts._verify.pool_readings import Observation, PoolFeedTerms, PoolState, SourceTerms, measure
-
-WIDEST = 1 << 20
-"""Blocks that are read back, at most, for the logs before a window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +87,13 @@ async def check_reading(chain: PinnedChain, feed: PoolFeedFacts, at: int, when: 
     pools, shown = [], []
     for address in feed.pools:
         pool = await from_ring(chain, address, at, feed.terms.window)
-        shown.append(f"{'logs' if pool is None else 'observations'} of {address}, to {at}")
-        pool = pool or await from_logs(chain, address, at, feed.terms.window)
+        shown.append(f"observations of {address}, to {at}")
         if pool is None:
-            said.unknown(claim, shown[-1], f"it says nothing in the {WIDEST} blocks before the window")
+            said.unknown(claim, shown[-1], "it has forgotten them; ask a node that keeps old states, with --block")
             return
         pools.append(pool)
     again = measure(feed.terms, pools, at)
-    assert again is not None  # both ways of reading a pool reach back to the window's start
+    assert again is not None  # what was read of a pool reaches back to the window's start
     said.same(claim, _in_words(quality, stands.answer), _in_words(again.quality, again.answer), "; ".join(shown))
 
 
@@ -163,35 +157,6 @@ class _Ring:
 
     async def _slot(self, slot: int) -> Any:
         return await self._chain.read(self.contract.call("observations", slot))
-
-
-# ---------------------------------------------------------------- what its logs say
-
-
-async def from_logs(chain: PinnedChain, pool: str, at: int, length: int) -> PoolState | None:
-    """The pool at the end of the window, from as few logs as tell its start too; None when there are none for long."""
-    last = await _block_at(chain, at)
-    first = await _block_at(chain, at - length)
-    topics: list[Any] = [[hex_of(topic) for topic in POOL_EVENTS]]
-    back = 256
-    while True:
-        begin = max(0, first - back)
-        logs = seen(await chain.range(pool, topics, begin, last), pool, POOL_EVENTS)
-        made = pool_from_logs([(await chain.time_of(each.block), each.event) for each in logs])
-        if made is not None and made.tells(at, length):
-            return made
-        if begin == 0 or back >= WIDEST:
-            return None
-        back *= 4
-
-
-async def _block_at(chain: PinnedChain, time: int) -> int:
-    """The last block not later than a time."""
-
-    async def by_then(block: int) -> bool:
-        return await chain.time_of(block) <= time
-
-    return await _last(chain.head.number, by_then)
 
 
 async def _last(most: int, holds: Callable[[int], Awaitable[bool]]) -> int:

@@ -230,10 +230,7 @@ def _forge(output: Output) -> int:
     without_gas = ("--no-match-contract", "^Gas")  # a stage of its own, on the pipeline that is deployed
     with compiling():  # tests of Python wait for it, and run on what it compiled
         built = forge("build", output=output)
-    return (
-        built.returncode
-        or forge("test", "--no-match-path", GENERATED_FIRST, *without_gas, output=output).returncode
-    )
+    return built.returncode or forge("test", "--no-match-path", GENERATED_FIRST, *without_gas, output=output).returncode
 
 
 def _gas(output: Output) -> int:
