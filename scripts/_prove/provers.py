@@ -28,10 +28,10 @@ from typing import Any
 from core.paths import REPOSITORY
 from scripts._local.packages import foundry_binary
 from scripts._prove.theorems import Theorem
-from scripts._vpm import side
+from scripts._vpm import bootstrap
 from scripts._vpm.forge import GIVING_WAY
 
-LOCK = side.LOCKS / "prove.txt"
+HOME = bootstrap.ENV / "prove"
 BUILD = REPOSITORY / ".vpm" / "build" / "prove"
 # How long Halmos may ask whether a branch can be taken. When it gives up it follows the branch, so that on a busy
 # machine its own millisecond makes it turn a loop that ends, and call the theorem bounded.
@@ -63,7 +63,8 @@ class NotBuilt(Exception):
 
 def prepare() -> None:
     """Bring the provers up to date; at once when nothing changed."""
-    side.prepare(LOCK)
+    with bootstrap.only_one_at_a_time():
+        bootstrap.python_environment(HOME, bootstrap.LOCKS / "prove.txt", "the provers")
 
 
 def environment() -> dict[str, str]:
@@ -71,7 +72,7 @@ def environment() -> dict[str, str]:
     home = BUILD / "home"
     home.mkdir(parents=True, exist_ok=True)
     inherited = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
-    own = str(side.home(LOCK) / "bin")
+    own = str(HOME / "bin")
     path = os.pathsep.join([own, str(foundry_binary("forge").parent), os.environ.get("PATH", os.defpath)])
     return {**inherited, "PATH": path, "HOME": str(home), "FOUNDRY_PROFILE": "prove", "NO_COLOR": "1"}
 

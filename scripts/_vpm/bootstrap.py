@@ -33,18 +33,19 @@ APE_VENV = ENV / "ape-venv"
 NODE = ENV / "node"
 CLIENT = REPOSITORY / "api" / "clients" / "python" / "src"  # the demo bets with it
 LOCKS = Path(__file__).resolve().parent / "locks"
+LOCK = REPOSITORY / "requirements.lock"
 OLDEST_PYTHON = (3, 11)
 NEWEST_PYTHON = (3, 13)
 OLDEST_NODE = 18
-FOUNDRY = ("anvil", "forge", "cast")
 DEVELOPING = ("test", "bench", "screenshots")
 """Commands that need npm's development packages too: clients in other languages, bundlers, what looks at pages. They
 are nine of ten files, so a first `./vpm up` does without."""
+LAST_LINES = 12  # of what a set-up command that failed has printed
 NPM = ("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
 
 
 class SetupError(Exception):
-    """The failure of a setup: one sentence for the person at the keyboard."""
+    """The failure of a set-up: what the person at the keyboard is shown."""
 
 
 def launch(argv: list[str]) -> int:
@@ -93,8 +94,8 @@ def prepare(*, developing: bool = True) -> None:
         ENV.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SetupError(f"cannot write to {ENV}: {error.strerror}. Run from a checkout you own.") from None
-    with _only_one_at_a_time():
-        _virtual_environment(VENV, _python_stamp())  # and uv: an unreachable registry is reported before npm starts
+    with only_one_at_a_time():
+        _uv()  # an unreachable registry is reported before npm starts
         _node()
         # The one unpacks on one core while the other does on another.
         _at_once(_python_environments, lambda: _npm_packages(developing=developing))
@@ -105,24 +106,11 @@ def prepare(*, developing: bool = True) -> None:
 # --- steps ---------------------------------------------------------------------------------------------------------
 
 
-def _python_stamp() -> _Stamp:
-    return _Stamp("venv", (REPOSITORY / "requirements.lock").read_bytes(), platform.python_version().encode())
-
-
-def _ape_stamp() -> _Stamp:
-    return _Stamp("ape-venv", (LOCKS / "ape.txt").read_bytes(), platform.python_version().encode())
-
-
 def _virtual_environment(venv: Path, stamp: _Stamp) -> None:
-    if not (venv / "bin" / "python").exists() or not stamp.same_python():
-        _make_virtual_environment(venv, stamp)
-    if not stamp.matches() and not (VENV / "bin" / "uv").exists():
-        pip = _pip(str(VENV / "bin" / "python"))
-        _run([*pip, "install", "-q", "--require-hashes", "-r", str(LOCKS / "uv.txt")], "install uv")
-
-
-def _make_virtual_environment(venv: Path, stamp: _Stamp) -> None:
-    """Without a pip of its own where the machine's can install into it: unpacking one takes longer than the rest."""
+    """Make an environment anew where there is none of this Python. It has a pip of its own only where the machine's
+    cannot install into it: unpacking one takes longer than the rest."""
+    if (venv / "bin" / "python").exists() and stamp.same_python():
+        return
     stamp.forget()
     shutil.rmtree(venv, ignore_errors=True)
     python = _machines_python()
@@ -130,24 +118,39 @@ def _make_virtual_environment(venv: Path, stamp: _Stamp) -> None:
     _run([python, "-m", "venv", *bare, str(venv)], "make a virtual environment", hint=_VENV_HINT)
 
 
+def _uv() -> None:
+    """Install uv into the product's environment, which it then installs everything else into."""
+    _virtual_environment(VENV, _python_stamp(VENV, LOCK))
+    if not (VENV / "bin" / "uv").exists():
+        pip = _pip(str(VENV / "bin" / "python"))
+        _run([*pip, "install", "-q", "--require-hashes", "-r", str(LOCKS / "uv.txt")], "install uv")
+
+
+def _python_stamp(venv: Path, lock: Path) -> _Stamp:
+    return _Stamp(venv.name, lock.read_bytes(), platform.python_version().encode())
+
+
+def python_environment(venv: Path, lock: Path, what: str) -> Path:
+    """Bring an environment to exactly what its lock says, at once when nothing changed; return its Python."""
+    python, stamp = venv / "bin" / "python", _python_stamp(venv, lock)
+    _virtual_environment(venv, stamp)
+    if not stamp.matches():
+        with step(f"{what} (exact versions and hashes)"):
+            _install_locked(str(python), lock, f"install {what}")
+            stamp.write()
+    return python
+
+
 def _python_environments() -> None:
     """Install the product's packages and then ape's, which share most of uv's cache."""
-    for venv, stamp, lock, what in (
-        (VENV, _python_stamp(), REPOSITORY / "requirements.lock", "Python packages"),
-        (APE_VENV, _ape_stamp(), LOCKS / "ape.txt", "ape's Python packages"),
-    ):
-        _virtual_environment(venv, stamp)
-        if stamp.matches():
-            continue
-        with step(f"{what} (exact versions and hashes)"):
-            install_locked(str(venv / "bin" / "python"), lock, f"install {what}")
-            stamp.write()
+    python_environment(VENV, LOCK, "Python packages")
+    python_environment(APE_VENV, LOCKS / "ape.txt", "ape's Python packages")
 
 
 _VENV_HINT = "On Debian and Ubuntu: apt install python3-venv."
 
 
-def install_locked(python: str, lock: Path, what: str) -> None:
+def _install_locked(python: str, lock: Path, what: str) -> None:
     """Install exactly the packages of a lock into the environment of this Python.
 
     What packages ask for is not looked at: a lock is complete, and on Python 3.13 has a newer numpy than ape asks for.
@@ -232,25 +235,8 @@ def _npm_packages(*, developing: bool) -> None:
         # ape looks at 500 files below contracts/, and puts all the libraries' there when it compiles: with their own
         # builds among them it would see few of our contracts, or none, from then on.
         shutil.rmtree(REPOSITORY / "node_modules" / "@openzeppelin" / "contracts" / "build", ignore_errors=True)
-        _foundry_for_this_machine()
         (everything if developing else running).write()
         (running if developing else everything).forget()
-
-
-def _foundry_for_this_machine() -> None:
-    """npm has Foundry for Linux on x86-64, which the lock holds; other machines bring the pinned version on PATH."""
-    if all((REPOSITORY / "node_modules" / "@foundry-rs" / f"{tool}-linux-amd64").exists() for tool in FOUNDRY):
-        return
-    pinned = json.loads((REPOSITORY / "package.json").read_text())["optionalDependencies"][
-        "@foundry-rs/anvil-linux-amd64"
-    ]
-    missing = [tool for tool in FOUNDRY if pinned not in _output([tool, "--version"])]
-    if missing:
-        raise SetupError(
-            f"npm has no Foundry for {platform.system()} on {platform.machine()}, and there is no "
-            f"{' and no '.join(missing)} {pinned} on PATH. Install Foundry {pinned} "
-            f"(foundryup --install {pinned}) and start again."
-        )
 
 
 def _solc() -> None:
@@ -319,7 +305,7 @@ def _at_once(*steps) -> None:  # type: ignore[no-untyped-def]
 
 
 @contextlib.contextmanager
-def _only_one_at_a_time():  # type: ignore[no-untyped-def]
+def only_one_at_a_time():  # type: ignore[no-untyped-def]
     """Two stacks started at once must not install into the same environment."""
     import fcntl  # noqa: PLC0415
 
@@ -341,46 +327,16 @@ def _output(argv: list[str]) -> str:
 
 
 def _run(argv: list[str], what: str, hint: str = "", env: dict[str, str] | None = None) -> None:
-    """Run a set-up command; whatever goes wrong becomes one sentence."""
+    """Run a set-up command; of one that fails, SetupError shows the end of what it printed."""
     try:
         done = subprocess.run(argv, capture_output=True, text=True, check=False, env=env, cwd=REPOSITORY)
     except FileNotFoundError:
         raise SetupError(f"could not {what}: {argv[0]} is missing. {hint}".strip()) from None
     if done.returncode == 0:
         return
-    output = done.stderr + done.stdout
-    if "No space left" in output or "ENOSPC" in output:
-        raise SetupError(f"could not {what}: the disk is full. Free about 2 GB and start again.")
-    if _looks_offline(output):
-        raise SetupError(f"could not {what}: a package registry cannot be reached ({_last_line(output)}).")
-    raise SetupError(f"could not {what}: {_last_line(output)} {hint}".strip())
-
-
-def _looks_offline(output: str) -> bool:
-    signs = (
-        "Failed to establish a new connection",
-        "Temporary failure in name resolution",
-        "Name or service not known",
-        "ENOTFOUND",
-        "ECONNREFUSED",
-        "EAI_AGAIN",
-        "ETIMEDOUT",
-        "ConnectTimeoutError",
-        "No matching distribution",
-        "error sending request",  # of uv
-    )
-    return any(sign in output for sign in signs)
-
-
-def _last_line(output: str) -> str:
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    telling = [line for line in lines if "error" in line.lower() and "complete log of this run" not in line]
-    telling = [line for line in telling if line not in ("npm error", "npm ERR!")]
-    # npm ends with advice about proxies; what happened stands above it.
-    refused = [line for line in telling if any(sign in line for sign in ("ECONNREFUSED", "ENOTFOUND", "ETIMEDOUT"))]
-    if refused:
-        return max(refused, key=len)[:300]
-    return (telling or lines or ["no output"])[-1][:300]
+    output = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+    last = "".join(f"\n    | {line}" for line in output[-LAST_LINES:])
+    raise SetupError(f"could not {what}. {hint}{last}")
 
 
 def _link(link: Path, target: Path) -> None:

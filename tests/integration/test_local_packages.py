@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from core.errors import ProcessError
-from core.paths import REPOSITORY
 from scripts._local import packages
 from scripts._local.packages import foundry_binary, foundry_version
-from scripts._vpm import bootstrap
 
 
 @pytest.fixture
@@ -53,16 +51,3 @@ def test_another_version_does_not(on_path: Path, tmp_path: Path, version: str | 
     with pytest.raises(ProcessError, match=f"no anvil {foundry_version()}") as error:
         foundry_binary("anvil", tmp_path)
     assert "on PATH" in (error.value.hint or "")
-
-
-def test_the_first_start_says_what_is_missing(on_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a machine for which npm has none; what it is pinned to stands in package.json."""
-    (tmp_path / "package.json").write_text((REPOSITORY / "package.json").read_text())
-    monkeypatch.setattr(bootstrap, "REPOSITORY", tmp_path)
-    program(on_path, "anvil", foundry_version())
-    program(on_path, "forge", "1.0.0")
-    with pytest.raises(bootstrap.SetupError, match="no forge and no cast"):
-        bootstrap._foundry_for_this_machine()
-    program(on_path, "forge", foundry_version())
-    program(on_path, "cast", foundry_version())
-    bootstrap._foundry_for_this_machine()

