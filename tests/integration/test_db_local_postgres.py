@@ -211,22 +211,6 @@ def test_a_program_that_ignores_the_signal_is_killed(tmp_path: Path) -> None:
     assert _gone(int((tmp_path / "self").read_text()))
 
 
-@pytest.fixture
-def quitting_is_ignored() -> Iterator[None]:
-    """As in everything a shell script starts in the background."""
-    before = signal.signal(signal.SIGQUIT, signal.SIG_IGN)
-    yield
-    signal.signal(signal.SIGQUIT, before)
-
-
-@pytest.mark.usefixtures("quitting_is_ignored")
-def test_a_program_is_killed_at_once_even_while_its_guard_starts(tmp_path: Path) -> None:
-    for _ in range(5):
-        running = start_process(SpawnPlan("sleeper", ("/bin/sleep", "60"), env={}), tmp_path / "log")
-        running.kill_program()
-        assert not running.alive()
-
-
 def test_the_program_ends_when_its_owner_is_killed(tmp_path: Path) -> None:
     owner_code = (
         "import time, sys\nfrom pathlib import Path\n"

@@ -1,4 +1,4 @@
-"""Programs that we start end when they are to, whenever that is; those of ours are forked."""
+"""What a program leaves behind, and daemons that are forked."""
 
 from __future__ import annotations
 
@@ -11,27 +11,6 @@ from pathlib import Path
 from core.paths import REPOSITORY
 from scripts._local.forking import ForkedProcess
 from scripts._local.process import SpawnPlan, start_process
-
-SLEEPS = SpawnPlan("sleeper", (sys.executable, "-c", "import time; time.sleep(60)"), env=dict(os.environ))
-
-
-def test_a_program_is_killed_at_once_even_while_it_starts(tmp_path: Path) -> None:
-    for _ in range(5):
-        process = start_process(SLEEPS, tmp_path / "log")
-        process.kill()
-        assert not process.alive()
-
-
-def test_stopping_ends_a_program_that_will_not_listen(tmp_path: Path) -> None:
-    deaf = (
-        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
-    )
-    plan = SpawnPlan("deaf", (sys.executable, "-u", "-c", deaf), env=dict(os.environ))
-    process = start_process(plan, tmp_path / "log")
-    while "deaf" not in process.tail():
-        assert process.alive()
-    process.stop(timeout_seconds=0.5)
-    assert not process.alive()
 
 
 def test_a_folder_of_a_program_goes_with_it_and_is_empty_when_it_starts(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ DAEMONS = {
     "indexer": ["indexer.cli"],
     "keeper": ["keeper.__main__", "exchange_calendars"],  # which it imports when it first asks for sessions
     "relayer": ["relayer.service"],
-    "tests.evals.scripted": [],
 }
 # Not ape itself, which looks for its folders while it is imported: what takes it two seconds, and its provider of test
 # chains, which any provider's first use imports, another.
@@ -36,22 +35,16 @@ def forked() -> Iterator[None]:
         yield
 
 
-def popen(
-    argv: Sequence[str], env: Mapping[str, str], stdout: IO[bytes], stderr: IO[bytes], stdin: IO[bytes] | None = None
-) -> Program:
+def popen(argv: Sequence[str], env: Mapping[str, str], stdout: IO[bytes], stderr: IO[bytes]) -> Program:
     """Start a program in the checkout, in a session of its own."""
-    with contextlib.nullcontext(stdin) if stdin else Path(os.devnull).open("rb") as given:
-        return spawn(argv, env, (given, stdout, stderr))
+    with Path(os.devnull).open("rb") as nothing:
+        return spawn(argv, env, (nothing, stdout, stderr))
 
 
-def run(
-    argv: Sequence[str], env: Mapping[str, str], timeout: float = 120, given: bytes = b""
-) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end, with `given` as its input and its output as text; kill it when its time is over."""
-    with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
-        stdin.write(given)
-        stdin.seek(0)
-        process = popen(argv, env, stdout, stderr, stdin)
+def run(argv: Sequence[str], env: Mapping[str, str], timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, with its output as text; kill it when its time is over."""
+    with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+        process = popen(argv, env, stdout, stderr)
         try:
             code = process.wait(timeout)
         finally:
