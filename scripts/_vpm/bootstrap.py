@@ -336,7 +336,7 @@ def _run(argv: list[str], what: str, hint: str = "", env: dict[str, str] | None 
         return
     output = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
     last = "".join(f"\n    | {line}" for line in output[-LAST_LINES:])
-    raise SetupError(f"could not {what}. {hint}{last}")
+    raise SetupError(f"could not {what}. {hint}".strip() + last)
 
 
 def _link(link: Path, target: Path) -> None:

@@ -278,4 +278,4 @@ def test_a_missing_registry_is_shown_by_what_failed(tmp_path: Path) -> None:
     )
     assert done.returncode == 1
     assert "vpm: could not install uv." in done.stderr
-    assert nowhere.removeprefix("http://").partition(":")[0] in done.stderr
+    assert "No matching distribution found for uv" in done.stderr, "what pip says of it"
