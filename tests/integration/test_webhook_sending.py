@@ -97,7 +97,7 @@ async def test_one_address_gets_few_at_once() -> None:
 
 
 async def test_a_name_that_changes_its_mind_is_sent_to_where_it_was_checked() -> None:
-    """The name server gives another address the second time: it is in somebody else's hands. Each delivery asks anew."""
+    """The name server gives another address the second time, as an attacker's does. Each delivery asks anew."""
     answers = iter(["127.0.0.1", "::1"] * 5)
     async with receiver() as there, name_server(lambda _name: [next(answers)]) as server:
         url = there.url.replace("127.0.0.1", "rebinding.example")
