@@ -45,7 +45,7 @@ async def test_the_whole_receipt(buyer: Buyer, service: AgentService) -> None:
     """Every key of a real and of a simulated receipt, against the chain where it is on the chain."""
     chain, who = service.chain, DEV[0]
     body = bet(chain.ids["main"], who, "no", 7.123456, ref="campaign-1", builderCode=DEV[7].address)
-    held = chain.read(chain.contracts.token.call("balanceOf", chain.contracts.settlement.address))
+    held = chain.balance(chain.contracts.settlement.address)
     _, challenge = await buyer.post(body)
     trade_id = challenge["accepts"][0]["extra"]["intentNonce"]
     envelope = sign(challenge["accepts"][0], who, now=chain.now)
@@ -55,11 +55,7 @@ async def test_the_whole_receipt(buyer: Buyer, service: AgentService) -> None:
         settlement = json.loads(base64.b64decode(response.headers["X-Payment-Response"]))
     TradeBody.model_validate_json(raw, strict=True)
     paid = loads(raw)
-    stake = chain.read(
-        chain.contracts.settlement.call(
-            "stake", chain.read(chain.contracts.settlement.call("stakeOf", who.address, idem_hash(body["idemKey"])))
-        )
-    )
+    stake = chain.stake(who.address, body["idemKey"])
     mined = chain.ask("eth_getTransactionReceipt", paid["receipt"]["txHash"])
     block = chain.ask("eth_getBlockByNumber", mined["blockNumber"], False)
     assert mined["status"] == "0x1"
@@ -98,10 +94,7 @@ async def test_the_whole_receipt(buyer: Buyer, service: AgentService) -> None:
         "payer": who.address.lower(),
         "extensions": paid["extensions"],
     }
-    assert (
-        chain.read(chain.contracts.token.call("balanceOf", chain.contracts.settlement.address)) - held
-        == stake["amount"]
-    )
+    assert chain.balance(chain.contracts.settlement.address) - held == stake["amount"]
     assert stake["amount"] == 7_123_456
 
     async with buyer.session.post(f"{service.api}/trade", json={**body, "simulate": True, "idemKey": "x" * 8}) as tried:
@@ -206,7 +199,7 @@ async def test_a_lock_gives_what_was_suggested_or_nothing(
     ahead = await quoted_bet(buyer, other, between)
     _, challenge = await buyer.post(wanted)
     envelope = sign(challenge["accepts"][0], who, now=chain.now)
-    held = chain.read(chain.contracts.token.call("balanceOf", who.address))
+    held = chain.balance(who.address)
     with chain.held():
         first = asyncio.create_task(buyer.buy(ahead, other))
         await asyncio.sleep(1)  # the other one is in the pool ahead of ours
@@ -222,7 +215,7 @@ async def test_a_lock_gives_what_was_suggested_or_nothing(
         assert answer["receipt"]["position"]["shares"] >= wanted["minSharesOut"]
     else:
         assert (answer["error"], stake) == ("slippage_exceeded", 0)
-        assert chain.read(chain.contracts.token.call("balanceOf", who.address)) == held
+        assert chain.balance(who.address) == held
 
 
 async def test_the_order_of_the_checks(buyer: Buyer, service: AgentService) -> None:

@@ -16,8 +16,6 @@ import pytest
 from eth_account import Account
 from x402.http.utils import decode_payment_response_header
 
-from core.agent.bet import idem_hash
-from core.chain import checksum
 from core.money import USD
 from scripts._demo import agent
 from scripts._stack import wallets
@@ -36,15 +34,6 @@ def service(base_service: AgentService) -> AgentService:
     chain.list("official")
     base_service.start("indexer", "relayer", "api")
     return base_service
-
-
-def stake_of(service: AgentService, who: Wallet, key: str) -> dict[str, Any]:
-    """What the contract holds under a wallet's key."""
-    settlement = service.chain.contracts.settlement
-    number = service.chain.read(settlement.call("stakeOf", checksum(who.address), idem_hash(key)))
-    assert number != 0, "nothing was settled"
-    found: dict[str, Any] = service.chain.read(settlement.call("stake", number))
-    return found
 
 
 def without_ether(service: AgentService, who: Wallet) -> None:
@@ -120,7 +109,7 @@ async def test_the_python_client_buys_unchanged(buyer: Buyer, service: AgentServ
             answer["receipt"]["txHash"],
         )
         assert settled.extensions == answer["extensions"]
-        assert stake_of(service, who, body["idemKey"])["amount"] == size * USD
+        assert service.chain.stake(who.address, body["idemKey"])["amount"] == size * USD
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of a library the package loads
@@ -184,7 +173,7 @@ async def test_a_typescript_client_buys_unchanged(buyer: Buyer, service: AgentSe
         receipt = answer["body"]["receipt"]
         assert (receipt["side"], receipt["simulated"]) == ("yes", False)
         assert answer["settled"] == settlement_of(answer["body"], who, network)
-        assert stake_of(service, who, body["idemKey"])["amount"] == size * USD
+        assert service.chain.stake(who.address, body["idemKey"])["amount"] == size * USD
     again = await pay(body, cap)
     assert (again["status"], again["body"]["replay"], again["body"]["receipt"]) == (200, True, receipt)
     if stops is not None:
@@ -239,7 +228,7 @@ async def test_two_payments_of_one_request_must_be_the_same(buyer: Buyer, servic
     assert [each["field"] for each in refused["issues"]] == ["PAYMENT-SIGNATURE", "X-PAYMENT"]
     response, answer = await buyer.post(body, headers={**header(one), **v2(one)})
     assert response.status == 200, answer
-    assert stake_of(service, who, body["idemKey"])["amount"] == USD
+    assert service.chain.stake(who.address, body["idemKey"])["amount"] == USD
 
 
 @pytest.mark.thorough

@@ -18,8 +18,6 @@ from eth_account import Account
 from eth_account.messages import encode_defunct
 from mcp.client import Client
 
-from core.agent.bet import idem_hash
-from core.chain import checksum
 from core.money import USD
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet
@@ -85,13 +83,6 @@ def clock(service: AgentService) -> int:
     return max(now, min(int(time.time()), now + 60))
 
 
-def staked(service: AgentService, who: Wallet, key: str) -> int:
-    """What the contract holds under a wallet's key."""
-    settlement = service.chain.contracts.settlement
-    number = service.chain.read(settlement.call("stakeOf", checksum(who.address), idem_hash(key)))
-    return 0 if number == 0 else int(service.chain.read(settlement.call("stake", number))["amount"])
-
-
 async def test_refusals_are_those_of_the_rest_api(client: Client, buyer: Buyer, service: AgentService) -> None:
     """The same body but for the request's id, with the status beside it."""
     async with client:
@@ -127,7 +118,7 @@ async def test_another_form_of_payment_is_asked_for_again_with_the_reason(
             result = await client.call_tool("trade", body, meta={PAYMENT: payment})
             assert result.is_error
             assert reason in result.structured_content["error"], result.structured_content["error"]
-        assert staked(service, who, body["idemKey"]) == staked(service, stranger, body["idemKey"]) == 0
+        assert [service.chain.stake(each.address, body["idemKey"]) for each in (who, stranger)] == [None, None]
 
 
 async def test_a_payment_serves_one_bet_by_whatever_way_it_comes(
@@ -142,12 +133,12 @@ async def test_a_payment_serves_one_bet_by_whatever_way_it_comes(
         both = [each.structured_content["receipt"] for each in (first, second) if not each.is_error]
         assert both, (first, second)
         assert len({each["tradeId"] for each in both}) == 1
-        assert staked(service, who, body["idemKey"]) == 5 * USD
+        assert service.chain.stake(who.address, body["idemKey"])["amount"] == 5 * USD
         response, over_http = await buyer.post(body)
         assert (response.status, over_http["replay"]) == (200, True)
         other = {**body, "idemKey": f"key-{secrets.token_hex(8)}", "side": "yes"}
         await fails(client, "trade", 422, "payment_invalid", meta=meta, **other)
-        assert staked(service, who, other["idemKey"]) == 0
+        assert service.chain.stake(who.address, other["idemKey"]) is None
         await fails(client, "trade", 409, "idem_conflict", **{**body, "side": "yes"})
 
 
@@ -251,7 +242,7 @@ async def test_headers_of_the_call_pay_for_nothing(client: Client, buyer: Buyer,
     )
     assert status == 200
     assert json.loads(text)["result"]["structuredContent"]["accepts"]
-    assert staked(service, who, body["idemKey"]) == 0
+    assert service.chain.stake(who.address, body["idemKey"]) is None
 
 
 async def test_a_webhook_is_registered_looked_at_and_removed(client: Client, service: AgentService) -> None:

@@ -18,7 +18,7 @@ import aiohttp
 import pytest
 
 from core.agent.bet import idem_hash
-from core.chain import Call, checksum
+from core.chain import Call
 from core.contracts.statuses import Form, RefundReason, StakeStatus
 from core.money import USD
 from scripts._stack import wallets
@@ -26,7 +26,6 @@ from scripts._stack.wallets import DEV, Wallet
 from tests.support import questions
 from tests.support.agent_payments import (
     YES_CODE,
-    balance,
     cancelling,
     keeper_job,
     nonce_of,
@@ -75,8 +74,7 @@ class Offer:
 def payer(service: AgentService, role: str, *, usd: int = 20) -> Wallet:
     """A wallet of the test's own, so that no limit or stake of another test counts for it."""
     who = wallets.wallet(f"{role} {secrets.token_hex(4)}")
-    chain = service.chain
-    chain.send(chain.contracts.token.call("transfer", checksum(who.address), usd * USD), DEV[0].address)
+    service.chain.give(who.address, usd * USD)
     return who
 
 
@@ -141,15 +139,8 @@ async def overtaken(
     return answers
 
 
-def stake_of(service: AgentService, mine: Offer) -> Mapping[str, Any] | None:
-    """What the contract has booked under the key of a bet."""
-    settlement = service.chain.contracts.settlement
-    number = service.chain.read(settlement.call("stakeOf", checksum(mine.who.address), mine.key))
-    return None if number == 0 else dict(service.chain.read(settlement.call("stake", number)))
-
-
 def is_staked(service: AgentService, mine: Offer, amount: int) -> bool:
-    booked = stake_of(service, mine)
+    booked = service.chain.stake(mine.who.address, mine.body["idemKey"])
     return booked is not None and (booked["status"], booked["amount"]) == (StakeStatus.IN_BOOK, amount)
 
 
@@ -157,7 +148,7 @@ def unbooked(service: AgentService) -> int:
     """Money in the contract that is nobody's stake, payout or fee."""
     chain = service.chain
     owed = chain.read(chain.contracts.settlement.call("liabilities"))
-    held = balance(chain, chain.contracts.settlement.address)
+    held = chain.balance(chain.contracts.settlement.address)
     return held - sum(owed.values() if isinstance(owed, dict) else owed)
 
 
@@ -203,7 +194,7 @@ async def test_a_payment_of_one_unit_is_never_credited_as_four_dollars(
     theirs, hers = await asked(buyer, thief, market), await asked(buyer, victim, market, side="no")
     nonce = nonce_of(theirs.envelope)
     one_unit = sign(theirs.offer, thief, now=service.chain.now, nonce=nonce, value="1")
-    chain, before = service.chain, balance(service.chain, thief.address)
+    chain, before = service.chain, service.chain.balance(thief.address)
     answers = await overtaken(
         buyer, service, [theirs, hers], [spending(chain, one_unit), spending(chain, hers.envelope)]
     )
@@ -214,13 +205,13 @@ async def test_a_payment_of_one_unit_is_never_credited_as_four_dollars(
     assert refused["error"] == "payment_invalid"
     assert "brought 0.000001 USDC" in refused["message"]
     await settle_down(service)
-    assert stake_of(service, theirs) is None or not is_staked(service, theirs, 4 * USD)
+    assert not is_staked(service, theirs, 4 * USD)
     paid = await never_asked_again(buyer, service, hers)
     assert (paid["receipt"]["sizeUsd"], paid["receipt"]["side"]) == (4, "no")
     assert is_staked(service, hers, 4 * USD)
     # Less than the least stake is never booked: it is a gift, and in nobody's positions.
-    assert stake_of(service, theirs) is None
-    assert (unbooked(service) % (4 * USD), balance(chain, thief.address)) == (1, before - 1)
+    assert service.chain.stake(theirs.who.address, theirs.body["idemKey"]) is None
+    assert (unbooked(service) % (4 * USD), chain.balance(thief.address)) == (1, before - 1)
     given = await never_asked_again(buyer, service, theirs)
     assert "less than 1 USDC is not booked: it is a gift" in given["message"]
 
@@ -237,7 +228,7 @@ async def test_one_transfer_pays_for_one_authorization(buyer: Buyer, service: Ag
     # The API has taken in nothing of the second yet: its payer brings it afterwards.
     away = sign(second.offer, thief, now=chain.now, nonce=nonce_of(second.envelope), to=accomplice)
     caller = wallets.wallet(f"many calls {market}").address
-    chain.send(chain.contracts.token.call("transfer", caller, 4 * USD), DEV[0].address)
+    chain.give(caller, 4 * USD)
     plain = chain.contracts.token.call("transfer", chain.contracts.settlement.address, 4 * USD)
     together(chain, [spending(chain, first.envelope), spending(chain, away), plain], STRANGER.address, caller)
     assert unbooked(service) == gifts + 12 * USD
@@ -249,7 +240,7 @@ async def test_one_transfer_pays_for_one_authorization(buyer: Buyer, service: Ag
     await settle_down(service)
     response, refused = await buyer.post(second.body, headers=second.headers)
     assert (response.status, refused["retriable"]) == (429, True), refused
-    assert stake_of(service, second) is None
+    assert service.chain.stake(second.who.address, second.body["idemKey"]) is None
     assert is_staked(service, first, 4 * USD)
     paid = await never_asked_again(buyer, service, hers)
     assert is_staked(service, hers, 4 * USD)
@@ -359,7 +350,7 @@ async def test_what_was_paid_is_accounted_for_before_a_bet_is_refused(buyer: Buy
     chain, who = service.chain, payer(service, "honest")
     market = chain.list(f"m-{secrets.token_hex(4)}", closes_at=chain.now + 300)
     await buyer.shows(market)
-    before = balance(chain, who.address)
+    before = chain.balance(who.address)
     mine = await asked(buyer, who, market)
     chain.send(spending(chain, mine.envelope), STRANGER.address)
     chain.warp_to(chain.now + 400)
@@ -372,7 +363,7 @@ async def test_what_was_paid_is_accounted_for_before_a_bet_is_refused(buyer: Buy
     booked = rows(service, "SELECT refund_reason, amount FROM agent_stake WHERE idem_hash = %s", mine.key)
     assert booked == [(RefundReason.CLOSED, 4 * USD)]
     await keeper_job(service, "agent-pay")
-    await until(lambda: balance(chain, who.address) == before)
+    await until(lambda: chain.balance(who.address) == before)
 
 
 async def test_only_a_cancelled_authorization_asks_for_a_fresh_one(
@@ -413,7 +404,7 @@ async def test_a_nonce_that_paid_somebody_else_is_not_called_safe(
     assert (response.status, refused["retriable"]) == (429, True), refused
     assert "not lost" not in refused["hint"], refused
     assert "somebody else" in refused["hint"], refused
-    assert stake_of(service, mine) is None
+    assert service.chain.stake(mine.who.address, mine.body["idemKey"]) is None
 
 
 async def test_an_authorization_that_has_paid_pays_for_nothing_else(
@@ -484,7 +475,7 @@ async def test_a_payer_with_code_burns_no_more_than_a_settlements_ceiling(
     response, refused = await buyer.post(theirs.body, headers=theirs.headers)
     # What shows in the block alone looks like a bet that others overtook: it may be sent again, ten times a minute.
     assert response.status == (429 if is_sent else 422), refused
-    assert stake_of(service, theirs) is None
+    assert service.chain.stake(theirs.who.address, theirs.body["idemKey"]) is None
     gas, sent = rows(
         service,
         "SELECT coalesce(max(gas_used), 0), count(gas_used) FROM outbox_intent i JOIN agent_trade t "

@@ -100,20 +100,16 @@ async def paid_out(service: AgentService) -> None:
             await asyncio.sleep(0.1)
 
 
-def balance(service: AgentService, address: str) -> int:
-    return int(service.chain.read(service.chain.contracts.token.call("balanceOf", address)))
-
-
 async def test_winners_are_paid_without_a_call_and_everything_adds_up(buyer: Buyer, service: AgentService) -> None:
     played = service.chain
     settlement, token = played.contracts.settlement, played.contracts.token
-    before = {number: balance(service, DEV[number].address) for number in STAKED}
-    held = balance(service, settlement.address)
+    before = {number: service.chain.balance(DEV[number].address) for number in STAKED}
+    held = service.chain.balance(settlement.address)
     receipts = [await staked(buyer, "reached", number) for number in STAKED]
     total = sum(units for _, units in STAKED.values())
     fees = sum(units * FEE_BPS // 10_000 for _, units in STAKED.values())
     pool = total - fees
-    assert balance(service, settlement.address) - held == total
+    assert service.chain.balance(settlement.address) - held == total
 
     async def position(number: int) -> dict[str, Any]:
         (found,) = (await exact(buyer, f"/positions?wallet={DEV[number].address}"))["positions"]
@@ -127,12 +123,12 @@ async def test_winners_are_paid_without_a_call_and_everything_adds_up(buyer: Buy
     shares = {at: int(each["position"]["shares"] * USD + 0.5) for at, each in enumerate(receipts)}
     issued = shares[0] + shares[1]
     payouts = {at: shares[at] * pool // issued for at in (0, 1)}
-    got = {number: balance(service, DEV[number].address) for number in STAKED}
+    got = {number: service.chain.balance(DEV[number].address) for number in STAKED}
     for number, (_, units) in STAKED.items():
         assert got[number] == before[number] - units + payouts.get(number, 0)
     dust = pool - sum(payouts.values())
     assert 0 <= dust < 2
-    assert balance(service, settlement.address) - held == fees + dust
+    assert service.chain.balance(settlement.address) - held == fees + dust
 
     # The door says the same.
     assert (result["resolvedOutcome"], result["refunded"]) == ("yes", False)
@@ -154,10 +150,10 @@ async def test_winners_are_paid_without_a_call_and_everything_adds_up(buyer: Buy
         assert payer["from"].lower() in LANES
     # Fees and dust are the treasury's, and then the contract holds exactly what it still owes.
     treasury = played.read(settlement.call("treasury"))
-    had = balance(service, treasury)
+    had = service.chain.balance(treasury)
     played.send(settlement.call("sweepFees"), DEV[7].address)
-    assert balance(service, treasury) - had == fees + dust
-    assert balance(service, settlement.address) == sum(played.read(settlement.call("liabilities")))
+    assert service.chain.balance(treasury) - had == fees + dust
+    assert service.chain.balance(settlement.address) == sum(played.read(settlement.call("liabilities")))
     assert token.address == played.contracts.token_facts.address
 
 
@@ -174,7 +170,7 @@ def _transfers(service: AgentService, sender: str, to: str) -> list[dict[str, An
 
 async def test_a_market_nobody_won_gives_every_stake_back_whole(buyer: Buyer, service: AgentService) -> None:
     """The fee too."""
-    before = balance(service, DEV[4].address)
+    before = service.chain.balance(DEV[4].address)
     body = bet("forgotten", DEV[4], "no", 9.999999)
     response, paid = await buyer.buy(body, DEV[4])
     assert response.status == 200, paid
@@ -183,7 +179,7 @@ async def test_a_market_nobody_won_gives_every_stake_back_whole(buyer: Buyer, se
     await paid_out(service)
     assert (result["resolvedOutcome"], result["refunded"], result["payoutPerShareUsd"]) == ("yes", True, None)
     async with asyncio.timeout(PATIENCE):
-        while balance(service, DEV[4].address) != before:
+        while service.chain.balance(DEV[4].address) != before:
             await asyncio.sleep(0.1)
     (position,) = (await exact(buyer, f"/positions?wallet={DEV[4].address}"))["positions"]
     assert (position["status"], position["pnlUsd"]) == ("resolved-refunded", 0)

@@ -143,13 +143,6 @@ async def test_a_market_whose_one_side_was_filled_takes_bets_on_the_other(buyer:
     assert response.status == 200, receipt
 
 
-def _changed(**changes: Any) -> Any:
-    def change(envelope: dict[str, Any]) -> dict[str, Any]:
-        return {**envelope, **changes}
-
-    return change
-
-
 def _payload(**changes: Any) -> Any:
     def change(envelope: dict[str, Any]) -> dict[str, Any]:
         authorization = {**envelope["payload"]["authorization"], **changes}
@@ -159,21 +152,12 @@ def _payload(**changes: Any) -> Any:
 
 
 BAD_PAYMENTS = [
-    (_changed(x402Version=3), "x402Version"),
-    (_changed(x402Version=2), "accepted"),
-    (_changed(scheme="upto"), "scheme"),
-    (_changed(network="base-sepolia"), "network"),
-    (_changed(payload={}), "payload"),
-    (_payload(nonce="0x12"), "nonce"),
-    (_payload(value="many"), "value"),
     (_payload(value="4999999"), "value"),
-    (_payload(**{"from": DEV[1].address}), "from"),
     (_payload(to=DEV[1].address), "to"),
-    (_payload(validAfter="99999999999"), "validAfter"),
     (_payload(validBefore="1"), "validBefore"),
-    (_payload(validBefore="99999999999"), "validBefore"),
     (_payload(nonce="0x" + "11" * 32), "signature"),
 ]
+"""Each of its parts is tried in unit/test_agent_x402."""
 
 
 async def test_a_bad_payment_is_a_fresh_challenge(buyer: Buyer, service: AgentService) -> None:
@@ -190,17 +174,6 @@ async def test_a_bad_payment_is_a_fresh_challenge(buyer: Buyer, service: AgentSe
         assert response.status == 402, body
         assert name in body["error"], body["error"]
         assert body["accepts"][0]["scheme"] == "exact"
-
-
-async def test_numbers_of_the_envelope_may_be_integers(buyer: Buyer, service: AgentService) -> None:
-    body = bet("near", DEV[5])
-    _, challenge = await buyer.post(body)
-    envelope = sign(challenge["accepts"][0], DEV[5], now=service.chain.now)
-    given = envelope["payload"]["authorization"]
-    for name in ("value", "validAfter", "validBefore"):
-        given[name] = int(given[name])
-    response, paid = await buyer.post(body, headers=header(envelope))
-    assert response.status == 200, paid
 
 
 async def test_a_lock_serves_one_trade_of_its_own_kind(buyer: Buyer, service: AgentService, database_url: str) -> None:
@@ -324,7 +297,7 @@ async def test_a_payment_header_does_not_switch_the_limit_off(
     # An address of its own for each case: one alone may trade 300 times a minute.
     who, ip = wallets.wallet(f"limited {change} {headers}"), f"192.0.2.{sum(map(ord, f'{change}{headers}')) % 250}"
     chain = service.chain
-    chain.send(chain.contracts.token.call("transfer", checksum(who.address), 10_000_000), DEV[0].address)
+    chain.give(who.address, 10_000_000)
     if answer == 200:
         body = bet("near", who, **change)
         _, challenge = await buyer.post(body)
@@ -394,7 +367,7 @@ async def test_the_same_bet_under_a_new_key_waits_for_the_first(buyer: Buyer, se
     response, _ = await buyer.buy(second, who)
     assert response.status == 200
     for key in (first["idemKey"], second["idemKey"]):
-        assert chain.read(chain.contracts.settlement.call("stakeOf", checksum(who.address), idem_hash(key)))
+        assert chain.stake(who.address, key)
 
 
 async def test_an_unknown_outcome_is_never_a_second_challenge(buyer: Buyer, service: AgentService) -> None:

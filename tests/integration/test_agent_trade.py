@@ -12,8 +12,7 @@ from eth_abi.abi import encode
 from eth_account import Account
 from eth_account.messages import encode_typed_data
 
-from core.agent.bet import NONCE_MARK, idem_hash
-from core.chain import checksum
+from core.agent.bet import NONCE_MARK
 from core.contracts.statuses import Form
 from scripts._stack import wallets
 from tests.support import questions
@@ -34,11 +33,6 @@ async def market(buyer: Buyer, service: AgentService, request: pytest.FixtureReq
     return name
 
 
-def on_chain(service: AgentService, wallet: str, key: str) -> int:
-    contracts = service.chain.contracts
-    return int(service.chain.read(contracts.settlement.call("stakeOf", checksum(wallet), idem_hash(key))))
-
-
 async def test_a_bet_is_paid_settled_and_replayed(buyer: Buyer, service: AgentService, market: str) -> None:
     body = bet(market, DEV[0], ref="mention:17")
     _, quoted = await buyer.get("/quote", marketId=market, side="yes", sizeUsd=5)
@@ -48,8 +42,7 @@ async def test_a_bet_is_paid_settled_and_replayed(buyer: Buyer, service: AgentSe
     assert paid["replay"] is False
     assert receipt["position"]["shares"] == quoted["quote"]["estimatedShares"]
     assert "X-Payment-Response" in response.headers
-    stake = on_chain(service, DEV[0].address, body["idemKey"])
-    assert stake != 0
+    assert service.chain.stake(DEV[0].address, body["idemKey"])
     again, replayed = await buyer.post(body)
     assert again.status == 200
     assert replayed["replay"] is True
@@ -172,7 +165,7 @@ async def test_a_bound_payment_can_be_settled_by_anybody(
         await asyncio.sleep(0.1)
     assert paid["receipt"]["txHash"] == sent
     assert paid["receipt"]["tradeId"] == offer["extra"]["intentNonce"]
-    assert on_chain(service, DEV[2].address, body["idemKey"]) != 0
+    assert service.chain.stake(DEV[2].address, body["idemKey"])
     # Whoever comes next is offered nothing before the relayer's lanes work again.
     for _ in range(600):
         _, health = await buyer.get("/health")
@@ -219,7 +212,7 @@ async def test_the_same_key_at_once_settles_once(buyer: Buyer, service: AgentSer
     _, challenge = await buyer.post(body)
     now = service.chain.now
     envelopes = [sign(challenge["accepts"][0], DEV[5], now=now) for _ in range(6)]
-    balance = service.chain.read(service.chain.contracts.token.call("balanceOf", DEV[5].address))
+    balance = service.chain.balance(DEV[5].address)
     answers = await asyncio.gather(*(buyer.post(body, headers=header(each)) for each in envelopes))
     told = [content for response, content in answers if response.status == 200]
     receipts = [content["receipt"] for content in told]
@@ -236,7 +229,7 @@ async def test_the_same_key_at_once_settles_once(buyer: Buyer, service: AgentSer
     assert owners.count(DEV[5].address.lower()) == 1
     _, later = await buyer.post(body)
     assert later["receipt"] == receipts[0]
-    assert balance - service.chain.read(service.chain.contracts.token.call("balanceOf", DEV[5].address)) == 5_000_000
+    assert balance - service.chain.balance(DEV[5].address) == 5_000_000
 
 
 @pytest.mark.parametrize("has_code", [False, True])
@@ -247,7 +240,7 @@ async def test_a_nonce_of_one_form_with_the_signature_of_the_other_is_refused_wi
     if has_code:  # a wallet whose contract takes its owner's signature
         who = wallets.wallet("an owner's contract")
         chain.ask("anvil_setCode", who.address, OWNER_CODE)
-        chain.send(chain.contracts.token.call("transfer", who.address, 20_000_000), DEV[0].address)
+        chain.give(who.address, 20_000_000)
     body = bet(market, who)
     _, challenge = await buyer.post(body)
     offer = challenge["accepts"][0]
@@ -260,7 +253,7 @@ async def test_a_nonce_of_one_form_with_the_signature_of_the_other_is_refused_wi
         response, refused = await buyer.post(body, headers=header(envelope))
         assert response.status == 402, refused
         assert words in refused["error"], refused
-    assert on_chain(service, who.address, body["idemKey"]) == 0
+    assert service.chain.stake(who.address, body["idemKey"]) is None
 
 
 async def reverted(buyer: Buyer, service: AgentService, body: dict[str, Any], envelope: dict[str, Any]) -> None:
@@ -313,7 +306,7 @@ async def test_a_bet_that_somebody_else_brings_first_is_no_refusal(
     finally:
         chain.resume()
         service.start("indexer")
-    assert on_chain(service, who.address, body["idemKey"]) != 0
+    assert service.chain.stake(who.address, body["idemKey"])
     assert (response.status, told["error"], told["retriable"]) == (429, "rate_limited", True), told
     assert "moneyMoved" not in told, told
     for _ in range(300):
@@ -370,7 +363,7 @@ async def test_the_authorization_of_a_failed_payment_serves_no_other_bet(
         theirs = {**body, "idemKey": "a-strangers-key", **change}
         response, refused = await buyer.post(theirs, headers=header(envelope))
         assert (response.status, refused["error"]) == (422, "payment_invalid"), refused
-        assert on_chain(service, who.address, theirs["idemKey"]) == 0
+        assert service.chain.stake(who.address, theirs["idemKey"]) is None
     response, refused = await buyer.post({**body, "minSharesOut": 0.5}, headers=header(envelope))
     assert (response.status, refused["error"]) == (422, "payment_invalid"), refused
     # Her key keeps its bet, too, although nothing of it is on the chain.
@@ -386,14 +379,14 @@ async def test_a_contract_wallet_pays_by_erc1271(buyer: Buyer, service: AgentSer
     chain = service.chain
     account = wallets.wallet("a contract wallet")
     chain.ask("anvil_setCode", account.address, YES_CODE)
-    chain.send(chain.contracts.token.call("transfer", account.address, 20_000_000), DEV[0].address)
+    chain.give(account.address, 20_000_000)
     body = bet(market, account)
     _, challenge = await buyer.post(body)
     envelope = sign(challenge["accepts"][0], account, now=chain.now)
     envelope["payload"]["signature"] = "0x" + "12" * 4096  # the longest taken; many owners' signatures in one
     response, paid = await buyer.post(body, headers=header(envelope))
     assert response.status == 200, paid
-    assert on_chain(service, account.address, body["idemKey"]) != 0
+    assert service.chain.stake(account.address, body["idemKey"])
 
 
 async def test_a_signature_that_the_token_would_not_take_is_a_fresh_challenge(
@@ -403,7 +396,7 @@ async def test_a_signature_that_the_token_would_not_take_is_a_fresh_challenge(
     is. The same payment signed plainly is taken."""
     chain, account = service.chain, wallets.wallet("a wallet that wraps")
     chain.ask("anvil_setCode", account.address, PLAIN_CODE)
-    chain.send(chain.contracts.token.call("transfer", account.address, 20_000_000), DEV[0].address)
+    chain.give(account.address, 20_000_000)
     body = bet(market, account)
     _, challenge = await buyer.post(body)
     envelope = sign(challenge["accepts"][0], account, now=chain.now)

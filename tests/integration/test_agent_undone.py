@@ -41,11 +41,6 @@ async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
         yield Buyer(session, service)
 
 
-def balance(service: AgentService, owner: str) -> int:
-    played = service.chain
-    return int(played.read(played.contracts.token.call("balanceOf", owner)))
-
-
 async def answered(
     buyer: Buyer, body: dict[str, Any], paid: dict[str, str], status: int
 ) -> tuple[dict[str, Any], set[int]]:
@@ -84,7 +79,7 @@ async def not_shown(buyer: Buyer, market: str) -> None:
 @pytest.mark.thorough
 async def test_a_bet_undone_with_its_market_is_over_and_nobody_was_charged(buyer: Buyer, service: AgentService) -> None:
     played, payer = service.chain, DEV[3]
-    began, had = played.block, balance(service, payer.address)
+    began, had = played.block, service.chain.balance(payer.address)
     market = played.list("undone")
     body, paid = await ready(buyer, service, market, payer)
     response, taken = await buyer.post(body, headers=paid)
@@ -111,7 +106,7 @@ async def test_a_bet_undone_with_its_market_is_over_and_nobody_was_charged(buyer
     said, before = await answered(buyer, body, paid, 409)
     assert before <= {429}
     assert (said["error"], said["retriable"], said["moneyMoved"]) == ("market_closed", False, False), said
-    assert balance(service, payer.address) == had
+    assert service.chain.balance(payer.address) == had
     response, unpaid = await buyer.post(body)
     assert (response.status, unpaid["error"]) == (409, "market_closed"), unpaid  # nobody is asked to pay for it
     _, held = await buyer.get("/positions", wallet=payer.address)
@@ -131,7 +126,7 @@ async def test_a_payment_for_a_market_that_a_fork_undid_just_before_is_not_sent_
 ) -> None:
     """The payer saw the market and signed; nothing of it was ever taken in, so the answer is for good."""
     played, payer = service.chain, DEV[5]
-    began, had = played.block, balance(service, payer.address)
+    began, had = played.block, service.chain.balance(payer.address)
     times = {"closes_at": played.now + 1_200, "ends_at": played.now + 3 * HOUR}
     market = played.list("gone", **times)
     body, paid = await ready(buyer, service, market, payer)
@@ -148,7 +143,7 @@ async def test_a_payment_for_a_market_that_a_fork_undid_just_before_is_not_sent_
     await buyer.shows(market)
     response, unpaid = await buyer.post(body)  # it is back, and nothing stands under the key
     assert response.status == 402, unpaid
-    assert balance(service, payer.address) == had
+    assert service.chain.balance(payer.address) == had
 
 
 async def test_a_payment_that_was_brought_for_a_bet_is_not_called_unsent_for_want_of_another_market(

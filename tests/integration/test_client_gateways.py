@@ -19,7 +19,7 @@ from core.money import USD
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet
 from tests.support.agent_service import AgentService
-from tests.support.client_bets import Sync, TypeScript, balance
+from tests.support.client_bets import Sync, TypeScript
 from tests.support.client_libraries import strangers
 from tests.support.gateway import CUT_OFF, Answer, gateway
 
@@ -253,11 +253,11 @@ async def test_what_is_said_of_a_payment_is_true_whatever_stands_before_the_serv
                 outcome, lambda: client.bet(quick_market, "yes", story.size, final=story.final, idem_key=story.own_key)
             )
     assert (ours["payment"], ours["error"]) == (story.payment and story.payment.value, story.error), ours
-    assert 50 * USD - balance(quick_service, who.address) == story.stakes * story.size * USD
+    assert 50 * USD - quick_service.chain.balance(who.address) == story.stakes * story.size * USD
     if story.stakes and ours["ticket"] is not None:
         placed = await Sync(quick_service).place(who, ours["ticket"])  # whatever was said: it is one bet
         assert placed["replay"]
-        assert 50 * USD - balance(quick_service, who.address) == story.stakes * story.size * USD
+        assert 50 * USD - quick_service.chain.balance(who.address) == story.stakes * story.size * USD
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ async def test_what_typescript_says_of_a_payment_is_true(
     name = {"ApiError": error.get("code")}.get(error.get("name"), error.get("name", ""))
     expected = (story.payment and story.payment.value, story.error.lower())
     assert (error.get("payment"), name.replace("_", "").lower()) == expected, said
-    assert 50 * USD - balance(quick_service, who.address) == story.stakes * story.size * USD
+    assert 50 * USD - quick_service.chain.balance(who.address) == story.stakes * story.size * USD
 
 
 async def test_the_same_bet_by_a_key_of_ones_own_is_told_whatever_has_closed_since(
@@ -300,7 +300,7 @@ async def test_the_same_bet_by_a_key_of_ones_own_is_told_whatever_has_closed_sin
     assert (first.replay, again.replay) == (False, True)
     assert again.receipt == first.receipt
     assert again.ticket.min_shares_out == first.receipt.position.shares  # should its block go, it is no worse a bet
-    assert 50 * USD - balance(quick_service, who.address) == 25 * USD
+    assert 50 * USD - quick_service.chain.balance(who.address) == 25 * USD
 
 
 async def test_in_typescript_too(quick_service: AgentService, quick_market: str) -> None:
@@ -311,12 +311,12 @@ async def test_in_typescript_too(quick_service: AgentService, quick_market: str)
         first, again = [await library.ask(who, "bet", wish=wish, baseUrl=before.url) for _ in range(2)]
     assert again.get("placed", {}).get("receipt") == first["placed"]["receipt"], again
     assert again["placed"]["replay"]
-    assert 50 * USD - balance(quick_service, who.address) == 25 * USD
+    assert 50 * USD - quick_service.chain.balance(who.address) == 25 * USD
 
 
 def with_fifty_dollars(service: AgentService, name: str) -> Wallet:
     who = wallets.wallet(name)
-    service.chain.send(service.chain.contracts.token.call("transfer", who.address, 50 * USD), DEV[7].address)
+    service.chain.give(who.address, 50 * USD, DEV[7])
     return who
 
 

@@ -52,9 +52,7 @@ from tests.support.client_bets import (
     Library,
     Sync,
     TypeScript,
-    balance,
     python_error,
-    stake_of,
 )
 from tests.support.client_libraries import async_strangers, built, environment, strangers
 from tests.support.webhook_receiver import receiver
@@ -83,15 +81,15 @@ async def test_one_call_is_a_whole_bet(
 ) -> None:
     """Quoted, locked above 10 USD, bound, settled, final, and its receipt signed by the service's key."""
     who = DEV[0]
-    before = balance(quick_service, who.address)
+    before = quick_service.chain.balance(who.address)
     placed = await library.bet(who, quick_market, "yes", size, final=True)
     assert (placed["final"], placed["replay"]) == (True, False)
     assert placed["attester"].lower() == wallets.ATTESTATION.address.lower()
     ticket = placed["ticket"]
     assert ("quoteId" in ticket) is (size > 10)
-    stake = stake_of(quick_service, who.address, ticket["idemKey"])
+    stake = quick_service.chain.stake(who.address, ticket["idemKey"])
     assert stake["amount"] == round(size * USD)
-    assert before - balance(quick_service, who.address) == stake["amount"]
+    assert before - quick_service.chain.balance(who.address) == stake["amount"]
     # Shown to its keeper before it was paid for, and again, signed, before that was sent.
     first, *_, last = placed["kept"]
     assert "payment" not in first
@@ -106,11 +104,11 @@ async def test_a_ticket_placed_again_is_the_same_bet(
     """Also by another library: a ticket is plain JSON with the same fields in both."""
     who = DEV[1]
     placed = await library.bet(who, quick_market, "no", 1.25)
-    before = balance(quick_service, who.address)
+    before = quick_service.chain.balance(who.address)
     for each in (library, Sync(quick_service), TypeScript(quick_service)):
         again = await each.place(who, placed["ticket"])
         assert (again["replay"], again["tradeId"]) == (True, placed["tradeId"])
-    assert balance(quick_service, who.address) == before
+    assert quick_service.chain.balance(who.address) == before
 
 
 @pytest.mark.thorough
@@ -221,7 +219,7 @@ async def test_a_wallet_may_be_a_key_service(quick_service: AgentService, quick_
         placed = await AsyncClient(quick_service.url, Digests(DEV[4]), http=http).bet(
             quick_market, "yes", 1, final=False
         )
-    assert stake_of(quick_service, DEV[4].address, placed.ticket.idem_key)["amount"] == USD
+    assert quick_service.chain.stake(DEV[4].address, placed.ticket.idem_key)["amount"] == USD
     with strangers() as http_sync, pytest.raises(TypeError, match="AsyncClient"):
         await asyncio.to_thread(Client(quick_service.url, Digests(DEV[4]), http=http_sync).bet, quick_market, "yes", 1)
 
@@ -232,19 +230,18 @@ async def test_a_typescript_wallet_is_any_of_three(quick_service: AgentService, 
     wish = {"market": quick_market, "side": "no", "sizeUsd": 1}
     said = await TypeScript(quick_service).ask(DEV[4], "bet", wish=wish, signer=signer)
     assert "placed" in said, said
-    assert stake_of(quick_service, DEV[4].address, said["placed"]["ticket"]["idemKey"])["amount"] == USD
+    assert quick_service.chain.stake(DEV[4].address, said["placed"]["ticket"]["idemKey"])["amount"] == USD
 
 
 async def test_a_wallet_may_be_a_contract(quick_service: AgentService, quick_market: str) -> None:
     address = checksum("0x" + keccak(text="a contract that accepts")[12:].hex())
     quick_service.chain.ask("anvil_setCode", address, YES_CODE)
-    token = quick_service.chain.contracts.token
-    quick_service.chain.send(token.call("transfer", address, 5 * USD), DEV[7].address)
+    quick_service.chain.give(address, 5 * USD)
     wallet = ContractWallet(address, Account.from_key(DEV[5].private_key))
     with strangers() as http:
         client = Client(quick_service.url, wallet, http=http)
         placed = await asyncio.to_thread(client.bet, quick_market, "yes", 1, final=False)
-    assert stake_of(quick_service, address, placed.ticket.idem_key)["amount"] == USD
+    assert quick_service.chain.stake(address, placed.ticket.idem_key)["amount"] == USD
 
 
 # ---------------------------------------------------------------- what is refused, and what is known of the payment
@@ -399,7 +396,7 @@ async def test_an_outcome_that_nobody_tells_is_found_out_later(quick_service: Ag
     """The relayer is away: the payment is with the service, and nobody can say what becomes of it. By the same ticket
     it is one bet, whoever asks."""
     who = DEV[6]
-    before = balance(quick_service, who.address)
+    before = quick_service.chain.balance(who.address)
     with strangers() as http:
         client = Client(quick_service.url, Account.from_key(who.private_key), http=http, patience_seconds=4)
         ticket = await asyncio.to_thread(client.prepare, quick_market, "yes", 3)
@@ -420,7 +417,7 @@ async def test_an_outcome_that_nobody_tells_is_found_out_later(quick_service: Ag
     assert kept["payment"]
     placed = [await each.place(who, kept) for each in (TypeScript(quick_service), Sync(quick_service))]
     assert placed[0]["tradeId"] == placed[1]["tradeId"] == ticket.trade_id
-    assert before - balance(quick_service, who.address) == 3 * USD
+    assert before - quick_service.chain.balance(who.address) == 3 * USD
 
 
 async def test_an_api_that_is_not_there_is_told_apart_from_an_unknown_outcome(quick_service: AgentService) -> None:
@@ -437,7 +434,7 @@ async def test_a_payment_whose_time_has_passed_is_signed_again_with_its_own_nonc
 ) -> None:
     """First by a wrong clock, which is told so; then its ticket is placed by a right one."""
     who = DEV[6]
-    before = balance(quick_service, who.address)
+    before = quick_service.chain.balance(who.address)
     right = time.time
     with strangers() as http:
         client = Client(quick_service.url, Account.from_key(who.private_key), http=http)
@@ -451,7 +448,7 @@ async def test_a_payment_whose_time_has_passed_is_signed_again_with_its_own_nonc
     assert placed.ticket.payment is not None
     assert placed.ticket.payment.valid_before > first.valid_before
     assert placed.receipt.trade_id == error.ticket.trade_id
-    assert before - balance(quick_service, who.address) == 2 * USD
+    assert before - quick_service.chain.balance(who.address) == 2 * USD
 
 
 @pytest.mark.parametrize(
@@ -471,7 +468,7 @@ async def test_a_lock_that_has_run_out_is_taken_again_for_the_same_bet(
     placed = await kind(quick_service).place(who, json.loads(ticket.to_json()))
     assert placed["ticket"]["quoteId"] != ticket.quote_id
     assert placed["tradeId"] == ticket.trade_id
-    assert stake_of(quick_service, who.address, ticket.idem_key)["amount"] == 12 * USD
+    assert quick_service.chain.stake(who.address, ticket.idem_key)["amount"] == 12 * USD
 
 
 async def test_a_stake_that_is_not_final_in_time_is_told_with_its_receipt(

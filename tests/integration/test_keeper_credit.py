@@ -11,7 +11,6 @@ import aiohttp
 import pytest
 
 from core.agent.bet import idem_hash
-from core.chain import checksum
 from core.config import Settings
 from core.config.keeping import KeeperSettings
 from core.contracts.statuses import RefundReason, StakeStatus
@@ -22,7 +21,7 @@ from keeper.service import keeping
 from scripts._stack import wallets
 from scripts._stack.wallets import DEV, Wallet
 from tests.support import questions
-from tests.support.agent_payments import balance, nonce_of, offered, spending
+from tests.support.agent_payments import nonce_of, offered, spending
 from tests.support.agent_service import AgentService
 from tests.support.buyer import Buyer, bet, header, sign
 from tests.waiting import until
@@ -49,16 +48,8 @@ def rows(service: AgentService, query: str, *values: object) -> list[tuple[Any, 
 
 def payer(service: AgentService, role: str) -> Wallet:
     who = wallets.wallet(f"{role} {secrets.token_hex(4)}")
-    chain = service.chain
-    chain.send(chain.contracts.token.call("transfer", checksum(who.address), 20 * USD), DEV[0].address)
+    service.chain.give(who.address, 20 * USD)
     return who
-
-
-def stake_of(service: AgentService, who: Wallet, key: str) -> Any:
-    """What the contract has under a wallet's key; None while it has nothing."""
-    contracts = service.chain.contracts
-    number = service.chain.read(contracts.settlement.call("stakeOf", checksum(who.address), idem_hash(key)))
-    return service.chain.read(contracts.settlement.call("stake", number)) if number else None
 
 
 async def overtaken(
@@ -123,7 +114,7 @@ async def test_a_payer_who_never_returns_is_credited_once_and_not_before_it_is_f
     market = service.chain.list("credit-a-stake")
     await buyer.shows(market)
     body, envelope = await overtaken(service, buyer, who, market)
-    assert stake_of(service, who, body["idemKey"]) is None
+    assert service.chain.stake(who.address, body["idemKey"]) is None
 
     service.chain.ask("evm_increaseTime", 61)
     service.chain.mine()
@@ -134,8 +125,8 @@ async def test_a_payer_who_never_returns_is_credited_once_and_not_before_it_is_f
     report = await job(service)
     assert [kind for kind, _ in of(report, who)] == ["credit"], report.body()
     assert (await job(service)).actions == [], "asked for once"
-    await until(lambda: stake_of(service, who, body["idemKey"]) is not None)
-    shown = stake_of(service, who, body["idemKey"])
+    await until(lambda: service.chain.stake(who.address, body["idemKey"]) is not None)
+    shown = service.chain.stake(who.address, body["idemKey"])
     assert (shown["amount"], shown["status"]) == (PAID, StakeStatus.IN_BOOK)
     lanes = "SELECT DISTINCT lane_group FROM outbox_intent WHERE kind = 'credit'"
     assert rows(service, lanes) == [("credit",)], "the creditor's key alone books what came past us"
@@ -159,7 +150,7 @@ async def test_a_stake_that_can_no_longer_be_taken_becomes_a_refund(service: Age
     closes = service.chain.now + 1_800
     market = service.chain.list("credit-too-late", closes_at=closes)
     await buyer.shows(market)
-    before = balance(service.chain, who.address)
+    before = service.chain.balance(who.address)
     body, envelope = await overtaken(service, buyer, who, market)
     service.chain.warp_to(closes)
     await becomes_final(service, nonce_of(envelope))
@@ -172,7 +163,7 @@ async def test_a_stake_that_can_no_longer_be_taken_becomes_a_refund(service: Age
     await until(lambda: bool(rows(service, owed, *key)))
     assert rows(service, owed, *key) == [(StakeStatus.OWED_BACK, PAID, RefundReason.CLOSED)]
     await job(service, "agent-pay")
-    await until(lambda: balance(service.chain, who.address) == before)
+    await until(lambda: service.chain.balance(who.address) == before)
 
 
 async def test_old_price_locks_are_forgotten(service: AgentService) -> None:

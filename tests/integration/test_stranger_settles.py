@@ -27,7 +27,6 @@ from core.money import USD
 from core.paths import REPOSITORY
 from scripts._stack import wallets
 from tests.support.agent_chain import AgentChain
-from tests.support.agent_payments import balance
 from tests.support.genesis import Genesis, chain
 from tests.support.keeper_stakes import bound
 from tests.support.pool_chain import PoolChain, with_pool_feed
@@ -156,7 +155,7 @@ def test_a_direction_pays_its_winner_and_gives_back_what_came_late(checkout: Che
     checkout.comes_late(market, CAROL, LATE, closes_at)
     step = played.feed.step_seconds
     played.trade(terms["endsAt"] - played.now + 2 * step)
-    had = {who.address: balance(agents, who.address) for who in (ALICE, BOB, CAROL, STRANGER)}
+    had = {who.address: agents.balance(who.address) for who in (ALICE, BOB, CAROL, STRANGER)}
     said = checkout.settles(market)
     assert f"{played.feed.key}: recorded" in said
     start, end = (played.reading(grid_time(terms[each], step)) for each in ("startAt", "endsAt"))
@@ -165,11 +164,11 @@ def test_a_direction_pays_its_winner_and_gives_back_what_came_late(checkout: Che
     view = checkout.market(market)
     assert (view["status"], view["winner"]) == (AgentMarketStatus.RESOLVED, winner)
     pot = sum(each - each * view["feeBps"] // 10_000 for each in (UP_ON_ALICE, DOWN_ON_BOB))  # fees are rounded down
-    got = {address: balance(agents, address) - before for address, before in had.items()}
+    got = {address: agents.balance(address) - before for address, before in had.items()}
     won, lost = (ALICE, BOB) if winner == UP else (BOB, ALICE)
     assert got == {won.address: pot, lost.address: 0, CAROL.address: LATE, STRANGER.address: 0}
     assert checkout.stake(2, market)["status"] == StakeStatus.REFUNDED
     # Once more pays nobody twice.
     with pytest.raises(AssertionError, match=_shown("AlreadySettled")):
         checkout.settles(market)
-    assert balance(agents, won.address) == had[won.address] + pot
+    assert agents.balance(won.address) == had[won.address] + pot

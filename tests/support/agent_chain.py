@@ -8,15 +8,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from api.agent.chain import AgentContracts
-from core.agent.bet import market_key
+from core.agent.bet import idem_hash, market_key
 from core.agent.book import MARGIN
 from core.agent.document import Metadata, Specification, rendered
-from core.chain import Contract
+from core.chain import Contract, checksum
 from core.contracts.abi import abi
 from core.contracts.deployments import Deployment
 from core.contracts.statuses import AgentMarketStatus, MarketKind
 from core.feeds.grid import grid_time
 from core.money import USD
+from scripts._stack.wallets import DEV, Wallet
 from tests.support.played_chain import PlayedChain
 
 VIRTUAL_LIQUIDITY = 1_000 * USD
@@ -49,6 +50,18 @@ class AgentChain(PlayedChain[AgentContracts]):
     def names(self) -> dict[str, str]:
         """The other way round: what the test calls a market, by its id."""
         return {identity: name for name, identity in self.ids.items()}
+
+    def balance(self, owner: str) -> int:
+        """Return how many units of the dollar somebody holds."""
+        return int(self.read(self.contracts.token.call("balanceOf", checksum(owner))))
+
+    def give(self, owner: str, units: int, giver: Wallet = DEV[0]) -> None:
+        self.send(self.contracts.token.call("transfer", checksum(owner), units), giver.address)
+
+    def stake(self, owner: str, key: str) -> dict[str, Any] | None:
+        """Return what the contract has booked under a wallet's idempotency key."""
+        number = self.read(self.contracts.settlement.call("stakeOf", checksum(owner), idem_hash(key)))
+        return dict(self.read(self.contracts.settlement.call("stake", number))) if number else None
 
     def source(self, key: str | None = None) -> Any:
         """The deployment file's entry of a feed; of the one that a test steers when none is named."""

@@ -105,10 +105,6 @@ def nonce_of(envelope: Mapping[str, Any]) -> bytes:
     return bytes.fromhex(envelope["payload"]["authorization"]["nonce"][2:])
 
 
-def balance(chain: AgentChain, owner: str) -> int:
-    return int(chain.read(chain.contracts.token.call("balanceOf", owner)))
-
-
 async def keeper_job(service: AgentService, name: str = "agent-credit") -> RunReport:
     """Runs one of the keeper's jobs in this process, as the daemon would."""
     settings = Settings.model_validate({k: v for k, v in service.env.items() if k in _aliases(Settings)})

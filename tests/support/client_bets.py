@@ -13,8 +13,6 @@ import pytest
 from eth_account import Account
 from vpm_client import AsyncClient, Client, Cursor, Placed, Ticket, VpmError
 
-from core.agent.bet import idem_hash
-from core.chain import checksum
 from scripts._stack.wallets import Wallet
 from tests.support.agent_service import AgentService
 from tests.support.client_libraries import async_strangers, node, strangers
@@ -128,19 +126,6 @@ class TypeScript(Library):
     async def events(self, who: Wallet, count: int, start: int = 0) -> list[Any]:
         said = await self.ask(who, "events", count=count, **{"from": start})
         return [each["seq"] for each in said["found"]]
-
-
-def stake_of(service: AgentService, wallet: str, key: str) -> dict[str, Any]:
-    """What the contract holds under a wallet's key."""
-    settlement = service.chain.contracts.settlement
-    number = service.chain.read(settlement.call("stakeOf", checksum(wallet), idem_hash(key)))
-    assert number != 0, "nothing was settled"
-    found: dict[str, Any] = service.chain.read(settlement.call("stake", number))
-    return found
-
-
-def balance(service: AgentService, wallet: str) -> int:
-    return int(service.chain.read(service.chain.contracts.token.call("balanceOf", wallet)))
 
 
 def python_error(act: Callable[[], object]) -> VpmError:

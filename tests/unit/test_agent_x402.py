@@ -71,6 +71,8 @@ def test_numbers_may_be_strings_or_integers() -> None:
         decoded(value=True)
     with pytest.raises(PaymentRejected, match="value"):
         decoded(value="9" * 79)
+    with pytest.raises(PaymentRejected, match="nonce"):
+        decoded(nonce="0x12")
 
 
 @given(st.text(max_size=200))
@@ -272,6 +274,15 @@ def test_other_terms_than_ours_are_named(terms: dict[str, Any], said: str) -> No
     with pytest.raises(PaymentRejected) as why:
         x402.decode(header(envelope_v2(terms)), SELLER)
     assert str(why.value) == said
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [({"scheme": "upto"}, "scheme"), ({"network": "base-sepolia"}, "network"), ({"payload": {}}, "payload")],
+)
+def test_the_first_version_has_terms_of_its_own(change: dict[str, Any], name: str) -> None:
+    with pytest.raises(PaymentRejected, match=name):
+        x402.decode(header({**envelope(), **change}), SELLER)
 
 
 @pytest.mark.parametrize("version", [None, 0, 3, "2.0", True])
