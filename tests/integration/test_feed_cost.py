@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from core.chain import ChainClient
+from core.chain import ChainClient, Contract
 from core.chain.provider import ChainProvider
 from core.contracts.deployments import load_deployment, write_deployment
 from core.contracts.feeds import PoolFactory
@@ -24,7 +24,7 @@ from core.paths import REPOSITORY
 from scripts._feed.__main__ import main
 from scripts._stack import contracts
 from scripts._stack.genesis import creation_code
-from scripts._stack.uniswap import PoolKey
+from scripts._stack.uniswap import PoolKey, pool_abi
 from tests.conftest import StartAnvil
 from tests.support.uniswap_world import World
 
@@ -38,6 +38,8 @@ class Played:
 
     url: str
     world: World
+    opened: int
+    last_swap: int
     dollar: str
     dollar_pool: str
 
@@ -47,7 +49,8 @@ def played(module_anvil: StartAnvil, tmp_path_factory: pytest.TempPathFactory) -
     asyncio.run(contracts.compile_all())
     url = module_anvil().url
     world = World.make(url, 3_000, sqrt_price_at(-30_000))
-    world.grow(400)
+    opened = world.now
+    world.who.send(Contract(world.address, pool_abi()).call("increaseObservationCardinalityNext", 400))
     edge = MAX_TICK // 60 * 60
     world.provide(-edge, edge, 10**24, 10**24)
     world.provide(-36_000, -24_000, 10**25, 10**25)
@@ -58,6 +61,7 @@ def played(module_anvil: StartAnvil, tmp_path_factory: pytest.TempPathFactory) -
         world.now = began + step * STEP
         to = moved(world.mirror.sqrt_price, dice.gauss(0, DEVIATION))
         world.swap(to < world.mirror.sqrt_price, 10**26, to)
+    last_swap = world.now
     world.wait(STEP)
     who, exchange = world.who, world.exchange
     code = creation_code("LocalAgentToken")
@@ -73,7 +77,7 @@ def played(module_anvil: StartAnvil, tmp_path_factory: pytest.TempPathFactory) -
     write_deployment(base.model_copy(update={**local, "pool_factories": made_by}), folder / "base.json")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("VPM_DEPLOYMENTS_DIR", str(folder))
-        yield Played(url, world, dollar, pool)
+        yield Played(url, world, opened, last_swap, dollar, pool)
 
 
 def told(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
@@ -96,8 +100,8 @@ async def test_what_it_reads_is_the_pool(played: Played) -> None:
     near = [tick for tick in mirror.initialized if abs(tick) < 100_000]
     assert live.pool.initialized == near == [-36_000, -30_600, -29_400, -24_000]
     assert live.pool.ticks == {tick: mirror.ticks[tick] for tick in near}
-    assert (live.cardinality, live.cardinality_next) == (mirror.history.cardinality, 400)
-    assert (live.oldest_at, live.newest_at) == (mirror.history.oldest.at, mirror.history.newest.at)
+    assert (live.cardinality, live.cardinality_next) == (400, 400)
+    assert (live.oldest_at, live.newest_at) == (played.opened, played.last_swap)
 
 
 @pytest.mark.parametrize("move", [0.005, -0.05, 0.2])

