@@ -237,24 +237,6 @@ def test_the_guide_is_plain_text(site: Site, visitor: Visitor) -> None:
 
 
 @pytest.mark.thorough
-def test_everything_is_reached_by_keyboard(site: Site, visitor: Visitor) -> None:
-    visit = visitor.visit()
-    visit.open(path_of(site, "live"))
-    page = visit.page
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.className") == "skip"
-    seen = set()
-    for _ in range(40):
-        page.keyboard.press("Tab")
-        seen.add(page.evaluate("document.activeElement.id || document.activeElement.textContent.trim()"))
-    assert {"Markets", "Roulette", "wallet-button", "amount", "bet-review"} <= seen
-    page.locator("input[name=side][value='0']").focus()
-    page.keyboard.press("ArrowRight")
-    assert page.locator("input[name=side][value='1']").is_checked()
-    visit.clean()
-
-
-@pytest.mark.thorough
 def test_markets_are_found_by_words_kind_and_time(site: Site, visitor: Visitor) -> None:
     visit = visitor.visit()
     visit.open("/")

@@ -24,7 +24,6 @@ from vpm_client import (
     AsyncClient,
     Client,
     ContractWallet,
-    NotFinal,
     OutcomeUnknown,
     Payment,
     PaymentRefused,
@@ -469,17 +468,6 @@ async def test_a_lock_that_has_run_out_is_taken_again_for_the_same_bet(
     assert placed["ticket"]["quoteId"] != ticket.quote_id
     assert placed["tradeId"] == ticket.trade_id
     assert quick_service.chain.stake(who.address, ticket.idem_key)["amount"] == 12 * USD
-
-
-async def test_a_stake_that_is_not_final_in_time_is_told_with_its_receipt(
-    quick_service: AgentService, quick_market: str
-) -> None:
-    with strangers() as http:
-        client = Client(quick_service.url, Account.from_key(DEV[6].private_key), http=http, final_seconds=0.01)
-        error = await asyncio.to_thread(python_error, lambda: client.bet(quick_market, "yes", 1))
-    assert isinstance(error, NotFinal)
-    assert error.placed.receipt.tx_hash
-    assert (error.payment, error.may_have_paid) == (Payment.MADE, True)
 
 
 async def test_a_signature_is_good_for_minutes_however_long_the_challenge_asks_for(
