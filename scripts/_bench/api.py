@@ -41,7 +41,7 @@ MEMORY_STEPS = 10
 PATHS = ("/api/markets", "/api/markets/1", "/api/prices")
 
 
-def main(json_path: Path | None, *, quick: bool) -> int:
+def main(*, quick: bool) -> int:
     rounds, requests = (1, 1_000) if quick else (5, 10_000)
     with (
         ground("api") as folder,
@@ -50,7 +50,7 @@ def main(json_path: Path | None, *, quick: bool) -> int:
     ):
         rows = [row for path in PATHS for row in runner.run(_compare(service, path, folder, rounds, requests))]
         rows.append(runner.run(_memory(service, 10 * requests)))
-    return report("api", rows, json_path)
+    return report("api", rows)
 
 
 async def _compare(service: StockService, path: str, folder: Path, rounds: int, requests: int) -> list[Figure]:

@@ -210,11 +210,11 @@ async def _bare(database_url: str, query: str, times: int) -> float:
         return times / (time.perf_counter() - began)
 
 
-def main(json_path: Path | None, *, quick: bool) -> int:
+def main(*, quick: bool) -> int:
     with (
         ground("cup") as folder,
         database(folder) as url,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,  # what the daemon runs on
     ):
         rows = runner.run(_measure(url, folder, Size(10_000, 1_000, 400, 250) if quick else Size()))
-    return report("cup", rows, json_path)
+    return report("cup", rows)

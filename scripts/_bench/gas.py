@@ -18,7 +18,6 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 from core.paths import REPOSITORY
 from scripts._stack import contracts
@@ -73,7 +72,7 @@ PLAYED = re.compile(r"(?:one pool|two pools): \d+ readings, \d+ swaps in each, \
 LINE = re.compile(r"GAS\|\w+\|([^|]+)\|(\d+)\|(\d+)")
 
 
-def main(json_path: Path | None, *, quick: bool = False) -> int:
+def main(*, quick: bool = False) -> int:
     long = bool(os.environ.get("VPM_TEST_LONG"))
     lay_out_build()
     with compiling():
@@ -98,10 +97,6 @@ def main(json_path: Path | None, *, quick: bool = False) -> int:
     for call in others:
         gas, was = measured[call]
         print(f"{call:<84}{'':>35}{gas:>10,}{_remark(gas, was, was)}")
-    if json_path is not None:
-        rows = [{"row": what, "limit": limit, "measured": gas} for what, _, limit, gas, _ in table]
-        rows += [{"row": call, "limit": None, "measured": measured[call][0]} for call in others]
-        json_path.write_text(json.dumps({"bench": "gas", "rows": rows}, indent=2) + "\n")
     for run in failed:
         print(run.stdout[-4000:], file=sys.stderr)
     return 1 if over or failed else 0

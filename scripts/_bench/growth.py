@@ -109,7 +109,7 @@ READ: dict[str, Ask] = {
 }
 
 
-def main(json_path: Path | None, *, quick: bool) -> int:
+def main(*, quick: bool) -> int:
     with ground("growth") as folder, postgres(folder, UNSAFE_BUT_FAST) as server, ExitStack() as stack:
         write_deployments(folder / "deployments")
         sizes = (("a day", DAY), ("years", QUICK if quick else YEARS))
@@ -126,7 +126,7 @@ def main(json_path: Path | None, *, quick: bool) -> int:
     for name in READ:
         ours, bare = (_p99(each.reads_ms[name]) for each in (years, day))
         rows.append(Figure(f"{name}, p99 ms", ours, bare, most=max(TARGET_RATIO * bare, bare + NO_DIFFERENCE_MS)))
-    return report("growth", rows, json_path)
+    return report("growth", rows)
 
 
 def _p99(times: list[float]) -> float:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import socket
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
@@ -52,8 +51,8 @@ def _outside(value: float | None, least: float | None, most: float | None) -> bo
     return value is not None and ((least is not None and value < least) or (most is not None and value > most))
 
 
-def report(name: str, rows: Sequence[Figure], json_path: Path | None) -> int:
-    """Print the table, write the figures to a file if one is named, and return 1 if a target is missed."""
+def report(name: str, rows: Sequence[Figure]) -> int:
+    """Print the table and return 1 if a target is missed."""
     width = max(len(row.what) for row in rows) + 2
     print(f"{name:<{width}}{'baseline':>12}{'ours':>12}{'ratio':>8}  target")
     for row in rows:
@@ -61,9 +60,6 @@ def report(name: str, rows: Sequence[Figure], json_path: Path | None) -> int:
         ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
         line = f"{row.what:<{width}}{shown[0]:>12}{shown[1]:>12}{ratio:>8}  {row.target()}"
         print(f"{line}{'  MISSED' if row.missed else ''}".rstrip(), flush=True)
-    if json_path is not None:
-        figures = [{**asdict(row), "ratio": row.ratio, "missed": row.missed} for row in rows]
-        json_path.write_text(json.dumps({"bench": name, "rows": figures}, indent=2) + "\n")
     return 1 if any(row.missed for row in rows) else 0
 
 

@@ -41,7 +41,7 @@ TARGET_REBUILD = 50_000
 TARGET_MB = 300.0
 
 
-def main(json_path: Path | None, *, quick: bool) -> int:
+def main(*, quick: bool) -> int:
     events, rounds = (10_000, 1) if quick else (200_000, 3)
     with ground("index") as folder, postgres(folder) as server:
         bare, index, rebuilt = asyncio.run(_history(server, folder, events, rounds))
@@ -54,7 +54,7 @@ def main(json_path: Path | None, *, quick: bool) -> int:
         Figure("indexer, agent markets, events/s", rates[3], rates[0]),
         Figure("peak memory, MB", peak, most=TARGET_MB),
     ]
-    return report("index", rows, json_path)
+    return report("index", rows)
 
 
 async def _history(

@@ -149,7 +149,7 @@ async def _measure(count: int, rounds: int) -> Sequence[list[float]]:
     return bare, lane, simulating
 
 
-def main(json_path: Path | None, *, quick: bool) -> int:
+def main(*, quick: bool) -> int:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:  # what the daemon runs on
         rates = runner.run(_measure(2_000, 1) if quick else _measure(20_000, 3))
     bare, lane, simulating = map(statistics.median, rates)
@@ -157,4 +157,4 @@ def main(json_path: Path | None, *, quick: bool) -> int:
         Figure("one lane, transactions/s", lane, bare, least_ratio=TARGET),
         Figure("one lane, simulating each, transactions/s", simulating, bare),
     ]
-    return report("relay", rows, json_path)
+    return report("relay", rows)

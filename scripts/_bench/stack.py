@@ -29,7 +29,7 @@ SETTLED_SECONDS = 60
 PATIENCE_SECONDS = 1_800
 
 
-def main(json_path: Path | None, *, quick: bool) -> int:
+def main(*, quick: bool) -> int:
     again: list[float] = []
     with ground("stack") as folder:
         clone, port, rounds = folder / "checkout", free_port(), 1 if quick else 3
@@ -47,7 +47,7 @@ def main(json_path: Path | None, *, quick: bool) -> int:
         Figure("second start, s", statistics.median(again), most=AGAIN_SECONDS),
         Figure("memory, MB", memory, most=MEMORY_MB),
     ]
-    return report("stack", rows, json_path)
+    return report("stack", rows)
 
 
 @contextmanager

@@ -148,7 +148,7 @@ async def _measure(service: AgentService, trades: int) -> tuple[Laps, Laps]:
         return immediate, await bench.laps(trades, at_random=True)
 
 
-def main(json_path: Path | None, *, quick: bool) -> int:
+def main(*, quick: bool) -> int:
     with ground("trade") as folder, _running(folder) as service:
         measured = asyncio.run(_measure(service, 6 if quick else 60))
     rows = []
@@ -156,4 +156,4 @@ def main(json_path: Path | None, *, quick: bool) -> int:
         middle = {step: statistics.median(times) for step, times in laps.items()}
         rows.append(Figure(f"{blocks}: payment to receipt, ms", middle["trade"], middle["bare"], most=TARGET_MS + wait))
         rows += [Figure(f"  {step}, ms", middle[step]) for step in STEPS[2:]]
-    return report("trade", rows, json_path)
+    return report("trade", rows)

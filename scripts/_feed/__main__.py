@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import sys
 from pathlib import Path
 
@@ -20,32 +19,34 @@ from core.errors import VpmError
 from core.feeds.cost import SAFE_SHARE
 from core.feeds.live_cost import SAFES_FLOOR, CannotSay, CostQuestion, CostReport, report
 from scripts._feed import record
-from scripts._feed.report import body, lines
+from scripts._feed.report import lines
 from scripts._verify.chain import add_options, deployments_in, node_url
 
 CANNOT_SAY = 2
 
 
 def main(argv: list[str] | None = None) -> int:
+    options = parsed(argv)
+    try:
+        if options.command == "record":
+            return record.main(options)
+        print("\n".join(lines(asyncio.run(cost_of(options)))))
+    except VpmError as error:
+        away = "the node could not be asked: " if isinstance(error, RpcError) else ""
+        print(f"vpm feed {options.command}: {away}{error.sentence()}", file=sys.stderr)
+        return CANNOT_SAY
+    return 0
+
+
+def parsed(argv: list[str] | None) -> argparse.Namespace:
+    """Read a command line."""
     parser = argparse.ArgumentParser(prog="vpm feed")
     commands = parser.add_subparsers(dest="command", required=True)
     moved = "what it costs to move a pool's reading, and the cap that follows"
     _cost_options(commands.add_parser("cost", help=moved, allow_abbrev=False))
     recorded = "record readings of pool feeds with a key of your own"
     record.add_options(commands.add_parser("record", help=recorded, allow_abbrev=False))
-    options = parser.parse_args(argv)
-    try:
-        return record.main(options) if options.command == "record" else _cost(options)
-    except VpmError as error:
-        away = "the node could not be asked: " if isinstance(error, RpcError) else ""
-        print(f"vpm feed {options.command}: {away}{error.sentence()}", file=sys.stderr)
-        return CANNOT_SAY
-
-
-def _cost(options: argparse.Namespace) -> int:
-    cost = asyncio.run(_report(options))
-    print(json.dumps(body(cost), indent=2) if options.json else "\n".join(lines(cost)))
-    return 0
+    return parser.parse_args(argv)
 
 
 def _cost_options(parser: argparse.ArgumentParser) -> None:
@@ -61,10 +62,9 @@ def _cost_options(parser: argparse.ArgumentParser) -> None:
         help="of the depth that may be one attacker's own (default 50)",
     )
     parser.add_argument("--quote", metavar="TOKEN", help="what counts as one USD; else USDC of the deployment file")
-    parser.add_argument("--json", action="store_true")
 
 
-async def _report(options: argparse.Namespace) -> CostReport:
+async def cost_of(options: argparse.Namespace) -> CostReport:
     if len(options.pools) > 2:
         raise CannotSay("A feed has one pool or two.", hint="token/USDC alone, or token/WETH and then WETH/USDC.")
     for address in (*options.pools, *([options.quote] if options.quote else [])):

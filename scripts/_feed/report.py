@@ -1,73 +1,17 @@
-"""How `vpm feed cost` shows its answer: JSON for programs, lines for people."""
+"""How `vpm feed cost` shows its answer."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from core.feeds.cost import FLOOR, MOVES, PricedPool
-from core.feeds.live import LivePool
+from core.feeds.cost import FLOOR, MOVES
 from core.feeds.live_cost import CostReport
 
 MARKETS = 12  # that the keeper usually has unsettled on a pool feed
 
 
-def body(cost: CostReport) -> dict[str, Any]:
-    cap = cost.cap
-    return {
-        "chainId": cost.chain_id,
-        "block": cost.head.number,
-        "token": cost.token.address,
-        "symbol": cost.token.symbol,
-        "priceUsd": cost.price,
-        "windowSeconds": cost.asked.window,
-        "leastWindowSeconds": cost.least_window,
-        "volatilityPerYear": cost.sigma.yearly,
-        "volatilityFrom": cost.sigma.origin,
-        "ownShare": cost.asked.own_share,
-        "pools": [_pool(cost, pool, source) for pool, source in zip(cost.pools, cost.sources, strict=True)],
-        "moves": [
-            {"move": move, "nobodyArbitragesUsd": round(unopposed, 2), "everyBlockUsd": round(repeated, 2)}
-            for move, (unopposed, repeated) in ((move, cost.costs(move)) for move in MOVES)
-        ],
-        "cap": {
-            "usd": math.floor(cap.dollars),
-            "marketUsd": math.floor(cap.dollars / MARKETS),
-            "byPushesUsd": round(cap.by_pushes, 2),
-            "byPushingLiquidityOutUsd": None if cap.by_push_out is None else round(cap.by_push_out, 2),
-            "factor": cap.factor,
-            "resistanceUsd": round(cap.resistance, 4),
-            "sd": round(cap.sd, 6),
-            "reach": round(cap.reach, 4),
-        },
-    }
-
-
-def _pool(cost: CostReport, pool: LivePool, source: PricedPool) -> dict[str, Any]:
-    out = source.push_out(cost.asked.window, cost.asked.own_share)
-    return {
-        "address": pool.address,
-        "tokens": [pool.token0.symbol, pool.token1.symbol],
-        "feePercent": pool.pool.fee_pips / 10_000,
-        "depthUsd": round(source.depth(), 2),
-        "liquidity": str(pool.pool.liquidity),
-        "remembersSeconds": cost.head.timestamp - pool.oldest_at,
-        "quietSeconds": cost.head.timestamp - pool.newest_at,
-        "cardinality": pool.cardinality,
-        "cardinalityNext": pool.cardinality_next,
-        "pushLiquidityOut": None
-        if out is None
-        else {
-            "tick": out.tick,
-            "seconds": out.seconds,
-            "nobodyArbitragesUsd": round(out.unopposed, 2),
-            "everyBlockUsd": round(out.repeated, 2),
-        },
-    }
-
-
 def lines(cost: CostReport) -> list[str]:
-    """For people."""
+    """Return the answer, line by line."""
     cap, asked = cost.cap, cost.asked
     shown = [
         f"{cost.token.symbol} at {cost.price:.6g} USD, on chain {cost.chain_id} at block {cost.head.number}",

@@ -7,7 +7,6 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, LiteralString
 
 import psycopg
@@ -57,7 +56,7 @@ SECTIONS: dict[str, LiteralString] = {
 def read(url: str | None) -> Facts:
     """Read all sections in one transaction; VpmError with one sentence if that cannot be done."""
     if not url:
-        raise VpmError("DATABASE_URL is not set: set it, or give --database URL or --ready FILE.")
+        raise VpmError("DATABASE_URL is not set.")
     try:
         with psycopg.connect(conninfo(url), connect_timeout=5, row_factory=dict_row) as connection:
             connection.execute("SET statement_timeout = 10000")
@@ -126,16 +125,12 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="vpm status", description="One look at everything that runs.", allow_abbrev=False
     )
-    parser.add_argument("--ready", type=Path, help="the ready file of a local stack")
-    parser.add_argument("--database", help="PostgreSQL instead of DATABASE_URL")
     parser.add_argument("--json", action="store_true", help="everything as JSON")
     options = parser.parse_args(argv)
     try:
-        ready = json.loads(options.ready.read_text())["database_url"] if options.ready else None
-        facts = read(options.database or ready or environment(os.environ).secret("DATABASE_URL"))
-    except (OSError, ValueError, KeyError, VpmError) as error:
-        missing = f"{options.ready} is no ready file of a running stack ({error})."
-        print(f"vpm status: {error.sentence() if isinstance(error, VpmError) else missing}", file=sys.stderr)
+        facts = read(environment(os.environ).secret("DATABASE_URL"))
+    except VpmError as error:
+        print(f"vpm status: {error.sentence()}", file=sys.stderr)
         return 2
     worries = list(concerns(facts))
     if options.json:

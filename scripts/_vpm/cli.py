@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
 
 from core.paths import REPOSITORY
 from scripts._vpm import manual
@@ -52,17 +51,16 @@ def bench(argv: list[str]) -> int:
 
     parser = argparse.ArgumentParser(prog="vpm bench")
     parser.add_argument("what", choices=NAMES)
-    parser.add_argument("--json", type=Path, help="write the result here too")
     parser.add_argument("--quick", action="store_true", help="the smallest form, to see that it runs")
     args = parser.parse_args(argv)
-    measured: int = import_module(f"scripts._bench.{args.what}").main(args.json, quick=args.quick)
+    measured: int = import_module(f"scripts._bench.{args.what}").main(quick=args.quick)
     return measured
 
 
 def verify(argv: list[str]) -> int:
     if argv[:1] == ["cup"]:
         return _module("core.cup.verify", argv[1:])
-    if not _names(argv, "--rpc"):
+    if not _names_a_node(argv):
         _meet_the_local_stack()
     return _module("scripts._verify", argv)
 
@@ -86,10 +84,9 @@ def here(package: str, *words: str) -> Callable[[list[str]], int]:
     return program(package, *words, is_local=lambda _argv: True)
 
 
-def _names(argv: list[str], *options: str) -> bool:
-    """Whether one of the options is given, as `--option value` or as `--option=value`. Their programs take no shorter
-    form of them."""
-    return any(word.partition("=")[0] in options for word in argv)
+def _names_a_node(argv: list[str]) -> bool:
+    """Return whether --rpc is given, as `--rpc URL` or `--rpc=URL`; its programs take no shorter form of it."""
+    return any(word.partition("=")[0] == "--rpc" for word in argv)
 
 
 def _meet_the_local_stack() -> None:
@@ -121,9 +118,9 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "config": program("core.config"),
     "verify": verify,
     "feed": program(
-        "scripts._feed", is_local=lambda argv: argv[:1] in (["cost"], ["record"]) and not _names(argv, "--rpc")
+        "scripts._feed", is_local=lambda argv: argv[:1] in (["cost"], ["record"]) and not _names_a_node(argv)
     ),
-    "status": program("scripts._status", is_local=lambda argv: not _names(argv, "--ready", "--database")),
+    "status": here("scripts._status"),
     "switch": here("scripts._status.switch"),
     "reindex": here("scripts._status.reindex"),
     "prove": program("scripts._prove"),

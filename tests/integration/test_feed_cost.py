@@ -4,7 +4,6 @@ costs is what the same swaps cost there."""
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 import random
 from collections.abc import Iterator
@@ -18,10 +17,11 @@ from core.contracts.deployments import load_deployment, write_deployment
 from core.contracts.feeds import PoolFactory
 from core.feeds.cost import SECONDS_PER_YEAR, PricedPool, moved
 from core.feeds.live import read_pool
+from core.feeds.live_cost import CostReport
 from core.feeds.uniswap import sqrt_price_at
 from core.feeds.uniswap.ticks import MAX_TICK
 from core.paths import REPOSITORY
-from scripts._feed.__main__ import main
+from scripts._feed import __main__ as feed
 from scripts._stack import contracts
 from scripts._stack.genesis import creation_code
 from scripts._stack.uniswap import PoolKey, pool_abi
@@ -81,7 +81,7 @@ def played(module_anvil: StartAnvil, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def told(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
-    code = main(["cost", *argv])
+    code = feed.main(["cost", *argv])
     said = capsys.readouterr()
     return code, said.out, said.err
 
@@ -131,46 +131,46 @@ def _balances(world: World) -> tuple[int, int]:
     return world.balance(world.key.token0), world.balance(world.key.token1)
 
 
+def cost_of(*argv: str) -> CostReport:
+    return asyncio.run(feed.cost_of(feed.parsed(["cost", *argv])))
+
+
 def test_one_pool_by_its_own_past(played: Played, capsys: pytest.CaptureFixture[str]) -> None:
     world = played.world
     given = (world.address, "--rpc", played.url, "--quote", world.key.token1, "--window", "600")
-    code, out, _ = told(capsys, *given, "--json")
-    body = json.loads(out)
+    cost = cost_of(*given)
+    assert cost.token.address == world.key.token0
+    assert cost.price == pytest.approx(1.0001**world.mirror.tick, rel=1e-3)
+    assert 0.5 * YEARLY < cost.sigma.yearly < 1.3 * YEARLY
+    assert all(nobody <= every for nobody, every in map(cost.costs, (0.005, 0.01, 0.05, 0.2)))
+    assert cost.cap.by_push_out is not None
+    assert cost.cap.dollars == min(cost.cap.by_pushes, cost.cap.by_push_out)
+    out = cost.sources[0].push_out(600, cost.asked.own_share)
+    assert out is not None
+    assert out.seconds > 0
+    code, said, _ = told(capsys, *given)
     assert code == 0
-    assert body["token"] == world.key.token0
-    assert body["priceUsd"] == pytest.approx(1.0001**world.mirror.tick, rel=1e-3)
-    assert 0.5 * YEARLY < body["volatilityPerYear"] < 1.3 * YEARLY
-    assert [row["move"] for row in body["moves"]] == [0.005, 0.01, 0.05, 0.2]
-    assert all(row["nobodyArbitragesUsd"] <= row["everyBlockUsd"] for row in body["moves"])
-    assert body["cap"]["usd"] == math.floor(min(body["cap"]["byPushesUsd"], body["cap"]["byPushingLiquidityOutUsd"]))
-    assert body["pools"][0]["pushLiquidityOut"]["seconds"] > 0
-    code, out, _ = told(capsys, *given)
-    assert code == 0
-    assert f"cap of a feed, all its unsettled markets together: {body['cap']['usd']:,} USD" in out
-    assert "history: 2.5 h; room for 400 observations (growing to 400); the last is" in out
+    assert f"cap of a feed, all its unsettled markets together: {math.floor(cost.cap.dollars):,} USD" in said
+    assert "history: 2.5 h; room for 400 observations (growing to 400); the last is" in said
 
 
-def test_a_given_volatility_and_share_make_the_cap(played: Played, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_given_volatility_and_share_make_the_cap(played: Played) -> None:
     world = played.world
-    given = (world.address, "--rpc", played.url, "--quote", world.key.token1, "--json", "--sigma", "300")
-    half, none = (json.loads(told(capsys, *given, "--own-share", share)[1]) for share in ("50", "0"))
-    assert half["volatilityFrom"] == "given"
-    assert half["cap"]["byPushesUsd"] == pytest.approx(none["cap"]["byPushesUsd"] / 2, rel=1e-3)
-    assert half["cap"]["sd"] == pytest.approx(3 / math.sqrt(SECONDS_PER_YEAR) * math.sqrt(600), rel=1e-3)
+    given = (world.address, "--rpc", played.url, "--quote", world.key.token1, "--sigma", "300")
+    half, none = (cost_of(*given, "--own-share", share) for share in ("50", "0"))
+    assert half.sigma.origin == "given"
+    assert half.cap.by_pushes == pytest.approx(none.cap.by_pushes / 2, rel=1e-3)
+    assert half.cap.sd == pytest.approx(3 / math.sqrt(SECONDS_PER_YEAR) * math.sqrt(600), rel=1e-3)
 
 
-def test_two_pools_price_the_token_through_the_one_between(played: Played, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_pools_price_the_token_through_the_one_between(played: Played) -> None:
     world = played.world
     pools = (world.address, played.dollar_pool)
-    code, out, err = told(capsys, *pools, "--rpc", played.url, "--quote", played.dollar, "--sigma", "200", "--json")
-    assert code == 0, err
-    body = json.loads(out)
-    assert body["priceUsd"] == pytest.approx(1.0001 ** (world.mirror.tick + 80_000), rel=1e-3)
-    assert body["cap"]["reach"] == pytest.approx(
-        0.0035 / (2 / math.sqrt(SECONDS_PER_YEAR) * math.sqrt(1_800)), rel=1e-3
-    )
-    weaker = min(0.003 * body["pools"][0]["depthUsd"], 0.0005 * body["pools"][1]["depthUsd"])
-    assert 0 < body["cap"]["resistanceUsd"] < weaker / 2
+    cost = cost_of(*pools, "--rpc", played.url, "--quote", played.dollar, "--sigma", "200")
+    assert cost.price == pytest.approx(1.0001 ** (world.mirror.tick + 80_000), rel=1e-3)
+    assert cost.cap.reach == pytest.approx(0.0035 / (2 / math.sqrt(SECONDS_PER_YEAR) * math.sqrt(1_800)), rel=1e-3)
+    weaker = min(0.003 * cost.sources[0].depth(), 0.0005 * cost.sources[1].depth())
+    assert 0 < cost.cap.resistance < weaker / 2
 
 
 @pytest.mark.parametrize(

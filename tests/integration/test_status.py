@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -13,8 +12,14 @@ from scripts._status.__main__ import main
 from tests.conftest import TestPostgres
 
 
+def status(url: str, *options: str) -> int:
+    with pytest.MonkeyPatch.context() as settings:
+        settings.setenv("DATABASE_URL", url)
+        return main(list(options))
+
+
 def test_an_empty_system_is_told_as_such(database_url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--database", database_url]) == 1
+    assert status(database_url) == 1
     said = capsys.readouterr().out
     for daemon in ("indexer", "relayer", "keeper", "api"):
         assert f"no {daemon} has shown a sign of life" in said
@@ -36,18 +41,18 @@ def test_every_section_is_read_and_json_has_it(database_url: str, capsys: pytest
         connection.execute(
             "INSERT INTO operator_switch (name, is_on, changed_by) VALUES ('trading_paused', true, 'test')"
         )
-    assert main(["--database", database_url, "--json"]) == 1
+    assert status(database_url, "--json") == 1
     body = json.loads(capsys.readouterr().out)
     assert body["ok"] is False
     assert any("490 blocks behind" in one for one in body["concerns"])
     assert any("trading_paused" in one for one in body["concerns"])
     assert {row["daemon"] for row in body["daemons"]} == {"indexer", "keeper", "relayer", "api"}
-    assert main(["--database", database_url]) == 1
+    assert status(database_url) == 1
     assert "'base': 'leading'" in capsys.readouterr().out
 
 
 def test_a_database_that_is_away_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--database", "postgresql://vpm:secret@127.0.0.1:9/vpm"]) == 2
+    assert status("postgresql://vpm:secret@127.0.0.1:9/vpm") == 2
     said = capsys.readouterr().err
     assert "The database does not answer" in said
     assert "secret" not in said
@@ -59,7 +64,7 @@ def test_a_database_without_our_tables_says_what_to_run(
 ) -> None:
     url = postgres.create(migrated=False)
     try:
-        assert main(["--database", url]) == 2
+        assert status(url) == 2
         assert "vpm migrate" in capsys.readouterr().err
     finally:
         postgres.drop(url)
@@ -69,8 +74,3 @@ def test_no_address_at_all_is_told(capsys: pytest.CaptureFixture[str], monkeypat
     monkeypatch.delenv("DATABASE_URL", raising=False)
     assert main([]) == 2
     assert "DATABASE_URL is not set" in capsys.readouterr().err
-
-
-def test_a_ready_file_that_is_gone_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--ready", str(tmp_path / "none.json")]) == 2
-    assert "no ready file" in capsys.readouterr().err

@@ -91,9 +91,6 @@ def test_commands_go_to_it_and_say_so(
 @pytest.mark.parametrize(
     "words",
     [
-        ["status", "--ready", "other.json"],
-        ["status", "--ready=other.json"],
-        ["status", "--database=postgresql://elsewhere/vpm"],
         ["verify", "1", "--rpc", "http://127.0.0.1:9"],
         ["verify", "1", "--rpc=http://127.0.0.1:9"],
         ["feed", "cost", "0x1", "--rpc=http://127.0.0.1:9"],
