@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import subprocess
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -46,7 +45,6 @@ def facts(local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory) -> P
 def ape_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("ape")
     ape.import_account(folder, ape.ACCOUNT, wallets.DEPLOYER)
-    ape.import_account(folder, "opener", wallets.OPENER)
     ape.import_account(folder, "guardian", wallets.GUARDIAN)
     return folder
 
@@ -57,7 +55,6 @@ def _ape(ape_folder: Path, *arguments: str, owners: int = 0) -> subprocess.Compl
         "APE_DATA_FOLDER": str(ape_folder),
         "TMPDIR": str(REPOSITORY / ".vpm" / "env" / "tmp"),  # see scripts/_stack/ape.py
         f"APE_ACCOUNTS_{ape.ACCOUNT}_PASSPHRASE": ape.PASSPHRASE,
-        "APE_ACCOUNTS_opener_PASSPHRASE": ape.PASSPHRASE,
         "APE_ACCOUNTS_guardian_PASSPHRASE": ape.PASSPHRASE,
         OWNER_KEYS_VARIABLE: ",".join(one.private_key for one in wallets.SAFE_OWNERS[:owners]),
     }
@@ -237,26 +234,6 @@ def test_deploying_on_another_chain_is_refused(base_chain: RunningChain, tmp_pat
     assert done.returncode != 0
     assert "this node serves chain 8453, the deployment file is for chain 4663" in done.stderr
     assert not out.exists()
-
-
-@pytest.mark.thorough
-def test_list_market_opens_a_market(stock_chain: RunningChain, facts: Path, ape_folder: Path) -> None:
-    count = "0xec979082"  # marketCount()
-    before = _view(stock_chain, "VestedMarkets", count)
-    now = datetime.now(UTC).replace(microsecond=0)
-    where = ["--network", stock_chain.url, "--facts", str(facts / "stock.json")]
-    options = [*where, "--account", "opener", "--ticker", "nvda"]
-    strike, final = (now + timedelta(hours=1)).isoformat(), (now + timedelta(hours=8)).isoformat()
-    done = _ape(ape_folder, "list_market", *options, "--strike", strike, "--final", final)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "is listed in 0x" in done.stdout
-    assert _view(stock_chain, "VestedMarkets", count) == before + 1
-    done = _ape(ape_folder, "list_market", *options, "--strike", "tomorrow", "--final", final)
-    assert done.returncode != 0
-    assert "'tomorrow' is not a time" in done.stderr
-    done = _ape(ape_folder, "list_market", *options, "--strike", "2026-01-02T14:30:00+00:00", "--final", final)
-    assert done.returncode != 0
-    assert "strike not ahead" in done.stderr.lower()
 
 
 @pytest.mark.thorough
