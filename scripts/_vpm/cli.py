@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -36,14 +35,6 @@ def test(argv: list[str]) -> int:
     from scripts._vpm.checks import main
 
     return main(argv)
-
-
-def deploy(argv: list[str]) -> int:
-    which = {"stock": "deploy_stock", "base": "deploy_base"}
-    if not argv or argv[0] not in which:
-        print("vpm deploy: say which: 'stock' or 'base'.", file=sys.stderr)
-        return 2
-    return subprocess.run(["ape", "run", which[argv[0]], *argv[1:]], cwd=REPOSITORY, check=False).returncode
 
 
 def bench(argv: list[str]) -> int:
@@ -106,7 +97,6 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "up": up,
     "test": test,
     "migrate": program("core.db.migrate"),
-    "deploy": deploy,
     "bench": bench,
     "screenshots": program("pytest", "-q", "tests/browser/screenshots.py"),
     "indexer": program("indexer"),
