@@ -22,10 +22,10 @@ from pathlib import Path
 import uvloop
 
 from core.paths import REPOSITORY
-from scripts._bench.harness import Figure, database, ground, listens, report, resident_mb, started
+from scripts._bench.harness import Figure, database, ground, report, resident_mb, started
 from scripts._bench.http_load import load
 from scripts._local.direct import DIRECT
-from scripts._local.ports import free_port
+from scripts._local.ports import free_port, listens
 from scripts._local.postgres import UNSAFE_BUT_FAST
 from scripts._local.process import SpawnPlan
 from scripts._stack import wallets

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import secrets
-import socket
 import tempfile
 import urllib.request
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from core.errors import ProcessError
 from scripts._local.direct import DIRECT
 from scripts._local.packages import foundry_binary
+from scripts._local.ports import listens
 from scripts._local.process import RunningProcess, SpawnPlan, start_process, wait_until
 
 PAST_STATES: Final = 600
@@ -83,22 +82,16 @@ def anvil_plan(options: AnvilOptions) -> SpawnPlan:
 
 
 def start_anvil(options: AnvilOptions, log_path: Path) -> RunningProcess:
-    """Spawn the chain and wait until it, and no other node on its port, answers."""
-    # A second door that only the node we start can have: its name is new.
-    socket_path = Path(tempfile.gettempdir(), f"vpm-{secrets.token_hex(8)}.ipc")
-    plan = anvil_plan(replace(options, extra=(*options.extra, "--ipc", str(socket_path))))
-    running = start_process(plan, log_path)
-
-    def ready() -> bool:
-        return anvil_answers(options) and _same_node(options.url, socket_path)
-
+    """Start the chain and wait until it answers. ProcessError where something else listens on its port: that could be
+    another node, which would be taken for it."""
+    if listens(options.port):
+        raise ProcessError(f"Port {options.port} is taken.", hint="Stop the other process or choose another port.")
+    running = start_process(anvil_plan(options), log_path)
     try:
-        wait_until(ready, running, 30.0, f"anvil on port {options.port}")
+        wait_until(lambda: anvil_answers(options), running, 30.0, f"anvil on port {options.port}")
     except BaseException:
         running.stop()
         raise
-    finally:
-        socket_path.unlink(missing_ok=True)
     return running
 
 
@@ -125,29 +118,6 @@ def ask(url: str, method: str, *params: object, timeout_seconds: float = 10.0) -
     if "error" in answer:
         raise ValueError(f"{method}: {answer['error'].get('message')}")
     return answer["result"]
-
-
-def _same_node(url: str, socket_path: Path) -> bool:
-    """Whether both doors lead to one node: each instance has an id of its own, drawn when it starts."""
-    try:
-        ours = _metadata_by_socket(socket_path)["instanceId"]
-        return bool(ours == ask(url, "anvil_metadata", timeout_seconds=2.0)["instanceId"])
-    except (OSError, ValueError, KeyError, TypeError):  # not there yet, or not anvil
-        return False
-
-
-def _metadata_by_socket(path: Path) -> Any:
-    request = {"jsonrpc": "2.0", "id": 1, "method": "anvil_metadata", "params": []}
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
-        door.settimeout(2.0)
-        door.connect(str(path))
-        door.sendall(json.dumps(request).encode())
-        received = b""
-        while part := door.recv(65_536):
-            received += part
-            with contextlib.suppress(ValueError):  # the rest is still to come
-                return json.loads(received)["result"]
-    raise OSError("the node hung up")
 
 
 def _environment() -> dict[str, str]:

@@ -34,6 +34,12 @@ def free_port(preferred: int | None = None) -> int:
     raise ProcessError("no free port on 127.0.0.1.")
 
 
+def listens(port: int) -> bool:
+    """Return whether a program takes connections on a port of 127.0.0.1."""
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
 def _candidates() -> Iterator[int]:
     """Ports below those the system gives to outgoing connections: one of these could come between on any other."""
     try:

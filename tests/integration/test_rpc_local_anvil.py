@@ -12,17 +12,10 @@ from scripts._local.ports import free_port
 from tests.conftest import StartAnvil
 
 
-def test_a_port_another_chain_answers_on_is_named(anvil: StartAnvil, tmp_path: Path) -> None:
-    other = anvil(chain_id=1)
-    options = AnvilOptions(chain_id=8453, port=other.options.port)
-    with pytest.raises(ProcessError, match=r"taken by another chain \(1 instead of 8453\)"):
-        start_anvil(options, tmp_path / "log")
-
-
 def test_a_chain_of_the_same_id_on_its_port_is_not_taken_for_its_own(anvil: StartAnvil, tmp_path: Path) -> None:
     foreign = anvil(chain_id=8453, timestamp=1_900_000_000)
     options = AnvilOptions(chain_id=8453, port=foreign.options.port)
-    with pytest.raises(ProcessError, match=r"ended before it was ready(.|\n)*Address already in use"):
+    with pytest.raises(ProcessError, match="is taken"):
         start_anvil(options, tmp_path / "log")
     block = ask(foreign.url, "eth_getBlockByNumber", "latest", False)
     assert int(block["timestamp"], 16) == 1_900_000_000  # the other one was left alone
