@@ -3,7 +3,6 @@
 - `amounts`, `messages`, `wheel`, `listing`: pure: cents, what is signed, the wheel and its draw, listings as markets.
 - `ledger`: the only way amounts move. `wallets`, `books`, `trading`, `rounds`, `betting`, `settling`, `board`,
   `enrolment`: one noun each, over one database connection in autocommit: each function opens its own transaction.
-- `export` writes everything down, `verify` recomputes it from that file alone.
 
 Amounts are integer cents of pUSDC. A `Refusal` is what a caller did wrong, with the status and code of the contract.
 """

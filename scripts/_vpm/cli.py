@@ -49,8 +49,6 @@ def bench(argv: list[str]) -> int:
 
 
 def verify(argv: list[str]) -> int:
-    if argv[:1] == ["cup"]:
-        return _module("core.cup.verify", argv[1:])
     if not _names_a_node(argv):
         _meet_the_local_stack()
     return _module("scripts._verify", argv)

@@ -27,13 +27,12 @@ from aiohttp import web
 
 from core.agent.bet import idem_hash
 from core.chain import checksum
-from core.cup.export import lines
-from core.cup.verify import verify
 from core.db.engine import connect, conninfo
 from core.hexadecimal import bytes_of
 from core.money import USD
 from core.service.cancelling import end
 from scripts._stack.chains import CHAIN_IDS
+from tests.support.cup_check import cup_faults, read_cup
 from tests.support.cup_rig import UNACCOUNTED
 from tests.support.fleet import Fleet, FleetSize, fleet
 from tests.support.fleet_checks import faults, offered_by, warm
@@ -215,7 +214,7 @@ async def test_nothing_is_lost_doubled_or_untrue_whatever_fails(local_genesis: G
             print(f"bets {dict(told)}, {load.reads} reads of which {load.failed_reads} failed")
             assert broken == []
             assert await running.ask_database(UNACCOUNTED) == [(0,)]
-            assert await cup_faults(running) == []
+            assert await faults_of_cup(running) == []
             for surface in SURFACES:
                 assert load.taken(surface), f"no {surface} bet was taken"
 
@@ -273,11 +272,10 @@ async def all_healthy(running: Fleet) -> None:
         raise
 
 
-async def cup_faults(running: Fleet) -> list[str]:
-    """Recompute the cup's export, as anyone can; return what does not hold."""
+async def faults_of_cup(running: Fleet) -> list[str]:
+    """Recompute the cup from its tables; return what does not hold."""
     async with await connect(running.database_url) as connection:
-        exported = b"".join([piece async for piece in lines(connection)])
-    return list(verify(exported.splitlines()).faults)
+        return cup_faults(await read_cup(connection))
 
 
 async def untrue(running: Fleet, load: Load) -> list[str]:

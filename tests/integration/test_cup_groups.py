@@ -12,10 +12,9 @@ import pytest_asyncio
 
 from core.cup import Refusal, ledger, trading, wallets
 from core.cup.books import find
-from core.cup.export import lines
 from core.cup.messages import signature_bytes
-from core.cup.verify import verify
 from core.db.engine import Connection, connect
+from tests.support.cup_check import cup_faults, read_cup
 from tests.support.cup_rig import Cup, Signer, cup_door, now
 from tests.waiting import PATIENCE
 
@@ -59,8 +58,7 @@ def codes(answers: list[trading.PaperReceipt | Exception]) -> list[str]:
 
 
 async def exact(connection: Connection) -> None:
-    raw = b"".join([piece async for piece in lines(connection)])
-    assert verify(raw.splitlines()).faults == []
+    assert cup_faults(await read_cup(connection)) == []
 
 
 async def test_each_order_of_a_group_has_its_own_answer(cup: Cup, connection: Connection) -> None:

@@ -12,10 +12,9 @@ import pytest_asyncio
 
 from api.cup import bodies
 from core.cup import board, scoring, wheel
-from core.cup.export import lines
 from core.cup.rounds import RouletteRound
-from core.cup.verify import verify
 from core.db.engine import connect, conninfo
+from tests.support.cup_check import cup_faults, read_cup
 from tests.support.cup_rig import Cup, Signer, cup_door
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -55,8 +54,8 @@ async def _score(cup: Cup, signer: Signer) -> float | None:
 
 
 async def _faults(cup: Cup) -> list[str]:
-    async with await connect(cup.database_url, autocommit=True) as connection:
-        return verify(b"".join([piece async for piece in lines(connection)]).splitlines()).faults
+    async with await connect(cup.database_url) as connection:
+        return cup_faults(await read_cup(connection))
 
 
 async def test_forty_new_wallets_that_lose_to_one_do_not_put_it_on_top(cup: Cup) -> None:

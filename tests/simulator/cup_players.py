@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,13 +9,12 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-import aiohttp
 from eth_account import Account
 from eth_account.messages import encode_defunct
 
 from core.cup import messages, wheel
 from scripts._stack.wallets import Wallet
-from tests.simulator.clients import PAUSE_SECONDS, TIMES_AGAIN, Bet, Clients, Outcome
+from tests.simulator.clients import Bet, Clients, Outcome
 
 API = "/api/cup/v1"
 REFUSALS = frozenset(
@@ -39,7 +36,7 @@ STAKES = (10_00, 25_00, 500_00)
 
 @dataclass(kw_only=True)
 class PaperBet(Bet):
-    """A trade on a paper market, or a bet on the wheel: `row` is what names it in the export, by kind."""
+    """A trade on a paper market, or a bet on the wheel: `row` is what names it in the tables, by kind."""
 
     path: str
     body: dict[str, Any]
@@ -165,14 +162,3 @@ class CupCrowd(Clients[PaperBet]):
         """One that was refused is not sent again: that would be to bet anew."""
         if bet.told is not Outcome.REFUSED:
             await super().ask_again(bet)
-
-    async def export(self) -> list[bytes]:
-        """The lines of the whole ledger, as anybody gets them."""
-        assert self.session is not None
-        for _ in range(TIMES_AGAIN):
-            with contextlib.suppress(aiohttp.ClientError, TimeoutError, OSError):
-                async with self.session.get(f"{self.url}{API}/export") as answer:
-                    if answer.status == 200:
-                        return (await answer.read()).splitlines()
-            await asyncio.sleep(PAUSE_SECONDS)
-        raise RuntimeError("there is no export")

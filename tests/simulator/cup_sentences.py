@@ -1,48 +1,44 @@
-"""The five sentences of the cup, asked of its export, the tables and the chain when all is over."""
+"""The five sentences of the cup, asked of its tables and the chain when all is over."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-import orjson
 
 from core.contracts.statuses import AgentMarketStatus
 from core.cup.amounts import CLAIM_CENTS
 from core.cup.ledger import wallet_account
-from core.cup.verify import verify
+from core.db.engine import connect
+from core.hexadecimal import hex_of
 from tests.simulator.clients import Outcome
 from tests.simulator.contracts import Truth
 from tests.simulator.cup_players import CupCrowd, PaperBet, cents
 from tests.simulator.judge import Judge
 from tests.simulator.judgement import AUDIT, LOST, PAID, TRUE, Judgement
-
-Rows = Mapping[str, list[dict[str, Any]]]
+from tests.support.cup_check import CupRow, CupRows, cup_faults, read_cup
 
 _ENDED = {AgentMarketStatus.OPEN: "open", AgentMarketStatus.RESOLVED: "resolved", AgentMarketStatus.VOID: "void"}
 SETTLES_WITHIN_SECONDS = 60
 
 
 class CupJudge(Judge[Truth, PaperBet]):
-    """The judge of the cup: it asks what the export has of every trade and bet, and the chain what decides them."""
+    """The judge of the cup: it asks what the tables have of every trade and bet, and the chain what decides them."""
 
     chain = "base"
 
     def __init__(self, truth: Truth, crowd: CupCrowd, database_url: str) -> None:
         super().__init__(truth, crowd, database_url, CLAIM_CENTS)
         self._players = crowd
-        self._rows: Rows = {}
+        self._rows: CupRows = {}
         self._balances: dict[str, dict[int, int]] = {}
 
     async def all(self, chain_url: str) -> Judgement:
-        exported = await self._players.export()
-        finding = verify(exported)
-        for fault in finding.faults:
-            self.judgement.against(AUDIT, f"the export: {fault}")
-        self.judgement.counts.update({f"{kind}s exported": count for kind, count in finding.counts.items()})
-        self._rows = _by_kind(exported)
+        async with await connect(self._database_url) as connection:
+            self._rows = await read_cup(connection)
+        for fault in cup_faults(self._rows):
+            self.judgement.against(AUDIT, f"the cup's tables: {fault}")
+        self.judgement.counts.update({f"rows of {kind}": len(rows) for kind, rows in self._rows.items()})
         self._balances = _balances(self._rows["transaction"])
         return await super().all(chain_url)
 
@@ -61,8 +57,8 @@ class CupJudge(Judge[Truth, PaperBet]):
         return {row["id"] for row in self._rows["transaction"] if row["kind"] == "claim"}
 
     def _bet(self, bet: PaperBet, row: Mapping[str, Any] | None) -> None:
-        """What was taken is there, and what was refused is not. That it is there once, and as it was signed, the export
-        itself must show."""
+        """What was taken is there, and what was refused is not. That it is there once, and as it was signed, is
+        recomputed."""
         about = f"{bet.row} of {bet.wallet.address} for {bet.amount}: {'; '.join(bet.answers[-6:])}"
         self.told(bet, row is not None, about)
         if row is not None and bet.told is Outcome.REFUSED:
@@ -100,7 +96,7 @@ class CupJudge(Judge[Truth, PaperBet]):
                 self.judgement.against(TRUE, f"{balance} was seen, and it never had that")
         rounds = {row["round_no"]: row for row in self._rows["round"]}
         for number, commitment in self._players.commitments:
-            if number not in rounds or rounds[number]["commitment"] != commitment:
+            if number not in rounds or hex_of(rounds[number]["commitment"]) != commitment:
                 self.judgement.against(
                     TRUE, f"round {number} was committed to {commitment}, it is {rounds.get(number)}"
                 )
@@ -118,7 +114,7 @@ class CupJudge(Judge[Truth, PaperBet]):
 
     def _market(self, row: Mapping[str, Any]) -> None:
         """It ended as the listed one."""
-        key = bytes.fromhex(row["market_key"][2:])
+        key = row["market_key"]
         listed = self.truth.market_if_listed(key)
         if listed is None:  # a fork undid it
             self.judgement.counts["markets undone by a fork"] += 1
@@ -136,16 +132,14 @@ class CupJudge(Judge[Truth, PaperBet]):
         """It fell by the first block after its close, unless a fork undid that block since."""
         number, now = row["round_no"], self.crowd.clock.now
         if row["settled_at"] is None:
-            if datetime.fromisoformat(row["ends_at"]).timestamp() + SETTLES_WITHIN_SECONDS < now:
+            if row["ends_at"].timestamp() + SETTLES_WITHIN_SECONDS < now:
                 self.judgement.against(PAID, f"round {number} could be settled for a minute and is not")
             return
         self.judgement.counts["rounds settled"] += 1
         block, before = (self._block(row["beacon_number"] - less) for less in (0, 1))
-        if block is None or block["hash"] != row["beacon_hash"]:
+        if block is None or block["hash"] != hex_of(row["beacon_hash"]):
             self.judgement.counts["beacons undone by a fork"] += 1
-            if not self.truth.chain.undone_since(
-                row["beacon_number"], datetime.fromisoformat(row["settled_at"]).timestamp()
-            ):
+            if not self.truth.chain.undone_since(row["beacon_number"], row["settled_at"].timestamp()):
                 self.judgement.against(TRUE, f"round {number} fell by a block that is not there: {row}")
         elif not int(before["timestamp"], 16) < row["beacon_after"] <= int(block["timestamp"], 16):
             self.judgement.against(TRUE, f"round {number} fell by another block than the first after its close: {row}")
@@ -154,15 +148,7 @@ class CupJudge(Judge[Truth, PaperBet]):
         return self.truth.chain.ask("eth_getBlockByNumber", hex(number), False)
 
 
-def _by_kind(exported: list[bytes]) -> Rows:
-    rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for line in exported:
-        row = orjson.loads(line)
-        rows[row["type"]].append(row)
-    return rows
-
-
-def _balances(transactions: list[dict[str, Any]]) -> dict[str, dict[int, int]]:
+def _balances(transactions: Sequence[CupRow]) -> dict[str, dict[int, int]]:
     """Of each account: what it held after each transaction that moved anything there, by its id."""
     held: dict[str, dict[int, int]] = defaultdict(dict)
     newest: Counter[str] = Counter()
