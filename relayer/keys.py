@@ -19,7 +19,6 @@ from core.errors import ConfigError
 from core.hexadecimal import bytes_of, hex_of
 from core.outbox.lanes import CREDIT, LISTER, OPENER, PUBLISHER, RELAY
 from relayer.kms.aws import AwsKey, aws_client
-from relayer.kms.gcp import GcpKey, gcp_client
 from relayer.kms.signer import (
     KeyServiceAway,
     KmsDenied,
@@ -122,9 +121,9 @@ class Holder(NamedTuple):
 
 @contextlib.asynccontextmanager
 async def opened_keys(
-    keystores: Sequence[LaneKeystore], deployments: Mapping[str, Deployment], patience: KmsPatience, *, gcp_url: str
+    keystores: Sequence[LaneKeystore], deployments: Mapping[str, Deployment], patience: KmsPatience
 ) -> AsyncIterator[list[NamedKey]]:
-    """Return the keys among these that lie in key services, each seen to sign as who it should be.
+    """Return the keys among these that lie in a key service, each seen to sign as who it should be.
 
     A key whose address is known beforehand is opened although its service is away: its lanes follow what they sent, and
     sign again when it is back.
@@ -134,25 +133,20 @@ async def opened_keys(
         if isinstance(each.place, KeyName):
             uses.setdefault(each.place, []).append(each)
     async with contextlib.AsyncExitStack() as stack:
-        keys = await _keys(list(uses), stack, patience, gcp_url)
+        keys = await _keys(list(uses), stack, patience)
         opening = [_open(name, keys[name], list(_holders(used, deployments)), patience) for name, used in uses.items()]
         signers = dict(zip(uses, await asyncio.gather(*opening), strict=True))
         yield [NamedKey(each.chain, each.groups, signers[name]) for name, used in uses.items() for each in used]
 
 
 async def _keys(
-    names: Sequence[KeyName], stack: contextlib.AsyncExitStack, patience: KmsPatience, gcp_url: str
+    names: Sequence[KeyName], stack: contextlib.AsyncExitStack, patience: KmsPatience
 ) -> dict[KeyName, KmsKey]:
     keys: dict[KeyName, KmsKey] = {}
     room = patience.at_once * max(1, len(names))
-    amazon = [each for each in names if each.service == "aws-kms"]
-    for region in sorted({each.region for each in amazon}):
+    for region in sorted({each.region for each in names}):
         client = await stack.enter_async_context(aws_client(region, at_once=room, try_seconds=patience.try_seconds))
-        keys |= {each: AwsKey(client, each) for each in amazon if each.region == region}
-    google = [each for each in names if each.service == "gcp-kms"]
-    if google:
-        session, tokens = await stack.enter_async_context(gcp_client(at_once=room, try_seconds=patience.try_seconds))
-        keys |= {each: GcpKey(session, tokens, gcp_url, each) for each in google}
+        keys |= {each: AwsKey(client, each) for each in names if each.region == region}
     return keys
 
 

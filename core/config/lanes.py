@@ -35,7 +35,7 @@ class LaneKey(NamedTuple):
 
 
 class LaneKeystore(NamedTuple):
-    """Where a key lies, an encrypted keystore file or a cloud's key service, and the lanes it serves."""
+    """Where a key lies, an encrypted keystore file or AWS KMS, and the lanes it serves."""
 
     chain: str | None
     groups: tuple[str, ...]

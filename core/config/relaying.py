@@ -8,7 +8,6 @@ from typing import Annotated
 from pydantic import Field
 
 from core.config.loading import SettingsBase, named_after
-from core.config.values import KeyServiceUrl
 
 Gwei = Annotated[Decimal, Field(gt=0, le=1_000_000, decimal_places=9, description="a number of gwei above 0")]
 Ether = Annotated[Decimal, Field(gt=0, le=1_000_000, decimal_places=18, description="an amount of ether above 0")]
@@ -40,15 +39,11 @@ class RelayerSettings(SettingsBase):
     bump_after_seconds: float = Field(default=15.0, gt=0, le=3600, description="a number of seconds above 0")
     resend_after_seconds: float = Field(default=4.0, gt=0, le=3600, description="a number of seconds above 0")
     lease_seconds: float = Field(default=15.0, ge=1, le=300, description="seconds of at least 1")
-    # Keys in a cloud's key service: each signature is a request that takes tens of milliseconds, and is paid for.
+    # Keys in AWS KMS: each signature is a request that takes tens of milliseconds, and is paid for.
     kms_at_once: int = Field(default=8, ge=1, le=100, description="signatures asked of one key at a time, 1 to 100")
     kms_patience_seconds: float = Field(
         default=10.0,
         ge=1,
         le=25,
         description="seconds, 1 to 25, in which a signature is asked for again before its lane waits",
-    )
-    gcp_kms_url: KeyServiceUrl = Field(
-        default="https://cloudkms.googleapis.com",
-        description="the https address of Cloud KMS, if it is a private one of yours",
     )

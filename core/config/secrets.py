@@ -31,8 +31,8 @@ class ApiSecrets(SettingsBase):
 
 
 class RelayerSecrets(SettingsBase):
-    """The keys that send transactions. Plain keys are for development; production names keystore files, or keys of a
-    cloud's key service."""
+    """The keys that send transactions. Plain keys are for development; production names keystore files, or keys of
+    AWS KMS."""
 
     model_config = named_after("VPM_RELAYER_")
 
@@ -44,8 +44,8 @@ class RelayerSecrets(SettingsBase):
     keystore_files: LaneKeystores = Field(
         default=(),
         alias="VPM_RELAYER_KEYSTORES",
-        description="paths of encrypted keystore files, or keys as aws-kms://REGION/alias/NAME#ADDRESS or gcp-kms://"
-        "projects/.../cryptoKeyVersions/N#ADDRESS, each perhaps after chain:group+group=, with commas",
+        description="paths of encrypted keystore files, or keys as aws-kms://REGION/alias/NAME#ADDRESS, "
+        "each perhaps after chain:group+group=, with commas",
     )
     keystore_password_file: Path | None = Field(
         default=None, description="the path of a file holding the keystores' password"

@@ -34,14 +34,6 @@ def _check_url(url: str, schemes: tuple[str, ...]) -> str:
     return url
 
 
-def _check_key_service(url: str) -> str:
-    """What is sent there carries a token that signs: over TLS, or not off this machine."""
-    host = urlsplit(_check_url(url, ("http", "https"))).hostname
-    if url.startswith("http:") and host not in ("127.0.0.1", "::1", "localhost"):
-        raise ValueError("not an https:// address")
-    return url.rstrip("/")
-
-
 def _check_database_url(secret: SecretStr) -> SecretStr:
     """Each host of a URL that names several, a primary and its standbys, must be one."""
     url = secret.get_secret_value()
@@ -85,7 +77,6 @@ def _check_unique(urls: tuple[str, ...]) -> tuple[str, ...]:
 
 HttpUrlText = Annotated[str, AfterValidator(lambda url: _check_url(url, ("http", "https")))]
 WsUrlText = Annotated[str, AfterValidator(lambda url: _check_url(url, ("ws", "wss")))]
-KeyServiceUrl = Annotated[str, AfterValidator(_check_key_service)]
 HttpUrls = Annotated[tuple[HttpUrlText, ...], BeforeValidator(split_list), AfterValidator(_check_unique)]
 WsUrls = Annotated[tuple[WsUrlText, ...], BeforeValidator(split_list), AfterValidator(_check_unique)]
 DatabaseUrl = Annotated[SecretStr, AfterValidator(_check_database_url)]

@@ -1,1 +1,1 @@
-"""Keys that lie in a cloud's key service and never leave it: the relayer sends it digests and gets signatures."""
+"""Keys that lie in AWS KMS and never leave it: the relayer sends it digests and gets signatures."""

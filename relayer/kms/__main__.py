@@ -18,7 +18,7 @@ async def addresses(names: Sequence[str]) -> list[str]:
     keystores = load(RelayerSecrets, {"VPM_RELAYER_KEYSTORES": ",".join(names)}).keystore_files
     how = load(RelayerSettings)
     patience = KmsPatience(how.kms_at_once, how.kms_patience_seconds)
-    async with opened_keys(keystores, {}, patience, gcp_url=how.gcp_kms_url) as keys:
+    async with opened_keys(keystores, {}, patience) as keys:
         return [each.signer.label for each in keys]
 
 
@@ -27,7 +27,7 @@ def main() -> int:
         prog="python -m relayer.kms",
         description="Print the addresses of keys in a key service, and see that they sign.",
     )
-    parser.add_argument("name", nargs="+", help="aws-kms://REGION/alias/NAME or gcp-kms://projects/...")
+    parser.add_argument("name", nargs="+", help="aws-kms://REGION/alias/NAME")
     try:
         print("\n".join(asyncio.run(addresses(parser.parse_args().name))))
     except VpmError as error:

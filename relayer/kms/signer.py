@@ -293,4 +293,4 @@ async def persistently(ask: Callable[[], Awaitable[T]], patience: KmsPatience) -
         pause = min(2 * pause, MAX_PAUSE_SECONDS)
 
 
-_MAKE = "Make one of ECC_SECG_P256K1 (AWS) or EC_SIGN_SECP256K1_SHA256 (Google)."
+_MAKE = "Make one of the spec ECC_SECG_P256K1."

@@ -31,8 +31,8 @@ OF_THE_CHECKOUT = (
         "scripts._stack",
         "tests",
     ),
-    # Key services: in an image that is built with them.
-    *("aiobotocore", "botocore", "google", "google_crc32c"),
+    # The key service: in an image that is built with them.
+    *("aiobotocore", "botocore"),
 )
 IMPORTS = """
 import ast, importlib, pathlib, sys

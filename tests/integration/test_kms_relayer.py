@@ -1,4 +1,4 @@
-"""Relayer processes whose keys lie in key services, on a real chain: what is asked for is mined exactly once, whatever
+"""Relayer processes whose keys lie in a key service, on a real chain: what is asked for is mined exactly once, whatever
 the service does."""
 
 from __future__ import annotations
@@ -24,25 +24,24 @@ from relayer.transactions import unsigned_of
 from tests.conftest import StartAnvil
 from tests.support.alert_rules import ALERTS
 from tests.support.hazy_node import HazyNode
-from tests.support.kms_clouds import GCP_KEY, REGION, Aws, Gcp, Key, served
+from tests.support.kms_clouds import REGION, Aws, Key, served
 from tests.support.relayer_rig import ETHER, QUICK, Relayers, Rig, relayer_processes, rigged
 from tests.waiting import until
 
 
 @dataclass
 class Kms:
-    """Both services with a funded key each, and the relayer processes that use them."""
+    """The service with two funded keys, and the relayer processes that use them."""
 
     rig: Rig
     relayers: Relayers
     aws: Aws
-    gcp: Gcp
     aws_key: Key
-    gcp_key: Key
+    other_key: Key
 
     @property
     def names(self) -> list[str]:
-        return [f"aws-kms://{REGION}/alias/relay-0#{self.aws_key.address}", f"gcp-kms://{GCP_KEY.format(0)}"]
+        return [f"aws-kms://{REGION}/alias/relay-0#{self.aws_key.address}", f"aws-kms://{REGION}/alias/relay-1"]
 
     def use(self, *keystores: str) -> None:
         self.relayers.more["VPM_RELAYER_KEYSTORES"] = ",".join(keystores)
@@ -64,23 +63,21 @@ class Kms:
 
 @pytest.fixture
 async def kms(fresh_database_url: str, anvil: StartAnvil, tmp_path: Path) -> AsyncIterator[Kms]:
-    chain, aws_key, gcp_key = anvil(chain_id=8453, block_time_seconds=0.5), Key(high=True), Key()
-    aws, gcp = Aws(keys={"alias/relay-0": aws_key}), Gcp(keys={GCP_KEY.format(0): gcp_key})
+    chain, aws_key, other_key = anvil(chain_id=8453, block_time_seconds=0.5), Key(high=True), Key()
+    aws = Aws(keys={"alias/relay-0": aws_key, "alias/relay-1": other_key})
     async with (
         served(aws),
-        served(gcp),
         rigged(fresh_database_url, chain.url, 8453) as rig,
         relayer_processes(rig, tmp_path) as relayers,
     ):
-        for key in (aws_key, gcp_key):
+        for key in (aws_key, other_key):
             await rig.ask("anvil_setBalance", key.address, hex(100 * ETHER))
         relayers.more |= {
             **aws.env,
-            **gcp.env(tmp_path),
             "VPM_RELAYER_KEYS": "",
             "VPM_RELAYER_KMS_PATIENCE_SECONDS": "3",
         }
-        made = Kms(rig, relayers, aws, gcp, aws_key, gcp_key)
+        made = Kms(rig, relayers, aws, aws_key, other_key)
         made.use(*made.names)
         yield made
 
@@ -100,29 +97,26 @@ def _value(metrics: str, name: str, **labels: str) -> float:
 
 
 @pytest.mark.thorough
-async def test_intents_go_through_keys_of_both_clouds(kms: Kms) -> None:
-    """And what cannot be sent through one of them because it is throttled is only late."""
+async def test_intents_go_through_both_keys(kms: Kms) -> None:
+    """And what cannot be sent through one of them because the service throttles is only late."""
     # A group for each key: of two lanes that serve one, the first to be awake may send everything.
     kms.use(f"base:relay={kms.names[0]}", f"base:keeper={kms.names[1]}")
     requests = [kms.rig.transfer(group=group) for group in ("relay", "keeper") for _ in range(20)]
     asked = await kms.rig.ask_for_many(requests)
-    kms.aws.faults.extend(["ok", "throttled", "throttled", "failed"])
-    kms.gcp.faults.extend(["ok", "throttled", "failed"])
+    kms.aws.faults.extend(["ok", "ok", "throttled", "throttled", "failed", "throttled", "failed"])
     process = kms.relayers.start()
     url = await kms.relayers.metrics_of(process)
     await kms.all_mined_once(requests, asked)
     _, metrics = await _get(url + "/metrics")
-    for key in (kms.aws_key, kms.gcp_key):
+    for key in (kms.aws_key, kms.other_key):
         assert await kms.rig.client.eth.get_transaction_count(checksum(key.address)) > 0
         assert _value(metrics, "vpm_relayer_signatures_total", lane=key.address, answer="signed") > 1
         assert _value(metrics, "vpm_relayer_signature_seconds_count", lane=key.address) > 1
         assert _value(metrics, "vpm_relayer_signer_up", lane=key.address) == 1
     assert _value(metrics, "vpm_relayer_signatures_total", answer="throttled") == 3
     # The chain's bytes and the digests: nothing else of a transaction ever left the process.
-    assert not any(each.to[2:].encode() in body for each in requests for body in [*kms.aws.bodies, *kms.gcp.bodies])
-    told = kms.relayers.log_of(process)
-    assert kms.aws.secret not in told
-    assert not any(token in told for token in kms.gcp.tokens)
+    assert not any(each.to[2:].encode() in body for each in requests for body in kms.aws.bodies)
+    assert kms.aws.secret not in kms.relayers.log_of(process)
 
 
 @pytest.mark.thorough
@@ -247,7 +241,7 @@ async def test_killed_between_store_and_send_the_stored_bytes_are_sent_even_with
 @pytest.mark.thorough
 async def test_two_processes_do_not_have_the_same_intents_signed(kms: Kms) -> None:
     """One lane each, one group: claims keep each from paying for what the other is having signed."""
-    kms.aws.slow_seconds["alias/relay-0"] = kms.gcp.slow_seconds[GCP_KEY.format(0)] = 0.15
+    kms.aws.slow_seconds = dict.fromkeys(kms.aws.keys, 0.15)
     for _ in range(2):
         await kms.relayers.metrics_of(kms.relayers.start())
 
@@ -258,16 +252,16 @@ async def test_two_processes_do_not_have_the_same_intents_signed(kms: Kms) -> No
         return row is not None and row[0] == 2
 
     await until(shared, "a lane for each process", 60)
-    before = len(kms.aws.digests) + len(kms.gcp.digests)
+    before = len(kms.aws.digests)
     requests = [kms.rig.transfer() for _ in range(120)]
     await kms.all_mined_once(requests, await kms.rig.ask_for_many(requests))
     nonces = [
-        await kms.rig.client.eth.get_transaction_count(checksum(key.address)) for key in (kms.aws_key, kms.gcp_key)
+        await kms.rig.client.eth.get_transaction_count(checksum(key.address)) for key in (kms.aws_key, kms.other_key)
     ]
     assert sum(nonces) == 120
     assert min(nonces) > 0
     # A claim is asked for after the queue was read, so now and then a pair of lanes reads the same: never half of them.
-    assert len(kms.aws.digests) + len(kms.gcp.digests) - before < 120 + 60
+    assert len(kms.aws.digests) - before < 120 + 60
     async with kms.rig.pool.connection() as connection:
         rows = await connection.execute("SELECT count(*) FROM outbox_claim")
         assert await rows.fetchone() == (0,)
@@ -279,7 +273,7 @@ async def test_two_processes_do_not_have_the_same_intents_signed(kms: Kms) -> No
 @contextlib.asynccontextmanager
 async def _opened(kms: Kms) -> AsyncIterator[KmsSigner]:
     named = load(RelayerSecrets, {"VPM_RELAYER_KEYSTORES": kms.names[0]}).keystore_files
-    async with opened_keys(named, {}, KmsPatience(at_once=4, seconds=6.0), gcp_url=kms.gcp.url) as (key,):
+    async with opened_keys(named, {}, KmsPatience(at_once=4, seconds=6.0)) as (key,):
         assert isinstance(key.signer, KmsSigner)
         yield key.signer
 

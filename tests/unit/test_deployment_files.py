@@ -103,10 +103,9 @@ def test_the_images_packages_are_those_of_the_lock() -> None:
     assert not present & {"pytest", "eth-ape", "hypothesis", "mypy", "playwright"}
 
 
-@pytest.mark.parametrize("service", ["aws", "gcp"])
-def test_the_packages_of_a_key_service_are_those_of_the_lock_and_complete(service: str) -> None:
+def test_the_packages_of_the_key_service_are_those_of_the_lock_and_complete() -> None:
     """With the image's own they are all that the extra asks for, directly or through others."""
-    added, lock = _pinned(FILES / "docker" / f"requirements-{service}.txt"), _pinned(REPOSITORY / "requirements.lock")
+    added, lock = _pinned(FILES / "docker" / "requirements-aws.txt"), _pinned(REPOSITORY / "requirements.lock")
     assert added
     for each, pin in added.items():
         assert pin == lock[each], f"{pin.name} is not as in requirements.lock"
@@ -114,7 +113,7 @@ def test_the_packages_of_a_key_service_are_those_of_the_lock_and_complete(servic
     assert not added.keys() & image.keys()
     new = {name for name, _ in added}
     present = new | {name for name, _ in image}
-    wanted = [Requirement(each) for each in _extra(service)]
+    wanted = [Requirement(each) for each in _extra("aws")]
     while wanted:
         one = wanted.pop()
         assert canonicalize_name(one.name) in present, f"{one} is in neither file"
@@ -124,7 +123,7 @@ def test_the_packages_of_a_key_service_are_those_of_the_lock_and_complete(servic
             wanted += [
                 each for each in needs if not each.marker or any(each.marker.evaluate({"extra": e}) for e in extras)
             ]
-    assert f"requirements-{service}.txt" in DOCKERFILE
+    assert "requirements-aws.txt" in DOCKERFILE
 
 
 def _extra(name: str) -> list[str]:

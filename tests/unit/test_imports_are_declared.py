@@ -20,7 +20,7 @@ IMPORT = re.compile(r"^ *(?:from (\w+)[\w.]* import |import (\w+)[\w.]*(?: as \w
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
 ASKED = [
     *PROJECT["dependencies"],
-    *(each for extra in ("aws", "gcp") for each in PROJECT["optional-dependencies"][extra]),
+    *PROJECT["optional-dependencies"]["aws"],
 ]
 
 

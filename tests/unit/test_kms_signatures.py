@@ -15,14 +15,14 @@ from eth_utils.crypto import keccak
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.config import RelayerSecrets, RelayerSettings, load
+from core.config import RelayerSecrets, load
 from core.config.key_names import KeyName
 from core.errors import ConfigError
 from relayer.kms.signer import ORDER, PROBE, BadPublicKey, BadSignature, address_of, signature_of
 from relayer.signing import Fees, LocalSigner, Unsigned
 from tests.support.kms_clouds import Key
 
-GCP = "gcp-kms://projects/p-1/locations/europe-west3/keyRings/vpm/cryptoKeys/relay-0/cryptoKeyVersions/1"
+NAME = "aws-kms://eu-central-1/alias/vpm-relay-0"
 SOMEBODY = "0x00000000219ab540356cBB839Cbe05303d7705Fa"
 
 
@@ -96,20 +96,19 @@ def test_keys_of_key_services_stand_where_keystores_stand() -> None:
     arn = "arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
     assert _named(
         f"base:relay=aws-kms://eu-central-1/alias/vpm-relay-0#{SOMEBODY}, aws-kms://eu-central-1/{arn},"
-        f"stock:opener={GCP}, stock:keeper=/keys/stock.json",
+        f"stock:keeper=/keys/stock.json",
         VPM_RELAYER_KEYSTORE_PASSWORD_FILE="/keys/password",
     ) == [
-        ("base", ("relay",), KeyName("aws-kms", "eu-central-1", "alias/vpm-relay-0", somebody)),
-        (None, ("relay", "keeper"), KeyName("aws-kms", "eu-central-1", arn)),
-        ("stock", ("opener",), KeyName("gcp-kms", "", GCP.removeprefix("gcp-kms://"))),
+        ("base", ("relay",), KeyName("eu-central-1", "alias/vpm-relay-0", somebody)),
+        (None, ("relay", "keeper"), KeyName("eu-central-1", arn)),
         ("stock", ("keeper",), Path("/keys/stock.json")),
     ]
-    (key,) = _named(GCP)  # no file, so no password
-    assert str(key[2]) == GCP
+    (key,) = _named(NAME)  # no file, so no password
+    assert str(key[2]) == NAME
 
 
 def test_a_keys_address_may_be_written_without_0x() -> None:
-    assert _named(f"{GCP}#{SOMEBODY[2:].lower()}") == _named(f"{GCP}#{SOMEBODY}")
+    assert _named(f"{NAME}#{SOMEBODY[2:].lower()}") == _named(f"{NAME}#{SOMEBODY}")
 
 
 @pytest.mark.parametrize(
@@ -117,20 +116,13 @@ def test_a_keys_address_may_be_written_without_0x() -> None:
     [
         ("aws-kms://alias/vpm", "is not of the form aws-kms://REGION/alias/NAME"),
         ("aws-kms:eu-central-1", "is not of the form aws-kms://REGION/alias/NAME"),
-        (GCP.removesuffix("/cryptoKeyVersions/1"), "with the number of a version"),
-        ("azure-kms://vault/key", "'azure-kms' is no key service: write aws-kms or gcp-kms"),
-        (GCP + "#0x12", "'0x12' behind # is not an address"),
-        (GCP + "#" + SOMEBODY.replace("a", "A"), "wrong checksum"),
-        (GCP + ",/keys/stock.json", "needs VPM_RELAYER_KEYSTORE_PASSWORD_FILE for its files"),
+        ("azure-kms://vault/key", "'azure-kms' is no key service: write aws-kms"),
+        (NAME + "#0x12", "'0x12' behind # is not an address"),
+        (NAME + "#" + SOMEBODY.replace("a", "A"), "wrong checksum"),
+        (NAME + ",/keys/stock.json", "needs VPM_RELAYER_KEYSTORE_PASSWORD_FILE for its files"),
     ],
 )
 def test_a_wrong_name_is_told(text: str, said: str) -> None:
     with pytest.raises(ConfigError, match="VPM_RELAYER_KEYSTORES") as raised:
         _named(text)
     assert said in raised.value.message
-
-
-def test_tokens_are_sent_over_tls_or_to_this_machine() -> None:
-    assert load(RelayerSettings, {"VPM_RELAYER_GCP_KMS_URL": "http://127.0.0.1:9/"}).gcp_kms_url == "http://127.0.0.1:9"
-    with pytest.raises(ConfigError, match="not an https"):
-        load(RelayerSettings, {"VPM_RELAYER_GCP_KMS_URL": "http://kms.example"})
