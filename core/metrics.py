@@ -1,7 +1,7 @@
 """Prometheus metrics: one registry for the process, names under `vpm_`, and their text form.
 
-Modules declare their metrics at import time with `counter`, `gauge` and `histogram`; declaring the same name twice with
-the same labels gives the same metric. With `PROMETHEUS_MULTIPROC_DIR` set, workers of one daemon are added up.
+Modules declare their metrics at import time with `counter`, `gauge` and `histogram`; the registry refuses a name that
+is declared twice. With `PROMETHEUS_MULTIPROC_DIR` set, workers of one daemon are added up.
 """
 
 from __future__ import annotations
@@ -38,24 +38,23 @@ GCCollector(registry=REGISTRY)
 LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 M = TypeVar("M", bound=MetricWrapperBase)
-_declared: dict[str, tuple[MetricWrapperBase, tuple[str, ...]]] = {}
 
 
 def counter(name: str, documentation: str, labels: Sequence[str] = ()) -> Counter:
     """A count that only grows; write the name without `_total`, which is added."""
-    return _once(Counter, name, documentation, labels)
+    return _declared(Counter, name, documentation, labels)
 
 
 def gauge(name: str, documentation: str, labels: Sequence[str] = ()) -> Gauge:
     """A value that goes up and down. Across workers the live ones are summed."""
-    return _once(Gauge, name, documentation, labels, multiprocess_mode="livesum")
+    return _declared(Gauge, name, documentation, labels, multiprocess_mode="livesum")
 
 
 def histogram(
     name: str, documentation: str, labels: Sequence[str] = (), buckets: Sequence[float] = LATENCY_BUCKETS
 ) -> Histogram:
     """A distribution; the unit belongs in the name (`_seconds`, `_bytes`)."""
-    return _once(Histogram, name, documentation, labels, buckets=buckets)
+    return _declared(Histogram, name, documentation, labels, buckets=buckets)
 
 
 def render() -> bytes:
@@ -68,12 +67,7 @@ def render() -> bytes:
     return generate_latest(REGISTRY)
 
 
-def _once(kind: type[M], name: str, documentation: str, labels: Sequence[str], **how: Any) -> M:
+def _declared(kind: type[M], name: str, documentation: str, labels: Sequence[str], **how: Any) -> M:
     if not name.startswith("vpm_"):
         raise ValueError(f"metric {name} must start with vpm_")
-    if name not in _declared:
-        _declared[name] = kind(name, documentation, labels, registry=REGISTRY, **how), tuple(labels)
-    metric, declared = _declared[name]
-    if not isinstance(metric, kind) or declared != tuple(labels):
-        raise ValueError(f"metric {name} is already declared with another kind or other labels")
-    return metric
+    return kind(name, documentation, labels, registry=REGISTRY, **how)

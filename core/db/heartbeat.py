@@ -11,6 +11,7 @@ reads. Those are ended here, by a process that lives (docs/decisions/0018).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
 from collections.abc import Callable, Mapping
@@ -29,6 +30,7 @@ log = get_logger(__name__)
 BEAT_SECONDS = 5.0
 # A heartbeat takes milliseconds.
 TAKEN_SECONDS = 5.0
+LEAVING_SECONDS = 1.0
 SILENT = gauge("vpm_database_silent", "Processes whose last heartbeat the database did not take")
 # Rows of processes long gone are swept by whoever beats.
 FORGET_AFTER_SECONDS = 86_400
@@ -43,30 +45,37 @@ async def beat_forever(
     is_leader: Callable[[], bool] = lambda: False,
     detail: Callable[[], Mapping[str, Any]] = dict,
 ) -> None:
-    """Writes this process's row, and looks for silent sessions, until cancelled; a database that is away is a warning,
-    not a crash."""
+    """Write this process's row, and look for silent sessions, until cancelled; a database that is away is a warning,
+    not a crash. The row leaves with the process, so that one that stopped is not taken for the leader."""
     started_at = datetime.now(UTC)
-    while True:
-        try:
-            async with asyncio.timeout(TAKEN_SECONDS), pool.connection() as connection:
+    try:
+        while True:
+            try:
+                async with asyncio.timeout(TAKEN_SECONDS), pool.connection() as connection:
+                    await connection.execute(
+                        "INSERT INTO daemon_heartbeat (daemon, instance, pid, is_leader, started_at, seen_at, detail) "
+                        "VALUES (%s, %s, %s, %s, %s, now(), %s) ON CONFLICT (daemon, instance) DO UPDATE SET "
+                        "pid = excluded.pid, is_leader = excluded.is_leader, started_at = excluded.started_at, "
+                        "seen_at = excluded.seen_at, detail = excluded.detail",
+                        (daemon, INSTANCE, os.getpid(), is_leader(), started_at, Jsonb(dict(detail()))),
+                    )
+                    await connection.execute(
+                        "DELETE FROM daemon_heartbeat WHERE seen_at < now() - make_interval(secs => %s)",
+                        (FORGET_AFTER_SECONDS,),
+                    )
+                SILENT.set(0)
+                async with pool.connection() as connection:
+                    await end_silent_sessions(connection)
+            except (psycopg.Error, TimeoutError) as error:
+                SILENT.set(1)
+                log.warning("no sign of life could be written", action="heartbeat.failed", daemon=daemon, why=error)
+            await asyncio.sleep(BEAT_SECONDS)
+    finally:
+        with contextlib.suppress(psycopg.Error, TimeoutError):
+            async with asyncio.timeout(LEAVING_SECONDS), pool.connection() as connection:
                 await connection.execute(
-                    "INSERT INTO daemon_heartbeat (daemon, instance, pid, is_leader, started_at, seen_at, detail) "
-                    "VALUES (%s, %s, %s, %s, %s, now(), %s) ON CONFLICT (daemon, instance) DO UPDATE SET "
-                    "pid = excluded.pid, is_leader = excluded.is_leader, started_at = excluded.started_at, "
-                    "seen_at = excluded.seen_at, detail = excluded.detail",
-                    (daemon, INSTANCE, os.getpid(), is_leader(), started_at, Jsonb(dict(detail()))),
+                    "DELETE FROM daemon_heartbeat WHERE daemon = %s AND instance = %s", (daemon, INSTANCE)
                 )
-                await connection.execute(
-                    "DELETE FROM daemon_heartbeat WHERE seen_at < now() - make_interval(secs => %s)",
-                    (FORGET_AFTER_SECONDS,),
-                )
-            SILENT.set(0)
-            async with pool.connection() as connection:
-                await end_silent_sessions(connection)
-        except (psycopg.Error, TimeoutError) as error:
-            SILENT.set(1)
-            log.warning("no sign of life could be written", action="heartbeat.failed", daemon=daemon, why=error)
-        await asyncio.sleep(BEAT_SECONDS)
 
 
 async def silence_of(connection: psycopg.AsyncConnection[Any], daemon: str) -> float | None:
