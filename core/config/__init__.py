@@ -1,11 +1,11 @@
-"""Configuration: environment variables over one TOML file, checked once at start, frozen afterwards.
+"""Configuration: environment variables, checked once at start, frozen afterwards.
 
 `load(Settings)` reads what every daemon shares and holds no key. Secrets are split by who may hold them, so a process
 never even parses a key it has no use for: `ApiSecrets` (attestation key, cron secret) and `RelayerSecrets` (lane keys).
 """
 
 from core.config.keeping import KeeperSettings
-from core.config.loading import environment, exposed_files, load, unknown_variables
+from core.config.loading import environment, exposed_files, load, setting, unknown_variables
 from core.config.relaying import RelayerSettings
 from core.config.secrets import ApiSecrets, RelayerSecrets
 from core.config.settings import ChainName, ChainSettings, Settings
@@ -21,5 +21,6 @@ __all__ = [
     "environment",
     "exposed_files",
     "load",
+    "setting",
     "unknown_variables",
 ]

@@ -35,7 +35,7 @@ def listing() -> Iterator[str]:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="core.config", description="List every setting, or check what is set.")
-    parser.add_argument("--check", action="store_true", help="check the environment and the file VPM_CONFIG names")
+    parser.add_argument("--check", action="store_true", help="check the environment")
     if not parser.parse_args(arguments).check:
         print("\n".join(listing()))
         return 0

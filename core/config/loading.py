@@ -1,8 +1,7 @@
-"""Reads settings from the environment and one TOML file, and turns every mistake into a sentence naming the variable.
+"""Reads settings from the environment, and turns every mistake into a sentence naming the variable.
 
-The TOML file is named by `VPM_CONFIG`; its keys are the variable names themselves (`VPM_PORT = 8400`). The environment
-wins over the file. An empty variable counts as unset: `VPM_PORT= vpm api` falls back to the file or default. A secret
-may lie in a file of its own: `DATABASE_URL_FILE=/run/secrets/database_url` stands for `DATABASE_URL`.
+An empty variable counts as unset: `VPM_PORT= vpm api` has the default. A secret may lie in a file of its own:
+`DATABASE_URL_FILE=/run/secrets/database_url` stands for `DATABASE_URL`.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import difflib
 import os
 import stat
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
@@ -21,13 +19,12 @@ from pydantic.fields import FieldInfo
 from core.errors import ConfigError
 from core.log import register_secret
 
-CONFIG_FILE_VARIABLE = "VPM_CONFIG"
 FILE = "_FILE"
 KEYSTORE_PASSWORD = "VPM_RELAYER_KEYSTORE_PASSWORD_FILE"  # noqa: S105 - the name of a variable that names a file
 
 # Read by the process runner, the launcher, the deployment scripts or the test-suite rather than by a settings class.
 PROCESS_VARIABLES = frozenset(
-    {CONFIG_FILE_VARIABLE, "VPM_PARENT_PID", "VPM_READY_FILE", "VPM_TEST_DATABASE_URL"}
+    {"VPM_PARENT_PID", "VPM_READY_FILE", "VPM_TEST_DATABASE_URL"}
     | {"VPM_TEST_FORK_BASE", "VPM_TEST_FORK_STOCK", "VPM_SAFE_OWNER_KEYS"}
 )
 
@@ -51,52 +48,31 @@ S = TypeVar("S", bound=SettingsBase)
 def load(settings: type[S], env: Mapping[str, str] | None = None) -> S:
     """The checked settings of one class, or a ConfigError listing every wrong variable in one sentence each."""
     given = environment(env)
-    origin = given.origin
-    values = {name: value for name, value in given.values.items() if name in variables(settings)}
+    values = {name: text for name, text in given.items() if name in variables(settings)}
     for name in _secrets_of(settings):
-        if (path := given.values.get(name + FILE)) is not None:
-            values[name] = _read_secret(name, Path(path), given)
-            origin[name] = str(path)
+        if name + FILE in given:
+            values[name] = _read_secret(name, given)
     try:
         loaded = settings.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(_sentences(settings, error, origin)) from None
+        raise ConfigError(_sentences(settings, error)) from None
     for field in type(loaded).model_fields:
         for secret in _secrets_in(getattr(loaded, field)):
             register_secret(secret)
     return loaded
 
 
-class Environment(BaseModel):
-    """What was given and where: variable -> raw value, variable -> "the environment" or the file's path."""
-
-    model_config = ConfigDict(frozen=True)
-
-    values: dict[str, Any]
-    origin: dict[str, str]
-
-    def secret(self, name: str) -> str | None:
-        """A secret's value, which may lie in a file of its own."""
-        if (path := self.values.get(name + FILE)) is not None:
-            return _read_secret(name, Path(path), self)
-        return None if name not in self.values else str(self.values[name])
-
-
-def environment(env: Mapping[str, str] | None = None) -> Environment:
-    """Merges the TOML file (if `VPM_CONFIG` names one) and the environment, which wins."""
+def environment(env: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the variables that are set and that something of ours reads."""
     env = os.environ if env is None else env
-    values: dict[str, Any] = {}
-    origin: dict[str, str] = {}
-    path = env.get(CONFIG_FILE_VARIABLE, "").strip()
-    if path:
-        for name, value in _read_toml(Path(path)).items():
-            values[name] = value
-            origin[name] = path
-    for name, text in env.items():
-        if text.strip() and (name.startswith("VPM_") or name in known_variables()):
-            values[name] = text.strip()
-            origin[name] = "the environment"
-    return Environment(values=values, origin=origin)
+    known = known_variables()
+    return {name: text.strip() for name, text in env.items() if name in known and text.strip()}
+
+
+def setting(name: str, env: Mapping[str, str] | None = None) -> str | None:
+    """Return one variable's value, which may lie in a file of its own; None when it is not set."""
+    given = environment(env)
+    return _read_secret(name, given) if name + FILE in given else given.get(name)
 
 
 def variables(settings: type[SettingsBase]) -> dict[str, str]:
@@ -106,26 +82,18 @@ def variables(settings: type[SettingsBase]) -> dict[str, str]:
 
 def known_variables() -> frozenset[str]:
     """Every variable any settings class reads."""
-    settings = list(_all_settings(SettingsBase))
+    settings = SettingsBase.__subclasses__()
     files = {name + FILE for each in settings for name in _secrets_of(each)}
     return PROCESS_VARIABLES.union(files, *(variables(each) for each in settings))
 
 
 def exposed_files(env: Mapping[str, str] | None = None) -> list[str]:
-    """Sentences for files with secrets that everybody on the machine may read."""
-    given = environment(env)
-    secret = {name for each in _all_settings(SettingsBase) for name in _secrets_of(each)}
-    named = {name: str(given.values[name]) for name in sorted(given.values) if name.removesuffix(FILE) in secret}
-    named = {name: path for name, path in named.items() if name.endswith(FILE)}
-    if (password := given.values.get(KEYSTORE_PASSWORD)) is not None:
-        named[KEYSTORE_PASSWORD] = str(password)
-    config = (os.environ if env is None else env).get(CONFIG_FILE_VARIABLE, "").strip()
-    if config and any(given.origin[name] == config for name in secret & given.origin.keys()):
-        named[CONFIG_FILE_VARIABLE] = config
+    """Return a sentence for each file with a secret that everybody on the machine may read."""
+    files = {name + FILE for each in SettingsBase.__subclasses__() for name in _secrets_of(each)} | {KEYSTORE_PASSWORD}
     return [
         f"{name} names {path}, which holds a secret and which everybody on this machine can read: chmod o-r {path}"
-        for name, path in named.items()
-        if _everybody_reads(path)
+        for name, path in sorted(environment(env).items())
+        if name in files and _everybody_reads(path)
     ]
 
 
@@ -138,26 +106,6 @@ def unknown_variables(env: Mapping[str, str] | None = None) -> list[str]:
         for name in sorted(env)
         if name.startswith("VPM_") and name not in names
     ]
-
-
-def _read_toml(path: Path) -> dict[str, Any]:
-    try:
-        with path.open("rb") as file:
-            content = tomllib.load(file)
-    except FileNotFoundError:
-        raise ConfigError(
-            f"{CONFIG_FILE_VARIABLE} names {path}, which does not exist.",
-            hint=f"Create the file or unset {CONFIG_FILE_VARIABLE}.",
-        ) from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(
-            f"{path} cannot be read as TOML: {error}.", hint='Write one `NAME = "value"` per line.'
-        ) from None
-    names = known_variables()
-    for name in content:
-        if name not in names or name == CONFIG_FILE_VARIABLE:
-            raise ConfigError(f"{path} sets {name}, which nothing reads{_did_you_mean(name, names)}.")
-    return content
 
 
 def _secrets_of(settings: type[SettingsBase]) -> list[str]:
@@ -177,9 +125,10 @@ def _has_secret(kind: Any) -> bool:
     return any(_has_secret(part) for part in parts)
 
 
-def _read_secret(name: str, path: Path, given: Environment) -> str:
-    if name in given.values:
+def _read_secret(name: str, given: Mapping[str, str]) -> str:
+    if name in given:
         raise ConfigError(f"{name} and {name}{FILE} are both set: set one of them.")
+    path = Path(given[name + FILE])
     try:
         text = path.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -199,7 +148,7 @@ def _everybody_reads(path: str) -> bool:
         return False  # whoever needs it says so
 
 
-def _sentences(settings: type[SettingsBase], error: ValidationError, origin: Mapping[str, str]) -> str:
+def _sentences(settings: type[SettingsBase], error: ValidationError) -> str:
     by_field = {field: variable for variable, field in variables(settings).items()}
     lines = []
     for problem in error.errors(include_input=False, include_url=False):
@@ -214,21 +163,13 @@ def _sentences(settings: type[SettingsBase], error: ValidationError, origin: Map
             lines.append(f"{variable} is not set: write {description}.")
         else:
             message = message[0].lower() + message[1:] if message[:2] != message[:2].upper() else message
-            lines.append(
-                f"{variable} (from {origin.get(variable, 'its default')}) is wrong: {message}; write {description}."
-            )
+            lines.append(f"{variable} is wrong: {message}; write {description}.")
     return " ".join(dict.fromkeys(lines))
 
 
 def _did_you_mean(name: str, names: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.75)
     return f"; did you mean {close[0]}?" if close else ""
-
-
-def _all_settings(base: type[SettingsBase]) -> Iterable[type[SettingsBase]]:
-    for each in base.__subclasses__():
-        yield each
-        yield from _all_settings(each)
 
 
 def _secrets_in(value: object) -> Iterable[str]:

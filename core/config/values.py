@@ -13,12 +13,8 @@ _SECP256K1_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD03
 
 
 def split_list(value: Any) -> Any:
-    """A comma-separated string or a TOML array becomes a tuple; blanks are dropped."""
-    if isinstance(value, str):
-        return tuple(part.strip() for part in value.split(",") if part.strip())
-    if isinstance(value, list):
-        return tuple(value)
-    return value
+    """Split a comma-separated string into a tuple, without blanks; leave anything else as it is."""
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
 
 def _check_url(url: str, schemes: tuple[str, ...]) -> str:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.config import environment
-from core.errors import VpmError
 from scripts._stack.options import DEFAULT_STATE
 from scripts._stack.state import State, running
 
@@ -26,10 +25,7 @@ class Stack:
 
 def local_stack(variables: Mapping[str, str], root: Path = DEFAULT_STATE) -> Stack | None:
     """None when something else is set, or none runs."""
-    try:
-        given = environment(variables).values
-    except VpmError:
-        return None  # the command itself says what is wrong with them
+    given = environment(variables)
     if any(name in given for name in NAMES) or not running(root):
         return None
     try:

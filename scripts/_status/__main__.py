@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, LiteralString
@@ -12,7 +11,7 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg.rows import dict_row
 
-from core.config import environment
+from core.config import setting
 from core.db.engine import conninfo
 from core.errors import DatabaseUnreachable, SchemaOutdated, VpmError
 from core.outbox.lanes import is_gone
@@ -128,7 +127,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="everything as JSON")
     options = parser.parse_args(argv)
     try:
-        facts = read(environment(os.environ).secret("DATABASE_URL"))
+        facts = read(setting("DATABASE_URL"))
     except VpmError as error:
         print(f"vpm status: {error.sentence()}", file=sys.stderr)
         return 2

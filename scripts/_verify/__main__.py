@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import sys
 from typing import Any
 
@@ -28,7 +27,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("subject", help="a JSON file, a URL, a path of the service, or an id")
     add_options(parser, "the first of the service's own settings")
-    service = environment(os.environ).values.get("VPM_PUBLIC_URL")
+    service = environment().get("VPM_PUBLIC_URL")
     parser.add_argument("--service", default=service, help="where a path such as /api/proof is fetched")
     parser.add_argument("--attester", help="the address that has to have signed offers and receipts")
     parser.add_argument("--block", type=int, help="read the chain at this block instead of the newest")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 from core.chain import Block, Call, ChainClient, Contract, Log, Receipt, RpcError, RpcErrorKind, checksum
 from core.chain.provider import ChainProvider
 from core.chain.wire import data_bytes
-from core.config import environment
+from core.config import environment, setting
 from core.contracts.abi import abi
 from core.contracts.deployments import Deployment, load_deployment
 from core.contracts.events.layout import Layout
@@ -173,14 +172,14 @@ class PinnedChain:
 def add_options(parser: argparse.ArgumentParser, node: str) -> None:
     """Add the options that say which chain: `--rpc`, whose default `node` describes, and `--deployments`."""
     parser.add_argument("--rpc", help=f"a node of the chain; else {node}")
-    given = environment(os.environ).values
+    given = environment()
     folder = Path(given.get("VPM_DEPLOYMENTS_DIR") or REPOSITORY / "deployments")
     parser.add_argument("--deployments", type=Path, default=folder, help="folder of deployment files")
 
 
 def node_url(rpc: str | None, variable: str) -> str:
     """Return the URL that was given, or else the first of the service's own."""
-    url = rpc or (environment(os.environ).secret(variable) or "").partition(",")[0].strip()
+    url = rpc or (setting(variable) or "").partition(",")[0].strip()
     if not url:
         raise NotCheckable("Which node is to be asked?", hint=f"Say --rpc URL, or set {variable}.")
     return url

@@ -60,10 +60,10 @@ def test_networks_choose_the_deployment_files(tmp_path: Path) -> None:
         ({}, "DATABASE_URL is not set: write a URL like postgresql://"),
         (
             {"DATABASE_URL": "mysql://u:p@h/db"},
-            "DATABASE_URL (from the environment) is wrong: not a URL that starts with",
+            "DATABASE_URL is wrong: not a URL that starts with",
         ),
         ({"DATABASE_URL": "postgresql:///db"}, "names a host"),
-        (DATABASE | {"VPM_PORT": "eighty"}, "VPM_PORT (from the environment) is wrong"),
+        (DATABASE | {"VPM_PORT": "eighty"}, "VPM_PORT is wrong"),
         (DATABASE | {"VPM_PORT": "65536"}, "write a port from 0 to 65535"),
         (DATABASE | {"VPM_BASE_RPC_URLS": "ftp://x"}, "VPM_BASE_RPC_URLS"),
         (DATABASE | {"VPM_BASE_RPC_URLS": "http://a,http://a"}, "the same URL is given twice"),
@@ -100,44 +100,6 @@ def test_a_refused_secret_is_not_quoted() -> None:
 
 def test_an_empty_variable_counts_as_unset() -> None:
     assert load(Settings, DATABASE | {"VPM_PORT": " "}).port == 8400
-
-
-def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
-    file = tmp_path / "vpm.toml"
-    file.write_text(
-        'DATABASE_URL = "postgresql://file/db"\nVPM_PORT = 1000\nVPM_HOST = "0.0.0.0"\n'
-        'VPM_BASE_RPC_URLS = ["http://a", "http://b"]\nVPM_TRUST_PROXY = true\n'
-    )
-    settings = load(Settings, {"VPM_CONFIG": str(file), "VPM_PORT": "2000"})
-    assert settings.database_url.get_secret_value() == "postgresql://file/db"
-    assert settings.port == 2000
-    assert settings.host == "0.0.0.0"
-    assert settings.base_rpc_urls == ("http://a", "http://b")
-    assert settings.trust_proxy
-
-
-def test_a_fault_in_the_file_names_the_file(tmp_path: Path) -> None:
-    file = tmp_path / "vpm.toml"
-    file.write_text('VPM_PORT = "many"\n')
-    assert f"VPM_PORT (from {file}) is wrong" in _refused(DATABASE | {"VPM_CONFIG": str(file)})
-
-
-def test_a_misspelt_name_in_the_file_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "vpm.toml"
-    file.write_text("VPM_TRADING_PAUSE = true\n")
-    message = _refused(DATABASE | {"VPM_CONFIG": str(file)})
-    assert "VPM_TRADING_PAUSE, which nothing reads; did you mean VPM_TRADING_PAUSED?" in message
-
-
-@pytest.mark.parametrize("content", ["VPM_PORT = ", "not toml", "\xff"])
-def test_a_file_that_is_not_toml(tmp_path: Path, content: str) -> None:
-    file = tmp_path / "vpm.toml"
-    file.write_bytes(content.encode("latin-1"))
-    assert "cannot be read as TOML" in _refused(DATABASE | {"VPM_CONFIG": str(file)})
-
-
-def test_a_missing_file() -> None:
-    assert "does not exist" in _refused(DATABASE | {"VPM_CONFIG": "/nowhere/vpm.toml"})
 
 
 def test_a_misspelt_environment_variable_is_reported() -> None:
@@ -260,7 +222,7 @@ def test_a_secret_file_that_cannot_serve_is_named_and_not_shown(tmp_path: Path) 
     for env, said in (
         ({"DATABASE_URL_FILE": str(tmp_path / "none")}, "cannot be read: No such file"),
         ({"DATABASE_URL_FILE": str(secret), "DATABASE_URL": "postgresql://u:p@h/d"}, "are both set"),
-        ({"DATABASE_URL_FILE": str(secret)}, f"DATABASE_URL (from {secret}) is wrong"),
+        ({"DATABASE_URL_FILE": str(secret)}, "DATABASE_URL is wrong"),
     ):
         with pytest.raises(ConfigError) as refused:
             load(Settings, env)
@@ -277,13 +239,3 @@ def test_a_key_of_another_process_is_not_even_read(tmp_path: Path) -> None:
     load(ApiSecrets, env)
     with pytest.raises(ConfigError):
         load(RelayerSecrets, env)
-
-
-def test_a_config_file_with_a_secret_that_everybody_reads_is_named(tmp_path: Path) -> None:
-    config = tmp_path / "vpm.toml"
-    config.write_text("VPM_PORT = 8400\n")
-    config.chmod(0o644)
-    assert exposed_files({"VPM_CONFIG": str(config)}) == []
-    config.write_text('DATABASE_URL = "postgresql://u:p@h/d"\n')
-    (warning,) = exposed_files({"VPM_CONFIG": str(config)})
-    assert f"VPM_CONFIG names {config}" in warning
