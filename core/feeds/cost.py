@@ -38,7 +38,7 @@ from typing import Final
 
 from core.agent.book import BPS, MIN_BUCKET_BPS
 from core.feeds.uniswap import Pool
-from core.feeds.uniswap.prices import FEE_ONE
+from core.feeds.uniswap.pool import FEE_ONE
 from core.feeds.uniswap.ticks import MAX_SQRT_PRICE, MIN_SQRT_PRICE, sqrt_price_at
 
 MOVES: Final = (0.005, 0.01, 0.05, 0.2)

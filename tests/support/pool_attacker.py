@@ -23,8 +23,9 @@ import numpy.typing as npt
 
 from core.agent.book import MIN_FEE_BPS, MIN_STAKE, Book, fee_of
 from core.feeds.cost import SAFE_SHARE, PricedPool, cap_factor, moved
-from core.feeds.uniswap import Pool, sqrt_price_at
+from core.feeds.uniswap import sqrt_price_at
 from core.feeds.uniswap.ticks import MAX_TICK
+from tests.support.uniswap_mirror import MirrorPool
 
 Floats = npt.NDArray[np.float64]
 
@@ -39,10 +40,10 @@ KINDS = ("threshold", "early", "range", "direction")
 # ---------------------------------------------------------------- What pushes cost, exactly
 
 
-def pool_of(fee_pips: int, concentrated: bool, scale: int = 10**24) -> Pool:
+def pool_of(fee_pips: int, concentrated: bool, scale: int = 10**24) -> MirrorPool:
     """A pool at price 1: liquidity everywhere, or a tenth of it everywhere and the rest within 25% of the price."""
     spacing = SPACINGS[fee_pips]
-    pool = Pool.at(sqrt_price_at(0), fee_pips, spacing)
+    pool = MirrorPool.at(sqrt_price_at(0), fee_pips, spacing)
     edge = MAX_TICK // spacing * spacing
     if concentrated:
         near = 2_400 // spacing * spacing

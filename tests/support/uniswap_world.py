@@ -13,11 +13,12 @@ from web3._utils.events import get_event_data
 from core.chain import Abi, Contract
 from core.chain.contract import CODEC
 from core.contracts.abi import abi
-from core.feeds.uniswap import Pool, PoolError
+from core.feeds.uniswap import Pool
 from core.feeds.uniswap.ticks import MAX_SQRT_PRICE, MAX_TICK, MIN_SQRT_PRICE, sqrt_price_at
 from scripts._stack.chain_setup import ETH_EACH, LocalNode
 from scripts._stack.genesis import creation_code
 from scripts._stack.uniswap import MAX_UINT256, SPACINGS, Actor, Exchange, PoolKey, artifact, pool_abi
+from tests.support.uniswap_mirror import MirrorPool, PoolError
 
 SUPPLY = 2**120
 FOREVER = 2**40  # a deadline that no local chain reaches
@@ -31,7 +32,7 @@ class World:
     exchange: Exchange
     key: PoolKey
     address: str
-    mirror: Pool
+    mirror: MirrorPool
     now: int
     positions: dict[int, tuple[int, int, int]] = field(default_factory=dict)  # number: lower, upper, liquidity
     compared: int = 0
@@ -52,7 +53,7 @@ class World:
         begin = int(node.ask("eth_getBlockByNumber", "latest", False)["timestamp"], 16) + 100
         node.ask("evm_setNextBlockTimestamp", begin)
         address = exchange.open_pool(who, key, sqrt_price)
-        mirror = Pool.at(sqrt_price, fee_pips, SPACINGS[fee_pips])
+        mirror = MirrorPool.at(sqrt_price, fee_pips, SPACINGS[fee_pips])
         world = cls(who, exchange, key, address, mirror, begin)
         world.compare()
         return world
@@ -99,7 +100,11 @@ class World:
             return  # nor one that cannot give the whole output
         self._next_block()
         event = self._event(self._swapped(zero_for_one, amount, limit or 0), "Swap")
+        before = self.mirror.copy()
         swapped = self.mirror.swap(zero_for_one, amount, limit)
+        if amount > 0 and self.mirror.sqrt_price == limit:
+            assert Pool.swap_to(before, limit) == swapped
+            assert (before.tick, before.liquidity) == (self.mirror.tick, self.mirror.liquidity)
         assert (swapped.amount0, swapped.amount1) == (event["amount0"], event["amount1"])
         assert (self.mirror.sqrt_price, self.mirror.liquidity, self.mirror.tick) == (
             event["sqrtPriceX96"],

@@ -19,9 +19,10 @@ from core.feeds.cost import (
     least_window,
     sigma_of,
 )
-from core.feeds.uniswap import Pool, sqrt_price_at
+from core.feeds.uniswap import sqrt_price_at
 from core.paths import REPOSITORY
 from tests.support.pool_attacker import pool_of
+from tests.support.uniswap_mirror import MirrorPool
 
 SIGMA = 2.0 / math.sqrt(SECONDS_PER_YEAR)
 HALF_HOUR = 1_800
@@ -34,7 +35,7 @@ def everywhere(dollars: int, fee_pips: int = 3_000) -> PricedPool:
 
 def within(dollars: int, ticks: int, rest: int = 0, fee_pips: int = 3_000, spacing: int = 60) -> PricedPool:
     """All liquidity so near the price, but for `rest` of it, in dollars of the same size, which is everywhere."""
-    pool = Pool.at(sqrt_price_at(0), fee_pips, spacing)
+    pool = MirrorPool.at(sqrt_price_at(0), fee_pips, spacing)
     pool.mint(-ticks, ticks, dollars * E18)
     if rest:
         pool.mint(-887_220, 887_220, rest * E18)
@@ -150,7 +151,7 @@ def test_the_guide_shows_the_caps_that_the_code_gives() -> None:
     rows = re.findall(r"^\| (\S+) million \| (\S+)% \| (\S+) \|.*\| (\S+) \| (\S+) \|$", page, re.MULTILINE)
     assert len(rows) == 12
     for size, fee, depth, cap, cap_of_half_a_day in rows:
-        pool = Pool.at(sqrt_price_at(0), round(float(fee) * 10_000), 1)
+        pool = MirrorPool.at(sqrt_price_at(0), round(float(fee) * 10_000), 1)
         pool.mint(-887_200, 887_200, round(float(size) * 1_000_000) * E18 // 2)
         source = PricedPool("", pool, 1 / E18, 1 / E18)
         window = max(HALF_HOUR, least_window([source], SIGMA))

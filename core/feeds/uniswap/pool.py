@@ -1,22 +1,20 @@
-"""The pool: its price and the liquidity at each tick, changed by swaps and by providers.
+"""A pool: its price and the liquidity at each tick, and what it takes to bring the price elsewhere.
 
-It holds no balances and knows nobody's share of fees: what a caller has to pay or is paid is what its functions return.
+Every rounding is against the trader, as the protocol has it: in goes up, out goes down.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_right
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
-from core.feeds.uniswap.prices import amount0_between, amount1_between, swap_step
-from core.feeds.uniswap.ticks import MAX_SQRT_PRICE, MAX_TICK, MIN_SQRT_PRICE, MIN_TICK, sqrt_price_at, tick_at
+from core.feeds.uniswap.ticks import MAX_TICK, MIN_TICK, Q96, sqrt_price_at, tick_at
+
+FEE_ONE = 10**6
+"""Fees are millionths: 3,000 is 0.3%."""
 
 _WORD = 256  # initialized ticks are looked for within one word of the bitmap at a time; each word is a step of its own
-
-
-class PoolError(ValueError):
-    """The refusal of a pool's contract, by the text it reverts with."""
 
 
 class SwapResult(NamedTuple):
@@ -46,108 +44,41 @@ class Pool:
     ticks: dict[int, Tick] = field(default_factory=dict)
     initialized: list[int] = field(default_factory=list)
 
-    @classmethod
-    def at(cls, sqrt_price: int, fee_pips: int, spacing: int) -> Self:
-        """A new pool at its first price."""
-        return cls(fee_pips, spacing, sqrt_price, tick_at(sqrt_price))
-
     def copy(self) -> Self:
         ticks = {at: replace(one) for at, one in self.ticks.items()}
         return replace(self, ticks=ticks, initialized=list(self.initialized))
 
-    # ---------------------------------------------------------------- Providers
-
-    def mint(self, lower: int, upper: int, liquidity: int) -> tuple[int, int]:
-        """Adds liquidity between two ticks; what it costs, rounded up."""
-        if liquidity <= 0:
-            raise PoolError("A position is made of some liquidity.")
-        return self._change(lower, upper, liquidity)
-
-    def burn(self, lower: int, upper: int, liquidity: int) -> tuple[int, int]:
-        """Takes liquidity out; what it gives back, rounded down. Whose it was is the caller's to know."""
-        amount0, amount1 = self._change(lower, upper, -liquidity)
-        return -amount0, -amount1
-
-    def _change(self, lower: int, upper: int, liquidity: int) -> tuple[int, int]:
-        if not MIN_TICK <= lower < upper <= MAX_TICK or lower % self.spacing or upper % self.spacing:
-            raise PoolError(f"A position lies between two multiples of {self.spacing}, not {lower} and {upper}.")
-        for at, sign in ((lower, 1), (upper, -1)):
-            self._set_tick(at, liquidity, sign * liquidity)
-        low, high, up = sqrt_price_at(lower), sqrt_price_at(upper), liquidity > 0
-        size, sign = abs(liquidity), 1 if up else -1
-        if self.tick < lower:
-            return sign * amount0_between(low, high, size, up=up), 0
-        if self.tick >= upper:
-            return 0, sign * amount1_between(low, high, size, up=up)
-        self.liquidity += liquidity
-        return (
-            sign * amount0_between(self.sqrt_price, high, size, up=up),
-            sign * amount1_between(low, self.sqrt_price, size, up=up),
-        )
-
-    def _set_tick(self, at: int, gross: int, net: int) -> None:
-        there = self.ticks.get(at)
-        if there is None:
-            there = self.ticks[at] = Tick()
-            insort(self.initialized, at)
-        there.gross += gross
-        there.net += net
-        if there.gross < 0:
-            raise PoolError(f"There is less liquidity at tick {at} than is taken out.")
-        if there.gross == 0:
-            del self.ticks[at]
-            self.initialized.remove(at)
-
-    # ---------------------------------------------------------------- Swaps
-
-    def swap(self, zero_for_one: bool, amount: int, limit: int | None = None) -> SwapResult:
-        """Token0 for token1 (the price falls) or the other way round; `amount` to put in, or negative to get out.
-
-        `limit`: the price at which it stops, wherever the amount stands.
-        """
-        if limit is None:
-            limit = MIN_SQRT_PRICE + 1 if zero_for_one else MAX_SQRT_PRICE - 1
-        if amount == 0:
-            raise PoolError("A swap is of some amount.")
-        inside = MIN_SQRT_PRICE < limit < self.sqrt_price if zero_for_one else self.sqrt_price < limit < MAX_SQRT_PRICE
-        if not inside:
-            raise PoolError(f"The limit {limit} is not between the price and the end of all prices.")
-        remaining, other = amount, 0
-        while remaining != 0 and self.sqrt_price != limit:
-            start = self.sqrt_price
-            edge, initialized = self._next_edge(zero_for_one)
+    def swap_to(self, sqrt_price: int) -> SwapResult:
+        """Swap as much as it takes to bring the price there."""
+        down = sqrt_price < self.sqrt_price
+        into, out = (amount0_between, amount1_between) if down else (amount1_between, amount0_between)
+        taken = given = 0
+        while self.sqrt_price != sqrt_price:
+            edge, initialized = self._next_edge(down)
             edge = min(max(edge, MIN_TICK), MAX_TICK)
             edge_price = sqrt_price_at(edge)
-            target = max(edge_price, limit) if zero_for_one else min(edge_price, limit)
-            step = swap_step(start, target, self.liquidity, remaining, self.fee_pips)
-            self.sqrt_price = step.price
-            if amount > 0:
-                remaining -= step.taken + step.fee
-                other -= step.given
-            else:
-                remaining += step.given
-                other += step.taken + step.fee
-            if self.sqrt_price == edge_price:
-                if initialized:
-                    net = self.ticks[edge].net
-                    self.liquidity += -net if zero_for_one else net
-                self.tick = edge - 1 if zero_for_one else edge
-            elif self.sqrt_price != start:
-                self.tick = tick_at(self.sqrt_price)
-        swapped = amount - remaining
-        first_is_0 = zero_for_one == (amount > 0)
-        return SwapResult(swapped, other) if first_is_0 else SwapResult(other, swapped)
+            reached = max(edge_price, sqrt_price) if down else min(edge_price, sqrt_price)
+            amount = into(self.sqrt_price, reached, self.liquidity, up=True)
+            taken += amount + divide_up(amount * self.fee_pips, FEE_ONE - self.fee_pips)
+            given += out(self.sqrt_price, reached, self.liquidity, up=False)
+            self._move_to(reached, edge, edge_price, initialized=initialized, down=down)
+        return SwapResult(taken, -given) if down else SwapResult(-given, taken)
 
-    def swap_to(self, sqrt_price: int) -> SwapResult:
-        """As much as it takes to bring the price there."""
-        if sqrt_price == self.sqrt_price:
-            return SwapResult(0, 0)
-        return self.swap(sqrt_price < self.sqrt_price, 2**255 - 1, sqrt_price)
+    def _move_to(self, reached: int, edge: int, edge_price: int, *, initialized: bool, down: bool) -> None:
+        """Set the price; at an edge the liquidity that begins or ends there is passed."""
+        moved, self.sqrt_price = reached != self.sqrt_price, reached
+        if reached == edge_price:
+            if initialized:
+                net = self.ticks[edge].net
+                self.liquidity += -net if down else net
+            self.tick = edge - 1 if down else edge
+        elif moved:
+            self.tick = tick_at(reached)
 
-    def _next_edge(self, zero_for_one: bool) -> tuple[int, bool]:
+    def _next_edge(self, down: bool) -> tuple[int, bool]:
         """The next tick with liquidity in the direction of the swap, or the end of the bitmap's word."""
         place = self.tick // self.spacing
-        if zero_for_one:
+        if down:
             end = place // _WORD * _WORD * self.spacing
             position = bisect_right(self.initialized, self.tick) - 1
             if position >= 0 and self.initialized[position] >= end:
@@ -158,3 +89,22 @@ class Pool:
         if position < len(self.initialized) and self.initialized[position] <= end:
             return self.initialized[position], True
         return end, False
+
+
+def divide_up(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def amount0_between(a: int, b: int, liquidity: int, *, up: bool) -> int:
+    """Token0 between two prices."""
+    low, high = (a, b) if a <= b else (b, a)
+    numerator = (liquidity << 96) * (high - low)
+    if up:
+        return divide_up(divide_up(numerator, high), low)
+    return numerator // high // low
+
+
+def amount1_between(a: int, b: int, liquidity: int, *, up: bool) -> int:
+    """Token1 between two prices."""
+    product = liquidity * abs(b - a)
+    return divide_up(product, Q96) if up else product // Q96
