@@ -16,7 +16,7 @@ from indexer.audit.compare import under_names
 from indexer.audit.pages import AuditStage, Scene, View, compare_views, of_rows, whole
 from indexer.fold import agent
 from indexer.fold.venues import AGENT_FEED, AGENT_ROLE, AGENT_VENUE, LISTER
-from indexer.store.payments import payments
+from indexer.store.payments import BookedStake, unpaid_stakes
 from indexer.store.tables import all_rows, rows_after, rows_by_key
 
 BOOKS_AT_ONCE = 1_000
@@ -179,8 +179,13 @@ async def _stakes(scene: Scene, rows: list[Any]) -> list[View]:
     market_rows = await rows_by_key(scene.connection, agent.MARKET, ("market_id",), [(each,) for each in ids])
     markets = {row.market_id: row for row in market_rows}
     books = await _books(scene, market_rows)
-    for stake_id, due, made in await payments(scene.connection, scene.sources, [row.stake_id for row in rows]):
-        scene.comparison.value("stake", stake_id, "payment", due, made)
+    booked = [
+        BookedStake(r.stake_id, r.wallet, r.nonce, r.amount, r.staked_block, r.staked_log_index, r.staked_tx)
+        for r in rows
+    ]
+    unpaid = set(await unpaid_stakes(scene.connection, scene.sources, booked))
+    for row in rows:
+        scene.comparison.value("stake", row.stake_id, "paid", True, row.stake_id not in unpaid)
     return [view for row in rows for view in _stake(row, markets[row.market_id], books[row.market_id])]
 
 

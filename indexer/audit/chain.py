@@ -11,25 +11,26 @@ from psycopg.sql import SQL
 
 from core.db.schema.index import chain_block, chain_log
 from core.hexadecimal import bytes_of
-from indexer.audit.folded import Rows, compare_folded
+from indexer.audit.folded import Rows, compare_folded, compare_rows, empty_tables
 from indexer.audit.pages import AuditStage, Place, Scene
 from indexer.backfill import Width, pages
 from indexer.errors import ChainMoved
 from indexer.fold.shared import APPENDED
 from indexer.logs import Page
+from indexer.store.raw_logs import write_logs
 from indexer.store.steps import refold_rows
+from indexer.store.tables import copy_rows
 
 BLOCKS_AT_ONCE = 20_000
 # Nothing may be stored outside of the blocks that were read either.
 BEFORE_ALL, AFTER_ALL = -1, 2**63 - 1
 
-_LOGS = b"""
-SELECT chain_id, block_number, log_index, tx_hash, address, topics, data, entity FROM chain_log
-WHERE chain_id = %s AND block_number BETWEEN %s AND %s
-"""
-_BLOCKS = b"""
-SELECT chain_id, number, hash, timestamp, l1_block_number FROM chain_block WHERE chain_id = %s AND number = ANY(%s)
-"""
+# Of a page: those that the node's logs are in, and those that the stored ones are in.
+_ITS_BLOCKS = SQL(
+    "t.chain_id = %b AND t.number IN (SELECT block_number FROM pg_temp.chain_log UNION ALL"
+    " SELECT block_number FROM public.chain_log WHERE chain_id = %b AND block_number BETWEEN %b AND %b)"
+)
+_IN_BLOCKS = SQL("t.chain_id = %b AND t.block_number BETWEEN %b AND %b")
 
 
 def stages() -> list[AuditStage]:
@@ -50,9 +51,8 @@ async def _blocks_page(scene: Scene, after: Place | None) -> Place | None:
     (header,) = await scene.fetcher.node.headers([scene.number])
     if header is None or bytes_of(header.hash, 32) != scene.digest:
         raise ChainMoved(f"The node replaced block {scene.number} while the audit read its chain.")
-    in_blocks = SQL("t.chain_id = %b AND t.block_number BETWEEN %b AND %b")
     low, high = BEFORE_ALL if after is None else first, AFTER_ALL if last == scene.number else last
-    rows = [Rows(table, in_blocks, (chain_id, low, high)) for table in APPENDED]
+    rows = [Rows(table, _IN_BLOCKS, (chain_id, low, high)) for table in APPENDED]
     problem = await compare_folded(scene, rows, refold_rows(scene.connection, scene.sources, first, last))
     if problem is not None:
         scene.comparison.value(chain_log.name, f"{first} to {last}", "fold", problem, "rows")
@@ -61,17 +61,15 @@ async def _blocks_page(scene: Scene, after: Place | None) -> Place | None:
 
 async def _compare_page(scene: Scene, page: Page, low: int, high: int) -> None:
     """The stored logs between two blocks against those that the node gave, and the blocks they are in."""
-    chain_id, comparison = scene.sources.chain_id, scene.comparison
-    stored = await scene.rows(_LOGS, (chain_id, low, high))
-    given = [
-        (chain_id, each.block, each.index, each.tx, each.address, each.topics, each.data, each.entity)
-        for each in page.logs
-    ]
-    comparison.rows(chain_log, stored, given)
-    numbers = {row[1] for row in (*stored, *given)}
+    chain_id, connection = scene.sources.chain_id, scene.connection
+    numbers = {each.block for each in page.logs}
     blocks = [
         (chain_id, each.number, each.hash, each.timestamp, each.l1_number)
         for each in page.blocks
         if each.number in numbers
     ]
-    comparison.rows(chain_block, await scene.rows(_BLOCKS, (chain_id, list(numbers))), blocks)
+    async with empty_tables(connection, (chain_log, chain_block)):
+        await write_logs(connection, chain_id, page.logs)
+        await copy_rows(connection, chain_block, blocks)
+        await compare_rows(scene, Rows(chain_log, _IN_BLOCKS, (chain_id, low, high)))
+        await compare_rows(scene, Rows(chain_block, _ITS_BLOCKS, (chain_id, chain_id, low, high)))

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Table
-
 from core.chain.errors import RpcError, RpcErrorKind
 from core.contracts.names import under
 from core.hexadecimal import hex_of
@@ -50,16 +48,6 @@ class Comparison:
         for key in sorted(ours_there ^ chain_there, key=_text):
             present = key in ours_there
             self._differs(what, key, "row", "there" if present else "missing", "there" if not present else "missing")
-
-    def rows(self, table: Table, ours: Iterable[tuple[Any, ...]], chain: Iterable[tuple[Any, ...]]) -> None:
-        """Whole rows of a table, in the order of its columns, against the rows there should be."""
-        columns = [column.name for column in table.columns]
-        keys = [columns.index(column.name) for column in table.primary_key.columns]
-        ours_there, chain_there = ({tuple(row[at] for at in keys): row for row in rows} for rows in (ours, chain))
-        self.keys(table.name, ours_there, chain_there)
-        for key in ours_there.keys() & chain_there.keys():
-            ours_named, chain_named = (dict(zip(columns, rows[key], strict=True)) for rows in (ours_there, chain_there))
-            self.fields(table.name, key, ours_named, chain_named)
 
     def _differs(self, what: str, key: object, name: str, ours: Any, chain: Any) -> None:
         self.mismatches += 1

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
 from core.contracts.events import Role
 from core.contracts.events.agent import RefundBooked, Staked
 from core.db.engine import Connection
 from core.log import get_logger
 from indexer import metrics
-from indexer.fold.payments import PAID
 from indexer.logs import LogRecord
 from indexer.sources import Sources
 
 log = get_logger(__name__)
 
 # `settle` announces the stake before it pulls the payment, `credit` comes after it: so the pair is in the stake's own
-# transaction, or before it.
-# Asked of every page while history is read, so it takes what the logs hold: read from the stored stakes it makes
-# the history of agents' markets take twice as long.
+# transaction, or before it. This is asked of every page while history is read, so it takes what the logs hold: read
+# from the stored stakes it makes the history of agents' markets take twice as long.
 _UNPAID = b"""
-SELECT k.stake_id FROM unnest(%(ids)b::int8[], %(wallets)b::bytea[], %(nonces)b::bytea[], %(amounts)b::numeric[],
-  %(blocks)b::int8[], %(indexes)b::int4[], %(txs)b::bytea[])
+SELECT k.stake_id FROM unnest(%(stake_id)b::int8[], %(wallet)b::bytea[], %(nonce)b::bytea[], %(amount)b::numeric[],
+  %(block)b::int8[], %(log_index)b::int4[], %(tx)b::bytea[])
   AS k (stake_id, wallet, nonce, amount, block_number, log_index, tx)
 WHERE NOT EXISTS (SELECT FROM token_authorization a WHERE a.chain_id = %(chain)s AND a.authorizer = k.wallet
     AND a.nonce = k.nonce AND a.state = 'paid' AND a.recipient = %(recipient)s AND a.value = k.amount
@@ -31,57 +29,38 @@ WHERE NOT EXISTS (SELECT FROM token_authorization a WHERE a.chain_id = %(chain)s
 ORDER BY k.stake_id
 """
 
-_PAYMENTS = b"""
-SELECT s.stake_id, s.amount, a.state, a.value, a.recipient,
-  a.tx = s.staked_tx OR (a.block_number, a.log_index) < (s.staked_block, s.staked_log_index),
-  (SELECT count(*) FROM agent_stake o WHERE o.wallet = s.wallet AND o.nonce = s.nonce)
-FROM agent_stake s LEFT JOIN token_authorization a ON a.chain_id = %b AND a.authorizer = s.wallet AND a.nonce = s.nonce
-WHERE s.stake_id = ANY(%b) ORDER BY s.stake_id
-"""
+
+class BookedStake(NamedTuple):
+    """A stake or refund as it was booked, and for which payment."""
+
+    stake_id: int
+    wallet: bytes
+    nonce: bytes
+    amount: int
+    block: int
+    log_index: int
+    tx: bytes
 
 
-async def payments(
-    connection: Connection, sources: Sources, stakes: Sequence[int]
-) -> list[tuple[int, tuple[Any, ...], tuple[Any, ...]]]:
-    """Return for each stake or refund the payment that it must have, and what the token's logs make of the one that it
-    names: state, value, recipient, whether it came in time, and how many stakes name it."""
-    recipient = sources.contracts[Role.WALLET]
-    rows = await (await connection.execute(_PAYMENTS, (sources.chain_id, list(stakes)))).fetchall()
-    return [
-        (stake_id, (PAID, amount, recipient, True, 1), (state, value, paid_to, in_time, count))
-        for stake_id, amount, state, value, paid_to, in_time, count in rows
-    ]
-
-
-async def unpaid_stakes(connection: Connection, sources: Sources, logs: Sequence[LogRecord]) -> list[int]:
-    """Return the stakes and refunds that these stored logs booked for a payment which no pair of the token's logs
+async def unpaid_stakes(connection: Connection, sources: Sources, booked: Sequence[BookedStake]) -> list[int]:
+    """Return those of these stored stakes and refunds that were booked for a payment which no pair of the token's logs
     makes: of another payer, amount or nonce, or one that paid for another stake already."""
-    if Role.WALLET not in sources.contracts:
+    if Role.WALLET not in sources.contracts or not booked:
         return []
-    booked = [each for each in logs if isinstance(each.event, (Staked, RefundBooked))]
-    if not booked:
-        return []
-    rows = await connection.execute(
-        _UNPAID,
-        {
-            "chain": sources.chain_id,
-            "recipient": sources.contracts[Role.WALLET],
-            "ids": [each.event.stake_id for each in booked],
-            "wallets": [each.event.wallet for each in booked],
-            "nonces": [each.event.nonce for each in booked],
-            "amounts": [each.event.amount for each in booked],
-            "blocks": [each.block for each in booked],
-            "indexes": [each.index for each in booked],
-            "txs": [each.tx for each in booked],
-        },
-    )
-    return [stake_id for (stake_id,) in await rows.fetchall()]
+    columns = dict(zip(BookedStake._fields, map(list, zip(*booked, strict=True)), strict=True))
+    ours = {"chain": sources.chain_id, "recipient": sources.contracts[Role.WALLET]}
+    return [stake_id for (stake_id,) in await (await connection.execute(_UNPAID, columns | ours)).fetchall()]
 
 
 async def warn_of_unpaid(connection: Connection, sources: Sources, logs: Sequence[LogRecord]) -> None:
     """The contract checks what it is paid, so this means that the token no longer says what it did, or that whoever
     credits lied. The index follows the contract either way."""
-    unpaid = await unpaid_stakes(connection, sources, logs)
+    booked = [
+        BookedStake(e.stake_id, e.wallet, e.nonce, e.amount, each.block, each.index, each.tx)
+        for each in logs
+        if isinstance(e := each.event, (Staked, RefundBooked))
+    ]
+    unpaid = await unpaid_stakes(connection, sources, booked)
     if unpaid:
         metrics.UNPAID_STAKES.labels(sources.name).inc(len(unpaid))
         log.error(
