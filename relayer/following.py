@@ -22,7 +22,8 @@ from relayer.nonces import (
     receipts_of_blocks,
 )
 from relayer.sending import LaneParts, Replacer
-from relayer.transactions import LaneTransaction, Mined, SignedAttempt, nonce_was_taken
+from relayer.signing import Signed
+from relayer.transactions import LaneTransaction, Mined, nonce_was_taken
 
 log = get_logger(__name__)
 
@@ -160,7 +161,7 @@ class Follower:
             sum(1 for each in unproven if each.rival is None and not each.landed)
         )
 
-    async def _mined(self, transaction: LaneTransaction, attempt: SignedAttempt, receipt: Receipt) -> Mined:
+    async def _mined(self, transaction: LaneTransaction, attempt: Signed, receipt: Receipt) -> Mined:
         outcome, code, reason = MinedOutcome.SUCCEEDED, None, None
         if attempt.is_cancel:
             outcome = MinedOutcome.CANCELLED
@@ -180,7 +181,7 @@ class Follower:
             fee_wei=receipt.fee_wei,
         )
 
-    async def _why(self, transaction: LaneTransaction, attempt: SignedAttempt, receipt: Receipt) -> tuple[str, str]:
+    async def _why(self, transaction: LaneTransaction, attempt: Signed, receipt: Receipt) -> tuple[str, str]:
         """(code, sentence) for a transaction mined reverted: the same call made on the block before it, then on its."""
         if receipt.gas_used >= attempt.gas_limit:
             return "out_of_gas", f"It ran out of the {attempt.gas_limit} gas it was given."

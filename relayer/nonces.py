@@ -20,7 +20,7 @@ from relayer import metrics
 from relayer.policy import expected_price, quote
 from relayer.sending import REPLACEMENTS, LaneParts
 from relayer.signing import Signed
-from relayer.transactions import LaneTransaction, NonceUse, SignedAttempt
+from relayer.transactions import LaneTransaction, NonceUse
 
 log = get_logger(__name__)
 
@@ -33,7 +33,7 @@ FIRST_STEP_BLOCKS = 8
 
 async def receipts_of(
     client: ChainClient, transactions: Sequence[LaneTransaction]
-) -> dict[int, tuple[SignedAttempt, Receipt]]:
+) -> dict[int, tuple[Signed, Receipt]]:
     """Return the attempt that was mined, by nonce."""
     asked = [(transaction, attempt) for transaction in transactions for attempt in transaction.attempts]
     if not asked:
@@ -48,7 +48,7 @@ async def receipts_of(
 
 async def receipts_if_any(
     node: ChainClient, transactions: Sequence[LaneTransaction]
-) -> dict[int, tuple[SignedAttempt, Receipt]]:
+) -> dict[int, tuple[Signed, Receipt]]:
     """Return those that one node of several has. None while it is away: the others' word is not held up by it."""
     try:
         return await receipts_of(node, transactions)
@@ -73,7 +73,7 @@ async def receipts_of_blocks(client: ChainClient, used: Sequence[LaneTransaction
 
 def chosen(
     transactions: Sequence[LaneTransaction], receipts: Mapping[bytes, Receipt]
-) -> dict[int, tuple[SignedAttempt, Receipt]]:
+) -> dict[int, tuple[Signed, Receipt]]:
     """Return the attempt that one of these receipts is of, by nonce."""
     return {
         transaction.nonce: (attempt, receipts[attempt.hash])

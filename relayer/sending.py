@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from core.chain import ChainClient, RpcError, RpcErrorKind
@@ -20,8 +21,6 @@ from relayer.transactions import (
     LaneTransaction,
     LaneTransactions,
     NextStep,
-    SignedAttempt,
-    attempt_of,
     next_step,
 )
 
@@ -110,7 +109,7 @@ class LaneSender:
         judged = zip(transactions, attempts, await send([each.raw for each in attempts]), strict=True)
         return sum(self._judge(transaction, attempt, answer) for transaction, attempt, answer in judged)
 
-    def _judge(self, transaction: LaneTransaction, attempt: SignedAttempt, answer: str | RpcError) -> bool:
+    def _judge(self, transaction: LaneTransaction, attempt: Signed, answer: str | RpcError) -> bool:
         """Note what the node's answer means; True when it did not get as far as the node's pool or chain."""
         transaction.unfunded = isinstance(answer, RpcError) and answer.kind is RpcErrorKind.INSUFFICIENT_FUNDS
         if isinstance(answer, str):
@@ -282,7 +281,7 @@ class Replacer:
         async with self._transactions.writing:
             # Signing may have taken its time: what is no longer on its way, or no longer on this nonce, is left alone.
             replaced = [
-                (transaction, attempt_of(each, is_cancel=cancel))
+                (transaction, replace(each, is_cancel=cancel))
                 for (transaction, _, cancel), each in zip(replacements, signed, strict=False)
                 if transaction.state.in_flight and self._transactions.unmined.get(each.nonce) is transaction
             ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import rlp
@@ -78,13 +78,14 @@ class Unsigned:
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """The bytes to send and the hash the chain will know them by."""
+    """The bytes to send and the hash the chain will know them by. is_cancel: a no-op that takes another's nonce."""
 
     nonce: int
-    raw: bytes
+    raw: bytes = field(repr=False)
     hash: bytes
     fees: Fees
     gas_limit: int
+    is_cancel: bool = False
 
 
 class SignerUnavailable(VpmError):

@@ -25,8 +25,6 @@ from relayer.transactions import (
     LaneTransaction,
     Mined,
     Prepared,
-    SignedAttempt,
-    attempt_of,
     transaction_of,
     unsigned_of,
 )
@@ -43,7 +41,7 @@ _LIVE = b"lane_id = %s AND state IN ('signed', 'sent', 'mined')"
 _ENDED_FROM = b"lane_id = %s AND nonce >= %s AND state IN ('final', 'failed', 'replaced') AND NOT is_thinned"
 # A nonce once given up leaves its bytes behind: they belong to no transaction, and can never be mined.
 _ATTEMPTS = b"""
-SELECT t.intent_id, t.hash, t.raw, t.max_fee_wei, t.max_priority_fee_wei, t.gas_limit, t.is_cancel
+SELECT t.intent_id, t.nonce, t.hash, t.raw, t.max_fee_wei, t.max_priority_fee_wei, t.gas_limit, t.is_cancel
 FROM outbox_transaction t JOIN outbox_intent i ON i.id = t.intent_id
 WHERE i.id = ANY(%s) AND t.nonce = i.nonce AND t.lane_id = i.lane_id
 ORDER BY t.intent_id, t.signed_at, t.max_fee_wei
@@ -102,7 +100,7 @@ class LaneStore:
         """Return the transactions of these rows by nonce, each with what was signed for the nonce it has."""
         query = b"SELECT " + _TRANSACTION_COLUMNS + b" FROM outbox_intent WHERE " + condition + b" ORDER BY nonce"
         rows = await (await connection.execute(query, values)).fetchall()
-        by_intent: dict[int, list[SignedAttempt]] = {}
+        by_intent: dict[int, list[Signed]] = {}
         for row in await (await connection.execute(_ATTEMPTS, ([row[0] for row in rows],))).fetchall():
             by_intent.setdefault(row[0], []).append(_attempt_read(row[1:]))
         return [_transaction_read(row, by_intent[row[0]]) for row in rows]
@@ -198,9 +196,7 @@ class LaneStore:
             prepare=True,
         )
 
-    async def _store_attempts(
-        self, connection: Connection, pairs: Sequence[tuple[LaneTransaction, SignedAttempt]]
-    ) -> None:
+    async def _store_attempts(self, connection: Connection, pairs: Sequence[tuple[LaneTransaction, Signed]]) -> None:
         newest = [attempt for _, attempt in pairs]
         await connection.execute(
             "INSERT INTO outbox_transaction (hash, intent_id, lane_id, nonce, is_cancel, raw, gas_limit, max_fee_wei, "
@@ -234,7 +230,7 @@ class LaneStore:
             )
             return {row[0] for row in await cursor.fetchall()}
 
-    async def add_attempts(self, pairs: Sequence[tuple[LaneTransaction, SignedAttempt]]) -> None:
+    async def add_attempts(self, pairs: Sequence[tuple[LaneTransaction, Signed]]) -> None:
         """Store replacements before they are sent."""
         async with self._fenced() as (connection, _):
             await self._store_attempts(connection, pairs)
@@ -344,7 +340,7 @@ class LaneStore:
                         to=own,
                         data=b"",
                         value_wei=0,
-                        attempts=[attempt_of(each)],
+                        attempts=[each],
                         state=IntentState.SIGNED,
                         state_since=time.monotonic(),
                         replay_safe=True,
@@ -375,11 +371,12 @@ class LaneStore:
             )
 
 
-def _attempt_read(row: tuple[Any, ...]) -> SignedAttempt:
-    return SignedAttempt(row[0], row[1], Fees(int(row[2]), int(row[3])), row[4], row[5])
+def _attempt_read(row: tuple[Any, ...]) -> Signed:
+    nonce, tx_hash, raw, max_fee, max_priority_fee, gas_limit, is_cancel = row
+    return Signed(nonce, raw, tx_hash, Fees(int(max_fee), int(max_priority_fee)), gas_limit, is_cancel)
 
 
-def _transaction_read(row: tuple[Any, ...], attempts: list[SignedAttempt]) -> LaneTransaction:
+def _transaction_read(row: tuple[Any, ...], attempts: list[Signed]) -> LaneTransaction:
     return LaneTransaction(
         intent_id=row[0],
         nonce=row[1],

@@ -15,17 +15,6 @@ from relayer.signing import Fees, Signed, Unsigned
 
 
 @dataclass(frozen=True, slots=True)
-class SignedAttempt:
-    """Signed bytes for a nonce. Those of one `LaneTransaction` replace each other: at most one is ever mined."""
-
-    hash: bytes
-    raw: bytes = field(repr=False)
-    fees: Fees
-    gas_limit: int
-    is_cancel: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class NonceUse:
     """A mined transaction, by its hash and its block's."""
 
@@ -38,7 +27,8 @@ class NonceUse:
 class LaneTransaction:
     """An intent with a nonce of its lane, from its first signature until its block is final. Rows keep the same.
 
-    attempts: oldest first. state_since, last_sent_at: monotonic seconds. doomed: why the call must not or cannot be
+    attempts: what was signed for its nonce, oldest first; they replace each other, so at most one is ever mined.
+    state_since, last_sent_at: monotonic seconds. doomed: why the call must not or cannot be
     mined any more, as (code, sentence); then its nonce is taken by a no-op. used_since: when the nonce was first seen
     used without a receipt of ours. rival: the foreign transaction that has it, once found. asked_at: when it was last
     looked for. landed: it was our own that was found, and only its receipt is late. unfunded: the last answer to its
@@ -52,7 +42,7 @@ class LaneTransaction:
     to: bytes
     data: bytes = field(repr=False)
     value_wei: int
-    attempts: list[SignedAttempt]
+    attempts: list[Signed]
     state: IntentState
     state_since: float
     max_fee_cap_wei: int | None = None
@@ -73,7 +63,7 @@ class LaneTransaction:
     payer_code: bytes | None = None
 
     @property
-    def newest(self) -> SignedAttempt:
+    def newest(self) -> Signed:
         return self.attempts[-1]
 
     @property
@@ -225,10 +215,6 @@ class Mined:
     fee_wei: int
 
 
-def attempt_of(signed: Signed, *, is_cancel: bool = False) -> SignedAttempt:
-    return SignedAttempt(signed.hash, signed.raw, signed.fees, signed.gas_limit, is_cancel)
-
-
 def unsigned_of(prepared: Prepared, chain_id: int, nonce: int) -> Unsigned:
     """Return the transaction to sign for it."""
     candidate = prepared.candidate
@@ -253,7 +239,7 @@ def transaction_of(prepared: Prepared, signed: Signed, now: float) -> LaneTransa
         to=candidate.to,
         data=candidate.data,
         value_wei=candidate.value_wei,
-        attempts=[attempt_of(signed)],
+        attempts=[signed],
         state=IntentState.SIGNED,
         state_since=now,
         max_fee_cap_wei=candidate.max_fee_cap_wei,

@@ -36,14 +36,13 @@ from relayer.policy import (
     quote,
 )
 from relayer.preflight import CheckTerms, check, fate, refused_unasked, with_margin
-from relayer.signing import Fees
+from relayer.signing import Fees, Signed
 from relayer.transactions import (
     Candidate,
     LaneQueue,
     LaneTransaction,
     NextStep,
     NonceUse,
-    SignedAttempt,
     next_step,
     nonce_was_taken,
 )
@@ -143,7 +142,7 @@ MARKET = FeeMarket(base_fee_wei=100, priority_wei=1)
 
 
 def transaction(**changes: object) -> LaneTransaction:
-    attempt = SignedAttempt(b"h" * 32, b"raw", Fees(210, 10), 21_000)
+    attempt = Signed(7, b"raw", b"h" * 32, Fees(210, 10), 21_000)
     made = LaneTransaction(
         intent_id=1,
         nonce=7,
@@ -165,7 +164,7 @@ def line(**changes: object) -> LaneQueue:
 
 
 FOREIGN = NonceUse(b"f" * 32, 100, b"b" * 32)
-CANCEL = SignedAttempt(b"c" * 32, b"raw", Fees(240, 12), 21_000, is_cancel=True)
+CANCEL = Signed(7, b"raw", b"c" * 32, Fees(240, 12), 21_000, is_cancel=True)
 
 
 @pytest.mark.parametrize(
