@@ -10,34 +10,33 @@ import json
 import resource
 import subprocess
 from collections.abc import AsyncIterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import psycopg
 import pytest
 import pytest_asyncio
-from eth_abi.abi import decode
 
-from core.agent.bet import idem_hash, market_key
+from api.agent.chain import AgentContracts
+from core.agent.bet import idem_hash
 from core.agent.book import MARGIN
-from core.agent.document import Metadata, Specification, rendered
-from core.chain import Abi, Contract
+from core.chain import Contract
 from core.contracts.abi import abi
 from core.contracts.feeds import PoolFeed
-from core.contracts.statuses import MarketKind, Quality, StakeStatus, StockMarketStatus
+from core.contracts.statuses import Quality, StakeStatus, StockMarketStatus
 from core.db.engine import conninfo
 from core.feeds.grid import grid_time
 from core.hexadecimal import bytes_of
-from core.money import USD
 from scripts._stack import wallets
 from scripts._stack.agent_pools import AgentPools, trader
 from scripts._stack.chain_setup import LocalNode
 from scripts._stack.chains import CHAIN_IDS
-from scripts._stack.uniswap import PoolKey, artifact
 from scripts._stack.wallets import Wallet
+from tests.support.agent_chain import AgentChain
 from tests.support.fleet import Fleet, FleetSize, children, fleet, ran
 from tests.support.fleet_checks import bet_taken, faults, warm
 from tests.support.fleet_load import Load, LoadReport, Promise
 from tests.support.genesis import Genesis
+from tests.support.pool_chain import put_back, take_out
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900), pytest.mark.asyncio(loop_scope="module")]
 
@@ -54,7 +53,6 @@ ALARM: Final = 0.5  # VpmPoolThin: a share of the liquidity that the feed was se
 BETS_SECONDS = 60
 RUN_SECONDS = 90  # the keeper's job that records readings and looks at the pools runs every minute
 TARGET = 10**8  # a dollar, which every token here is above: with its liquidity, YES wins
-_MANAGER: Final[Abi] = artifact("NonfungiblePositionManager").abi
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -202,7 +200,7 @@ async def _due(running: Fleet, market: int, owners: tuple[Wallet, ...]) -> list[
 async def test_stakes_on_a_pool_that_lost_its_liquidity_go_back(service: tuple[Fleet, Load]) -> None:
     running, load = service
     *others, feed = running.deployment("base").pool_feeds
-    pools = await asyncio.to_thread(Liquidity, running, feed.key)
+    pool = AgentPools.load(running.genesis.pools), feed.key, trader(LocalNode(running.urls["base"]))
     market, ends_at = await _listed(running, feed)
 
     async def is_shown() -> bool:
@@ -212,7 +210,7 @@ async def test_stakes_on_a_pool_that_lost_its_liquidity_go_back(service: tuple[F
     bets = [await load.agent(market=market, side=side) for side in ("yes", "no")]
     placed = [bet for bet in bets if bet is not None and bet.report is LoadReport.TAKEN]
     assert len(placed) == 2
-    taken = await asyncio.to_thread(pools.take_out)
+    taken = await asyncio.to_thread(take_out, *pool)
     assert taken
     try:
         await running.until(lambda: _is_deep(running, feed, False), "metrics of a thin pool", RUN_SECONDS)
@@ -222,7 +220,7 @@ async def test_stakes_on_a_pool_that_lost_its_liquidity_go_back(service: tuple[F
             lambda: _are_back(running, placed), f"the stakes on {market} given back", 2 * RUN_SECONDS, pause=0.5
         )
     finally:
-        await asyncio.to_thread(pools.put_back, taken)
+        await asyncio.to_thread(put_back, *pool, taken)
     assert await _quality(running, feed, ends_at) is Quality.THIN
     assert {await _quality(running, other, ends_at) for other in others} == {Quality.GOOD}
     since = await running.now("base")
@@ -236,73 +234,16 @@ async def test_stakes_on_a_pool_that_lost_its_liquidity_go_back(service: tuple[F
     await running.until(lambda: _is_deep(running, feed, True), "metrics of a deep pool", RUN_SECONDS)
 
 
-class LiquidityPosition(NamedTuple):
-    """Liquidity between two ticks of a pool, and what it was worth when it was taken out."""
-
-    lower: int
-    upper: int
-    amounts: tuple[int, int]
-
-
-class Liquidity:
-    """All liquidity of one local pool, by its owner's key."""
-
-    def __init__(self, running: Fleet, key: str) -> None:
-        self._pools = AgentPools.load(running.genesis.pools)
-        self._pool = self._pools.of(key)
-        self._owner = trader(LocalNode(running.urls["base"]))
-        self._manager = Contract(self._pools.exchange.positions, _MANAGER)
-
-    def take_out(self) -> list[LiquidityPosition]:
-        count = self._owner.read(self._manager.call("balanceOf", self._owner.address))
-        numbers = [
-            self._owner.read(self._manager.call("tokenOfOwnerByIndex", self._owner.address, at)) for at in range(count)
-        ]
-        return [taken for number in numbers if (taken := self._taken(number)) is not None]
-
-    def put_back(self, taken: list[LiquidityPosition]) -> None:
-        for lower, upper, amounts in taken:
-            self._pools.exchange.provide(self._owner, self._pool.place, lower, upper, *amounts)
-
-    def _taken(self, number: int) -> LiquidityPosition | None:
-        """Take out one position; None for one that is empty or of another pool."""
-        fields = self._owner.read(self._manager.call("positions", number))
-        lower, upper, liquidity = fields[5:8]
-        if PoolKey.of(*fields[2:5]) != self._pool.place or not liquidity:
-            return None
-        self._pools.exchange.withdraw(self._owner, number, liquidity)
-        receipt = self._pools.exchange.collect(self._owner, number)
-        _, amount0, amount1 = decode(["address", "uint256", "uint256"], bytes_of(receipt["logs"][-1]["data"]))
-        return LiquidityPosition(lower, upper, (amount0, amount1))
-
-
 async def _listed(running: Fleet, feed: PoolFeed) -> tuple[str, int]:
     """List a market on the feed whose bets end in a minute; return its id and its end."""
+    deployment = running.deployment("base")
+    contracts = AgentContracts.of(deployment)
+    assert contracts is not None
+    chain = AgentChain(running.urls["base"], deployment, contracts)
     closes_at = await running.now("base") + BETS_SECONDS
     ends_at = grid_time(closes_at + MARGIN + feed.memory_seconds, feed.step_seconds) + feed.step_seconds
-    spec = Specification(
-        kind=MarketKind.THRESHOLD,
-        feed=bytes_of(feed.address),
-        target=TARGET,
-        bounds=(),
-        early_resolvable=False,
-        published=False,
-        max_age=feed.max_age_seconds,
-        opens_at=0,
-        closes_at=closes_at,
-        start_at=0,
-        ends_at=ends_at,
-        early_from=0,
-        settles_after=0,
-        voids_after=0,
-    )
-    market = rendered(spec, feed.key).id
-    weights = [500 * USD, 500 * USD]
-    fields: tuple[object, ...] = (int(spec.kind), feed.address, TARGET, [], False, 0, closes_at, 0, ends_at, weights)
-    lister = running.contract("base", "AgentLister")
-    call = lister.call("list", market_key(market), fields, Metadata(market).canonical())
-    await running.send("base", call, sender=wallets.OPENER.address)
-    return market, ends_at
+    given = {"feed": feed.key, "target": TARGET, "closes_at": closes_at, "ends_at": ends_at}
+    return await asyncio.to_thread(chain.list, "thinned", **given), ends_at
 
 
 async def _is_deep(running: Fleet, feed: PoolFeed, deep: bool) -> bool:

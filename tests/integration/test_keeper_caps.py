@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from core.chain import ChainClient, Contract
+from core.chain import ChainClient
 from core.chain.provider import ChainProvider
 from core.contracts.feeds import PoolFeed
 from core.feeds.grid import grid_time
@@ -18,11 +18,10 @@ from core.feeds.live_cost import borne_units
 from core.metrics import REGISTRY
 from core.money import USD
 from keeper.report import RunReport
-from scripts._stack.uniswap import PoolKey, artifact
 from tests.support.agent_chain import AgentChain
 from tests.support.genesis import Genesis
 from tests.support.keeper_rig import Rig, rigged
-from tests.support.pool_chain import KEY, PoolChain, of_the_stack
+from tests.support.pool_chain import KEY, PoolChain, of_the_stack, put_back, take_out
 
 POT_CAP = 7 * USD  # the least there is: local pools bear a few dollars
 SWAPS, EVERY_SECONDS, PERCENT = 100, 60, 3
@@ -91,26 +90,6 @@ def _of(feed: PoolFeed, report: RunReport) -> tuple[list[str], list[str]]:
     return asked, [each.reason for each in report.skipped if each.target.lower().startswith(symbol)]
 
 
-def take_out(chain: PoolChain, percent: int) -> list[tuple[int, ...]]:
-    """Withdraw a part of the token's pool; return the ticks and amounts of each position."""
-    manager, who = Contract(chain.pools.exchange.positions, artifact("NonfungiblePositionManager").abi), chain.walk.who
-    taken = []
-    for at in range(who.read(manager.call("balanceOf", who.address))):
-        number = who.read(manager.call("tokenOfOwnerByIndex", who.address, at))
-        position = who.read(manager.call("positions", number))
-        if PoolKey.of(*position[2:5]) != chain.pools.of(KEY).place:
-            continue
-        chain.pools.exchange.withdraw(who, number, position[7] * percent // 100)
-        taken.append((*position[5:7], *who.read(manager.call("positions", number))[10:12]))
-        chain.pools.exchange.collect(who, number)
-    return taken
-
-
-def put_back(chain: PoolChain, taken: list[tuple[int, ...]]) -> None:
-    for lower, upper, amount0, amount1 in taken:
-        chain.pools.exchange.provide(chain.walk.who, chain.pools.of(KEY).place, lower, upper, amount0, amount1)
-
-
 def gauge(name: str) -> float | None:
     return REGISTRY.get_sample_value(name, {"feed": KEY})
 
@@ -153,7 +132,7 @@ async def test_listing_stops_while_the_pools_bear_too_little_of_the_cap(
     assert asked
 
     # 45% of the liquidity leaves: the lister itself would list still, and a push costs a third less.
-    taken = take_out(chain, 45)
+    taken = take_out(chain.pools, KEY, chain.walk.who, 45)
     chain.agents.warp_to(chain.now + 2 * chain.feed.window_seconds)
     (fell,) = await caps(rig, caplog)
     assert f"listing on {KEY} stops: its pools bear " in fell
@@ -168,7 +147,7 @@ async def test_listing_stops_while_the_pools_bear_too_little_of_the_cap(
     asked, _ = await listed(rig, chain, VPM_KEEPER_WATCH_CAPS="0")
     assert asked, "the contract itself would still take them"
 
-    put_back(chain, taken)
+    put_back(chain.pools, KEY, chain.walk.who, taken)
     chain.agents.warp_to(chain.now + 2 * chain.feed.window_seconds)
     (back,) = await caps(rig, caplog)
     assert f"listing on {KEY} goes on: its pools bear " in back
@@ -176,7 +155,7 @@ async def test_listing_stops_while_the_pools_bear_too_little_of_the_cap(
     assert asked
 
     # Or the Safe sets what they bear: there is no other way to change a cap.
-    take_out(chain, 45)
+    take_out(chain.pools, KEY, chain.walk.who, 45)
     chain.agents.warp_to(chain.now + 2 * chain.feed.window_seconds)
     assert len(await caps(rig, caplog)) == 1
     set_caps(chain, POT_CAP, await bear(chain))

@@ -107,14 +107,15 @@ class AgentChain(PlayedChain[AgentContracts]):
         ends_at: int | None = None,
         weights: Sequence[int] = (),
         virtual: int = VIRTUAL_LIQUIDITY,
+        early: bool = False,
         known: bool = True,
         metadata: str | None = None,
     ) -> str:
         """Lists a market, by default a threshold one of 100M whose bets end in a day; returns its id.
 
         feed: its key in the deployment file. virtual: weight of all outcomes together. Every market's bets end in
-        another second, so that no two are the same. known: False lists it under a key that is not its own.
-        metadata: what a hostile lister writes in its place.
+        another second, so that no two are the same. early: it is won once its target is reached. known: False lists it
+        under a key that is not its own. metadata: what a hostile lister writes in its place.
         """
         now, source = self.now, self.source(feed)
         chosen = MarketKind(kind)
@@ -127,12 +128,12 @@ class AgentChain(PlayedChain[AgentContracts]):
         outcomes = len(bounds) + 1 if chosen is MarketKind.RANGE else 2
         level = target if chosen is MarketKind.THRESHOLD else 0
         spec = Specification(
-            chosen, level, tuple(bounds), False, True, 0, start_at, ends_at, 0, 0, 0,
+            chosen, level, tuple(bounds), early, True, 0, start_at, ends_at, 0, 0, 0,
             feed=bytes.fromhex(source.address[2:]), opens_at=opens_at, closes_at=closes_at,
         )  # fmt: skip
         identity = rendered(spec, source.key).id if known else f"unknown-{name}"
         fields = (
-            int(chosen), source.address, level, list(bounds), False, opens_at, closes_at, start_at, ends_at,
+            int(chosen), source.address, level, list(bounds), early, opens_at, closes_at, start_at, ends_at,
             list(weights or (virtual // outcomes,) * outcomes),
         )  # fmt: skip
         key = market_key(identity)

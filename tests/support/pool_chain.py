@@ -6,9 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from core.agent.bet import market_key
 from core.agent.book import MARGIN
-from core.agent.document import Metadata, Specification, rendered
 from core.chain import Contract
 from core.contracts.abi import abi
 from core.contracts.deployments import write_deployment
@@ -21,7 +19,7 @@ from scripts._stack import agent_pools, wallets
 from scripts._stack.agent_pools import AgentPools, Walk
 from scripts._stack.chain_setup import LocalNode
 from scripts._stack.genesis import creation_code
-from scripts._stack.uniswap import Actor
+from scripts._stack.uniswap import Actor, PoolKey, artifact
 from tests.support.agent_chain import AgentChain
 
 KEY = "VIRTUAL/market_cap"
@@ -84,22 +82,32 @@ class PoolChain:
         early: bool = False,
     ) -> tuple[str, Any]:
         """Lists a market whose stakes end in so many seconds; its id and the resolver's terms."""
-        now = self.now
-        closes_at = now + stakes
-        begins = closes_at + MARGIN + self.feed.memory_seconds
-        start = begins if kind is MarketKind.DIRECTION else 0
-        ends_at = begins + max(length, 2 * self.feed.memory_seconds)
-        feed = bytes.fromhex(self.feed.address[2:])
-        derived = {"early_from": begins if early else 0, "settles_after": 0, "voids_after": 0}
-        times = {"opens_at": 0, "closes_at": closes_at, "start_at": start, "ends_at": ends_at}
-        spec = Specification(kind, target, (), early, False, 0, feed=feed, **times, **derived)
-        identity = rendered(spec, self.feed.key).id
-        weights = (10 * USD, 10 * USD)
-        fields = (int(kind), self.feed.address, target, (), early, 0, closes_at, start, ends_at, weights)
-        lister = self.agents.contracts.lister
-        call = lister.call("list", market_key(identity), fields, Metadata(identity).canonical())
-        self.agents.send(call, self.agents.deployment.operator_wallets["lister"])
-        return identity, self.agents.read(self.agents.contracts.resolver.call("terms", market_key(identity)))
+        closes_at = self.now + stakes
+        identity = self.agents.list(
+            "", kind=kind, feed=self.feed.key, target=target, closes_at=closes_at, weights=(10 * USD,) * 2, early=early,
+            ends_at=closes_at + MARGIN + self.feed.memory_seconds + max(length, 2 * self.feed.memory_seconds),
+        )  # fmt: skip
+        return identity, self.agents.terms(identity)
+
+
+def take_out(pools: AgentPools, key: str, who: Actor, percent: int = 100) -> list[tuple[int, ...]]:
+    """Withdraw so much of a pool, by the owner of it all; return the ticks and amounts of each position."""
+    manager = Contract(pools.exchange.positions, artifact("NonfungiblePositionManager").abi)
+    taken = []
+    for at in range(who.read(manager.call("balanceOf", who.address))):
+        number = who.read(manager.call("tokenOfOwnerByIndex", who.address, at))
+        position = who.read(manager.call("positions", number))
+        if PoolKey.of(*position[2:5]) != pools.of(key).place or not position[7]:
+            continue
+        pools.exchange.withdraw(who, number, position[7] * percent // 100)
+        taken.append((*position[5:7], *who.read(manager.call("positions", number))[10:12]))
+        pools.exchange.collect(who, number)
+    return taken
+
+
+def put_back(pools: AgentPools, key: str, who: Actor, taken: list[tuple[int, ...]]) -> None:
+    for lower, upper, amount0, amount1 in taken:
+        pools.exchange.provide(who, pools.of(key).place, lower, upper, amount0, amount1)
 
 
 def of_the_stack(chain: AgentChain, saved: Path) -> PoolChain:
