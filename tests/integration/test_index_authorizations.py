@@ -17,7 +17,7 @@ from indexer.rebuild import rebuild
 from indexer.sources import Sources
 from tests.conftest import TestPostgres
 from tests.support.index_chain import SimChain, SimNode, world_sources
-from tests.support.index_tables import contents, differences, following, fresh_index, wipe
+from tests.support.index_tables import contents, differences, following, fresh_index
 from tests.support.index_world import ADDRESSES, Crowd, address_of
 from tests.support.measured import measured
 
@@ -62,11 +62,7 @@ async def indexed(database_url: str) -> AsyncIterator[Indexed]:
     chain, crowd, sources = SimChain(), Crowd("payments"), world_sources()
     node = SimNode(chain)
     chain.mine([crowd.tx("list", MARKET, 10_000, 2, "{}")])
-    async with following(database_url, node, sources) as (follower, pool):
-        async with pool.connection() as connection:
-            await wipe(connection)
-        await follower.open()
-        await follower.catch_up()
+    async with following(database_url, node, sources, afresh=True) as (follower, pool):
         yield Indexed(chain, crowd, node, sources, follower, pool)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from core.chain import ChainClient
 from core.chain.provider import ChainProvider
-from core.db.engine import ConnectionPool, make_pool
+from core.db.engine import ConnectionPool
 from indexer.audit import agent, stock
 from indexer.audit.compare import Comparison
 from indexer.audit.run import audit
@@ -23,7 +23,7 @@ from indexer.store import steps
 from tests.support.audit_pages import audit_in_pages_of, compare
 from tests.support.genesis import Genesis, RunningChain, chain, genesis
 from tests.support.index_activity import AgentPlayers, Players, StockPlayers
-from tests.support.index_tables import contents, differences, wipe
+from tests.support.index_tables import contents, differences, following
 
 STEPS = 150 if os.environ.get("VPM_TEST_LONG") == "1" else 75
 
@@ -50,12 +50,8 @@ async def indexed(
     sources = sources_of(running.deployment, running.name)
     async with (
         ChainProvider((running.url,), chain_id=sources.chain_id) as rpc,
-        make_pool(url, size=2) as pool,
+        following(url, RpcNode(rpc), sources, afresh=True) as (follower, pool),
     ):
-        async with pool.connection() as connection:
-            await wipe(connection)
-        follower = ChainFollower(RpcNode(rpc), sources, pool, finality_blocks=64)
-        await follower.open()
         yield rpc, follower, pool, sources
 
 

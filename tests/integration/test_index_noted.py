@@ -17,7 +17,7 @@ from indexer.chain import GONE_SECONDS, NOTED_AGAIN_SECONDS
 from indexer.errors import NodeFault
 from indexer.finality import ASK_SECONDS, SILENT_SECONDS, STANDS_SECONDS
 from tests.support.index_chain import SimChain, SimNode, world_sources
-from tests.support.index_tables import following, wipe
+from tests.support.index_tables import following
 from tests.support.index_world import Crowd
 
 
@@ -42,11 +42,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 async def test_a_head_that_is_asked_for_often_is_written_once_a_second(database_url: str, now: list[float]) -> None:
     chain, crowd = SimChain(), Crowd("noted")
     chain.mine([crowd.tx("list", b"m" * 32, 10_000, 2, "{}")])
-    async with following(database_url, SimNode(chain), world_sources()) as (follower, pool):
-        async with pool.connection() as connection:
-            await wipe(connection)
-        await follower.open()
-        await follower.catch_up()
+    async with following(database_url, SimNode(chain), world_sources(), afresh=True) as (follower, pool):
         before = await _written(pool)
         for _ in range(5):
             await follower.catch_up()
@@ -93,11 +89,7 @@ async def test_what_a_node_calls_final_without_its_chain_being_followed_is_not_b
         chain.mine([])
     node = SimNode(chain)
     node.finalized_depth = 10
-    async with following(database_url, node, world_sources()) as (follower, pool):
-        async with pool.connection() as connection:
-            await wipe(connection)
-        await follower.open()
-        await follower.catch_up()
+    async with following(database_url, node, world_sources(), afresh=True) as (follower, pool):
         number, _, final, _ = await _cursor(pool)
         assert final == number - 10
 
@@ -122,12 +114,7 @@ async def test_what_a_node_calls_final_whose_logs_it_refuses_is_not_believed_of_
         chain.mine([])
     node = SimNode(chain)
     node.finalized_depth = 10
-    async with following(database_url, node, world_sources()) as (follower, pool):
-        async with pool.connection() as connection:
-            await wipe(connection)
-        await follower.open()
-        await follower.catch_up()
-
+    async with following(database_url, node, world_sources(), afresh=True) as (follower, pool):
         forked = replace(chain.mine([]).header, hash="0x" + "bb" * 32)
 
         def fails(method: str, answer: Any) -> Any:
@@ -167,10 +154,7 @@ async def test_final_is_what_every_node_that_answers_calls_so(
         await asyncio.sleep(60)
         return None
 
-    async with following(database_url, node, world_sources()) as (follower, pool):
-        async with pool.connection() as connection:
-            await wipe(connection)
-        await follower.open()
+    async with following(database_url, node, world_sources(), afresh=True) as (follower, pool):
 
         async def final() -> int:
             now[0] += ASK_SECONDS
@@ -198,11 +182,7 @@ async def test_an_older_head_does_not_hide_one_that_was_named_and_not_read(datab
     chain, crowd = SimChain(), Crowd("hidden")
     chain.mine([crowd.tx("list", b"h" * 32, 10_000, 2, "{}")])
     node = SimNode(chain)
-    async with following(database_url, node, world_sources()) as (follower, pool):
-        async with pool.connection() as connection:
-            await wipe(connection)
-        await follower.open()
-        await follower.catch_up()
+    async with following(database_url, node, world_sources(), afresh=True) as (follower, pool):
         old, new = chain.head.header, chain.mine([crowd.tx("list", b"n" * 32, 10_000, 2, "{}")]).header
 
         def refuses(method: str, answer: Any) -> Any:
@@ -236,11 +216,7 @@ async def test_a_head_that_nobody_names_again_does_not_make_the_index_old_for_lo
     chain, crowd = SimChain(), Crowd("nonsense")
     chain.mine([crowd.tx("list", b"o" * 32, 10_000, 2, "{}")])
     node = SimNode(chain)
-    async with following(database_url, node, world_sources()) as (follower, pool):
-        async with pool.connection() as connection:
-            await wipe(connection)
-        await follower.open()
-        await follower.catch_up()
+    async with following(database_url, node, world_sources(), afresh=True) as (follower, pool):
         far = replace(chain.head.header, number_hex=hex(10**9))
         node.fault = lambda method, answer: far if method == "head" else answer
         with suppress(RpcError, NodeFault):

@@ -21,7 +21,6 @@ from tests.support.index_tables import (
     differences,
     following,
     fresh_index,
-    wipe,
 )
 from tests.support.index_world import Crowd
 
@@ -59,11 +58,7 @@ async def _one_chain(url: str, fresh_url: str, number: int) -> None:
     node, sources = SimNode(chain), world_sources("op-stack" if chain.l1_every == 1 else "arbitrum-orbit")
     for _ in range(rng.randint(0, 150)):
         _mine(chain, crowd)
-    async with following(url, node, sources, finality_blocks=FINALITY) as (follower, pool):
-        async with pool.connection() as connection:
-            await wipe(connection)
-        await follower.open()
-        await follower.catch_up()
+    async with following(url, node, sources, finality_blocks=FINALITY, afresh=True) as (follower, pool):
         for step in range(PER_CHAIN):
             for _ in range(rng.randint(0, 3)):
                 _mine(chain, crowd)
@@ -101,11 +96,7 @@ async def test_an_undone_block_is_kept_and_counted(database_url: str) -> None:
     node, sources = SimNode(chain), world_sources()
     for _ in range(20):
         _mine(chain, crowd)
-    async with following(database_url, node, sources) as (follower, pool):
-        async with pool.connection() as connection:
-            await wipe(connection)
-        await follower.open()
-        await follower.catch_up()
+    async with following(database_url, node, sources, afresh=True) as (follower, pool):
         removed = sum(
             log.topics[0][:10] not in ("0xddf252ad", "0x98de5035") for block in chain.blocks[-5:] for log in block.logs
         )

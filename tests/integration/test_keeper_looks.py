@@ -6,17 +6,14 @@ import pytest
 
 from core.db.schema.index_stock import DUSTY, OWING
 from tests.support.index_chain import SimChain, SimNode, world_sources
-from tests.support.index_tables import check_counts, check_owing, following, wipe
+from tests.support.index_tables import check_counts, check_owing, following
 from tests.support.index_world import Crowd
 
 
 async def test_only_markets_that_owe_something_are_looked_at(database_url: str) -> None:
     crowd, chain = Crowd("owing"), SimChain()
     owed: list[int] = []
-    async with following(database_url, SimNode(chain), world_sources()) as (follower, pool):
-        async with pool.connection() as connection:
-            await wipe(connection)
-        await follower.open()
+    async with following(database_url, SimNode(chain), world_sources(), afresh=True) as (follower, pool):
         for _ in range(20):
             for _ in range(20):
                 chain.mine([crowd.next(chain.head.world) for _ in range(crowd.rng.randrange(4))])

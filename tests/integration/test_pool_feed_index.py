@@ -10,17 +10,16 @@ import pytest
 from core.chain import ChainClient
 from core.chain.provider import ChainProvider
 from core.contracts.statuses import MarketKind
-from core.db.engine import ConnectionPool, make_pool
+from core.db.engine import ConnectionPool
 from core.feeds.grid import grid_time
 from indexer.audit.run import audit
-from indexer.chain import ChainFollower
 from indexer.node import RpcNode
 from indexer.rebuild import rebuild
 from indexer.sources import Sources, sources_of
 from tests.support.agent_chain import AgentChain
 from tests.support.audit_pages import compare
 from tests.support.genesis import Genesis, chain
-from tests.support.index_tables import contents, differences, wipe
+from tests.support.index_tables import contents, differences, following
 from tests.support.pool_chain import STEP, PoolChain, with_pool_feed
 
 pytestmark = pytest.mark.timeout(600)
@@ -72,13 +71,8 @@ async def test_readings_audit_clean_are_rebuilt_and_undone_and_tampering_is_seen
     assert sources.steps == {bytes.fromhex(played.feed.address[2:]): STEP}
     async with (
         ChainProvider((played.agents.url,), chain_id=sources.chain_id) as rpc,
-        make_pool(database_url, size=2) as pool,
+        following(database_url, RpcNode(rpc), sources, afresh=True) as (follower, pool),
     ):
-        async with pool.connection() as connection:
-            await wipe(connection)
-        follower = ChainFollower(RpcNode(rpc), sources, pool, finality_blocks=64)
-        await follower.open()
-        await follower.catch_up()
         assert await audited(pool, rpc, sources) == []
         async with pool.connection() as connection:
             rows = await (

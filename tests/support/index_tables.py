@@ -166,10 +166,15 @@ async def _those(connection: Connection, condition: str) -> set[int]:
 
 @asynccontextmanager
 async def following(
-    url: str, node: ChainNode, sources: Sources, *, finality_blocks: int = 64
+    url: str, node: ChainNode, sources: Sources, *, finality_blocks: int = 64, afresh: bool = False
 ) -> AsyncIterator[tuple[ChainFollower, ConnectionPool]]:
-    """A follower with a pool of its own, its cursor read."""
+    """A follower with a pool of its own, its cursor read. `afresh`: it has read the chain into emptied tables."""
     async with make_pool(url, size=2) as pool:
         follower = ChainFollower(node, sources, pool, finality_blocks=finality_blocks)
+        if afresh:
+            async with pool.connection() as connection:
+                await wipe(connection)
         await follower.open()
+        if afresh:
+            await follower.catch_up()
         yield follower, pool
