@@ -390,17 +390,6 @@ async def test_a_right_trade_never_gets_less_than_it_cost(cup: Cup) -> None:
     assert sum(balances) == pytest.approx(30_000, abs=0.02)  # what no division could share out is the mint's
 
 
-async def test_a_market_without_another_side_gives_its_stakes_back(cup: Cup) -> None:
-    slug, signers = await cup.market(), [await cup.claimed() for _ in range(2)]
-    for signer in signers:
-        assert (await cup.post("/trade", signer.trade(slug, "yes", 700_00))).status == 200
-    await settle(cup, slug, 0)
-    for signer in signers:
-        told = (await cup.get(f"/wallet/{signer.address}")).body
-        assert (told["balancePaper"], told["realizedPnlPaper"]) == (10_000, 0)
-        assert told["positions"][0]["status"] == "refunded"
-
-
 @pytest.mark.parametrize("odd", ["\0", "slug\0", "a b", "\ud800", "é", "../x"])
 async def test_text_that_the_database_cannot_hold_is_refused_with_words(cup: Cup, odd: str) -> None:
     signer = await cup.claimed()
