@@ -41,11 +41,6 @@ class VersionedCache(Generic[K, V]):
         )
         self._making: dict[K, tuple[Hashable, asyncio.Task[V]]] = {}
 
-    def last(self, key: K) -> V | None:
-        """Return the newest value that is kept, of whatever version."""
-        entry = self._entries.get(key)
-        return None if entry is None else entry[1]
-
     async def get(self, key: K, version: Callable[[], Hashable], make: Callable[[], Awaitable[V]]) -> V:
         """Return the value of the present version. `make` must read nothing newer than `version` says.
 

@@ -30,6 +30,7 @@ from indexer.node import ChainNode
 from indexer.sources import Sources
 from indexer.store import lookup
 from indexer.store.cursor import Cursor, note_head, note_state, open_cursor
+from indexer.store.holdings import sum_all
 from indexer.store.steps import append, forget_below, mend, rewind
 from indexer.wire import Header
 
@@ -177,6 +178,9 @@ class ChainFollower:
             await read_past(self._pool, self.node, self.sources, self._at())
             self._feeds_complete = True
         await self._in_state("tail")
+        if not self._at().summed:
+            async with self._pool.connection() as connection:
+                self.cursor = await sum_all(connection, self.sources, self._at())
         if unread.is_settled_by(head.number) or self.sources.any_depth:
             self._level_at, self._unread = time.time(), None
             if self._believe_what_is_final() or not was_level:

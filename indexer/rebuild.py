@@ -27,6 +27,7 @@ from indexer.fold.rows import Removal
 from indexer.fold.venues import VenueFold
 from indexer.logs import LogRecord
 from indexer.sources import Sources
+from indexer.store import holdings
 from indexer.store.cursor import known_feeds
 from indexer.store.folding import fold_logs
 from indexer.store.steps import stored_batches
@@ -54,7 +55,7 @@ async def rebuild(
         await begin_writing(connection)
         await connection.execute(_PATIENT)
         cursor = await connection.execute(
-            "SELECT number FROM chain_cursor WHERE chain_id = %s FOR UPDATE", (sources.chain_id,)
+            "SELECT number, summed FROM chain_cursor WHERE chain_id = %s FOR UPDATE", (sources.chain_id,)
         )
         row = await cursor.fetchone()
         if row is None:
@@ -71,6 +72,8 @@ async def rebuild(
                 await fold_logs(connection, sources.chain_id, sources.feeds, batch)
                 folded += len(batch)
                 progress(folded)
+        if row[1]:
+            await holdings.fill(connection, sources)
         await notify(connection, CHAIN_INDEXED, IndexStep(sources.chain_id, row[0], everything=True))
     return Rebuilt(row[0], folded, time.monotonic() - started)
 

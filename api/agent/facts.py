@@ -186,6 +186,19 @@ class ArrivalState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Holding:
+    """What a wallet has on an outcome of an open market, summed; or, without a market, all of its settled stakes."""
+
+    market_key: bytes | None
+    outcome: int
+    stakes: int
+    amount: int
+    shares: int
+    worth: int
+    """What the settled stakes were owed."""
+
+
+@dataclass(frozen=True, slots=True)
 class Arrival:
     """What an authorization brought us, and where. `value` is None unless it paid."""
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import orjson
 from aiohttp import web
+from cachetools import LRUCache
 from limits import RateLimitItem, parse
 
 from api.agent import outlook, render
-from api.agent.books import Book, Books
 from api.agent.chain import AgentContracts, Balances, balance_of
-from api.agent.cursors import ListPlace, StakePlace, cursor_of, list_place, place_of, stake_before
+from api.agent.cursors import ListPlace, StakePlace, cursor_of, list_place, place_of, stake_before, stake_cursor
 from api.agent.errors import problem
 from api.agent.facts import ListedMarket, Stake, Venue, deciding_times, key_of
 from api.agent.index import AgentIndex
@@ -30,11 +31,17 @@ from api.agent.requests import (
     checked_wallet,
     size_from_query,
 )
-from api.agent.rows import read_by_bet, read_history, read_observations, read_readings, read_wallet
+from api.agent.rows import (
+    read_by_bet,
+    read_history,
+    read_holdings,
+    read_observations,
+    read_positions,
+    read_readings,
+)
 from api.agent.storage import storage
 from api.agent.trade import store
 from api.agent.trade.orders import MAX_POINTS, SIMPLE_MAX, check_open, largest_size, side_of
-from api.cache import READ_AT_ONCE
 from api.context import Context
 from api.finality import read_final_block
 from api.head import chain_now
@@ -57,6 +64,8 @@ READINESS_RATE = parse("60/minute")  # each asks a node, which a rate of its own
 HISTORY_POINTS = 500
 OBSERVATION_POINTS = 200
 RELATED_MARKETS = 6
+RENDERED_AT_ONCE = 100  # about ten milliseconds
+POSITIONS_KEPT = 20_000  # each takes about 800 bytes
 EXAMPLE_SIZE = 10 * 10**USD_DECIMALS
 DISCLAIMER = (
     "Data only, no advice. Winners split the pool, so what a share pays moves until the market closes; a bet can lose "
@@ -94,7 +103,7 @@ class Reads:
         self._details = RenderedCache(tick, REVALIDATED)
         self._bundles = RenderedCache(tick, REVALIDATED)
         self._results = RenderedCache(tick, REVALIDATED)
-        self._books = Books(index, self._read_book)
+        self._positions: LRUCache[int, tuple[ListedMarket, Stake, bytes]] = LRUCache(POSITIONS_KEPT)
         self._book_pages = RenderedCache(tick, OWN_REVALIDATED)
         self._proofs = RenderedCache(tick, REVALIDATED)
 
@@ -299,24 +308,42 @@ class Reads:
         return await self._book_pages.answer(request, asked, lambda: self.book(wallet, query.limit, before))
 
     async def book(self, wallet: str, limit: int, before: StakePlace | None) -> bytes:
-        """A page of the wallet's positions, and the summary of all it has."""
-        return await (await self._books.get(wallet)).page(limit, before)
-
-    async def _read_book(self, wallet: str, before: Book | None) -> Book:
-        stakes: list[Stake] = []
-        markets: dict[bytes, ListedMarket] = {}
-        sums = render.PositionSums()
+        """Return a page of the wallet's positions, and the summary of all it has."""
         async with storage("The positions", seconds=5.0), self._engine.connect() as connection:
-            await connection.execution_options(isolation_level="REPEATABLE READ")  # a cursor needs a transaction
-            async for some in read_wallet(connection, wallet, READ_AT_ONCE):  # others are answered in between
-                stakes += some
-        venue = self._index.required()
-        for start in range(0, len(stakes), READ_AT_ONCE):
-            some = stakes[start : start + READ_AT_ONCE]
-            markets |= await self._index.markets(each.market_key for each in some)
-            sums.add(some, markets)
-            await asyncio.sleep(0)
-        return Book(wallet, stakes, markets, sums, venue, self._links, before)
+            await connection.execution_options(isolation_level="REPEATABLE READ")  # page and sums of one state
+            stakes = await read_positions(connection, wallet, limit + 1, before)
+            holdings = await read_holdings(connection, self._chain_id, wallet)
+        venue, shown = self._index.required(), stakes[:limit]
+        open_ones = (each.market_key for each in holdings if each.market_key is not None)
+        markets = await self._index.markets({*(each.market_key for each in shown), *open_ones})
+        bodies = await self._position_bodies(shown, markets)
+        content = {
+            "wallet": wallet,
+            "count": len(bodies),
+            "summary": render.summary(holdings, markets),
+            "positions": bodies,
+            "nextCursor": stake_cursor(shown[-1].block, shown[-1].log_index) if len(stakes) > limit else None,
+        }
+        return body_bytes(self._links, content, venue)
+
+    async def _position_bodies(
+        self, stakes: Sequence[Stake], markets: Mapping[bytes, ListedMarket]
+    ) -> list[orjson.Fragment]:
+        """Render each position once for as long as it and its market stay what they are."""
+        bodies, fresh = [], 0
+        for each in stakes:
+            market = markets.get(each.market_key)
+            if market is None:
+                continue  # listed in a block read after the markets were
+            kept = self._positions.get(each.id)
+            if kept is None or kept[0] is not market or kept[1] != each:
+                kept = (market, each, orjson.dumps(render.position(market, each, self._links)))
+                self._positions[each.id] = kept
+                fresh += 1
+                if fresh % RENDERED_AT_ONCE == 0:
+                    await asyncio.sleep(0)  # others are answered in between
+            bodies.append(orjson.Fragment(kept[2]))
+        return bodies
 
     async def result(self, request: web.Request) -> web.StreamResponse:
         _, market = await self._listed(read_query(request, ResultQuery).market_id)

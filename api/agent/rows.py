@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import product
@@ -25,7 +25,8 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from api.agent.cursors import ListPlace
-from api.agent.facts import Arrival, ArrivalState, BookTotals, Ending, FeedRound, ListedMarket, Stake, Venue
+from api.agent.errors import problem
+from api.agent.facts import Arrival, ArrivalState, BookTotals, Ending, FeedRound, Holding, ListedMarket, Stake, Venue
 from api.cache import Archive
 from api.database import unnest_rows
 from api.head import Head, head_of, read_cursor
@@ -34,7 +35,8 @@ from core.agent.document import Metadata, Specification, described
 from core.chain import checksum
 from core.contracts.statuses import AgentMarketStatus, RefundReason
 from core.db.schema.agent import agent_trade
-from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake, agent_venue
+from core.db.schema.index import chain_cursor
+from core.db.schema.index_agent import agent_holding, agent_market, agent_outcome, agent_stake, agent_venue
 from core.db.schema.index_shared import oracle_round, token_authorization
 from core.db.schema.outbox import outbox_intent
 from core.db.types import Address
@@ -237,13 +239,34 @@ async def read_history(connection: AsyncConnection, market_key: bytes, limit: in
     return (await _stakes(connection, newest.limit(limit)))[::-1]
 
 
-async def read_wallet(connection: AsyncConnection, wallet: str, at_once: int) -> AsyncIterator[list[Stake]]:
-    """Yield everything a wallet ever staked, newest first, at most so many stakes at a time."""
-    newest = (agent_stake.c.staked_block.desc(), agent_stake.c.staked_log_index.desc())
-    query = _of_wallet(wallet).order_by(*newest).execution_options(yield_per=at_once)
-    async with connection.stream(query) as rows:
-        async for some in rows.partitions():
-            yield [stake_of(row) for row in some]
+async def read_positions(
+    connection: AsyncConnection, wallet: str, limit: int, before: tuple[int, int] | None
+) -> list[Stake]:
+    """Return a wallet's stakes from behind a block and log number on, the newest first."""
+    place = (agent_stake.c.staked_block, agent_stake.c.staked_log_index)
+    query = _of_wallet(wallet).order_by(*(column.desc() for column in place)).limit(limit)
+    if before is not None:
+        query = query.where(tuple_(*place) < tuple_(*map(literal, before)))
+    return await _stakes(connection, query)
+
+
+async def read_holdings(connection: AsyncConnection, chain_id: int, wallet: str) -> list[Holding]:
+    """Return a wallet's stakes summed by market and outcome; 500 until the index has read the chain's history."""
+    summed = await connection.scalar(select(chain_cursor.c.summed).where(chain_cursor.c.chain_id == chain_id))
+    if summed is False:
+        raise problem("internal_error", "Positions can be read once the index has read the chain's history.")
+    rows = await connection.execute(select(agent_holding).where(agent_holding.c.wallet == bytes_of(wallet)))
+    return [
+        Holding(
+            market_key=row.market_id if any(row.market_id) else None,
+            outcome=row.outcome,
+            stakes=row.stakes,
+            amount=row.amount,
+            shares=row.shares,
+            worth=row.worth,
+        )
+        for row in rows
+    ]
 
 
 async def read_by_bet(connection: AsyncConnection, bet_hash: bytes) -> Stake | None:

@@ -1,7 +1,7 @@
 """Reading one address's positions: a page of them, and the totals of all.
 
-The database sums the totals, so that an address of a hundred thousand positions costs the API what one of ten does. The
-query repeats `core.stock.vested` in SQL with the same roundings; a test holds the one to the other.
+The indexer keeps the sums, so an address of a hundred thousand positions costs the API what one of ten does. The query
+repeats `core.stock.vested` in SQL; a test holds the one to the other.
 """
 
 from __future__ import annotations
@@ -13,65 +13,49 @@ from decimal import Decimal
 from sqlalchemy import literal, select, text, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from api.http.application import unavailable
 from api.stock.facts import HeldPosition
 from api.stock.rows import HELD, held_position
 from core.db.schema.index import chain_cursor
-from core.db.schema.index_stock import OWING, stock_market, stock_position
-from core.stock.classic import BPS
+from core.db.schema.index_stock import stock_market, stock_position
 from core.stock.projection import market_of
 from core.stock.vested import DOWN, UP, Moment, S, as_of
 from core.stock.vested_views import OwnerTotals
 
-# Of markets that are settled and owe nothing, what was sent says all. `matched`: vintages that are finished and not
-# matched on chain yet, as if they were. All quotients round down.
+# `matched`: vintages that are finished and not matched on chain yet, as if they were. All quotients round down, for
+# `accrued` once for each market and side.
 _TOTALS = text(f"""
-WITH moving AS (
-    SELECT * FROM stock_market WHERE closed_tx IS NULL
-    UNION ALL SELECT * FROM stock_market WHERE closed_tx IS NOT NULL AND ({OWING})
-), matched AS (
+WITH matched AS (
     SELECT * FROM unnest(
         CAST(:market_id AS bigint[]), CAST(:vintage AS bigint[]), CAST(:accepted_up AS numeric[]),
         CAST(:accepted_down AS numeric[]), CAST(:acc_up AS numeric[]), CAST(:acc_down AS numeric[])
     ) AS m (market_id, vintage, accepted_up, accepted_down, acc_up, acc_down)
-), mine AS MATERIALIZED (
-    SELECT p.*, m.fee_bps, m.voided, m.acc_up, m.acc_down, m.closed_tx IS NULL AS open, m.winner = p.outcome AS won
-    FROM stock_position p
-    JOIN moving m ON m.market_id = p.market_id AND m.feed IS NOT NULL AND m.strike_time IS NOT NULL
-    WHERE p.owner = :owner
 ), held AS (
-    SELECT p.*, CASE p.outcome WHEN {UP} THEN v.offered_up ELSE v.offered_down END AS demanded,
-        CASE WHEN now.vintage = p.vintage THEN CASE p.outcome WHEN {UP} THEN now.accepted_up ELSE now.accepted_down END
-            ELSE CASE p.outcome WHEN {UP} THEN v.accepted_up ELSE v.accepted_down END END AS taken,
-        CASE p.outcome WHEN {UP} THEN coalesce(now.acc_up, p.acc_up) ELSE coalesce(now.acc_down, p.acc_down) END
-            - CASE WHEN now.vintage = p.vintage THEN CASE p.outcome WHEN {UP} THEN now.acc_up ELSE now.acc_down END
-                ELSE CASE p.outcome WHEN {UP} THEN v.entry_acc_up ELSE v.entry_acc_down END END AS grown
-    FROM mine p
-    JOIN stock_vintage v ON v.market_id = p.market_id AND v.vintage = p.vintage
-    LEFT JOIN matched now ON now.market_id = p.market_id
-), shared AS (
-    SELECT *, CASE WHEN taken = demanded THEN offered
-        ELSE div((offered_before + offered) * taken, demanded) - div(offered_before * taken, demanded) END AS accepted
-    FROM held
-), promised AS (
-    SELECT *, CASE WHEN open OR won THEN div(accepted * ({S} + grown), {S}) END AS gross FROM shared
+    SELECT h.*, h.offered - h.pending - h.refused AS settled_in, now.vintage AS matching,
+        CASE h.outcome WHEN {UP} THEN coalesce(now.acc_up, m.acc_up) ELSE coalesce(now.acc_down, m.acc_down) END AS acc,
+        CASE h.outcome WHEN {UP} THEN m.pending_up ELSE m.pending_down END AS demanded,
+        CASE h.outcome WHEN {UP} THEN now.accepted_up ELSE now.accepted_down END AS taken
+    FROM stock_holding h
+    LEFT JOIN stock_market m ON m.market_id = h.market_id
+    LEFT JOIN matched now ON now.market_id = h.market_id
+    WHERE h.owner = :owner
+), seen AS (
+    SELECT *, CASE WHEN matching IS NULL THEN 0 WHEN taken = demanded THEN pending ELSE (
+        SELECT coalesce(sum(div((p.offered_before + p.offered) * taken, demanded)
+            - div(p.offered_before * taken, demanded)), 0)
+        FROM stock_position p
+        WHERE p.market_id = held.market_id AND p.vintage = matching AND p.owner = :owner AND p.outcome = held.outcome
+    ) END AS joining FROM held
 )
 -- in the order of OwnerTotals
 SELECT coalesce(sum(offered), 0) AS staked,
-    coalesce(sum(gross) FILTER (WHERE open), 0) AS accrued,
-    coalesce(sum(payout) FILTER (WHERE claimed), 0) AS paid,
-    coalesce(sum(accepted), 0) AS accepted,
-    coalesce(sum(
-        CASE WHEN refunded THEN 0 ELSE offered - accepted END
-        + CASE WHEN claimed THEN 0 WHEN voided THEN accepted
-            WHEN won THEN gross - div(greatest(gross - accepted, 0) * fee_bps, {BPS}) ELSE 0 END
-    ), 0) AS deliverable,
-    count(*) FILTER (WHERE open) AS open
-FROM promised
-UNION ALL
-SELECT coalesce(sum(p.offered), 0), 0, coalesce(sum(p.payout), 0), coalesce(sum(p.offered - p.refund), 0), 0, 0
-FROM stock_position p
-JOIN stock_market m ON m.market_id = p.market_id AND m.feed IS NOT NULL AND m.strike_time IS NOT NULL
-WHERE p.owner = :owner AND p.market_id NOT IN (SELECT market_id FROM moving)
+    coalesce(sum(div(settled_in * ({S} + acc) - weight, {S}) + joining) FILTER (WHERE market_id > 0), 0) AS accrued,
+    coalesce(sum(payout), 0) AS paid,
+    coalesce(sum(settled_in + joining), 0) AS accepted,
+    coalesce(sum(due - payout + refused - refund + CASE WHEN matching IS NULL THEN 0 ELSE pending - joining END), 0)
+        AS deliverable,
+    coalesce(sum(positions) FILTER (WHERE market_id > 0), 0) AS open
+FROM seen
 """)  # noqa: S608 - constants only
 
 
@@ -90,7 +74,10 @@ async def read_owned(
 ) -> OwnedPage | None:
     """Return what was entered before the position `before`; None when the address has no such position. Call it within
     one snapshot."""
-    number = await connection.scalar(select(chain_cursor.c.number).where(chain_cursor.c.chain_id == chain_id))
+    cursor = select(chain_cursor.c.number, chain_cursor.c.summed).where(chain_cursor.c.chain_id == chain_id)
+    chain = (await connection.execute(cursor)).one_or_none()
+    if chain is not None and not chain.summed:
+        raise unavailable("Positions can be read once the index has read the chain's history; try again later.")
     position = stock_position.c
     query = HELD.where(position.owner == owner).order_by(position.entered_block.desc(), position.position_id.desc())
     if before is not None:
@@ -104,7 +91,7 @@ async def read_owned(
         )
     rows = (await connection.execute(query.limit(limit + 1))).all()
     return OwnedPage(
-        number or 0,
+        0 if chain is None else chain.number,
         tuple(held_position(row) for row in rows[:limit]),
         len(rows) > limit,
         await read_totals(connection, owner, now),
@@ -122,5 +109,5 @@ async def read_totals(connection: AsyncConnection, owner: bytes, now: Moment) ->
     for side, name in ((UP, "up"), (DOWN, "down")):
         columns[f"accepted_{name}"] = [Decimal((vintage.accepted or (0, 0))[side]) for _, vintage in matched]
         columns[f"acc_{name}"] = [Decimal(market.books[side].acc) for market, _ in matched]
-    parts = (await connection.execute(_TOTALS, {"owner": owner, **columns})).all()
-    return OwnerTotals(*(int(sum(column)) for column in zip(*parts, strict=True)))
+    totals = (await connection.execute(_TOTALS, {"owner": owner, **columns})).one()
+    return OwnerTotals(*map(int, totals))

@@ -17,6 +17,7 @@ from core.db.schema import index_agent, index_stock
 from core.db.schema.totals import totals_of
 from indexer.audit.folded import EVERY, Rows, compare_rows, empty_tables
 from indexer.audit.pages import AuditStage, Scene, whole
+from indexer.store import holdings
 
 ROWS_AT_ONCE = 20_000
 
@@ -29,7 +30,18 @@ WHERE c.relnamespace = 'public'::regnamespace AND t.tgnewtable IS NOT NULL AND c
 def stages(roles: Sequence[Role]) -> list[AuditStage]:
     """The stages for the contracts that a chain has."""
     sides = ((Role.SETTLER, "stock", index_stock), (Role.WALLET, "agent", index_agent))
-    return [_totals(name, module) for role, name, module in sides if role in roles]
+    return [_totals(name, module) for role, name, module in sides if role in roles] + [whole("holdings", _holdings)]
+
+
+async def _holdings(scene: Scene) -> None:
+    """Sum every position anew. Before history is read to its end nothing is summed."""
+    (summed,) = await scene.row(b"SELECT summed FROM chain_cursor WHERE chain_id = %s", (scene.sources.chain_id,))
+    if summed:
+        tables = [side.holding for side in holdings.sides_of(scene.sources)]
+        async with empty_tables(scene.connection, tables):
+            await holdings.fill(scene.connection, scene.sources)
+            for table in tables:
+                await compare_rows(scene, Rows(table, EVERY))
 
 
 def _totals(side: str, projections: ModuleType) -> AuditStage:

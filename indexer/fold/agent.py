@@ -22,7 +22,7 @@ from core.contracts.events.agent import AGENT_MARKET
 from core.contracts.statuses import AgentMarketStatus, StakeStatus
 from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake
 from indexer.errors import Contradiction
-from indexer.fold.rows import Need, Removal, RowKind, Write
+from indexer.fold.rows import Need, Removal, Restated, RowKind, Write
 from indexer.logs import LogRecord
 
 MARKET = RowKind(agent_market)
@@ -53,6 +53,7 @@ class AgentFold:
         self._stakes: dict[int, Any] = {}
         self._touched_markets: set[bytes] = set()
         self._touched_stakes: set[int] = set()
+        self._closed: set[bytes] = set()
         self._openings: dict[bytes, _Act] = {}
         self._settlings: dict[bytes, _Act] = {}
         self._handlers: dict[type, Callable[[LogRecord, Any], None]] = {
@@ -255,6 +256,7 @@ class AgentFold:
         _require(log, market.status == AgentMarketStatus.OPEN, "a market was settled twice")
         market.status = status
         market.closed_block, market.closed_at, market.closed_tx = log.block, log.at, log.tx
+        self._closed.add(market_id)
         self._touch(log, market_id)
         return market
 
@@ -320,6 +322,11 @@ class AgentFold:
             OUTCOME.write(row for each in self._touched_markets for row in self._outcomes[each]),
             STAKE.write(self._stakes[each] for each in self._touched_stakes),
         ]
+
+    def restated(self) -> Restated:
+        """Return the stakes whose wallets' sums the logs change: new ones, and those of a market when it is settled."""
+        booked = [each for each in self._touched_stakes if not self._stakes[each].stored]
+        return Restated(booked, markets=list(self._closed))
 
     @staticmethod
     def removals(market_ids: Iterable[bytes]) -> list[Removal]:

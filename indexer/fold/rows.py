@@ -41,6 +41,15 @@ class Removal:
     values: list[tuple[Any, ...]]
 
 
+@dataclass(frozen=True, slots=True)
+class Restated:
+    """Positions of which an owner's sums may change: some by id, all of some vintages, all of some markets."""
+
+    ids: list[int] = field(default_factory=list)
+    vintages: list[tuple[int, int]] = field(default_factory=list)
+    markets: list[Any] = field(default_factory=list)
+
+
 def take(row: Any, event: Any, *names: str) -> None:
     """Set the columns that an event states under the same names: all of its fields, or those named."""
     for name in names or event.__struct_fields__:

@@ -17,7 +17,7 @@ from core.stock import vested_fold as mirror
 from core.stock.projection import market_of, position_of, vintage_of
 from core.stock.vested import DOWN, SEED, UP, Position, VestedMarket, Vintage, seed_vintage
 from indexer.errors import Contradiction
-from indexer.fold.rows import Need, Removal, RowKind, Write, take
+from indexer.fold.rows import Need, Removal, Restated, RowKind, Write, take
 from indexer.logs import LogRecord
 
 MARKET = RowKind(stock_market)
@@ -78,6 +78,7 @@ class StockFold:
         self._touched_markets: set[int] = set()
         self._touched_vintages: set[tuple[int, int]] = set()
         self._touched_positions: set[int] = set()
+        self._restated_markets: set[int] = set()
         self._handlers: dict[type, Callable[[LogRecord, Any], None]] = {
             ev.Entered: self._entered,
             ev.VintageFinalized: self._vintage_finalized,
@@ -217,6 +218,7 @@ class StockFold:
         state.become(mirror.closed(state.value(), e))
         row = state.row
         row.closed_block, row.closed_at, row.closed_tx = log.block, log.at, log.tx
+        self._restated_markets.add(e.market_id)
         self._touch(log, state)
 
     def _delivered(self, log: LogRecord, e: ev.Delivered) -> None:
@@ -258,11 +260,13 @@ class StockFold:
     def _spec_registered(self, log: LogRecord, e: ev.SpecRegistered) -> None:
         state = self._state(e.market_id)
         take(state.row, e)
+        self._restated_markets.add(e.market_id)
         self._touch(log, state)
 
     def _market_opened(self, log: LogRecord, e: ev.MarketOpened) -> None:
         state = self._state(e.market_id)
         take(state.row, e, "spec_id", "feed", "ticker", "family", "strike_time", "final_time")
+        self._restated_markets.add(e.market_id)
         self._touch(log, state)
 
     def _settled(self, log: LogRecord, e: ev.Settled) -> None:
@@ -295,6 +299,12 @@ class StockFold:
             VINTAGE.write(self._vintages[each] for each in self._touched_vintages),
             POSITION.write((self._positions[each] for each in self._touched_positions), self._entries.values()),
         ]
+
+    def restated(self) -> Restated:
+        """Return the positions whose owners' sums the logs may change: those of a market when it is listed or closed,
+        those of a vintage when it is matched, and each that is entered, paid or transferred."""
+        matched = [key for key in self._touched_vintages if self._vintages[key].accepted_up is not None]
+        return Restated([*self._touched_positions, *self._entries], matched, list(self._restated_markets))
 
     @staticmethod
     def removals(market_ids: Iterable[int]) -> list[Removal]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from psycopg import AsyncCursor
 from psycopg.types.json import Jsonb
 
 from core.db.engine import Connection
@@ -29,6 +30,8 @@ class Cursor:
     number: int
     hash: bytes | None
     finalized: int | None = None
+    summed: bool = False
+    """The holdings are the sums of the positions, and every step keeps them so."""
 
     @property
     def at_start(self) -> bool:
@@ -46,19 +49,19 @@ async def open_cursor(connection: Connection, sources: Sources) -> Cursor:
         )
         row = await (
             await connection.execute(
-                "SELECT start_block, number, hash, finalized_number, sources FROM chain_cursor"
+                "SELECT start_block, number, hash, finalized_number, summed, sources FROM chain_cursor"
                 " WHERE chain_id = %s FOR UPDATE",
                 (sources.chain_id,),
             )
         ).fetchone()
         assert row is not None
-        start_block, number, digest, finalized, filled_from = row
+        start_block, number, digest, finalized, summed, filled_from = row
         if start_block != sources.start_block or any(
             filled_from[role] != ours for role, ours in sources.fingerprint().items() if role in filled_from
         ):
             raise _other(sources)
         await make_ranges(connection, sources.chain_id, start_block, number + 1)
-    return Cursor(sources.chain_id, start_block, number, digest, finalized)
+    return Cursor(sources.chain_id, start_block, number, digest, finalized, summed)
 
 
 async def _make(connection: Connection, sources: Sources) -> None:
@@ -145,14 +148,14 @@ async def known_feeds(connection: Connection, chain_id: int) -> dict[bytes, Feed
     }
 
 
-async def keep(connection: Connection, cursor: Cursor) -> None:
-    """Locks the cursor where it is, for a change of blocks it has passed."""
+async def keep(connection: Connection, cursor: Cursor) -> Cursor:
+    """Lock the cursor where it is, for a change of blocks it has passed."""
     done = await connection.execute(
-        "SELECT FROM chain_cursor WHERE chain_id = %s AND number = %s AND hash IS NOT DISTINCT FROM %s FOR UPDATE",
+        "SELECT summed FROM chain_cursor"
+        " WHERE chain_id = %s AND number = %s AND hash IS NOT DISTINCT FROM %s FOR UPDATE",
         (cursor.chain_id, cursor.number, cursor.hash),
     )
-    if await done.fetchone() is None:
-        raise CursorMoved(f"The cursor of chain {cursor.chain_id} is no longer at block {cursor.number}.")
+    return replace(cursor, summed=await _summed(done, cursor))
 
 
 async def move(connection: Connection, cursor: Cursor, to: BlockInfo | None) -> Cursor:
@@ -162,7 +165,7 @@ async def move(connection: Connection, cursor: Cursor, to: BlockInfo | None) -> 
     done = await connection.execute(
         "UPDATE chain_cursor SET number = %s, hash = %s, block_time = %s, l1_block_number = %s,"
         " head_number = greatest(head_number, %s), updated_at = now()"
-        " WHERE chain_id = %s AND number = %s AND hash IS NOT DISTINCT FROM %s",
+        " WHERE chain_id = %s AND number = %s AND hash IS NOT DISTINCT FROM %s RETURNING summed",
         (
             number,
             digest,
@@ -174,9 +177,15 @@ async def move(connection: Connection, cursor: Cursor, to: BlockInfo | None) -> 
             cursor.hash,
         ),
     )
-    if done.rowcount != 1:
+    return replace(cursor, number=number, hash=digest, summed=await _summed(done, cursor))
+
+
+async def _summed(found: AsyncCursor[tuple[bool]], cursor: Cursor) -> bool:
+    """Return what the cursor's row says of the holdings; CursorMoved where no row was found."""
+    row = await found.fetchone()
+    if row is None:
         raise CursorMoved(f"The cursor of chain {cursor.chain_id} is no longer at block {cursor.number}.")
-    return replace(cursor, number=number, hash=digest)
+    return row[0]
 
 
 async def note_head(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from core.contracts.events.agent import AGENT_MARKET, AGENT_VENUE
 from core.contracts.events.pauser import PAUSER
@@ -11,6 +11,7 @@ from core.contracts.events.stock import STOCK_MARKET, STOCK_VENUE
 from core.db.engine import Connection
 from indexer.fold import payments, shared
 from indexer.fold.agent import AgentFold
+from indexer.fold.rows import Restated
 from indexer.fold.shared import FeedRounds
 from indexer.fold.stock import StockFold
 from indexer.fold.venues import ADDED_TO, VENUE_KINDS, VenueFold
@@ -77,6 +78,10 @@ class Folding:
                 await asyncio.sleep(0)
         self._agent_fold.finish()
 
+    def restated(self) -> dict[str, Restated]:
+        """Return the positions of which sums may change, by side."""
+        return {"stock": self._stock_fold.restated(), "agent": self._agent_fold.restated()}
+
     async def store(self, connection: Connection) -> None:
         """Writes what became of the rows."""
         writes = self._stock_fold.writes() + self._agent_fold.writes() + self._venue_fold.writes()
@@ -99,10 +104,17 @@ async def fold_logs(
     await folding.store(connection)
 
 
+def markets_of(entities: Iterable[bytes]) -> dict[str, Restated]:
+    """Return the markets among some entities, by side: sums may change by all of their positions."""
+    stock = [int.from_bytes(each[1:]) for each in entities if each[:1] == STOCK_MARKET]
+    agent = [each[1:] for each in entities if each[:1] == AGENT_MARKET]
+    return {"stock": Restated(markets=stock), "agent": Restated(markets=agent)}
+
+
 async def forget(connection: Connection, chain_id: int, entities: list[bytes]) -> None:
-    """Takes everything stored of some of a chain's entities out of the projections."""
-    removals = StockFold.removals(int.from_bytes(each[1:]) for each in entities if each[:1] == STOCK_MARKET)
-    removals += AgentFold.removals(each[1:] for each in entities if each[:1] == AGENT_MARKET)
+    """Remove everything stored of some of a chain's entities from the projections."""
+    markets = markets_of(entities)
+    removals = StockFold.removals(markets["stock"].markets) + AgentFold.removals(markets["agent"].markets)
     for entity in entities:
         if entity in VENUE_KINDS:
             removals += VenueFold.removals(entity, chain_id)

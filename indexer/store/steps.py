@@ -19,7 +19,8 @@ from indexer.fold.shared import APPENDED
 from indexer.logs import BlockInfo, LogRecord, Page
 from indexer.sources import Sources
 from indexer.store.cursor import Cursor, keep, move
-from indexer.store.folding import Folding, fold_logs, forget
+from indexer.store.folding import Folding, fold_logs, forget, markets_of
+from indexer.store.holdings import restating
 from indexer.store.log_ranges import enters_range, make_ranges
 from indexer.store.lookup import forget_empty_blocks
 from indexer.store.payments import warn_of_unpaid
@@ -53,7 +54,8 @@ async def append(
             await end(writing)
             raise
         await writing
-        await folding.store(connection)
+        async with restating(connection, moved, folding.restated()):
+            await folding.store(connection)
         await warn_of_unpaid(connection, sources, page.logs)
         await notices.announce(connection, sources, page.logs, page.hashes)
         await notify(connection, CHAIN_INDEXED, IndexStep(sources.chain_id, page.end.number))
@@ -77,8 +79,9 @@ async def rewind(connection: Connection, sources: Sources, cursor: Cursor, ances
                 (chain_id, moved.number),
             )
         entities = [entity for entity in removed if entity is not None]
-        await forget(connection, chain_id, entities)
-        await refold(connection, sources, entities)
+        async with restating(connection, moved, markets_of(entities)):
+            await forget(connection, chain_id, entities)
+            await refold(connection, sources, entities)
         if Role.WALLET in sources.contracts:
             await undo_above(connection, moved.number)
         await notify(connection, CHAIN_INDEXED, IndexStep(chain_id, moved.number))
@@ -100,14 +103,15 @@ async def mend(
     chain_id, numbers = sources.chain_id, {log.block for log in missing}
     async with connection.transaction():
         await begin_writing(connection)
-        await keep(connection, cursor)
+        kept = await keep(connection, cursor)
         for block in page.blocks:
             if block.number in numbers:
                 await remember(connection, chain_id, block)
         await write_logs(connection, chain_id, missing)
         entities = sorted({log.entity for log in missing if log.entity is not None})
-        await forget(connection, chain_id, entities)
-        await refold(connection, sources, entities)
+        async with restating(connection, kept, markets_of(entities)):
+            await forget(connection, chain_id, entities)
+            await refold(connection, sources, entities)
         rounds = [log for log in missing if log.entity is None and log.address != sources.token]
         await fold_logs(connection, chain_id, sources.feeds, rounds)
         token_blocks = {log.block for log in missing if log.address == sources.token}

@@ -14,7 +14,7 @@ from api.agent.render.markets import (
     token_snapshot,
 )
 from api.agent.render.numbers import average_cents, usd
-from api.agent.render.positions import PositionSums, position
+from api.agent.render.positions import position, summary
 from api.agent.render.quotes import dearest_cents, least_shares, quote
 from api.agent.render.research import decided_by, impact, observations, odds_history, rules
 from api.agent.render.results import result
@@ -22,7 +22,6 @@ from api.agent.render.trades import proof, receipt
 
 __all__ = [
     "NETWORK",
-    "PositionSums",
     "average_cents",
     "dearest_cents",
     "decided_by",
@@ -42,6 +41,7 @@ __all__ = [
     "result",
     "rules",
     "stats",
+    "summary",
     "times",
     "token_snapshot",
     "usd",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from api.agent import outlook
-from api.agent.facts import ListedMarket, Stake
+from api.agent.facts import Holding, ListedMarket, Stake
 from api.agent.links import Links
 from api.agent.outlook import Outlook
 from api.agent.render.markets import times
@@ -29,8 +29,8 @@ def position_status(market: ListedMarket, stake: Stake) -> str:
     return WON if stake.outcome == market.winner else LOST
 
 
-def position(market: ListedMarket, stake: Stake, links: Links) -> tuple[Json, str, int]:
-    """The body, its status, and profit or loss in units. One trade is one position."""
+def position(market: ListedMarket, stake: Stake, links: Links) -> Json:
+    """Return the body. One trade is one position."""
     status, ahead, worth = _standing(market, stake)
     if stake.outcome is None:
         now = json_number(0)
@@ -38,9 +38,8 @@ def position(market: ListedMarket, stake: Stake, links: Links) -> tuple[Json, st
         now = json_number(100, 0) if status == WON else json_number(0)
     else:
         now = prices(market.book)[stake.outcome]
-    pnl = worth - stake.amount
     side = None if stake.outcome is None else market.outcomes[stake.outcome]
-    body = {
+    return {
         "marketId": market.id,
         "slug": market.slug,
         "question": market.words.question,
@@ -51,7 +50,7 @@ def position(market: ListedMarket, stake: Stake, links: Links) -> tuple[Json, st
         "stakedUsd": usd(stake.amount),
         "avgEntryCents": average_cents(stake.net, stake.shares),
         "currentCents": now,
-        "pnlUsd": usd(pnl),
+        "pnlUsd": usd(worth - stake.amount),
         "maxPayoutUsd": usd(ahead.payout),
         "payoutUsd": None if status == LIVE else usd(worth),
         **ahead.body(),
@@ -62,7 +61,6 @@ def position(market: ListedMarket, stake: Stake, links: Links) -> tuple[Json, st
         "payoutTx": None if stake.paid_tx is None else hex_of(stake.paid_tx),
         "tradeId": hex_of(stake.bet_hash),
     }
-    return body, status, pnl
 
 
 def _standing(market: ListedMarket, stake: Stake) -> tuple[str, Outlook, int]:
@@ -77,27 +75,19 @@ def _standing(market: ListedMarket, stake: Stake) -> tuple[str, Outlook, int]:
     return status, Outlook(worth, stake.shares) if status == REFUNDED else ahead, worth
 
 
-class PositionSums:
-    """The sums over a wallet's positions."""
-
-    def __init__(self) -> None:
-        self._live = self._over = self._staked = self._profit = 0
-
-    def add(self, stakes: Iterable[Stake], markets: Mapping[bytes, ListedMarket]) -> None:
-        for each in stakes:
-            market = markets.get(each.market_key)
-            if market is None:
-                continue
-            status, _, worth = _standing(market, each)
-            self._live += status == LIVE
-            self._over += status != LIVE
-            self._staked += each.amount
-            self._profit += worth - each.amount
-
-    def body(self) -> Json:
-        return {
-            "openCount": self._live,
-            "resolvedCount": self._over,
-            "totalStakedUsd": usd(self._staked),
-            "totalPnlUsd": usd(self._profit),
-        }
+def summary(holdings: Iterable[Holding], markets: Mapping[bytes, ListedMarket]) -> Json:
+    """Return the sums over a wallet's positions. Open ones on one outcome are valued together, rounded down once."""
+    live = over = staked = profit = 0
+    for each in holdings:
+        if each.market_key is None:
+            worth = each.worth
+            over += each.stakes
+        elif (market := markets.get(each.market_key)) is not None:
+            payout = market.book.projected(each.outcome, each.amount, each.shares)
+            worth = payout * market.book.price(each.outcome) // WAD  # down
+            live += each.stakes
+        else:
+            continue  # listed in a block read after the markets were
+        staked += each.amount
+        profit += worth - each.amount
+    return {"openCount": live, "resolvedCount": over, "totalStakedUsd": usd(staked), "totalPnlUsd": usd(profit)}

@@ -164,6 +164,21 @@ agent_stake = Table(
     Index("ix_agent_stake_staked_at", "staked_at"),
 )
 
+# What each wallet staked on an outcome of an open market, summed, and under a market id of zeros what it staked in all
+# settled markets, late payments included. indexer.store.holdings keeps them, once chain_cursor says `summed`.
+agent_holding = Table(
+    "agent_holding",
+    metadata,
+    Column("wallet", Address, primary_key=True),
+    Column("market_id", Hash32, primary_key=True),
+    Column("outcome", SmallInteger, primary_key=True),  # 0 under the zeros
+    Column("stakes", Integer, nullable=False),
+    Column("amount", Uint256, nullable=False),
+    Column("shares", Uint256, nullable=False),
+    Column("worth", Uint256, nullable=False),  # what settled stakes were owed, and late payments
+    Index("ix_agent_holding_empty", "wallet", postgresql_where=text("stakes = 0")),  # to be removed
+)
+
 agent_fee_sweep = Table(
     "agent_fee_sweep",
     metadata,

@@ -145,13 +145,32 @@ stock_position = Table(
     Column("failed_deliveries", Integer, nullable=False),
     Column("failed_tx", Hash32),  # the last delivery the token refused
     CheckConstraint(f"outcome IN ({UP}, {DOWN})", name="outcome_is_a_side"),
-    Index("ix_stock_position_market_id_ordinal", "market_id", "ordinal", unique=True),
+    Index("ix_stock_position_market", "market_id", "vintage", "ordinal", unique=True),  # in the order of entry
     Index("ix_stock_position_owner", "owner", "entered_block", "position_id"),  # an owner's, newest first, by pages
     # The bets entered last; the seed is no bet.
     Index("ix_stock_position_bet", "entered_at", "position_id", postgresql_where=text("vintage > 0")),
     # Most positions are changed once, when they are paid, all of a market together; with room on the page for a second
     # version of each no index has to follow.
     postgresql_with={"fillfactor": 50},
+)
+
+# What each owner has in a market on a side, summed, and under market 0 what it has in all settled markets: whatever an
+# owner holds, its totals are read from few rows. indexer.store.holdings keeps them, once chain_cursor says `summed`.
+stock_holding = Table(
+    "stock_holding",
+    metadata,
+    Column("owner", Address, primary_key=True),
+    Column("market_id", BigInteger, primary_key=True),
+    Column("outcome", SmallInteger, primary_key=True),  # 0 under market 0
+    Column("positions", Integer, nullable=False),
+    Column("offered", Uint256, nullable=False),
+    Column("pending", Uint256, nullable=False),  # offered in the vintage that is not matched on chain
+    Column("refused", Uint256, nullable=False),  # of matched vintages, sent back or not
+    Column("weight", Uint256, nullable=False),  # accepted amounts, each times its vintage's entry accumulator
+    Column("due", Uint256, nullable=False),  # settlement payouts after the fee, sent or not
+    Column("payout", Uint256, nullable=False),  # what of `due` was sent
+    Column("refund", Uint256, nullable=False),  # what of `refused` was sent back
+    Index("ix_stock_holding_empty", "owner", postgresql_where=text("positions = 0")),  # to be removed
 )
 
 stock_fee_sweep = Table(

@@ -64,6 +64,18 @@ CREATE TABLE agent_feed (
     CONSTRAINT pk_agent_feed PRIMARY KEY (feed)
 );
 
+CREATE TABLE agent_holding (
+    wallet BYTEA NOT NULL,
+    market_id BYTEA NOT NULL,
+    outcome SMALLINT NOT NULL,
+    stakes INTEGER NOT NULL,
+    amount NUMERIC(78, 0) NOT NULL,
+    shares NUMERIC(78, 0) NOT NULL,
+    worth NUMERIC(78, 0) NOT NULL,
+    CONSTRAINT pk_agent_holding PRIMARY KEY (wallet, market_id, outcome)
+);
+CREATE INDEX ix_agent_holding_empty ON agent_holding (wallet) WHERE stakes = 0;
+
 CREATE TABLE agent_market (
     market_id BYTEA NOT NULL,
     index INTEGER NOT NULL,
@@ -325,6 +337,7 @@ CREATE TABLE chain_cursor (
     state TEXT DEFAULT 'backfill' NOT NULL,
     problem TEXT,
     sources JSONB NOT NULL,
+    summed BOOLEAN DEFAULT false NOT NULL,
     updated_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
     CONSTRAINT pk_chain_cursor PRIMARY KEY (chain_id),
     CONSTRAINT ck_chain_cursor_state_is_known CHECK (state IN ('backfill', 'tail', 'halted')),
@@ -676,6 +689,22 @@ CREATE TABLE stock_feed (
     CONSTRAINT pk_stock_feed PRIMARY KEY (feed)
 );
 
+CREATE TABLE stock_holding (
+    owner BYTEA NOT NULL,
+    market_id BIGINT NOT NULL,
+    outcome SMALLINT NOT NULL,
+    positions INTEGER NOT NULL,
+    offered NUMERIC(78, 0) NOT NULL,
+    pending NUMERIC(78, 0) NOT NULL,
+    refused NUMERIC(78, 0) NOT NULL,
+    weight NUMERIC(78, 0) NOT NULL,
+    due NUMERIC(78, 0) NOT NULL,
+    payout NUMERIC(78, 0) NOT NULL,
+    refund NUMERIC(78, 0) NOT NULL,
+    CONSTRAINT pk_stock_holding PRIMARY KEY (owner, market_id, outcome)
+);
+CREATE INDEX ix_stock_holding_empty ON stock_holding (owner) WHERE positions = 0;
+
 CREATE TABLE stock_market (
     market_id BIGINT NOT NULL,
     opener BYTEA NOT NULL,
@@ -777,7 +806,7 @@ CREATE TABLE stock_position (
 )
  WITH (fillfactor = 50);
 CREATE INDEX ix_stock_position_bet ON stock_position (entered_at, position_id) WHERE vintage > 0;
-CREATE UNIQUE INDEX ix_stock_position_market_id_ordinal ON stock_position (market_id, ordinal);
+CREATE UNIQUE INDEX ix_stock_position_market ON stock_position (market_id, vintage, ordinal);
 CREATE INDEX ix_stock_position_owner ON stock_position (owner, entered_block, position_id);
 
 CREATE TABLE stock_total (
