@@ -1,8 +1,8 @@
-"""An address of very many positions: its totals are exact, a page costs what a page costs, and others are answered."""
+"""An owner of very many positions: the totals are those of the positions, and reading them costs what few cost."""
 
 from __future__ import annotations
 
-import json
+import hashlib
 import random
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -13,10 +13,13 @@ import pytest
 from sqlalchemy import Connection, event, insert, make_url, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from api.agent.rows import read_wallet
+from api.agent.rows import read_holdings, read_positions
 from api.stock.owned import OwnedPage, read_owned, read_totals
-from core.contracts.statuses import StakeStatus
-from core.db.schema.index_stock import OWING, stock_market, stock_position, stock_vintage
+from core.contracts.events import Role
+from core.contracts.statuses import AgentMarketStatus, StakeStatus
+from core.db.engine import make_pool
+from core.db.schema.index_agent import agent_market, agent_outcome
+from core.db.schema.index_stock import stock_market, stock_position, stock_vintage
 from core.hexadecimal import hex_of
 from core.stock.vested import (
     DOWN,
@@ -36,12 +39,26 @@ from core.stock.vested import (
     settlement,
 )
 from core.stock.vested_views import OwnerTotals, position_view
+from indexer.sources import Sources
+from indexer.store import holdings
 
-OWNER, OTHER, NOBODY = b"\x01" * 20, b"\x02" * 20, b"\x00" * 20
+OWNER, OTHER, FEW, NOBODY = b"\x01" * 20, b"\x02" * 20, b"\x03" * 20, bytes(20)
 TOKEN = 10**6
 FREEZE = 1_000
 NOW = Moment(500, 900)
 MANY = 100_000
+SOURCES = Sources("both", 1, 1, "op-stack", {Role.SETTLER: NOBODY, Role.WALLET: NOBODY}, None)
+
+
+async def _sum(url: str) -> None:
+    """Sum what is stored, as the indexer does at the end of a chain's history."""
+    async with make_pool(url, size=1) as pool, pool.connection() as connection:
+        await connection.execute(
+            "INSERT INTO chain_cursor (chain_id, name, start_block, number, hash, block_time, l1_block_number, sources,"
+            " summed) VALUES (1, 'both', 1, 1, %s, %s, %s, '{}', true)",
+            (bytes(32), NOW.timestamp, NOW.block_number),
+        )
+        await holdings.fill(connection, SOURCES)
 
 
 @pytest.fixture
@@ -172,7 +189,7 @@ def _position_row(each: Position, owner: bytes, ordinal: int) -> dict[str, Any]:
     }
 
 
-async def test_totals_are_the_sums_of_the_views_of_all_positions(engine: AsyncEngine) -> None:
+async def test_totals_are_the_sums_of_the_views_of_all_positions(engine: AsyncEngine, fresh_database_url: str) -> None:
     chance = random.Random(20_261_128)
     expected, states = [], set()
     async with engine.begin() as connection:
@@ -183,108 +200,161 @@ async def test_totals_are_the_sums_of_the_views_of_all_positions(engine: AsyncEn
             states.add((market.winner, market.voided, market.vintage is not None, matched is not None))
             mine = [position for position, owner in positions if owner == OWNER]
             expected += [position_view(market, each, vintages[each.vintage], NOW) for each in mine]
-        at_rest = text(f"SELECT count(*) FROM stock_market WHERE NOT (closed_tx IS NULL OR {OWING})")
-        assert 0 < (await connection.execute(at_rest)).scalar_one() < 60, "settled, and all sent"
     assert len(states) == 6, "open in three ways, won by either side, void"
+    await _sum(fresh_database_url)
     async with engine.connect() as reading:
         totals = await read_totals(reading, OWNER, NOW)
         assert await read_totals(reading, NOBODY, NOW) == OwnerTotals(0, 0, 0, 0, 0, 0)
+    open_ones = [view for view in expected if view.open]
+    accrued = sum(view.accrued for view in open_ones)
+    assert accrued <= totals.accrued < accrued + len(open_ones), "rounded down for each market and side"
     assert totals == OwnerTotals(
         staked=sum(view.offered for view in expected),
-        accrued=sum(view.accrued for view in expected if view.open),
+        accrued=totals.accrued,
         paid=sum(view.paid_out or 0 for view in expected),
         accepted=sum(view.accepted or 0 for view in expected),
         deliverable=sum(view.settlement.total for view in expected),
-        open=sum(view.open for view in expected),
+        open=len(open_ones),
     )
     assert min(totals.accrued, totals.paid, totals.deliverable, totals.open) > 0
     assert totals.accepted < totals.staked
 
 
-# ---------------------------------------------------------------- pages
+# ---------------------------------------------------------------- what reading costs
 
 
-async def test_a_page_of_a_hundred_thousand_positions_reads_no_more_than_a_page(
-    engine: AsyncEngine,
+async def test_an_owner_of_a_hundred_thousand_positions_costs_what_one_of_a_hundred_does(
+    engine: AsyncEngine, fresh_database_url: str
 ) -> None:
-    """Each alone in its vintage and rationed; one market in forty is still open."""
+    """Each position alone in its vintage and rationed, half of the markets still open, nothing paid."""
     chance = random.Random(1)
-    settled: Any = {"winner": UP, "voided": False, "paid_principal": 2**60, "vintage": None}
-    per_market = MANY // 200
     async with engine.begin() as connection:
         for market_id in range(1, 201):
             market, _, _ = _played(market_id, chance)
             other = (Position(market_id << 32, market_id, OTHER, 0, 1, 0, 0), OTHER)
-            ended = (
-                replace(market, **settled)
-                if market_id % 40
-                else replace(market, winner=None, voided=False, vintage=None)
+            ended = replace(market, winner=UP if market_id % 2 else None, voided=False, vintage=None)
+            await connection.run_sync(_store, ended, {}, [other])
+        for owner, each, first in ((FEW, 1, 0), (OWNER, MANY // 100, 1)):
+            await connection.execute(
+                text(
+                    "INSERT INTO stock_vintage SELECT market_id, v, 1000003, 1000003, 900001, 900001, 0, 0"
+                    " FROM stock_market, generate_series(CAST(:first AS int), CAST(:last AS int)) v"
+                    " WHERE market_id <= 100"
+                ),
+                {"first": first + 1, "last": first + each},
             )
-            await connection.run_sync(_store, replace(ended, refunded=2**60), {}, [other])
-        await connection.execute(
-            text(
-                "INSERT INTO stock_vintage SELECT market_id, v, 1000003, 1000003, 900001, 900001, 0, 0"
-                f" FROM stock_market, generate_series(1, {per_market}) v"
+            await connection.execute(
+                text(
+                    "INSERT INTO stock_position (position_id, market_id, ordinal, owner, entered_by, outcome, offered,"
+                    " vintage, offered_before, claimed, refunded, payout, fee, refund, entered_block, entered_at,"
+                    " entry_tx, failed_deliveries) SELECT (market_id << 32) | v, market_id, v, :owner, :owner, v % 2,"
+                    " 1000003, v, 0, false, true, 0, 0, 100002, market_id * 10000 + v, 1, sha256(int8send(v)), 0"
+                    " FROM stock_market, generate_series(CAST(:first AS int), CAST(:last AS int)) v"
+                    " WHERE market_id <= 100"
+                ),
+                {"owner": owner, "first": first + 1, "last": first + each},
             )
-        )
-        await connection.execute(
-            text(
-                "INSERT INTO stock_position (position_id, market_id, ordinal, owner, entered_by, outcome, offered,"
-                " vintage, offered_before, claimed, refunded, payout, fee, refund, entered_block, entered_at, entry_tx,"
-                " failed_deliveries) SELECT (market_id << 32) | v, market_id, v, :owner, :owner, v % 2, 1000003, v, 0,"
-                " false, true, 0, 0, 100002, market_id * 1000 + v, 1, sha256(int8send(v)), 0"
-                f" FROM stock_market, generate_series(1, {per_market}) v"
-            ),
-            {"owner": OWNER},
-        )
-    async with engine.connect() as tidying:
-        await tidying.execution_options(isolation_level="AUTOCOMMIT")
-        await tidying.execute(text("ANALYZE"))
-    fetched: list[tuple[str, Any, int]] = []
-
-    def keep(_connection: Any, cursor: Any, statement: str, parameters: Any, *_more: Any) -> None:
-        fetched.append((statement, parameters, cursor.rowcount))
-
-    event.listen(engine.sync_engine, "after_cursor_execute", keep)
+    await _sum(fresh_database_url)
+    few, many = [await _pages_read(engine, owner) for owner in (FEW, OWNER)]
+    assert many <= 2 * few
     async with engine.connect() as reading:
-        first = await _owned(reading, 50)
-        seen = [each.position.position_id for each in first.positions]
-        last = await _owned(reading, 50, seen[-1])
-        seen += [each.position.position_id for each in last.positions]
+        first_page = await _owned(reading, 50)
+        seen = [each.position.position_id for each in first_page.positions]
+        second = await _owned(reading, 50, seen[-1])
         assert await read_owned(reading, 1, OWNER, 50, 200 << 32, NOW) is None, "a position of another address"
-        event.remove(engine.sync_engine, "after_cursor_execute", keep)
-        assert seen == [(200 << 32) | v for v in range(per_market, per_market - 100, -1)]
-        assert first.more
-        assert first.totals == last.totals
-        assert first.totals.staked == MANY * 1_000_003
-        assert first.totals.accepted == MANY * 900_001
-        assert max(rows for _, _, rows in fetched) <= 51, "bodies by the page, sums by the database"
-        pages = [(statement, given) for statement, given, rows in fetched if rows == 51]
-        assert len(pages) == 2
-        for statement, given in pages:
-            plan = (await reading.exec_driver_sql(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", given)).scalar_one()
-            nodes = list(_nodes((json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]))
-            assert not any(each["Node Type"] in ("Seq Scan", "Sort") for each in nodes), plan
-            assert sum(each["Actual Rows"] * each["Actual Loops"] for each in nodes if "Relation Name" in each) <= 102
+    seen += [each.position.position_id for each in second.positions]
+    assert seen == [(100 << 32) | v for v in range(1_001, 901, -1)]
+    assert first_page.more
+    assert first_page.totals == second.totals
+    assert first_page.totals.staked == MANY * 1_000_003
+    assert first_page.totals.accepted == MANY * 900_001
+    assert first_page.totals.open == MANY // 2
 
 
-async def test_a_wallets_stakes_are_read_a_few_hundred_at_a_time(engine: AsyncEngine) -> None:
-    """Other requests are answered in between."""
+async def _pages_read(engine: AsyncEngine, owner: bytes) -> int:
+    """Return how many database pages a page of an owner's positions and the totals read."""
+    async with engine.connect() as connection:
+        await connection.execution_options(isolation_level="AUTOCOMMIT")
+        await connection.execute(text("VACUUM ANALYZE"))
+    statements: list[tuple[str, Any]] = []
+
+    def keep(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_more: Any) -> None:
+        statements.append((statement, parameters))
+
+    async with engine.connect() as reading:
+        event.listen(engine.sync_engine, "before_cursor_execute", keep)
+        assert await read_owned(reading, 1, owner, 50, None, NOW) is not None
+        event.remove(engine.sync_engine, "before_cursor_execute", keep)
+        pages = 0
+        for statement, given in statements:
+            explain = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}"
+            plan = (await reading.exec_driver_sql(explain, given)).scalar_one()[0]["Plan"]
+            pages += plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
+    return int(pages)
+
+
+# ---------------------------------------------------------------- agent stakes
+
+
+async def test_a_wallets_stakes_are_read_by_the_page_and_summed_by_market(
+    engine: AsyncEngine, fresh_database_url: str
+) -> None:
+    """Two open markets, one won, one void, and a late payment; every payout of the won one is an odd fraction."""
+    market = {"status": int(AgentMarketStatus.OPEN), "winner": None}
     async with engine.begin() as connection:
+        await connection.run_sync(_store_agent_markets, market)
         await connection.execute(
             text(
                 "INSERT INTO agent_stake (stake_id, market_id, ordinal, wallet, outcome, amount, fee, shares, nonce,"
                 " bet_hash, idem_hash, status, staked_block, staked_log_index, staked_at, staked_tx, paid_amount,"
-                " failed_payouts) SELECT n, h, n, :owner, 0, 1000000, 20000, 2000000, h, h, h, :in_book, n / 3,"
-                " n % 3, n, h, 0, 0 FROM generate_series(1, 1201) n, LATERAL (SELECT sha256(int4send(n)) AS h) x"
+                " failed_payouts) SELECT n, sha256(int4send(n % 4)), n, :owner, CASE WHEN n < 1200 THEN n / 4 % 2 END,"
+                " 1000003, 20000, 1500001, h, h, h, :in_book, n / 3, n % 3, n, h, 0, 0"
+                " FROM generate_series(0, 1200) n, LATERAL (SELECT sha256(int4send(n)) AS h) x"
             ),
             {"owner": OWNER, "in_book": int(StakeStatus.IN_BOOK)},
         )
+    await _sum(fresh_database_url)
+    owner = hex_of(OWNER)
     async with engine.connect() as reading:
-        parts = [part async for part in read_wallet(reading, hex_of(OWNER), 500)]
-    assert [len(part) for part in parts] == [500, 500, 201]
-    assert [each.id for part in parts for each in part] == list(range(1201, 0, -1))
+        first = await read_positions(reading, owner, 500, None)
+        second = await read_positions(reading, owner, 1_000, (first[-1].block, first[-1].log_index))
+        held = {(each.market_key, each.outcome): each for each in await read_holdings(reading, 1, owner)}
+    assert [each.id for each in first + second] == list(range(1200, -1, -1))
+    settled = held.pop((None, 0))
+    assert sorted(each.stakes for each in held.values()) == [150] * 4, "two open markets"
+    assert {(each.amount, each.shares) for each in held.values()} == {(150 * 1_000_003, 150 * 1_500_001)}
+    won = 150 * (1_500_001 * POOL // SHARES)
+    assert (settled.stakes, settled.amount) == (601, 601 * 1_000_003)
+    assert settled.worth == won + 300 * 1_000_003 + 1_000_003, "winners' shares, the void market, the late payment"
 
 
-def _nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:
-    return [plan, *(node for each in plan.get("Plans", ()) for node in _nodes(each))]
+POOL, SHARES = 150 * 2 * 980_003, 150 * 1_500_001
+
+
+def _store_agent_markets(connection: Connection, market: dict[str, Any]) -> None:
+    """Four markets of two outcomes: two open, one won by outcome 1, one void."""
+    for number in range(4):
+        ended = {
+            2: {"status": int(AgentMarketStatus.RESOLVED), "winner": 1, "closed_tx": bytes(32)},
+            3: {"status": int(AgentMarketStatus.VOID), "void_reason": 1, "closed_tx": bytes(32)},
+        }.get(number, {})
+        row: dict[str, Any] = {column.name: 0 for column in agent_market.c if not column.nullable}
+        row |= {
+            **market,
+            **ended,
+            "market_id": hashlib.sha256(number.to_bytes(4)).digest(),
+            "index": number,
+            "feed": NOBODY,
+            "lister": NOBODY,
+            "listed_tx": bytes(32),
+            "bounds": [],
+            "weights": [1, 1],
+            "metadata": "",
+            "early_resolvable": False,
+            "published": False,
+            "net_pool": POOL,
+        }
+        connection.execute(insert(agent_market), row)
+        for outcome in (0, 1):
+            book = {"net": POOL // 2, "shares": SHARES, "excess": 1, "stakes": 150}
+            connection.execute(insert(agent_outcome), {"market_id": row["market_id"], "outcome": outcome, **book})
