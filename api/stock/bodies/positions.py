@@ -61,7 +61,13 @@ class OwnedPositionBody(PositionBody):
 
 class OwnerTotalsBody(Body):
     staked: UsdgUnits
-    accrued: Annotated[UsdgUnits, Meta(description="Over open positions, if their side wins now, before the fee.")]
+    accrued: Annotated[
+        UsdgUnits,
+        Meta(
+            description="Over open positions, if their side wins now, before the fee; rounded down once for each market"
+            " and side."
+        ),
+    ]
     paid: Annotated[UsdgUnits, Meta(description="Settlement payouts already sent, after the fee.")]
     accepted: UsdgUnits
     deliverable: Annotated[UsdgUnits, Meta(description="What claims and refunds would deliver now.")]
