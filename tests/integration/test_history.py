@@ -47,6 +47,7 @@ from tests.support.history_fill import (
     wallet_of,
     write_deployments,
 )
+from tests.support.holdings import sum_holdings
 from tests.support.index_tables import SUMS
 from tests.waiting import PATIENCE
 
@@ -552,6 +553,7 @@ async def test_who_asks_for_a_wallets_book_gets_all_of_it(rig: Rig) -> None:
             "UPDATE agent_stake SET wallet = %s WHERE wallet = ANY(%s)", (bytes.fromhex(wallet[2:]), others)
         )
         assert moved.rowcount > 200
+    await sum_holdings(rig.url)
     body = await rig.get(f"{AGENT}/positions?wallet={wallet}")
     summary = body["summary"]
     assert body["count"] == len(body["positions"]) == summary["openCount"] + summary["resolvedCount"]
@@ -566,6 +568,7 @@ async def test_who_asks_for_an_addresss_positions_gets_all_of_them(rig: Rig) -> 
             "UPDATE stock_position SET owner = %s WHERE owner = ANY(%s)", (bytes.fromhex(wallet[2:]), others)
         )
         assert moved.rowcount > 200
+    await sum_holdings(rig.url)
     body = await rig.get(f"/api/positions?owner={wallet}")
     assert int(body["totals"]["staked"]) == 5_000_000 * len(body["positions"])
     assert len(body["positions"]) > 200

@@ -151,6 +151,12 @@ def wait_for(url: str, number: int, seconds: float = PATIENCE) -> None:
     wait(lambda: cursor(url) >= number, lambda: f"block {number}, at {cursor(url)}", seconds, pause=0.02)
 
 
+def summed(url: str) -> bool:
+    """Whether owners' sums are those of the positions again."""
+    with psycopg.connect(conninfo(url)) as connection:
+        return connection.execute("SELECT bool_and(summed) FROM chain_cursor").fetchone() == (True,)
+
+
 async def play(running: RunningChain, steps: int, seed: object) -> int:
     """Some traffic; returns the head's number after it."""
     async with ChainProvider((running.url,), chain_id=running.deployment.chain_id) as rpc:
@@ -234,6 +240,7 @@ def test_following_goes_on_when_the_row_of_the_cursor_is_gone(
     head = asyncio.run(play(stock, 5, "while down"))
     with daemon(tmp_path, "two", environment(stock, known, url)):
         wait_for(url, head)
+        wait(lambda: summed(url))
     asyncio.run(_same_as_fresh(stock, postgres, url))
 
 

@@ -15,9 +15,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from api.agent.rows import read_holdings, read_positions
 from api.stock.owned import OwnedPage, read_owned, read_totals
-from core.contracts.events import Role
 from core.contracts.statuses import AgentMarketStatus, StakeStatus
-from core.db.engine import make_pool
+from core.db.schema.index import chain_cursor
 from core.db.schema.index_agent import agent_market, agent_outcome
 from core.db.schema.index_stock import stock_market, stock_position, stock_vintage
 from core.hexadecimal import hex_of
@@ -39,31 +38,21 @@ from core.stock.vested import (
     settlement,
 )
 from core.stock.vested_views import OwnerTotals, position_view
-from indexer.sources import Sources
-from indexer.store import holdings
+from tests.support.holdings import sum_holdings
 
 OWNER, OTHER, FEW, NOBODY = b"\x01" * 20, b"\x02" * 20, b"\x03" * 20, bytes(20)
 TOKEN = 10**6
 FREEZE = 1_000
 NOW = Moment(500, 900)
 MANY = 100_000
-SOURCES = Sources("both", 1, 1, "op-stack", {Role.SETTLER: NOBODY, Role.WALLET: NOBODY}, None)
-
-
-async def _sum(url: str) -> None:
-    """Sum what is stored, as the indexer does at the end of a chain's history."""
-    async with make_pool(url, size=1) as pool, pool.connection() as connection:
-        await connection.execute(
-            "INSERT INTO chain_cursor (chain_id, name, start_block, number, hash, block_time, l1_block_number, sources,"
-            " summed) VALUES (1, 'both', 1, 1, %s, %s, %s, '{}', true)",
-            (bytes(32), NOW.timestamp, NOW.block_number),
-        )
-        await holdings.fill(connection, SOURCES)
 
 
 @pytest.fixture
 async def engine(fresh_database_url: str) -> AsyncIterator[AsyncEngine]:
     made = create_async_engine(make_url(fresh_database_url).set(drivername="postgresql+psycopg"))
+    async with made.begin() as connection:
+        row = {"chain_id": 1, "name": "both", "start_block": 1, "number": 1, "hash": bytes(32), "sources": {}}
+        await connection.execute(insert(chain_cursor), row | {"block_time": NOW.timestamp})
     yield made
     await made.dispose()
 
@@ -201,7 +190,7 @@ async def test_totals_are_the_sums_of_the_views_of_all_positions(engine: AsyncEn
             mine = [position for position, owner in positions if owner == OWNER]
             expected += [position_view(market, each, vintages[each.vintage], NOW) for each in mine]
     assert len(states) == 6, "open in three ways, won by either side, void"
-    await _sum(fresh_database_url)
+    await sum_holdings(fresh_database_url)
     async with engine.connect() as reading:
         totals = await read_totals(reading, OWNER, NOW)
         assert await read_totals(reading, NOBODY, NOW) == OwnerTotals(0, 0, 0, 0, 0, 0)
@@ -254,7 +243,7 @@ async def test_an_owner_of_a_hundred_thousand_positions_costs_what_one_of_a_hund
                 ),
                 {"owner": owner, "first": first + 1, "last": first + each},
             )
-    await _sum(fresh_database_url)
+    await sum_holdings(fresh_database_url)
     few, many = [await _pages_read(engine, owner) for owner in (FEW, OWNER)]
     assert many <= 2 * few
     async with engine.connect() as reading:
@@ -313,7 +302,7 @@ async def test_a_wallets_stakes_are_read_by_the_page_and_summed_by_market(
             ),
             {"owner": OWNER, "in_book": int(StakeStatus.IN_BOOK)},
         )
-    await _sum(fresh_database_url)
+    await sum_holdings(fresh_database_url)
     owner = hex_of(OWNER)
     async with engine.connect() as reading:
         first = await read_positions(reading, owner, 500, None)

@@ -6,6 +6,7 @@ spread evenly over the markets and over the wallets.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from core.contracts.statuses import AgentMarketStatus, Family, MarketKind, Stake
 from core.db.channels import CHAIN_INDEXED, IndexStep
 from core.db.engine import conninfo
 from core.money import USD
+from tests.support.holdings import sum_holdings
 
 BASE_CHAIN, STOCK_CHAIN = 8453, 46_630
 TOKENS = tuple(f"T{number:02}" for number in range(1, 21))
@@ -107,6 +109,7 @@ def fill(url: str, size: HistorySize) -> int:
         _agent(connection, size, now)
         _stock(connection, size, now)
         _rounds(connection, size, now)
+    asyncio.run(sum_holdings(url))
     with psycopg.connect(conninfo(url), autocommit=True) as connection:
         connection.execute("VACUUM ANALYZE")
     return now
