@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from api.agent import cursors as pages
 from api.agent import outlook, render
-from api.agent.facts import Ending, FeedRound, ListedMarket, Stake
+from api.agent.facts import Ending, FeedRound, Holding, ListedMarket, Stake
 from api.agent.links import Links
 from api.agent.trade.orders import MAX_POINTS, check_impact, check_open, largest_size, max_unmoving
 from api.http.problem import Problem
@@ -128,7 +128,7 @@ def test_a_position_through_its_life() -> None:
     book, first = EMPTY.staked(0, 10 * USD)
     book, second = book.staked(1, 30 * USD)
     mine = held(0, first)
-    live = numbers(render.position(market(book=book), mine, LINKS)[0])
+    live = numbers(render.position(market(book=book), mine, LINKS))
     price, most = book.price(0), book.projected(0, mine.amount, mine.shares)
     assert most == first.net + second.net  # the only holder of its side takes the pool
     assert live["maxPayoutUsd"] == live["projectedPayoutUsd"] == Decimal(most) / USD
@@ -137,38 +137,32 @@ def test_a_position_through_its_life() -> None:
     assert live["currentCents"] == numbers(render.odds(market(book=book)))["yesPriceCents"]
     assert abs(live["currentCents"] - Decimal(price) / 10**16) < Decimal("0.0001")
     assert live["status"] == "open"
-    won = numbers(render.position(market(book=book, ending=ending(0)), mine, LINKS)[0])
+    won = numbers(render.position(market(book=book, ending=ending(0)), mine, LINKS))
     assert (won["status"], won["currentCents"], won["pnlUsd"]) == ("resolved-won", 100, Decimal(most) / USD - 10)
     assert won["payoutUsd"] == Decimal(most) / USD
-    lost = numbers(render.position(market(book=book, ending=ending(1)), mine, LINKS)[0])
+    lost = numbers(render.position(market(book=book, ending=ending(1)), mine, LINKS))
     assert (lost["status"], lost["currentCents"], lost["pnlUsd"]) == ("resolved-lost", 0, -10)
     assert lost["payoutUsd"] == 0
-    void = numbers(render.position(market(book=book, ending=ending(None)), mine, LINKS)[0])
+    void = numbers(render.position(market(book=book, ending=ending(None)), mine, LINKS))
     assert (void["status"], void["pnlUsd"], void["maxPayoutUsd"]) == ("resolved-refunded", 0, 10)
-    late = numbers(render.position(market(book=book), stake(None, 5 * USD, 0, 0), LINKS)[0])
+    late = numbers(render.position(market(book=book), stake(None, 5 * USD, 0, 0), LINKS))
     assert (late["status"], late["pnlUsd"], late["side"], late["proofUrl"]) == ("resolved-refunded", 0, "refund", None)
     assert (late["payoutUsd"], late["projectedPayoutPerShareUsd"]) == (5, None)
 
 
 def test_the_sums_of_a_wallet_are_those_of_its_positions() -> None:
+    """Two on one side of an open market, two settled ones, and one of a market that was listed since."""
     book, first = EMPTY.staked(0, 10 * USD)
-    book, second = book.staked(1, 30 * USD)
+    book, _ = book.staked(1, 30 * USD)
+    book, third = book.staked(0, 7 * USD)
     live = market(book=book)
-    over = replace(market(book=book, ending=ending(0)), key=b"\1" * 32)
-    stakes = [
-        held(0, first),
-        *(replace(held(side, got), market_key=over.key) for side, got in ((0, first), (1, second))),
-    ]
-    sums = render.PositionSums()
-    sums.add(stakes, {live.key: live, over.key: over})
-    profits = [render.position(at, each, LINKS)[2] for at, each in zip((live, over, over), stakes, strict=True)]
-    assert min(profits) < 0 < max(profits)
-    assert numbers(sums.body()) == {
-        "openCount": 1,
-        "resolvedCount": 2,
-        "totalStakedUsd": 50,
-        "totalPnlUsd": Decimal(sum(profits)) / USD,
-    }
+    open_ones = Holding(live.key, 0, stakes=2, amount=17 * USD, shares=first.shares + third.shares, worth=0)
+    settled = Holding(None, 0, stakes=2, amount=40 * USD, shares=0, worth=36 * USD)
+    unknown = replace(open_ones, market_key=bytes(32))
+    body = numbers(render.summary([open_ones, settled, unknown], {live.key: live}))
+    assert (body["openCount"], body["resolvedCount"], body["totalStakedUsd"]) == (2, 2, 57)
+    each = [numbers(render.position(live, held(0, got), LINKS))["pnlUsd"] for got in (first, third)]
+    assert 0 <= body["totalPnlUsd"] - (sum(each) - 4) < Decimal(2) / USD, "rounded down once, not for each"
 
 
 def test_a_range_shows_the_price_and_the_stakes_of_each_outcome() -> None:
@@ -192,7 +186,7 @@ def test_a_market_held_on_one_side_alone_gives_every_stake_back(winner: int) -> 
     """Whether nobody backed what won, or nobody backed anything else: the fee goes back, too."""
     book, got = EMPTY.staked(0, 10 * USD)
     ended = market(book=book, ending=ending(winner))
-    shown = numbers(render.position(ended, held(0, got), LINKS)[0])
+    shown = numbers(render.position(ended, held(0, got), LINKS))
     assert (shown["status"], shown["pnlUsd"], shown["payoutUsd"]) == ("resolved-refunded", 0, 10)
     result = render.result(ended, LINKS)
     assert (result["payoutPerShareUsd"], result["refunded"]) == (None, True)
@@ -212,7 +206,7 @@ def test_where_shares_are_not_paid_alike_there_is_no_payout_per_share_and_positi
     ended = market(book=book, ending=ending(0))
     result = numbers(render.result(ended, LINKS))
     assert (result["payoutPerShareUsd"], result["refunded"]) == (None, False)
-    paid = [numbers(render.position(ended, held(0, got), LINKS)[0])["payoutUsd"] for got in (early, late)]
+    paid = [numbers(render.position(ended, held(0, got), LINKS))["payoutUsd"] for got in (early, late)]
     per_share = [payout / (Decimal(got.shares) / USD) for payout, got in zip(paid, (early, late), strict=True)]
     assert per_share[0] != per_share[1]
     for payout, got in zip(paid, (early, late), strict=True):
@@ -255,7 +249,7 @@ def test_every_body_that_shows_a_market_names_its_times_to_the_second(kind: Mark
         render.market_ref(made, agent_markets.venue(made), LINKS),
         render.rules(made, LINKS),
         render.result(made, LINKS),
-        render.position(made, held(0, got), LINKS)[0],
+        render.position(made, held(0, got), LINKS),
         quoted(made, 0, got),
     ]
     for body in bodies:
