@@ -17,6 +17,7 @@ import secrets
 import statistics
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +42,12 @@ MARKET = "bench"
 GWEI = 10**9
 
 
-STEPS = ("trade", "bare", "challenge", "simulate", "replay", "quote")
-Laps = dict[str, list[float]]  # the milliseconds of each step
+@dataclass
+class Laps:
+    """The milliseconds from payment to receipt, and of bare sends."""
+
+    trade: list[float] = field(default_factory=list)
+    bare: list[float] = field(default_factory=list)
 
 
 class TradeBench:
@@ -69,10 +74,10 @@ class TradeBench:
             await asyncio.sleep(0.1)
 
     async def laps(self, trades: int, *, at_random: bool) -> Laps:
-        laps: Laps = {step: [] for step in STEPS}
+        laps = Laps()
         for number in range(WARM_UP + trades):
             if number == WARM_UP:
-                laps = {step: [] for step in STEPS}
+                laps = Laps()
             await self._trade(laps, at_random=at_random)
             if at_random:
                 await asyncio.sleep(random.random())
@@ -83,30 +88,23 @@ class TradeBench:
         who = self._payers[self._next % len(self._payers)]  # a wallet trades at most ten times a minute
         self._next += 1
         body = bet(MARKET, who, random.choice(("yes", "no")), 1 + self._next % 5)
-        with timed(laps["quote"]):
-            await self._buyer.get("/quote", marketId=MARKET, sizeUsd=5)
-        with timed(laps["simulate"]):
-            await self._buyer.post({**body, "simulate": True})
-        with timed(laps["challenge"]):
-            response, challenge = await self._buyer.post(body)
+        response, challenge = await self._buyer.post(body)
         if response.status != 402:
             raise RuntimeError(f"no challenge: {challenge}")
         form = Form(self._next % 2)
         payment = header(sign(challenge["accepts"][0], who, now=int(time.time()), form=form))
         if at_random:
             await asyncio.sleep(random.random())
-        with timed(laps["trade"]):
+        with timed(laps.trade):
             response, paid = await self._buyer.post(body, headers=payment)
         if response.status != 200:
             raise RuntimeError(f"no receipt: {paid}")
-        with timed(laps["replay"]):
-            await self._buyer.post(body)
 
     async def _bare(self, laps: Laps) -> None:
         made = Unsigned(8453, self._nonce, Fees(200 * GWEI, GWEI), 21_000, secrets.token_bytes(20), 1, b"")
         raw = self._sender.sign(made).raw
         self._nonce += 1
-        with timed(laps["bare"]):
+        with timed(laps.bare):
             sent = await self._ask("eth_sendRawTransaction", hex_of(raw))
             while await self._ask("eth_getTransactionReceipt", sent) is None:
                 await asyncio.sleep(ASK_AGAIN_SECONDS)
@@ -153,7 +151,6 @@ def main(*, quick: bool) -> int:
         measured = asyncio.run(_measure(service, 6 if quick else 60))
     rows = []
     for blocks, laps, wait in zip(("immediate blocks", "a block a second"), measured, (0, BLOCK_MS), strict=True):
-        middle = {step: statistics.median(times) for step, times in laps.items()}
-        rows.append(Figure(f"{blocks}: payment to receipt, ms", middle["trade"], middle["bare"], most=TARGET_MS + wait))
-        rows += [Figure(f"  {step}, ms", middle[step]) for step in STEPS[2:]]
+        ours, bare = statistics.median(laps.trade), statistics.median(laps.bare)
+        rows.append(Figure(f"{blocks}: payment to receipt, ms", ours, bare, most=TARGET_MS + wait))
     return report("trade", rows)
