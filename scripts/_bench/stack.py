@@ -98,7 +98,7 @@ def _stop(process: subprocess.Popen[str]) -> None:
 
 
 def _bare_environment() -> dict[str, str]:
-    """The environment of a shell outside this checkout."""
+    """Return the environment of a shell outside this checkout."""
     ours = ("PYTHONPATH", "VIRTUAL_ENV", "SOLCX_BINARY_PATH", "APE_DATA_FOLDER", "DATABASE_URL")
     env = {name: value for name, value in os.environ.items() if name not in ours and not name.startswith("VPM_")}
     path = [part for part in env["PATH"].split(os.pathsep) if not part.startswith(str(REPOSITORY))]

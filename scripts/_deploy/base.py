@@ -50,12 +50,12 @@ class Holders:
 
 
 def contract_name(key: str) -> str:
-    """What an observation feed is called in the deployment file: `ObservationFeed BNKR/market_cap`."""
+    """Return what an observation feed is called in the deployment file: `ObservationFeed BNKR/market_cap`."""
     return f"ObservationFeed {key}"
 
 
 def bounds_of(facts: Deployment) -> dict[str, int]:
-    """The Safe's bounds of agent markets, as IAgentLister.Bounds names them."""
+    """Return the Safe's bounds of agent markets, as IAgentLister.Bounds names them."""
     return {
         "feeBps": facts.param("feeBps"),
         "minWeight": facts.param("minWeightUnits"),

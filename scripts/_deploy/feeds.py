@@ -41,7 +41,7 @@ def condemn(lister: Any, source: AgentFeed, safe: str) -> SafeCall | None:
 
 
 def is_as_recorded(feed: Any, source: AgentFeed) -> bool:
-    """Whether the lister's Feed is allowed with the file's numbers."""
+    """Return whether the lister's Feed is allowed with the file's numbers."""
     return bool(feed.allowed) and (feed.memory_, feed.maxAge, feed.potCap, feed.feedCap) == _numbers(source)
 
 

@@ -26,7 +26,7 @@ from scripts._vpm import bytecode
 
 
 def deployment_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of every deployment, which `prepare` takes as they are."""
+    """Return the options of every deployment, which `prepare` takes as they are."""
     for option in (
         click.option("--threshold", type=int, default=2, show_default=True, help="signatures the new Safe asks for"),
         click.option("--safe-owner", "safe_owners", multiple=True, help="an owner of a new Safe (repeatable)"),
@@ -66,7 +66,7 @@ class Course:
         return Deployment.model_validate(changed.model_dump(by_alias=True))
 
     def rehearsed(self, facts: Deployment, owner: Safe) -> Deployment:
-        """The record as it will be, but for the addresses of the contracts."""
+        """Return the record as it will be, but for the addresses of the contracts."""
         stand_ins = {
             name: ContractInfo(address=create_address(safes.ZERO, number), role="rehearsed", deploy_block=0)
             for number, name in enumerate(self.contracts)

@@ -20,7 +20,7 @@ def owner_keys() -> list[str]:
 
 
 def pending(contract: Any, deployment: Deployment) -> Iterator[safes.SafeCall]:
-    """What the Safe still has to accept. `contract(name, address)` binds one of ours with its ABI."""
+    """Return what the Safe still has to accept. `contract(name, address)` binds one of ours with its ABI."""
     assert deployment.safe is not None
     for name, info in deployment.contracts.items():
         bound = contract(name, info.address)

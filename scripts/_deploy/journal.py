@@ -57,7 +57,7 @@ class Journal:
             )
 
     def sent(self, nonce: int) -> dict[str, bytes]:
-        """The transactions signed with a nonce, by their hashes, the latest last."""
+        """Return the transactions signed with a nonce, by their hashes, the latest last."""
         return dict(self._sent.get(nonce, {}))
 
     def stores(self, nonce: int, what: str, digest: str, raw: bytes) -> None:

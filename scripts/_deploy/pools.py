@@ -62,7 +62,7 @@ _FILE: TypeAdapter[dict[FeedKey, FeedRequest]] = TypeAdapter(dict[FeedKey, FeedR
 
 
 def read(path: Path) -> dict[str, FeedRequest]:
-    """The file's feeds by key; DeploymentError with the field that is wrong."""
+    """Return the file's feeds by key; DeploymentError with the field that is wrong."""
     try:
         return _FILE.validate_python(tomllib.loads(path.read_text()))
     except OSError as error:
@@ -78,7 +78,7 @@ def read(path: Path) -> dict[str, FeedRequest]:
 
 
 def contract_name(key: str) -> str:
-    """What a pool feed is called in the deployment file: `PoolFeed BNKR/market_cap`."""
+    """Return what a pool feed is called in the deployment file: `PoolFeed BNKR/market_cap`."""
     return f"PoolFeed {key}"
 
 
@@ -86,7 +86,7 @@ def contract_name(key: str) -> str:
 
 
 def missing(facts: Deployment, asked: Mapping[str, FeedRequest]) -> list[str]:
-    """Which of the file's feeds do not stand yet; Refused where something else stands under the same key."""
+    """Return which of the file's feeds do not stand yet; Refused where something else stands under the same key."""
     return [key for key, each in asked.items() if not _stands(facts, key, each)]
 
 
@@ -170,7 +170,7 @@ def feed_of(node: ApeViews, facts: Deployment, key: str, asked: FeedRequest) -> 
 
 
 def fault_of(url: str, facts: Deployment, pool: str) -> str | None:
-    """Why an address is no pool that a factory of the deployment file made, or None."""
+    """Return why an address is no pool that a factory of the deployment file made, or None."""
 
     async def ask() -> None:
         async with ChainProvider([url], chain_id=None, timeout_seconds=30.0) as rpc:
@@ -201,7 +201,7 @@ def harmonic_liquidity(node: ApeViews, pool: str, window: int) -> int:
 
 
 def configuration(feed: PoolFeed) -> dict[str, Any]:
-    """The constructor's argument, IPoolFeed.Config, in its order."""
+    """Return the constructor's argument, IPoolFeed.Config, in its order."""
     return {
         "description": f"{feed.key.partition('/')[0]} / USD market cap",
         "token": feed.token,
@@ -238,7 +238,7 @@ def deployed(instance: Any, role: str, args: Mapping[str, Any]) -> ContractInfo:
 
 
 def constructor_arguments(recorded: Mapping[str, Any]) -> list[Any]:
-    """What the constructor took, from the deployment file, where numbers too large for JSON are text."""
+    """Return what the constructor took, from the deployment file, where numbers too large for JSON are text."""
     config = recorded["config"]
     numbers = [int(each) for each in config["referenceLiquidity"]]
     return [tuple({**config, "supply": int(config["supply"]), "referenceLiquidity": numbers}.values())]
@@ -251,7 +251,7 @@ def _as_text(value: Any) -> Any:
 
 
 def with_feed(facts: Deployment, feed: PoolFeed, made: ContractInfo) -> Deployment:
-    """The deployment file with this feed added."""
+    """Return the deployment file with this feed added."""
     standing = PoolFeed.model_validate(feed.model_dump() | {"address": made.address})
     changed = facts.model_copy(
         update={

@@ -58,13 +58,13 @@ class SafeCall:
 
 
 def singleton_of(provider: Any, safe: str) -> str:
-    """The code that a Safe runs, from the first slot of its proxy."""
+    """Return the code that a Safe runs, from the first slot of its proxy."""
     slot = provider.make_request("eth_getStorageAt", [safe, "0x0", "latest"])
     return str(to_checksum_address(bytes(HexBytes(slot))[-20:]))
 
 
 def creation(owners: Sequence[str], threshold: int, salt: int) -> Call:
-    """The call that creates a Safe and returns its address, which follows from owners, threshold and `salt`."""
+    """Return the call that creates a Safe and returns its address, which follows from owners, threshold and `salt`."""
     given = (list(owners), threshold, ZERO, b"", FALLBACK_HANDLER, ZERO, 0, ZERO)
     setup = Contract(SINGLETON, Abi(safe_abi())).call("setup", *given).data
     return Contract(PROXY_FACTORY, Abi(factory_abi())).call("createProxyWithNonce", SINGLETON, setup, salt)

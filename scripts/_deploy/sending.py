@@ -49,7 +49,7 @@ class Step:
 
 
 def digest_of(steps: Sequence[Step]) -> str:
-    """A hash of all that the transactions do."""
+    """Return a hash of all that the transactions do."""
     return hashlib.sha256("\n".join(f"{each.to} {each.data.hex()}" for each in steps).encode()).hexdigest()
 
 
@@ -114,7 +114,7 @@ class Sending:
     # ---------------------------------------------------------------- one transaction
 
     def _landed(self, journal: Journal, nonce: int, step: Step) -> Any:
-        """The receipt of a step's transaction, which is sent if it is not mined."""
+        """Return the receipt of a step's transaction; send it if it is not mined."""
         stored = journal.sent(nonce)
         for digest in stored:
             if (receipt := self._receipt(digest)) is not None:
@@ -157,7 +157,7 @@ class Sending:
     # ---------------------------------------------------------------- what it costs
 
     def _mined(self) -> int:
-        """How many of the steps are mined, if nobody else used the account."""
+        """Return how many of the steps are mined, if nobody else used the account."""
         return min(len(self.steps), max(0, self._count("latest") - self.first_nonce))
 
     def _count(self, block: str) -> int:

@@ -16,7 +16,7 @@ from scripts._deploy.sending import Step
 
 
 def create_address(deployer: str, nonce: int) -> str:
-    """The address of the contract that `deployer` creates with `nonce`."""
+    """Return the address of the contract that `deployer` creates with `nonce`."""
     return str(to_checksum_address(keccak(rlp.encode([to_canonical_address(deployer), nonce]))[12:]))
 
 

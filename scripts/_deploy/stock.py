@@ -27,7 +27,7 @@ def numbered(name: str, accounts: Sequence[str]) -> dict[str, str]:
 
 
 def bounds_of(facts: Deployment) -> dict[str, int]:
-    """What the lister fixes for all markets, as its constructor names it."""
+    """Return what the lister fixes for all markets, as its constructor names it."""
     return {
         "kappa": facts.param("kappa"),
         "feeBps": facts.param("feeBps"),
@@ -48,7 +48,7 @@ def is_served_late(proxy: str, aggregator_code: bytes) -> bool:
 
 
 def is_late_feed(provider: Any, proxy: str) -> bool:
-    """The same, asked of the chain; a feed that names no aggregator is none."""
+    """Ask the chain whether a feed is served late; one that names no aggregator is not."""
     from ape.exceptions import ApeException  # noqa: PLC0415 - only the environment of the ape scripts has it
 
     try:

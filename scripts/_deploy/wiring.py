@@ -89,7 +89,7 @@ class _Chain:
         return self.file.safe.address
 
     def wallets(self, word: str) -> dict[str, str]:
-        """The operator wallets of one power: `relay 0`, `relay 1` for the word `relay`."""
+        """Return the operator wallets of one power: `relay 0`, `relay 1` for the word `relay`."""
         return {name: at for name, at in self.file.operator_wallets.items() if name.split(" ")[0] == word}
 
     def allowed(self, name: str, event: str, subject: str, *topics: bytes) -> set[str]:
@@ -102,7 +102,7 @@ class _Chain:
         return {each for each, allowed in last.items() if allowed}
 
     def logs(self, name: str, topics: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
-        """The logs of one of our contracts from its deployment on."""
+        """Return the logs of one of our contracts from its deployment on."""
         info = self.file.contract(name)
         first, head = info.deploy_block or self.file.start_block, int(self.provider.get_block("latest").number)
         for start in range(first, head + 1, BLOCKS_A_REQUEST):
@@ -118,7 +118,7 @@ def _equal(what: str, on_chain: Any, in_file: Any) -> Finding:
 
 
 def _code(provider: Any, project: Any, name: str, info: ContractInfo) -> Finding:
-    """Whether what stands there is what these sources make, immutables and metadata included."""
+    """Compare what stands there with what these sources make, immutables and metadata included."""
     container = getattr(project, name.split(" ", 1)[0])
     code = container.contract_type.get_deployment_bytecode()
     recorded = info.constructor_args
@@ -148,7 +148,7 @@ def _safe(provider: Any, bound: Any, deployment: Deployment) -> Iterator[Finding
 
 
 def _names(chain: _Chain, name: str, expected: Mapping[str, str]) -> Iterator[Finding]:
-    """What a contract was constructed with, by its own views."""
+    """Compare what a contract was constructed with, by its own views."""
     bound = chain.bound(name)
     for view, address in expected.items():
         yield _equal(f"{name} {view}", getattr(bound, view)(), address)

@@ -80,7 +80,7 @@ async def _run(options: argparse.Namespace, account: LocalAccount | None) -> int
 
 
 def chosen(deployment: Deployment, keys: Sequence[str]) -> list[PoolFeed]:
-    """The feeds of these keys, or all; CannotRecord for one that no pools keep."""
+    """Return the feeds of these keys, or all; CannotRecord for one that no pools keep."""
     if not keys:
         if not deployment.pool_feeds:
             raise CannotRecord(f"The deployment file of {deployment.network} names no pool feed.")

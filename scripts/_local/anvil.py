@@ -55,7 +55,7 @@ class AnvilOptions:
 
 
 def anvil_plan(options: AnvilOptions) -> SpawnPlan:
-    """How to run the chain."""
+    """Return how to run the chain."""
     past = options.past or Path(tempfile.gettempdir(), f"vpm-anvil-{secrets.token_hex(8)}")
     given: dict[str, object | None] = {
         "--host": HOST,

@@ -8,7 +8,7 @@ DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def answers(url: str, timeout_seconds: float) -> bool:
-    """Whether somebody answers there that all is well."""
+    """Return whether a server answers there with status 200."""
     try:
         with DIRECT.open(url, timeout=timeout_seconds) as response:
             return bool(response.status == 200)

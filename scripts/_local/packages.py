@@ -55,7 +55,7 @@ def foundry_version() -> str:
 
 
 def version_of(program: str) -> str:
-    """What it says of itself; empty if it cannot be run."""
+    """Return what a program says of its version; nothing if it cannot be run."""
     try:
         asked = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):

@@ -51,7 +51,7 @@ def _candidates() -> Iterator[int]:
 
 
 def _free(port: int) -> int | None:
-    """The port when it can be listened on; any such for 0."""
+    """Return the port when it can be listened on; any such for 0."""
     with socket.socket() as probe:
         # Our own closed connections linger on a port for a while; they do not stop us from listening on it again.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -63,7 +63,7 @@ def _free(port: int) -> int | None:
 
 
 def _claim(port: int) -> bool:
-    """A name in the kernel's socket namespace, which only one process can hold and which goes away with it."""
+    """Claim a name in the kernel's socket namespace, which only one process can hold and which goes away with it."""
     if not sys.platform.startswith("linux"):
         return True  # no such namespace; two stacks started in the same second may then collide, and say so
     claim = socket.socket(socket.AF_UNIX)

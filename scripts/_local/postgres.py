@@ -162,7 +162,7 @@ def _private_dir(state_dir: Path) -> Path:
 
 
 def private_path(state_dir: Path) -> Path:
-    """Where the data of a marked state folder, given by its absolute path, is kept."""
+    """Return where the data of a marked state folder, given by its absolute path, is kept."""
     name = hashlib.sha256(f"{state_dir} {(state_dir / MARK).read_text()}".encode()).hexdigest()[:16]
     return Path(tempfile.gettempdir()) / f"vpm-postgres-{name}"
 

@@ -85,7 +85,7 @@ class LocalPool:
         return min(max(root, MIN_SQRT_PRICE + 1), MAX_SQRT_PRICE - 1)
 
     def value(self, sqrt_price: int, quote_value: int) -> int:
-        """The other way round."""
+        """Return the walk's value at a price: the inverse of `sqrt_price`."""
         price = Fraction(sqrt_price * sqrt_price, 1 << 192)
         if self.place.token0 != self.base:
             price = 1 / price
@@ -149,7 +149,7 @@ def build(node: LocalNode, usdc: str) -> AgentPools:
 
 
 def stand(node: LocalNode, pools: AgentPools) -> bool:
-    """Whether they are on this chain."""
+    """Return whether the pools are on this chain."""
     return all(node.ask("eth_getCode", pool.address, "latest") != "0x" for pool in pools.all)
 
 
@@ -222,11 +222,11 @@ class Walk:
         self._last: dict[str, int] = {}
 
     def value(self, pool: LocalPool) -> int:
-        """What a pool says now: a market cap, or ether's price; 8 decimals."""
+        """Return what a pool says now: a market cap, or ether's price; 8 decimals."""
         return pool.value(self._sqrt_price(pool), self._ether() if pool is not self.pools.weth else ONE)
 
     def calls(self, now: int) -> list[Call]:
-        """The swaps of one moment, ether's first; a pool whose step is too small to move it has none."""
+        """Return the swaps of one moment, ether's first; a pool whose step is too small to move it has none."""
         ether = self.pools.weth
         was = self.value(ether)
         to = was + (self._step(ether, was, now) - was) // ETH_CALM
@@ -238,7 +238,7 @@ class Walk:
         return [each for each in swaps if each is not None]
 
     def to(self, pool: LocalPool, value: int) -> Call | None:
-        """The swap that brings a pool to a value; none where it stands there."""
+        """Return the swap that brings a pool to a value; none where it stands there."""
         return self._swap(pool, pool.sqrt_price(value, self._ether() if pool is not self.pools.weth else ONE))
 
     def _step(self, pool: LocalPool, value: int, now: int) -> int:

@@ -41,7 +41,7 @@ def compiled() -> bool:
 
 
 def compiled_contracts() -> dict[str, Any]:
-    """What ape keeps of each contract that it compiled: ABI, creation code, code."""
+    """Return what ape keeps of each contract that it compiled: ABI, creation code, code."""
     return dict(json.loads(MANIFEST.read_text())["contractTypes"])
 
 

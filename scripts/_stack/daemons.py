@@ -35,7 +35,7 @@ before them starts meanwhile, and does not carry them."""
 
 
 def metrics_variable(daemon: str) -> str:
-    """Where a daemon is told the port of its metrics."""
+    """Return the name of the variable with the port of a daemon's metrics."""
     return f"VPM_{daemon.upper()}_METRICS_PORT"
 
 

@@ -106,7 +106,7 @@ def _addresses(deployment: Deployment) -> dict[str, str]:
 
 
 def lanes() -> list[str]:
-    """Which local key serves which lanes, as core/config/lanes.py reads it."""
+    """Return which local key serves which lanes, as core/config/lanes.py reads it."""
     first, *others = (w.private_key for w in wallets.RELAY_LANES)
     opener, publisher = wallets.OPENER.private_key, wallets.PUBLISHER.private_key
     return [

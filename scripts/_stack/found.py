@@ -24,7 +24,7 @@ class Stack:
 
 
 def local_stack(variables: Mapping[str, str], root: Path = DEFAULT_STATE) -> Stack | None:
-    """None when something else is set, or none runs."""
+    """Return the local stack; None when something else is set, or none runs."""
     given = environment(variables)
     if any(name in given for name in NAMES) or not running(root):
         return None

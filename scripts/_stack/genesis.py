@@ -74,10 +74,10 @@ def _safe_code(artifact: str) -> str:
 
 
 def compiled_code(name: str) -> str:
-    """The code of one of our local contracts, once it stands on a chain."""
+    """Return the code of one of our local contracts, once it stands on a chain."""
     return str(compiled_contract(name)["runtimeBytecode"]["bytecode"])
 
 
 def creation_code(name: str) -> bytes:
-    """What makes one of our local contracts that has a constructor."""
+    """Return what makes one of our local contracts that has a constructor."""
     return bytes_of(str(compiled_contract(name)["deploymentBytecode"]["bytecode"]))

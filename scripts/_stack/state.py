@@ -57,7 +57,7 @@ class State:
 
     @property
     def ready(self) -> Path:
-        """What the running stack told of itself; what a stopped one left behind."""
+        """Return where the running stack says what it is; one that was killed leaves it behind."""
         return self.root / "ready.json"
 
     @property
@@ -67,12 +67,12 @@ class State:
 
     @property
     def pools(self) -> Path:
-        """The local pools and the exchange they are on, for whoever trades in them; not there on a fork."""
+        """Return where the local pools and their exchange are written down; on a fork there are none."""
         return self.root / "pools.json"
 
     @property
     def pool_feeds(self) -> Path:
-        """What `deploy_pools` is to make of them."""
+        """Return where the feeds that `deploy_pools` makes of them are written down."""
         return self.root / "pools.toml"
 
     def chain(self, name: str) -> Path:
@@ -93,7 +93,7 @@ class State:
         write_json(self.root / "remembered.json", {**self.remembered(), **values})
 
     def port(self, of: str) -> int:
-        """The one that a part had before, else a free one; remembered either way."""
+        """Return the port that a part had before, else a free one, and remember it."""
         remembered = self.remembered().get(f"{of}_port")
         port = free_port(int(remembered) if remembered else None)
         self.remember(**{f"{of}_port": str(port)})
@@ -138,7 +138,7 @@ def exclusive(root: Path) -> Iterator[State]:
 
 
 def running(root: Path) -> bool:
-    """Whether a stack holds the folder now."""
+    """Return whether a stack holds the folder now."""
     try:
         with (root / "lock").open() as handle:
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)

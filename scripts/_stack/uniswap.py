@@ -61,7 +61,7 @@ class Actor:
     address: str
 
     def send(self, call: Call, value_wei: int = 0) -> dict[str, Any]:
-        """The receipt of a call that was carried out."""
+        """Send a call and return its receipt once it was carried out."""
         return self._sent({**call.parameters(), "value": hex(value_wei)}, call.function.name)
 
     def deploy(self, name: str, creation: bytes, types: list[str], values: list[Any]) -> str:
@@ -117,7 +117,7 @@ class Exchange:
         return cls(factory, router, positions, to_checksum_address(weth))
 
     def open_pool(self, who: Actor, key: PoolKey, sqrt_price: int) -> str:
-        """The address of a new pool."""
+        """Open a pool and return its address."""
         who.send(self._manager().call("createAndInitializePoolIfNecessary", *key, sqrt_price))
         factory = Contract(self.factory, artifact("UniswapV3Factory").abi)
         return to_checksum_address(who.read(factory.call("getPool", *key)))
@@ -128,7 +128,7 @@ class Exchange:
                 who.send(Contract(token, abi("LocalUSDC")).call("approve", spender, MAX_UINT256))
 
     def provide(self, who: Actor, key: PoolKey, lower: int, upper: int, amount0: int, amount1: int) -> dict[str, Any]:
-        """A position between two ticks from at most these amounts."""
+        """Open a position between two ticks from at most these amounts."""
         given = {
             **key._asdict(),
             "lower": lower,

@@ -85,7 +85,7 @@ async def _bring_up(options: Options, state: State, supervisor: Supervisor) -> N
 
 
 def _check_given(options: Options) -> None:
-    """What others run and we are told of, before anything is started that would have to be stopped again."""
+    """Check the database and nodes that were named, before anything is started that would have to be stopped."""
     check_database_given()
     for name in CHAIN_IDS:
         if (fork := options.forks[name]) is not None:
@@ -116,12 +116,12 @@ async def _chains(options: Options, state: State, supervisor: Supervisor) -> dic
 
 
 def _ready_files(options: Options, state: State) -> list[Path]:
-    """The files that say what the stack is: always in its folder, where `vpm status` and its like find it."""
+    """Return the files that say what the stack is: always in its folder, where `vpm status` and its like find it."""
     return [state.ready, *([options.ready_file] if options.ready_file else [])]
 
 
 def _write_ready(path: Path, ready: dict[str, Any]) -> None:
-    """It holds keys and the database's password."""
+    """Write what the stack is, with keys and the database's password, for its owner alone."""
     try:
         write_json(path, ready)
     except OSError as error:

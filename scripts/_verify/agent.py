@@ -67,7 +67,7 @@ class AgentMarket:
 
     @property
     def given(self) -> ev.MarketTerms:
-        """What the Safe's bounds made of it, as the lister's log says."""
+        """Return what the Safe's bounds made of it, as the lister's log says."""
         given: ev.MarketTerms = self.listing.event.terms
         return given
 
@@ -85,11 +85,11 @@ class AgentMarket:
 
     @property
     def sides(self) -> tuple[str, ...]:
-        """The keys a trade names."""
+        """Return the keys a trade names."""
         return tuple(each.key for each in outcomes_of(self.kind, self.spec.bounds))
 
     def owed(self, stake: ev.Staked | ev.RefundBooked) -> tuple[int, bool]:
-        """What it is owed now, and whether it is its own money back."""
+        """Return what a stake is owed now, and whether that is its own money back."""
         if isinstance(stake, ev.RefundBooked):
             return stake.amount, True
         if self.closed is None:
@@ -99,7 +99,7 @@ class AgentMarket:
 
 
 async def read_market(chain: PinnedChain, key: bytes) -> AgentMarket:
-    """NotCheckable when it was never listed."""
+    """Read a market's logs; NotCheckable when it was never listed."""
     topics = [word(key)]
     lister = chain.contract("AgentLister").address
     listed = await chain.logs(lister, _only(ev.AGENT_LISTER_EVENTS, "MarketListed"), topics)
@@ -130,7 +130,7 @@ async def read_market(chain: PinnedChain, key: bytes) -> AgentMarket:
 
 
 def specification(listed: ev.MarketListed) -> Specification:
-    """What the words of a market are rendered from."""
+    """Return what the words of a market are rendered from."""
     return made_of(Specification, {**asdict(listed.terms), **asdict(listed.spec), "kind": MarketKind(listed.spec.kind)})
 
 
@@ -208,7 +208,7 @@ async def _as_kept(chain: PinnedChain, market: AgentMarket, said: Findings) -> N
 async def _before(
     chain: PinnedChain, moment: SeenLog, layouts: Mapping[bytes, Layout], topics: list[Any]
 ) -> SeenLog | None:
-    """The lister's last log of that kind before a moment."""
+    """Return the lister's last log of that kind before a moment."""
     logs = await chain.logs(chain.contract("AgentLister").address, layouts, topics)
     earlier = [one for one in logs if (one.block, one.index) < (moment.block, moment.index)]
     return earlier[-1] if earlier else None
@@ -272,7 +272,7 @@ async def check_result(chain: PinnedChain, market: AgentMarket, said: Findings) 
 async def _early(
     chain: PinnedChain, market: AgentMarket, decided: ev.MarketDecided, closed_at: int, said: Findings
 ) -> bool:
-    """Whether one reading settled it at once; then that reading is checked."""
+    """Check the reading that settled it at once, if one did; return whether one did."""
     terms, feed, end = market.terms, checksum(market.spec.feed), decided.end
     pools = await pool_feed_at(chain, feed)
     if pools is None or decided.is_void or not crosses(terms, Reading(end.answer, end.updated_at), closed_at):
@@ -385,7 +385,7 @@ _STAKES = _only(ev.WALLET_EVENTS, "Staked", "RefundBooked")
 
 
 async def find_stake(chain: PinnedChain, trade_id: str, tx: Any = None) -> SeenLog:
-    """The log of a trade by its bet's hash; with its transaction it is one request."""
+    """Return the log of a trade by its bet's hash; with its transaction it is one request."""
     wallet = chain.contract("SettlementWallet").address
     sought = bytes_of(trade_id)
     logs = await chain.logs_in(tx, wallet, _STAKES)

@@ -47,7 +47,7 @@ class PinnedChain:
 
     @classmethod
     async def at(cls, rpc: ChainProvider, deployments: Path, block: int | None) -> PinnedChain:
-        """The chain the node serves; NotCheckable when no deployment file is about it."""
+        """Return the chain the node serves; NotCheckable when no deployment file is about it."""
         client = ChainClient(rpc)
         chain_id = await client.eth.chain_id
         by_chain_id = deployments_in(deployments)
@@ -81,11 +81,11 @@ class PinnedChain:
     # ------------------------------------------------------------ reading
 
     async def read(self, call: Call) -> Any:
-        """A view at the pinned block."""
+        """Return what a view says at the pinned block."""
         return await self.client.read(call, self.head.number)
 
     async def read_or_none(self, call: Call) -> Any:
-        """None where the contract reverts: an id it does not know."""
+        """Read a view; None where the contract reverts: an id it does not know."""
         try:
             return await self.read(call)
         except RpcError as error:
@@ -105,19 +105,19 @@ class PinnedChain:
         return self._headers[block]
 
     async def receipt(self, tx: Any) -> Receipt | None:
-        """None when it is no transaction hash, or not mined at the pinned block."""
+        """Return a receipt; None of what is no transaction hash, or not mined at the pinned block."""
         if not is_hash(tx):
             return None
         receipt = await self.client.receipt(tx)
         return receipt if receipt is not None and receipt.block_number <= self.head.number else None
 
     async def logs_in(self, tx: Any, address: str, layouts: Mapping[bytes, Layout]) -> list[SeenLog]:
-        """Those of one contract in a transaction; none of one that is not mined at the pinned block."""
+        """Return one contract's logs in a transaction; none if it is not mined at the pinned block."""
         receipt = await self.receipt(tx)
         return [] if receipt is None else seen(receipt.logs, address, layouts)
 
     async def moved(self, tx: str, sender: str, to: str, value: int) -> bool:
-        """Whether a transaction moved so much of our token."""
+        """Return whether a transaction moved so much of our token."""
         transfers = await self.logs_in(tx, self.token.address, {TRANSFER.topic: TRANSFER})
         return any(is_transfer(one.event, sender, to, value) for one in transfers)
 
@@ -143,12 +143,12 @@ class PinnedChain:
     # ------------------------------------------------------------ feeds
 
     async def in_effect(self, feed: str, time: int) -> RoundReading:
-        """The round in effect, found here with core.feeds.rounds."""
+        """Return the round in effect, found here with core.feeds.rounds."""
         head = await self._feed_head(feed)
         return await run_async(in_effect_at(head, time), lambda round_id: self.round(feed, round_id))
 
     async def proves(self, feed: str, proposed: int, time: int) -> Round | None:
-        """The round if it proves to be the one in effect."""
+        """Return the round if it proves to be the one in effect."""
         head = await self._feed_head(feed)
         return await run_async(prove_in_effect_at(head, proposed, time), lambda round_id: self.round(feed, round_id))
 
@@ -186,13 +186,13 @@ def node_url(rpc: str | None, variable: str) -> str:
 
 
 def deployments_in(folder: Path) -> dict[int, Deployment]:
-    """The deployment files of a folder by chain id."""
+    """Return the deployment files of a folder by chain id."""
     files = [path for path in sorted(folder.glob("*.json")) if path.name != "schema.json"]
     return {each.chain_id: each for each in map(load_deployment, files)}
 
 
 def seen(logs: Sequence[Log], address: str, layouts: Mapping[bytes, Layout]) -> list[SeenLog]:
-    """The logs of one contract that `layouts` knows, decoded, in chain order."""
+    """Return the logs of one contract that `layouts` knows, decoded, in chain order."""
     out = []
     for log in logs:
         if checksum(log.address) != checksum(address) or log.removed or not log.topics:
@@ -211,7 +211,7 @@ def is_transfer(moved: Transfer, sender: str, to: str, value: int) -> bool:
 
 
 def word(value: int | bytes) -> str:
-    """A topic."""
+    """Return a value as a topic."""
     return hex_of(value.to_bytes(32) if isinstance(value, int) else value.rjust(32, b"\0"))
 
 

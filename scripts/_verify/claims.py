@@ -58,7 +58,7 @@ class Findings:
         return self.says(what, equal, shown_by, _both(stated, actual, equal))
 
     def integer(self, what: str, stated: Any, actual: int | None, shown_by: str) -> bool:
-        """A number, or a number as text as the stock surface writes it."""
+        """Compare a number, or a number as text as the stock surface writes it."""
         equal = actual is not None and whole(stated) == actual
         return self.says(what, equal, shown_by, _both(stated, actual, equal))
 
@@ -69,7 +69,7 @@ class Findings:
         return self.says(what, fits, shown_by, f"the document says {stated}, by now it is {actual}")
 
     def money(self, what: str, stated: Any, actual: int, shown_by: str, *, decimals: int = 6) -> bool:
-        """A JSON number of the agent surface against `actual` in its smallest unit."""
+        """Compare a JSON number of the agent surface with `actual` in its smallest unit."""
         equal = decimal_units(stated, decimals) == actual
         return self.says(what, equal, shown_by, _both(stated, decimal_text(actual, decimals), equal))
 
@@ -114,7 +114,7 @@ class Findings:
 
 
 def whole(value: Any) -> int | None:
-    """An integer given as one, or as plain digits."""
+    """Return an integer given as one, or as plain digits."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, str) and len(value) <= 80 and value.removeprefix("-").isascii():
@@ -123,7 +123,7 @@ def whole(value: Any) -> int | None:
 
 
 def decimal_units(value: Any, decimals: int) -> int | None:
-    """The smallest units of an exact JSON number; None when it is no number or too fine."""
+    """Return the smallest units of an exact JSON number; None when it is no number or too fine."""
     try:
         return units_from_json(value, decimals)
     except MoneyError:

@@ -23,7 +23,7 @@ DECIMALS: Final = 8
 
 
 def _wrapped(value: int, bits: int) -> int:
-    """A signed integer of so many bits, as unchecked arithmetic leaves it."""
+    """Return a signed integer of so many bits, as unchecked arithmetic leaves it."""
     half = 1 << (bits - 1)
     return (value + half) % (2 * half) - half
 
@@ -37,7 +37,7 @@ class Observation:
     seconds_per_liquidity: int  # times 2**128; uint160, wraps
 
     def then(self, time: int, tick: int, liquidity: int) -> Observation:
-        """The next one, written at `time` after the pool stood at this tick and liquidity since this one."""
+        """Return the next one, written at `time` after the pool stood at this tick and liquidity since this one."""
         passed = time - self.time
         per_liquidity = (passed << 128) // (liquidity or 1)  # rounded down
         return Observation(
@@ -58,11 +58,11 @@ class PoolWindow:
 
     @property
     def ticks(self) -> int:
-        """The sum of the tick over the window's seconds; the cumulatives may have wrapped."""
+        """Return the sum of the tick over the window's seconds; the cumulatives may have wrapped."""
         return _wrapped(self.end_cumulative - self.start_cumulative, 56)
 
     def liquidity(self, length: int) -> int:
-        """The harmonic mean, rounded down."""
+        """Return the harmonic mean, rounded down."""
         return min((length << 128) // self.seconds_per_liquidity, 2**128 - 1)
 
 
@@ -75,17 +75,17 @@ class PoolState:
     liquidity: int
 
     def tells(self, end: int, length: int) -> bool:
-        """Whether the ring still reaches back to the start of the window that ends then."""
+        """Return whether the ring still reaches back to the start of the window that ends then."""
         return self.observations[0].time + length <= end
 
     def window(self, end: int, length: int) -> PoolWindow:
-        """The window of `length` seconds that ends at `end`, a moment before the pool's present block."""
+        """Return the window of `length` seconds that ends at `end`, a moment before the pool's present block."""
         end_cumulative, at_end, last = self._at(end)
         start_cumulative, at_start, _ = self._at(end - length)
         return PoolWindow(start_cumulative, end_cumulative, (at_end - at_start) % 2**160, end - last)
 
     def _at(self, time: int) -> tuple[int, int, int]:
-        """The accumulators at a moment, and when the last observation at or before it was made."""
+        """Return the accumulators at a moment, and when the last observation at or before it was made."""
         ring = self.observations
         position = bisect_right(ring, time, key=lambda each: each.time) - 1
         before = ring[position]
@@ -159,7 +159,7 @@ def exp_wad(x: int) -> int:
 
 
 def market_cap(terms: PoolFeedTerms, ticks: Sequence[int]) -> int | None:
-    """The answer for the sources' sums of ticks over the window; None where it is out of range.
+    """Return the answer for the sources' sums of ticks over the window; None where it is out of range.
 
     A tick is a log price rounded down, so half a tick is added for each source. The exponent is rounded towards zero,
     the answer down.
@@ -183,7 +183,7 @@ def quality_of(terms: PoolFeedTerms, source: SourceTerms, window: PoolWindow) ->
 
 
 def measure(terms: PoolFeedTerms, pools: Sequence[PoolState], time: int) -> PoolReading | None:
-    """What `record` records for a grid time before the pools' present block; None where it is absent."""
+    """Return what `record` records for a grid time before the pools' present block; None where it is absent."""
     if time % terms.step:
         raise ValueError(f"{time} is no whole multiple of the feed's step, {terms.step} seconds")
     if not all(pool.tells(time, terms.window) for pool in pools):

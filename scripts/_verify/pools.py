@@ -64,12 +64,12 @@ async def reading_at(chain: PinnedChain, feed: PoolFeedFacts, moment: int, max_a
 
 
 async def crossed(chain: PinnedChain, feed: PoolFeedFacts, target: int, first: int, last: int) -> bool:
-    """Whether a reading of the interval counts as a crossing, by the feed."""
+    """Return whether a reading of the interval counts as a crossing, by the feed."""
     return bool((await chain.read(feed.contract.call("crossing", target, first, last)))[0])
 
 
 async def recorded_at(chain: PinnedChain, feed: PoolFeedFacts, round_id: int) -> int | None:
-    """The time of the block that recorded a reading."""
+    """Return the time of the block that recorded a reading."""
     layouts = {topic: each for topic, each in FEED_EVENTS.items() if each.name == "AnswerUpdated"}
     logs = await chain.logs(feed.address, layouts, [None, word(round_id.to_bytes(32))])
     return await chain.time_of(logs[0].block) if logs else None
@@ -105,7 +105,7 @@ def _in_words(quality: int, answer: int) -> str:
 
 
 async def from_ring(chain: PinnedChain, pool: str, at: int, length: int) -> PoolState | None:
-    """The observations around both ends of the window; None where the ring has forgotten its start."""
+    """Return the observations around both ends of the window; None where the ring has forgotten its start."""
     ring = _Ring(chain, Contract(pool, POOL))
     await ring.open()
     first = await ring.last_until(at - length)
@@ -139,7 +139,7 @@ class _Ring:
         self.newest = (index - self._first) % self._size
 
     async def last_until(self, time: int) -> int | None:
-        """The place of the last observation at or before a time; None when all are later."""
+        """Return the place of the last observation at or before a time; None when all are later."""
         if (await self.at(0)).time > time:
             return None
 
@@ -160,7 +160,7 @@ class _Ring:
 
 
 async def _last(most: int, holds: Callable[[int], Awaitable[bool]]) -> int:
-    """The last number up to `most` for which it holds, as it does for 0 and each before."""
+    """Return the last number up to `most` for which it holds, as it does for 0 and each before."""
     low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2

@@ -199,7 +199,7 @@ def _rounds(row: dict[str, Any], market: StockMarket, said: Findings) -> None:
 
 
 def market_of(event: Any) -> int | None:
-    """The market an event of the settler is about; a position's id holds it."""
+    """Return the market an event of the settler is about; a position's id holds it."""
     if hasattr(event, "market_id"):
         return int(event.market_id)
     return int(event.position_id) >> 32 if hasattr(event, "position_id") else None

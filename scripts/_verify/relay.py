@@ -60,7 +60,7 @@ async def check_relay(chain: PinnedChain, body: dict[str, Any], said: Findings) 
 
 
 def _signed(chain: PinnedChain, body: dict[str, Any], said: Findings) -> dict[str, Any] | None:
-    """The bet in the escape kit's call data; its nonce must be the one the answer names."""
+    """Return the bet in the escape kit's call data; its nonce must be the one the answer names."""
     kit = body.get("escapeKit")
     if not isinstance(kit, dict):
         return None

@@ -66,7 +66,7 @@ class StockMarket:
 
 
 async def read_market(chain: PinnedChain, market_id: int, at: int | None = None) -> StockMarket:
-    """NotCheckable when the chain knows no such market."""
+    """Read a market's logs; NotCheckable when the chain knows no such market."""
     settler, resolver, lister = (chain.contract(name) for name in ("VestedMarkets", "RoundResolver", "MarketLister"))
     block = chain.head.number if at is None else min(at, chain.head.number)
     header = await chain.header(block)

@@ -69,7 +69,7 @@ def launch(argv: list[str]) -> int:
 
 
 def environment() -> dict[str, str]:
-    """The environment every command of ours runs in: our tools first on PATH, no stray Python settings."""
+    """Return the environment every command of ours runs in: our tools first on PATH, no stray Python settings."""
     # Without its caches Python compiles hundreds of modules of ape's anew at every start: seconds of each command.
     stray = ("PYTHONHOME", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
     env = {k: v for k, v in os.environ.items() if k not in stray}
@@ -163,7 +163,7 @@ def _install_locked(python: str, lock: Path, what: str) -> None:
 
 
 def _pip(python: str) -> list[str]:
-    """The pip of an environment, or the machine's, told of the environment."""
+    """Return the pip of an environment, or the machine's, told of the environment."""
     own = (Path(python).parent / "pip").exists()
     return [python, "-m", "pip"] if own else [_machines_python(), "-m", "pip", "--python", python]
 
@@ -319,7 +319,7 @@ def only_one_at_a_time():  # type: ignore[no-untyped-def]
 
 
 def _output(argv: list[str]) -> str:
-    """What a program says; nothing if it is not there."""
+    """Return what a program says; nothing if it is not there."""
     try:
         return subprocess.run(argv, capture_output=True, text=True, check=False).stdout
     except OSError:

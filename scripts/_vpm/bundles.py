@@ -21,7 +21,7 @@ SOURCES: Final = {
 
 
 def made(name: str) -> bytes:
-    """The bundle of the sources as they are, with the licenses of what is in it at its end."""
+    """Return the bundle of the sources as they are, with the licenses of what is in it at its end."""
     shape = ("--bundle", "--format=esm", "--minify", "--target=es2022", "--legal-comments=eof")
     return subprocess.run(
         [str(ESBUILD), str(SOURCES[name]), *shape], cwd=REPOSITORY, check=True, stdout=subprocess.PIPE

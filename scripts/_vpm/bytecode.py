@@ -39,7 +39,7 @@ CONTRACTS = (
 
 
 def built() -> dict[str, Any]:
-    """The record of the present build."""
+    """Return the record of the present build."""
     manifest = json.loads(MANIFEST.read_text())
     (compiler,) = manifest["compilers"]
     return {
@@ -54,7 +54,7 @@ def digest(code: bytes) -> str:
 
 
 def unrecorded(codes: Mapping[str, bytes]) -> list[str]:
-    """The contracts whose creation code, without constructor arguments, is not the recorded one."""
+    """Return the contracts whose creation code, without constructor arguments, is not the recorded one."""
     recorded: dict[str, str] = json.loads(RECORD.read_text())["creationCodeKeccak256"]
     return sorted(name for name, code in codes.items() if digest(code) != recorded.get(name))
 
