@@ -13,7 +13,6 @@ from scripts._feed import __main__ as feed
 from scripts._stack import found
 from scripts._stack.found import Stack, local_stack
 from scripts._stack.state import State, exclusive
-from scripts._status import __main__ as status
 from scripts._verify import __main__ as verify
 from scripts._vpm import cli
 
@@ -111,7 +110,6 @@ def test_what_names_its_own_service_is_left_alone(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("program", "words"),
     [
-        (status.main, ["--data", "postgresql://elsewhere/vpm"]),
         (verify.main, ["1", "--rp", "http://127.0.0.1:9"]),
         (feed.main, ["cost", "0x1", "--rp", "http://127.0.0.1:9"]),
         (feed.main, ["record", "--rp", "http://127.0.0.1:9"]),
