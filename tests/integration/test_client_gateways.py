@@ -86,7 +86,7 @@ def once(holds: Callable[[web.BaseRequest], bool], then: Rule) -> Rule:
 class Story:
     """What becomes of a bet of so many dollars, and what is said of its payment. `payment`: None where it is placed;
     `stakes`: how many there are; `own_key`: the bet's key, where the caller names it; `is_made`: whether an earlier
-    call has made it."""
+    call has made it; `final_seconds`: how long its finality is waited for."""
 
     rule: Callable[[], Rule]
     payment: Payment | None
@@ -96,6 +96,7 @@ class Story:
     size: int = 1
     own_key: str | None = None
     is_made: bool = False
+    final_seconds: float = 20
 
 
 TAKEN_AND = partial(Answer, passes_on=True)
@@ -165,6 +166,7 @@ STORIES = {
         Payment.MADE,
         "NotFinal",
         final=True,
+        final_seconds=4,
     ),
     "the same bet under another key is on its way": Story(
         lambda: in_turn(is_trade, Answer(429, refusal_of("rate_limited", retriable=True, tradeId=OTHERS))),
@@ -248,7 +250,7 @@ async def test_what_is_said_of_a_payment_is_true_whatever_stands_before_the_serv
     async with gateway(quick_service.url, story.rule()) as before:
         with strangers() as http:
             account = Account.from_key(who.private_key)
-            client = Client(before.url, account, http=http, patience_seconds=3, final_seconds=20)
+            client = Client(before.url, account, http=http, patience_seconds=3, final_seconds=story.final_seconds)
             ours = await asyncio.to_thread(
                 outcome, lambda: client.bet(quick_market, "yes", story.size, final=story.final, idem_key=story.own_key)
             )
@@ -274,7 +276,7 @@ async def test_what_typescript_says_of_a_payment_is_true(
         order = {
             "wish": {"market": quick_market, "side": "yes", "sizeUsd": story.size, "idemKey": story.own_key},
             "final": story.final,
-            "options": {"patienceSeconds": 3, "finalSeconds": 20},
+            "options": {"patienceSeconds": 3, "finalSeconds": story.final_seconds},
             "baseUrl": before.url,
         }
         said = await TypeScript(quick_service).ask(who, "bet", **order)
