@@ -20,6 +20,12 @@ FIELDS: Final = (
     {"name": "nonce", "type": "bytes32"},
 )
 """Of both forms."""
+DOMAIN_FIELDS: Final = (
+    {"name": "name", "type": "string"},
+    {"name": "version", "type": "string"},
+    {"name": "chainId", "type": "uint256"},
+    {"name": "verifyingContract", "type": "address"},
+)
 
 
 def domain(token: Token, chain_id: int) -> dict[str, Any]:

@@ -95,7 +95,7 @@ JOBS: tuple[Job, ...] = (
     Job("agent-caps", "work out anew what the pools of feeds bear", "base", work_out_caps, lambda _: CAPS_SECONDS),
     Job("agent-resolve", "settle or void agent markets", "base", resolve_agent_markets, _SETTLE),
     Job("agent-pay", "pay winners and refunds; sweep fees", "base", pay, _SETTLE),
-    Job("agent-credit", "book payments sent past us whose payers do not return", "base", credit, lambda _: 15.0),
+    Job("agent-credit", "book payments sent past us", "base", credit, lambda _: 15.0),
     Job(
         "agent-canary",
         "quote and trade (simulated) through the public address",

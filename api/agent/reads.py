@@ -43,11 +43,11 @@ from api.agent.storage import storage
 from api.agent.trade import store
 from api.agent.trade.orders import MAX_POINTS, SIMPLE_MAX, check_open, largest_size, side_of
 from api.context import Context
-from api.finality import read_final_block
 from api.head import chain_now
 from api.http.caller import caller_ip
 from api.http.rendered import OWN_REVALIDATED, REVALIDATED, RenderedCache
 from api.http.requests import read_query
+from api.payments.finality import read_final_block
 from core.agent.document import CATEGORIES
 from core.contracts.statuses import MarketKind
 from core.hexadecimal import bytes_of, hex_of

@@ -11,11 +11,10 @@ from typing import Any
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
-from core import eip3009
+from api.payments.authorization import Authorization
 from core.chain import Call, Contract
 from core.contracts.deployments import Token
-from core.eip3009 import FIELDS, RECEIVE
-from core.hexadecimal import hex_of
+from core.eip3009 import RECEIVE
 
 ENTER_TYPEHASH = keccak(text="Enter(uint256 marketId,uint8 outcome,uint256 amount,bytes32 salt)")
 
@@ -23,16 +22,6 @@ NONCE_FORMULA = (
     "keccak256(abi.encode(keccak256('Enter(uint256 marketId,uint8 outcome,uint256 amount,bytes32 salt)'), chainId, "
     "settler, marketId, outcome, amount, salt))"
 )
-
-TYPES: dict[str, list[dict[str, str]]] = {
-    "EIP712Domain": [
-        {"name": "name", "type": "string"},
-        {"name": "version", "type": "string"},
-        {"name": "chainId", "type": "uint256"},
-        {"name": "verifyingContract", "type": "address"},
-    ],
-    RECEIVE: list(FIELDS),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,33 +49,18 @@ class StockBet:
             )
         )
 
+    @property
+    def authorization(self) -> Authorization:
+        """The payment that its signer signs."""
+        return Authorization(self.signer, self.settler, self.amount, self.valid_after, self.valid_before, self.nonce)
+
     def digest(self, token: Token) -> bytes:
-        """What the signature is over, in the token's domain."""
-        message = {
-            "from": self.signer,
-            "to": self.settler,
-            "value": self.amount,
-            "validAfter": self.valid_after,
-            "validBefore": self.valid_before,
-            "nonce": self.nonce,
-        }
-        return eip3009.digest(RECEIVE, message, token, self.chain_id)
+        """Return what the signature is over."""
+        return self.authorization.digest(RECEIVE, token, self.chain_id)
 
     def typed_data(self, token: Token) -> dict[str, Any]:
-        """For `eth_signTypedData_v4`. Numbers are text, so that no wallet rounds them."""
-        return {
-            "domain": eip3009.domain(token, self.chain_id),
-            "types": TYPES,
-            "primaryType": RECEIVE,
-            "message": {
-                "from": self.signer,
-                "to": self.settler,
-                "value": str(self.amount),
-                "validAfter": str(self.valid_after),
-                "validBefore": str(self.valid_before),
-                "nonce": hex_of(self.nonce),
-            },
-        }
+        """Return it for `eth_signTypedData_v4`."""
+        return self.authorization.typed_data(RECEIVE, token, self.chain_id)
 
     def call(self, settler: Contract, signature: bytes, *, sender: str | None = None) -> Call:
         """The entry itself, which anybody may send."""

@@ -1,13 +1,100 @@
-"""Relayed bets in the database: which transaction belongs to an authorization, and asking for a new one."""
+"""Bets brought to the relay: what a body says, and its attempts in `relay_bet`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from api.funds import Funds, Promises, Spend
-from api.stock.relayed import BetKey, RelayedBet
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from api.payments.attempts import attempt_of
+from api.payments.funds import Funds, Promises, Spend
+from api.stock.authorization import StockBet
+from api.stock.bodies.relay import EscapeKit
+from api.stock.chain import StockContracts
+from api.stock.requests import RelayRequest
+from core.chain import Call, checksum
+from core.contracts.deployments import Token
 from core.db.engine import Connection
-from core.outbox import Intent, IntentConflict, enqueue, read
+from core.db.schema.relay import relay_bet
+from core.hexadecimal import bytes_of, hex_of
+from core.outbox import Intent, IntentConflict, IntentRequest, enqueue, read
+from core.signatures import signer_of, with_usual_v
+
+
+@dataclass(frozen=True, slots=True)
+class BetKey:
+    """A bet's identity: its chain, its signer and the nonce of its authorization, which commits to market, side and
+    amount. The same nonce signed for another time is the same bet."""
+
+    chain_id: int
+    signer: bytes
+    nonce: bytes
+
+    def intent_keys(self, attempts: int) -> list[str]:
+        """Return the keys of the first `attempts` intents, in order."""
+        bet = f"relay:{self.chain_id}:{self.signer.hex()}:{self.nonce.hex()}"
+        return [f"{bet}:{attempt}" for attempt in range(1, attempts + 1)]
+
+    async def read_intent_keys(self, connection: AsyncConnection) -> list[str]:
+        """Return the keys of all intents so far."""
+        bet = relay_bet.c
+        query = select(bet.attempt).where(
+            bet.chain_id == self.chain_id, bet.signer == self.signer, bet.nonce == self.nonce
+        )
+        return self.intent_keys((await connection.execute(query)).scalar() or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class RelayedBet:
+    """A bet brought to the relay. is_signed: by its wallet's key. call: places it, with the signature in the form that
+    the token takes. chain_named, settler_named: from its body, if it names them."""
+
+    bet: StockBet
+    is_signed: bool
+    call: Call
+    key: BetKey
+    chain_named: int | None
+    settler_named: str | None
+
+    @classmethod
+    def of(cls, body: RelayRequest, contracts: StockContracts, token: Token, chain_id: int) -> RelayedBet:
+        bet = StockBet(
+            chain_id=chain_id,
+            settler=contracts.settler.address,
+            signer=checksum(body.from_.lower()),
+            market_id=int(body.market_id),
+            outcome=body.outcome,
+            amount=int(body.amount),
+            valid_after=int(body.valid_after),
+            valid_before=int(body.valid_before),
+            salt=bytes_of(body.salt, 32),
+        )
+        given = bytes_of(body.signature)
+        usual = with_usual_v(given)
+        is_signed = signer_of(bet.digest(token), usual) == bet.signer
+        call = bet.call(contracts.settler, usual if is_signed else given)
+        key = BetKey(chain_id, bytes_of(bet.signer), bet.nonce)
+        return cls(bet, is_signed, call, key, body.chain_id, body.service_vpm)
+
+    @property
+    def nonce_hex(self) -> str:
+        return hex_of(self.key.nonce)
+
+    @property
+    def escape_kit(self) -> EscapeKit:
+        """The call, for a bettor who would rather send it without us."""
+        return EscapeKit(
+            to=self.call.to,
+            data=hex_of(self.call.data),
+            chain_id=self.bet.chain_id,
+            expires_at=min(self.bet.valid_before, 2**53 - 1),
+        )
+
+    def intent(self, attempt: int) -> IntentRequest:
+        """Build the transaction of attempt number `attempt`."""
+        key = self.key.intent_keys(attempt)[-1]
+        return attempt_of(key, "enter", self.bet.chain_id, self.call, self.bet.authorization)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +126,7 @@ class KnownBet:
 
 
 async def find(connection: Connection, key: BetKey) -> KnownBet | None:
+    """Return the bet as the relay took it in, or None."""
     cursor = await connection.execute(
         "SELECT attempt, intent_id, tx_hash, confirmed_told_at IS NOT NULL FROM relay_bet "
         "WHERE chain_id = %s AND signer = %s AND nonce = %s",
@@ -56,43 +144,34 @@ _PROMISES = Promises(b"SELECT signer, nonce, amount, intent_id, asked_at FROM re
 
 
 async def ask(connection: Connection, relayed: RelayedBet, attempt: int, funds: Funds) -> KnownBet:
-    """Asks for attempt number `attempt` in the caller's transaction; the bet as it stands then, also where
-    somebody else asked first. `funds`: of its wallet; MoneyPromised when that is promised.
+    """Ask for attempt number `attempt` in the caller's transaction; return the bet as it stands then, also where
+    another request asked first. MoneyPromised if the wallet's funds are promised to its other bets.
 
-    One wallet's bets are asked for one after the other: of two askers one waits for the other's commit, then finds it.
-    Another attempt is made only of what has not landed, or stands no longer: what was told of it is over.
+    The bets of one wallet are asked for one after the other: of two requests one waits for the other's commit, then
+    finds it. Another attempt is made only of what has not landed, or stands no longer: what was told of it is over.
     """
     key, bet = relayed.key, relayed.bet
     await _PROMISES.wait_for_turn(connection, key.chain_id, key.signer)
-    if attempt == 1:
-        cursor = await connection.execute(
-            "INSERT INTO relay_bet (chain_id, signer, nonce, market_id, amount, intent_id) "
-            "VALUES (%s, %s, %s, %s, %s, 0) ON CONFLICT DO NOTHING",
-            (key.chain_id, key.signer, key.nonce, bet.market_id, bet.amount),
-        )
-    else:
-        cursor = await connection.execute(
-            "UPDATE relay_bet SET attempt = %s, intent_id = 0, tx_hash = NULL, asked_at = now(), "
-            "confirmed_told_at = NULL WHERE chain_id = %s AND signer = %s AND nonce = %s AND attempt = %s",
-            (attempt, key.chain_id, key.signer, key.nonce, attempt - 1),
-        )
-    if cursor.rowcount != 1:
-        taken_in = await find(connection, key)
-        assert taken_in is not None  # rows are never deleted
-        return taken_in
+    known = await find(connection, key)
+    if known is not None and known.attempt != attempt - 1:
+        return known
     await _PROMISES.check(connection, Spend(key.chain_id, key.signer, key.nonce, bet.amount), funds)
     try:
         intent = await enqueue(connection, relayed.intent(attempt))
     except IntentConflict as asked_before:  # its row here was lost, and it is signed for another time now: the same bet
         intent = asked_before.intent
     await connection.execute(
-        "UPDATE relay_bet SET intent_id = %s WHERE chain_id = %s AND signer = %s AND nonce = %s",
-        (intent.id, key.chain_id, key.signer, key.nonce),
+        "INSERT INTO relay_bet (chain_id, signer, nonce, market_id, amount, attempt, intent_id) "
+        "VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT (chain_id, signer, nonce) DO UPDATE SET "
+        "attempt = excluded.attempt, intent_id = excluded.intent_id, tx_hash = NULL, asked_at = now(), "
+        "confirmed_told_at = NULL",
+        (key.chain_id, key.signer, key.nonce, bet.market_id, bet.amount, attempt, intent.id),
     )
     return KnownBet(attempt, intent, landed=None, was_told=False)
 
 
-# Whoever was given a position did not place it. Positions are found by when they were entered, as their index is.
+# A position that was given away was not placed by its owner. Positions are found by when they were entered, as their
+# index is.
 _RETURNED = b"""
 SELECT count(*) FROM outbox_intent i
 JOIN token_authorization t ON t.chain_id = i.chain_id AND t.authorizer = i.payer AND t.tx = i.tx_hash
@@ -106,14 +185,14 @@ AND CASE p.outcome WHEN 0 THEN p.offered * v.accepted_up < m.min_entry * v.offer
 
 
 async def returned_lately(connection: Connection, key: BetKey) -> int:
-    """How many of the signer's bets that we sent within an hour were accepted with less than their market's least."""
+    """Count the signer's bets of the last hour that were accepted with less than their market's least."""
     row = await (await connection.execute(_RETURNED, (key.signer, key.chain_id), prepare=True)).fetchone()
     assert row is not None
     return int(row[0])
 
 
 async def remember_landed(connection: Connection, relayed: RelayedBet, tx_hash: bytes) -> None:
-    """A bet found on the chain that our transactions did not bring there. Its intent stays: a fork may undo it."""
+    """Record where a bet landed that our transactions did not bring there. Its intent stays: a fork may undo it."""
     key, bet = relayed.key, relayed.bet
     await connection.execute(
         "INSERT INTO relay_bet (chain_id, signer, nonce, market_id, amount, tx_hash) "
@@ -124,7 +203,7 @@ async def remember_landed(connection: Connection, relayed: RelayedBet, tx_hash: 
 
 
 async def mark_told(connection: Connection, key: BetKey) -> None:
-    """Somebody has been told that the bet is booked; from now on its signature counts as used."""
+    """Record that an answer said the bet is booked; from now on its signature counts as used."""
     await connection.execute(
         "UPDATE relay_bet SET confirmed_told_at = coalesce(confirmed_told_at, now()) "
         "WHERE chain_id = %s AND signer = %s AND nonce = %s",

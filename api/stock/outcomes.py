@@ -1,4 +1,4 @@
-"""What became of a bet: whether the chain has it, what its transaction came to, and whether a refusal is for good.
+"""The outcomes of bets: whether the chain has one, how its transaction ended, and whether a refusal is final.
 
 A bet is taken in once its row is written here, has landed once the chain has it, whoever brought it there, and is told
 to its bettor as confirmed, pending or reverted, the words of the specification.
@@ -12,24 +12,19 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Literal
 
-from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from api.context import Context
 from api.database import DATABASE_ERRORS
-from api.finality import for_now, may_land
 from api.http.problem import Problem
+from api.payments.attempts import READ_SECONDS, Attempts, asks_again
 from api.stock import bets, refusals
-from api.stock.bets import KnownBet
+from api.stock.bets import KnownBet, RelayedBet
 from api.stock.bodies.relay import RelayBody
 from api.stock.landing import landing_of, position_in
-from api.stock.relayed import BetKey, RelayedBet
 from api.stock.sources import StockSources
 from core.chain import RpcError
-from core.db.schema.relay import relay_bet
 from core.hexadecimal import hex_of
 from core.log import get_logger
-from core.outbox import HAS_RESULT, OF_ITS_PAYER, RELAY, Intent, MinedOutcome, report
+from core.outbox import OF_ITS_PAYER, RELAY, Intent, MinedOutcome, report
 
 log = get_logger(__name__)
 
@@ -38,20 +33,18 @@ SPENT = "AuthorizationSpent"
 
 
 class BetOutcomes:
-    """The outcomes of bets, told by the relayer, the index and the chain itself."""
+    """The outcomes of bets, by the relayer, the index and the chain itself."""
 
-    def __init__(self, context: Context, sources: StockSources) -> None:
+    def __init__(self, context: Context, sources: StockSources, attempts: Attempts) -> None:
         self._contracts = sources.contracts
         self._client = sources.client
+        self._attempts = attempts
         self._engine = context.primary
         self._pool = context.pool
-        self._watch = context.watch
         self._request_seconds = context.settings.rpc_request_path_timeout_seconds
-        self._finality_blocks = context.settings.chain("stock").finality_blocks
 
     async def of(self, relayed: RelayedBet, taken_in: KnownBet, until: float) -> RelayBody:
-        """Of one that the relay has taken in, now or before: waited for as long as there is time (by the loop's clock),
-        and told by what is known then."""
+        """Wait until `until`, by the loop's clock, for the outcome of an accepted bet; return what is known then."""
         # A fork may have undone the block that its bettor was told of: then it is on its way again, and not used up.
         if taken_in.was_told and taken_in.landed_in is not None:
             raise refusals.landed_before(relayed, taken_in.landed_in, await self._position(relayed, taken_in.landed_in))
@@ -59,13 +52,9 @@ class BetOutcomes:
             return await self.confirmed(relayed, taken_in.landed)
         assert taken_in.intent is not None  # a row has the one or the other
         left = max(0.0, until - asyncio.get_running_loop().time())
-        intent = taken_in.intent
-        with contextlib.suppress(*DATABASE_ERRORS):  # what was known before stands
-            async with asyncio.timeout(left + 1):
-                intent = await self._watch.wait(intent.id, HAS_RESULT, timeout_seconds=left)
-        return await self._ended(relayed, taken_in, intent)
+        return await self._ended(relayed, await self._attempts.result(taken_in.intent, left))
 
-    async def _ended(self, relayed: RelayedBet, taken_in: KnownBet, intent: Intent) -> RelayBody:
+    async def _ended(self, relayed: RelayedBet, intent: Intent) -> RelayBody:
         if intent.succeeded:
             assert intent.tx_hash is not None
             return await self.confirmed(relayed, intent.tx_hash, intent.block_number)
@@ -75,7 +64,7 @@ class BetOutcomes:
                 return await self.confirmed(relayed, tx)
         if intent.outcome is MinedOutcome.REVERTED:
             assert intent.tx_hash is not None
-            final = not await self._may_land(relayed)
+            final = not await self._attempts.may_land(relayed.key.read_intent_keys)
             return relay_body(relayed, intent.tx_hash, "reverted", block=intent.block_number, final=final)
         if intent.refused:
             if intent.reason_code in OF_ITS_PAYER:
@@ -93,26 +82,26 @@ class BetOutcomes:
     # ------------------------------------------------------------ on the chain
 
     async def landed(self, relayed: RelayedBet, *, seen: int | None, spent: bool = False) -> bytes | None:
-        """Asked before a bet is said to be refused or not sent: the transaction that the chain has it in; None when it
-        certainly has it in none. When it may, nobody is told that it does not."""
+        """Return the transaction in which the chain has the bet, or None when it certainly has it in none; raise when
+        it may. No bet is said to be refused or not sent before this was asked."""
         tx = await self._look_for(relayed, seen=seen, spent=spent)
         if tx is None:
             return None
         try:
-            async with asyncio.timeout(3), self._pool.connection() as connection:
+            async with asyncio.timeout(READ_SECONDS), self._pool.connection() as connection:
                 await bets.remember_landed(connection, relayed, tx)
         except DATABASE_ERRORS as error:
             log.warning("a landed bet could not be written down", action="relay.no_database", why=error)
         return tx
 
     async def still_landed(self, relayed: RelayedBet, taken_in: KnownBet) -> KnownBet:
-        """Nobody follows a transaction that is not ours: the chain itself must still have it."""
+        """Check that the chain still has a transaction that is not ours, which no relayer follows."""
         if taken_in.landed is None or taken_in.is_ours:
             return taken_in
         return replace(taken_in, landed=await self._look_for(relayed, seen=None))
 
     async def _look_for(self, relayed: RelayedBet, *, seen: int | None, spent: bool = False) -> bytes | None:
-        """See `landing_of`. A 502 when nobody knows."""
+        """See `landing_of`; a 502 when it is unknown."""
         if self._client is None or self._contracts is None:
             raise refusals.failed(relayed)
         landing = await landing_of(
@@ -129,7 +118,7 @@ class BetOutcomes:
         return landing.tx
 
     async def _position(self, relayed: RelayedBet, tx: bytes) -> str | None:
-        """The position's id, if the receipt can be had quickly."""
+        """Return the position's id, if the receipt can be had quickly."""
         if self._client is None or self._contracts is None:
             return None
         try:
@@ -144,44 +133,23 @@ class BetOutcomes:
 
     @contextlib.asynccontextmanager
     async def judging(self, relayed: RelayedBet, *, was_attempted: bool) -> AsyncIterator[None]:
-        """Says of a refusal inside that it is not for good while one of the attempts to bring the bet to the chain may
-        still do so. was_attempted: as the asker found it; another request may make one while this one is checked."""
+        """Mark a refusal raised inside as not final while an attempt to bring the bet to the chain may still do so.
+        was_attempted: as this request found it; another may make one while this one is checked."""
         try:
             yield
         except Problem as refusal:
-            asks_again = refusal.status >= 500 or refusal.status == 429
-            # Where none was found, who is told to ask again will see, and a stranger's signature brings nothing.
-            is_clear = not was_attempted and (asks_again or not relayed.is_signed)
+            # Where none was found, a request that is sent again will see, and a stranger's signature brings nothing.
+            is_clear = not was_attempted and (asks_again(refusal) or not relayed.is_signed)
             if is_clear or refusal.extra.get("receipt") == "confirmed":
                 raise
-            if not await self._may_land(relayed, or_is_on_its_way=not asks_again):
-                raise
-            raise for_now(refusal, "GET /api/relay/receipt tells.") from None
-
-    async def _may_land(self, relayed: RelayedBet, *, or_is_on_its_way: bool = True) -> bool:
-        """Whether the bet, of which all that is asked for by now counts, may still be booked although it is being
-        refused; what cannot be read may be."""
-        try:
-            async with asyncio.timeout(3), self._engine.connect() as connection:
-                keys = relayed.key.intent_keys(await _attempts(connection, relayed.key))
-                return await may_land(connection, keys, self._finality_blocks, or_is_on_its_way=or_is_on_its_way)
-        except DATABASE_ERRORS as error:
-            log.warning("whether a refusal is final cannot be read", action="relay.no_database", why=error)
-            return True
+            raise await self._attempts.worded(refusal, relayed.key.read_intent_keys) from None
 
     async def _lanes_work(self, relayed: RelayedBet) -> bool:
         """Unknown counts as working: then the bettor is told to try again rather than to give up on us."""
         with contextlib.suppress(*DATABASE_ERRORS):
-            async with asyncio.timeout(3), self._pool.connection() as connection:
+            async with asyncio.timeout(READ_SECONDS), self._pool.connection() as connection:
                 return (await report(connection, relayed.bet.chain_id, RELAY)).works
         return True
-
-
-async def _attempts(connection: AsyncConnection, key: BetKey) -> int:
-    """How many attempts to bring a bet to the chain are asked for so far."""
-    bet = relay_bet.c
-    query = select(bet.attempt).where(bet.chain_id == key.chain_id, bet.signer == key.signer, bet.nonce == key.nonce)
-    return (await connection.execute(query)).scalar() or 0
 
 
 def relay_body(

@@ -1,4 +1,4 @@
-"""What a bet is refused with, worded in one place. Whatever its bettor may do without us comes with the call for it."""
+"""The refusals of the relay that no check words (`checks`). What a bettor may do without us comes with the call."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from typing import Any
 from msgspec import to_builtins
 
 from api.http.problem import Problem
-from api.stock.relayed import RelayedBet
-from core.chain import ContractReverted
+from api.stock.bets import RelayedBet
 from core.hexadecimal import hex_of
 from core.money import decimal_text
 from core.outbox import Intent
-from core.stock.vested import UP
 
 TOO_MANY = "The relay takes 10 requests a minute."
 _FAILED = (
@@ -22,8 +20,8 @@ _FAILED = (
 
 
 class UnprovenBet(Problem):
-    """The 502 of a bet of which the nodes say one thing and then another, as of one whose payer moves its money back
-    and forth: that wakes nobody. Nodes that do not answer do."""
+    """The 502 of a bet about which the nodes contradict each other, as when its payer moves money back and forth. It
+    raises no alarm; nodes that do not answer do."""
 
 
 def closed_region(region: str) -> Problem:
@@ -34,50 +32,9 @@ def not_deployed() -> Problem:
     return Problem(503, "not_deployed", "The stock markets are not deployed yet; there is nothing to bet on.")
 
 
-def expired(message: str) -> Problem:
-    return Problem(400, "expired", message)
-
-
-def market_not_found(market_id: int) -> Problem:
-    return Problem(404, "market_not_found", f"No market {market_id} was ever listed.")
-
-
-def market_closed(why: str) -> Problem:
-    return Problem(409, "market_closed", f"{why} It takes no bets.")
-
-
-def side_is_full(outcome: int, room: int, least: int) -> Problem:
-    side, other = ("UP", "DOWN") if outcome == UP else ("DOWN", "UP")
-    return Problem(
-        400,
-        "amount_out_of_bounds",
-        f"{side} is full: it takes {decimal_text(room)} USDG more, and a bet is at least "
-        f"{decimal_text(least)}. There is room again as {other} grows.",
-        extra={"headroom": str(room)},
-    )
-
-
-def contract_signer(relayed: RelayedBet) -> Problem:
-    return Problem(
-        400,
-        "contract_signer",
-        "The signing wallet is a smart contract; gasless bets need a regular wallet's signature. Send the call "
-        "in escapeKit yourself: the token asks your wallet to confirm the signature (ERC-1271).",
-        extra=_with(relayed),
-    )
-
-
-def bad_signature(message: str) -> Problem:
-    return Problem(400, "bad_signature", message)
-
-
-def already_used() -> Problem:
-    return Problem(409, "already_used", "This signature was already used or cancelled; sign a new bet.")
-
-
 def landed_before(relayed: RelayedBet, tx: bytes, position: str | None) -> Problem:
-    """Its bettor was told so. Who asks after a bet must not take this for a refusal, and bet again. position: that its
-    transaction made."""
+    """Its bettor was told so before. This must not look like a refusal, or the bettor bets again. position: the id
+    that its transaction made."""
     as_position = "" if position is None else f" as position {position}"
     return Problem(
         409,
@@ -85,24 +42,6 @@ def landed_before(relayed: RelayedBet, tx: bytes, position: str | None) -> Probl
         f"This very bet is booked{as_position} in transaction {hex_of(tx)}; nothing more is to be sent. "
         "Its signature is used up: only for another bet, sign a new bet.",
         extra={"nonce": relayed.nonce_hex, "txHash": hex_of(tx), "positionId": position, "receipt": "confirmed"},
-    )
-
-
-def insufficient_balance(balance: int, amount: int) -> Problem:
-    return Problem(
-        422,
-        "insufficient_balance",
-        f"The wallet holds {decimal_text(balance)} USDG on this chain, and the bet is {decimal_text(amount)}. Add "
-        "USDG and send the body again.",
-    )
-
-
-def would_revert(reverted: ContractReverted) -> Problem:
-    return Problem(
-        422,
-        "simulation_failed",
-        f"The bet would be refused by the contract. {reverted.message}",
-        extra={"reason": reverted.name},
     )
 
 
@@ -151,17 +90,17 @@ def off(relayed: RelayedBet) -> Problem:
 
 
 def failed(relayed: RelayedBet) -> Problem:
-    return Problem(502, "relay_failed", _FAILED, extra=_with(relayed))
+    return Problem(502, "relay_failed", _FAILED, extra=with_kit(relayed))
 
 
 def unproven(relayed: RelayedBet) -> UnprovenBet:
-    return UnprovenBet(502, "relay_failed", _FAILED, extra=_with(relayed))
+    return UnprovenBet(502, "relay_failed", _FAILED, extra=with_kit(relayed))
 
 
 def _later(status: int, code: str, message: str, seconds: int, relayed: RelayedBet, **more: Any) -> Problem:
     headers = {"Retry-After": str(seconds)}
-    return Problem(status, code, message, headers=headers, extra={**more, **_with(relayed)})
+    return Problem(status, code, message, headers=headers, extra={**more, **with_kit(relayed)})
 
 
-def _with(relayed: RelayedBet) -> dict[str, Any]:
+def with_kit(relayed: RelayedBet) -> dict[str, Any]:
     return {"escapeKit": to_builtins(relayed.escape_kit)}

@@ -1,38 +1,37 @@
 """POST /api/relay/enter: checks a signed bet from cheap to dear, has it sent once, and tells what became of it.
 
-Whatever is sent again, by whomever and whenever, books nothing twice: the contract takes an authorization once. What is
-kept here besides (`relay_bet`) only lets the same bet find its first transaction again.
+Resubmitting a bet never books it twice, whoever sends it: the contract takes an authorization once. What is kept here
+besides (`relay_bet`) only lets the same bet find its first transaction again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable
 
 from aiohttp import web
 from limits import parse
 
 from api.context import Context
-from api.database import DATABASE_ERRORS
-from api.funds import Funds, MoneyPromised
+from api.database import DATABASE_ERRORS, reading
 from api.head import chain_now
 from api.http.application import json_response
 from api.http.caller import blocked_region, caller_ip
-from api.http.limits import NoPlace
 from api.http.problem import Problem
 from api.http.requests import read_json, validated_body
+from api.payments.attempts import READ_SECONDS, Attempts
+from api.payments.funds import Funds, MoneyPromised
 from api.stock import bets, checks, refusals
-from api.stock.bet_bounds import MAX_BET, MIN_BET, check_amount
-from api.stock.bets import KnownBet
+from api.stock.bets import BetKey, KnownBet, RelayedBet
 from api.stock.bodies.relay import RelayBody
 from api.stock.chain import STOCK_TOKEN_SYMBOL
 from api.stock.landing import ChainFacts, read_facts
 from api.stock.outcomes import BetOutcomes
-from api.stock.relayed import BetKey, RelayedBet
 from api.stock.requests import RelayRequest
 from api.stock.sources import StockSources
 from core.chain import RpcError
+from core.db.engine import Connection
 from core.log import get_logger
 from core.metrics import counter
 from core.outbox import RELAY, report
@@ -45,7 +44,7 @@ RELAY_RATE = parse("10/minute")
 RECEIPT_WAIT_SECONDS = 10.0
 BODY_LIMIT = 16 * 1024
 
-# What a 502 is counted as when every node answers, and they do not say the same of the bet.
+# What a 502 is counted as when every node answers, and they contradict each other about the bet.
 UNPROVEN = "unproven"
 
 # After so many bets of a signer within an hour of which less than the least bet was accepted, no more of its are sent:
@@ -66,8 +65,8 @@ class Relay:
         self._oracle = sources.oracle
         self._pool = context.pool
         self._limits = context.limits
-        self._outcomes = BetOutcomes(context, sources)
-        self._places = context.payments
+        self._attempts = Attempts(context, "stock", "GET /api/relay/receipt tells.")
+        self._outcomes = BetOutcomes(context, sources, self._attempts)
 
     async def enter(self, request: web.Request) -> web.StreamResponse:
         until = asyncio.get_running_loop().time() + RECEIPT_WAIT_SECONDS
@@ -78,8 +77,8 @@ class Relay:
             raise
         ANSWERS.labels(body.receipt).inc()
         response = json_response(body)
-        # Only who was really told may later be answered that the signature is used: an answer that reached nobody
-        # leaves the bet as it was, and the same body is answered with its first transaction again.
+        # Only after this answer has arrived may later ones say that the signature is used: if the connection is lost,
+        # the same body is answered with its first transaction again.
         if body.receipt == "confirmed" and await _written(request, response):
             await self._mark_told(relayed.key)
         return response
@@ -88,22 +87,20 @@ class Relay:
 
     async def _enter(self, request: web.Request, until: float) -> tuple[RelayedBet, RelayBody]:
         await self._limits.take(RELAY_RATE, "relay-ip", caller_ip(request, self._settings), refusals.TOO_MANY)
-        region = blocked_region(request, self._settings)
-        closed = None if region is None else refusals.closed_region(region)
-        relayed = await self._read(request) if closed is None else await self._read_whatever(request, closed)
-        with self._checking(request, relayed):
+        relayed = await self._read(request)
+        with self._attempts.place(request, lambda: refusals.busy(self._settings.payments_in_hand, relayed)):
             taken_in = await self._taken_in_before(relayed)
             attempts = 0 if taken_in is None else taken_in.attempt
             async with self._outcomes.judging(relayed, was_attempted=attempts > 0):
                 if taken_in is not None:
                     taken_in = await self._outcomes.still_landed(relayed, taken_in)
-                # What we took in before is answered from its transaction, whatever has closed or expired since.
+                # What we took in before is answered from its transaction, whatever has closed or expired since, and
+                # wherever its bettor is now.
                 if taken_in is not None and taken_in.may_land and relayed.is_signed:
                     checks.check_domain(relayed)
                     whereabouts: KnownBet | bytes = taken_in
-                # Nobody bets from there. What became of a bet is told wherever its bettor is now.
-                elif closed is not None:
-                    raise closed
+                elif (region := blocked_region(request, self._settings)) is not None:
+                    raise refusals.closed_region(region)
                 else:
                     whereabouts = await self._checked(relayed, attempts)
         if isinstance(whereabouts, bytes):
@@ -117,42 +114,19 @@ class Relay:
         content = await read_json(request, limit=BODY_LIMIT)
         signer = content.get("from") if isinstance(content, dict) else None
         if isinstance(signer, str):
-            # Counted only once the signature is theirs: a stranger cannot use up somebody else's minute.
+            # Counted only once the signature is theirs: a stranger cannot use up another signer's minute.
             await self._limits.check(RELAY_RATE, "relay-signer", signer.lower(), refusals.TOO_MANY)
         body = validated_body(RelayRequest, content)
         relayed = RelayedBet.of(body, self._contracts, self._token, self._chain_id)
-        check_amount(relayed.bet.amount, MIN_BET, MAX_BET)
+        checks.check_amount(relayed.bet.amount)
         return relayed
 
-    async def _read_whatever(self, request: web.Request, closed: Problem) -> RelayedBet:
-        """A bet from a region that is closed to bets, which may have been taken in from elsewhere."""
-        if self._contracts is None:
-            raise closed
-        try:
-            body = validated_body(RelayRequest, await read_json(request, limit=BODY_LIMIT))
-        except Problem:
-            raise closed from None
-        return RelayedBet.of(body, self._contracts, self._token, self._chain_id)
-
-    @contextlib.contextmanager
-    def _checking(self, request: web.Request, relayed: RelayedBet) -> Iterator[None]:
-        """Hold one of the places for payments that are being checked."""
-        try:
-            with self._places.taken(caller_ip(request, self._settings)):
-                yield
-        except NoPlace:
-            raise refusals.busy(self._settings.payments_in_hand, relayed) from None
-
     async def _taken_in_before(self, relayed: RelayedBet) -> KnownBet | None:
-        try:
-            async with asyncio.timeout(3), self._pool.connection() as connection:
-                return await bets.find(connection, relayed.key)
-        except DATABASE_ERRORS as error:
-            log.warning("the relay has no database", action="relay.no_database", why=error)
-            raise refusals.off(relayed) from None
+        async with self._database(lambda: refusals.off(relayed)) as connection:
+            return await bets.find(connection, relayed.key)
 
     async def _checked(self, relayed: RelayedBet, attempts: int) -> KnownBet | bytes:
-        """The bet once it is asked for, or the transaction that the chain has it in already."""
+        """Check the bet and ask for it; return it, or the transaction in which the chain has it already."""
         bet, facts = relayed.bet, await self._facts(relayed)
         checks.check_bounds(bet, facts)
         if facts.authorization_used and relayed.is_signed:
@@ -205,14 +179,10 @@ class Relay:
         return self._oracle.why_halted(self._index.venue.markets.get(market_id))
 
     async def _check_lanes(self, relayed: RelayedBet) -> None:
-        """Whether any lane would send it now."""
-        try:
-            async with asyncio.timeout(3), self._pool.connection() as connection:
-                lanes = await report(connection, self._chain_id, RELAY)
-                returned = await bets.returned_lately(connection, relayed.key)
-        except DATABASE_ERRORS as error:
-            log.warning("the relay has no database", action="relay.no_database", why=error)
-            raise refusals.off(relayed) from None
+        """Refuse a bet that no lane would send now."""
+        async with self._database(lambda: refusals.off(relayed)) as connection:
+            lanes = await report(connection, self._chain_id, RELAY)
+            returned = await bets.returned_lately(connection, relayed.key)
         if not lanes.works:
             raise refusals.off(relayed)
         if returned >= RETURNED_BETS:
@@ -222,26 +192,35 @@ class Relay:
             raise refusals.busy(waiting, relayed)
 
     async def _ask(self, relayed: RelayedBet, attempt: int, funds: Funds) -> KnownBet:
-        """Has the relayer send it, unless somebody else asked first. `funds`: of its wallet."""
+        """Have the relayer send it, unless another request asked first."""
         try:
-            async with asyncio.timeout(3), self._pool.connection() as connection, connection.transaction():
+            async with (
+                self._database(lambda: refusals.failed(relayed)) as connection,
+                connection.transaction(),
+            ):
                 return await bets.ask(connection, relayed, attempt, funds)
         except MoneyPromised as promised:
             raise refusals.money_on_its_way(promised.args[0], funds.amount, relayed) from None
-        except DATABASE_ERRORS as error:
-            log.warning("a bet could not be queued", action="relay.no_database", why=error)
-            raise refusals.failed(relayed) from None
+
+    @contextlib.asynccontextmanager
+    async def _database(self, unavailable: Callable[[], Problem]) -> AsyncIterator[Connection]:
+        """Yield a connection for a few seconds; a database that fails is the refusal `unavailable`."""
+        async with (
+            reading("The relay's record", seconds=READ_SECONDS, refusal=lambda _: unavailable()),
+            self._pool.connection() as connection,
+        ):
+            yield connection
 
     async def _mark_told(self, key: BetKey) -> None:
         try:
-            async with asyncio.timeout(3), self._pool.connection() as connection:
+            async with asyncio.timeout(READ_SECONDS), self._pool.connection() as connection:
                 await bets.mark_told(connection, key)
         except DATABASE_ERRORS as error:
-            log.warning("a told confirmation could not be written down", action="relay.no_database", why=error)
+            log.warning("failed to record that the confirmation was delivered", action="relay.no_database", why=error)
 
 
 async def _written(request: web.Request, response: web.StreamResponse) -> bool:
-    """Writes the whole answer now; False when the connection it would go to is gone."""
+    """Write the whole answer now; return False if its connection is gone."""
     try:
         await response.prepare(request)
         await response.write_eof()

@@ -12,10 +12,9 @@ from api.http.application import json_response
 from api.http.problem import Problem
 from api.http.requests import read_query
 from api.stock.authorization import NONCE_FORMULA, StockBet
-from api.stock.bet_bounds import MAX_BET, MIN_BET, check_amount
 from api.stock.bodies.relay import TypedDataBody
 from api.stock.chain import STOCK_TOKEN_SYMBOL
-from api.stock.checks import check_halt
+from api.stock.checks import MAX_BET, MIN_BET, check_amount, check_halt
 from api.stock.facts import Phase
 from api.stock.quoting import quote
 from api.stock.requests import TypedDataQuery

@@ -1,4 +1,4 @@
-"""`agent-credit`: books payments that were sent past us and whose payer never came back.
+"""`agent-credit`: books payments that were sent past us.
 
 An authorization may be used by anybody straight on the token; then the money lies in the settlement wallet without a
 stake, and our transaction for it has failed. What its payer brought it for is on record: `credit` takes that as it
@@ -33,8 +33,6 @@ from keeper.agent.crediting import (
     carried,
     credit_function,
     credit_of,
-    due_at,
-    why_wait,
 )
 from keeper.attempts import OnEnqueue, RetryWaits, TransactionRequest
 from keeper.run import JobRun
@@ -107,7 +105,7 @@ async def credit(run: JobRun) -> None:
             due.append(payment)
     backlog.leave(((each.wallet, each.nonce) for each in due), began if whole else None)
     lag = await _finality_lag(run) if due else 0
-    run.measure_due("payments", (max(due_at(each), each.at + lag) for each in due))
+    run.measure_due("payments", (each.at + lag for each in due))
     # Of these nothing can be done, and their number is up to strangers: no person is to be woken for them.
     metrics.DUE.labels(run.report.job, "unproven payments").set(len(explained) - len(due))
     metrics.DUE.labels(run.report.job, "unexplained payments").set(len(open_) - len(explained))
@@ -122,10 +120,6 @@ async def _finality_lag(run: JobRun) -> int:
 async def _credit(run: JobRun, payment: ArrivedPayment, brought: BroughtBet, settlement: bytes, token: bytes) -> bool:
     """Ask for it, or say in the report why it must wait; False when it cannot be proven what it was."""
     target = _target(payment)
-    too_soon = why_wait(payment, run.now)
-    if too_soon is not None:
-        run.report.skip(target, too_soon)
-        return True
     trade = carried(brought, await _trades(run, payment))
     if trade is not None and trade.under_way:
         run.report.skip(target, "a transaction that books it is under way")

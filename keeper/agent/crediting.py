@@ -20,9 +20,6 @@ from core.contracts.statuses import Form
 from core.hexadecimal import bytes_of
 from core.outbox import Intent
 
-PATIENCE_SECONDS = 60
-"""So long a payer has to come back: then the API books the payment and answers with the receipt."""
-
 LOOK_BACK_SECONDS = 7 * 86_400
 """Chain time. What arrived since is looked at in every run, what is older only as long as it is due."""
 WHOLE_EVERY_SECONDS = 3600.0
@@ -108,17 +105,6 @@ class Backlog:
         self.leave((), None)
         self.refused.clear()
         self._whole_at = None
-
-
-def due_at(payment: ArrivedPayment) -> int:
-    """Return when its payer has had the time to come back."""
-    return payment.at + PATIENCE_SECONDS
-
-
-def why_wait(payment: ArrivedPayment, now: int) -> str | None:
-    """Return why it is too soon, or None."""
-    left = due_at(payment) - now
-    return f"its payer has {left} s to come back" if left > 0 else None
 
 
 def brought_of(arguments: bytes) -> BroughtBet | None:

@@ -14,7 +14,7 @@ import pytest
 
 from api.agent.bodies.trades import TradeBody
 from api.agent.trade import x402
-from api.agent.trade.calls import payment_call
+from api.agent.trade.payment import payment_call
 from core.agent.bet import Bet, bet_hash, idem_hash
 from core.chain import checksum
 from core.db.engine import conninfo

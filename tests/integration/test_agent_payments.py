@@ -97,8 +97,8 @@ def rows(service: AgentService, query: str, *values: object) -> list[tuple[Any, 
 
 
 async def never_asked_again(buyer: Buyer, service: AgentService, mine: Offer, *, pays: bool = True) -> dict[str, Any]:
-    """Sends the very request until it is answered by a receipt or for good; no answer on the way asks for money. The
-    chain goes on meanwhile, so what is not final yet becomes so."""
+    """Send the very request until it is answered by a receipt or for good; no answer on the way asks for money. The
+    chain goes on meanwhile, so what is not final yet becomes so, and the keeper books it."""
     deadline = time.monotonic() + PATIENCE
     while True:
         response, body = await buyer.post(mine.body, headers=mine.headers if pays else None)
@@ -108,8 +108,8 @@ async def never_asked_again(buyer: Buyer, service: AgentService, mine: Offer, *,
         if response.status == 200 or body["retriable"] is False:
             return dict(body)
         assert time.monotonic() < deadline, body
-        service.chain.mine()
-        await asyncio.sleep(0.2)
+        service.chain.mine(16)
+        await keeper_job(service)
 
 
 async def taken_in(buyer: Buyer, service: AgentService, offers: Sequence[Offer]) -> list[asyncio.Task[Any]]:
@@ -160,9 +160,7 @@ async def bury(service: AgentService) -> None:
 
 
 async def settle_down(service: AgentService) -> None:
-    """Lets every payment become final and old enough, and the keeper book what it may, until there is nothing left."""
-    chain = service.chain
-    chain.ask("evm_increaseTime", 61)
+    """Let every payment become final, and the keeper book what it may, until there is nothing left."""
     await bury(service)
     for _ in range(6):
         report = await keeper_job(service)

@@ -16,6 +16,7 @@ import pytest
 
 from api.agent.errors import CATALOGUE
 from api.agent.trade.store import SignedBet, take_in
+from api.payments.funds import Funds
 from core.agent.bet import Bet, idem_hash
 from core.agent.book import YES
 from core.chain import checksum
@@ -239,18 +240,19 @@ async def test_whoever_took_a_payment_in_its_payer_may_ask_what_became_of_it(
 ) -> None:
     """Ten trades are on their way that another API process took in: asking this one after each is no bet."""
     who, ip, market = wallets.wallet("who asks"), "192.0.2.10", service.chain.key("near")
-    bodies = [bet("near", who, size=1) for _ in range(10)]
+    bodies = [bet("near", who, size=1 + number / 100) for number in range(10)]  # none is another's twin
     async with make_pool(database_url, size=1, autocommit=True) as pool, pool.connection() as connection:
         for body in bodies:
-            trade = Bet(market, 0, 1 * USD, 0, who.address.lower(), idem_hash(body["idemKey"]))
-            request = IntentRequest(f"test:{body['idemKey']}", 8453, "nobodys", "credit", who.address)
+            amount = round(body["sizeUsd"] * USD)
+            trade = Bet(market, 0, amount, 0, who.address.lower(), idem_hash(body["idemKey"]))
+            request = IntentRequest(f"test:{body['idemKey']}", 8453, "nobodys", "settle", who.address)
             async with connection.transaction():
                 await take_in(
                     connection,
                     SignedBet(trade, trade.idem_hash, trade.idem_hash, 0, b""),
                     request,
                     after_attempt=0,
-                    funds=None,
+                    funds=Funds(10**12, 1),
                     quote_id=None,
                     callback_url=None,
                 )

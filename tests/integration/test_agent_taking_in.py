@@ -12,7 +12,7 @@ from eth_utils.crypto import keccak
 
 from api.agent.rows import read_attempts
 from api.agent.trade import store
-from api.funds import Funds, MoneyPromised
+from api.payments.funds import Funds, MoneyPromised
 from core.agent.bet import Bet
 from core.db.engine import Connection, ConnectionPool, make_engine, make_pool
 from core.outbox import RELAY, Intent, IntentRequest, enqueue

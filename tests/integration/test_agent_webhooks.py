@@ -7,16 +7,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from eth_abi.abi import encode
 from eth_account import Account
 from eth_account.messages import encode_defunct
-from eth_utils.crypto import keccak
 
 from api.agent.notices.bodies import AgentEvent, TestBody
 from api.agent.notices.endpoints import MAX_TESTS_WAITING
 from api.agent.notices.ownership import registration_message
 from core.db.engine import make_pool
 from scripts._stack import wallets
+from tests.support.agent_payments import PLAIN_CODE
 from tests.support.agent_service import AgentService
 from tests.support.buyer import Buyer, bet
 from tests.support.webhook_receiver import active, receiver, registered, registration
@@ -171,43 +170,16 @@ async def test_a_message_registers_once_and_a_refusal_shows_what_would_be_accept
         assert (status, answer["error"]) == (422, "invalid_wallet"), answer
 
 
-async def test_a_contract_wallet_that_is_not_deployed_yet_registers(buyer: Buyer) -> None:
-    """ERC-6492: the signature says which factory makes the wallet, and is tried as if it had been called."""
+async def test_a_contract_wallet_registers_by_what_it_accepts(buyer: Buyer) -> None:
     chain, url = buyer.service.chain, "http://127.0.0.1:9/hook"
-    factory = "0x" + "fa" * 20
-    made = deployed_by(factory)
-    chain.ask("anvil_setCode", factory, factory_code(ACCEPTS_ALL))
-    chain.ask("anvil_setNonce", factory, "0x1")
-    message = registration_message(buyer.service.url, made, url, datetime.now(UTC).isoformat())
-    wrapped = encode(["address", "bytes", "bytes"], [factory, b"", b"signed"]) + bytes.fromhex("6492" * 16)
-    body = {"wallet": made, "url": url, "message": message, "signature": "0x" + wrapped.hex()}
-    status, answer = await _register(buyer, body, "10.9.4.1")
-    assert status == 201, answer
-    assert chain.ask("eth_getCode", made, "latest") == "0x"
-    chain.ask("anvil_setCode", factory, factory_code(bytes.fromhex("00")))  # makes a wallet that accepts nothing
-    chain.ask("anvil_setNonce", factory, "0x1")
-    message = registration_message(buyer.service.url, made, url, (datetime.now(UTC) + timedelta(seconds=1)).isoformat())
-    status, answer = await _register(buyer, {**body, "message": message}, "10.9.4.2")
+    account = wallets.wallet("a contract wallet with a webhook").address.lower()
+    message = registration_message(buyer.service.url, account, url, datetime.now(UTC).isoformat())
+    body = {"wallet": account, "url": url, "message": message, "signature": "0x" + "12" * 65}
+    chain.ask("anvil_setCode", account, PLAIN_CODE)
+    status, answer = await _register(buyer, {**body, "signature": "0x" + "12" * 66}, "10.9.4.1")
     assert (status, answer["error"]) == (422, "invalid_wallet"), answer
-
-
-# Answers any call with ERC-1271's magic value.
-ACCEPTS_ALL = bytes.fromhex("631626ba7e60e01b60005260206000f3")
-
-
-def factory_code(runtime: bytes) -> str:
-    """Runtime code that creates a contract with this runtime code, at its nonce's address."""
-    init = bytes.fromhex("60") + bytes([len(runtime)]) + bytes.fromhex("600c60003960") + bytes([len(runtime)])
-    init += bytes.fromhex("6000f3") + runtime
-    assert len(init) == 12 + len(runtime)
-    head = bytes.fromhex("60") + bytes([len(init)]) + bytes.fromhex("601160003960") + bytes([len(init)])
-    head += bytes.fromhex("60006000f05000")
-    return "0x" + (head + b"\0" * (0x11 - len(head)) + init).hex()
-
-
-def deployed_by(factory: str) -> str:
-    """Where a contract's first creation goes (its nonce is 1)."""
-    return "0x" + keccak(b"\xd6\x94" + bytes.fromhex(factory[2:]) + b"\x01")[12:].hex()
+    status, answer = await _register(buyer, body, "10.9.4.2")
+    assert status == 201, answer
 
 
 async def test_registering_again_rotates_the_secret(buyer: Buyer) -> None:

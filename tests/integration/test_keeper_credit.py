@@ -87,8 +87,7 @@ async def overtaken(
 
 
 async def becomes_final(service: AgentService, nonce: bytes) -> None:
-    """A minute passes, and the payment can no longer be undone."""
-    service.chain.ask("evm_increaseTime", 61)
+    """Mine until the payment can no longer be undone."""
     service.chain.mine(UNTIL_FINAL)
     final = (
         "SELECT 1 FROM chain_cursor c JOIN token_authorization a USING (chain_id) "
@@ -116,8 +115,6 @@ async def test_a_payer_who_never_returns_is_credited_once_and_not_before_it_is_f
     body, envelope = await overtaken(service, buyer, who, market)
     assert service.chain.stake(who.address, body["idemKey"]) is None
 
-    service.chain.ask("evm_increaseTime", 61)
-    service.chain.mine()
     early = await job(service)
     assert (of(early, who), left(early, who)) == ([], []), "a reorganization could still swap it"
     await becomes_final(service, nonce_of(envelope))

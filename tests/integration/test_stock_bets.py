@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from api.funds import Funds, MoneyPromised
 from api.http.problem import Problem
-from api.stock import bets, refusals
-from api.stock.bets import KnownBet
+from api.payments.attempts import Attempts
+from api.payments.funds import Funds, MoneyPromised
+from api.stock import bets, checks
+from api.stock.bets import KnownBet, RelayedBet
 from api.stock.outcomes import BetOutcomes
-from api.stock.relayed import RelayedBet
 from core.db.engine import ConnectionPool, make_engine, make_pool
 from tests.support.mined import mined, spent
 from tests.support.relayed import SETTLER, relayed
@@ -33,7 +33,7 @@ async def pool(fresh_database_url: str) -> AsyncIterator[ConnectionPool]:
 async def ask(
     pool: ConnectionPool, bet: RelayedBet, balance: int = 12_500_000, attempt: int = 1, block: int = BLOCK
 ) -> KnownBet:
-    """As the API does it, and slow to commit: whoever comes meanwhile must wait, or sees nothing of it."""
+    """As the API does it, and slow to commit: what comes meanwhile must wait, or sees nothing of it."""
     async with pool.connection() as connection, connection.transaction():
         known = await bets.ask(connection, bet, attempt, Funds(balance, block))
         await asyncio.sleep(0.1)
@@ -118,9 +118,9 @@ async def test_where_the_note_of_a_bet_is_lost_its_transaction_is_found_by_its_k
 async def outcomes(fresh_database_url: str, pool: ConnectionPool) -> AsyncIterator[BetOutcomes]:
     settings = SimpleNamespace(rpc_request_path_timeout_seconds=1.0, chain=lambda _: SimpleNamespace(finality_blocks=1))
     engine = make_engine(fresh_database_url)
-    context: Any = SimpleNamespace(settings=settings, primary=engine, pool=pool, watch=None)
+    context: Any = SimpleNamespace(settings=settings, primary=engine, pool=pool, watch=None, payments=None)
     sources: Any = SimpleNamespace(contracts=None, client=None)
-    yield BetOutcomes(context, sources)
+    yield BetOutcomes(context, sources, Attempts(context, "stock", "GET /api/relay/receipt tells."))
     await engine.dispose()
 
 
@@ -137,7 +137,7 @@ async def test_what_another_request_has_just_asked_for_is_not_refused_for_good(
     async def closed(bet: RelayedBet, known: int, *meanwhile: Coroutine[Any, Any, KnownBet]) -> None:
         async with outcomes.judging(bet, was_attempted=known > 0):
             await asyncio.gather(*meanwhile)
-            raise refusals.market_closed("It is past its bell.")
+            raise checks.market_closed("It is past its bell.")
 
     with pytest.raises(Problem) as refused:
         await closed(relayed(1), attempts, ask(pool, relayed(1), attempt=attempts + 1))

@@ -18,7 +18,7 @@ from eth_account.messages import encode_typed_data
 
 from api.http.limits import RateLimits
 from api.stock import landing
-from api.stock.authorization import TYPES, StockBet
+from api.stock.authorization import StockBet
 from api.stock.bodies.parts import ErrorBody
 from api.stock.bodies.relay import ReceiptBody, RelayBody, TypedDataBody
 from api.stock.index import StockIndex
@@ -26,6 +26,7 @@ from api.stock.receipt import BetReceipts
 from core.chain import ChainClient, ChainProvider
 from core.config import Settings, load
 from core.db.engine import make_engine
+from core.eip3009 import DOMAIN_FIELDS
 from core.service.cancelling import end
 from scripts._stack import wallets
 from tests.support import questions
@@ -524,7 +525,7 @@ def cancel(chain: StockChain, wallet: wallets.Wallet, bet: StockBet) -> None:
     """Has the token take the bet's authorization for used."""
     asked = {
         "types": {
-            "EIP712Domain": TYPES["EIP712Domain"],
+            "EIP712Domain": list(DOMAIN_FIELDS),
             "CancelAuthorization": [{"name": "authorizer", "type": "address"}, {"name": "nonce", "type": "bytes32"}],
         },
         "primaryType": "CancelAuthorization",

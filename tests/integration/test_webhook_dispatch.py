@@ -20,7 +20,7 @@ from api.agent.notices.dispatcher import Dispatcher
 from api.agent.notices.sending import DeliverySigner, WebhookSender
 from api.agent.notices.targets import TargetResolver
 from api.agent.trade import store as trades
-from api.funds import Funds
+from api.payments.funds import Funds
 from core.agent.bet import Bet
 from core.agent.notices import log as event_log
 from core.agent.notices.kinds import EventType, source_of

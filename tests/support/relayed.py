@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from api.stock.authorization import StockBet
-from api.stock.relayed import BetKey, RelayedBet
+from api.stock.bets import BetKey, RelayedBet
 from core.chain import Contract, checksum
 from core.contracts.abi import abi
 

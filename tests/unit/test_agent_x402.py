@@ -17,8 +17,9 @@ from x402.http.utils import decode_payment_required_header, decode_payment_respo
 
 from api.agent.trade import payment as paying
 from api.agent.trade import x402
-from api.agent.trade.payment import Payment, PaymentRejected
+from api.agent.trade.payment import PRIMARY_TYPES, PaymentRejected
 from api.agent.trade.x402 import Offer, PaymentsDiffer, Seller
+from api.payments.authorization import Authorization
 from core import signatures
 from core.agent.bet import bound_nonce
 from core.contracts.deployments import Token
@@ -59,7 +60,7 @@ def header(content: object) -> str:
     return base64.b64encode(orjson.dumps(content)).decode()
 
 
-def decoded(**authorization: Any) -> Payment:
+def decoded(**authorization: Any) -> Authorization:
     return x402.decode(header(envelope(**authorization)), SELLER)
 
 
@@ -104,7 +105,7 @@ def test_no_json_is_a_crash(content: object) -> None:
 CLOSES = NOW + 3_600
 
 
-def checked(payment: Payment, *, closes_at: int = CLOSES) -> None:
+def checked(payment: Authorization, *, closes_at: int = CLOSES) -> None:
     paying.check_parties(payment, wallet=WALLET, pay_to=PAY_TO)
     why = paying.not_for(payment, 5_000_000, BET) or paying.outside_its_window(
         payment, head_time=NOW - 20, now=NOW, closes_at=closes_at
@@ -155,8 +156,8 @@ MARKED = bound_nonce(BET)
 )
 def test_the_nonces_mark_alone_tells_the_form(nonce: bytes, form: Form) -> None:
     payment = decoded(nonce="0x" + nonce.hex())
-    assert payment.form is form
-    assert payment.is_bound_to(BET) is (nonce in (BET, MARKED))
+    assert paying.form_of(payment) is form
+    assert paying.is_bound_to(payment, BET) is (nonce in (BET, MARKED))
 
 
 def test_a_bound_authorization_pays_for_its_own_bet_only() -> None:
@@ -333,10 +334,10 @@ def test_the_digest_is_what_wallets_sign(form: Form) -> None:
         },
     )
     signature = bytes(account.sign_message(signable).signature)
-    digest = paying.digest(payment, TOKEN, 8453, form)
+    digest = payment.digest(PRIMARY_TYPES[form], TOKEN, 8453)
     assert signatures.signer_of(digest, signature) == account.address
     (other,) = set(Form) - {form}
-    assert signatures.signer_of(paying.digest(payment, TOKEN, 8453, other), signature) != account.address
+    assert signatures.signer_of(payment.digest(PRIMARY_TYPES[other], TOKEN, 8453), signature) != account.address
     # The other valid s for the same signature is one the token refuses.
     order = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
     high = (order - int.from_bytes(signature[32:64])).to_bytes(32)

@@ -20,7 +20,6 @@ from keeper.agent.crediting import (
     carried,
     credit_of,
     used_authorization,
-    why_wait,
 )
 
 PAYER, OTHER = "0x" + "11" * 20, "0x" + "22" * 20
@@ -69,11 +68,6 @@ def booked(
     read = brought_of(arguments() if brought is None else brought)
     assert read is not None
     return credit_of(payment, read, SETTLEMENT, TOKEN, used)
-
-
-@pytest.mark.parametrize(("now", "waits"), [(990, True), (1_000, True), (1_059, True), (1_060, False), (9_999, False)])
-def test_a_payer_has_a_minute_to_come_back(now: int, waits: bool) -> None:
-    assert (why_wait(PAYMENT, now) is not None) == waits
 
 
 def test_what_was_brought_is_credited_as_it_was_brought() -> None:

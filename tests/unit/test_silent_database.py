@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from api.http.problem import Problem
+from api.payments.attempts import Attempts
 from api.stock.bets import KnownBet
 from api.stock.outcomes import BetOutcomes
 from api.stock.relay import Relay
@@ -59,7 +60,9 @@ def parts() -> tuple[Any, Any]:
 async def test_while_her_block_is_awaited_what_was_known_before_stands() -> None:
     bet, taken_in = relayed(1), KnownBet(1, SENT, landed=None, was_told=False)
     async with asyncio.timeout(PATIENCE):
-        said = await BetOutcomes(*parts()).of(bet, taken_in, asyncio.get_running_loop().time())
+        context, sources = parts()
+        outcomes = BetOutcomes(context, sources, Attempts(context, "stock", ""))
+        said = await outcomes.of(bet, taken_in, asyncio.get_running_loop().time())
     assert (said.receipt, said.tx_hash) == ("pending", SENT.tx_hash_hex)
 
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from eth_account.messages import encode_defunct
 
 from api.agent.errors import problem
-from api.agent.wallet_signatures import accepts_signature
+from api.payments.authorization import accepts_signature
 from core.chain import ChainClient, RpcError
 from core.hexadecimal import bytes_of
 from core.log import get_logger
@@ -66,8 +66,7 @@ class Registration:
     async def check_signature(
         self, client: ChainClient | None, message: str, signature: str, timeout_seconds: float
     ) -> None:
-        """422 unless the wallet signed: its key (EIP-191), or its contract says so (ERC-1271), also one that is not
-        deployed yet (ERC-6492)."""
+        """Raise 422 unless the wallet signed: by its key (EIP-191), or by what its contract says (ERC-1271)."""
         try:
             raw = bytes_of(signature)
         except ValueError:

@@ -89,8 +89,7 @@ class WebhookRequest(BaseModel):
         "`Issued: <ISO-8601>` within 10 minutes."
     )
     signature: Annotated[str, Field(min_length=1, max_length=4096)] = Field(
-        description="EIP-191 of `message` by the wallet, as hex; or what its contract takes (ERC-1271), also before it "
-        "is deployed (ERC-6492)."
+        description="EIP-191 of `message` by the wallet, as hex; or what its contract takes (ERC-1271)."
     )
 
 

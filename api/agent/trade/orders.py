@@ -8,7 +8,7 @@ from api.agent.chain import AgentContracts
 from api.agent.errors import problem
 from api.agent.facts import ListedMarket, Venue
 from api.agent.requests import MIN_SIZE, TradeRequest
-from api.agent.storage import storage
+from api.agent.storage import free_connection, storage
 from api.agent.switch import Trading
 from api.agent.trade import store
 from api.agent.trade.rates import AGAIN_SECONDS
@@ -100,7 +100,7 @@ class OrderEntry:
                 "quote_required",
                 "A bet above 10 USD needs quoteId, and minSharesOut or maxPriceCents with it.",
             )
-        async with storage("The price locks"), self._pool.connection() as connection:
+        async with storage("The price locks"), free_connection(self._pool) as connection:
             lock = await store.find_lock(connection, trade.quote_id)
         if lock is None:
             raise problem("quote_mismatch", "There is no such quote.")

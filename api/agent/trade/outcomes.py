@@ -8,35 +8,35 @@ While a payment may still be taken no answer asks for another: it is the receipt
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from aiohttp import web
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from api.agent.chain import AgentContracts
+from api.agent.chain import AgentContracts, read_facts
 from api.agent.errors import RETRIABLE
-from api.agent.facts import BookTotals, ListedMarket, Stake
+from api.agent.facts import BookTotals, ListedMarket, Stake, key_of
 from api.agent.index import AgentIndex
 from api.agent.requests import TradeRequest
 from api.agent.rows import read_attempts, read_by_key, read_totals
-from api.agent.storage import storage
+from api.agent.storage import free_connection, storage
 from api.agent.trade import refusals as trade_refusals
 from api.agent.trade import store
-from api.agent.trade.arrivals import INDEX_WAIT_SECONDS
+from api.agent.trade.arrivals import INDEX_WAIT_SECONDS, PaymentArrivals
 from api.agent.trade.receipts import Receipts
 from api.context import Context
 from api.database import DATABASE_ERRORS
-from api.finality import for_now, may_land
 from api.http.problem import Problem
+from api.payments.attempts import Attempts, ReadKeys
 from core.agent.bet import ZERO_ADDRESS, idem_hash
+from core.chain import ChainClient, RpcError
 from core.contracts.statuses import RefundReason
 from core.hexadecimal import bytes_of
 from core.log import get_logger
 from core.metrics import counter
-from core.outbox import HAS_RESULT, Intent, MinedOutcome
-from core.service.cancelling import background_task, end
+from core.outbox import Intent, MinedOutcome
 
 log = get_logger(__name__)
 
@@ -44,6 +44,7 @@ UNKNOWN = counter(
     "vpm_agent_trades_unknown", "Answers to paid trades that were submitted and whose outcome was not recorded yet"
 )
 
+RESULT_WAIT_SECONDS = 10.0
 SAME_KEY_WAIT_SECONDS = 4.0
 
 
@@ -84,142 +85,129 @@ class PastTrade:
 class TradeOutcomes:
     """What became of trades, as the answers to their payers."""
 
-    def __init__(self, context: Context, contracts: AgentContracts, index: AgentIndex, receipts: Receipts) -> None:
-        self._chain_id = contracts.chain_id
+    def __init__(
+        self,
+        context: Context,
+        contracts: AgentContracts,
+        index: AgentIndex,
+        receipts: Receipts,
+        attempts: Attempts,
+        arrivals: PaymentArrivals,
+    ) -> None:
+        self._contracts = contracts
         self._primary = context.primary  # what is said of money must not be behind what was just written
         self._pool = context.pool
-        self._watch = context.watch
         self._index = index
         self._receipts = receipts
-        # How deep a block lies that nothing undoes, where the node does not say.
-        self._finality_blocks = context.settings.chain("base").finality_blocks
+        self._attempts = attempts
+        self._arrivals = arrivals
+        # The longest a call to the node may take within a request.
+        self._request_seconds = context.settings.rpc_request_path_timeout_seconds
 
     async def before(self, trade: TradeRequest, key_hash: bytes) -> PastTrade:
-        """What the idempotency key did before, whatever it is asked for now."""
-        async with background_task(self.paid_under(trade, key_hash)) as paid:  # most keys are new: both are read
-            async with storage("The trade records"), self._primary.connect() as connection:
-                landed = await _read_landed(connection, trade.wallet, key_hash)
-            return await paid if landed is None else PastTrade(landed)
+        """Return what the idempotency key did before, whatever it is asked for now."""
+        async with storage("The trade records"), self._primary.connect() as connection:
+            landed = await _read_landed(connection, trade.wallet, key_hash)
+        return await self._paid_under(trade, key_hash) if landed is None else PastTrade(landed)
 
-    async def paid_under(self, trade: TradeRequest, key_hash: bytes) -> PastTrade:
+    async def _paid_under(self, trade: TradeRequest, key_hash: bytes) -> PastTrade:
         wallet = bytes_of(trade.wallet)
-        async with storage("The trade records"), self._pool.connection() as connection:
+        async with storage("The trade records"), free_connection(self._pool) as connection:
             booked = await store.find_trade(connection, wallet, key_hash)
             return PastTrade(None, booked, await store.nonces_of(connection, wallet, key_hash))
 
     async def repeated(
         self, trade: TradeRequest, intent: Intent, kit: dict[str, Any] | None = None
     ) -> web.StreamResponse:
-        """The answer to a call whose key is already on its way."""
-        return await self.answered(trade, intent, kit, replay=True, seconds=SAME_KEY_WAIT_SECONDS)
+        """Answer a call whose key is already on its way."""
+        intent = await self._attempts.result(intent, SAME_KEY_WAIT_SECONDS)
+        return await self.answered(trade, intent, kit, replay=True)
 
     async def settled_soon(self, trade: TradeRequest, block: int) -> web.StreamResponse:
-        """The receipt of what is on chain, which the index is about to show."""
+        """Answer with the receipt of what is on chain, which the index is about to show."""
         await self._index.reached(block, INDEX_WAIT_SECONDS)
         return await self._receipt_if_landed(trade, None)
 
-    async def first_news(self, trade: TradeRequest, intent: Intent, seconds: float) -> tuple[Intent, LandedBet | None]:
-        """The stake once the index shows it, or the intent once the relayer knows that there will be none.
-
-        Of a success both are news, and the receipt is made of the stake: who hears it of the relayer first waits for
-        the index. What was known before stands when neither can be read.
-        """
-        reported = asyncio.create_task(self._watch.wait(intent.id, HAS_RESULT, timeout_seconds=seconds))
-        seen = asyncio.create_task(self._staked(trade))
-        try:
-            await asyncio.wait((reported, seen), timeout=seconds + 1, return_when=asyncio.FIRST_COMPLETED)
-            if reported.done() and not seen.done():
-                with contextlib.suppress(*DATABASE_ERRORS):
-                    intent = reported.result()
-                if intent.succeeded:
-                    await asyncio.wait((seen,), timeout=INDEX_WAIT_SECONDS)
-            if seen.done() and seen.exception() is None:
-                return intent, seen.result()
-            return intent, None
-        finally:
-            await end(reported, seen)
-
-    async def _staked(self, trade: TradeRequest) -> LandedBet:
-        """Asks again at every news of the index, as long as it takes. The stake is read while the markets are, and
-        told of when they are there: who has it then finds it in every other answer, too."""
-        key_hash = idem_hash(trade.idem_key)
-        while True:
-            stirred = self._index.stirred
-            with contextlib.suppress(*DATABASE_ERRORS):
-                async with self._primary.connect() as connection:
-                    landed = await _read_landed(connection, trade.wallet, key_hash)
-                if landed is not None:
-                    await self._index.reached(landed.stake.block, None)
-                    if await self._index.markets((landed.stake.market_key,)):
-                        return landed
-            await stirred.wait()
-
     async def answered(
-        self, trade: TradeRequest, intent: Intent, kit: dict[str, Any] | None, *, replay: bool, seconds: float
+        self, trade: TradeRequest, intent: Intent, kit: dict[str, Any] | None, *, replay: bool
     ) -> web.StreamResponse:
-        """Waits for the chain's answer as long as there is time, and says what is known then.
+        """Answer with what is known of an attempt.
 
         That the bet is refused for good is not known here: the next call finds the attempt over, and asks the chain.
         """
-        if seconds > 0:
-            intent, landed = await self.first_news(trade, intent, seconds)
-            if landed is not None:
-                return await self.receipt(trade, landed, replay=replay, kit=kit)
         if intent.succeeded:
+            assert intent.block_number is not None
+            await self._index.reached(intent.block_number, INDEX_WAIT_SECONDS)
             return await self._receipt_if_landed(trade, intent.tx_hash_hex, replay=replay, kit=kit)
         if intent.refused or intent.outcome in (MinedOutcome.REVERTED, MinedOutcome.CANCELLED) or intent.state.ended:
             refusal = trade_refusals.refused(intent, kit)
             raise refusal if refusal.code in RETRIABLE else trade_refusals.settling(kit, intent.tx_hash_hex)
         if intent.tx_hash_hex is not None and not replay:
-            raise _unknown(intent.tx_hash_hex, kit)
+            raise trade_refusals.unknown(intent.tx_hash_hex, kit)
         raise trade_refusals.settling(kit, intent.tx_hash_hex, is_on_its_way=True)
 
     async def after_all(
         self, refusal: Problem, trade: TradeRequest, market: ListedMarket, key_hash: bytes
     ) -> web.StreamResponse:
-        """The receipt of a bet that landed while it was looked at: what refuses it may be what it did itself, in a
-        block that the index has and the node that was asked does not. Else the refusal, and that it is not for good
+        """Answer with the receipt of a bet that landed while it was checked: what refuses it may be what it did itself,
+        in a block that the index has and the node that was asked does not. Else raise the refusal, marked as not final
         while an attempt to settle the bet may still do so."""
         if refusal.code == "idem_conflict" or refusal.extra.get("moneyMoved"):
             raise refusal  # of another bet than was sent; of what the payment did
-        landed, may_settle = None, True
-        try:
-            async with asyncio.timeout(INDEX_WAIT_SECONDS), self._primary.connect() as connection:
-                landed = await _read_landed(connection, trade.wallet, key_hash)
-                may_settle = await self.may_settle(
-                    connection, trade, key_hash, or_is_on_its_way=refusal.code not in RETRIABLE
-                )
-        except DATABASE_ERRORS as error:
-            log.warning("whether a refusal is final cannot be read", action="agent.no_database", why=error)
+        landed = await self._landed(trade, key_hash)
         if landed is not None:
             return await self.receipt(trade, landed, replay=True, named=market)
-        raise for_now(refusal, "The same request tells.") if may_settle else refusal
+        if refusal.code == "internal_error" and "txHash" in refusal.extra:
+            UNKNOWN.inc()  # somebody is woken by it
+        raise await self._attempts.worded(refusal, self._keys(trade, key_hash))
 
-    async def may_settle(
-        self,
-        connection: AsyncConnection,
-        trade: TradeRequest,
-        key_hash: bytes,
-        *,
-        or_is_on_its_way: bool,
-    ) -> bool:
-        made, latest = await read_attempts(connection, trade.wallet, key_hash)
-        keys = [intent_key(self._chain_id, trade.wallet, key_hash, each) for each in range(1, made + 1)]
-        # The keeper's attempts have keys of its own; the latest of a trade is the one it names.
-        return await may_land(connection, [*keys, *latest], self._finality_blocks, or_is_on_its_way=or_is_on_its_way)
+    def _keys(self, trade: TradeRequest, key_hash: bytes) -> ReadKeys:
+        return partial(_read_intent_keys, self._contracts.chain_id, trade.wallet, key_hash)
+
+    async def undone(self, client: ChainClient | None, trade: TradeRequest, key_hash: bytes) -> None:
+        """Raise what became of a trade whose market the chain has no more, since a fork undid its listing; nothing
+        when no payment for it was taken in.
+
+        That it is over is said when the blocks that refuse it are final: before that another fork may bring both back.
+        """
+        past = await self._paid_under(trade, key_hash)
+        booked = past.trade
+        if booked is None or booked.market_key != key_of(trade.market_id):
+            return
+        if (trade.size, trade.builder or ZERO_ADDRESS) != (booked.amount, booked.builder):
+            raise trade_refusals.conflict(trade.idem_key)
+        if not booked.is_over:
+            raise trade_refusals.undone_for_now(booked.intent)
+        try:
+            if client is None:
+                raise trade_refusals.unavailable("Base cannot be reached")
+            facts = await read_facts(
+                client, self._contracts, trade.wallet, key_hash, past.nonces, self._request_seconds
+            )
+        except RpcError as error:
+            log.warning("RPC unavailable while checking an undone trade", action="agent.no_chain", why=error)
+            raise trade_refusals.unavailable("Base cannot be reached") from None
+        await self._arrivals.account_for(trade.wallet, trade.size, past.nonces, facts)
+        if facts.settled_stake or await self._attempts.may_land(self._keys(trade, key_hash)):
+            raise trade_refusals.undone_for_now(booked.intent)
+        raise trade_refusals.undone(booked.intent)
+
+    async def _landed(self, trade: TradeRequest, key_hash: bytes) -> LandedBet | None:
+        """Return what the index shows under the key; None also when it cannot be read."""
+        try:
+            async with asyncio.timeout(INDEX_WAIT_SECONDS), self._primary.connect() as connection:
+                return await _read_landed(connection, trade.wallet, key_hash)
+        except DATABASE_ERRORS as error:
+            log.warning("a settled trade cannot be read", action="agent.no_database", why=error)
+            return None
 
     async def _receipt_if_landed(
         self, trade: TradeRequest, tx_hash: str | None, *, replay: bool = True, kit: dict[str, Any] | None = None
     ) -> web.StreamResponse:
-        """The receipt of what is on chain, if the index shows it."""
-        landed = None
-        try:
-            async with asyncio.timeout(INDEX_WAIT_SECONDS), self._primary.connect() as connection:
-                landed = await _read_landed(connection, trade.wallet, idem_hash(trade.idem_key))
-        except DATABASE_ERRORS as error:
-            log.warning("a settled trade cannot be read", action="agent.no_database", why=error)
+        """Answer with the receipt of what is on chain, if the index shows it."""
+        landed = await self._landed(trade, idem_hash(trade.idem_key))
         if landed is None:
-            raise _unknown(tx_hash, kit) if tx_hash is not None else trade_refusals.settling(kit)
+            raise trade_refusals.unknown(tx_hash, kit) if tx_hash is not None else trade_refusals.settling(kit)
         return await self.receipt(trade, landed, replay=replay, kit=kit)
 
     async def receipt(
@@ -231,8 +219,8 @@ class TradeOutcomes:
         kit: dict[str, Any] | None = None,
         named: ListedMarket | None = None,
     ) -> web.Response:
-        """The receipt of what settled under the key; 409 when that was another trade than the one asked for. `named`:
-        the market that was, once it is known."""
+        """Answer with the receipt of what settled under the key; 409 when that was another trade than the one asked
+        for. `named`: the market that was, once it is known."""
         stake = landed.stake
         named = await self._index.market(trade.market_id) if named is None else named
         if named is not None and not _same(trade, named, stake):
@@ -255,11 +243,11 @@ async def _read_landed(connection: AsyncConnection, wallet: str, key_hash: bytes
     return None if stake is None else LandedBet(stake, await read_totals(connection, stake))
 
 
+async def _read_intent_keys(chain_id: int, wallet: str, key_hash: bytes, connection: AsyncConnection) -> list[str]:
+    """Return the keys of all attempts. The keeper's have keys of its own; a trade names its latest intent."""
+    made, latest = await read_attempts(connection, wallet, key_hash)
+    return [*(intent_key(chain_id, wallet, key_hash, each) for each in range(1, made + 1)), *latest]
+
+
 def intent_key(chain_id: int, wallet: str, key_hash: bytes, attempt: int) -> str:
     return f"agent:{chain_id}:{wallet}:{key_hash.hex()}:{attempt}"
-
-
-def _unknown(tx_hash: str, kit: dict[str, Any] | None) -> Problem:
-    """The refusal, counted: somebody is woken by it."""
-    UNKNOWN.inc()
-    return trade_refusals.unknown(tx_hash, kit)

@@ -1,4 +1,4 @@
-"""A signed EIP-3009 authorization, and what makes one acceptable for a bet. Pure.
+"""The rules by which a signed authorization pays for a bet, and the call that takes it.
 
 A payment comes in one of two forms. Stock clients sign `TransferWithAuthorization`, which anybody may send to the
 token. Ours sign `ReceiveWithAuthorization`, which only the settlement wallet can take, and only for the one bet that
@@ -7,11 +7,10 @@ its nonce names. The first eight bytes of the nonce, a fixed mark, tell the two 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from core import eip3009
-from core.agent.bet import BOUND_ONLY, bound_nonce, is_marked
-from core.contracts.deployments import Token
+from api.agent.chain import AgentContracts
+from api.payments.authorization import Authorization
+from core.agent.bet import BOUND_ONLY, ZERO_ADDRESS, Bet, bound_nonce, is_marked
+from core.chain import Call, checksum
 from core.contracts.statuses import Form
 from core.eip3009 import RECEIVE, TRANSFER
 
@@ -28,43 +27,32 @@ class PaymentRejected(Exception):
     """The refusal of a header that does not pay for this trade; the sentence goes into the next challenge's `error`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Payment:
-    """A signed EIP-3009 authorization. Addresses lower-case; `value` in token units; times in Unix seconds."""
+def form_of(payment: Authorization) -> Form:
+    """Return the form that the nonce says."""
+    return Form.RECEIVE if is_marked(payment.nonce) else Form.TRANSFER
 
-    payer: str
-    to: str
-    value: int
-    valid_after: int
-    valid_before: int
-    nonce: bytes
-    signature: bytes
 
-    @property
-    def form(self) -> Form:
-        return Form.RECEIVE if is_marked(self.nonce) else Form.TRANSFER
-
-    def is_bound_to(self, bet_hash: bytes) -> bool:
-        """Whether the contract takes it for this bet from anybody."""
-        return self.nonce == (bound_nonce(bet_hash) if self.form is Form.RECEIVE else bet_hash)
+def is_bound_to(payment: Authorization, bet_hash: bytes) -> bool:
+    """Return whether the contract takes it for this bet from anybody."""
+    return payment.nonce == (bound_nonce(bet_hash) if form_of(payment) is Form.RECEIVE else bet_hash)
 
 
 def seconds_to_pay(now: int, closes_at: int) -> int:
-    """How long a payment signed now may be good for: not past the end of stakes."""
+    """Return how long a payment signed now may be good for: not past the end of stakes."""
     return max(0, min(TIMEOUT_SECONDS, closes_at - now))
 
 
-def check_parties(payment: Payment, *, wallet: str, pay_to: str) -> None:
-    """Whether it is from this wallet to us; PaymentRejected names what is wrong."""
+def check_parties(payment: Authorization, *, wallet: str, pay_to: str) -> None:
+    """Raise PaymentRejected, which names what is wrong, unless it is from this wallet to us."""
     if payment.payer != wallet.lower():
         raise PaymentRejected("authorization.from is not walletAddress.")
     if payment.to != pay_to.lower():
         raise PaymentRejected("authorization.to is not the payTo of the offer.")
 
 
-def outside_its_window(payment: Payment, *, head_time: int, now: int, closes_at: int) -> str | None:
-    """Why it can no longer or not yet be sent, or None. head_time: of the newest block, which it is tried on before it
-    is sent: to that it must be valid. `now`: the chain's clock, which runs on between blocks.
+def outside_its_window(payment: Authorization, *, head_time: int, now: int, closes_at: int) -> str | None:
+    """Return why it can no longer or not yet be sent, or None. head_time: of the newest block, on which it is tried
+    before it is sent, and must be valid. `now`: the chain's clock, which runs on between blocks.
 
     One that was used already has no window any more: what it brought is booked whenever its payer comes.
     """
@@ -78,14 +66,14 @@ def outside_its_window(payment: Payment, *, head_time: int, now: int, closes_at:
     return None
 
 
-def not_for(payment: Payment, amount: int, bet_hash: bytes) -> str | None:
-    """Why it does not pay this amount for this bet, or None: what its payer bound to another one the contract would
-    refuse, too. Its window is another question: what was used has none any more."""
+def not_for(payment: Authorization, amount: int, bet_hash: bytes) -> str | None:
+    """Return why it does not pay this amount for this bet, or None: the contract, too, would refuse what its payer
+    bound to another one. Its window is another question: what was used has none any more."""
     if payment.value != amount:
         return "authorization.value is not the amount of the offer."
-    if payment.is_bound_to(bet_hash):
+    if is_bound_to(payment, bet_hash):
         return None
-    if payment.form is Form.RECEIVE:
+    if form_of(payment) is Form.RECEIVE:
         return (
             "authorization.nonce has the mark of bound payments and belongs to another bet; it is not this "
             "extra.receiveNonce."
@@ -98,7 +86,7 @@ def not_for(payment: Payment, amount: int, bet_hash: bytes) -> str | None:
 
 
 def wrong_form(form: Form) -> str:
-    """The sentence for a signature of the other form than the nonce says. `form`: what the nonce says."""
+    """Word the refusal of a signature of the other form than the nonce says. `form`: what the nonce says."""
     if form is Form.RECEIVE:
         return (
             "The nonce has the mark of bound payments, which take a signature over ReceiveWithAuthorization; this one "
@@ -110,14 +98,26 @@ def wrong_form(form: Form) -> str:
     )
 
 
-def digest(payment: Payment, token: Token, chain_id: int, form: Form) -> bytes:
-    """What a payer signs in this form, in the token's domain."""
-    message = {
-        "from": payment.payer,
-        "to": payment.to,
-        "value": payment.value,
-        "validAfter": payment.valid_after,
-        "validBefore": payment.valid_before,
-        "nonce": payment.nonce,
-    }
-    return eip3009.digest(PRIMARY_TYPES[form], message, token, chain_id)
+def payment_call(contracts: AgentContracts, name: str, bet: Bet, payment: Authorization) -> Call:
+    """Build `settle` or `credit` of a payment; what follows the selector is the same for both."""
+    return contracts.settlement.call(
+        name,
+        (
+            bet.market_id,
+            bet.outcome,
+            bet.amount,
+            bet.min_shares,
+            checksum(bet.wallet),
+            bet.idem_hash,
+            checksum(bet.builder) if bet.builder != ZERO_ADDRESS else ZERO_ADDRESS,
+            bet.ref,
+        ),
+        (
+            int(form_of(payment)),
+            payment.value,
+            payment.valid_after,
+            payment.valid_before,
+            payment.nonce,
+            payment.signature,
+        ),
+    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from api.agent.notices.endpoints import add_callback
-from api.funds import Funds, Promises, Spend
+from api.payments.funds import Funds, Promises, Spend
 from core.agent.bet import ZERO_ADDRESS, Bet
 from core.db.engine import Connection
 from core.hexadecimal import bytes_of, hex_of
@@ -59,7 +59,7 @@ def new_quote_id() -> str:
 async def save_lock(
     connection: Connection, quote_id: str, market_key: bytes, outcome: int, amount: int, shares: int, seconds: int
 ) -> datetime:
-    """Stores a lock for so many seconds and returns when it expires."""
+    """Store a lock for so many seconds and return when it expires."""
     cursor = await connection.execute(
         "INSERT INTO agent_quote (quote_id, market_id, outcome, amount, shares, expires_at) "
         "VALUES (%s, %s, %s, %s, %s, now() + make_interval(secs => %s)) RETURNING expires_at",
@@ -99,7 +99,7 @@ async def find_trade(connection: Connection, wallet: bytes, idem_hash: bytes) ->
 
 
 async def nonces_of(connection: Connection, wallet: bytes, idem_hash: bytes) -> tuple[bytes, ...]:
-    """The payments brought under a key, the newest first: one that nothing was booked for may have been used."""
+    """Return the payments brought under a key, the newest first: one that nothing was booked for may have been used."""
     cursor = await connection.execute(
         "SELECT nonce FROM agent_authorization WHERE wallet = %s AND idem_hash = %s ORDER BY brought_at DESC LIMIT %s",
         (wallet, idem_hash, MAX_NONCES),
@@ -108,8 +108,8 @@ async def nonces_of(connection: Connection, wallet: bytes, idem_hash: bytes) -> 
 
 
 async def find_twin(connection: Connection, trade: Bet) -> bytes | None:
-    """The bet hash of a trade like this one under another key, begun within a minute and not known to be done: the
-    index may show its stake before the relayer has written down that its transaction was mined."""
+    """Return the bet hash of a trade like this one under another key, begun within a minute and not known to be done:
+    the index may show its stake before the relayer has written down that its transaction was mined."""
     cursor = await connection.execute(
         "SELECT t.bet_hash FROM agent_trade t JOIN outbox_intent i ON i.id = t.intent_id "
         "WHERE t.wallet = %s AND t.market_id = %s AND t.outcome = %s AND t.amount = %s AND t.idem_hash <> %s "
@@ -129,7 +129,7 @@ async def find_twin(connection: Connection, trade: Bet) -> bytes | None:
 
 
 class Overtaken(Exception):
-    """The refusal of an attempt that somebody else, another call or the keeper, has made already."""
+    """The refusal of an attempt that another call or the keeper has made already."""
 
 
 class TwinInFlight(Exception):
@@ -145,7 +145,7 @@ class BroughtForAnother(Exception):
 
 
 async def brought_for(connection: Connection, wallet: bytes, nonce: bytes) -> bytes | None:
-    """The hash of the bet an authorization was first brought for, or None."""
+    """Return the hash of the bet an authorization was first brought for, or None."""
     cursor = await connection.execute(
         "SELECT bet_hash FROM agent_authorization WHERE wallet = %s AND nonce = %s", (wallet, nonce)
     )
@@ -169,10 +169,10 @@ class SignedBet:
 
 
 async def bring(connection: Connection, brought: SignedBet) -> None:
-    """Keeps what an authorization is to pay for; BroughtForAnother when that was another bet.
+    """Record what an authorization is to pay for; BroughtForAnother when that was another bet.
 
-    Whoever reads a failed transaction has its authorization: it pays for what its payer brought it for, or nothing. And
-    what it brings, should it come to the contract by itself, is booked by this row alone.
+    A failed transaction shows its authorization to everybody: it pays for what its payer brought it for, or nothing.
+    And what it brings, should it come to the contract by itself, the keeper books by this row alone.
     """
     bet = brought.bet
     await connection.execute(
@@ -190,13 +190,12 @@ async def take_in(
     request: IntentRequest,
     *,
     after_attempt: int,
-    funds: Funds | None,
+    funds: Funds,
     quote_id: str | None,
     callback_url: str | None,
 ) -> Intent:
-    """Books the payment and queues its transaction, in the caller's database transaction; Overtaken when somebody else
-    has made this attempt. `funds`: of the wallet; None where the money is in the contract already, so that no
-    other trade and no price lock holds it up."""
+    """Book the payment and queue its transaction, in the caller's database transaction; Overtaken when another call or
+    the keeper has made this attempt. `funds`: of the wallet."""
     trade, wallet = brought.bet, brought.wallet
     # One wallet's payments are taken in one after the other: the checks below and the booking belong together.
     await _PROMISES.wait_for_turn(connection, request.chain_id, wallet)
@@ -204,12 +203,11 @@ async def take_in(
     if (0 if booked is None else booked.attempt) != after_attempt:
         raise Overtaken
     await bring(connection, brought)
-    if funds is not None:
-        twin = await find_twin(connection, trade)
-        if twin is not None:
-            raise TwinInFlight(twin)
-        await _PROMISES.check(connection, Spend(request.chain_id, wallet, brought.nonce, trade.amount), funds)
-    if quote_id is not None and funds is not None:
+    twin = await find_twin(connection, trade)
+    if twin is not None:
+        raise TwinInFlight(twin)
+    await _PROMISES.check(connection, Spend(request.chain_id, wallet, brought.nonce, trade.amount), funds)
+    if quote_id is not None:
         cursor = await connection.execute(
             "UPDATE agent_quote SET wallet = %s, idem_hash = %s WHERE quote_id = %s "
             "AND (wallet IS NULL OR (wallet = %s AND idem_hash = %s)) RETURNING quote_id",

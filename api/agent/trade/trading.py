@@ -1,11 +1,12 @@
 """POST /trade: checks a bet in a fixed order, asks for payment, has it settled once, and tells what became of it.
 
-Whatever is sent again, by whomever and whenever, settles nothing twice: the contract takes a wallet's idempotency key
-and an authorization once. While a payment may still be taken no answer asks for another.
+Resubmitting a trade never settles it twice, whoever sends it: the contract takes a wallet's idempotency key and an
+authorization once. While a payment may still be taken no answer asks for another.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -19,52 +20,41 @@ from api.agent.facts import ListedMarket, Venue
 from api.agent.index import AgentIndex
 from api.agent.links import Links
 from api.agent.requests import TradeRequest
-from api.agent.storage import storage
+from api.agent.storage import free_connection, storage
 from api.agent.switch import NOT_DEPLOYED, Trading
 from api.agent.trade import payment as paying
 from api.agent.trade import refusals as trade_refusals
 from api.agent.trade import store, x402
 from api.agent.trade.arrivals import PaymentArrivals
 from api.agent.trade.attest import Attester
-from api.agent.trade.calls import payment_call
-from api.agent.trade.orders import Order, OrderEntry
-from api.agent.trade.outcomes import PastTrade, TradeOutcomes
-from api.agent.trade.payment import Payment, PaymentRejected
+from api.agent.trade.orders import SIMPLE_MAX, Order, OrderEntry
+from api.agent.trade.outcomes import RESULT_WAIT_SECONDS, PastTrade, TradeOutcomes, intent_key
+from api.agent.trade.payment import PRIMARY_TYPES, PaymentRejected, form_of, is_bound_to, payment_call
 from api.agent.trade.rates import TradeRates
 from api.agent.trade.receipts import Receipts
-from api.agent.trade.taking_in import PaymentIntake
-from api.agent.trade.undone import UndoneTrades
-from api.agent.wallet_signatures import accepts_as_it_is
 from api.context import Context
-from api.funds import Funds
+from api.database import DATABASE_ERRORS
 from api.head import chain_now
 from api.http.application import json_response
-from api.http.caller import caller_ip
-from api.http.limits import NoPlace
 from api.http.problem import Problem
+from api.payments.attempts import Attempts, attempt_of
+from api.payments.authorization import Authorization, accepts_signature
+from api.payments.funds import Funds, MoneyPromised
 from core.agent.bet import idem_hash
-from core.chain import ChainClient, RpcError, checksum
+from core.chain import Call, ChainClient, RpcError, checksum
 from core.contracts.statuses import Form
 from core.hexadecimal import bytes_of, hex_of
 from core.log import get_logger
 from core.metrics import counter
 from core.money import decimal_text
-from core.outbox import RELAY, GroupReport, report
-from core.service.cancelling import background_task
+from core.outbox import RELAY, Intent, MinedOutcome, report
 from core.signatures import signer_of
 
 log = get_logger(__name__)
 
 ANSWERS = counter("vpm_agent_trade_answers", "What POST /trade answered", ("answer",))
 
-
-@dataclass(frozen=True, slots=True)
-class OurFacts:
-    """What our own records say before a payment is taken in. `brought_for`: the hash of the bet it was first brought
-    for."""
-
-    lanes: GroupReport
-    brought_for: bytes | None
+TAKE_IN_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +68,7 @@ class TradeContext:
     trade: TradeRequest
     market: ListedMarket
     key_hash: bytes
-    payment: Payment | None
+    payment: Authorization | None
     rejected: str | None
     past: PastTrade
     venue: Venue
@@ -117,16 +107,13 @@ class TradeHandler:
         self._client = client
         self._balances = balances
         self._pool = context.pool
-        self._settings = context.settings
-        self._places = context.payments
+        self._attempts = Attempts(context, "base", "The same request tells.")
         self._rates = TradeRates(context.limits, context.settings)
         self._index = index
         self._orders = OrderEntry(context.pool, contracts, switch)
         self._receipts = Receipts(links, attester)
-        self._outcomes = TradeOutcomes(context, contracts, index, self._receipts)
         self._arrivals = PaymentArrivals(context, contracts, index)
-        self._undone = UndoneTrades(context, contracts, self._outcomes, self._arrivals)
-        self._intake = PaymentIntake(context, contracts, index, self._outcomes, self._arrivals)
+        self._outcomes = TradeOutcomes(context, contracts, index, self._receipts, self._attempts, self._arrivals)
         self._attester = attester
         self._links = links
         # The longest a call to the node may take within a request.
@@ -139,11 +126,8 @@ class TradeHandler:
     async def _trade(self, request: web.Request) -> web.StreamResponse:
         trade = await TradeRequest.read(request, allow_private=self._allow_private_callbacks)
         venue = self._index.required()
-        try:
-            with self._places.taken(caller_ip(request, self._settings)) as leave:
-                return await self._checked(request, trade, venue, leave)
-        except NoPlace:
-            raise trade_refusals.crowded() from None
+        with self._attempts.place(request, trade_refusals.crowded) as leave:
+            return await self._checked(request, trade, venue, leave)
 
     async def _checked(
         self, request: web.Request, trade: TradeRequest, venue: Venue, leave: Callable[[], None]
@@ -160,7 +144,7 @@ class TradeHandler:
         market = await self._index.market(trade.market_id)
         if market is None:
             if not trade.simulate:
-                await self._undone.check(self._client, trade, key_hash)
+                await self._outcomes.undone(self._client, trade, key_hash)
             raise await self._no_market(trade, payment)
         if past.landed is not None:
             return await self._outcomes.receipt(trade, past.landed, replay=True, named=market)
@@ -172,16 +156,19 @@ class TradeHandler:
                 raise
             return await self._outcomes.after_all(refusal, trade, market, key_hash)
 
-    async def _no_market(self, trade: TradeRequest, payment: Payment | None) -> Problem:
-        """Of a payment it is only said that it was not sent where it was brought for no bet, under whichever key."""
+    async def _no_market(self, trade: TradeRequest, payment: Authorization | None) -> Problem:
+        """Say of a payment that it was not sent only if it was brought for no bet, under any key."""
         if payment is None:
             return trade_refusals.no_market(trade.market_id, paid=False)
-        async with storage("The trade records"), self._pool.connection() as connection:
-            first = await store.brought_for(connection, bytes_of(trade.wallet), payment.nonce)
+        first = await self._brought_for(trade.wallet, payment)
         return trade_refusals.no_market(trade.market_id, paid=True) if first is None else trade_refusals.spoken_for()
 
+    async def _brought_for(self, wallet: str, payment: Authorization) -> bytes | None:
+        async with storage("The trade records"), free_connection(self._pool) as connection:
+            return await store.brought_for(connection, bytes_of(wallet), payment.nonce)
+
     async def _unsettled(self, context: TradeContext) -> web.StreamResponse:
-        """What is said of a bet that has not settled."""
+        """Answer for a bet that has not settled."""
         trade, past = context.trade, context.past
         if past.trade is not None and past.is_on_its_way:
             context.leave()
@@ -208,88 +195,81 @@ class TradeHandler:
     async def _real(
         self, context: TradeContext, order: Order, refusal: Problem | None, client: ChainClient
     ) -> web.StreamResponse:
-        """`refusal`: why the bet is not taken."""
+        """Take the payment, or ask for one. `refusal`: why the bet is not taken."""
         payment, past, venue = context.payment, context.past, context.venue
         offered = () if payment is None else (payment.nonce,)
         nonces = tuple(dict.fromkeys((*offered, *past.nonces)))
-        # Read while the chain is asked, and looked at only once its facts are known.
-        async with background_task(self._our_facts(payment, order)) as ours:
-            fault = None if payment is None else paying.not_for(payment, order.bet.amount, order.hash)
-            forged = None
-            try:
-                facts = await read_facts(
-                    client,
-                    self._contracts,
-                    order.wallet,
-                    order.bet.idem_hash,
-                    nonces,
-                    self._request_seconds,
-                    venue.head.hash,
-                )
-                if payment is not None:
-                    forged = await self._why_forged(payment, order, facts, client)
-            except RpcError as error:
-                log.warning("a trade has no chain", action="agent.no_chain", why=error)
-                raise trade_refusals.unavailable("Base cannot be reached") from None
-            if facts.settled_stake:  # settled, and the index has not shown it yet
-                return await self._outcomes.settled_soon(order.request, facts.block)
-            # Whatever else is wrong: who has paid is told what became of it, and not asked for more.
-            if payment is not None and payment.nonce in facts.used:
-                return await self._intake.astray(
-                    order, payment, facts, past.attempt, context.leave, fault=fault or forged
-                )
-            for nonce in past.nonces:
-                if facts.is_astray(nonce):
-                    await self._arrivals.account_for(order.wallet, order.bet.amount, nonce, facts.block)
-            now = chain_now(venue.now)
-            if refusal is not None:
-                is_early = facts.timestamp < order.market.closes_at <= now
-                raise trade_refusals.closing() if is_early and refusal.code == "market_closed" else refusal
+        fault = None if payment is None else paying.not_for(payment, order.bet.amount, order.hash)
+        forged = None
+        try:
+            facts = await read_facts(
+                client,
+                self._contracts,
+                order.wallet,
+                order.bet.idem_hash,
+                nonces,
+                self._request_seconds,
+                venue.head.hash,
+            )
             if payment is not None:
-                closes_at = order.market.closes_at
-                outside = paying.outside_its_window(payment, head_time=facts.timestamp, now=now, closes_at=closes_at)
-                fault = fault or outside or forged
-            if payment is None or fault is not None:
-                await self._check_twin(order)
-                _check_lanes(await ours, None)  # nobody is asked to sign what cannot be settled
-                return self._challenge(order, fault or context.rejected, now)
-            # Anybody may have read such a payment off the chain: it is counted with its caller and not with the wallet.
-            if (await ours).brought_for not in (None, order.hash):
-                raise trade_refusals.spoken_for()
-            kit = _escape_kit(order, payment, self._contracts)
-            _check_lanes(await ours, kit)
-            _check_balance(order, facts)
-            await self._rates.taken(order.request)
-            funds = Funds(facts.balance, facts.block)
-            return await self._intake.settle(client, order, payment, past.attempt, kit, context.leave, funds=funds)
+                forged = await self._why_forged(payment, order, facts, client)
+        except RpcError as error:
+            log.warning("a trade has no chain", action="agent.no_chain", why=error)
+            raise trade_refusals.unavailable("Base cannot be reached") from None
+        if facts.settled_stake:  # settled, and the index has not shown it yet
+            return await self._outcomes.settled_soon(order.request, facts.block)
+        # Whatever else is wrong: who has paid is told what became of it, and not asked for more.
+        if payment is not None and payment.nonce in facts.used:
+            return await self._used(order, payment, facts, fault=fault or forged)
+        await self._arrivals.account_for(order.wallet, order.bet.amount, past.nonces, facts)
+        now = chain_now(venue.now)
+        if refusal is not None:
+            is_early = facts.timestamp < order.market.closes_at <= now
+            raise trade_refusals.closing() if is_early and refusal.code == "market_closed" else refusal
+        if payment is not None:
+            closes_at = order.market.closes_at
+            outside = paying.outside_its_window(payment, head_time=facts.timestamp, now=now, closes_at=closes_at)
+            fault = fault or outside or forged
+        if payment is None or fault is not None:
+            await self._check_twin(order)
+            await self._check_lanes(None)  # nobody is asked to sign what cannot be settled
+            return self._challenge(order, fault or context.rejected, now)
+        # Anybody may have read such a payment off the chain: it is counted with its caller and not with the wallet.
+        if await self._brought_for(order.wallet, payment) not in (None, order.hash):
+            raise trade_refusals.spoken_for()
+        kit = self._escape_kit(order, payment)
+        await self._check_lanes(kit)
+        _check_balance(order, facts)
+        await self._rates.taken(order.request)
+        return await self._settle(context, client, order, payment, kit, Funds(facts.balance, facts.block))
 
-    async def _why_forged(self, payment: Payment, order: Order, facts: PaymentFacts, client: ChainClient) -> str | None:
-        """Why the wallet has not signed a payment in the form that its nonce says, or None."""
+    async def _why_forged(
+        self, payment: Authorization, order: Order, facts: PaymentFacts, client: ChainClient
+    ) -> str | None:
+        """Return why the wallet has not signed a payment in the form that its nonce says, or None."""
 
         async def is_signed(form: Form) -> bool:
-            digest = paying.digest(payment, self._contracts.token_facts, self._contracts.chain_id, form)
+            digest = payment.digest(PRIMARY_TYPES[form], self._contracts.token_facts, self._contracts.chain_id)
             if not facts.wallet_has_code:
                 return signer_of(digest, payment.signature) == checksum(order.wallet)
-            return await accepts_as_it_is(client, order.wallet, digest, payment.signature, self._request_seconds)
+            return await accepts_signature(client, order.wallet, digest, payment.signature, self._request_seconds)
 
-        if await is_signed(payment.form):
+        form = form_of(payment)
+        if await is_signed(form):
             return None
-        if await is_signed(Form.RECEIVE if payment.form is Form.TRANSFER else Form.TRANSFER):
-            return paying.wrong_form(payment.form)
+        if await is_signed(Form.RECEIVE if form is Form.TRANSFER else Form.TRANSFER):
+            return paying.wrong_form(form)
         return "The signature is not walletAddress's over this authorization."
 
-    async def _our_facts(self, payment: Payment | None, order: Order) -> OurFacts:
-        """What the database says; which trade a payment was brought for is asked again when it is taken in."""
-        async with storage("The state of the relayer"), self._pool.connection() as connection:
+    async def _check_lanes(self, kit: dict[str, Any] | None) -> None:
+        async with storage("The state of the relayer"), free_connection(self._pool) as connection:
             lanes = await report(connection, self._contracts.chain_id, RELAY)
-            first = None
-            if payment is not None:
-                first = await store.brought_for(connection, bytes_of(order.wallet), payment.nonce)
-        return OurFacts(lanes, first)
+        if not lanes.works:
+            raise trade_refusals.unavailable("the relayer is down or out of gas", kit)
 
     async def _check_twin(self, order: Order) -> None:
         """Asked before anything is signed, and again when the payment is taken in."""
-        async with storage("The trade records"), self._pool.connection() as connection:
+        async with storage("The trade records"), free_connection(self._pool) as connection:
             twin = await store.find_twin(connection, order.bet)
         if twin is not None:
             raise trade_refusals.twin(twin)
@@ -318,6 +298,136 @@ class TradeHandler:
         headers = {x402.REQUIRED_HEADER: offer.required(error, signed)}
         return json_response(offer.challenge(error, signed), 402, headers=headers)
 
+    # ------------------------------------------------------------ from a payment to its stake
+
+    async def _settle(
+        self,
+        context: TradeContext,
+        client: ChainClient,
+        order: Order,
+        payment: Authorization,
+        kit: dict[str, Any] | None,
+        funds: Funds,
+    ) -> web.StreamResponse:
+        """Take a payment in and wait for its stake. `funds`: of the wallet."""
+        asked = await self._take_in(order, payment, context.past.attempt, kit, funds)
+        context.leave()
+        if asked is None:
+            return await self._beaten(order, kit)
+        intent = await self._attempts.result(asked, RESULT_WAIT_SECONDS)
+        if intent.refused or intent.outcome is MinedOutcome.REVERTED:
+            facts = await self._facts_after(client, order, payment)
+            if facts is None:  # perhaps it was refused because it is settled
+                raise trade_refusals.settling(kit)
+            if facts.settled_stake:  # somebody was faster with this very bet
+                return await self._outcomes.settled_soon(order.request, facts.block)
+            # Somebody was faster with the same authorization: what it brought is the payer's.
+            if facts.is_astray(payment.nonce):
+                return await self._used(order, payment, facts, fault=None)
+            refusal = trade_refusals.refused(intent, kit)
+            # No stake under the key in a block no older than that which refused the bet: what refused it was not the
+            # bet itself, brought by somebody else. A node that is behind that block proves nothing.
+            is_proven = intent.block_number is not None and facts.block >= intent.block_number
+            if refusal.code not in RETRIABLE and is_proven:
+                raise refusal
+        return await self._outcomes.answered(order.request, intent, kit, replay=False)
+
+    async def _used(
+        self, order: Order, payment: Authorization, facts: PaymentFacts, *, fault: str | None
+    ) -> web.StreamResponse:
+        """Answer for an authorization that was used while its key has settled nothing. `fault`: why it does not pay for
+        this order; if it does, the keeper books what it brought."""
+        if fault is None and payment.nonce not in facts.booked:
+            try:
+                async with storage("The payment records"), free_connection(self._pool) as connection:
+                    await store.bring(connection, self._signed_bet(order, payment))
+            except store.BroughtForAnother:
+                raise trade_refusals.spoken_for() from None
+        stake = await self._arrivals.used(payment, order.bet.amount, facts, fault=fault)
+        if stake.idem_hash != order.bet.idem_hash:
+            raise trade_refusals.has_paid(stake)
+        return await self._outcomes.settled_soon(order.request, stake.block)
+
+    async def _take_in(
+        self, order: Order, payment: Authorization, attempt: int, kit: dict[str, Any] | None, funds: Funds
+    ) -> Intent | None:
+        """Book the payment and queue its transaction; None when another call made this attempt first. `attempt`: how
+        many of this key were made before."""
+        chain_id = self._contracts.chain_id
+        key = intent_key(chain_id, order.wallet, order.bet.idem_hash, attempt + 1)
+        try:
+            async with (
+                asyncio.timeout(TAKE_IN_SECONDS),
+                free_connection(self._pool) as connection,
+                connection.pipeline(),  # its statements share their ways to the database and back
+                connection.transaction(),
+            ):
+                return await store.take_in(
+                    connection,
+                    self._signed_bet(order, payment),
+                    attempt_of(key, "settle", chain_id, self._call("settle", order, payment), payment),
+                    after_attempt=attempt,
+                    funds=funds,
+                    quote_id=order.request.quote_id if order.bet.amount > SIMPLE_MAX else None,
+                    callback_url=order.request.callback_url,
+                )
+        except store.Overtaken:
+            return None
+        except store.TwinInFlight as twin:
+            raise trade_refusals.twin(twin.args[0]) from None
+        except MoneyPromised as promised:
+            raise trade_refusals.promised(promised.args[0], kit) from None
+        except store.BroughtForAnother:
+            raise trade_refusals.spoken_for() from None
+        except store.LockTaken:
+            raise problem("quote_mismatch", "The quote has served another trade.") from None
+        except DATABASE_ERRORS as error:
+            log.warning("failed to queue a trade", action="agent.no_database", why=error)
+            message = "It is not known whether the trade was recorded; send it again with the same idemKey."
+            raise problem("internal_error", message, escapeKit=kit) from None
+
+    async def _beaten(self, order: Order, kit: dict[str, Any] | None) -> web.StreamResponse:
+        """Answer a call whose key another call was first with, with what became of that."""
+        past = await self._outcomes.before(order.request, order.bet.idem_hash)
+        if past.landed is not None:
+            return await self._outcomes.receipt(order.request, past.landed, replay=True, named=order.market)
+        past.check_same(order.request, order.market)
+        if past.trade is None or not past.is_on_its_way:
+            raise trade_refusals.settling(kit)
+        return await self._outcomes.repeated(order.request, past.trade.intent, kit)
+
+    async def _facts_after(self, client: ChainClient, order: Order, payment: Authorization) -> PaymentFacts | None:
+        """Ask the chain after it refused; None when it cannot be asked."""
+        try:
+            return await read_facts(
+                client, self._contracts, order.wallet, order.bet.idem_hash, (payment.nonce,), self._request_seconds
+            )
+        except RpcError as error:
+            log.warning("RPC unavailable while rechecking a refused trade", action="agent.no_chain", why=error)
+            return None
+
+    # ------------------------------------------------------------ calls of the settlement wallet
+
+    def _call(self, name: str, order: Order, payment: Authorization) -> Call:
+        return payment_call(self._contracts, name, order.bet, payment)
+
+    def _signed_bet(self, order: Order, payment: Authorization) -> store.SignedBet:
+        # What follows the selector, which is the same for `settle` and `credit`.
+        arguments = self._call("credit", order, payment).data[4:]
+        return store.SignedBet(order.bet, order.hash, payment.nonce, payment.valid_before, arguments)
+
+    def _escape_kit(self, order: Order, payment: Authorization) -> dict[str, Any] | None:
+        """The call anybody may send instead of us; only an authorization bound to this bet has one."""
+        if not is_bound_to(payment, order.hash):
+            return None
+        call = self._call("settle", order, payment)
+        return {
+            "to": call.to,
+            "data": hex_of(call.data),
+            "chainId": self._contracts.chain_id,
+            "expiresAt": payment.valid_before,
+        }
+
 
 async def _counted(answer: Awaitable[web.StreamResponse]) -> web.StreamResponse:
     """The answer, counted by what it says."""
@@ -330,7 +440,9 @@ async def _counted(answer: Awaitable[web.StreamResponse]) -> web.StreamResponse:
     return response
 
 
-def _offered(request: web.Request, trade: TradeRequest, contracts: AgentContracts) -> tuple[Payment | None, str | None]:
+def _offered(
+    request: web.Request, trade: TradeRequest, contracts: AgentContracts
+) -> tuple[Authorization | None, str | None]:
     """The payment of the headers, if it is this wallet's to us; or what is wrong with it."""
     headers = [value for name in x402.PAYMENT_HEADERS for value in request.headers.getall(name, ())]
     if trade.simulate:
@@ -350,27 +462,9 @@ def _offered(request: web.Request, trade: TradeRequest, contracts: AgentContract
     return payment, None
 
 
-def _check_lanes(ours: OurFacts, kit: dict[str, Any] | None) -> None:
-    if not ours.lanes.works:
-        raise trade_refusals.unavailable("the relayer is down or out of gas", kit)
-
-
 def _check_balance(order: Order, facts: PaymentFacts) -> None:
     if facts.balance < order.bet.amount:
         raise problem(
             "insufficient_balance",
             f"The wallet holds {decimal_text(facts.balance)} USDC, and the bet is {decimal_text(order.bet.amount)}.",
         )
-
-
-def _escape_kit(order: Order, payment: Payment, contracts: AgentContracts) -> dict[str, Any] | None:
-    """The call anybody may send instead of us; only an authorization bound to this bet has one."""
-    if not payment.is_bound_to(order.hash):
-        return None
-    call = payment_call(contracts, "settle", order.bet, payment)
-    return {
-        "to": call.to,
-        "data": hex_of(call.data),
-        "chainId": contracts.chain_id,
-        "expiresAt": payment.valid_before,
-    }

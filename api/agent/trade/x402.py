@@ -28,9 +28,10 @@ from x402.schemas import PaymentPayload, PaymentRequired, PaymentRequirements, R
 from x402.schemas.v1 import PaymentPayloadV1, PaymentRequiredV1, PaymentRequirementsV1
 
 from api.agent.chain import AgentContracts
-from api.agent.trade.payment import PRIMARY_TYPES, Payment, PaymentRejected
+from api.agent.trade.payment import PRIMARY_TYPES, PaymentRejected
 from api.http.problem import Problem
 from api.http.requests import check_named_once
+from api.payments.authorization import Authorization
 from core.agent.bet import BOUND_ONLY, bound_nonce
 from core.contracts.deployments import Token
 from core.contracts.statuses import Form
@@ -159,17 +160,17 @@ class Offer:
         return {"input": {"type": "http", "method": "POST", "bodyType": "json", "body": self.body}}
 
 
-def offered(headers: Iterable[str], seller: Seller) -> Payment | None:
-    """The payment of these headers' values; None when there are none. PaymentRejected says what is wrong with one,
-    PaymentsDiffer that there are two."""
+def offered(headers: Iterable[str], seller: Seller) -> Authorization | None:
+    """Return the payment of these headers' values; None when there are none. PaymentRejected says what is wrong with
+    one, PaymentsDiffer that there are two."""
     payments = {decode(header, seller) for header in headers}
     if len(payments) > 1:
         raise PaymentsDiffer
     return payments.pop() if payments else None
 
 
-def decode(header: str, seller: Seller) -> Payment:
-    """What a header pays with; PaymentRejected with what is wrong in it."""
+def decode(header: str, seller: Seller) -> Authorization:
+    """Return what a header pays with; PaymentRejected with what is wrong in it."""
     if len(header) > MAX_PAYMENT_CHARACTERS:
         raise PaymentRejected(f"The payment is longer than {MAX_PAYMENT_CHARACTERS} characters.")
     try:
@@ -192,7 +193,7 @@ def decode(header: str, seller: Seller) -> Payment:
     authorization = payload.get("authorization")
     if not isinstance(authorization, dict):
         raise PaymentRejected("payload must hold signature and authorization.")
-    payment = Payment(
+    payment = Authorization(
         payer=_text(authorization, "from", _ADDRESS).lower(),
         to=_text(authorization, "to", _ADDRESS).lower(),
         value=_number(authorization, "value"),
@@ -207,7 +208,7 @@ def decode(header: str, seller: Seller) -> Payment:
 
 
 def settled_headers(transaction: str, payer: str, network: str, extensions: dict[str, Any]) -> dict[str, str]:
-    """What a 200 says of the payment, in both versions. `network`: as CAIP-2 names it."""
+    """Build what a 200 says of the payment, in both versions. `network`: as CAIP-2 names it."""
 
     def summary(on: str) -> str:
         return encode_payment_response_header(

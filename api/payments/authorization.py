@@ -1,0 +1,75 @@
+"""An EIP-3009 authorization as its payer signed it, and whether a contract wallet signed something (ERC-1271)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from x402.mechanisms.evm.constants import EIP1271_MAGIC_VALUE, IS_VALID_SIGNATURE_ABI
+
+from core import eip3009
+from core.chain import Abi, ChainClient, Contract, RpcError, checksum
+from core.contracts.deployments import Token
+from core.hexadecimal import hex_of
+
+# The gas a foreign contract may use to judge a signature: several times what one costs, and a small part of what a node
+# would allow.
+SIGNATURE_GAS = 5_000_000
+_ERC1271 = Abi(IS_VALID_SIGNATURE_ABI)  # type: ignore[arg-type]  # an ABI, whose type x402 does not say
+
+
+@dataclass(frozen=True, slots=True)
+class Authorization:
+    """A payer's authorization to move `value` token units to `to`, between two Unix times; `nonce` is 32 bytes, and
+    each serves once. `signature`: empty before it is signed."""
+
+    payer: str
+    to: str
+    value: int
+    valid_after: int
+    valid_before: int
+    nonce: bytes
+    signature: bytes = b""
+
+    def digest(self, form: str, token: Token, chain_id: int) -> bytes:
+        """Return what the signature is over, in the token's domain. `form`: eip3009.RECEIVE or TRANSFER."""
+        message = {
+            "from": self.payer,
+            "to": self.to,
+            "value": self.value,
+            "validAfter": self.valid_after,
+            "validBefore": self.valid_before,
+            "nonce": self.nonce,
+        }
+        return eip3009.digest(form, message, token, chain_id)
+
+    def typed_data(self, form: str, token: Token, chain_id: int) -> dict[str, Any]:
+        """Return it for `eth_signTypedData_v4`. Numbers are text, so that no wallet rounds them."""
+        return {
+            "domain": eip3009.domain(token, chain_id),
+            "types": {"EIP712Domain": list(eip3009.DOMAIN_FIELDS), form: list(eip3009.FIELDS)},
+            "primaryType": form,
+            "message": {
+                "from": self.payer,
+                "to": self.to,
+                "value": str(self.value),
+                "validAfter": str(self.valid_after),
+                "validBefore": str(self.valid_before),
+                "nonce": hex_of(self.nonce),
+            },
+        }
+
+
+async def accepts_signature(
+    client: ChainClient, wallet: str, digest: bytes, signature: bytes, timeout_seconds: float
+) -> bool:
+    """Return whether the contract at `wallet` takes these very bytes, as a token asks it. RpcError when the chain
+    cannot be asked."""
+    call = Contract(checksum(wallet), _ERC1271).call("isValidSignature", digest, signature)
+    try:
+        raw = await client.simulate(call, gas=SIGNATURE_GAS, timeout_seconds=timeout_seconds)
+    except RpcError as error:
+        if error.retriable:
+            raise
+        return False
+    return raw[:4] == EIP1271_MAGIC_VALUE and len(raw) == 32
