@@ -14,7 +14,6 @@ from core.outbox.intents import (
     IntentConflict,
     IntentRequest,
     enqueue,
-    enqueue_many,
     read,
 )
 from core.outbox.lanes import (
@@ -65,7 +64,6 @@ __all__ = [
     "LaneStatus",
     "MinedOutcome",
     "enqueue",
-    "enqueue_many",
     "read",
     "report",
     "settled_state",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -120,72 +119,49 @@ _COLUMNS = "id, key, state, outcome, reason_code, reason, nonce, tx_hash, block_
 _INSERT = f"""
 INSERT INTO outbox_intent (key, fingerprint, chain_id, lane_group, kind, to_address, data, value_wei, gas_limit,
                            max_fee_cap_wei, simulate, replay_safe, priority, not_after, depends_on, payer)
-SELECT * FROM unnest(%s::text[], %s::bytea[], %s::bigint[], %s::text[], %s::text[], %s::bytea[], %s::bytea[],
-    %s::numeric[], %s::bigint[], %s::numeric[], %s::bool[], %s::bool[], %s::smallint[], %s::bigint[], %s::bigint[],
-    %s::bytea[])
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 ON CONFLICT (key) DO NOTHING RETURNING {_COLUMNS}
 """  # noqa: S608 - constants only
 
 
 async def enqueue(connection: Connection, request: IntentRequest) -> Intent:
-    """Asks for one transaction, in the caller's database transaction if it has one.
+    """Ask for one transaction, in the caller's database transaction if it has one.
 
     Where the key was known: the intent as it stands, or IntentConflict when the key asks for something else.
     """
-    return (await enqueue_many(connection, [request]))[0]
-
-
-async def enqueue_many(connection: Connection, requests: Sequence[IntentRequest]) -> list[Intent]:
-    """Asks for several in one statement; queued, and answered, in the order given.
-
-    Callers that ask for the same keys at the same time should do so in the same order, or one may meet a deadlock.
-    """
-    if len({each.key for each in requests}) != len(requests):
-        raise ValueError("the same key twice in one call")
-    cursor = await connection.execute(_INSERT.encode(), _arrays(requests), prepare=True)
-    intents = {intent.key: intent for intent in map(_intent, await cursor.fetchall())}
-    asked_before = [each for each in requests if each.key not in intents]
-    if asked_before:
-        intents.update(await _intents_of(connection, asked_before))
-    return [intents[each.key] for each in requests]
-
-
-async def _intents_of(connection: Connection, requests: Sequence[IntentRequest]) -> dict[str, Intent]:
-    query = f"SELECT fingerprint, {_COLUMNS} FROM outbox_intent WHERE key = ANY(%s)"  # noqa: S608 - constants only
-    cursor = await connection.execute(query.encode(), ([each.key for each in requests],))
-    rows = {row[2]: row for row in await cursor.fetchall()}
-    for request in requests:
-        row = rows[request.key]
-        if row[0] != request.fingerprint():
-            raise IntentConflict(_intent(row[1:]))
-    return {key: _intent(row[1:]) for key, row in rows.items()}
+    values = (
+        request.key,
+        request.fingerprint(),
+        request.chain_id,
+        request.group,
+        request.kind,
+        bytes_of(request.to),
+        request.data,
+        request.value_wei,
+        request.gas_limit,
+        request.max_fee_cap_wei,
+        request.simulate,
+        request.replay_safe,
+        request.priority,
+        request.not_after,
+        request.depends_on,
+        None if request.payer is None else bytes_of(request.payer),
+    )
+    row = await (await connection.execute(_INSERT.encode(), values, prepare=True)).fetchone()
+    if row is not None:
+        return _intent(row)
+    query = f"SELECT fingerprint, {_COLUMNS} FROM outbox_intent WHERE key = %s"  # noqa: S608 - constants only
+    row = await (await connection.execute(query.encode(), (request.key,))).fetchone()
+    assert row is not None  # a key that conflicts is there: only what can never be asked for again is dropped
+    if row[0] != request.fingerprint():
+        raise IntentConflict(_intent(row[1:]))
+    return _intent(row[1:])
 
 
 async def read(connection: Connection, intent_id: int) -> Intent | None:
     query = f"SELECT {_COLUMNS} FROM outbox_intent WHERE id = %s"  # noqa: S608 - constants only
     row = await (await connection.execute(query.encode(), (intent_id,))).fetchone()
     return None if row is None else _intent(row)
-
-
-def _arrays(requests: Sequence[IntentRequest]) -> tuple[list[Any], ...]:
-    return (
-        [each.key for each in requests],
-        [each.fingerprint() for each in requests],
-        [each.chain_id for each in requests],
-        [each.group for each in requests],
-        [each.kind for each in requests],
-        [bytes_of(each.to) for each in requests],
-        [each.data for each in requests],
-        [each.value_wei for each in requests],
-        [each.gas_limit for each in requests],
-        [each.max_fee_cap_wei for each in requests],
-        [each.simulate for each in requests],
-        [each.replay_safe for each in requests],
-        [each.priority for each in requests],
-        [each.not_after for each in requests],
-        [each.depends_on for each in requests],
-        [None if each.payer is None else bytes_of(each.payer) for each in requests],
-    )
 
 
 def _intent(row: tuple[Any, ...]) -> Intent:

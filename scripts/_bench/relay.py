@@ -23,7 +23,7 @@ import uvloop
 from core.chain import ChainClient, ChainProvider, checksum
 from core.db.engine import ConnectionPool, make_pool
 from core.hexadecimal import hex_of
-from core.outbox import IntentRequest, enqueue_many
+from core.outbox import IntentRequest, enqueue
 from relayer.leases import LaneSpec
 from relayer.policy import FeePolicy, LanePolicy, Patience
 from relayer.service import follow_chain, relaying
@@ -81,9 +81,9 @@ class RelayBench:
         intent = IntentRequest(
             group, CHAIN_ID, group, "bench", hex_of(PAYEE), value_wei=1, gas_limit=21_000, simulate=simulate
         )
-        async with self.pool.connection() as connection:
-            for _ in range(count // 1_000):
-                await enqueue_many(connection, [replace(intent, key=secrets.token_hex(16)) for _ in range(1_000)])
+        async with self.pool.connection() as connection, connection.transaction():
+            for _ in range(count):
+                await enqueue(connection, replace(intent, key=secrets.token_hex(16)))
         following = follow_chain("bench", CHAIN_ID, (self.rpc_url,), POLICY, finality_blocks=64, poll_seconds=0.2)
         lane = LaneSpec("bench", CHAIN_ID, (group,), signer)
         async with following as chain, relaying(self.database_url, [chain], [lane], lease_seconds=15.0) as relayer:

@@ -19,7 +19,7 @@ from core.chain import ChainClient, ChainProvider, checksum
 from core.chain.wire import quantity
 from core.contracts.deployments import Deployment, write_deployment
 from core.db.engine import ConnectionPool, make_pool
-from core.outbox import Intent, IntentRequest, IntentState, IntentWatch, enqueue, enqueue_many, read
+from core.outbox import Intent, IntentRequest, IntentState, IntentWatch, enqueue, read
 from core.service.cancelling import end
 from relayer.leases import LaneSpec, Lease
 from relayer.policy import FeePolicy, LanePolicy, Patience
@@ -199,8 +199,8 @@ class Rig:
             return await enqueue(connection, request)
 
     async def ask_for_many(self, requests: list[IntentRequest]) -> list[Intent]:
-        async with self.pool.connection() as connection:
-            return await enqueue_many(connection, requests)
+        async with self.pool.connection() as connection, connection.transaction():
+            return [await enqueue(connection, each) for each in requests]
 
     async def read(self, intent: Intent) -> Intent:
         async with self.pool.connection() as connection:

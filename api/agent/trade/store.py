@@ -6,7 +6,9 @@ import secrets
 from dataclasses import dataclass
 from datetime import datetime
 
+from api.agent.errors import problem
 from api.agent.notices.endpoints import add_callback
+from api.agent.trade import refusals as trade_refusals
 from api.payments.funds import Funds, Promises, Spend
 from core.agent.bet import ZERO_ADDRESS, Bet
 from core.db.engine import Connection
@@ -107,9 +109,9 @@ async def nonces_of(connection: Connection, wallet: bytes, idem_hash: bytes) -> 
     return tuple(row[0] for row in await cursor.fetchall())
 
 
-async def find_twin(connection: Connection, trade: Bet) -> bytes | None:
-    """Return the bet hash of a trade like this one under another key, begun within a minute and not known to be done:
-    the index may show its stake before the relayer has written down that its transaction was mined."""
+async def check_twin(connection: Connection, trade: Bet) -> None:
+    """Refuse a trade while one like it under another key, begun within a minute, is not known to be done. The index may
+    show its stake before the relayer has written down that its transaction was mined."""
     cursor = await connection.execute(
         "SELECT t.bet_hash FROM agent_trade t JOIN outbox_intent i ON i.id = t.intent_id "
         "WHERE t.wallet = %s AND t.market_id = %s AND t.outcome = %s AND t.amount = %s AND t.idem_hash <> %s "
@@ -125,23 +127,12 @@ async def find_twin(connection: Connection, trade: Bet) -> bytes | None:
         ),
     )
     row = await cursor.fetchone()
-    return None if row is None else row[0]
+    if row is not None:
+        raise trade_refusals.twin(row[0])
 
 
 class Overtaken(Exception):
     """The refusal of an attempt that another call or the keeper has made already."""
-
-
-class TwinInFlight(Exception):
-    """The refusal of a trade while one like it is still on its way; `args[0]` is the hash of its bet."""
-
-
-class LockTaken(Exception):
-    """The refusal of a lock that serves another trade, or is gone."""
-
-
-class BroughtForAnother(Exception):
-    """The refusal of an authorization that was brought for another trade before."""
 
 
 async def brought_for(connection: Connection, wallet: bytes, nonce: bytes) -> bytes | None:
@@ -169,7 +160,7 @@ class SignedBet:
 
 
 async def bring(connection: Connection, brought: SignedBet) -> None:
-    """Record what an authorization is to pay for; BroughtForAnother when that was another bet.
+    """Record what an authorization is to pay for; refused when that was another bet.
 
     A failed transaction shows its authorization to everybody: it pays for what its payer brought it for, or nothing.
     And what it brings, should it come to the contract by itself, the keeper books by this row alone.
@@ -181,7 +172,7 @@ async def bring(connection: Connection, brought: SignedBet) -> None:
         (brought.wallet, brought.nonce, brought.bet_hash, bet.idem_hash, bet.amount, brought.arguments),
     )
     if await brought_for(connection, brought.wallet, brought.nonce) != brought.bet_hash:
-        raise BroughtForAnother
+        raise trade_refusals.spoken_for()
 
 
 async def take_in(
@@ -203,9 +194,7 @@ async def take_in(
     if (0 if booked is None else booked.attempt) != after_attempt:
         raise Overtaken
     await bring(connection, brought)
-    twin = await find_twin(connection, trade)
-    if twin is not None:
-        raise TwinInFlight(twin)
+    await check_twin(connection, trade)
     await _PROMISES.check(connection, Spend(request.chain_id, wallet, brought.nonce, trade.amount), funds)
     if quote_id is not None:
         cursor = await connection.execute(
@@ -214,7 +203,7 @@ async def take_in(
             (wallet, trade.idem_hash, quote_id, wallet, trade.idem_hash),
         )
         if await cursor.fetchone() is None:
-            raise LockTaken
+            raise problem("quote_mismatch", "The quote has served another trade.")
     intent = await enqueue(connection, request)
     builder = None if trade.builder == ZERO_ADDRESS else bytes_of(trade.builder)
     # The keeper books payments, too, and takes no lock of a wallet's.

@@ -7,7 +7,6 @@ authorization once. While a payment may still be taken no answer asks for anothe
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -24,18 +23,18 @@ from api.agent.storage import free_connection, storage
 from api.agent.switch import NOT_DEPLOYED, Trading
 from api.agent.trade import payment as paying
 from api.agent.trade import refusals as trade_refusals
-from api.agent.trade import store, x402
+from api.agent.trade import store
 from api.agent.trade.arrivals import PaymentArrivals
 from api.agent.trade.attest import Attester
+from api.agent.trade.challenges import Challenges
 from api.agent.trade.orders import SIMPLE_MAX, Order, OrderEntry
 from api.agent.trade.outcomes import RESULT_WAIT_SECONDS, PastTrade, TradeOutcomes, intent_key
-from api.agent.trade.payment import PRIMARY_TYPES, PaymentRejected, form_of, is_bound_to, payment_call
+from api.agent.trade.payment import PRIMARY_TYPES, form_of, is_bound_to, payment_call
 from api.agent.trade.rates import TradeRates
 from api.agent.trade.receipts import Receipts
 from api.context import Context
 from api.database import DATABASE_ERRORS
 from api.head import chain_now
-from api.http.application import json_response
 from api.http.problem import Problem
 from api.payments.attempts import Attempts, attempt_of
 from api.payments.authorization import Authorization, accepts_signature
@@ -114,8 +113,7 @@ class TradeHandler:
         self._receipts = Receipts(links, attester)
         self._arrivals = PaymentArrivals(context, contracts, index)
         self._outcomes = TradeOutcomes(context, contracts, index, self._receipts, self._attempts, self._arrivals)
-        self._attester = attester
-        self._links = links
+        self._challenges = Challenges(contracts, attester, links)
         # The longest a call to the node may take within a request.
         self._request_seconds = context.settings.rpc_request_path_timeout_seconds
         self._allow_private_callbacks = context.settings.allow_private_webhooks
@@ -134,7 +132,7 @@ class TradeHandler:
     ) -> web.StreamResponse:
         """Answer a call that holds a place among the payments being checked. `leave` gives the place back: a payment
         that was taken in, now or before, waits for its block without one."""
-        payment, rejected = _offered(request, trade, self._contracts)
+        payment, rejected = self._challenges.answer_in(request, trade)
         paid = payment is not None
         counts = await self._rates.arrived(request, trade, paid=paid)
         key_hash = idem_hash(trade.idem_key)
@@ -233,7 +231,8 @@ class TradeHandler:
         if payment is None or fault is not None:
             await self._check_twin(order)
             await self._check_lanes(None)  # nobody is asked to sign what cannot be settled
-            return self._challenge(order, fault or context.rejected, now)
+            log.info("asked for payment", action="agent.challenge", code="payment_required", trade=order.resource_hash)
+            return self._challenges.ask(order, fault or context.rejected, now)
         # Anybody may have read such a payment off the chain: it is counted with its caller and not with the wallet.
         if await self._brought_for(order.wallet, payment) not in (None, order.hash):
             raise trade_refusals.spoken_for()
@@ -270,33 +269,7 @@ class TradeHandler:
     async def _check_twin(self, order: Order) -> None:
         """Asked before anything is signed, and again when the payment is taken in."""
         async with storage("The trade records"), free_connection(self._pool) as connection:
-            twin = await store.find_twin(connection, order.bet)
-        if twin is not None:
-            raise trade_refusals.twin(twin)
-
-    def _challenge(self, order: Order, error: str | None, now: int) -> web.Response:
-        """`now`: the chain's clock; nothing that is signed is good for longer than stakes are taken."""
-        log.info("asked for payment", action="agent.challenge", code="payment_required", trade=order.resource_hash)
-        seller = x402.Seller.of(self._contracts)
-        side = order.market.outcomes[order.outcome].key
-        offer = x402.Offer(
-            seller,
-            resource=f"{self._links.api}/trade#{order.resource_hash}",
-            description=f"Bet {decimal_text(order.bet.amount)} USDC on {side}: {order.market.words.question}",
-            amount=order.bet.amount,
-            seconds=paying.seconds_to_pay(now, order.market.closes_at),
-            bet_hash=order.hash,
-            body=order.request.essence(),
-        )
-        signed = self._attester.offer(
-            resource=offer.resource,
-            asset=seller.token.address,
-            pay_to=seller.pay_to,
-            amount=offer.amount,
-            valid_until=int(time.time()) + offer.seconds,
-        )
-        headers = {x402.REQUIRED_HEADER: offer.required(error, signed)}
-        return json_response(offer.challenge(error, signed), 402, headers=headers)
+            await store.check_twin(connection, order.bet)
 
     # ------------------------------------------------------------ from a payment to its stake
 
@@ -338,11 +311,8 @@ class TradeHandler:
         """Answer for an authorization that was used while its key has settled nothing. `fault`: why it does not pay for
         this order; if it does, the keeper books what it brought."""
         if fault is None and payment.nonce not in facts.booked:
-            try:
-                async with storage("The payment records"), free_connection(self._pool) as connection:
-                    await store.bring(connection, self._signed_bet(order, payment))
-            except store.BroughtForAnother:
-                raise trade_refusals.spoken_for() from None
+            async with storage("The payment records"), free_connection(self._pool) as connection:
+                await store.bring(connection, self._signed_bet(order, payment))
         stake = await self._arrivals.used(payment, order.bet.amount, facts, fault=fault)
         if stake.idem_hash != order.bet.idem_hash:
             raise trade_refusals.has_paid(stake)
@@ -373,14 +343,8 @@ class TradeHandler:
                 )
         except store.Overtaken:
             return None
-        except store.TwinInFlight as twin:
-            raise trade_refusals.twin(twin.args[0]) from None
         except MoneyPromised as promised:
             raise trade_refusals.promised(promised.args[0], kit) from None
-        except store.BroughtForAnother:
-            raise trade_refusals.spoken_for() from None
-        except store.LockTaken:
-            raise problem("quote_mismatch", "The quote has served another trade.") from None
         except DATABASE_ERRORS as error:
             log.warning("failed to queue a trade", action="agent.no_database", why=error)
             message = "It is not known whether the trade was recorded; send it again with the same idemKey."
@@ -438,28 +402,6 @@ async def _counted(answer: Awaitable[web.StreamResponse]) -> web.StreamResponse:
         raise
     ANSWERS.labels("payment_required" if response.status == 402 else "ok").inc()
     return response
-
-
-def _offered(
-    request: web.Request, trade: TradeRequest, contracts: AgentContracts
-) -> tuple[Authorization | None, str | None]:
-    """The payment of the headers, if it is this wallet's to us; or what is wrong with it."""
-    headers = [value for name in x402.PAYMENT_HEADERS for value in request.headers.getall(name, ())]
-    if trade.simulate:
-        return None, None
-    try:
-        payment = x402.offered(headers, x402.Seller.of(contracts))
-        if payment is not None:
-            paying.check_parties(payment, wallet=trade.wallet, pay_to=contracts.settlement.address)
-    except PaymentRejected as why:
-        return None, str(why)
-    except x402.PaymentsDiffer:
-        names = " and ".join(x402.PAYMENT_HEADERS)
-        issues = [{"field": name, "problem": "holds another payment"} for name in x402.PAYMENT_HEADERS]
-        raise problem(
-            "invalid_request", f"{names} hold two payments that differ: send the one that is meant.", issues=issues
-        ) from None
-    return payment, None
 
 
 def _check_balance(order: Order, facts: PaymentFacts) -> None:
