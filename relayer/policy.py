@@ -33,26 +33,25 @@ class FeeMarket:
     priority_wei: int
 
 
-def quote(policy: FeePolicy, market: FeeMarket, cap_wei: int | None = None) -> Fees | None:
-    """Fees that stay good while the base fee doubles; None when even the next block would cost more than the cap."""
-    cap = policy.cap_wei if cap_wei is None else min(cap_wei, policy.cap_wei)
+def quote(policy: FeePolicy, market: FeeMarket) -> Fees | None:
+    """Return fees that stay good while the base fee doubles; None when even the next block would cost more than the
+    cap."""
     priority = min(max(market.priority_wei, policy.min_priority_wei), policy.max_priority_wei)
-    if market.base_fee_wei + policy.min_priority_wei > cap:
+    if market.base_fee_wei + policy.min_priority_wei > policy.cap_wei:
         return None
-    max_fee = min(2 * market.base_fee_wei + priority, cap)
+    max_fee = min(2 * market.base_fee_wei + priority, policy.cap_wei)
     return Fees(max_fee, min(priority, max_fee))
 
 
-def bump(policy: FeePolicy, market: FeeMarket, old: Fees, cap_wei: int | None = None) -> Fees | None:
-    """Fees that replace `old`: both fields at least an eighth higher, as nodes demand, and enough for the market.
+def bump(policy: FeePolicy, market: FeeMarket, old: Fees) -> Fees | None:
+    """Return fees that replace `old`: both fields at least an eighth higher, as nodes demand, and enough for the market.
 
     None when that exceeds the cap: then only waiting for the base fee to fall is left.
     """
-    cap = policy.cap_wei if cap_wei is None else min(cap_wei, policy.cap_wei)
     least = Fees(_eighth_more(old.max_fee_wei), _eighth_more(old.max_priority_fee_wei))
-    if least.max_fee_wei > cap:
+    if least.max_fee_wei > policy.cap_wei:
         return None
-    quoted = quote(policy, market, cap)
+    quoted = quote(policy, market)
     if quoted is None:
         return None
     max_fee = max(least.max_fee_wei, quoted.max_fee_wei)

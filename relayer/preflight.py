@@ -166,7 +166,7 @@ def _judge(
     gas = candidate.gas_limit
     if gas is None:
         gas = min(with_margin(int(answer, 16)), _ceiling(candidate, terms.policy.max_gas))
-    fees = quote(terms.policy.fees, terms.market, candidate.max_fee_cap_wei)
+    fees = quote(terms.policy.fees, terms.market)
     if fees is None:
         checked.deferred[candidate.intent_id] = "The base fee is above what this transaction may pay."
         return

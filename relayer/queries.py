@@ -71,8 +71,8 @@ RETURNING intent_id
 # Group by group, so that each comes from its index in order however many wait. The claims, few, are read once.
 _CANDIDATES = b"""
 SELECT next.* FROM unnest(%%(groups)s::text[]) AS g (name) CROSS JOIN LATERAL (
-    SELECT i.id, i.kind, i.to_address, i.data, i.value_wei, i.gas_limit, i.max_fee_cap_wei, i.simulate, i.replay_safe,
-        i.not_after, extract(epoch FROM clock_timestamp() - i.state_at)::float8, d.state, d.outcome,
+    SELECT i.id, i.kind, i.to_address, i.data, i.value_wei, i.gas_limit, i.simulate, i.replay_safe, i.not_after,
+        extract(epoch FROM clock_timestamp() - i.state_at)::float8, d.state, d.outcome,
         EXISTS (SELECT FROM outbox_transaction t WHERE t.intent_id = i.id), i.payer, i.priority
     FROM outbox_intent i LEFT JOIN outbox_intent d ON d.id = i.depends_on
     WHERE i.state = 'queued' AND i.chain_id = %%(chain_id)s AND i.lane_group = g.name AND i.id <> ALL(%%(excluded)s)
@@ -212,13 +212,12 @@ def _candidate_of(row: tuple[Any, ...]) -> Candidate:
         data=row[3],
         value_wei=int(row[4]),
         gas_limit=row[5],
-        max_fee_cap_wei=None if row[6] is None else int(row[6]),
-        simulate=row[7],
-        replay_safe=row[8],
-        not_after=row[9],
-        age_seconds=row[10],
-        depends_on_state=None if row[11] is None else IntentState(row[11]),
-        depends_on_outcome=None if row[12] is None else MinedOutcome(row[12]),
-        had_nonce=row[13],
-        payer=row[14],
+        simulate=row[6],
+        replay_safe=row[7],
+        not_after=row[8],
+        age_seconds=row[9],
+        depends_on_state=None if row[10] is None else IntentState(row[10]),
+        depends_on_outcome=None if row[11] is None else MinedOutcome(row[11]),
+        had_nonce=row[12],
+        payer=row[13],
     )

@@ -214,8 +214,6 @@ class Replacer:
                 replacement = self._replacement(transaction, cancel=cancel)
                 if replacement is not None:
                     replacements.append((transaction, replacement, cancel))
-                elif line.stuck_seconds >= patience.bump_after_seconds:
-                    self._doom_if_only_its_own_cap_holds_it(transaction)
         if replacements:
             await self._replace(replacements, line.now)
         # A replacement that the cap forbids, or the signer did not sign, must not keep what there is from the node.
@@ -250,7 +248,7 @@ class Replacer:
         no-op there always is: where the cap leaves no room above what it replaces, for the nodes that lost or refused
         that."""
         policy, old = self._policy.fees, transaction.newest.fees
-        fees = bump(policy, self._feed.market, old, None if cancel else transaction.max_fee_cap_wei)
+        fees = bump(policy, self._feed.market, old)
         if cancel and not transaction.cancelling:
             fees = fees or most(policy, old)
         if fees is None:
@@ -266,15 +264,6 @@ class Replacer:
             transaction.value_wei,
             transaction.data,
         )
-
-    def _doom_if_only_its_own_cap_holds_it(self, transaction: LaneTransaction) -> None:
-        """An intent that may pay less than the chain's cap must not hold up everything behind it."""
-        if transaction.max_fee_cap_wei is None or transaction.doomed is not None:
-            return
-        if bump(self._policy.fees, self._feed.market, transaction.newest.fees) is not None:
-            cap = transaction.max_fee_cap_wei / 1e9
-            reason = f"It was not mined, and may not pay more than {cap:g} gwei for gas; a no-op took its nonce."
-            transaction.doomed = ("fee_cap", reason)
 
     async def _replace(self, replacements: Sequence[tuple[LaneTransaction, Unsigned, bool]], now: float) -> None:
         signed = await self._signer.sign([unsigned for _, unsigned, _ in replacements])

@@ -34,7 +34,7 @@ IDLE_IN_TRANSACTION_MS = 5_000
 
 
 _TRANSACTION_COLUMNS = (
-    b"id, nonce, kind, to_address, data, value_wei, state, max_fee_cap_wei, not_after, replay_safe, outcome, "
+    b"id, nonce, kind, to_address, data, value_wei, state, not_after, replay_safe, outcome, "
     b"block_number, block_hash, extract(epoch FROM clock_timestamp() - state_at)::float8, payer, payer_code"
 )
 _LIVE = b"lane_id = %s AND state IN ('signed', 'sent', 'mined')"
@@ -386,13 +386,12 @@ def _transaction_read(row: tuple[Any, ...], attempts: list[Signed]) -> LaneTrans
         value_wei=int(row[5]),
         attempts=attempts,
         state=IntentState(row[6]),
-        state_since=time.monotonic() - row[13],
-        max_fee_cap_wei=None if row[7] is None else int(row[7]),
-        not_after=row[8],
-        replay_safe=row[9],
-        outcome=None if row[10] is None else MinedOutcome(row[10]),
-        block_number=row[11],
-        block_hash=row[12],
-        payer=row[14],
-        payer_code=row[15],
+        state_since=time.monotonic() - row[12],
+        not_after=row[7],
+        replay_safe=row[8],
+        outcome=None if row[9] is None else MinedOutcome(row[9]),
+        block_number=row[10],
+        block_hash=row[11],
+        payer=row[13],
+        payer_code=row[14],
     )

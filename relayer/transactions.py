@@ -45,7 +45,6 @@ class LaneTransaction:
     attempts: list[Signed]
     state: IntentState
     state_since: float
-    max_fee_cap_wei: int | None = None
     not_after: int | None = None
     replay_safe: bool = False
     last_sent_at: float | None = None
@@ -159,7 +158,6 @@ class Candidate:
     data: bytes = field(repr=False)
     value_wei: int
     gas_limit: int | None
-    max_fee_cap_wei: int | None
     simulate: bool
     replay_safe: bool
     not_after: int | None
@@ -242,7 +240,6 @@ def transaction_of(prepared: Prepared, signed: Signed, now: float) -> LaneTransa
         attempts=[signed],
         state=IntentState.SIGNED,
         state_since=now,
-        max_fee_cap_wei=candidate.max_fee_cap_wei,
         not_after=candidate.not_after,
         replay_safe=candidate.replay_safe,
         payer=candidate.payer,

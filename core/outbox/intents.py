@@ -32,12 +32,11 @@ class IntentRequest:
 
     key: unique for ever; asking again with the same key changes nothing. group: which lanes may carry it. kind: a word
     for metrics and people. to: 0x address; data: call data. gas_limit: gas units; None estimates before signing.
-    max_fee_cap_wei: per gas, tighter than the chain's own cap. simulate: call it before signing; a revert ends it
-    without using a nonce. replay_safe: the contract itself refuses a second landing, so after a foreign transaction
-    took its nonce it may be sent again at once instead of after finality. priority: higher goes first. not_after:
-    Unix seconds of the chain's clock; later it is refused, or cancelled when already sent. depends_on: the id of an
-    earlier intent that must be mined successfully first. payer: whose signature it carries, if it is a stranger's: what
-    its reverts cost us counts for that wallet.
+    simulate: call it before signing; a revert ends it without using a nonce. replay_safe: the contract itself refuses a
+    second landing, so after a foreign transaction took its nonce it may be sent again at once instead of after
+    finality. priority: higher goes first. not_after: Unix seconds of the chain's clock; later it is refused, or
+    cancelled when already sent. depends_on: the id of an earlier intent that must be mined successfully first. payer:
+    whose signature it carries, if it is a stranger's: what its reverts cost us counts for that wallet.
     """
 
     key: str
@@ -48,7 +47,6 @@ class IntentRequest:
     data: bytes = b""
     value_wei: int = 0
     gas_limit: int | None = None
-    max_fee_cap_wei: int | None = None
     simulate: bool = True
     replay_safe: bool = False
     priority: int = 0
@@ -118,8 +116,8 @@ class Intent:
 _COLUMNS = "id, key, state, outcome, reason_code, reason, nonce, tx_hash, block_number, gas_used, fee_wei"
 _INSERT = f"""
 INSERT INTO outbox_intent (key, fingerprint, chain_id, lane_group, kind, to_address, data, value_wei, gas_limit,
-                           max_fee_cap_wei, simulate, replay_safe, priority, not_after, depends_on, payer)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+                           simulate, replay_safe, priority, not_after, depends_on, payer)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 ON CONFLICT (key) DO NOTHING RETURNING {_COLUMNS}
 """  # noqa: S608 - constants only
 
@@ -139,7 +137,6 @@ async def enqueue(connection: Connection, request: IntentRequest) -> Intent:
         request.data,
         request.value_wei,
         request.gas_limit,
-        request.max_fee_cap_wei,
         request.simulate,
         request.replay_safe,
         request.priority,

@@ -308,7 +308,8 @@ async def test_the_report_tells_who_works_and_how_much_waits(rig: Rig) -> None:
     group = "g" + secrets.token_hex(4)
     async with rig.pool.connection() as connection:
         assert not (await report(connection, rig.chain_id, group)).works
-    await rig.ask_for(rig.transfer(group=group, max_fee_cap_wei=1))
+    unserved = await rig.ask_for(rig.transfer(group=f"un{group}"))
+    await rig.ask_for(rig.transfer(group=group, depends_on=unserved.id))
     async with rig.relayer(rig.spec(signer, group)):
 
         async def works() -> bool:

@@ -302,29 +302,6 @@ async def test_what_no_node_takes_frees_its_nonce_by_a_noop(rig: Rig) -> None:
     assert await rig.balances([impossible.to, behind.to]) == [0, 1]
 
 
-async def test_an_intent_that_may_pay_too_little_gives_way_to_those_behind_it(rig: Rig) -> None:
-    signer = await rig.new_signer()
-    poor = rig.transfer(max_fee_cap_wei=3 * GWEI)
-    behind = rig.transfer()
-    async with rig.relayer(rig.spec(signer)):
-        asked = await rig.ask_for_many([poor, behind])
-        await rig.in_pool(signer, 2)
-
-        async def ended() -> bool:
-            await rig.ask("anvil_setNextBlockBaseFeePerGas", hex(100 * GWEI))
-            await rig.mine()
-            await asyncio.sleep(0.2)
-            return all([(await rig.read(each)).state.ended for each in asked])
-
-        await until(ended, "the end of both")
-        first, second = [await rig.read(each) for each in asked]
-    assert first.state is IntentState.REPLACED
-    assert first.reason_code == "fee_cap"
-    assert first.reason == "It was not mined, and may not pay more than 3 gwei for gas; a no-op took its nonce."
-    assert second.state is IntentState.FINAL
-    assert await rig.balances([poor.to, behind.to]) == [0, 1]
-
-
 async def test_losing_every_database_connection_again_and_again_loses_nothing(rig: Rig) -> None:
     signers = [await rig.new_signer() for _ in range(2)]
     requests = [rig.transfer() for _ in range(400)]

@@ -333,7 +333,6 @@ def candidate(**changes: object) -> Candidate:
         data=b"",
         value_wei=0,
         gas_limit=None,
-        max_fee_cap_wei=None,
         simulate=True,
         replay_safe=False,
         not_after=None,

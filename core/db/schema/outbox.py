@@ -64,7 +64,6 @@ outbox_intent = Table(
     Column("data", LargeBinary, nullable=False),
     Column("value_wei", Uint256, nullable=False),
     Column("gas_limit", BigInteger),  # null: estimated before signing
-    Column("max_fee_cap_wei", Uint256),  # per gas; null: the chain's cap
     Column("simulate", Boolean, nullable=False),
     Column("replay_safe", Boolean, nullable=False),  # the contract refuses a second landing
     Column("priority", SmallInteger, nullable=False),

@@ -957,7 +957,6 @@ CREATE TABLE outbox_intent (
     data BYTEA NOT NULL,
     value_wei NUMERIC(78, 0) NOT NULL,
     gas_limit BIGINT,
-    max_fee_cap_wei NUMERIC(78, 0),
     simulate BOOLEAN NOT NULL,
     replay_safe BOOLEAN NOT NULL,
     priority SMALLINT NOT NULL,
