@@ -44,7 +44,7 @@ def quote(policy: FeePolicy, market: FeeMarket) -> Fees | None:
 
 
 def bump(policy: FeePolicy, market: FeeMarket, old: Fees) -> Fees | None:
-    """Return fees that replace `old`: both fields at least an eighth higher, as nodes demand, and enough for the market.
+    """Return fees that replace `old`: both at least an eighth higher, as nodes demand, and enough for the market.
 
     None when that exceeds the cap: then only waiting for the base fee to fall is left.
     """

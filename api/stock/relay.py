@@ -87,7 +87,12 @@ class Relay:
 
     async def _enter(self, request: web.Request, until: float) -> tuple[RelayedBet, RelayBody]:
         await self._limits.take(RELAY_RATE, "relay-ip", caller_ip(request, self._settings), refusals.TOO_MANY)
-        relayed = await self._read(request)
+        region = blocked_region(request, self._settings)
+        closed = None if region is None else refusals.closed_region(region)
+        try:
+            relayed = await self._read(request)
+        except Problem as refusal:
+            raise (closed or refusal) from None
         with self._attempts.place(request, lambda: refusals.busy(self._settings.payments_in_hand, relayed)):
             taken_in = await self._taken_in_before(relayed)
             attempts = 0 if taken_in is None else taken_in.attempt
@@ -99,8 +104,8 @@ class Relay:
                 if taken_in is not None and taken_in.may_land and relayed.is_signed:
                     checks.check_domain(relayed)
                     whereabouts: KnownBet | bytes = taken_in
-                elif (region := blocked_region(request, self._settings)) is not None:
-                    raise refusals.closed_region(region)
+                elif closed is not None:
+                    raise closed
                 else:
                     whereabouts = await self._checked(relayed, attempts)
         if isinstance(whereabouts, bytes):

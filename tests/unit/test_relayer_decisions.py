@@ -51,22 +51,19 @@ POLICY = FeePolicy(cap_wei=1000, min_priority_wei=2, max_priority_wei=50)
 
 
 @pytest.mark.parametrize(
-    ("market", "cap", "expected"),
+    ("market", "expected"),
     [
-        pytest.param(FeeMarket(100, 10), None, Fees(210, 10), id="twice the base fee and the market's priority"),
-        pytest.param(FeeMarket(100, 0), None, Fees(202, 2), id="priority at least the policy's"),
-        pytest.param(FeeMarket(100, 90), None, Fees(250, 50), id="priority at most the policy's"),
-        pytest.param(FeeMarket(600, 10), None, Fees(1000, 10), id="never above the cap"),
-        pytest.param(FeeMarket(998, 10), None, Fees(1000, 10), id="the base fee just fits"),
-        pytest.param(FeeMarket(999, 10), None, None, id="the base fee does not fit"),
-        pytest.param(FeeMarket(100, 10), 150, Fees(150, 10), id="an intent's own cap is tighter"),
-        pytest.param(FeeMarket(100, 10), 101, None, id="an intent's own cap is too tight"),
-        pytest.param(FeeMarket(100, 10), 5000, Fees(210, 10), id="an intent's cap cannot exceed the policy's"),
-        pytest.param(FeeMarket(0, 0), None, Fees(2, 2), id="a chain without a base fee"),
+        pytest.param(FeeMarket(100, 10), Fees(210, 10), id="twice the base fee and the market's priority"),
+        pytest.param(FeeMarket(100, 0), Fees(202, 2), id="priority at least the policy's"),
+        pytest.param(FeeMarket(100, 90), Fees(250, 50), id="priority at most the policy's"),
+        pytest.param(FeeMarket(600, 10), Fees(1000, 10), id="never above the cap"),
+        pytest.param(FeeMarket(998, 10), Fees(1000, 10), id="the base fee just fits"),
+        pytest.param(FeeMarket(999, 10), None, id="the base fee does not fit"),
+        pytest.param(FeeMarket(0, 0), Fees(2, 2), id="a chain without a base fee"),
     ],
 )
-def test_quote(market: FeeMarket, cap: int | None, expected: Fees | None) -> None:
-    assert quote(POLICY, market, cap) == expected
+def test_quote(market: FeeMarket, expected: Fees | None) -> None:
+    assert quote(POLICY, market) == expected
 
 
 @pytest.mark.parametrize(
