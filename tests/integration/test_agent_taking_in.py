@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from eth_utils.crypto import keccak
 
 from api.agent.rows import read_attempts
+from api.agent.storage import free_connection, storage
 from api.agent.trade import store
 from api.http.problem import Problem
 from api.payments.funds import Funds, MoneyPromised
@@ -167,14 +169,20 @@ async def test_an_attempt_that_the_keeper_made_meanwhile_stands(
         return await enqueue(connection, request)
 
     monkeypatch.setattr(store, "enqueue", slowly)
-    wanted = IntentRequest("test:2", 8453, RELAY, "credit", "0x" + "11" * 20)
+    wanted = IntentRequest("test:2", 8453, RELAY, "settle", "0x" + "11" * 20)
     brought = store.SignedBet(BET, keccak(text=f"bet {BET.idem_hash.hex()}"), nonce, 0, b"")
     async with pool.connection() as connection:
         with pytest.raises(store.Overtaken):
             # As a call does it: what one statement says of another's failure is then read later.
             async with connection.pipeline(), connection.transaction():
                 await store.take_in(
-                    connection, brought, wanted, after_attempt=1, funds=None, quote_id=None, callback_url=None
+                    connection,
+                    brought,
+                    wanted,
+                    after_attempt=1,
+                    funds=Funds(10**12, BLOCK),
+                    quote_id=None,
+                    callback_url=None,
                 )
     async with pool.connection() as connection:
         known = await store.find_trade(connection, brought.wallet, BET.idem_hash)
@@ -195,3 +203,17 @@ async def test_a_payment_that_never_ends_is_taken_in(pool: ConnectionPool, valid
     async with pool.connection() as connection:
         row = await (await connection.execute("SELECT valid_before FROM agent_trade")).fetchone()
     assert row == (2**63 - 1,)
+
+
+async def test_a_trade_that_finds_no_free_connection_is_asked_for_again(pool: ConnectionPool) -> None:
+    """Nothing is known to be wrong with it, and nothing of it was written."""
+    async with AsyncExitStack() as held:
+        for _ in range(AT_ONCE + 1):
+            await held.enter_async_context(pool.connection())
+        with pytest.raises(Problem) as refused:
+            async with storage("The trade records"), free_connection(pool) as connection:
+                await store.find_trade(connection, bytes(20), bytes(32))
+    assert (refused.value.status, refused.value.code) == (429, "rate_limited")
+    assert int(refused.value.headers["Retry-After"]) > 0
+    async with storage("The trade records"), free_connection(pool) as connection:
+        assert await store.find_trade(connection, bytes(20), bytes(32)) is None
