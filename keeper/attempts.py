@@ -8,7 +8,7 @@ of attempts is compared and swapped. What the index does not show yet counts as 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -108,16 +108,11 @@ class _Overtaken(Exception):
     """The news that another keeper made this attempt first."""
 
 
-OnEnqueue = Callable[[Connection, Intent], Awaitable[bool]]
-"""Something written together with an attempt; False when another writer was first there, and nothing is asked."""
-
-
 async def ask(
     connection: Connection,
     chain_id: int,
     request: TransactionRequest,
     recalled: Mapping[str, Attempt],
-    on_enqueue: OnEnqueue | None = None,
 ) -> Intent | None:
     """Ask for the transaction as the next attempt of its subjects; None when another keeper was first.
 
@@ -157,8 +152,6 @@ async def ask(
                 ),
             )
             if cursor.rowcount != len(ordered):
-                raise _Overtaken
-            if on_enqueue is not None and not await on_enqueue(connection, intent):
                 raise _Overtaken
     except (_Overtaken, IntentConflict):
         return None

@@ -26,7 +26,7 @@ from core.outbox import LaneReport
 from core.outbox import report as lane_report
 from keeper import attempts, confirmations, metrics
 from keeper.agent.crediting import Backlog
-from keeper.attempts import Attempt, OnEnqueue, RetryWaits, TransactionRequest
+from keeper.attempts import Attempt, RetryWaits, TransactionRequest
 from keeper.confirmations import Confirmation
 from keeper.report import Action, RunReport
 
@@ -160,9 +160,7 @@ class JobRun:
                 self.report.skip(targets[subject], reason)
         return [subject for subject, reason in waiting.items() if reason is None]
 
-    async def ask(
-        self, request: TransactionRequest, retry: RetryWaits, on_enqueue: OnEnqueue | None = None
-    ) -> Action | None:
+    async def ask(self, request: TransactionRequest, retry: RetryWaits) -> Action | None:
         """Ask, unless one of the subjects must wait; then that is why it is skipped."""
         missing = [subject for subject in request.subjects if subject not in self.recalled]
         if missing:
@@ -177,7 +175,7 @@ class JobRun:
             self.report.actions.append(action)
             return action
         async with self.keeper.pool.connection() as connection:
-            intent = await attempts.ask(connection, self.chain.chain_id, request, self.recalled, on_enqueue)
+            intent = await attempts.ask(connection, self.chain.chain_id, request, self.recalled)
         if intent is None:
             self.report.skip(request.target, "another keeper asked for it a moment ago")
             return None

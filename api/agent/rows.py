@@ -34,11 +34,9 @@ from core.agent.book import Book
 from core.agent.document import Metadata, Specification, described
 from core.chain import checksum
 from core.contracts.statuses import AgentMarketStatus, RefundReason
-from core.db.schema.agent import agent_trade
 from core.db.schema.index import chain_cursor
 from core.db.schema.index_agent import agent_holding, agent_market, agent_outcome, agent_stake, agent_venue
 from core.db.schema.index_shared import oracle_round, token_authorization
-from core.db.schema.outbox import outbox_intent
 from core.db.types import Address
 from core.feeds.words import FeedWords
 from core.hexadecimal import bytes_of, hex_of
@@ -283,19 +281,6 @@ async def read_by_key(connection: AsyncConnection, wallet: str, idem_hash: bytes
 async def read_by_nonce(connection: AsyncConnection, wallet: str, nonce: bytes) -> Stake | None:
     """What an authorization of a wallet was booked as."""
     return next(iter(await _stakes(connection, _of_wallet(wallet).where(agent_stake.c.nonce == nonce))), None)
-
-
-async def read_attempts(connection: AsyncConnection, wallet: str, idem_hash: bytes) -> tuple[int, tuple[str, ...]]:
-    """How many attempts were made to settle a payment under a wallet's idempotency key, and the key of the latest's
-    intent, if there is one: the keeper makes attempts, too."""
-    trade, intent = agent_trade.c, outbox_intent.c
-    query = (
-        select(trade.attempt, intent.key)
-        .join_from(agent_trade, outbox_intent, trade.intent_id == intent.id)
-        .where(trade.wallet == bytes_of(wallet), trade.idem_hash == idem_hash)
-    )
-    row = (await connection.execute(query)).one_or_none()
-    return (0, ()) if row is None else (row.attempt, (row.key,))
 
 
 _IN_BOOK = select(agent_stake).where(agent_stake.c.outcome.is_not(None))

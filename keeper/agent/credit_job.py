@@ -17,10 +17,9 @@ from core.agent.bet import NONCE_MARK
 from core.agent.book import MIN_STAKE
 from core.chain import Call, checksum
 from core.chain.wire import data_bytes
-from core.db.engine import Connection
 from core.hexadecimal import bytes_of, hex_of
 from core.log import get_logger
-from core.outbox import CREDIT, Intent
+from core.outbox import CREDIT
 from keeper import metrics
 from keeper.agent.crediting import (
     LOOK_BACK_SECONDS,
@@ -28,13 +27,11 @@ from keeper.agent.crediting import (
     Backlog,
     BroughtBet,
     TokenCall,
-    Trade,
     brought_of,
-    carried,
     credit_function,
     credit_of,
 )
-from keeper.attempts import OnEnqueue, RetryWaits, TransactionRequest
+from keeper.attempts import RetryWaits, TransactionRequest
 from keeper.run import JobRun
 
 log = get_logger(__name__)
@@ -64,13 +61,6 @@ AND substring(a.nonce FROM 1 FOR :marked) <> :mark
 AND NOT EXISTS (SELECT FROM agent_stake s WHERE s.wallet = a.authorizer AND s.nonce = a.nonce)
 ORDER BY b.amount IS NULL, b.amount <> a.value, a.block_number DESC, a.log_index DESC LIMIT :limit
 """)
-_TRADES = b"""
-SELECT t.idem_hash, t.attempt, i.state NOT IN ('final', 'failed', 'replaced') AND i.outcome IS NULL
-FROM agent_trade t JOIN outbox_intent i ON i.id = t.intent_id WHERE t.wallet = %s AND t.nonce = %s
-"""
-_FOLLOW = b"""
-UPDATE agent_trade SET attempt = attempt + 1, intent_id = %s WHERE wallet = %s AND idem_hash = %s AND attempt = %s
-"""
 # A stake whose payment is no pair of that amount: the token has changed its ways, and nothing built on them holds.
 _STRANGE = text("""
 SELECT s.stake_id, a.state, a.value, s.amount FROM agent_stake s JOIN token_authorization a
@@ -120,10 +110,6 @@ async def _finality_lag(run: JobRun) -> int:
 async def _credit(run: JobRun, payment: ArrivedPayment, brought: BroughtBet, settlement: bytes, token: bytes) -> bool:
     """Ask for it, or say in the report why it must wait; False when it cannot be proven what it was."""
     target = _target(payment)
-    trade = carried(brought, await _trades(run, payment))
-    if trade is not None and trade.under_way:
-        run.report.skip(target, "a transaction that books it is under way")
-        return True
     used = None
     if brought.bet["amount"] != payment.value:
         used = await _transaction(run, payment)
@@ -143,7 +129,7 @@ async def _credit(run: JobRun, payment: ArrivedPayment, brought: BroughtBet, set
         priority=2,
         payer=checksum(payment.wallet),
     )
-    await run.ask(request, RETRY, _following(payment, trade))
+    await run.ask(request, RETRY)
     return True
 
 
@@ -188,30 +174,11 @@ async def _past_us(
     ]
 
 
-async def _trades(run: JobRun, payment: ArrivedPayment) -> list[Trade]:
-    """Return the API's trades whose latest payment it is."""
-    async with run.keeper.pool.connection() as connection:
-        rows = await (await connection.execute(_TRADES, (payment.wallet, payment.nonce))).fetchall()
-    return [Trade(bytes(key), attempt, under_way) for key, attempt, under_way in rows]
-
-
 async def _transaction(run: JobRun, payment: ArrivedPayment) -> TokenCall | None:
     sent = await run.chain.client.transaction(hex_of(payment.tx))
     if sent is None:
         return None
     return TokenCall(None if sent.to is None else bytes_of(sent.to), data_bytes(sent.input))
-
-
-def _following(payment: ArrivedPayment, trade: Trade | None) -> OnEnqueue:
-    """Make our attempt the trade's latest, so that its payer hears of it; not if the API has made one since."""
-
-    async def follow(connection: Connection, intent: Intent) -> bool:
-        if trade is None:
-            return True
-        values = (intent.id, payment.wallet, trade.idem_hash, trade.attempt)
-        return (await connection.execute(_FOLLOW, values)).rowcount == 1
-
-    return follow
 
 
 async def _look_at_our_own(run: JobRun) -> None:

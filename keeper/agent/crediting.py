@@ -62,15 +62,6 @@ class TokenCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Trade:
-    """A payment as the API took it in, how often it has been tried, and whether the last attempt is still under way."""
-
-    idem_hash: bytes
-    attempt: int
-    under_way: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Credit:
     """The call data that books a payment; `is_refund`: it brought another amount than the bet says."""
 
@@ -183,11 +174,6 @@ def used_authorization(
         "nonce": payment.nonce,
         "signature": signed,
     }
-
-
-def carried(brought: BroughtBet, trades: Iterable[Trade]) -> Trade | None:
-    """Return the trade that this bet is of."""
-    return next((each for each in trades if each.idem_hash == brought.bet["idemHash"]), None)
 
 
 def credit_function() -> Function:

@@ -11,14 +11,13 @@ from typing import Any
 import pytest
 from eth_utils.crypto import keccak
 
-from api.agent.rows import read_attempts
 from api.agent.storage import free_connection, storage
 from api.agent.trade import store
 from api.http.problem import Problem
 from api.payments.funds import Funds, MoneyPromised
 from core.agent.bet import Bet
-from core.db.engine import Connection, ConnectionPool, make_engine, make_pool
-from core.outbox import RELAY, Intent, IntentRequest, enqueue
+from core.db.engine import ConnectionPool, make_pool
+from core.outbox import RELAY, Intent, IntentRequest
 from tests.support.mined import mined, spent
 
 AT_ONCE = 6
@@ -152,48 +151,6 @@ async def test_what_its_wallet_cancelled_is_promised_no_more(pool: ConnectionPoo
     async with pool.connection() as connection:
         await connection.execute(SPENT, ("canceled", BLOCK + 1, asked.id))
     await take_in(pool, 2, another_bet(), keccak(text="another nonce"), balance=BET.amount)
-
-
-async def test_an_attempt_that_the_keeper_made_meanwhile_stands(
-    pool: ConnectionPool, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The keeper takes no lock of the wallet's: it makes its attempt between our look and our booking."""
-    nonce = keccak(text="one nonce")
-    await take_in(pool, 1, BET, nonce)
-    keepers: list[Intent] = []
-
-    async def slowly(connection: Connection, request: IntentRequest) -> Intent:
-        async with pool.connection() as others, others.transaction():
-            keepers.append(await enqueue(others, replace(request, key="keeper:1")))
-            await others.execute("UPDATE agent_trade SET attempt = 2, intent_id = %s", (keepers[0].id,))
-        return await enqueue(connection, request)
-
-    monkeypatch.setattr(store, "enqueue", slowly)
-    wanted = IntentRequest("test:2", 8453, RELAY, "settle", "0x" + "11" * 20)
-    brought = store.SignedBet(BET, keccak(text=f"bet {BET.idem_hash.hex()}"), nonce, 0, b"")
-    async with pool.connection() as connection:
-        with pytest.raises(store.Overtaken):
-            # As a call does it: what one statement says of another's failure is then read later.
-            async with connection.pipeline(), connection.transaction():
-                await store.take_in(
-                    connection,
-                    brought,
-                    wanted,
-                    after_attempt=1,
-                    funds=Funds(10**12, BLOCK),
-                    quote_id=None,
-                    callback_url=None,
-                )
-    async with pool.connection() as connection:
-        known = await store.find_trade(connection, brought.wallet, BET.idem_hash)
-    assert known is not None
-    assert (known.attempt, known.intent.id) == (2, keepers[0].id)
-    assert await counted(pool, "outbox_intent") == 2  # ours is not queued beside it
-    # Whether a refusal is for good depends on the keeper's attempt, too.
-    engine = make_engine(fresh_database_url)
-    async with engine.connect() as reading:
-        assert await read_attempts(reading, WALLET, BET.idem_hash) == (2, ("keeper:1",))
-    await engine.dispose()
 
 
 @pytest.mark.parametrize("valid_before", [2**63 - 1, 2**63, 2**256 - 1])

@@ -69,7 +69,7 @@ def test_as_long_as_it_is_not_known_what_became_of_it_the_answer_can_be_asked_fo
 async def test_whoever_asks_after_a_bet_is_not_told_that_it_is_refused_for_good(why: str | None, replay: bool) -> None:
     """It may have been refused for what it did itself, brought by somebody else: that is for the chain to say."""
     nothing = MagicMock()
-    outcomes = TradeOutcomes(nothing, nothing, nothing, nothing, nothing, nothing)
+    outcomes = TradeOutcomes(nothing, nothing, nothing, nothing, nothing)
     with pytest.raises(Problem) as refused:
         await outcomes.answered(nothing, intent(why), {"to": "0x"}, replay=replay)
     assert refused.value.code in RETRIABLE

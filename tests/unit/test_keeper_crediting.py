@@ -15,9 +15,7 @@ from keeper.agent.crediting import (
     ArrivedPayment,
     Credit,
     TokenCall,
-    Trade,
     brought_of,
-    carried,
     credit_of,
     used_authorization,
 )
@@ -143,11 +141,3 @@ def test_what_was_brought_by_others_or_for_other_payments_is_not_credited(brough
 @pytest.mark.parametrize("data", [b"", b"\x00" * 31, arguments()[:-32], b"\xff" * 700])
 def test_arguments_that_are_none(data: bytes) -> None:
     assert brought_of(data) is None
-
-
-def test_a_credit_follows_the_trade_whose_bet_it_books() -> None:
-    read = brought_of(arguments())
-    assert read is not None
-    other, mine = Trade(b"\x05" * 32, 1, False), Trade(KEY, 2, True)
-    assert carried(read, [other, mine]) == mine
-    assert carried(read, [other]) is None

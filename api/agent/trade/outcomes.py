@@ -13,27 +13,28 @@ from functools import partial
 from typing import Any
 
 from aiohttp import web
+from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from api.agent.chain import AgentContracts, read_facts
+from api.agent.chain import AgentContracts
 from api.agent.errors import RETRIABLE
 from api.agent.facts import BookTotals, ListedMarket, Stake, key_of
 from api.agent.index import AgentIndex
 from api.agent.requests import TradeRequest
-from api.agent.rows import read_attempts, read_by_key, read_totals
+from api.agent.rows import read_by_key, read_totals
 from api.agent.storage import free_connection, storage
 from api.agent.trade import refusals as trade_refusals
 from api.agent.trade import store
-from api.agent.trade.arrivals import INDEX_WAIT_SECONDS, PaymentArrivals
+from api.agent.trade.arrivals import INDEX_WAIT_SECONDS
 from api.agent.trade.receipts import Receipts
 from api.context import Context
 from api.database import DATABASE_ERRORS
 from api.http.problem import Problem
 from api.payments.attempts import Attempts, ReadKeys
 from core.agent.bet import ZERO_ADDRESS, idem_hash
-from core.chain import ChainClient, RpcError
 from core.contracts.statuses import RefundReason
-from core.hexadecimal import bytes_of
+from core.db.schema.agent import agent_trade
+from core.hexadecimal import bytes_of, hex_of
 from core.log import get_logger
 from core.metrics import counter
 from core.outbox import Intent, MinedOutcome
@@ -92,7 +93,6 @@ class TradeOutcomes:
         index: AgentIndex,
         receipts: Receipts,
         attempts: Attempts,
-        arrivals: PaymentArrivals,
     ) -> None:
         self._contracts = contracts
         self._primary = context.primary  # what is said of money must not be behind what was just written
@@ -100,17 +100,13 @@ class TradeOutcomes:
         self._index = index
         self._receipts = receipts
         self._attempts = attempts
-        self._arrivals = arrivals
-        # The longest a call to the node may take within a request.
-        self._request_seconds = context.settings.rpc_request_path_timeout_seconds
 
     async def before(self, trade: TradeRequest, key_hash: bytes) -> PastTrade:
         """Return what the idempotency key did before, whatever it is asked for now."""
         async with storage("The trade records"), self._primary.connect() as connection:
             landed = await _read_landed(connection, trade.wallet, key_hash)
-        return await self._paid_under(trade, key_hash) if landed is None else PastTrade(landed)
-
-    async def _paid_under(self, trade: TradeRequest, key_hash: bytes) -> PastTrade:
+        if landed is not None:
+            return PastTrade(landed)
         wallet = bytes_of(trade.wallet)
         async with storage("The trade records"), free_connection(self._pool) as connection:
             booked = await store.find_trade(connection, wallet, key_hash)
@@ -164,33 +160,16 @@ class TradeOutcomes:
     def _keys(self, trade: TradeRequest, key_hash: bytes) -> ReadKeys:
         return partial(_read_intent_keys, self._contracts.chain_id, trade.wallet, key_hash)
 
-    async def undone(self, client: ChainClient | None, trade: TradeRequest, key_hash: bytes) -> None:
-        """Raise what became of a trade whose market the chain has no more, since a fork undid its listing; nothing
-        when no payment for it was taken in.
-
-        That it is over is said when the blocks that refuse it are final: before that another fork may bring both back.
-        """
-        past = await self._paid_under(trade, key_hash)
-        booked = past.trade
-        if booked is None or booked.market_key != key_of(trade.market_id):
-            return
-        if (trade.size, trade.builder or ZERO_ADDRESS) != (booked.amount, booked.builder):
-            raise trade_refusals.conflict(trade.idem_key)
-        if not booked.is_over:
-            raise trade_refusals.undone_for_now(booked.intent)
-        try:
-            if client is None:
-                raise trade_refusals.unavailable("Base cannot be reached")
-            facts = await read_facts(
-                client, self._contracts, trade.wallet, key_hash, past.nonces, self._request_seconds
-            )
-        except RpcError as error:
-            log.warning("RPC unavailable while checking an undone trade", action="agent.no_chain", why=error)
-            raise trade_refusals.unavailable("Base cannot be reached") from None
-        await self._arrivals.account_for(trade.wallet, trade.size, past.nonces, facts)
-        if facts.settled_stake or await self._attempts.may_land(self._keys(trade, key_hash)):
-            raise trade_refusals.undone_for_now(booked.intent)
-        raise trade_refusals.undone(booked.intent)
+    async def check_undone(self, trade: TradeRequest, key_hash: bytes, past: PastTrade) -> None:
+        """Refuse a trade that was taken in and whose market the chain has no more, since a fork undid its listing. It is
+        not over until the blocks that refuse the bet are final: before that another fork may bring both back."""
+        market_key = key_of(trade.market_id)
+        if past.landed is not None and past.landed.stake.market_key == market_key:
+            raise trade_refusals.undone(hex_of(past.landed.stake.tx))
+        if past.trade is not None and past.trade.market_key == market_key:
+            if await self._attempts.may_land(self._keys(trade, key_hash)):
+                raise trade_refusals.undone(past.trade.intent.tx_hash_hex)
+            raise trade_refusals.no_market(trade.market_id, paid=False)
 
     async def _landed(self, trade: TradeRequest, key_hash: bytes) -> LandedBet | None:
         """Return what the index shows under the key; None also when it cannot be read."""
@@ -244,9 +223,11 @@ async def _read_landed(connection: AsyncConnection, wallet: str, key_hash: bytes
 
 
 async def _read_intent_keys(chain_id: int, wallet: str, key_hash: bytes, connection: AsyncConnection) -> list[str]:
-    """Return the keys of all attempts. The keeper's have keys of its own; a trade names its latest intent."""
-    made, latest = await read_attempts(connection, wallet, key_hash)
-    return [*(intent_key(chain_id, wallet, key_hash, each) for each in range(1, made + 1)), *latest]
+    """Return the keys of all attempts so far."""
+    trade = agent_trade.c
+    query = select(trade.attempt).where(trade.wallet == bytes_of(wallet), trade.idem_hash == key_hash)
+    made = (await connection.execute(query)).scalar() or 0
+    return [intent_key(chain_id, wallet, key_hash, each) for each in range(1, made + 1)]
 
 
 def intent_key(chain_id: int, wallet: str, key_hash: bytes, attempt: int) -> str:

@@ -146,25 +146,14 @@ def unknown(tx_hash: str, kit: dict[str, Any] | None) -> Problem:
 # ---------------------------------------------------------------- bets whose market a fork undid
 
 
-def undone_for_now(intent: Intent) -> Problem:
-    extra: dict[str, Any] = {} if intent.tx_hash_hex is None else {"txHash": intent.tx_hash_hex}
+def undone(tx_hash: str | None) -> Problem:
+    extra: dict[str, Any] = {} if tx_hash is None else {"txHash": tx_hash}
     return problem(
         "rate_limited",
         "A reorganization of the chain undid the listing of this market, and the bet with it; whether they come back "
         "is known once the new blocks are final.",
         hint=_YOURS,
         retry_after=FINALITY_SECONDS,
-        **extra,
-    )
-
-
-def undone(intent: Intent) -> Problem:
-    """Nothing brings it back but the same request, should the market be listed again."""
-    extra: dict[str, Any] = {} if intent.tx_hash_hex is None else {"txHash": intent.tx_hash_hex}
-    return problem(
-        "market_closed",
-        "A reorganization of the chain undid the listing of this market, and the bet with it; no money moved.",
-        moneyMoved=False,
         **extra,
     )
 

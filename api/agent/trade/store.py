@@ -132,7 +132,7 @@ async def check_twin(connection: Connection, trade: Bet) -> None:
 
 
 class Overtaken(Exception):
-    """The refusal of an attempt that another call or the keeper has made already."""
+    """The refusal of an attempt that another call has made already."""
 
 
 async def brought_for(connection: Connection, wallet: bytes, nonce: bytes) -> bytes | None:
@@ -185,8 +185,8 @@ async def take_in(
     quote_id: str | None,
     callback_url: str | None,
 ) -> Intent:
-    """Book the payment and queue its transaction, in the caller's database transaction; Overtaken when another call or
-    the keeper has made this attempt. `funds`: of the wallet."""
+    """Book the payment and queue its transaction, in the caller's database transaction; Overtaken when another call
+    has made this attempt. `funds`: of the wallet."""
     trade, wallet = brought.bet, brought.wallet
     # One wallet's payments are taken in one after the other: the checks below and the booking belong together.
     await _PROMISES.wait_for_turn(connection, request.chain_id, wallet)
@@ -206,14 +206,12 @@ async def take_in(
             raise problem("quote_mismatch", "The quote has served another trade.")
     intent = await enqueue(connection, request)
     builder = None if trade.builder == ZERO_ADDRESS else bytes_of(trade.builder)
-    # The keeper books payments, too, and takes no lock of a wallet's.
-    cursor = await connection.execute(
+    await connection.execute(
         "INSERT INTO agent_trade (wallet, idem_hash, market_id, outcome, amount, builder, bet_hash, nonce, "
         "valid_before, callback_url, attempt, intent_id) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) "
         "ON CONFLICT (wallet, idem_hash) DO UPDATE SET bet_hash = excluded.bet_hash, "
         "nonce = excluded.nonce, valid_before = excluded.valid_before, callback_url = excluded.callback_url, "
-        "attempt = excluded.attempt, intent_id = excluded.intent_id, created_at = now() "
-        "WHERE agent_trade.attempt = excluded.attempt - 1 RETURNING attempt",
+        "attempt = excluded.attempt, intent_id = excluded.intent_id, created_at = now()",
         (
             wallet,
             trade.idem_hash,
@@ -229,8 +227,6 @@ async def take_in(
             intent.id,
         ),
     )
-    if await cursor.fetchone() is None:
-        raise Overtaken
     if callback_url is not None:
         await add_callback(connection, wallet, brought.bet_hash, callback_url)
     return intent

@@ -112,7 +112,7 @@ class TradeHandler:
         self._orders = OrderEntry(context.pool, contracts, switch)
         self._receipts = Receipts(links, attester)
         self._arrivals = PaymentArrivals(context, contracts, index)
-        self._outcomes = TradeOutcomes(context, contracts, index, self._receipts, self._attempts, self._arrivals)
+        self._outcomes = TradeOutcomes(context, contracts, index, self._receipts, self._attempts)
         self._challenges = Challenges(contracts, attester, links)
         # The longest a call to the node may take within a request.
         self._request_seconds = context.settings.rpc_request_path_timeout_seconds
@@ -142,7 +142,7 @@ class TradeHandler:
         market = await self._index.market(trade.market_id)
         if market is None:
             if not trade.simulate:
-                await self._outcomes.undone(self._client, trade, key_hash)
+                await self._outcomes.check_undone(trade, key_hash, past)
             raise await self._no_market(trade, payment)
         if past.landed is not None:
             return await self._outcomes.receipt(trade, past.landed, replay=True, named=market)
