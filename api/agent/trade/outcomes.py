@@ -74,6 +74,17 @@ class PastTrade:
     def is_on_its_way(self) -> bool:
         return self.trade is not None and not self.trade.is_over
 
+    @property
+    def tx_hash(self) -> str | None:
+        if self.landed is not None:
+            return hex_of(self.landed.stake.tx)
+        return None if self.trade is None else self.trade.intent.tx_hash_hex
+
+    def is_for(self, market_id: str) -> bool:
+        """Return whether it bet on the market of this id."""
+        bet = self.trade if self.landed is None else self.landed.stake
+        return bet is not None and bet.market_key == key_of(market_id)
+
     def check_same(self, asked: TradeRequest, market: ListedMarket) -> None:
         """409 when the payment taken in last was for another trade than the one asked for."""
         if (booked := self.trade) is None:
@@ -157,19 +168,12 @@ class TradeOutcomes:
             UNKNOWN.inc()  # somebody is woken by it
         raise await self._attempts.worded(refusal, self._keys(trade, key_hash))
 
+    async def may_settle(self, trade: TradeRequest, key_hash: bytes) -> bool:
+        """Return whether an attempt to settle the key may still be mined; True if that is unknown."""
+        return await self._attempts.may_land(self._keys(trade, key_hash))
+
     def _keys(self, trade: TradeRequest, key_hash: bytes) -> ReadKeys:
         return partial(_read_intent_keys, self._contracts.chain_id, trade.wallet, key_hash)
-
-    async def check_undone(self, trade: TradeRequest, key_hash: bytes, past: PastTrade) -> None:
-        """Refuse a trade that was taken in and whose market the chain has no more, since a fork undid its listing. It is
-        not over until the blocks that refuse the bet are final: before that another fork may bring both back."""
-        market_key = key_of(trade.market_id)
-        if past.landed is not None and past.landed.stake.market_key == market_key:
-            raise trade_refusals.undone(hex_of(past.landed.stake.tx))
-        if past.trade is not None and past.trade.market_key == market_key:
-            if await self._attempts.may_land(self._keys(trade, key_hash)):
-                raise trade_refusals.undone(past.trade.intent.tx_hash_hex)
-            raise trade_refusals.no_market(trade.market_id, paid=False)
 
     async def _landed(self, trade: TradeRequest, key_hash: bytes) -> LandedBet | None:
         """Return what the index shows under the key; None also when it cannot be read."""

@@ -7,9 +7,10 @@ authorization once. While a payment may still be taken no answer asks for anothe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from aiohttp import web
 
@@ -141,8 +142,8 @@ class TradeHandler:
             await self._rates.asked(request, trade, paid=paid, settled=past.landed is not None)
         market = await self._index.market(trade.market_id)
         if market is None:
-            if not trade.simulate:
-                await self._outcomes.check_undone(trade, key_hash, past)
+            if not trade.simulate and past.is_for(trade.market_id):
+                await self._refuse_undone(trade, key_hash, past)
             raise await self._no_market(trade, payment)
         if past.landed is not None:
             return await self._outcomes.receipt(trade, past.landed, replay=True, named=market)
@@ -153,6 +154,17 @@ class TradeHandler:
             if trade.simulate or (refusal.code in RETRIABLE and past.trade is None and payment is None):
                 raise
             return await self._outcomes.after_all(refusal, trade, market, key_hash)
+
+    async def _refuse_undone(self, trade: TradeRequest, key_hash: bytes, past: PastTrade) -> NoReturn:
+        """Refuse a trade that was taken in and whose market the chain has no more, since a fork undid its listing. It
+        is not over until the blocks that refuse the bet are final: before that another fork may bring both back."""
+        if past.is_on_its_way or past.trade is None or await self._outcomes.may_settle(trade, key_hash):
+            raise trade_refusals.undone(past.tx_hash)
+        facts = await self._facts(trade.wallet, key_hash, past.nonces)
+        if facts.settled_stake:
+            raise trade_refusals.undone(past.tx_hash)
+        await self._arrivals.account_for(trade.wallet, trade.size, past.nonces, facts)
+        raise trade_refusals.no_market(trade.market_id, paid=False)
 
     async def _no_market(self, trade: TradeRequest, payment: Authorization | None) -> Problem:
         """Say of a payment that it was not sent only if it was brought for no bet, under any key."""
@@ -184,36 +196,18 @@ class TradeHandler:
             return self._receipts.simulated(
                 order, now=chain_now(context.venue.now), balance=await balance_of(self._balances, order.wallet)
             )
-        if self._client is None:
-            raise trade_refusals.unavailable("Base cannot be reached")
-        return await self._real(context, order, refusal, self._client)
+        return await self._real(context, order, refusal)
 
     # ------------------------------------------------------------ payment
 
-    async def _real(
-        self, context: TradeContext, order: Order, refusal: Problem | None, client: ChainClient
-    ) -> web.StreamResponse:
+    async def _real(self, context: TradeContext, order: Order, refusal: Problem | None) -> web.StreamResponse:
         """Take the payment, or ask for one. `refusal`: why the bet is not taken."""
         payment, past, venue = context.payment, context.past, context.venue
         offered = () if payment is None else (payment.nonce,)
         nonces = tuple(dict.fromkeys((*offered, *past.nonces)))
         fault = None if payment is None else paying.not_for(payment, order.bet.amount, order.hash)
-        forged = None
-        try:
-            facts = await read_facts(
-                client,
-                self._contracts,
-                order.wallet,
-                order.bet.idem_hash,
-                nonces,
-                self._request_seconds,
-                venue.head.hash,
-            )
-            if payment is not None:
-                forged = await self._why_forged(payment, order, facts, client)
-        except RpcError as error:
-            log.warning("a trade has no chain", action="agent.no_chain", why=error)
-            raise trade_refusals.unavailable("Base cannot be reached") from None
+        facts = await self._facts(order.wallet, order.bet.idem_hash, nonces, venue.head.hash)
+        forged = None if payment is None else await self._why_forged(payment, order, facts)
         if facts.settled_stake:  # settled, and the index has not shown it yet
             return await self._outcomes.settled_soon(order.request, facts.block)
         # Whatever else is wrong: who has paid is told what became of it, and not asked for more.
@@ -240,18 +234,34 @@ class TradeHandler:
         await self._check_lanes(kit)
         _check_balance(order, facts)
         await self._rates.taken(order.request)
-        return await self._settle(context, client, order, payment, kit, Funds(facts.balance, facts.block))
+        return await self._settle(context, order, payment, kit, Funds(facts.balance, facts.block))
 
-    async def _why_forged(
-        self, payment: Authorization, order: Order, facts: PaymentFacts, client: ChainClient
-    ) -> str | None:
+    async def _facts(
+        self, wallet: str, key_hash: bytes, nonces: Sequence[bytes], guess: str | None = None
+    ) -> PaymentFacts:
+        """Ask the chain about a payment; refuse for now when it cannot be asked."""
+        async with self._reached() as client:
+            return await read_facts(client, self._contracts, wallet, key_hash, nonces, self._request_seconds, guess)
+
+    @contextlib.asynccontextmanager
+    async def _reached(self) -> AsyncIterator[ChainClient]:
+        try:
+            if self._client is None:
+                raise trade_refusals.unavailable("Base cannot be reached")
+            yield self._client
+        except RpcError as error:
+            log.warning("a trade has no chain", action="agent.no_chain", why=error)
+            raise trade_refusals.unavailable("Base cannot be reached") from None
+
+    async def _why_forged(self, payment: Authorization, order: Order, facts: PaymentFacts) -> str | None:
         """Return why the wallet has not signed a payment in the form that its nonce says, or None."""
 
         async def is_signed(form: Form) -> bool:
             digest = payment.digest(PRIMARY_TYPES[form], self._contracts.token_facts, self._contracts.chain_id)
             if not facts.wallet_has_code:
                 return signer_of(digest, payment.signature) == checksum(order.wallet)
-            return await accepts_signature(client, order.wallet, digest, payment.signature, self._request_seconds)
+            async with self._reached() as client:
+                return await accepts_signature(client, order.wallet, digest, payment.signature, self._request_seconds)
 
         form = form_of(payment)
         if await is_signed(form):
@@ -276,7 +286,6 @@ class TradeHandler:
     async def _settle(
         self,
         context: TradeContext,
-        client: ChainClient,
         order: Order,
         payment: Authorization,
         kit: dict[str, Any] | None,
@@ -289,9 +298,10 @@ class TradeHandler:
             return await self._beaten(order, kit)
         intent = await self._attempts.result(asked, RESULT_WAIT_SECONDS)
         if intent.refused or intent.outcome is MinedOutcome.REVERTED:
-            facts = await self._facts_after(client, order, payment)
-            if facts is None:  # perhaps it was refused because it is settled
-                raise trade_refusals.settling(kit)
+            try:
+                facts = await self._facts(order.wallet, order.bet.idem_hash, (payment.nonce,))
+            except Problem:  # perhaps it was refused because it is settled
+                raise trade_refusals.settling(kit) from None
             if facts.settled_stake:  # somebody was faster with this very bet
                 return await self._outcomes.settled_soon(order.request, facts.block)
             # Somebody was faster with the same authorization: what it brought is the payer's.
@@ -359,16 +369,6 @@ class TradeHandler:
         if past.trade is None or not past.is_on_its_way:
             raise trade_refusals.settling(kit)
         return await self._outcomes.repeated(order.request, past.trade.intent, kit)
-
-    async def _facts_after(self, client: ChainClient, order: Order, payment: Authorization) -> PaymentFacts | None:
-        """Ask the chain after it refused; None when it cannot be asked."""
-        try:
-            return await read_facts(
-                client, self._contracts, order.wallet, order.bet.idem_hash, (payment.nonce,), self._request_seconds
-            )
-        except RpcError as error:
-            log.warning("RPC unavailable while rechecking a refused trade", action="agent.no_chain", why=error)
-            return None
 
     # ------------------------------------------------------------ calls of the settlement wallet
 
