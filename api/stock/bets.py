@@ -99,45 +99,32 @@ class RelayedBet:
 
 @dataclass(frozen=True, slots=True)
 class KnownBet:
-    """A bet the relay took in. `intent` is its last attempt as it stands, None where there was none yet; `landed` is
-    the transaction in which it was found to have landed without us, which a fork may have undone since."""
+    """A bet the relay took in. `intent`: its last attempt as it stands. was_told: an answer said that it is booked."""
 
     attempt: int
-    intent: Intent | None
-    landed: bytes | None
+    intent: Intent
     was_told: bool
 
     @property
-    def is_ours(self) -> bool:
-        """It has landed, by our transaction."""
-        return self.intent is not None and self.intent.succeeded
-
-    @property
-    def landed_in(self) -> bytes | None:
-        """The transaction it has landed in."""
-        return self.intent.tx_hash if self.intent is not None and self.is_ours else self.landed
-
-    @property
     def may_land(self) -> bool:
-        """It has landed, or its transaction may still."""
-        if self.landed_in is not None:
-            return True
-        return self.intent is not None and not self.intent.state.ended and self.intent.outcome is None
+        """It has landed by its last attempt, or may still."""
+        return self.intent.succeeded or (not self.intent.state.ended and self.intent.outcome is None)
 
 
 async def find(connection: Connection, key: BetKey) -> KnownBet | None:
     """Return the bet as the relay took it in, or None."""
     cursor = await connection.execute(
-        "SELECT attempt, intent_id, tx_hash, confirmed_told_at IS NOT NULL FROM relay_bet "
+        "SELECT attempt, intent_id, confirmed_told_at IS NOT NULL FROM relay_bet "
         "WHERE chain_id = %s AND signer = %s AND nonce = %s",
         (key.chain_id, key.signer, key.nonce),
     )
     row = await cursor.fetchone()
     if row is None:
         return None
-    attempt, intent_id, landed, was_told = row
-    intent = None if intent_id is None else await read(connection, intent_id)
-    return KnownBet(attempt, intent, landed, was_told)
+    attempt, intent_id, was_told = row
+    intent = await read(connection, intent_id)
+    assert intent is not None  # intents of bets are never deleted
+    return KnownBet(attempt, intent, was_told)
 
 
 _PROMISES = Promises(b"SELECT signer, nonce, amount, intent_id, asked_at FROM relay_bet WHERE chain_id = %(chain_id)s")
@@ -163,11 +150,10 @@ async def ask(connection: Connection, relayed: RelayedBet, attempt: int, funds: 
     await connection.execute(
         "INSERT INTO relay_bet (chain_id, signer, nonce, market_id, amount, attempt, intent_id) "
         "VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT (chain_id, signer, nonce) DO UPDATE SET "
-        "attempt = excluded.attempt, intent_id = excluded.intent_id, tx_hash = NULL, asked_at = now(), "
-        "confirmed_told_at = NULL",
+        "attempt = excluded.attempt, intent_id = excluded.intent_id, asked_at = now(), confirmed_told_at = NULL",
         (key.chain_id, key.signer, key.nonce, bet.market_id, bet.amount, attempt, intent.id),
     )
-    return KnownBet(attempt, intent, landed=None, was_told=False)
+    return KnownBet(attempt, intent, was_told=False)
 
 
 # A position that was given away was not placed by its owner. Positions are found by when they were entered, as their
@@ -189,17 +175,6 @@ async def returned_lately(connection: Connection, key: BetKey) -> int:
     row = await (await connection.execute(_RETURNED, (key.signer, key.chain_id), prepare=True)).fetchone()
     assert row is not None
     return int(row[0])
-
-
-async def remember_landed(connection: Connection, relayed: RelayedBet, tx_hash: bytes) -> None:
-    """Record where a bet landed that our transactions did not bring there. Its intent stays: a fork may undo it."""
-    key, bet = relayed.key, relayed.bet
-    await connection.execute(
-        "INSERT INTO relay_bet (chain_id, signer, nonce, market_id, amount, tx_hash) "
-        "VALUES (%s, %s, %s, %s, %s, %s) "
-        "ON CONFLICT (chain_id, signer, nonce) DO UPDATE SET tx_hash = excluded.tx_hash",
-        (key.chain_id, key.signer, key.nonce, bet.market_id, bet.amount, tx_hash),
-    )
 
 
 async def mark_told(connection: Connection, key: BetKey) -> None:

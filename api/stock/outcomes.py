@@ -9,14 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Literal
 
 from api.context import Context
-from api.database import DATABASE_ERRORS
 from api.http.problem import Problem
-from api.payments.attempts import READ_SECONDS, Attempts, asks_again
-from api.stock import bets, refusals
+from api.payments.attempts import Attempts, asks_again
+from api.stock import refusals
 from api.stock.bets import KnownBet, RelayedBet
 from api.stock.bodies.relay import RelayBody
 from api.stock.landing import landing_of, position_in
@@ -24,7 +22,7 @@ from api.stock.sources import StockSources
 from core.chain import RpcError
 from core.hexadecimal import hex_of
 from core.log import get_logger
-from core.outbox import OF_ITS_PAYER, RELAY, Intent, MinedOutcome, report
+from core.outbox import OF_ITS_PAYER, Intent, MinedOutcome
 
 log = get_logger(__name__)
 
@@ -40,17 +38,15 @@ class BetOutcomes:
         self._client = sources.client
         self._attempts = attempts
         self._engine = context.primary
-        self._pool = context.pool
         self._request_seconds = context.settings.rpc_request_path_timeout_seconds
 
     async def of(self, relayed: RelayedBet, taken_in: KnownBet, until: float) -> RelayBody:
         """Wait until `until`, by the loop's clock, for the outcome of an accepted bet; return what is known then."""
         # A fork may have undone the block that its bettor was told of: then it is on its way again, and not used up.
-        if taken_in.was_told and taken_in.landed_in is not None:
-            raise refusals.landed_before(relayed, taken_in.landed_in, await self._position(relayed, taken_in.landed_in))
-        if taken_in.landed is not None and not taken_in.is_ours:
-            return await self.confirmed(relayed, taken_in.landed)
-        assert taken_in.intent is not None  # a row has the one or the other
+        if taken_in.was_told and taken_in.intent.succeeded:
+            assert taken_in.intent.tx_hash is not None
+            position = await self._position(relayed, taken_in.intent.tx_hash)
+            raise refusals.landed_before(relayed, taken_in.intent.tx_hash, position)
         left = max(0.0, until - asyncio.get_running_loop().time())
         return await self._ended(relayed, await self._attempts.result(taken_in.intent, left))
 
@@ -73,7 +69,7 @@ class BetOutcomes:
             # brought by somebody else. Where the relayer's nodes agreed on no such block, it may have been.
             raise refusals.unproven(relayed) if intent.block_number is None else refusals.not_sent(intent)
         if intent.tx_hash is None or intent.state.ended or intent.outcome is not None:
-            raise refusals.failed(relayed) if await self._lanes_work(relayed) else refusals.off(relayed)
+            raise refusals.failed(relayed)
         return relay_body(relayed, intent.tx_hash, "pending")
 
     async def confirmed(self, relayed: RelayedBet, tx: bytes, block: int | None = None) -> RelayBody:
@@ -82,26 +78,8 @@ class BetOutcomes:
     # ------------------------------------------------------------ on the chain
 
     async def landed(self, relayed: RelayedBet, *, seen: int | None, spent: bool = False) -> bytes | None:
-        """Return the transaction in which the chain has the bet, or None when it certainly has it in none; raise when
-        it may. No bet is said to be refused or not sent before this was asked."""
-        tx = await self._look_for(relayed, seen=seen, spent=spent)
-        if tx is None:
-            return None
-        try:
-            async with asyncio.timeout(READ_SECONDS), self._pool.connection() as connection:
-                await bets.remember_landed(connection, relayed, tx)
-        except DATABASE_ERRORS as error:
-            log.warning("a landed bet could not be written down", action="relay.no_database", why=error)
-        return tx
-
-    async def still_landed(self, relayed: RelayedBet, taken_in: KnownBet) -> KnownBet:
-        """Check that the chain still has a transaction that is not ours, which no relayer follows."""
-        if taken_in.landed is None or taken_in.is_ours:
-            return taken_in
-        return replace(taken_in, landed=await self._look_for(relayed, seen=None))
-
-    async def _look_for(self, relayed: RelayedBet, *, seen: int | None, spent: bool = False) -> bytes | None:
-        """See `landing_of`; a 502 when it is unknown."""
+        """Return the transaction in which the chain has the bet, or None when it certainly has it in none; a 502 when
+        that is unknown (see `landing_of`). No bet is said to be refused or not sent before this was asked."""
         if self._client is None or self._contracts is None:
             raise refusals.failed(relayed)
         landing = await landing_of(
@@ -143,13 +121,6 @@ class BetOutcomes:
             if is_clear or refusal.extra.get("receipt") == "confirmed":
                 raise
             raise await self._attempts.worded(refusal, relayed.key.read_intent_keys) from None
-
-    async def _lanes_work(self, relayed: RelayedBet) -> bool:
-        """Unknown counts as working: then the bettor is told to try again rather than to give up on us."""
-        with contextlib.suppress(*DATABASE_ERRORS):
-            async with asyncio.timeout(READ_SECONDS), self._pool.connection() as connection:
-                return (await report(connection, relayed.bet.chain_id, RELAY)).works
-        return True
 
 
 def relay_body(

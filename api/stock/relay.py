@@ -97,8 +97,6 @@ class Relay:
             taken_in = await self._taken_in_before(relayed)
             attempts = 0 if taken_in is None else taken_in.attempt
             async with self._outcomes.judging(relayed, was_attempted=attempts > 0):
-                if taken_in is not None:
-                    taken_in = await self._outcomes.still_landed(relayed, taken_in)
                 # What we took in before is answered from its transaction, whatever has closed or expired since, and
                 # wherever its bettor is now.
                 if taken_in is not None and taken_in.may_land and relayed.is_signed:

@@ -18,10 +18,8 @@ relay_bet = Table(
     Column("market_id", BigInteger, nullable=False),
     Column("amount", Uint256, nullable=False),
     Column("attempt", Integer, nullable=False, server_default="1"),
-    Column("intent_id", BigInteger),  # of the last attempt; NULL where nothing was asked for
-    Column("tx_hash", Hash32),  # in which it was last found to have landed without us; a fork may undo it
+    Column("intent_id", BigInteger, nullable=False),  # of the last attempt
     Column("asked_at", UtcDateTime, nullable=False, server_default=func.now()),  # for its last attempt
     Column("confirmed_told_at", UtcDateTime),  # when an asker was first told that it is booked
-    CheckConstraint("intent_id IS NOT NULL OR tx_hash IS NOT NULL", name="points_at_a_transaction"),
     CheckConstraint("attempt >= 1", name="attempts_count_from_one"),
 )
