@@ -643,12 +643,10 @@ CREATE TABLE relay_bet (
     market_id BIGINT NOT NULL,
     amount NUMERIC(78, 0) NOT NULL,
     attempt INTEGER DEFAULT '1' NOT NULL,
-    intent_id BIGINT,
-    tx_hash BYTEA,
+    intent_id BIGINT NOT NULL,
     asked_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
     confirmed_told_at TIMESTAMP WITH TIME ZONE,
     CONSTRAINT pk_relay_bet PRIMARY KEY (chain_id, signer, nonce),
-    CONSTRAINT ck_relay_bet_points_at_a_transaction CHECK (intent_id IS NOT NULL OR tx_hash IS NOT NULL),
     CONSTRAINT ck_relay_bet_attempts_count_from_one CHECK (attempt >= 1)
 );
 
