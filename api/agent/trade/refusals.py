@@ -1,7 +1,7 @@
-"""What a trade is refused with, worded in one place.
+"""The refusals of a trade, worded in one place.
 
-Nobody whose authorization was used is asked for another payment. Only of one that the index holds as cancelled is it
-said that a fresh one is needed; as long as anything else may have become of it, the answer can be asked for again.
+No payer whose authorization was used is asked for another payment, unless the index holds it as cancelled; as long as
+anything else may have become of it, the answer can be asked for again.
 """
 
 from __future__ import annotations
@@ -46,6 +46,18 @@ _REFUNDED_BECAUSE = {
 }
 
 
+def _again(message: str, hint: str, seconds: int = AGAIN_SECONDS, tx_hash: str | None = None, **extra: Any) -> Problem:
+    """Word a 429: the same request may succeed in so many seconds."""
+    if tx_hash is not None:
+        extra["txHash"] = tx_hash
+    return problem("rate_limited", message, hint=hint, retry_after=seconds, **extra)
+
+
+def _paid(message: str, hint: str, *, moved: bool = True, **extra: Any) -> Problem:
+    """Word the end of a payment. `moved`: whether it moved money."""
+    return problem("payment_invalid", message, hint=hint, moneyMoved=moved, **extra)
+
+
 def unavailable(why: str, kit: dict[str, Any] | None = None) -> Problem:
     return problem("platform_paused", f"Settlement is unavailable: {why}.", retry_after=AGAIN_SECONDS, escapeKit=kit)
 
@@ -77,59 +89,46 @@ def spoken_for() -> Problem:
 def twin(first: bytes) -> Problem:
     """`first`: the hash of the bet that is on its way."""
     trade = hex_of(first)
-    return problem(
-        "rate_limited",
+    return _again(
         "The same bet by this wallet is still settling under another idemKey.",
-        hint=f"Wait for trade {trade} to settle, or send this again after a minute to bet once more.",
-        retry_after=AGAIN_SECONDS,
+        f"Wait for trade {trade} to settle, or send this again after a minute to bet once more.",
         tradeId=trade,
     )
 
 
 def crowded() -> Problem:
-    return problem(
-        "rate_limited",
+    return _again(
         "Many trades are being checked, and this one was not looked at.",
-        hint="Send the same request again; a payment that was accepted before settles all the same.",
-        retry_after=CROWDED_SECONDS,
+        "Send the same request again; a payment that was accepted before settles all the same.",
+        CROWDED_SECONDS,
     )
 
 
 def promised(amount: int, kit: dict[str, Any] | None) -> Problem:
     """`amount`: what the wallet's other trades will take."""
-    return problem(
-        "rate_limited",
+    return _again(
         f"Trades of this wallet for {decimal_text(amount)} USDC are on their way, and beside them it holds too little "
         "for this one.",
-        hint="Send the same request again once they have settled; nothing of this one was sent.",
-        retry_after=AGAIN_SECONDS,
+        "Send the same request again once they have settled; nothing of this one was sent.",
         escapeKit=kit,
     )
 
 
 def settling(kit: dict[str, Any] | None, tx_hash: str | None = None, *, is_on_its_way: bool = False) -> Problem:
-    """`tx_hash`: of its latest transaction, once it is signed. `is_on_its_way`: whoever asks again then is not counted
-    (`rates`), and may ask soon."""
-    extra: dict[str, Any] = {} if tx_hash is None else {"txHash": tx_hash}
-    return problem(
-        "rate_limited",
-        "This idemKey is settling.",
-        hint="Send the same request again shortly to fetch the receipt.",
-        retry_after=1 if is_on_its_way else AGAIN_SECONDS,
-        escapeKit=kit,
-        **extra,
-    )
+    """`tx_hash`: of its latest transaction, once it is signed. `is_on_its_way`: a call that asks again then is not
+    counted (`rates`), and may come soon."""
+    seconds = 1 if is_on_its_way else AGAIN_SECONDS
+    hint = "Send the same request again shortly to fetch the receipt."
+    return _again("This idemKey is settling.", hint, seconds, tx_hash, escapeKit=kit)
 
 
 def closing() -> Problem:
     """The clock has closed the market, and the block that was asked is from before that: a later one may have the
     stake."""
-    return problem(
-        "rate_limited",
+    return _again(
         "The market has closed by the clock, and the newest block is from before that; whether this bet came in is "
         "known with the next block.",
-        hint="Send the same request again in a few seconds, and pay nothing more for this bet.",
-        retry_after=AGAIN_SECONDS,
+        "Send the same request again in a few seconds, and pay nothing more for this bet.",
     )
 
 
@@ -143,18 +142,13 @@ def unknown(tx_hash: str, kit: dict[str, Any] | None) -> Problem:
     )
 
 
-# ---------------------------------------------------------------- bets whose market a fork undid
-
-
 def undone(tx_hash: str | None) -> Problem:
-    extra: dict[str, Any] = {} if tx_hash is None else {"txHash": tx_hash}
-    return problem(
-        "rate_limited",
+    return _again(
         "A reorganization of the chain undid the listing of this market, and the bet with it; whether they come back "
         "is known once the new blocks are final.",
-        hint=_YOURS,
-        retry_after=FINALITY_SECONDS,
-        **extra,
+        _YOURS,
+        FINALITY_SECONDS,
+        tx_hash,
     )
 
 
@@ -162,94 +156,80 @@ def undone(tx_hash: str | None) -> Problem:
 
 
 def unseen() -> Problem:
-    return problem(
-        "rate_limited",
+    return _again(
         "The token says that this authorization was used; by what is not seen yet.",
-        hint="Send the same request again, and pay nothing more for this bet. Should this stay the answer while GET "
+        "Send the same request again, and pay nothing more for this bet. Should this stay the answer while GET "
         "/health is ok, whoever holds this wallet's key signed the same nonce for somebody else, who was paid.",
-        retry_after=AGAIN_SECONDS,
     )
 
 
 def unpaired(tx: bytes) -> Problem:
-    return problem(
-        "rate_limited",
+    return _again(
         "This authorization was used, and the token's log does not show what it brought; the operator looks at it.",
-        hint=_YOURS,
-        retry_after=FINALITY_SECONDS,
-        txHash=hex_of(tx),
+        _YOURS,
+        FINALITY_SECONDS,
+        hex_of(tx),
     )
 
 
 def arriving(value: int, tx: bytes) -> Problem:
-    return problem(
-        "rate_limited",
+    return _again(
         f"The payment of {decimal_text(value)} USDC arrived by itself and is booked once its block is final.",
-        hint=_YOURS,
-        retry_after=FINALITY_SECONDS,
-        txHash=hex_of(tx),
+        _YOURS,
+        FINALITY_SECONDS,
+        hex_of(tx),
     )
 
 
 def other_amount(value: int, amount: int, tx: bytes) -> Problem:
-    is_gift = value < MIN_STAKE
-    return problem(
-        "payment_invalid",
-        f"This authorization brought {decimal_text(value)} USDC, and the bet is {decimal_text(amount)}; "
-        + (
-            f"less than {decimal_text(MIN_STAKE)} USDC is not booked: it is a gift."
-            if is_gift
-            else "what it brought goes back to the wallet."
-        ),
-        hint="Nothing comes back. Another bet needs a fresh authorization and a fresh idemKey."
-        if is_gift
-        else "Nothing to do: the refund is sent to your wallet. Another bet needs a fresh idemKey.",
+    brought = f"This authorization brought {decimal_text(value)} USDC, and the bet is {decimal_text(amount)};"
+    if value < MIN_STAKE:
+        return _paid(
+            f"{brought} less than {decimal_text(MIN_STAKE)} USDC is not booked: it is a gift.",
+            "Nothing comes back. Another bet needs a fresh authorization and a fresh idemKey.",
+            txHash=hex_of(tx),
+        )
+    return _paid(
+        f"{brought} what it brought goes back to the wallet.",
+        "Nothing to do: the refund is sent to your wallet. Another bet needs a fresh idemKey.",
         txHash=hex_of(tx),
-        moneyMoved=True,
     )
 
 
 def other_use(why: str, tx: bytes) -> Problem:
     """It brought money, and it does not pay for the bet it is offered for."""
-    return problem(
-        "payment_invalid",
+    return _paid(
         f"This authorization was used already, and it does not pay for this bet: {why}",
-        hint="Send the request that it was signed for.",
+        "Send the request that it was signed for.",
         txHash=hex_of(tx),
-        moneyMoved=True,
     )
 
 
 def has_paid(stake: Stake) -> Problem:
     """It has paid for another trade. `stake`: what it was booked as."""
-    return problem(
-        "payment_invalid",
+    return _paid(
         "This authorization has already paid for another trade.",
-        hint="Nothing to do: GET /positions shows what it was booked as.",
-        moneyMoved=True,
+        "Nothing to do: GET /positions shows what it was booked as.",
         tradeId=hex_of(stake.bet_hash),
     )
 
 
 def cancelled(tx: bytes) -> Problem:
     """The one case in which a fresh authorization is asked for."""
-    return problem(
-        "payment_invalid",
+    return _paid(
         "This authorization was cancelled by its signer; it brought nothing and never will.",
-        hint="Sign a new authorization with a fresh nonce and send the trade again.",
+        "Sign a new authorization with a fresh nonce and send the trade again.",
+        moved=False,
         txHash=hex_of(tx),
-        moneyMoved=False,
     )
 
 
 def refunded(stake: Stake) -> Problem:
     why = "it could no longer be staked" if stake.refund_reason is None else _REFUNDED_BECAUSE[stake.refund_reason]
-    return problem(
-        "payment_invalid",
+    return _paid(
         f"The payment of {decimal_text(stake.amount)} USDC reached the contract when {why}; it is given back whole.",
-        hint="Nothing to do: the refund is sent to your wallet. Another bet needs a fresh idemKey.",
+        "Nothing to do: the refund is sent to your wallet. Another bet needs a fresh idemKey.",
         txHash=hex_of(stake.tx),
-        moneyMoved=True,
     )
 
 
@@ -263,41 +243,25 @@ def refused(intent: Intent, kit: dict[str, Any] | None) -> Problem:
     One for good is said only once the chain is known to hold no stake under the key: what refused the bet may have been
     the bet itself, brought by somebody else.
     """
-    why = intent.reason_code or ""
-    extra: dict[str, Any] = {} if intent.tx_hash_hex is None else {"txHash": intent.tx_hash_hex}
+    why, tx_hash = intent.reason_code or "", intent.tx_hash_hex
+    extra: dict[str, Any] = {} if tx_hash is None else {"txHash": tx_hash}
     if why == "TooFewShares":
         return problem("slippage_exceeded", "The book moved past your limits before the bet could settle.", **extra)
     if why in _CLOSED:
         return problem("market_closed", "The market closed before the bet could settle.", **extra)
     if why == "PotFull":
-        return problem(
-            "pool_impact_exceeded",
-            "This side of the market filled up before the bet could settle.",
-            hint="Get a fresh quote for a smaller bet.",
-            **extra,
-        )
+        message = "This side of the market filled up before the bet could settle."
+        return problem("pool_impact_exceeded", message, hint="Get a fresh quote for a smaller bet.", **extra)
     if why in _PAUSED:
         return problem("platform_paused", "Stakes are paused.", retry_after=AGAIN_SECONDS, **extra)
     if why in _SPENT:
-        return problem(
-            "rate_limited",
-            "This authorization, or this idemKey, was used before the bet could settle.",
-            hint=_YOURS,
-            retry_after=AGAIN_SECONDS,
-            **extra,
-        )
+        message = "This authorization, or this idemKey, was used before the bet could settle."
+        return _again(message, _YOURS, tx_hash=tx_hash)
     if why in _MISSED:
-        return problem(
-            "rate_limited",
-            "The bet was sent and did not get in: others came first, or its time ran out; no money moved.",
-            hint="Send the same request again.",
-            retry_after=AGAIN_SECONDS,
-            **extra,
-        )
+        message = "The bet was sent and did not get in: others came first, or its time ran out; no money moved."
+        return _again(message, "Send the same request again.", tx_hash=tx_hash)
     if why in OF_ITS_PAYER:
-        return problem(
-            "rate_limited", f"The bet was not sent. {intent.reason}", hint=_LATER, retry_after=300, escapeKit=kit
-        )
+        return _again(f"The bet was not sent. {intent.reason}", _LATER, 300, escapeKit=kit)
     if why == "ERC20InsufficientBalance":
         return problem("insufficient_balance", "The wallet's USDC no longer covers the bet.", **extra)
     sentence = (intent.reason or "The chain refused the payment.").rstrip(".")
