@@ -105,11 +105,6 @@ class KnownBet:
     intent: Intent
     was_told: bool
 
-    @property
-    def may_land(self) -> bool:
-        """It has landed by its last attempt, or may still."""
-        return self.intent.succeeded or (not self.intent.state.ended and self.intent.outcome is None)
-
 
 async def find(connection: Connection, key: BetKey) -> KnownBet | None:
     """Return the bet as the relay took it in, or None."""

@@ -99,7 +99,7 @@ class Relay:
             async with self._outcomes.judging(relayed, was_attempted=attempts > 0):
                 # What we took in before is answered from its transaction, whatever has closed or expired since, and
                 # wherever its bettor is now.
-                if taken_in is not None and taken_in.may_land and relayed.is_signed:
+                if taken_in is not None and taken_in.intent.may_land and relayed.is_signed:
                     checks.check_domain(relayed)
                     whereabouts: KnownBet | bytes = taken_in
                 elif closed is not None:

@@ -108,6 +108,11 @@ class Intent:
         return self.outcome is MinedOutcome.SUCCEEDED
 
     @property
+    def may_land(self) -> bool:
+        """It was mined with success, or still may be; if not, another attempt may be made."""
+        return self.succeeded or (not self.state.ended and self.outcome is None)
+
+    @property
     def refused(self) -> bool:
         """Ended before any nonce: nothing of it ever was, or can be, on the chain."""
         return self.state is IntentState.FAILED and self.nonce is None

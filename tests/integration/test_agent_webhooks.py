@@ -176,7 +176,7 @@ async def test_a_contract_wallet_registers_by_what_it_accepts(buyer: Buyer) -> N
     message = registration_message(buyer.service.url, account, url, datetime.now(UTC).isoformat())
     body = {"wallet": account, "url": url, "message": message, "signature": "0x" + "12" * 65}
     chain.ask("anvil_setCode", account, PLAIN_CODE)
-    status, answer = await _register(buyer, {**body, "signature": "0x" + "12" * 66}, "10.9.4.1")
+    status, answer = await _register(buyer, {**body, "signature": "0x" + "12" * 97}, "10.9.4.1")
     assert (status, answer["error"]) == (422, "invalid_wallet"), answer
     status, answer = await _register(buyer, body, "10.9.4.2")
     assert status == 201, answer

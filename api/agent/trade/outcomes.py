@@ -37,7 +37,7 @@ from core.db.schema.agent import agent_trade
 from core.hexadecimal import bytes_of, hex_of
 from core.log import get_logger
 from core.metrics import counter
-from core.outbox import Intent, MinedOutcome
+from core.outbox import Intent
 
 log = get_logger(__name__)
 
@@ -72,7 +72,7 @@ class PastTrade:
 
     @property
     def is_on_its_way(self) -> bool:
-        return self.trade is not None and not self.trade.is_over
+        return self.trade is not None and self.trade.intent.may_land
 
     @property
     def tx_hash(self) -> str | None:
@@ -146,7 +146,7 @@ class TradeOutcomes:
             assert intent.block_number is not None
             await self._index.reached(intent.block_number, INDEX_WAIT_SECONDS)
             return await self._receipt_if_landed(trade, intent.tx_hash_hex, replay=replay, kit=kit)
-        if intent.refused or intent.outcome in (MinedOutcome.REVERTED, MinedOutcome.CANCELLED) or intent.state.ended:
+        if not intent.may_land:
             refusal = trade_refusals.refused(intent, kit)
             raise refusal if refusal.code in RETRIABLE else trade_refusals.settling(kit, intent.tx_hash_hex)
         if intent.tx_hash_hex is not None and not replay:

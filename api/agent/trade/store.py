@@ -13,7 +13,7 @@ from api.payments.funds import Funds, Promises, Spend
 from core.agent.bet import ZERO_ADDRESS, Bet
 from core.db.engine import Connection
 from core.hexadecimal import bytes_of, hex_of
-from core.outbox import Intent, IntentRequest, IntentState, MinedOutcome, enqueue, read
+from core.outbox import Intent, IntentRequest, enqueue, read
 
 LOCK_SECONDS = 60
 GUARD_SECONDS = 60
@@ -44,14 +44,6 @@ class KnownTrade:
     builder: str
     attempt: int
     intent: Intent
-
-    @property
-    def is_over(self) -> bool:
-        """Nothing of this attempt is on the chain, so another may be made."""
-        return self.intent.refused or (
-            self.intent.state in (IntentState.FAILED, IntentState.REPLACED)
-            or self.intent.outcome in (MinedOutcome.REVERTED, MinedOutcome.CANCELLED)
-        )
 
 
 def new_quote_id() -> str:
