@@ -200,8 +200,8 @@ async def test_what_is_sent_is_dated_by_what_is_indexed_and_not_by_a_newer_head(
         async with pool.connection() as connection, connection.transaction():
             wallet = b"\x09" * 20
             await connection.execute(
-                "INSERT INTO agent_trade (wallet, idem_hash, market_id, outcome, amount, bet_hash, nonce, valid_before,"
-                " intent_id) SELECT %s, %s, market_id, 0, 1, %s, %s, 1, 7 FROM agent_market LIMIT 1",
+                "INSERT INTO agent_trade (wallet, idem_hash, market_id, outcome, amount, bet_hash, nonce, intent_id)"
+                " SELECT %s, %s, market_id, 0, 1, %s, %s, 7 FROM agent_market LIMIT 1",
                 (wallet, wallet.ljust(32), b"\1" * 32, b"\2" * 32),
             )
             asked = "UPDATE chain_cursor SET head_time = block_time + 30 RETURNING block_time"

@@ -249,7 +249,7 @@ async def test_whoever_took_a_payment_in_its_payer_may_ask_what_became_of_it(
             async with connection.transaction():
                 await take_in(
                     connection,
-                    SignedBet(trade, trade.idem_hash, trade.idem_hash, 0, b""),
+                    SignedBet(trade, trade.idem_hash, trade.idem_hash, b""),
                     request,
                     after_attempt=0,
                     funds=Funds(10**12, 1),

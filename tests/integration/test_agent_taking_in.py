@@ -39,11 +39,10 @@ async def take_in(
     nonce: bytes,
     balance: int = 10**12,
     block: int = BLOCK,
-    valid_before: int = 0,
 ) -> Intent:
     """As the API does it, and slow to commit: what comes meanwhile must wait, or sees nothing of it."""
     wanted = IntentRequest(f"test:{number}", 8453, RELAY, "settle", "0x" + "11" * 20)
-    brought = store.SignedBet(bet, keccak(text=f"bet {bet.idem_hash.hex()}"), nonce, valid_before, b"")
+    brought = store.SignedBet(bet, keccak(text=f"bet {bet.idem_hash.hex()}"), nonce, b"")
     async with pool.connection() as connection, connection.transaction():
         asked = await store.take_in(
             connection,
@@ -151,15 +150,6 @@ async def test_what_its_wallet_cancelled_is_promised_no_more(pool: ConnectionPoo
     async with pool.connection() as connection:
         await connection.execute(SPENT, ("canceled", BLOCK + 1, asked.id))
     await take_in(pool, 2, another_bet(), keccak(text="another nonce"), balance=BET.amount)
-
-
-@pytest.mark.parametrize("valid_before", [2**63 - 1, 2**63, 2**256 - 1])
-async def test_a_payment_that_never_ends_is_taken_in(pool: ConnectionPool, valid_before: int) -> None:
-    """Tokens take any number below 2^256; a payment that was used before it came to us may say it."""
-    await take_in(pool, 1, BET, bytes(32), valid_before=valid_before)
-    async with pool.connection() as connection:
-        row = await (await connection.execute("SELECT valid_before FROM agent_trade")).fetchone()
-    assert row == (2**63 - 1,)
 
 
 async def test_a_trade_that_finds_no_free_connection_is_asked_for_again(pool: ConnectionPool) -> None:

@@ -614,8 +614,8 @@ async def test_a_wallet_that_could_not_be_told_of_its_bet_is_told_once_it_can_be
         await holder.execute(LIST_AGENT_MARKET.encode(), agent_market_row(key, specification()))
         await holder.execute("INSERT INTO agent_outcome SELECT %s, generate_series(0, 1), 0, 0, 0, 0", (key,))
         await holder.execute(
-            "INSERT INTO agent_trade (wallet, idem_hash, market_id, outcome, amount, bet_hash, nonce, valid_before,"
-            " intent_id) VALUES (%s, %s, %s, 0, 1, %s, %s, 1, %s)",
+            "INSERT INTO agent_trade (wallet, idem_hash, market_id, outcome, amount, bet_hash, nonce, intent_id)"
+            " VALUES (%s, %s, %s, 0, 1, %s, %s, %s)",
             (wallet, key, key, key, key, asked.id),
         )
         await holder.execute("INSERT INTO agent_event_wallet (wallet) VALUES (%s)", (wallet,))

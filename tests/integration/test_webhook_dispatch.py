@@ -583,7 +583,7 @@ async def _callback(pool: ConnectionPool, name: str) -> bytes:
     async with pool.connection() as connection, connection.transaction():
         await trades.take_in(
             connection,
-            trades.SignedBet(trade, trade_id, keccak(text=f"nonce of {name}"), 0, b""),
+            trades.SignedBet(trade, trade_id, keccak(text=f"nonce of {name}"), b""),
             wanted,
             after_attempt=0,
             funds=Funds(trade.amount, 1),

@@ -123,12 +123,10 @@ class TradeOutcomes:
             booked = await store.find_trade(connection, wallet, key_hash)
             return PastTrade(None, booked, await store.nonces_of(connection, wallet, key_hash))
 
-    async def repeated(
-        self, trade: TradeRequest, intent: Intent, kit: dict[str, Any] | None = None
-    ) -> web.StreamResponse:
+    async def repeated(self, trade: TradeRequest, intent: Intent) -> web.StreamResponse:
         """Answer a call whose key is already on its way."""
         intent = await self._attempts.result(intent, SAME_KEY_WAIT_SECONDS)
-        return await self.answered(trade, intent, kit, replay=True)
+        return await self.answered(trade, intent, None, replay=True)
 
     async def settled_soon(self, trade: TradeRequest, block: int) -> web.StreamResponse:
         """Answer with the receipt of what is on chain, which the index is about to show."""

@@ -143,7 +143,6 @@ class SignedBet:
     bet: Bet
     bet_hash: bytes
     nonce: bytes
-    valid_before: int
     arguments: bytes
 
     @property
@@ -199,11 +198,9 @@ async def take_in(
     intent = await enqueue(connection, request)
     builder = None if trade.builder == ZERO_ADDRESS else bytes_of(trade.builder)
     await connection.execute(
-        "INSERT INTO agent_trade (wallet, idem_hash, market_id, outcome, amount, builder, bet_hash, nonce, "
-        "valid_before, callback_url, attempt, intent_id) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) "
-        "ON CONFLICT (wallet, idem_hash) DO UPDATE SET bet_hash = excluded.bet_hash, "
-        "nonce = excluded.nonce, valid_before = excluded.valid_before, callback_url = excluded.callback_url, "
-        "attempt = excluded.attempt, intent_id = excluded.intent_id, created_at = now()",
+        "INSERT INTO agent_trade (wallet, idem_hash, market_id, outcome, amount, builder, bet_hash, nonce, attempt, "
+        "intent_id) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (wallet, idem_hash) DO UPDATE SET "
+        "bet_hash = excluded.bet_hash, nonce = excluded.nonce, attempt = excluded.attempt, intent_id = excluded.intent_id, created_at = now()",
         (
             wallet,
             trade.idem_hash,
@@ -213,8 +210,6 @@ async def take_in(
             builder,
             brought.bet_hash,
             brought.nonce,
-            min(brought.valid_before, 2**63 - 1),  # the column ends there, and so does time
-            callback_url,
             after_attempt + 1,
             intent.id,
         ),

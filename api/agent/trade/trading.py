@@ -295,7 +295,7 @@ class TradeHandler:
         asked = await self._take_in(order, payment, context.past.attempt, kit, funds)
         context.leave()
         if asked is None:
-            return await self._beaten(order, kit)
+            raise trade_refusals.settling(kit, is_on_its_way=True)
         intent = await self._attempts.result(asked, RESULT_WAIT_SECONDS)
         if intent.refused or intent.outcome is MinedOutcome.REVERTED:
             try:
@@ -360,16 +360,6 @@ class TradeHandler:
             message = "It is not known whether the trade was recorded; send it again with the same idemKey."
             raise problem("internal_error", message, escapeKit=kit) from None
 
-    async def _beaten(self, order: Order, kit: dict[str, Any] | None) -> web.StreamResponse:
-        """Answer a call whose key another call was first with, with what became of that."""
-        past = await self._outcomes.before(order.request, order.bet.idem_hash)
-        if past.landed is not None:
-            return await self._outcomes.receipt(order.request, past.landed, replay=True, named=order.market)
-        past.check_same(order.request, order.market)
-        if past.trade is None or not past.is_on_its_way:
-            raise trade_refusals.settling(kit)
-        return await self._outcomes.repeated(order.request, past.trade.intent, kit)
-
     # ------------------------------------------------------------ calls of the settlement wallet
 
     def _call(self, name: str, order: Order, payment: Authorization) -> Call:
@@ -378,7 +368,7 @@ class TradeHandler:
     def _signed_bet(self, order: Order, payment: Authorization) -> store.SignedBet:
         # What follows the selector, which is the same for `settle` and `credit`.
         arguments = self._call("credit", order, payment).data[4:]
-        return store.SignedBet(order.bet, order.hash, payment.nonce, payment.valid_before, arguments)
+        return store.SignedBet(order.bet, order.hash, payment.nonce, arguments)
 
     def _escape_kit(self, order: Order, payment: Authorization) -> dict[str, Any] | None:
         """The call anybody may send instead of us; only an authorization bound to this bet has one."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, CheckConstraint, Column, Index, Integer, LargeBinary, SmallInteger, Table, Text, func
 
 from core.db.schema import metadata
-from core.db.types import Address, ChainTime, Hash32, Uint256, UtcDateTime
+from core.db.types import Address, Hash32, Uint256, UtcDateTime
 
 # A price lock. It serves one trade: `wallet` and `idem_hash` name it once there is one.
 agent_quote = Table(
@@ -41,8 +41,6 @@ agent_trade = Table(
     Column("builder", Address),
     Column("bet_hash", Hash32, nullable=False),
     Column("nonce", Hash32, nullable=False),  # of the payer's authorization
-    Column("valid_before", ChainTime, nullable=False),
-    Column("callback_url", Text),
     Column("attempt", Integer, nullable=False, server_default="1"),
     Column("intent_id", BigInteger, nullable=False),
     Column("created_at", UtcDateTime, nullable=False, server_default=func.now()),

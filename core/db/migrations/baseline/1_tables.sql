@@ -228,8 +228,6 @@ CREATE TABLE agent_trade (
     builder BYTEA,
     bet_hash BYTEA NOT NULL,
     nonce BYTEA NOT NULL,
-    valid_before BIGINT NOT NULL,
-    callback_url TEXT,
     attempt INTEGER DEFAULT '1' NOT NULL,
     intent_id BIGINT NOT NULL,
     created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
