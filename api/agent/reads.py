@@ -282,7 +282,7 @@ class Reads:
         expires = datetime.now(UTC) + timedelta(seconds=seconds)
         if tier == "locked":
             async with storage("The price locks"), self._pool.connection() as connection:
-                expires = await store.save_lock(connection, quote_id, market.key, outcome, size, got.shares, seconds)
+                expires = await store.save_lock(connection, quote_id, market.key, outcome, size, seconds)
         body = render.quote(
             market,
             outcome,

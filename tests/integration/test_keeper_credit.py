@@ -168,8 +168,8 @@ async def test_old_price_locks_are_forgotten(service: AgentService) -> None:
     for name, hours in (("q_old", 25), ("q_expired", 23), ("q_live", -1)):
         rows(
             service,
-            "INSERT INTO agent_quote (quote_id, market_id, outcome, amount, shares, expires_at) VALUES "
-            "(%s, %s, 0, 1, 1, now() - make_interval(hours => %s)) RETURNING 1",
+            "INSERT INTO agent_quote (quote_id, market_id, outcome, amount, expires_at) VALUES "
+            "(%s, %s, 0, 1, now() - make_interval(hours => %s)) RETURNING 1",
             name,
             bytes(32),
             hours,

@@ -51,13 +51,13 @@ def new_quote_id() -> str:
 
 
 async def save_lock(
-    connection: Connection, quote_id: str, market_key: bytes, outcome: int, amount: int, shares: int, seconds: int
+    connection: Connection, quote_id: str, market_key: bytes, outcome: int, amount: int, seconds: int
 ) -> datetime:
     """Store a lock for so many seconds and return when it expires."""
     cursor = await connection.execute(
-        "INSERT INTO agent_quote (quote_id, market_id, outcome, amount, shares, expires_at) "
-        "VALUES (%s, %s, %s, %s, %s, now() + make_interval(secs => %s)) RETURNING expires_at",
-        (quote_id, market_key, outcome, amount, shares, seconds),
+        "INSERT INTO agent_quote (quote_id, market_id, outcome, amount, expires_at) "
+        "VALUES (%s, %s, %s, %s, now() + make_interval(secs => %s)) RETURNING expires_at",
+        (quote_id, market_key, outcome, amount, seconds),
     )
     row = await cursor.fetchone()
     assert row is not None
@@ -200,7 +200,8 @@ async def take_in(
     await connection.execute(
         "INSERT INTO agent_trade (wallet, idem_hash, market_id, outcome, amount, builder, bet_hash, nonce, attempt, "
         "intent_id) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (wallet, idem_hash) DO UPDATE SET "
-        "bet_hash = excluded.bet_hash, nonce = excluded.nonce, attempt = excluded.attempt, intent_id = excluded.intent_id, created_at = now()",
+        "bet_hash = excluded.bet_hash, nonce = excluded.nonce, attempt = excluded.attempt, "
+        "intent_id = excluded.intent_id, created_at = now()",
         (
             wallet,
             trade.idem_hash,

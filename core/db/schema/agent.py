@@ -19,7 +19,6 @@ agent_quote = Table(
     Column("market_id", Hash32, nullable=False),
     Column("outcome", SmallInteger, nullable=False),
     Column("amount", Uint256, nullable=False),
-    Column("shares", Uint256, nullable=False),  # what the book gave when it was quoted
     Column("created_at", UtcDateTime, nullable=False, server_default=func.now()),
     Column("expires_at", UtcDateTime, nullable=False),
     Column("wallet", Address),

@@ -155,7 +155,6 @@ CREATE TABLE agent_quote (
     market_id BYTEA NOT NULL,
     outcome SMALLINT NOT NULL,
     amount NUMERIC(78, 0) NOT NULL,
-    shares NUMERIC(78, 0) NOT NULL,
     created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
     expires_at TIMESTAMP WITH TIME ZONE NOT NULL,
     wallet BYTEA,
