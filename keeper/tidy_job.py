@@ -63,15 +63,11 @@ async def _take_away(connection: Connection, chain_id: int, old: list[retention.
     """Return how many intents and attempts are gone."""
     if not old:
         return 0, 0
-    guarded = [each.id for each in old if each.is_noop or _guards_itself(each, chain_id)]
+    prefix = attempts.key_prefix(chain_id)
+    guarded = [each.id for each in old if each.is_noop or each.key.startswith(prefix)]
     forgotten = await attempts.forget(connection, guarded)
     await retention.thin(connection, [each.id for each in old])
     return await retention.drop(connection, guarded), forgotten
-
-
-def _guards_itself(old: retention.Old, chain_id: int) -> bool:
-    """An attempt; but not the credit of a payment, which the API's trade goes on naming."""
-    return old.key.startswith(attempts.key_prefix(chain_id)) and old.kind != "credit"
 
 
 def _report_rows(run: JobRun, what: str, rows: int) -> None:

@@ -34,11 +34,11 @@ class Spend:
 
 
 # Pending bets, and those mined after the balance's block; without what the token already spent by that block or the
-# wallet cancelled at any time. Credited payments were spent before. No authorization is valid for two hours.
+# wallet cancelled at any time. No authorization is valid for two hours.
 _PROMISED = b"""
 SELECT coalesce(sum(b.amount), 0) FROM (%b) AS b (wallet, nonce, amount, intent_id, asked_at)
 JOIN outbox_intent i ON i.id = b.intent_id
-WHERE b.wallet = %%(wallet)s AND i.chain_id = %%(chain_id)s AND b.nonce <> %%(nonce)s AND i.kind <> 'credit'
+WHERE b.wallet = %%(wallet)s AND i.chain_id = %%(chain_id)s AND b.nonce <> %%(nonce)s
     AND (i.state IN ('queued', 'signed', 'sent') OR (i.outcome = 'succeeded' AND i.block_number > %%(block)s))
     AND b.asked_at > now() - interval '2 hours'
     AND NOT EXISTS (SELECT FROM token_authorization t

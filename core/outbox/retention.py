@@ -24,14 +24,13 @@ class Old:
 
     id: int
     key: str
-    kind: str
     is_noop: bool
 
 
 async def long_ended(connection: Connection, chain_id: int, *, days: int, limit: int) -> list[Old]:
     """The oldest intents that ended more than `days` ago and were not thinned yet, locked for this transaction."""
     cursor = await connection.execute(
-        "SELECT id, key, kind, lane_group = 'noop' FROM outbox_intent WHERE chain_id = %s "
+        "SELECT id, key, lane_group = 'noop' FROM outbox_intent WHERE chain_id = %s "
         "AND state IN ('final', 'failed', 'replaced') AND NOT is_thinned "
         "AND state_at < now() - make_interval(days => %s) ORDER BY state_at LIMIT %s FOR UPDATE SKIP LOCKED",
         (chain_id, days, limit),

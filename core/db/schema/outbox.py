@@ -146,12 +146,6 @@ Index(
     postgresql_where=text("state IN ('final', 'failed', 'replaced') AND NOT is_thinned"),
 )
 Index(
-    "ix_outbox_intent_unbooked",
-    outbox_intent.c.chain_id,
-    outbox_intent.c.created_at,
-    postgresql_where=text("kind IN ('settle', 'credit') AND outcome IS DISTINCT FROM 'succeeded'"),
-)
-Index(
     "ix_outbox_intent_depends_on",
     outbox_intent.c.depends_on,
     postgresql_where=text("depends_on IS NOT NULL"),

@@ -993,7 +993,6 @@ CREATE INDEX ix_outbox_intent_payer ON outbox_intent (payer, mined_at) WHERE pay
 CREATE INDEX ix_outbox_intent_payer_code ON outbox_intent (payer_code, mined_at) WHERE payer_code IS NOT NULL AND mined_at IS NOT NULL;
 CREATE INDEX ix_outbox_intent_queue ON outbox_intent (chain_id, lane_group, priority DESC, id) WHERE state = 'queued';
 CREATE INDEX ix_outbox_intent_spending ON outbox_intent (lane_id, mined_at) WHERE mined_at IS NOT NULL;
-CREATE INDEX ix_outbox_intent_unbooked ON outbox_intent (chain_id, created_at) WHERE kind IN ('settle', 'credit') AND outcome IS DISTINCT FROM 'succeeded';
 CREATE UNIQUE INDEX uq_outbox_intent_lane_nonce ON outbox_intent (lane_id, nonce);
 
 CREATE TABLE keeper_attempt (
