@@ -211,6 +211,7 @@ class GuideBody(Answered):
     title: str
     base_url: str
     mcp_url: str
+    export_url: str
     steps: list[GuideStep]
     signing: dict[str, Any]
     limits: dict[str, Any]

@@ -18,6 +18,7 @@ def body(public_url: str) -> dict[str, Any]:
         "title": "Service Cup: a paper tournament. Nothing here is worth or pays real money.",
         "baseUrl": base,
         "mcpUrl": f"{public_url}/api/cup/mcp",
+        "exportUrl": f"{base}/export",
         "steps": _steps(base),
         "signing": {
             "scheme": "EIP-191 personal_sign over the message's UTF-8 bytes; lines are joined by a single newline.",
@@ -60,7 +61,7 @@ def body(public_url: str) -> dict[str, Any]:
             "times": "45 s of betting, 5 s of spin, then the next round.",
             "fairness": "commitment = sha256(seed) is shown from the round's opening on, before any bet can be placed. "
             "At the close betsHash is shown: sha256 of the round's number and, on a line each in byte order, "
-            "<wallet>:<betKey>:<cents> of every bet. From then on none is taken. "
+            "<wallet>:<betKey>:<cents> of every bet. From then on none is taken, and the export has to have these. "
             f"The beacon is the hash of the first Base block at or after beaconAfter, {HASHED_WITHIN_SECONDS} s after "
             "the close. pocket = the first big-endian "
             "32-bit word of HMAC-SHA256(key = seed, "

@@ -392,8 +392,8 @@ class CupService:
         await self._limits.take_from_outside(ENROLMENTS_EACH_NETWORK, "cup_enrolment_network", network(caller), message)
 
     async def _take_write(self, rule: str, wallet: str, caller: str) -> None:
-        """Take the limits of a request whose wallet signed it just now: a replay of an old signature, which anyone who
-        saw it can send, does not count. The narrower first, as for claims."""
+        """Only what its wallet signed just now counts against it. Everything it ever signed stands in the export: old
+        signatures are anybody's to send. The narrower first, as for claims."""
         message = "This wallet sends more than 30 requests in 10 seconds."
         await self._limits.take(WRITES_EACH_WALLET, rule, wallet, message)
         message = "An address makes 600 trades and bets a minute."

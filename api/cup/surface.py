@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from api.context import Context
 from api.cup import bodies, requests
+from api.cup.download import Download
 from api.cup.mcp import cup_mcp
 from api.cup.rest import RestDoor, read_quote, read_wallet
 from api.cup.service import Answering, CupService
@@ -39,13 +40,14 @@ async def cup_surface(context: Context) -> AsyncIterator[Surface]:
         return service.error(problem)
 
     rest = RestDoor(settings, service)
+    download = Download(settings, service, context.limits, context.read_url)
     asked = RequestQuota(context.limits, settings, _RATE)
     operations = asked.counted(
         (
             *_wallet_operations(rest, service),
             *_market_operations(rest, service),
             *_roulette_operations(rest, service),
-            *_agent_operations(rest, service),
+            *_agent_operations(rest, service, download),
         )
     )
     mcp = cup_mcp(settings, service, operations, error_body)
@@ -235,7 +237,7 @@ def _roulette_operations(rest: RestDoor, service: CupService) -> tuple[Operation
     )
 
 
-def _agent_operations(rest: RestDoor, service: CupService) -> tuple[Operation, ...]:
+def _agent_operations(rest: RestDoor, service: CupService, download: Download) -> tuple[Operation, ...]:
     return (
         _post(
             rest,
@@ -247,5 +249,18 @@ def _agent_operations(rest: RestDoor, service: CupService) -> tuple[Operation, .
             {401: _SIGNED[401], 403: _error("`house_fleet_wallet`"), 429: _RATE},
             "An enrolled wallet keeps trading while live trading is halted. An address enrolls 500 wallets a day, a "
             "network 1,000.",
+        ),
+        Operation(
+            "GET",
+            f"{BASE}/export",
+            download.get,
+            "Ledger, rounds, trades, bets and boards as one file",
+            {
+                200: DocumentedAnswer("JSON Lines.", content_type="application/x-ndjson"),
+                409: _error(f"{_CLOSED}."),
+                429: _RATE,
+                503: _error("`busy`: too many exports are under way; `unavailable`: the database is away."),
+            },
+            description="Enough to recompute balances, books, spins, payouts and boards; the last line counts the lines.",
         ),
     )

@@ -3,6 +3,7 @@
 - `amounts`, `messages`, `wheel`, `listing`: pure: cents, what is signed, the wheel and its draw, listings as markets.
 - `ledger`: the only way amounts move. `wallets`, `books`, `trading`, `rounds`, `betting`, `settling`, `board`,
   `enrolment`: one noun each, over one database connection in autocommit: each function opens its own transaction.
+- `export` writes everything down as one file, from which all of it can be recomputed.
 
 Amounts are integer cents of pUSDC. A `Refusal` is what a caller did wrong, with the status and code of the contract.
 """

@@ -1,8 +1,8 @@
 """Roulette rounds: opened with a commitment, closed by the clock, drawn from a block nobody knew, settled once.
 
-We know the seed, so we could add a bet once the beacon is known. The hash of a round's bets is therefore published at
-the close, and the beacon is a block of two seconds later: a list of bets that we show later must have that hash. The
-beacon does not wait for a late hash, or we could have another by being late.
+We know the seed, so whoever holds it could add a bet once the beacon is known. The hash of a round's bets is therefore
+published at the close, and the beacon is a block of two seconds later: anyone who saw the hash can hold the bets of the
+export to it. The beacon does not wait for a late hash, or we could have another by being late.
 
 A round takes bets for 45 s and spins for 5 s; the next opens when the spin is over and the round is settled. A round
 that nobody finished (the keeper died, the chain stood still) stays in `spin` until somebody does: any keeper finishes

@@ -654,7 +654,7 @@ async def test_dormant_outside_the_window(database_url: str) -> None:
     for window in windows:
         async with cup_door(database_url, **window) as door:
             reads = ("/markets", "/markets/x/quote", "/leaderboard", "/getting-started", "/roulette", "/wallet/x")
-            answers = [await door.get(path) for path in reads]
+            answers = [await door.get(path) for path in (*reads, "/export")]
             answers += [await door.post(path, {}) for path in ("/wallet", "/trade", "/roulette/bet", "/agent/enroll")]
             for answer in answers:
                 assert (answer.status, answer.body["error"]) == (409, "cup_closed")

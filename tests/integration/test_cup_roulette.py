@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import orjson
 import pytest
 import pytest_asyncio
 
@@ -18,10 +19,11 @@ from core.chain import ChainClient, ChainProvider
 from core.contracts.statuses import MarketKind
 from core.cup import Refusal, betting, board, ledger, rounds, settling, wheel
 from core.db.engine import Connection, connect
+from core.hexadecimal import bytes_of
 from keeper.cup import find_beacon
 from tests.conftest import StartAnvil
 from tests.support.cup_check import cup_faults, read_cup
-from tests.support.cup_rig import Cup, Signer, cup_door, now
+from tests.support.cup_rig import BASE, Cup, Signer, cup_door, now
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -115,6 +117,28 @@ async def test_winners_split_their_markets_whole_pool_by_stake(cup: Cup) -> None
     # 211 pUSDC for 150 staked on red: 100 of them get 140.666..., 50 of them 70.333..., each rounded down.
     assert (await cup.balance(large), await cup.balance(small)) == (9_900 + 140.66, 9_950 + 70.33)
     assert await cup.balance(wrong) == 9_939  # alone on its half, so that stake comes back
+
+
+async def test_the_export_alone_shows_how_a_round_fell_and_paid(cup: Cup) -> None:
+    """Of the round that is still open it keeps the seed."""
+    live = await cup.open_round()
+    for key in ("colour:red", "colour:black"):
+        assert (await cup.post("/roulette/bet", (await cup.claimed()).bet(live.round_no, key, 100_00))).status == 200
+    done = await cup.finish_round(live.round_no, bytes(32))
+    following = await cup.open_round()
+    async with cup.session.get(f"{cup.url}{BASE}/export") as response:
+        rows = [orjson.loads(line) for line in (await response.read()).splitlines()]
+    assert (rows[0]["type"], rows[-1]) == ("export", {"type": "end", "lines": len(rows) - 1})
+    round_ = next(each for each in rows if each["type"] == "round" and each["round_no"] == live.round_no)
+    bets = [each for each in rows if each["type"] == "bet" and each["round_no"] == live.round_no]
+    stakes = [wheel.WheelStake(each["wallet"], each["bet_key"], each["stake_cents"]) for each in bets]
+    seed = bytes_of(round_["seed"])
+    assert hashlib.sha256(seed).hexdigest() == round_["commitment"][2:]
+    assert wheel.bets_hash(live.round_no, stakes) == bytes_of(round_["bets_hash"])
+    assert wheel.pocket_of(seed, live.round_no, bytes_of(round_["beacon_hash"])) == round_["pocket"] == done.pocket
+    paid = {each.stake.wallet: each.paid_cents for each in wheel.settle(stakes, done.pocket)}
+    assert {each["wallet"]: each["paid_cents"] for each in bets} == paid
+    assert next(each for each in rows if each.get("round_no") == following.round_no)["seed"] is None
 
 
 async def test_refused_bets(cup: Cup) -> None:

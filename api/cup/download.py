@@ -1,0 +1,107 @@
+"""GET /api/cup/v1/export: the whole tournament as one file, streamed from one snapshot.
+
+A download holds a database connection and a snapshot for as long as its reader takes. Both belong to everybody, so
+there are few at a time, a reader who does not read is cut off, and so is one who never gets done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+
+import psycopg
+from aiohttp import web
+from limits import RateLimitItemPerMinute
+
+from api.cup.service import CupService
+from api.http.application import unavailable
+from api.http.caller import caller_ip
+from api.http.limits import ConcurrencyLimiter, NoPlace, RateLimits
+from api.http.rendered import NO_STORE
+from core.config import Settings
+from core.cup.export import lines
+from core.db.engine import connect
+from core.errors import DatabaseError
+from core.log import get_logger
+
+log = get_logger(__name__)
+
+EACH_CALLER = RateLimitItemPerMinute(12)
+# Downloads of one process; of one address, one.
+AT_ONCE = 2
+# A reader that takes longer for one piece is gone, or as good as gone.
+SLOW_SECONDS = 5.0
+# For a whole download: meanwhile the snapshot keeps PostgreSQL from clearing away dead rows.
+MAX_SECONDS = 300.0
+
+
+class Download:
+    """The download of the cup's ledger. Each has a connection of its own: it may take long, and must not hold up
+    trades."""
+
+    def __init__(self, settings: Settings, service: CupService, limits: RateLimits, url: str) -> None:
+        self._settings = settings
+        self._service = service
+        self._limits = limits
+        self._url = url
+        self._places = ConcurrencyLimiter(AT_ONCE, 1)
+
+    async def get(self, request: web.Request) -> web.StreamResponse:
+        self._service.require_open()
+        caller = caller_ip(request, self._settings)
+        await self._limits.take(EACH_CALLER, "cup_export", caller, "Too many exports from this address.")
+        if request.method == "HEAD":  # the whole ledger would be read for nobody
+            response = _response()
+            await response.prepare(request)
+            return response
+        try:
+            with self._places.taken(caller):
+                return await self._stream(request)
+        except NoPlace as none:
+            raise none.refusal(
+                "An export of this address or its network is under way; ask again in a while.",
+                "Other exports are under way; ask again in a while.",
+            ) from None
+
+    async def _stream(self, request: web.Request) -> web.StreamResponse:
+        try:
+            connection = await connect(self._url, application_name="vpm-cup-export")
+        except DatabaseError:
+            raise unavailable() from None
+        response = _response()
+        async with connection:
+            try:
+                async with asyncio.timeout(MAX_SECONDS), aclosing(lines(connection)) as pieces:
+                    async for piece in pieces:
+                        async with asyncio.timeout(SLOW_SECONDS):
+                            if not response.prepared:
+                                await response.prepare(request)
+                            await response.write(piece)
+            except TimeoutError:
+                return _broken_off(request, response)
+            except psycopg.Error as error:
+                log.warning("an export broke off", action="cup.export_broke_off", why=error)
+                if not response.prepared:
+                    raise unavailable() from None
+                return _broken_off(request, response)
+            except ConnectionError:
+                return response  # the reader went away
+        await response.write_eof()
+        return response
+
+
+def _broken_off(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
+    """The connection ends before the last line: nobody takes it for the whole file, and nothing else is said in it."""
+    if request.transport is not None:
+        request.transport.abort()
+    return response
+
+
+def _response() -> web.StreamResponse:
+    return web.StreamResponse(
+        headers={
+            "Content-Type": "application/x-ndjson",
+            "Content-Disposition": 'attachment; filename="cup-export.ndjson"',
+            "Cache-Control": NO_STORE,
+        }
+    )
