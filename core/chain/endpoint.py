@@ -58,15 +58,12 @@ class Answer(msgspec.Struct, Generic[T]):
     error: ErrorObject | None = None
 
 
-@cache
-def answer_decoder(shape: Hashable) -> msgspec.json.Decoder[Answer[Any]]:
-    return msgspec.json.Decoder(Answer[shape])  # type: ignore[valid-type]
+Item = Answer[msgspec.Raw]
+"""An answer whose result is not looked at yet."""
 
-
-@cache
-def batch_decoder() -> msgspec.json.Decoder[list[Answer[msgspec.Raw]]]:
-    # Items stay raw until matched to their request: one bad item must not spoil the others.
-    return msgspec.json.Decoder(list[Answer[msgspec.Raw]])
+_ITEM = msgspec.json.Decoder(Item)
+# Items stay raw until matched to their request: one bad item must not spoil the others.
+BATCH = msgspec.json.Decoder(list[Item])
 
 
 @cache
@@ -225,25 +222,25 @@ def bad_answer(label: str, method: str, what: str) -> RpcError:
     return RpcError(RpcErrorKind.BAD_ANSWER, f"{label} answered {method} with {what}.", maybe_delivered=True)
 
 
-def decode_answer(answer: bytes, shape: type[T], method: str, label: str) -> T:
-    """The typed result of one answer; RpcError when it is an error, not JSON-RPC, or of another shape."""
+def decode_answer(answer: bytes, shape: Any, method: str, label: str) -> Any:
+    """Return the typed result of one answer; RpcError when it is an error, not JSON-RPC, or of another shape."""
     try:
-        decoded = answer_decoder(cast(Hashable, shape)).decode(answer)
+        item = _ITEM.decode(answer)
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:
-        # An error object beside a null result, whose shape is not `shape`, is still an error answer.
-        try:
-            error = msgspec.json.decode(answer, type=Answer[Any]).error
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            error = None
-        if error is not None:
-            raise from_error_object(error, method, label) from None
         raise bad_answer(label, method, f"something else than its result: {problem}") from None
-    if decoded.error is not None:
-        raise from_error_object(decoded.error, method, label)
-    if decoded.result is msgspec.UNSET:
+    return decode_item(item, shape, method, label)
+
+
+def decode_item(item: Item, shape: Any, method: str, label: str) -> Any:
+    """Return the typed result of one request; RpcError when it is an error, or of another shape."""
+    if item.error is not None:
+        raise from_error_object(item.error, method, label)
+    if isinstance(item.result, msgspec.UnsetType):
         raise bad_answer(label, method, "neither result nor error")
-    result: T = decoded.result
-    return result
+    try:
+        return result_decoder(cast(Hashable, shape)).decode(item.result)
+    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+        raise bad_answer(label, method, f"something else than its result: {problem}") from None
 
 
 def from_error_object(error: ErrorObject, method: str, label: str) -> RpcError:

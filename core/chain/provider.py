@@ -23,7 +23,7 @@ import msgspec
 from web3.providers.async_base import AsyncJSONBaseProvider
 from web3.types import RPCEndpoint, RPCResponse
 
-from core.chain.endpoint import Endpoint, bad_answer, batch_decoder, decode_answer, from_error_object, result_decoder
+from core.chain.endpoint import BATCH, Endpoint, bad_answer, decode_answer, decode_item
 from core.chain.errors import RpcError, RpcErrorKind
 from core.chain.wire import SHAPES
 from core.errors import ConfigError
@@ -282,7 +282,7 @@ class ChainProvider(AsyncJSONBaseProvider):
         body = b"[" + b",".join(_encode(index, *requests[index]) for index in indices) + b"]"
         answer = await endpoint.post(method, body, seconds)
         try:
-            items = batch_decoder().decode(answer)
+            items = BATCH.decode(answer)
         except (msgspec.DecodeError, UnicodeDecodeError):
             # A node that refuses the batch as a whole answers with one error object.
             try:
@@ -295,20 +295,13 @@ class ChainProvider(AsyncJSONBaseProvider):
         by_id = {item.id: item for item in items}
         results: list[T | RpcError] = []
         for index in indices:
-            item = by_id.get(index)
             name = requests[index][0]
-            if item is None:
-                results.append(bad_answer(endpoint.label, name, "nothing"))
-            elif item.error is not None:
-                results.append(from_error_object(item.error, name, endpoint.label))
-            elif isinstance(item.result, msgspec.UnsetType):
-                results.append(bad_answer(endpoint.label, name, "neither result nor error"))
-            else:
-                try:
-                    results.append(result_decoder(shapes[index]).decode(item.result))
-                except msgspec.DecodeError as problem:
-                    what = f"something else than its result: {problem}"
-                    results.append(bad_answer(endpoint.label, name, what))
+            try:
+                if (item := by_id.get(index)) is None:
+                    raise bad_answer(endpoint.label, name, "nothing")
+                results.append(decode_item(item, shapes[index], name, endpoint.label))
+            except RpcError as error:
+                results.append(error)
         if all(isinstance(result, RpcError) and result.kind is RpcErrorKind.RATE_LIMITED for result in results):
             first = results[0]
             assert isinstance(first, RpcError)
