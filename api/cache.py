@@ -1,5 +1,4 @@
-"""Values kept in memory for the next request: bounded by size, current for one version or for some seconds; and settled
-markets, read when asked for.
+"""Values kept in memory for the next request: bounded by size, current for one version or for some seconds.
 
 Each forgets the least recently used value first, so memory follows what is asked for, not how much there ever was.
 """
@@ -9,11 +8,10 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from typing import Any, Generic, TypeVar
 
 from cachetools import LRUCache
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -116,56 +114,3 @@ def _shared_task(work: Coroutine[Any, Any, V], at_end: Callable[[], object]) -> 
     task = asyncio.create_task(work)
     task.add_done_callback(end)
     return task
-
-
-MAX_SETTLED_KEPT = 500
-READ_AT_ONCE = 500
-READ_SECONDS = 5.0
-
-# In one statement, since each sees a moment of its own.
-LoadRows = Callable[[AsyncConnection, Sequence[K]], Awaitable[Mapping[K, V]]]
-
-
-class Archive(Generic[K, V]):
-    """A cache of settled markets' rows.
-
-    The follower of the index says which rows have changed (`forget`), or that any may have (`forget_all`). What was
-    read during a change may be older than it: it is returned and not kept.
-    """
-
-    def __init__(self, engine: AsyncEngine, load: LoadRows[K, V], *, most: int = MAX_SETTLED_KEPT) -> None:
-        self._engine = engine
-        self._load = load
-        self._rows: LRUCache[K, V] = LRUCache(most)
-        self._changes = 0
-
-    def forget(self, keys: Iterable[K]) -> None:
-        self._changes += 1
-        for key in keys:
-            self._rows.pop(key, None)
-
-    def forget_all(self) -> None:
-        self._changes += 1
-        self._rows.clear()
-
-    def cached(self, key: K) -> V | None:
-        """Return the row if it is in memory, without asking the database."""
-        return self._rows.get(key)
-
-    async def get(self, keys: Iterable[K]) -> dict[K, V]:
-        """Return the settled markets among these. Raise one of DATABASE_ERRORS when some cannot be read."""
-        distinct = dict.fromkeys(keys)
-        rows = {key: value for key in distinct if (value := self.cached(key)) is not None}
-        missing = [key for key in distinct if key not in rows]
-        for start in range(0, len(missing), READ_AT_ONCE):
-            rows |= await self._read(missing[start : start + READ_AT_ONCE])
-        return rows
-
-    async def _read(self, keys: Sequence[K]) -> Mapping[K, V]:
-        changes = self._changes
-        async with asyncio.timeout(READ_SECONDS), self._engine.connect() as connection:
-            read = await self._load(connection, keys)
-        if changes == self._changes:
-            for key, value in read.items():
-                self._rows[key] = value
-        return read

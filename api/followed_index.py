@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Generic, TypeVar
 
+from cachetools import LRUCache
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from api.database import DATABASE_ERRORS
@@ -30,6 +31,7 @@ MAX_LAG_SECONDS = 10.0
 # the block before.
 READINGS_AT_ONCE = 4
 
+K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 # Reads the current state, or only what changed since the given one; None before the first block is indexed.
@@ -188,3 +190,55 @@ class TokenBucket:
         now = self._clock()
         self._next = max(self._next, now - self._credit_seconds) + self._seconds
         return max(0.0, self._next - now)
+
+
+MAX_SETTLED_KEPT = 500
+READ_AT_ONCE = 500
+
+# In one statement, since each sees a moment of its own.
+LoadRows = Callable[[AsyncConnection, Sequence[K]], Awaitable[Mapping[K, V]]]
+
+
+class Archive(Generic[K, V]):
+    """A cache of settled markets' rows.
+
+    The follower of the index says which rows have changed (`forget`), or that any may have (`forget_all`). What was
+    read during a change may be older than it: it is returned and not kept.
+    """
+
+    def __init__(self, engine: AsyncEngine, load: LoadRows[K, V], *, most: int = MAX_SETTLED_KEPT) -> None:
+        self._engine = engine
+        self._load = load
+        self._rows: LRUCache[K, V] = LRUCache(most)
+        self._changes = 0
+
+    def forget(self, keys: Iterable[K]) -> None:
+        self._changes += 1
+        for key in keys:
+            self._rows.pop(key, None)
+
+    def forget_all(self) -> None:
+        self._changes += 1
+        self._rows.clear()
+
+    def cached(self, key: K) -> V | None:
+        """Return the row if it is in memory, without asking the database."""
+        return self._rows.get(key)
+
+    async def get(self, keys: Iterable[K]) -> dict[K, V]:
+        """Return the settled markets among these. Raise one of DATABASE_ERRORS when some cannot be read."""
+        distinct = dict.fromkeys(keys)
+        rows = {key: value for key in distinct if (value := self.cached(key)) is not None}
+        missing = [key for key in distinct if key not in rows]
+        for start in range(0, len(missing), READ_AT_ONCE):
+            rows |= await self._read(missing[start : start + READ_AT_ONCE])
+        return rows
+
+    async def _read(self, keys: Sequence[K]) -> Mapping[K, V]:
+        changes = self._changes
+        async with asyncio.timeout(READ_SECONDS), self._engine.connect() as connection:
+            read = await self._load(connection, keys)
+        if changes == self._changes:
+            for key, value in read.items():
+                self._rows[key] = value
+        return read

@@ -12,8 +12,7 @@ from api.agent.errors import problem
 from api.agent.facts import BEFORE_DEPLOYMENT, ListedMarket, Venue, is_called, key_of
 from api.agent.rows import read_settled, read_settled_page, read_venue
 from api.agent.storage import storage
-from api.cache import Archive
-from api.followed_index import FollowedIndex
+from api.followed_index import Archive, FollowedIndex
 from core.agent.words import FeedSubject
 from core.contracts.statuses import MarketKind
 from core.feeds.words import FeedWords

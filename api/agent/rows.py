@@ -27,8 +27,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from api.agent.cursors import ListPlace
 from api.agent.errors import problem
 from api.agent.facts import Arrival, ArrivalState, BookTotals, Ending, FeedRound, Holding, ListedMarket, Stake, Venue
-from api.cache import Archive
 from api.database import unnest_rows
+from api.followed_index import Archive
 from api.head import Head, head_of, read_cursor
 from core.agent.book import Book
 from core.agent.document import Metadata, Specification, described

@@ -261,6 +261,7 @@ def _agent_operations(rest: RestDoor, service: CupService, download: Download) -
                 429: _RATE,
                 503: _error("`busy`: too many exports are under way; `unavailable`: the database is away."),
             },
-            description="Enough to recompute balances, books, spins, payouts and boards; the last line counts the lines.",
+            description="Enough to recompute balances, books, spins, payouts and boards. "
+            "The last line counts those before it.",
         ),
     )

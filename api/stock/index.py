@@ -12,9 +12,8 @@ from functools import partial
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from api.cache import Archive
 from api.database import reading
-from api.followed_index import FollowedIndex
+from api.followed_index import Archive, FollowedIndex
 from api.http.application import unavailable
 from api.stock.facts import ListedMarket, Venue
 from api.stock.rows import read_settled, read_settled_page, read_venue

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_, literal_column, or_, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from api.cache import Archive
+from api.followed_index import Archive
 from api.head import head_of, last_reorg, read_cursor
 from api.stock.facts import EntryReceipt, HeldPosition, ListedMarket, MarketResult, Venue
 from core.chain import checksum

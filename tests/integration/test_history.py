@@ -26,8 +26,8 @@ from api.agent.index import AgentIndex
 from api.agent.rows import MAX_SETTLED
 from api.agent.surface import agent_surface
 from api.app import make_app, serve
-from api.cache import Archive
 from api.context import Context, open_context
+from api.followed_index import Archive
 from api.stock.index import StockIndex
 from api.stock.reads import MARKETS_LISTED
 from api.stock.surface import stock_surface
