@@ -11,7 +11,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -93,9 +93,30 @@ class Site:
         return slug
 
     def end_paper_trades(self, slug: str) -> None:
-        """As if the market's paper trades ended now, so that a page has all the time it needs before."""
+        """End a market's paper trades now, so that a page has all the time it needs before."""
         with psycopg.connect(conninfo(self.database_url)) as connection:
             connection.execute("UPDATE cup_market SET closes_at = now() WHERE slug = %s", (slug,))
+
+    def end_round(self, spins: int = 2) -> None:
+        """End the betting of the live round now, where it has not ended yet. `spins`: seconds until its beacon."""
+        with psycopg.connect(conninfo(self.database_url)) as connection:
+            connection.execute(
+                "UPDATE cup_round SET closes_at = now(), ends_at = now() + interval '5 seconds',"
+                " beacon_after = ceil(extract(epoch FROM now()))::bigint + %s"
+                " WHERE bets_hash IS NULL AND closes_at > now()",
+                (spins,),
+            )
+
+    def betting(self, seconds: float, holds: Callable[[Any], bool] = lambda _: True) -> Any:
+        """Wait for a round that takes bets for so long and of which `holds(body)`; one that does not is ended."""
+
+        def is_right(body: Any) -> bool:
+            if body["phase"] != "bet" or (body["secondsToClose"] > seconds and holds(body)):
+                return bool(body["phase"] == "bet")
+            self.end_round()
+            return False
+
+        return self.until("/api/cup/v1/roulette", is_right)
 
 
 @contextlib.contextmanager

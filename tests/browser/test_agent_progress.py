@@ -17,7 +17,7 @@ from tests.waiting import PATIENCE
 
 DEMO = f"/api/agent/v1/positions?wallet={wallets.DEMO.address}"
 FINAL_BLOCKS = 100  # more than Base may take back on a local chain
-CLOSES_SECONDS = 100
+CLOSES_SECONDS = 40
 
 
 class Payments:

@@ -287,7 +287,7 @@ def test_paper_money_is_played_whatever_the_devices_clock_says(site: Site, visit
     page = visit.page
     page.add_init_script(WRONG_CLOCK)
     if way == "/roulette":
-        site.until("/api/cup/v1/roulette", lambda body: body["phase"] == "bet" and body["secondsToClose"] > 8)
+        site.betting(8)
         visit.open(way)
         page.get_by_role("button", name="Sign and bet").click()
         expect(page.locator("#play-status")).to_have_text(re.compile("^In: "))

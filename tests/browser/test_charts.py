@@ -8,19 +8,16 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import Scheme, Size, Visitor
+from tests.browser.conftest import Visitor
 from tests.browser.site import Site
 from tests.browser.test_every_page import path_of
 
 
-@pytest.mark.parametrize(
-    ("size", "scheme"), [("desktop", "light"), pytest.param("phone", "dark", marks=pytest.mark.thorough)]
-)
-def test_a_chart_tells_its_values_at_the_crosshair(site: Site, visitor: Visitor, size: Size, scheme: Scheme) -> None:
+def test_a_chart_tells_its_values_at_the_crosshair(site: Site, visitor: Visitor) -> None:
     plain = visitor.visit(java_script_enabled=False)
     plain.open(f"/m/{site.markets['settled']}")
     figures = json.loads(plain.page.locator("#price-now .chart").get_attribute("data-chart") or "")
-    visit = visitor.visit(size, scheme)
+    visit = visitor.visit()
     visit.open(f"/m/{site.markets['settled']}")
     page = visit.page
     frame = page.locator("#price-now .chart-frame")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 from playwright.sync_api import Route, expect
@@ -26,7 +26,7 @@ def test_a_round_of_roulette_from_bet_to_result(site: Site, visitor: Visitor) ->
     wallet = wallets.wallet("a browser's player")
     visit, signer = visitor.with_wallet(wallet, "phone", "dark")
     # Not in the last seconds of a round, which may close before the bet is signed, nor in one that others bet on.
-    site.until("/api/cup/v1/roulette", _is_empty_and_open, 150)
+    site.betting(8, lambda body: body["stakedPaper"] == 0)
     visit.open("/roulette")
     page = visit.page
     black = page.locator('#bet-table input[value="colour:black"]')
@@ -44,6 +44,7 @@ def test_a_round_of_roulette_from_bet_to_result(site: Site, visitor: Visitor) ->
     assert text[0] == "Service Cup roulette bet"
     assert text[2:5] == [f"Round: {number}", "Bet: colour:black", "Size: 12.5 pUSDC"]
     expect(page.locator("#balance")).to_have_text("9,987.50")
+    site.end_round(spins=10)  # so long the page shows the hash of its bets
     # Nobody is asked to sign what comes too late.
     expect(page.get_by_role("button", name="Wait for the next round")).to_be_disabled(timeout=ROUND_MS)
     row = page.get_by_role("row").filter(has=page.get_by_role("button", name=f"of round {number}", exact=False))
@@ -57,10 +58,6 @@ def test_a_round_of_roulette_from_bet_to_result(site: Site, visitor: Visitor) ->
     row.get_by_role("button").click()
     expect(page.locator("#check-status")).to_contain_text("does NOT hold: the hash of its bets was")
     visit.clean()
-
-
-def _is_empty_and_open(body: dict[str, Any]) -> bool:
-    return body["phase"] == "bet" and body["secondsToClose"] > 8 and body["stakedPaper"] == 0
 
 
 SPIN = """([phase, pocket]) => {
@@ -129,6 +126,7 @@ def test_a_key_that_is_being_made_is_waited_for(site: Site, visitor: Visitor) ->
 
 
 def test_a_forged_spin_is_found_out(site: Site, visitor: Visitor) -> None:
+    site.end_round()
     site.until("/api/cup/v1/roulette", lambda body: len(body["history"]) >= 1, ROUND_MS / 1000)
     visit = visitor.visit()
     visit.open("/roulette")

@@ -132,7 +132,7 @@ def test_a_paper_trade_that_its_market_did_not_wait_for_takes_nothing(site: Site
 def test_a_roulette_bet_goes_on_after_a_reload_and_is_one(site: Site, visitor: Visitor) -> None:
     visit = visitor.visit()
     wallet = _player(visit, "/roulette")
-    live = site.until("/api/cup/v1/roulette", lambda body: body["phase"] == "bet" and body["secondsToClose"] > 25, 70)
+    live = site.betting(25)
     page = visit.page
     seven = page.locator('#bet-table input[value="num:7:yes"]')
     expect(seven).to_be_enabled()  # an open page hears of a new round a little later
@@ -162,13 +162,12 @@ def test_a_roulette_bet_that_comes_too_late_is_not_laid_on_the_next_round(site: 
     """Nothing of it reached the service before its round closed; the page says so and forgets it."""
     visit = visitor.visit()
     wallet = _player(visit, "/roulette")
-    live = site.until(
-        "/api/cup/v1/roulette", lambda body: body["phase"] == "bet" and 8 < body["secondsToClose"] < 40, 70
-    )
+    live = site.betting(8)
     page = visit.page
     page.route("**/api/cup/v1/roulette/bet", lambda route: route.abort())
     page.get_by_role("button", name="Sign and bet").click()
     expect(page.locator("#play-status")).to_have_text(re.compile("^No connection"))
+    site.end_round()
     site.until("/api/cup/v1/roulette", lambda body: body["roundNo"] > live["roundNo"], 70)
     page.unroute("**/api/cup/v1/roulette/bet")
     expect(page.locator("#play-status")).to_have_text(
@@ -181,7 +180,7 @@ def test_a_roulette_bet_that_comes_too_late_is_not_laid_on_the_next_round(site: 
 def test_paper_quotes_are_asked_for_once_somebody_begins_to_bet(
     site: Site, visitor: Visitor, path: str, field: str
 ) -> None:
-    site.until("/api/cup/v1/roulette", lambda body: body["phase"] == "bet" and body["secondsToClose"] > 10, 70)
+    site.betting(10)
     visit = visitor.visit()
     asked: list[str] = []
     quotes = re.compile("/quote|/roulette/bet")

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Scheme, Size, Visitor
+from tests.browser.conftest import Visitor
 from tests.browser.site import Site
 
 MAX_TABS = 120
@@ -30,14 +30,14 @@ def _focused(page: Page) -> str:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(
-    ("size", "scheme"), [("phone", "light"), pytest.param("desktop", "dark", marks=pytest.mark.thorough)]
-)
-def test_all_four_bets_by_keyboard(site: Site, visitor: Visitor, size: Size, scheme: Scheme) -> None:
+def test_all_four_bets_by_keyboard(site: Site, visitor: Visitor) -> None:
+    """On a phone and dark; without a keyboard they are laid on a desktop and light, in test_first_minute."""
     market = site.open_market(ticker="NVDA")
-    visit = visitor.visit(size, scheme)
+    visit = visitor.visit("phone", "dark")
     page = visit.page
     visit.open(f"/m/{market}")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
     _press(page, "#demo-wallet")
     expect(page.locator("#demo-wallet")).to_be_hidden()
     _press(page, "input[name=side]", "ArrowRight")
@@ -68,7 +68,7 @@ def test_all_four_bets_by_keyboard(site: Site, visitor: Visitor, size: Size, sch
     expect(page.locator("#paper-status")).to_have_text(re.compile(r"^Done: 25 pUSDC"))
     assert page.evaluate("document.activeElement.matches('#paper-form button')")
 
-    site.until("/api/cup/v1/roulette", lambda body: body["phase"] == "bet" and body["secondsToClose"] > 15, 70)
+    site.betting(15)
     visit.open("/roulette")
     _press(page, '#bet-table input[value="colour:red"], #bet-table input[name=bet]', "ArrowRight")
     _press(page, "#place")

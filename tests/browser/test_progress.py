@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.browser.conftest import Scheme, Size, Visit, Visitor
+from tests.browser.conftest import Visit, Visitor
 from tests.browser.faults import relayer_away
 from tests.browser.site import Site
 
@@ -25,11 +25,10 @@ def _begin(site: Site, visit: Visit, market: int) -> Page:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("size", "scheme"), [("desktop", "light"), ("phone", "dark")])
-def test_a_bet_waits_for_its_block_across_a_reload(site: Site, visitor: Visitor, size: Size, scheme: Scheme) -> None:
+def test_a_bet_waits_for_its_block_across_a_reload(site: Site, visitor: Visitor) -> None:
     market = site.open_market(ticker="NVDA")
     before = len(site.stock.positions(market))
-    visit = visitor.visit(size, scheme)
+    visit = visitor.visit()
     with site.stock.held():
         page = _begin(site, visit, market)
         status, line = page.locator("#bet-status"), page.locator("#bet-progress")

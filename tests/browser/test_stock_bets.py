@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from playwright.sync_api import expect
 
 from scripts._stack import wallets
@@ -103,22 +102,24 @@ def test_a_declined_signature_sends_nothing(site: Site, visitor: Visitor) -> Non
     visit.clean()
 
 
-@pytest.mark.parametrize(
-    ("typed", "said"),
-    [
+def test_an_amount_that_cannot_be_bet_is_said_at_once(site: Site, visitor: Visitor) -> None:
+    visit = visitor.visit("phone")
+    visit.open(f"/m/{site.markets['live']}")
+    for typed, said in (
         ("0.5", "The smallest bet is 1.00 USDG."),
         ("101", "The largest bet is 100.00 USDG."),
         ("five", "Write an amount such as 5 or 12.50."),
+        ("50", ""),
         ("1.1234567", "Write an amount such as 5 or 12.50."),
         ("", "Write an amount such as 5 or 12.50."),
-    ],
-)
-def test_an_amount_that_cannot_be_bet_is_said_at_once(site: Site, visitor: Visitor, typed: str, said: str) -> None:
-    visit = visitor.visit("phone")
-    visit.open(f"/m/{site.markets['live']}")
-    visit.page.get_by_label("Amount in USDG").fill(typed)
-    expect(visit.page.get_by_role("alert")).to_have_text(said)
-    expect(visit.page.get_by_role("button", name="Review the bet")).to_be_disabled()
+    ):
+        visit.page.get_by_label("Amount in USDG").fill(typed)
+        review = visit.page.get_by_role("button", name="Review the bet")
+        if said:
+            expect(visit.page.get_by_role("alert")).to_have_text(said)
+            expect(review).to_be_disabled()
+        else:
+            expect(review).to_be_enabled()
     visit.clean()
 
 
