@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from eth_account import Account
-from vpm_client import Client, Payment, Placed, VpmError
+from vpm_client import ApiError, Client, Payment, Placed, VpmError
 
 from core.money import USD
 from scripts._stack import wallets
@@ -90,7 +90,7 @@ class Story:
 
     rule: Callable[[], Rule]
     payment: Payment | None
-    error: str = ""
+    error: str = ""  # the code of a refusal, else the name of the error's class
     final: bool = False
     stakes: int = 1
     size: int = 1
@@ -144,13 +144,13 @@ STORIES = {
         "OutcomeUnknown",
     ),
     "switched off while its transaction is on the way": Story(
-        lambda: in_turn(is_paid, TAKEN_AND(500, SUBMITTED), SWITCHED_OFF), Payment.UNKNOWN, "PlatformDisabled"
+        lambda: in_turn(is_paid, TAKEN_AND(500, SUBMITTED), SWITCHED_OFF), Payment.UNKNOWN, "platform_disabled"
     ),
     "switched off after an answer that was lost": Story(
-        lambda: in_turn(is_paid, TAKEN_AND(502), SWITCHED_OFF), Payment.UNKNOWN, "PlatformDisabled"
+        lambda: in_turn(is_paid, TAKEN_AND(502), SWITCHED_OFF), Payment.UNKNOWN, "platform_disabled"
     ),
     "switched off before it was taken": Story(
-        lambda: in_turn(is_paid, SWITCHED_OFF), Payment.REFUSED, "PlatformDisabled", stakes=0
+        lambda: in_turn(is_paid, SWITCHED_OFF), Payment.REFUSED, "platform_disabled", stakes=0
     ),
     "a deployment while it becomes final": Story(
         lambda: in_turn(is_proof, Answer(404), Answer(404), None), None, final=True
@@ -171,13 +171,13 @@ STORIES = {
     "the same bet under another key is on its way": Story(
         lambda: in_turn(is_trade, Answer(429, refusal_of("rate_limited", retriable=True, tradeId=OTHERS))),
         Payment.NONE,
-        "RateLimited",
+        "rate_limited",
         stakes=0,
     ),
     "refused by a block that may be undone": Story(
         lambda: in_turn(is_paid, Answer(409, refusal_of("market_closed", retriable=True, final=False))),
         Payment.UNKNOWN,
-        "MarketClosed",
+        "market_closed",
         stakes=0,
     ),
     "refused for now, and there is no other lock": Story(
@@ -186,26 +186,26 @@ STORIES = {
             in_turn(is_quote, None, Answer(409, refusal_of("market_closed"))),
         ),
         Payment.UNKNOWN,
-        "MarketClosed",
+        "market_closed",
         stakes=0,
         size=25,
     ),
     "a key of the caller's own that is settling for long": Story(
         lambda: in_turn(is_trade, Answer(429, refusal_of("rate_limited", retriable=True))),
         Payment.UNKNOWN,
-        "RateLimited",
+        "rate_limited",
         stakes=0,
         own_key="order-0001",
     ),
     "the same bet under another key than the caller's own": Story(
         lambda: in_turn(is_trade, Answer(429, refusal_of("rate_limited", retriable=True, tradeId=OTHERS))),
         Payment.NONE,
-        "RateLimited",
+        "rate_limited",
         stakes=0,
         own_key="order-0002",
     ),
     "a bet that is made, and its market is not found": made_story(
-        lambda: in_turn(is_market, Answer(404, refusal_of("market_not_found"))), Payment.MADE, "MarketNotFound"
+        lambda: in_turn(is_market, Answer(404, refusal_of("market_not_found"))), Payment.MADE, "market_not_found"
     ),
     "a bet that is made, and nothing more is heard": made_story(
         lambda: in_turn(is_trade, None, Answer(503)), Payment.MADE, "Unreachable"
@@ -225,12 +225,12 @@ STORIES = {
         lambda: closed_and(Answer(408, refusal_of("invalid_request")), None), None
     ),
     "a deployment without the route where a bet is made": made_story(
-        lambda: closed_and(Answer(404, refusal_of("not_found"))), Payment.UNKNOWN, "NotFound"
+        lambda: closed_and(Answer(404, refusal_of("not_found"))), Payment.UNKNOWN, "not_found"
     ),
     "refused for good": Story(
         lambda: in_turn(is_paid, Answer(409, refusal_of("market_closed", moneyMoved=False))),
         Payment.REFUSED,
-        "MarketClosed",
+        "market_closed",
         stakes=0,
     ),
 }
@@ -334,5 +334,6 @@ def outcome(act: Callable[[], Placed]) -> dict[str, Any]:
         act()
     except VpmError as error:
         ticket = None if error.ticket is None else json.loads(error.ticket.to_json())
-        return {"payment": error.payment.value, "error": type(error).__name__, "ticket": ticket, "said": str(error)}
+        name = error.code if isinstance(error, ApiError) and error.code else type(error).__name__
+        return {"payment": error.payment.value, "error": name, "ticket": ticket, "said": str(error)}
     return {"payment": None, "error": "", "ticket": None}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -30,7 +30,6 @@ from vpm_client.errors import (
     Unreachable,
     Untrusted,
     VpmError,
-    refusal,
 )
 from vpm_client.models import (
     AgentChallenge,
@@ -39,7 +38,7 @@ from vpm_client.models import (
     AgentTradeProofAnswer,
     AgentTradeReceipt,
 )
-from vpm_client.steps import Keep, Patience, Pause, Sign, Steps, ask, asked
+from vpm_client.steps import Keep, Patience, Pause, Settings, Sign, Steps, ask, asked
 
 SIMPLE_MAX_USD = 10
 TRADE_SECONDS = 45.0
@@ -127,23 +126,53 @@ class Placed:
         return self.proof is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What a client insists on, and how long it tries. None where it takes what the service names."""
-
-    patience_seconds: float
-    final_seconds: float
-    token: str | None = None
-    contract: str | None = None
-    attester: str | None = None
+KeepTicket = Callable[[Ticket], object]
+"""Shown a ticket whenever it changes. It may be asynchronous for an AsyncClient."""
 
 
 # ---------------------------------------------------------------- from a wish to a ticket
 
 
+def bet(
+    settings: Settings,
+    market: str,
+    side: str,
+    size_usd: Amount,
+    *,
+    idem_key: str | None = None,
+    min_shares: Amount | None = None,
+    builder_code: str | None = None,
+    callback_url: str | None = None,
+    ref: str | None = None,
+    final: bool = True,
+    keep: KeepTicket | None = None,
+) -> Steps[Placed]:
+    """Makes one bet, exactly once, and verifies its receipt. `final`: whether to wait until its block cannot be undone.
+
+    `min_shares`: what it must give at least, else a hundredth under the quote. `keep` is shown the ticket whenever it
+    changes, before anything is sent with it: written down, it outlives this process, and `place` goes on with it. An
+    asynchronous client that is cancelled may have paid: go on with that ticket. With an `idem_key` of your own, calling
+    this again with the same bet tells what became of the first call, whatever has closed since; `payment` is `UNKNOWN`
+    where the service cannot say.
+    """
+    ticket = yield from prepare(
+        settings,
+        market,
+        side,
+        size_usd,
+        idem_key=idem_key,
+        min_shares=min_shares,
+        builder_code=builder_code,
+        callback_url=callback_url,
+        ref=ref,
+    )
+    if keep is not None:
+        yield Keep(ticket, keep)
+    return (yield from place(settings, ticket, final=final, keep=keep))
+
+
 def prepare(
-    wallet: str,
-    terms: Terms,
+    settings: Settings,
     market: str,
     side: str,
     size_usd: Amount,
@@ -154,10 +183,10 @@ def prepare(
     callback_url: str | None = None,
     ref: str | None = None,
 ) -> Steps[Ticket]:
-    """A quote and, above 10 USD, its lock; or what was bet before under a key of the caller's own. Nothing is signed
-    and nothing is paid."""
-    patience = Patience(terms.patience_seconds)
-    size = decimal(size_usd)
+    """The ticket of a bet, by a quote and, above 10 USD, its lock; or by what was bet before under a key of the
+    caller's own. Nothing is signed and nothing is paid. Takes what `bet` takes."""
+    patience = Patience(settings.patience_seconds)
+    wallet, size = settings.address, decimal(size_usd)
     before: AgentTradeReceipt | None = None
     if idem_key is not None:
         same = {"marketId": market, "side": side, "sizeUsd": size, "idemKey": idem_key, "walletAddress": wallet}
@@ -176,8 +205,8 @@ def prepare(
         if "0x" + bound.market_key(listed.id).hex() != listed.settlement.market_key.lower():
             raise Untrusted(f"The contract's key of market {listed.id} is not the hash of its id.")
         contract = listed.settlement.contract
-        if terms.contract is not None and contract.lower() != terms.contract.lower():
-            raise Untrusted(f"The service settles by {contract}, and you named {terms.contract}.")
+        if settings.contract is not None and contract.lower() != settings.contract.lower():
+            raise Untrusted(f"The service settles by {contract}, and you named {settings.contract}.")
     except VpmError as error:
         error.payment = Payment.NONE if before is None else Payment.MADE
         raise
@@ -228,7 +257,7 @@ def bet_under_key(reply: Reply) -> AgentTradeReceipt | None:
         if not decoded(AgentChallenge, reply.body).accepts:
             raise UnexpectedAnswer("The challenge offers no way to pay.")
         return None
-    error = refusal(reply.status, reply.headers, reply.body)
+    error = ApiError(reply.status, reply.headers, reply.body)
     if not is_of_no_bet(error):
         raise error
     return None
@@ -253,40 +282,38 @@ def trade_call(body: Mapping[str, Any], payment: SignedPayment | None = None) ->
 # ---------------------------------------------------------------- from a ticket to a stake
 
 
-def place(ticket: Ticket, terms: Terms, *, final: bool) -> Steps[Placed]:
-    """Goes on with a ticket, whatever became of it before, until its stake is on the chain, or final; or raises why
-    not.
-
-    Sent again as often as anybody likes: it is one bet.
-    """
-    bet = _Bet(ticket, terms)
-    placed = yield from bet.staked()
-    ends = time.monotonic() + terms.final_seconds
+def place(settings: Settings, ticket: Ticket, *, final: bool = True, keep: KeepTicket | None = None) -> Steps[Placed]:
+    """Goes on with a ticket, new or from before, until its stake is on the chain, or final; or raises why not. However
+    often it is called: one bet."""
+    under_way = _Bet(ticket, settings, keep)
+    placed = yield from under_way.staked()
+    ends = time.monotonic() + settings.final_seconds
     while final:
-        proof = yield from bet.made_final(placed, ends)
+        proof = yield from under_way.made_final(placed, ends)
         if proof is not None:
             return replace(placed, proof=proof)
         # A reorganization took its block: the same request puts it back, or tells where it is now.
         yield Pause(FINAL_PAUSE_SECONDS)
-        placed = yield from bet.staked_again(placed)
+        placed = yield from under_way.staked_again(placed)
     return placed
 
 
 class _Bet:
     """A ticket on its way."""
 
-    def __init__(self, ticket: Ticket, terms: Terms) -> None:
+    def __init__(self, ticket: Ticket, settings: Settings, keep: KeepTicket | None) -> None:
         self.ticket = ticket
-        self.terms = terms
+        self.settings = settings
+        self.keep = keep
         # Whether a call with the payment may have arrived without our hearing what became of it; also in a process
         # before this one.
         self.in_the_dark = ticket.payment is not None
         # How often the payment may have been sent; one that a process before this one signed counts as sent by it.
         self.sent = 0 if ticket.payment is None else 1
-        self.attester = terms.attester
+        self.attester = settings.attester
 
     def staked(self) -> Steps[Placed]:
-        patience, quotes, tx_hash = Patience(self.terms.patience_seconds), 0, None
+        patience, quotes, tx_hash = Patience(self.settings.patience_seconds), 0, None
         why = "no answer"
         while True:
             self.sent += self.ticket.payment is not None
@@ -304,7 +331,7 @@ class _Bet:
                 why = heard.why
                 self.in_the_dark = self.in_the_dark or self.ticket.payment is not None
             else:
-                error = refusal(heard.status, heard.headers, heard.body)
+                error = ApiError(heard.status, heard.headers, heard.body)
                 if error.code in ("quote_expired", "quote_mismatch") and quotes < MAX_QUOTES:
                     quotes += 1
                     yield from self.lock_again(patience, error)
@@ -408,8 +435,13 @@ class _Bet:
         payload = {"signature": "0x" + signature.hex(), "authorization": signed}
         envelope = {"x402Version": 1, "scheme": "exact", "network": "base", "payload": payload}
         header = base64.b64encode(msgspec.json.encode(envelope)).decode()
-        self.ticket = msgspec.structs.replace(self.ticket, payment=SignedPayment(header=header, valid_before=until))
-        yield Keep(self.ticket)
+        yield from self.change(payment=SignedPayment(header=header, valid_before=until))
+
+    def change(self, **fields: Any) -> Steps[None]:
+        """Changes the ticket, and shows it to the caller."""
+        self.ticket = msgspec.structs.replace(self.ticket, **fields)
+        if self.keep is not None:
+            yield Keep(self.ticket, self.keep)
 
     def checked(self, challenge: AgentChallenge) -> AgentPaymentOffer:
         """The offer, if it asks for this bet's amount and for this bet alone."""
@@ -421,7 +453,7 @@ class _Bet:
             "network": (offer.network, "base"),
             "maxAmountRequired": (offer.max_amount_required, str(units(self.ticket.size_usd))),
             "payTo": (offer.pay_to.lower(), self.ticket.contract.lower()),
-            "asset": (offer.asset.lower(), (self.terms.token or offer.asset).lower()),
+            "asset": (offer.asset.lower(), (self.settings.token or offer.asset).lower()),
             "extra.receivePrimaryType": (offer.extra.receive_primary_type, bound.RECEIVE),
             "extra.receiveNonce": (
                 offer.extra.receive_nonce.lower(),
@@ -444,8 +476,7 @@ class _Bet:
             raise self.out_of_time(str(error), None) from None
         except VpmError as error:
             raise self.with_payment(error, self.refused(refusal)) from None
-        self.ticket = msgspec.structs.replace(ticket, quote_id=quote.quote_id)
-        yield Keep(self.ticket)
+        yield from self.change(quote_id=quote.quote_id)
 
     # ------------------------------------------------------------ what came of it
 
@@ -497,7 +528,7 @@ class _Bet:
         if not isinstance(payload, dict):
             raise ReceiptWrong("The receipt is not signed.")
         try:
-            digest = bound.signed_receipt(payload).digest
+            digest = bound.digest_of(bound.signed_receipt(payload))
             signer = bound.signer_of(digest, bytes.fromhex(signature.removeprefix("0x")))
         except Exception as error:  # whatever a hostile document makes the encoder raise
             raise ReceiptWrong(f"The receipt's signature cannot be read: {error}") from None

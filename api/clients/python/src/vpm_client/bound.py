@@ -40,16 +40,13 @@ class TypedData:
     primary: str
     message: dict[str, Any]
 
-    @property
-    def digest(self) -> bytes:
-        """The 32 bytes that a signature is over."""
-        made = encode_typed_data(domain_data=self.domain, message_types=self.types, message_data=self.message)
-        return keccak(b"\x19" + made.version + made.header + made.body)
 
-
-def text_digest(text: str) -> bytes:
-    """What a signature of a text by `personal_sign` is over (EIP-191)."""
-    made = encode_defunct(text=text)
+def digest_of(message: TypedData | str) -> bytes:
+    """The 32 bytes that a signature is over: of typed data, or of a text by `personal_sign` (EIP-191)."""
+    if isinstance(message, str):
+        made = encode_defunct(text=message)
+    else:
+        made = encode_typed_data(domain_data=message.domain, message_types=message.types, message_data=message.message)
     return keccak(b"\x19" + made.version + made.header + made.body)
 
 

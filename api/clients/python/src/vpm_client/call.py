@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from vpm_client.errors import UnexpectedAnswer, WrongVersion, refusal
+from vpm_client.errors import ApiError, UnexpectedAnswer, WrongVersion
 
 T = TypeVar("T")
 
@@ -30,12 +30,13 @@ to_json = msgspec.json.Encoder(decimal_format="number").encode
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T]):
-    """A request and the type of its answer."""
+    """A request and the type of its answer. `of_wallet`: it is about the client's wallet unless its query names one."""
 
     method: str
     path: str
     model: type[T]
     query: Mapping[str, str] = field(default_factory=dict)
+    of_wallet: bool = False
     body: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     seconds: float = SECONDS
@@ -94,7 +95,7 @@ def json_body(content: Mapping[str, Any]) -> bytes:
 def answer(call: Call[T], reply: Reply) -> T:
     """The body of a 2xx, typed; raises what a refusal says."""
     if not 200 <= reply.status < 300:
-        raise refusal(reply.status, reply.headers, reply.body)
+        raise ApiError(reply.status, reply.headers, reply.body)
     return decoded(call.model, reply.body)
 
 

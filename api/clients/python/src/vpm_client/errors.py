@@ -91,15 +91,17 @@ class Issue:
 
 
 class ApiError(VpmError):
-    """A refusal of the API. Each code has a class of its own in `vpm_client.refusals`."""
+    """A refusal of the API: branch on its `code`. An answer that is not in the API's form did not come from it and has
+    the code "": a proxy before it may well name an `error` too."""
 
-    def __init__(self, status: int, headers: Mapping[str, str], body: Mapping[str, Any]) -> None:
+    def __init__(self, status: int, headers: Mapping[str, str], answer: bytes) -> None:
+        body = _refusal(answer) or {"message": f"The answer has status {status} and is not the API's."}
         self.status = status
         self.code: str = body.get("error", "")
         self.message = str(body.get("message", ""))
         self.hint: str | None = body.get("hint")
         self.docs_url: str | None = body.get("docsUrl")
-        # A call that did not arrive in time was looked at by nobody, whatever its code says of others.
+        # A call that did not arrive in time was not looked at, whatever its code means elsewhere.
         self.retriable = status == 408 or bool(body.get("retriable", status == 429 or status >= 500))
         self.request_id: str | None = body.get("requestId") or headers.get("x-request-id")
         self.tx_hash: str | None = body.get("txHash")
@@ -117,27 +119,16 @@ class ApiError(VpmError):
         return self.issues[0].field if self.issues else None
 
 
-def refusal(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
-    """The error of a non-2xx answer. One that is not in the API's form did not come from it, and has no code: whatever
-    stands before it may well name an `error` too."""
-    from vpm_client.refusals import BY_CODE  # noqa: PLC0415 (it needs ApiError)
-
+def _refusal(answer: bytes) -> dict[str, Any] | None:
+    """Return the body of a refusal: it has a code, and says whether the same request may succeed later."""
     try:
-        content = msgspec.json.decode(body)
+        body = msgspec.json.decode(answer)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        content = None
-    if not _is_the_apis(content):
-        content = {"message": f"The answer has status {status} and is not the API's."}
-    return BY_CODE.get(content.get("error", ""), ApiError)(status, headers, content)
-
-
-def _is_the_apis(content: Any) -> bool:
-    """Every refusal of the API has a code and says whether the same request may succeed later."""
-    return (
-        isinstance(content, dict)
-        and isinstance(content.get("error"), str)
-        and isinstance(content.get("retriable"), bool)
+        return None
+    is_refusal = (
+        isinstance(body, dict) and isinstance(body.get("error"), str) and isinstance(body.get("retriable"), bool)
     )
+    return body if is_refusal else None
 
 
 def _issues(given: Any) -> list[Issue]:

@@ -1,68 +1,65 @@
-"""What both clients know and are made of."""
+"""What both clients are made of: their settings, and the steps of this library as methods."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any, Generic, TypeVar
+import functools
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 import httpx
 
-from vpm_client.betting import Terms
-from vpm_client.call import PREFIX, Call, Lost, Reply, json_body
+from vpm_client import betting, webhooks
+from vpm_client.call import Call, Lost, Reply
 from vpm_client.errors import ApiError, Unreachable, VpmError
-from vpm_client.models import AgentWebhookAnswer
-from vpm_client.steps import Patience, Steps, asked, once
-from vpm_client.wallets import Wallet, address_of
-from vpm_client.webhooks import registration_message
+from vpm_client.steps import Settings, Steps, answered
+from vpm_client.wallets import Wallet
 
+P = ParamSpec("P")
 T = TypeVar("T")
 H = TypeVar("H", httpx.Client, httpx.AsyncClient)
 
 CONNECT_SECONDS = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Whom a client asks, for whom, and on which terms."""
+class Method(Generic[P, T]):
+    """Steps as a method of both clients: `Client` does them and returns what they come to, `AsyncClient` something to
+    await."""
 
-    base_url: str
-    wallet: Wallet | None
-    terms: Terms
-    read_seconds: float = 20.0
+    def __init__(self, steps: Callable[Concatenate[Settings, P], Steps[T]]) -> None:
+        self._steps = steps
+        self.__doc__ = steps.__doc__
 
-    @property
-    def wallet_or_raise(self) -> Wallet:
-        if self.wallet is None:
-            raise ValueError("This takes a wallet: give one to the client.")
-        return self.wallet
+    @overload
+    def __get__(self, client: Configured[httpx.Client], kind: type) -> Callable[P, T]: ...
 
-    @property
-    def address(self) -> str:
-        return address_of(self.wallet_or_raise)
+    @overload
+    def __get__(self, client: Configured[httpx.AsyncClient], kind: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
 
-    def own(self, wallet: str | None) -> str | None:
-        """The wallet that was named, else the client's own."""
-        return wallet if wallet is not None or self.wallet is None else self.address
+    def __get__(self, client: Any, kind: type) -> Callable[P, Any]:
+        @functools.wraps(self._steps)
+        def method(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return client.do(self._steps(client.settings, *args, **kwargs))
 
-    def steps_of(self, call: Call[T]) -> Steps[T]:
-        """To the answer of a call: what only reads is asked again while there is time."""
-        return asked(call, Patience(self.read_seconds)) if call.method == "GET" else once(call)
+        return method
 
-    def request(self, call: Call[Any]) -> dict[str, Any]:
-        """A call as httpx takes it."""
-        return {
-            "method": call.method,
-            "url": self.base_url + call.path,
-            "params": call.query,
-            "content": call.body,
-            "headers": call.headers,
-            "timeout": httpx.Timeout(call.seconds, connect=CONNECT_SECONDS),
-        }
+
+def question(call: Callable[P, Call[T]]) -> Method[P, T]:
+    """A plain question as a method."""
+
+    @functools.wraps(call)
+    def steps(settings: Settings, /, *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
+        return answered(settings, call(*args, **kwargs))
+
+    return Method(steps)
 
 
 class Configured(Generic[H]):
-    """A client as it is set up. `_makes`: the kind of HTTP client that it opens unless it is given one."""
+    """The agent API at `base_url`, for one wallet if one is given. Reads need none.
+
+    `http`: an httpx client of your own, which you close yourself. `patience_seconds`: how long a bet is tried;
+    `final_seconds`: how long to wait then until its block is final. `token`, `contract`, `attester`: addresses to
+    insist on, else those that the service names.
+    """
 
     _makes: type[H]
 
@@ -78,10 +75,27 @@ class Configured(Generic[H]):
         contract: str | None = None,
         attester: str | None = None,
     ) -> None:
-        terms = Terms(patience_seconds, final_seconds, token, contract, attester)
-        self._settings = Settings(base_url.rstrip("/"), wallet, terms)
+        self.settings = Settings(
+            base_url.rstrip("/"), wallet, patience_seconds, final_seconds, token, contract, attester
+        )
         self._http: H = self._makes() if http is None else http
         self._owns_http = http is None
+
+    def _request(self, call: Call[Any]) -> dict[str, Any]:
+        """A call as httpx takes it."""
+        return {
+            "method": call.method,
+            "url": self.settings.base_url + call.path,
+            "params": call.query,
+            "content": call.body,
+            "headers": call.headers,
+            "timeout": httpx.Timeout(call.seconds, connect=CONNECT_SECONDS),
+        }
+
+    bet = Method(betting.bet)
+    prepare = Method(betting.prepare)
+    place = Method(betting.place)
+    register_webhook = Method(webhooks.register_webhook)
 
 
 def passes(error: httpx.HTTPError | VpmError) -> bool:
@@ -89,21 +103,15 @@ def passes(error: httpx.HTTPError | VpmError) -> bool:
     return error.retriable if isinstance(error, ApiError) else isinstance(error, httpx.HTTPError | Unreachable)
 
 
-def registration(settings: Settings, url: str, service: str | None) -> str:
-    issued = datetime.now(UTC).isoformat(timespec="seconds")
-    return registration_message(service or settings.base_url, settings.address, url, issued)
-
-
-def registering(wallet: str, url: str, message: str, signature: bytes) -> Call[AgentWebhookAnswer]:
-    body = {"wallet": wallet, "url": url, "message": message, "signature": "0x" + signature.hex()}
-    headers = {"Content-Type": "application/json"}
-    return Call("POST", f"{PREFIX}/webhooks", AgentWebhookAnswer, body=json_body(body), headers=headers)
-
-
 def reply_of(response: httpx.Response) -> Reply:
     return Reply(
         response.status_code, {name.lower(): value for name, value in response.headers.items()}, response.content
     )
+
+
+def refused(response: httpx.Response) -> ApiError:
+    reply = reply_of(response)
+    return ApiError(reply.status, reply.headers, reply.body)
 
 
 def lost(error: httpx.HTTPError) -> Lost:

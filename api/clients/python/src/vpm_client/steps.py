@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Generator
-from dataclasses import dataclass
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from vpm_client.bound import TypedData
 from vpm_client.call import Call, Lost, Reply, answer
 from vpm_client.errors import ApiError, Unreachable
+from vpm_client.wallets import Wallet, address_of
 
 T = TypeVar("T")
 
 FIRST_PAUSE = 0.25
 MAX_PAUSE = 5.0
+READ_SECONDS = 20.0
+"""How long a plain question is asked again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +40,45 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """Something for the wallet to sign; the bytes of the signature are the result."""
+    """Something for the wallet to sign, typed data or a text; the bytes of the signature are the result."""
 
-    typed: TypedData
+    message: TypedData | str
 
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """A ticket to show the caller as it stands now, before anything is done with it."""
+    """A ticket to show the caller as it stands now, before anything is done with it. `show` may be asynchronous."""
 
     ticket: Any
+    show: Callable[[Any], object]
 
 
 Step = Ask | Pause | Sign | Keep
 Steps = Generator[Step, Any, T]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The service, the wallet and the terms of a client: how long it tries, and the addresses that it insists on (None:
+    those that the service names)."""
+
+    base_url: str
+    wallet: Wallet | None
+    patience_seconds: float
+    final_seconds: float
+    token: str | None = None
+    contract: str | None = None
+    attester: str | None = None
+
+    @property
+    def wallet_or_raise(self) -> Wallet:
+        if self.wallet is None:
+            raise ValueError("This takes a wallet: give one to the client.")
+        return self.wallet
+
+    @property
+    def address(self) -> str:
+        return address_of(self.wallet_or_raise)
 
 
 class Patience:
@@ -92,3 +120,10 @@ def asked(call: Call[T], patience: Patience) -> Steps[T]:
             if pause is None:
                 raise
         yield Pause(pause)
+
+
+def answered(settings: Settings, call: Call[T]) -> Steps[T]:
+    """The answer to a plain question. One that only reads is asked again while there is time."""
+    if call.of_wallet and "wallet" not in call.query and settings.wallet is not None:
+        call = replace(call, query={**call.query, "wallet": settings.address})
+    return asked(call, Patience(READ_SECONDS)) if call.method == "GET" else once(call)

@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 from eth_account.messages import encode_defunct
 from eth_utils.address import to_checksum_address
 
-from vpm_client.bound import TypedData, signer_of, text_digest
+from vpm_client.bound import TypedData, digest_of, signer_of
 
 HALF_ORDER = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
@@ -76,20 +76,15 @@ def address_of(wallet: Wallet) -> str:
     return to_checksum_address(str(wallet.address))
 
 
-def ask_typed_data(wallet: Wallet, typed: TypedData) -> Any:
-    """What the wallet's signer makes of it, perhaps later; `checked` makes a signature of that."""
+def ask_signature(wallet: Wallet, message: TypedData | str) -> Any:
+    """What the wallet's signer makes of typed data, or of a text by `personal_sign` (EIP-191). It may come later;
+    `checked` makes a signature of it."""
     signer = wallet.signer if isinstance(wallet, ContractWallet) else wallet
     if isinstance(signer, DigestSigner):
-        return signer.sign_digest(typed.digest)
-    return signer.sign_typed_data(typed.domain, typed.types, typed.message)
-
-
-def ask_text(wallet: Wallet, text: str) -> Any:
-    """The same by `personal_sign` (EIP-191)."""
-    signer = wallet.signer if isinstance(wallet, ContractWallet) else wallet
-    if isinstance(signer, DigestSigner):
-        return signer.sign_digest(text_digest(text))
-    return signer.sign_message(encode_defunct(text=text))
+        return signer.sign_digest(digest_of(message))
+    if isinstance(message, str):
+        return signer.sign_message(encode_defunct(text=message))
+    return signer.sign_typed_data(message.domain, message.types, message.message)
 
 
 def at_once(made: Any) -> Any:
@@ -101,13 +96,13 @@ def at_once(made: Any) -> Any:
     return made
 
 
-def checked(wallet: Wallet, digest: bytes, made: Any) -> bytes:
+def checked(wallet: Wallet, message: TypedData | str, made: Any) -> bytes:
     """The bytes of a signature; ValueError when it is not the wallet's."""
     given = getattr(made, "signature", made)
     signature = bytes.fromhex(given.removeprefix("0x")) if isinstance(given, str) else bytes(given)
     if len(signature) == 65 and signature[64] in (0, 1):  # some signers count v from 0; the token does not
         signature = signature[:64] + bytes([signature[64] + 27])
-    if not isinstance(wallet, ContractWallet) and signer_of(digest, signature) != address_of(wallet):
+    if not isinstance(wallet, ContractWallet) and signer_of(digest_of(message), signature) != address_of(wallet):
         raise ValueError(f"The signature is not by {address_of(wallet)}.")
     return signature
 

@@ -1,4 +1,4 @@
-"""The receiver's side of webhooks and callbacks: whether a delivery is the service's, and new."""
+"""Webhooks: registering one, and on the receiver's side whether a delivery is the service's, and new."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import hmac
 import re
 import time
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 
 from vpm_client.bound import text_signer
-from vpm_client.call import decoded
+from vpm_client.call import PREFIX, Call, decoded, json_body
 from vpm_client.errors import WebhookRefused
-from vpm_client.models import AgentEvent
+from vpm_client.models import AgentEvent, AgentWebhookAnswer
+from vpm_client.steps import Settings, Sign, Steps, once
 
 WINDOW_SECONDS = 300
 
@@ -77,6 +79,17 @@ def handshake(event: AgentEvent) -> dict[str, str] | None:
     return {"challenge": str(event.payload["challenge"])} if event.type == "webhook.verify" else None
 
 
-def registration_message(service: str, wallet: str, url: str, issued: str) -> str:
-    """What the wallet signs to register a webhook. `service`: the API's public origin; `issued`: an ISO-8601 time."""
-    return f"Service webhook registration\nService: {service}\nWallet: {wallet.lower()}\nURL: {url}\nIssued: {issued}"
+def register_webhook(settings: Settings, url: str, *, service: str | None = None) -> Steps[AgentWebhookAnswer]:
+    """Pushes the wallet's events to a URL. Keep the `secret`: it is shown this once. `service`: the API's public
+    origin, where that is not `base_url`."""
+    wallet = settings.address
+    message = (
+        f"Service webhook registration\nService: {service or settings.base_url}\nWallet: {wallet.lower()}\nURL: {url}\n"
+        f"Issued: {datetime.now(UTC).isoformat(timespec='seconds')}"
+    )
+    signature: bytes = yield Sign(message)
+    body = {"wallet": wallet, "url": url, "message": message, "signature": "0x" + signature.hex()}
+    headers = {"Content-Type": "application/json"}
+    return (
+        yield from once(Call("POST", f"{PREFIX}/webhooks", AgentWebhookAnswer, body=json_body(body), headers=headers))
+    )
