@@ -21,6 +21,7 @@ from eth_account import Account
 from eth_keys.datatypes import PrivateKey
 from eth_utils.crypto import keccak
 from vpm_client import (
+    ApiError,
     AsyncClient,
     Client,
     ContractWallet,
@@ -249,18 +250,23 @@ async def test_a_wallet_may_be_a_contract(quick_service: AgentService, quick_mar
 async def test_a_refusal_says_what_is_wrong_and_that_nothing_was_paid(
     quick_service: AgentService, quick_market: str
 ) -> None:
+    def refused(act: Callable[[], object]) -> ApiError:
+        error = python_error(act)
+        assert isinstance(error, ApiError)
+        return error
+
     def refusals_of(client: Client) -> None:
-        unknown = python_error(lambda: client.bet("nowhere", "yes", 1))
+        unknown = refused(lambda: client.bet("nowhere", "yes", 1))
         assert unknown.code == "market_not_found"
-        side = python_error(lambda: client.bet(quick_market, "perhaps", 1))
+        side = refused(lambda: client.bet(quick_market, "perhaps", 1))
         assert side.code == "invalid_side"
-        field = python_error(lambda: client.markets(limit=500))
+        field = refused(lambda: client.markets(limit=500))
         assert field.code == "invalid_request"
         assert field.field == "limit"
         assert field.hint
         assert {each.payment for each in (unknown, side, field)} == {Payment.NONE}
         # Signed and sent, and the service says for good that it took nothing.
-        poor = python_error(lambda: client.bet(quick_market, "yes", 1))
+        poor = refused(lambda: client.bet(quick_market, "yes", 1))
         assert poor.code == "insufficient_balance"
         assert (poor.payment, poor.may_have_paid) == (Payment.REFUSED, False)
         assert poor.signed_until is not None
