@@ -1,9 +1,9 @@
 """Amounts: integers of token units inside, exact decimals outside, and never a binary float in between.
 
 A unit is the smallest amount of a token; USDC, USDG and our USD figures have 6 decimals (1 USD = 1,000,000 units). On
-the agent surface amounts are JSON numbers: `json_number` emits their exact digits for orjson, `loads` reads a request
-body keeping every digit, `units_from_json` refuses what is not a whole number of units. (pydantic's own JSON parser
-reads a Decimal through a float, so parse with `loads` first.) Every division says who keeps the dust.
+the agent surface amounts are JSON numbers: `json_number` is one with its exact digits, `to_json` writes it, `loads`
+reads a request body keeping every digit, `units_from_json` refuses what is not a whole number of units. (pydantic's own
+JSON parser reads a Decimal through a float, so parse with `loads` first.) Every division says who keeps the dust.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import msgspec
-import orjson
 
 from core.errors import MoneyError
 
@@ -26,6 +25,10 @@ BPS = 10_000
 _MAX_DIGITS = 80
 _MAX_BRACKETS = 5_000
 _DECODER = msgspec.json.Decoder(float_hook=Decimal)
+
+to_json = msgspec.json.Encoder(decimal_format="number").encode
+"""Write a value as JSON; decimals are numbers, digit for digit."""
+
 _PLAIN_DECIMAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 
 
@@ -86,9 +89,9 @@ def decimal_text(units: int, decimals: int = USD_DECIMALS, *, min_decimals: int 
     return f"{sign}{whole}.{digits}" if digits else f"{sign}{whole}"
 
 
-def json_number(units: int, decimals: int = USD_DECIMALS) -> orjson.Fragment:
-    """The exact JSON number for orjson: `orjson.dumps({"sizeUsd": json_number(1500000)})` is `{"sizeUsd":1.5}`."""
-    return orjson.Fragment(decimal_text(units, decimals).encode())
+def json_number(units: int, decimals: int = USD_DECIMALS) -> Decimal:
+    """Return the exact JSON number: `to_json({"sizeUsd": json_number(1500000)})` is `{"sizeUsd":1.5}`."""
+    return Decimal(decimal_text(units, decimals))
 
 
 def ratio_text_down(numerator: int, denominator: int, decimals: int) -> str:
@@ -96,9 +99,9 @@ def ratio_text_down(numerator: int, denominator: int, decimals: int) -> str:
     return decimal_text(numerator * _power(decimals) // denominator, decimals)
 
 
-def json_ratio_down(numerator: int, denominator: int, decimals: int) -> orjson.Fragment:
-    """`ratio_text_down` as a JSON number."""
-    return orjson.Fragment(ratio_text_down(numerator, denominator, decimals).encode())
+def json_ratio_down(numerator: int, denominator: int, decimals: int) -> Decimal:
+    """Return `ratio_text_down` as a JSON number."""
+    return Decimal(ratio_text_down(numerator, denominator, decimals))
 
 
 def parts_of(whole: int, weights: Sequence[int]) -> list[int]:

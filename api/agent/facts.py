@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+from typing import Literal
 
 from api.head import Head
 from core.agent.bet import market_key
 from core.agent.book import YES, Book
-from core.agent.document import CATEGORIES, ID_PATTERN, MAX_ID, MarketDocument, Metadata, Specification
+from core.agent.document import CATEGORIES, ID_PATTERN, MAX_ID, Category, MarketDocument, Metadata, Specification
 from core.agent.words import OutcomeWords
 from core.contracts.statuses import MarketKind, RefundReason
 from core.feeds.grid import grid_time
@@ -82,7 +83,7 @@ class ListedMarket:
         return self.words.outcomes
 
     @property
-    def metric(self) -> str:
+    def metric(self) -> Category:
         return CATEGORIES[self.kind]
 
     @property
@@ -98,7 +99,7 @@ class ListedMarket:
         """Whether its bets have not begun. Its status is `closed` then, as that of a market whose bets are over."""
         return self.ending is None and now < self.spec.opens_at
 
-    def status(self, now: int) -> str:
+    def status(self, now: int) -> Literal["open", "closed", "resolved", "void"]:
         if self.ending is not None:
             return "void" if self.ending.winner is None else "resolved"
         return "open" if self.spec.opens_at <= now < self.closes_at else "closed"

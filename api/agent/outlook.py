@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from api.agent.facts import BookTotals, ListedMarket, Stake
+from api.http.body import Body
 from core.agent.book import Book, Quote
 from core.agent.words import moment
 from core.money import decimal_text, json_number, json_ratio_down
@@ -17,8 +18,7 @@ SHARE_DECIMALS = 6
 CautionCode = Literal["pays_less_than_stake", "first_on_its_side", "wallet_underfunded", "closes_soon"]
 
 
-@dataclass(frozen=True, slots=True)
-class Caution:
+class BetWarning(Body, kw_only=False):
     """A reason to think again before a bet."""
 
     code: CautionCode
@@ -31,16 +31,16 @@ class Outlook:
 
     payout: int
     shares: int
-    warnings: tuple[Caution, ...] = ()
+    warnings: tuple[BetWarning, ...] = ()
 
-    def body(self) -> dict[str, Any]:
-        """A share's part is rounded down."""
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of a body that shows it. A share's part is rounded down."""
         return {
-            "projectedPayoutUsd": json_number(self.payout),
-            "projectedPayoutPerShareUsd": (
+            "projected_payout_usd": json_number(self.payout),
+            "projected_payout_per_share_usd": (
                 json_ratio_down(self.payout, self.shares, SHARE_DECIMALS) if self.shares else None
             ),
-            "warnings": [{"code": each.code, "message": each.message} for each in self.warnings],
+            "warnings": list(self.warnings),
         }
 
 
@@ -53,14 +53,17 @@ def of_quote(
     warnings = _warnings(market, outcome, got.amount, payout, alone=market.outcome_bets[outcome] == 0)
     if balance is not None and balance < got.amount:
         warnings.append(
-            Caution(
+            BetWarning(
                 "wallet_underfunded",
                 f"The wallet holds {decimal_text(balance)} USDC, less than the bet of {decimal_text(got.amount)}.",
             )
         )
     if now is not None and 0 < market.closes_at - now <= CLOSES_SOON_SECONDS:
         warnings.append(
-            Caution("closes_soon", f"Bets end at {moment(market.closes_at)}, in {market.closes_at - now} seconds.")
+            BetWarning(
+                "closes_soon",
+                f"Bets end at {moment(market.closes_at)}, in {market.closes_at - now} seconds.",
+            )
         )
     return Outlook(payout, got.shares, tuple(warnings))
 
@@ -88,13 +91,13 @@ def share_payout(book: Book, winner: int | None) -> tuple[int, int] | None:
     return book.net_pool, book.shares[winner]
 
 
-def _warnings(market: ListedMarket, outcome: int, amount: int, payout: int, *, alone: bool) -> list[Caution]:
+def _warnings(market: ListedMarket, outcome: int, amount: int, payout: int, *, alone: bool) -> list[BetWarning]:
     """`alone`: nobody else has bet on the outcome."""
     label = market.outcomes[outcome].label
     warnings = []
     if payout < amount:
         warnings.append(
-            Caution(
+            BetWarning(
                 "pays_less_than_stake",
                 f"If {label} won with the book as it stands, this bet of {decimal_text(amount)} USDC would be paid "
                 f"{decimal_text(payout)}: nearly nobody has bet against it.",
@@ -102,7 +105,7 @@ def _warnings(market: ListedMarket, outcome: int, amount: int, payout: int, *, a
         )
     if alone:
         warnings.append(
-            Caution(
+            BetWarning(
                 "first_on_its_side",
                 f"Nobody else has bet on {label}; should nobody bet on anything else, every stake goes back whole.",
             )

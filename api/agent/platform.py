@@ -3,28 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Literal
 
 from aiohttp import web
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from api.agent import render
+from api.agent.bodies.numbers import usd
+from api.agent.bodies.parts import VERSION, chain_meta, meta
+from api.agent.bodies.platform import (
+    AgentHealth,
+    AgentStats,
+    GettingStarted,
+    GuideStep,
+    HealthBody,
+    MarketCounts,
+    StatsBody,
+)
 from api.agent.index import AgentIndex
 from api.agent.links import Links
 from api.agent.reach import Reach
-from api.agent.reply import VERSION, body_bytes, reply
 from api.agent.rows import MAX_SETTLED
 from api.agent.storage import storage
 from api.agent.switch import Trading
 from api.cache import TimedValue
 from api.database import DATABASE_ERRORS
+from api.http.application import json_response
 from api.http.rendered import REVALIDATED, Rendered
 from core.chain import ChainClient
 from core.contracts.statuses import AgentMarketStatus
 from core.db.engine import ConnectionPool
 from core.iso import iso_of, now_iso
 from core.log import get_logger
+from core.money import to_json
 from core.outbox import RELAY, report
 
 log = get_logger(__name__)
@@ -116,10 +127,11 @@ class Platform:
         return await self._stats.get()
 
     async def _rendered_stats(self) -> Rendered:
-        body = body_bytes(self._links, {"stats": await self._count()}, self._index.required())
-        return await Rendered.make(body, REVALIDATED)
+        stats = await self._count()
+        body = StatsBody(meta=chain_meta(self._links, self._index.required()), stats=stats)
+        return await Rendered.make(to_json(body), REVALIDATED)
 
-    async def _count(self) -> dict[str, Any]:
+    async def _count(self) -> AgentStats:
         venue = self._index.required()
         asked = {
             "in_time": PAID_IN_TIME_SECONDS,
@@ -131,17 +143,17 @@ class Platform:
         async with storage("The statistics", seconds=5.0), self._engine.connect() as connection:
             row = (await connection.execute(_STATS, asked)).one()
             samples = (await connection.execute(_SAMPLES, {"most": PROOF_SAMPLES})).scalars().all()
-        return {
-            "markets": {"open": len(venue.open_markets()), "resolved": int(row.settled)},
-            "totalBets": int(row.bets),
-            "totalVolumeUsd": render.usd(int(row.volume)),
-            "totalPaidOutUsd": render.usd(int(row.paid)),
-            "medianPayoutDelaySec": None if row.delay is None else float(row.delay),
-            "autoPayoutRate": round(row.in_time / row.winners, 4) if row.winners else None,
-            "proofSamples": [self._links.proof(each) for each in samples],
-            "custody": custody(self._links.settlement),
-            "asOf": now_iso(),
-        }
+        return AgentStats(
+            markets=MarketCounts(open=len(venue.open_markets()), resolved=int(row.settled)),
+            total_bets=int(row.bets),
+            total_volume_usd=usd(int(row.volume)),
+            total_paid_out_usd=usd(int(row.paid)),
+            median_payout_delay_sec=None if row.delay is None else float(row.delay),
+            auto_payout_rate=round(row.in_time / row.winners, 4) if row.winners else None,
+            proof_samples=[self._links.proof(each) for each in samples],
+            custody=custody(self._links.settlement),
+            as_of=now_iso(),
+        )
 
     async def health(self, _request: web.Request) -> web.StreamResponse:
         """Always 200: `ok` says whether bets are taken."""
@@ -164,25 +176,24 @@ class Platform:
             why = "Base cannot be reached."
         if why is None and (lanes is None or not lanes.works):
             why = "The relayer is down or out of gas."
-        body = {
-            "ok": why is None,
-            "marketsOpen": 0 if venue is None else len(venue.open_markets()),
-            "lastResolveTickAt": ticks.get("agent-resolve"),
-            "lastSnapshotTickAt": ticks.get("agent-snapshot"),
-            "lastCanaryAt": ticks.get("agent-canary"),
-            "payoutQueueDepth": queue,
-            "version": VERSION,
-            "reason": why,
-            "attester": self._attester,
-        }
-        return reply(self._links, {"health": body})
+        health = AgentHealth(
+            ok=why is None,
+            markets_open=0 if venue is None else len(venue.open_markets()),
+            last_resolve_tick_at=ticks.get("agent-resolve"),
+            last_snapshot_tick_at=ticks.get("agent-snapshot"),
+            last_canary_at=ticks.get("agent-canary"),
+            payout_queue_depth=queue,
+            version=VERSION,
+            reason=why,
+            attester=self._attester,
+        )
+        return json_response(HealthBody(meta=meta(self._links), health=health))
 
     async def getting_started(self, request: web.Request) -> web.StreamResponse:
         return (await self._script.get()).answer(request)
 
     async def _rendered_script(self) -> Rendered:
-        body = body_bytes(self._links, getting_started(self._links), None)
-        return await Rendered.make(body, SCRIPT_CACHE)
+        return await Rendered.make(to_json(getting_started(self._links)), SCRIPT_CACHE)
 
 
 def custody(contract: str) -> str:
@@ -203,14 +214,14 @@ def custody(contract: str) -> str:
     )
 
 
-def getting_started(links: Links) -> dict[str, Any]:
+def getting_started(links: Links) -> GettingStarted:
     """The onboarding script: six steps in the order a new agent takes them."""
     api = links.api
     bet = (
         '{"marketId":"<id>","side":"yes","sizeUsd":1,"idemKey":"first-bet-0001",'
         '"walletAddress":"0x0000000000000000000000000000000000000001"'
     )
-    steps = (
+    steps: tuple[tuple[str, Literal["GET", "POST"], str, str | None, str, str], ...] = (
         ("List the markets", "GET", f"{api}/markets", None, '{"meta":{},"count":1,"markets":[{"id":"<id>"}]}',
          "Take an id, and a side from the market's outcome keys."),
         ("Research one", "GET", f"{api}/markets/<id>/research", None, '{"meta":{},"research":{"odds":{}}}',
@@ -229,10 +240,10 @@ def getting_started(links: Links) -> dict[str, Any]:
          "The first call answers 402; sign the authorization it describes and send the same body with the payment in "
          "PAYMENT-SIGNATURE (x402 v2) or X-PAYMENT (v1)."),
     )  # fmt: skip
-    names = ("title", "method", "url", "exampleRequest", "exampleResponse", "note")
-    return {
-        "intro": "Prediction markets on Base for autonomous agents. The wallet that pays is the account: no key, no "
+    return GettingStarted(
+        meta=meta(links),
+        intro="Prediction markets on Base for autonomous agents. The wallet that pays is the account: no key, no "
         "sign-up, no gas.",
-        "autoPayoutNote": "Winners are paid USDC automatically when a market resolves; there is nothing to claim.",
-        "steps": [{"step": number, **dict(zip(names, step, strict=True))} for number, step in enumerate(steps, 1)],
-    }
+        auto_payout_note="Winners are paid USDC automatically when a market resolves; there is nothing to claim.",
+        steps=[GuideStep(number, *step) for number, step in enumerate(steps, 1)],
+    )

@@ -8,19 +8,37 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import orjson
 from aiohttp import web
 from cachetools import LRUCache
 from limits import RateLimitItem, parse
+from msgspec import Raw
 
-from api.agent import outlook, render
+from api.agent import outlook
+from api.agent.bodies import markets as shown
+from api.agent.bodies.numbers import usd
+from api.agent.bodies.parts import NETWORK, chain_meta, freshness, meta
+from api.agent.bodies.platform import AgentReadiness, Funding, ReadinessBody
+from api.agent.bodies.positions import PositionsBody, position, summary
+from api.agent.bodies.quotes import QuoteBody, quote
+from api.agent.bodies.research import (
+    AgentResearch,
+    DataFreshness,
+    ResearchBody,
+    decided_by,
+    impact,
+    observations,
+    odds_history,
+    related,
+    rules,
+)
+from api.agent.bodies.results import AgentResult, ResultBody, result
+from api.agent.bodies.trades import TradeProofBody, proof
 from api.agent.chain import AgentContracts, Balances, balance_of
 from api.agent.cursors import ListPlace, StakePlace, cursor_of, list_place, place_of, stake_before, stake_cursor
 from api.agent.errors import problem
 from api.agent.facts import ListedMarket, Stake, Venue, deciding_times, key_of
 from api.agent.index import AgentIndex
 from api.agent.links import Links
-from api.agent.reply import body_bytes, freshness, reply
 from api.agent.requests import (
     EXAMPLE_WALLET,
     MIN_SIZE,
@@ -44,6 +62,7 @@ from api.agent.trade import store
 from api.agent.trade.orders import MAX_POINTS, SIMPLE_MAX, check_open, largest_size, side_of
 from api.context import Context
 from api.head import chain_now
+from api.http.application import json_response
 from api.http.caller import caller_ip
 from api.http.rendered import OWN_REVALIDATED, REVALIDATED, RenderedCache
 from api.http.requests import read_query
@@ -52,10 +71,10 @@ from core.agent.document import CATEGORIES
 from core.contracts.statuses import MarketKind
 from core.hexadecimal import bytes_of, hex_of
 from core.iso import iso, iso_of
-from core.money import USD_DECIMALS, decimal_text, json_number
+from core.money import USD_DECIMALS, decimal_text, json_number, to_json
 
 _DEFAULTS = MarketsQuery()
-KINDS = {name: kind for kind, name in CATEGORIES.items()}
+KINDS: dict[str, MarketKind] = {name: kind for kind, name in CATEGORIES.items()}
 _HASH = re.compile(r"0x[0-9a-f]{64}")
 
 QUOTE_RATE = parse("30/minute")
@@ -129,14 +148,13 @@ class Reads:
             fitting = await self._with_settled(fitting, venue, query, after)
         page = fitting[: query.limit]
         more = len(fitting) > len(page)
-        return body_bytes(
-            self._links,
-            {
-                "count": len(page),
-                "markets": [render.market_ref(each, venue, self._links) for each in page],
-                "nextCursor": cursor_of(page[-1]) if more else None,
-            },
-            venue,
+        return to_json(
+            shown.Markets(
+                meta=chain_meta(self._links, venue),
+                count=len(page),
+                markets=[shown.market_ref(each, venue, self._links) for each in page],
+                next_cursor=cursor_of(page[-1]) if more else None,
+            )
         )
 
     async def _with_settled(
@@ -164,8 +182,8 @@ class Reads:
 
         async def render_market() -> bytes:
             venue, market = await self._listed(listed.id)
-            body = {**render.market_ref(market, venue, self._links), "stats": render.stats(market)}
-            return body_bytes(self._links, {"market": body}, venue)
+            body = shown.market_detail(market, venue, self._links)
+            return to_json(shown.OneMarket(meta=chain_meta(self._links, venue), market=body))
 
         return await self._details.answer(request, listed.key, render_market)
 
@@ -173,11 +191,12 @@ class Reads:
         _, market = await self._listed(request.match_info["id"])
 
         async def render_research() -> bytes:
-            return body_bytes(self._links, {"research": await self.bundle(market.id)}, self._index.required())
+            body = await self.bundle(market.id)
+            return to_json(ResearchBody(meta=chain_meta(self._links, self._index.required()), research=body))
 
         return await self._bundles.answer(request, market.key, render_research)
 
-    async def bundle(self, name: str) -> dict[str, Any]:
+    async def bundle(self, name: str) -> AgentResearch:
         """Everything known of a market, by id or slug; 404 when there is none."""
         venue, market = await self._listed(name)
         async with storage("The market's history", seconds=5.0), self._engine.connect() as connection:
@@ -186,26 +205,26 @@ class Reads:
             times = list(deciding_times(market, venue.now).values())
             readings = await read_readings(connection, self._chain_id, market.spec.feed, times)
         latest = venue.latest.get(market.feed)
-        return {
-            "market": render.market_ref(market, venue, self._links),
-            "resolutionRules": render.rules(market, self._links),
-            "odds": render.odds(market),
-            "stats": render.stats(market),
-            "ladder": render.ladder(market, latest),
-            "tokenSnapshot": render.token_snapshot(market, latest, self._links),
-            "oddsHistory": render.odds_history(market, stakes),
-            "observations": render.observations(market, rounds, self._links),
-            "decidedBy": render.decided_by(market, venue.now, readings, self._links),
-            "related": [_related(each) for each in _alike(market, venue)],
-            "impact": render.impact(market),
-            "advisory": None,
-            "disclaimer": DISCLAIMER,
-            "dataFreshness": {
-                "oddsAt": iso(venue.now),
-                "snapshotAt": None if latest is None else iso(latest.updated_at),
-                "observationsAt": iso(rounds[0].updated_at) if rounds else None,
-            },
-        }
+        return AgentResearch(
+            market=shown.market_ref(market, venue, self._links),
+            resolution_rules=rules(market, self._links),
+            odds=shown.odds(market),
+            stats=shown.stats(market),
+            ladder=shown.ladder(market, latest),
+            token_snapshot=shown.token_snapshot(market, latest, self._links),
+            odds_history=odds_history(market, stakes),
+            observations=observations(market, rounds, self._links),
+            decided_by=decided_by(market, venue.now, readings, self._links),
+            related=[related(each) for each in _alike(market, venue)],
+            impact=impact(market),
+            advisory=None,
+            disclaimer=DISCLAIMER,
+            data_freshness=DataFreshness(
+                odds_at=iso(venue.now),
+                snapshot_at=None if latest is None else iso(latest.updated_at),
+                observations_at=iso(rounds[0].updated_at) if rounds else None,
+            ),
+        )
 
     @property
     def stamp(self) -> int:
@@ -222,11 +241,12 @@ class Reads:
         over = sorted((each for each in others if not each.opens_later(venue.now)), key=list_place, reverse=True)
         return {
             "open": [
-                {**render.market_ref(each, venue, self._links), "examplePaid": _example_paid(each)} for each in open_now
+                {"market": shown.market_ref(each, venue, self._links), "examplePaid": _example_paid(each)}
+                for each in open_now
             ],
-            "later": [render.market_ref(each, venue, self._links) for each in later],
+            "later": [shown.market_ref(each, venue, self._links) for each in later],
             "closed": [
-                {**render.market_ref(each, venue, self._links), "result": render.result(each, self._links)}
+                {"market": shown.market_ref(each, venue, self._links), "result": result(each, self._links)}
                 for each in over[:closed]
             ],
             "freshness": freshness(venue),
@@ -250,9 +270,9 @@ class Reads:
             "walletAddress": EXAMPLE_WALLET,
         }
 
-    async def outcome(self, name: str) -> dict[str, Any]:
+    async def outcome(self, name: str) -> AgentResult:
         """How a market resolved, or that it is pending."""
-        return render.result((await self._listed(name))[1], self._links)
+        return result((await self._listed(name))[1], self._links)
 
     async def settles(self, name: str) -> bool:
         """Whether this service can settle the market, and so takes bets on it while it is open."""
@@ -277,25 +297,25 @@ class Reads:
         ahead = outlook.of_quote(
             market, outcome, got, now=now, balance=None if wallet is None else await balance_of(self._balances, wallet)
         )
-        quote_id, tier = store.new_quote_id(), "simple" if size <= SIMPLE_MAX else "locked"
+        quote_id, is_locked = store.new_quote_id(), size > SIMPLE_MAX
         seconds = min(store.LOCK_SECONDS, market.closes_at - now)
         expires = datetime.now(UTC) + timedelta(seconds=seconds)
-        if tier == "locked":
+        if is_locked:
             async with storage("The price locks"), self._pool.connection() as connection:
                 expires = await store.save_lock(connection, quote_id, market.key, outcome, size, seconds)
-        body = render.quote(
+        body = quote(
             market,
             outcome,
             got,
             quote_id=quote_id,
             expires_at=iso_of(expires),
-            tier=tier,
+            tier="locked" if is_locked else "simple",
             ahead=ahead,
             largest=largest_size(market, outcome),
             venue=venue,
             links=self._links,
         )
-        return reply(self._links, {"quote": body}, venue=venue)
+        return json_response(QuoteBody(meta=chain_meta(self._links, venue), quote=body))
 
     # ------------------------------------------------------------ positions, results, proofs
 
@@ -313,22 +333,22 @@ class Reads:
             await connection.execution_options(isolation_level="REPEATABLE READ")  # page and sums of one state
             stakes = await read_positions(connection, wallet, limit + 1, before)
             holdings = await read_holdings(connection, self._chain_id, wallet)
-        venue, shown = self._index.required(), stakes[:limit]
+        venue, page = self._index.required(), stakes[:limit]
         open_ones = (each.market_key for each in holdings if each.market_key is not None)
-        markets = await self._index.markets({*(each.market_key for each in shown), *open_ones})
-        bodies = await self._position_bodies(shown, markets)
-        content = {
-            "wallet": wallet,
-            "count": len(bodies),
-            "summary": render.summary(holdings, markets),
-            "positions": bodies,
-            "nextCursor": stake_cursor(shown[-1].block, shown[-1].log_index) if len(stakes) > limit else None,
-        }
-        return body_bytes(self._links, content, venue)
+        markets = await self._index.markets({*(each.market_key for each in page), *open_ones})
+        bodies: list[Any] = await self._position_bodies(page, markets)
+        return to_json(
+            PositionsBody(
+                meta=chain_meta(self._links, venue),
+                wallet=wallet,
+                count=len(bodies),
+                summary=summary(holdings, markets),
+                positions=bodies,
+                next_cursor=stake_cursor(page[-1].block, page[-1].log_index) if len(stakes) > limit else None,
+            )
+        )
 
-    async def _position_bodies(
-        self, stakes: Sequence[Stake], markets: Mapping[bytes, ListedMarket]
-    ) -> list[orjson.Fragment]:
+    async def _position_bodies(self, stakes: Sequence[Stake], markets: Mapping[bytes, ListedMarket]) -> list[Raw]:
         """Render each position once for as long as it and its market stay what they are."""
         bodies, fresh = [], 0
         for each in stakes:
@@ -337,19 +357,20 @@ class Reads:
                 continue  # listed in a block read after the markets were
             kept = self._positions.get(each.id)
             if kept is None or kept[0] is not market or kept[1] != each:
-                kept = (market, each, orjson.dumps(render.position(market, each, self._links)))
+                kept = (market, each, to_json(position(market, each, self._links)))
                 self._positions[each.id] = kept
                 fresh += 1
                 if fresh % RENDERED_AT_ONCE == 0:
                     await asyncio.sleep(0)  # others are answered in between
-            bodies.append(orjson.Fragment(kept[2]))
+            bodies.append(Raw(kept[2]))
         return bodies
 
     async def result(self, request: web.Request) -> web.StreamResponse:
         _, market = await self._listed(read_query(request, ResultQuery).market_id)
 
         async def render_result() -> bytes:
-            return body_bytes(self._links, {"result": await self.outcome(market.id)}, self._index.required())
+            body = await self.outcome(market.id)
+            return to_json(ResultBody(meta=chain_meta(self._links, self._index.required()), result=body))
 
         return await self._results.answer(request, market.key, render_result)
 
@@ -370,8 +391,8 @@ class Reads:
         market = (await self._index.markets((stake.market_key,), status=503)).get(stake.market_key)
         if market is None:
             raise problem("internal_error", "The proof's market is not read yet.", status=503)
-        status = "final" if stake.block <= final_block else "confirmed"
-        return body_bytes(self._links, render.proof(market, stake, self._links, venue.now, status), venue)
+        fields = proof(market, stake, self._links, venue.now, "final" if stake.block <= final_block else "confirmed")
+        return to_json(TradeProofBody(meta=chain_meta(self._links, venue), **fields))
 
     # ------------------------------------------------------------ wallets, onboarding
 
@@ -387,26 +408,23 @@ class Reads:
         else:
             reason = f"The wallet holds {decimal_text(balance)} USDC on Base; the smallest bet is 1."
             hint = "Send USDC on Base to this wallet. No ETH is needed."
-        return reply(
-            self._links,
-            {
-                "readiness": {
-                    "wallet": wallet,
-                    "usdcBalanceUsd": None if balance is None else render.usd(balance),
-                    "canBetMin": ready,
-                    "minBetUsd": render.usd(MIN_SIZE),
-                    "simpleTierMaxUsd": render.usd(SIMPLE_MAX),
-                    "gasNeeded": False,
-                    "reason": reason,
-                    "funding": {
-                        "network": render.NETWORK,
-                        "usdcAddress": "" if self._contracts is None else self._contracts.token_facts.address,
-                        "docsUrl": self._links.docs,
-                    },
-                    "hint": hint,
-                }
-            },
+        funding = Funding(
+            network=NETWORK,
+            usdc_address="" if self._contracts is None else self._contracts.token_facts.address,
+            docs_url=self._links.docs,
         )
+        readiness = AgentReadiness(
+            wallet=wallet,
+            usdc_balance_usd=None if balance is None else usd(balance),
+            can_bet_min=ready,
+            min_bet_usd=usd(MIN_SIZE),
+            simple_tier_max_usd=usd(SIMPLE_MAX),
+            gas_needed=False,
+            reason=reason,
+            funding=funding,
+            hint=hint,
+        )
+        return json_response(ReadinessBody(meta=meta(self._links), readiness=readiness))
 
     async def _listed(self, name: str) -> tuple[Venue, ListedMarket]:
         venue = self._index.required()
@@ -463,13 +481,3 @@ def _example_paid(market: ListedMarket) -> list[Any] | None:
         taken = room and got.price_after - got.price_before <= MAX_POINTS
         paid.append(json_number(outlook.of_quote(market, outcome, got).payout) if taken else None)
     return paid
-
-
-def _related(market: ListedMarket) -> dict[str, Any]:
-    return {
-        "id": market.id,
-        "slug": market.slug,
-        "question": market.words.question,
-        "category": market.metric,
-        **render.times(market),
-    }

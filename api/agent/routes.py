@@ -9,10 +9,11 @@ from api.agent import requests as models
 from api.agent.bodies.markets import Markets, OneMarket
 from api.agent.bodies.parts import BAD, NO_DATABASE, NO_WALLET, RATE, refusal
 from api.agent.bodies.platform import GettingStarted, HealthBody, ReadinessBody, StatsBody
-from api.agent.bodies.positions import PositionsBody, ResultBody, TradeProofBody
+from api.agent.bodies.positions import PositionsBody
 from api.agent.bodies.quotes import QuoteBody
 from api.agent.bodies.research import ResearchBody
-from api.agent.bodies.trades import Challenge, TradeBody
+from api.agent.bodies.results import ResultBody
+from api.agent.bodies.trades import Challenge, TradeBody, TradeProofBody
 from api.agent.describe import QUOTE, TRADE
 from api.agent.discover.search import Discovery
 from api.agent.notices.channels import EventChannels

@@ -2,43 +2,56 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import unicodedata
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from decimal import Decimal
+from typing import Annotated
 
 from aiohttp import web
+from msgspec import Meta
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from api.agent import render
-from api.agent.bodies.parts import NO_DATABASE, AgentBody, AgentMarketTimes, ChainAnswer, refusal
+from api.agent.bodies.markets import odds
+from api.agent.bodies.numbers import usd
+from api.agent.bodies.parts import NO_DATABASE, AgentMarketTimes, ChainAnswer, chain_meta, refusal, times
 from api.agent.errors import problem
 from api.agent.facts import Venue
 from api.agent.index import AgentIndex
 from api.agent.links import Links
-from api.agent.reply import reply
 from api.agent.sentiment_score import (
     NEUTRAL,
+    Basis,
+    Confidence,
     Crowd,
     CrowdReading,
+    Label,
+    Quality,
     Score,
+    SideLabel,
     quality_of,
     readings,
     score_of,
     suggestion,
 )
 from api.agent.storage import storage
+from api.cache import VersionedCache
+from api.http.application import json_response
+from api.http.body import Body
 from api.http.openapi import required
 from api.http.operation import DocumentedAnswer, Operation
 from api.http.requests import read_query
+from core.agent.document import Category
+from core.agent.fixed import WAD
 from core.db.schema.index_agent import agent_stake
 from core.iso import iso
 from core.money import decimal_text, json_number, json_ratio_down
 
 POINT_DECIMALS = 2
+MAX_TOKENS = 1_000
+Percent = Annotated[Decimal, Meta(extra_json_schema={"minimum": 0, "maximum": 100})]
 # As it is published: in ASCII. Symbols in other letters are taken too.
 _SYMBOL = re.compile(r"\S{1,32}")
 
@@ -60,14 +73,14 @@ class SentimentQuery(BaseModel):
     )
 
 
-class SentimentScore(AgentBody):
-    score: float = Field(ge=0, le=100)
-    lean: float = Field(ge=-50, le=50)
-    label: Literal["strongly_bullish", "bullish", "neutral", "bearish", "strongly_bearish"]
-    basis: Literal["pool_weighted", "equal_weight", "none"]
-    confidence: Literal["high", "medium", "low", "none"]
+class SentimentScore(Body):
+    score: Percent
+    lean: Annotated[Decimal, Meta(extra_json_schema={"minimum": -50, "maximum": 50})]
+    label: Label
+    basis: Basis
+    confidence: Confidence
     directional_market_count: int
-    directional_pool_usd: float
+    directional_pool_usd: Decimal
     directional_bettors: int
 
 
@@ -76,20 +89,20 @@ class SuggestedBet(AgentMarketTimes):
     slug: str
     short_title: str
     side: str
-    side_label: Literal["UP", "DOWN", "YES", "NO"]
+    side_label: SideLabel
     implied_cents: int
     bet_url: str
 
 
-class SentimentQuality(AgentBody):
+class SentimentQuality(Body):
     distinct_bettors: int
-    top_wallet_pct: float = Field(ge=0, le=100)
-    label: Literal["broad", "mixed", "concentrated", "none"]
+    top_wallet_pct: Percent
+    label: Quality
 
 
-class SentimentActivity(AgentBody):
+class SentimentActivity(Body):
     total_bets: int
-    total_pool_usd: float
+    total_pool_usd: Decimal
 
 
 class SentimentMarket(AgentMarketTimes):
@@ -99,16 +112,16 @@ class SentimentMarket(AgentMarketTimes):
     market_id: str
     slug: str
     short_title: str
-    kind: Literal["market_cap", "market_cap_range", "price_direction"]
-    yes_price_cents: float | None
-    pool: float
+    kind: Category
+    yes_price_cents: Decimal | None
+    pool: Decimal
     total_bets: int
     directional: bool
-    bullish_pct: float | None
+    bullish_pct: Decimal | None
     app_url: str
 
 
-class SentimentIntel(AgentBody):
+class SentimentIntel(Body):
     token: str
     has_signal: bool
     market_count: int
@@ -135,8 +148,8 @@ class Sentiment:
         self._engine = engine
         self._index = index
         self._links = links
-        self._crowds: dict[str, tuple[object, Crowd]] = {}
-        self._counting = asyncio.Lock()
+        # Only tokens with a live market are looked up.
+        self._crowds: VersionedCache[str, Crowd] = VersionedCache(MAX_TOKENS)
 
     async def sentiment(self, request: web.Request) -> web.StreamResponse:
         token = symbol_of(read_query(request, SentimentQuery).token)
@@ -144,23 +157,15 @@ class Sentiment:
         live = [each for each in venue.open_markets() if each.token_symbol == token]
         live_readings = readings(live, venue.latest)
         crowd = await self._crowd(token, live_readings) if live_readings else Crowd()
-        body = {"token": token, "intel": intel(token, live_readings, crowd, venue, self._links)}
-        return reply(self._links, body, venue=venue)
+        read = intel(token, live_readings, crowd, venue, self._links)
+        return json_response(SentimentBody(meta=chain_meta(self._links, venue), token=token, intel=read))
 
     async def _crowd(self, token: str, live_readings: Sequence[CrowdReading]) -> Crowd:
         # A market's version changes with every stake on it, and the index's generation when all was read again, so an
         # unchanged state is never counted twice.
         books = tuple((each.market.key, each.market.version, each.directional) for each in live_readings)
         state = (self._index.generation, books)
-        async with self._counting:
-            counted = self._crowds.get(token)
-            if counted is not None and counted[0] == state:
-                return counted[1]
-            crowd = await self._count(live_readings)
-            # Only tokens with a live market come here, so this holds as many entries as there are such tokens and no
-            # more than that many stale ones.
-            self._crowds[token] = (state, crowd)
-            return crowd
+        return await self._crowds.get(token, lambda: state, lambda: self._count(live_readings))
 
     async def _count(self, live_readings: Sequence[CrowdReading]) -> Crowd:
         directional = agent_stake.c.market_id.in_([each.market.key for each in live_readings if each.directional])
@@ -214,50 +219,55 @@ def symbol_of(text: str | None) -> str:
 
 def intel(
     token: str, live_readings: Sequence[CrowdReading], crowd: Crowd, venue: Venue, links: Links
-) -> dict[str, Any]:
+) -> SentimentIntel:
     score = score_of(live_readings, crowd)
-    suggested = suggestion(live_readings, score.points)
     bodies = [_market(each, links) for each in live_readings]
-    return {
-        "token": token,
-        "hasSignal": bool(live_readings),
-        "marketCount": len(live_readings),
-        "sentiment": {
-            "score": json_number(score.points, POINT_DECIMALS),
-            "lean": json_number(score.points - NEUTRAL, POINT_DECIMALS),
-            "label": score.label,
-            "basis": score.basis,
-            "confidence": score.confidence,
-            "directionalMarketCount": score.markets,
-            "directionalPoolUsd": render.usd(score.pool),
-            "directionalBettors": crowd.directional_bettors,
-        },
-        "suggestedBet": None
-        if suggested is None
-        else {
-            "marketId": suggested.market.id,
-            "slug": suggested.market.slug,
-            "shortTitle": suggested.market.words.short_title,
-            **render.times(suggested.market),
-            "side": suggested.market.outcomes[suggested.outcome].key,
-            "sideLabel": suggested.label,
-            "impliedCents": suggested.cents,
-            "betUrl": links.app(suggested.market),
-        },
-        "quality": {
-            "distinctBettors": crowd.bettors,
-            "topWalletPct": json_ratio_down(100 * crowd.largest, crowd.staked or 1, POINT_DECIMALS),
-            "label": quality_of(crowd),
-        },
-        "activity": {
-            "totalBets": sum(each.market.bets for each in live_readings),
-            "totalPoolUsd": render.usd(sum(each.pool for each in live_readings)),
-        },
-        "topMarket": bodies[0] if bodies else None,
-        "markets": bodies,
-        "summary": summary(token, live_readings, score, crowd),
-        "asOf": iso(venue.now),
-    }
+    return SentimentIntel(
+        token=token,
+        has_signal=bool(live_readings),
+        market_count=len(live_readings),
+        sentiment=SentimentScore(
+            score=json_number(score.points, POINT_DECIMALS),
+            lean=json_number(score.points - NEUTRAL, POINT_DECIMALS),
+            label=score.label,
+            basis=score.basis,
+            confidence=score.confidence,
+            directional_market_count=score.markets,
+            directional_pool_usd=usd(score.pool),
+            directional_bettors=crowd.directional_bettors,
+        ),
+        suggested_bet=_suggested(live_readings, score, links),
+        quality=SentimentQuality(
+            distinct_bettors=crowd.bettors,
+            top_wallet_pct=json_ratio_down(100 * crowd.largest, crowd.staked or 1, POINT_DECIMALS),
+            label=quality_of(crowd),
+        ),
+        activity=SentimentActivity(
+            total_bets=sum(each.market.bets for each in live_readings),
+            total_pool_usd=usd(sum(each.pool for each in live_readings)),
+        ),
+        top_market=bodies[0] if bodies else None,
+        markets=bodies,
+        summary=summary(token, live_readings, score, crowd),
+        as_of=iso(venue.now),
+    )
+
+
+def _suggested(live_readings: Sequence[CrowdReading], score: Score, links: Links) -> SuggestedBet | None:
+    suggested = suggestion(live_readings, score.points)
+    if suggested is None:
+        return None
+    market = suggested.market
+    return SuggestedBet(
+        **times(market),
+        market_id=market.id,
+        slug=market.slug,
+        short_title=market.words.short_title,
+        side=market.outcomes[suggested.outcome].key,
+        side_label=suggested.label,
+        implied_cents=suggested.cents,
+        bet_url=links.app(market),
+    )
 
 
 def summary(token: str, live_readings: Sequence[CrowdReading], score: Score, crowd: Crowd) -> str:
@@ -276,18 +286,18 @@ def summary(token: str, live_readings: Sequence[CrowdReading], score: Score, cro
     )
 
 
-def _market(reading: CrowdReading, links: Links) -> dict[str, Any]:
+def _market(reading: CrowdReading, links: Links) -> SentimentMarket:
     market = reading.market
-    return {
-        "marketId": market.id,
-        "slug": market.slug,
-        "shortTitle": market.words.short_title,
-        "kind": market.metric,
-        **render.times(market),
-        "yesPriceCents": render.odds(market)["yesPriceCents"],
-        "pool": render.usd(reading.pool),
-        "totalBets": market.bets,
-        "directional": reading.directional,
-        "bullishPct": json_ratio_down(100 * reading.bullish, 10**18, POINT_DECIMALS) if reading.directional else None,
-        "appUrl": links.app(market),
-    }
+    return SentimentMarket(
+        **times(market),
+        market_id=market.id,
+        slug=market.slug,
+        short_title=market.words.short_title,
+        kind=market.metric,
+        yes_price_cents=odds(market).yes_price_cents,
+        pool=usd(reading.pool),
+        total_bets=market.bets,
+        directional=reading.directional,
+        bullish_pct=json_ratio_down(100 * reading.bullish, WAD, POINT_DECIMALS) if reading.directional else None,
+        app_url=links.app(market),
+    )

@@ -8,13 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from api.agent.facts import FeedRound, ListedMarket
 from core.agent.book import bucket
 from core.agent.fixed import WAD
 from core.contracts.statuses import MarketKind
 from core.money import USD
+
+Label = Literal["strongly_bullish", "bullish", "neutral", "bearish", "strongly_bearish"]
+Basis = Literal["pool_weighted", "equal_weight", "none"]
+Confidence = Literal["high", "medium", "low", "none"]
+Quality = Literal["broad", "mixed", "concentrated", "none"]
+SideLabel = Literal["UP", "DOWN", "YES", "NO"]
 
 POINT: Final = 100
 NEUTRAL: Final = 50 * POINT
@@ -61,9 +67,9 @@ class Score:
     """How bullish a token's live markets are, and how much that reading is worth."""
 
     points: int
-    label: str
-    basis: str
-    confidence: str
+    label: Label
+    basis: Basis
+    confidence: Confidence
     markets: int
     pool: int
 
@@ -74,7 +80,7 @@ class Suggestion:
 
     market: ListedMarket
     outcome: int
-    label: str
+    label: SideLabel
     cents: int
 
 
@@ -100,11 +106,11 @@ def score_of(live: Sequence[CrowdReading], crowd: Crowd) -> Score:
     weighted = sum((weight if pool else 1) * bullish for weight, bullish in directional)
     whole = (pool or len(directional)) * WAD
     points = (2 * 100 * POINT * weighted + whole) // (2 * whole)
-    basis = "pool_weighted" if pool else "equal_weight"
+    basis: Basis = "pool_weighted" if pool else "equal_weight"
     return Score(points, _label(points), basis, _confidence(crowd.directional_bettors, pool), len(directional), pool)
 
 
-def _label(points: int) -> str:
+def _label(points: int) -> Label:
     if points >= 80 * POINT:
         return "strongly_bullish"
     if points >= 60 * POINT:
@@ -114,7 +120,7 @@ def _label(points: int) -> str:
     return "bearish" if points > 20 * POINT else "strongly_bearish"
 
 
-def _confidence(bettors: int, pool: int) -> str:
+def _confidence(bettors: int, pool: int) -> Confidence:
     if bettors >= HIGH_BETTORS and pool >= HIGH_POOL:
         return "high"
     if bettors >= MEDIUM_BETTORS and pool >= MEDIUM_POOL:
@@ -122,7 +128,7 @@ def _confidence(bettors: int, pool: int) -> str:
     return "low" if bettors else "none"
 
 
-def quality_of(crowd: Crowd) -> str:
+def quality_of(crowd: Crowd) -> Quality:
     """How widely the stakes are spread."""
     if crowd.bettors == 0:
         return "none"
@@ -147,12 +153,12 @@ def suggestion(live: Sequence[CrowdReading], points: int) -> Suggestion | None:
     return None
 
 
-def _side_label(market: ListedMarket, outcome: int) -> str:
+def _side_label(market: ListedMarket, outcome: int) -> SideLabel:
     match market.kind:
         case MarketKind.DIRECTION:
-            return ("UP", "DOWN")[outcome]
+            return "DOWN" if outcome else "UP"
         case MarketKind.THRESHOLD:
-            return ("YES", "NO")[outcome]
+            return "NO" if outcome else "YES"
         case MarketKind.RANGE:  # betting on a bucket says yes to it
             return "YES"
 

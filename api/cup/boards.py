@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
-import orjson
 from cachetools import LRUCache
+from msgspec import Raw
 
 from api.cache import TimedValue
 from api.cup import render
 from core.cup import board
 from core.cup.board import Board
 from core.db.engine import ConnectionPool
+from core.money import to_json
 
 MAX_ENTRIES = 200
 BOARD_SECONDS = 1.0
@@ -29,11 +30,11 @@ class ShownBoard:
     """A board as it was read, and its entries as they were written for whoever asked for so many."""
 
     board: Board
-    written: dict[int, orjson.Fragment] = field(default_factory=dict)
+    written: dict[int, Raw] = field(default_factory=dict)
 
-    def first(self, limit: int) -> orjson.Fragment:
+    def first(self, limit: int) -> Raw:
         if limit not in self.written:
-            self.written[limit] = orjson.Fragment(orjson.dumps(render.board_entries(self.board, limit)))
+            self.written[limit] = Raw(to_json(render.board_entries(self.board, limit)))
         return self.written[limit]
 
 

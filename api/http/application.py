@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-import orjson
 from aiohttp import web
 
-from api.http.body import Body, encode
 from api.http.ignored_query import naming_ignored
 from api.http.operation import Handler, Operation, Surface
 from api.http.problem import Problem, not_found
@@ -17,6 +15,7 @@ from api.http.requests import request_id, too_large
 from core.errors import VpmError
 from core.log import get_logger, request_context
 from core.metrics import counter, histogram
+from core.money import to_json
 
 log = get_logger(__name__)
 
@@ -67,8 +66,9 @@ def json_response(
 ) -> web.Response:
     """Return a JSON answer for this request alone."""
     given = {"Cache-Control": cache_control, "X-Content-Type-Options": "nosniff", **(headers or {})}
-    text = encode(body) if isinstance(body, Body) else orjson.dumps(body)
-    return web.Response(body=text, status=status, headers=given, content_type="application/json", charset="utf-8")
+    return web.Response(
+        body=to_json(body), status=status, headers=given, content_type="application/json", charset="utf-8"
+    )
 
 
 def unavailable(message: str = "The service cannot answer this now; try again shortly.") -> Problem:

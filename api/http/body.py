@@ -1,4 +1,5 @@
-"""The base of answers' bodies: one struct is built, shown by pages, encoded, and described in OpenAPI."""
+"""The base of answers' bodies: one struct is built, shown by pages, encoded, and described in OpenAPI. Amounts are
+decimals, which are written as JSON numbers with these digits."""
 
 from __future__ import annotations
 
@@ -21,8 +22,6 @@ class Body(msgspec.Struct, kw_only=True, rename="camel", gc=False):
 # The description of an answer. Bodies whose fields depend on the case, such as errors, have pydantic models.
 AnswerModel = type[Body] | type[BaseModel]
 
-encode = msgspec.json.Encoder().encode
-
 
 def is_body(model: type[Any]) -> TypeGuard[type[Body]]:
     return issubclass(model, Body)
@@ -39,12 +38,16 @@ def schemas_of(bodies: Iterable[type[Body]], reference: Callable[[str], str]) ->
         plain = {key: tidy(value) for key, value in schema.items()}
         if isinstance(plain.get("description"), str):
             plain["description"] = cleandoc(plain["description"])
+        if plain.get("format") == "decimal":
+            plain = {key: value for key, value in plain.items() if key != "format"} | {"type": "number"}
         if "$ref" in plain:
             plain["$ref"] = reference(plain["$ref"])
-        texts = plain.get("enum")
-        if isinstance(texts, list) and all(isinstance(each, str) for each in texts):
-            plain["type"] = "string"  # some readers do not infer it
-            if len(texts) == 1:
+        values = plain.get("enum")
+        if isinstance(values, list):
+            for kind, name in ((str, "string"), (int, "integer")):
+                if all(isinstance(each, kind) for each in values):
+                    plain["type"] = name  # some readers do not infer it
+            if len(values) == 1:
                 plain["const"] = plain.pop("enum")[0]
         return plain
 

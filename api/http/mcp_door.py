@@ -27,6 +27,7 @@ from api.http.operation import Cors, DocumentedAnswer, Operation
 from api.http.problem import Problem
 from api.http.rendered import NO_STORE
 from api.http.requests import read_json
+from core.money import to_json
 
 BODY_LIMIT = 64 * 1024
 VERSION = "1.0.0"
@@ -191,7 +192,7 @@ def success(body: bytes, *, meta: dict[str, Any] | None = None) -> types.CallToo
 def refusal(body: Mapping[str, Any]) -> types.CallToolResult:
     """Return a REST error as text alone: clients validate structured content against the output schema, even of errors,
     and would report the mismatch instead of the error."""
-    text = orjson.dumps(body).decode()
+    text = to_json(body).decode()
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
 
 

@@ -18,9 +18,10 @@ from aiohttp import HttpVersion11, web
 from aiohttp.abc import AbstractStreamWriter
 
 from api.cache import VersionedCache
-from api.http.body import Body, encode
+from api.http.body import Body
 from api.http.operation import Cors
 from api.http.requests import fresh_request_id
+from core.money import to_json
 
 B = TypeVar("B", bound=Body)
 
@@ -194,7 +195,7 @@ class Shown(Generic[B]):
 
     @classmethod
     async def make(cls, body: B, cache_control: str) -> Shown[B]:
-        return cls(body, await Rendered.make(encode(body), cache_control))
+        return cls(body, await Rendered.make(to_json(body), cache_control))
 
 
 class RenderedCache:

@@ -21,7 +21,6 @@ from api.cache import SizedCache, VersionedCache
 from api.context import Context
 from api.database import reading
 from api.http.application import unavailable
-from api.http.body import encode
 from api.http.caller import caller_ip
 from api.http.limits import RequestQuota
 from api.http.problem import Problem
@@ -40,6 +39,7 @@ from api.stock.rows import MAX_SETTLED, read_positions
 from api.stock.sources import StockSources
 from core.chain import checksum
 from core.hexadecimal import bytes_of
+from core.money import to_json
 from core.stock.vested import finished
 from core.stock.vested_views import OwnerTotals
 
@@ -108,7 +108,7 @@ class StockReads:
         await self._asked.take(request)
         query = read_query(request, MarketsQuery)
         body = await self._markets_body(query.limit, query.before)
-        return (await Rendered.make(encode(body), MARKETS_CACHE)).response(request)
+        return (await Rendered.make(to_json(body), MARKETS_CACHE)).response(request)
 
     async def market(self, request: web.Request) -> web.StreamResponse:
         text = request.match_info["id"]
@@ -142,7 +142,7 @@ class StockReads:
         )
         query = read_query(request, OwnerQuery)
         body = await self.one_owner(query.owner, query.limit, query.before)
-        return (await Rendered.make(encode(body), POSITIONS_CACHE)).response(request)
+        return (await Rendered.make(to_json(body), POSITIONS_CACHE)).response(request)
 
     async def shown(self, text: str) -> tuple[MarketDetailBody, str]:
         """A market's detail as the pages show it, and the tag, which changes with what is in it."""
@@ -244,12 +244,12 @@ class StockReads:
         status: Literal["live", "stale-cache", "unavailable"] = "stale-cache" if readings else "unavailable"
         if live and not any(each.stale for each in readings):
             status = "live"
-        return encode(PricesBody(status=status, read_at=self._read.read_at, readings=readings))
+        return to_json(PricesBody(status=status, read_at=self._read.read_at, readings=readings))
 
     # ------------------------------------------------------------ markets
 
     async def _render_markets(self) -> bytes:
-        return encode(await self._markets_body(None, None))
+        return to_json(await self._markets_body(None, None))
 
     async def _markets_body(self, limit: int | None, before: int | None) -> MarketsBody:
         """Newest first. Without a limit and a start: all that are unsettled and the newest settled, whose lowest id is

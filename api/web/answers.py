@@ -6,13 +6,12 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-import orjson
 from aiohttp import web
 
 from api.http.operation import Handler
 from api.http.problem import Problem
 from api.http.rendered import Rendered
-from core.money import loads
+from core.money import loads, to_json
 
 HTML = "text/html; charset=utf-8"
 TEXT = "text/plain; charset=utf-8"
@@ -75,4 +74,4 @@ async def awaited_or_none(reading: Awaitable[T]) -> T | None:
 
 def exact(body: object) -> Any:
     """A body of the API as a page reads it: with its exact numbers."""
-    return loads(orjson.dumps(body))
+    return loads(to_json(body))

@@ -11,7 +11,7 @@ from limits import parse
 from api.agent.reads import Reads
 from api.cup import requests
 from api.cup.service import CupService
-from api.http.body import Json, encode
+from api.http.body import Json
 from api.http.caller import caller_ip
 from api.http.limits import RateLimits
 from api.stock.bodies.positions import OwnerBody
@@ -21,7 +21,7 @@ from api.web.answers import PRIVATE, awaited_or_none, owner_of
 from api.web.results import results_chart, results_of
 from api.web.templating import Pages
 from core.config import Settings
-from core.money import loads
+from core.money import loads, to_json
 
 # An open page asks 24 times a minute.
 OWNER_RATE = parse("60/minute")
@@ -71,7 +71,7 @@ class PortfolioPage:
                 **sections,
             )
 
-        stamp = encode(sections)
+        stamp = to_json(sections)
         return await self._pages.answer(request, ("positions", owner, older), stamp, render, PRIVATE)
 
     async def _asking(self, request: web.Request, wrong: str) -> web.StreamResponse:

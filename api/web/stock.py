@@ -7,7 +7,6 @@ from typing import Any
 from aiohttp import web
 from msgspec import structs
 
-from api.http.body import encode
 from api.stock.bodies.markets import MarketDetailBody
 from api.stock.chain import StockContracts
 from api.stock.reads import StockReads
@@ -16,6 +15,7 @@ from api.web.answers import PRIVATE, REVALIDATE, owner_of
 from api.web.history import ChartHistory, MarketPast
 from api.web.templating import Pages
 from core.contracts.deployments import Deployment
+from core.money import to_json
 
 
 class StockPages:
@@ -37,7 +37,7 @@ class StockPages:
             detail = structs.replace(body, market=market)
             start, _ = stock_view.window(market, detail.head.timestamp)
             stamp = (market.live, market.totals, len(detail.positions), detail.resolution is not None)
-            past = await self._history.get(market.id, market.feed, start, market.final_time, encode([*stamp, start]))
+            past = await self._history.get(market.id, market.feed, start, market.final_time, to_json([*stamp, start]))
             return self._pages.render("stock.html", path="/", **self._facts(detail, past, owner, whole))
 
         page = ("market", request.match_info["id"], owner, whole)

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from eth_utils.crypto import keccak
@@ -42,7 +42,8 @@ MAX_LINKS = 4
 MAX_LINK = 300
 
 # By the contract's kind; also the API's `targetMetric`.
-CATEGORIES = {
+Category = Literal["market_cap", "market_cap_range", "price_direction"]
+CATEGORIES: Mapping[MarketKind, Category] = {
     MarketKind.THRESHOLD: "market_cap",
     MarketKind.RANGE: "market_cap_range",
     MarketKind.DIRECTION: "price_direction",

@@ -5,8 +5,6 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Final
 
-import orjson
-
 from core.money import decimal_text, json_number, units_from_decimal, units_from_text
 
 DECIMALS: Final = 2
@@ -32,11 +30,11 @@ def text_of(cents: int) -> str:
     return decimal_text(cents, DECIMALS)
 
 
-def number_of(cents: int) -> orjson.Fragment:
+def number_of(cents: int) -> Decimal:
     """The exact JSON number."""
     return json_number(cents, DECIMALS)
 
 
-def percent(part: int, whole: int) -> orjson.Fragment:
+def percent(part: int, whole: int) -> Decimal:
     """part / whole as a percentage with two decimals, rounded to the nearest, halves up; 0 of nothing is 0."""
     return json_number((part * 20_000 + whole) // (2 * whole) if whole else 0, 2)

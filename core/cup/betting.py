@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 
-import orjson
 from psycopg.errors import UniqueViolation
 
 from core.cup import Refusal, ledger, rounds, wheel
@@ -24,7 +24,7 @@ _BOUNDS_CENTS = {
 }
 
 
-def bounds() -> dict[str, orjson.Fragment]:
+def bounds() -> dict[str, Decimal]:
     """The bounds as they are shown, in pUSDC."""
     return {name: number_of(cents) for name, cents in _BOUNDS_CENTS.items()}
 

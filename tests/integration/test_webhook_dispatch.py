@@ -214,133 +214,12 @@ async def test_one_failure_long_after_a_former_outage_switches_nothing_off(
         assert len(await _log(pool, wallet)) == 1
 
 
-async def _test(pool: ConnectionPool, hook: str) -> str:
-    """Asks for a test, as `POST /webhooks/{id}/test` does; its event's id."""
+async def _wake(pool: ConnectionPool, hook: str) -> None:
+    """Wake an endpoint, as `POST /webhooks/{id}/test` does."""
     async with pool.connection() as connection, connection.transaction():
         found = await webhook_store.find(connection, hook, lock=True)
         assert found is not None
-        asked = await webhook_store.add_test(connection, found)
         await webhook_store.wake(connection, found, 0)
-    return asked.event(found).id
-
-
-async def test_a_test_goes_to_its_endpoint_alone_and_is_tried_again_as_any_event(
-    pool: ConnectionPool, fresh_database_url: str
-) -> None:
-    wallet = b"\x26" * 20
-    async with receiver() as there, receiver() as other:
-        hook = await _hook(pool, wallet, there.url)
-        await _hook(pool, wallet, other.url)
-        there.answers = [500, 500]
-        first, second = await _test(pool, hook), await _test(pool, hook)
-        async with dispatching(fresh_database_url, retries=(0.05,) * 8):
-            await there.until(lambda: len(there.events()) >= 4)
-            assert [each["eventId"] for each in there.events()] == [first, first, first, second]
-            assert {each["seq"] for each in there.events()} == {0}
-            await _tell(pool, wallet, "one")
-            await other.until(lambda: _names(other) == ["one"])
-            await there.until(lambda: len(there.events()) == 5)
-            assert (await _row(pool, hook)).attempts == 0
-            # One that is never taken is given up, told of on the other channels, and holds nothing up.
-            there.always = 500
-            third = await _test(pool, hook)
-            await other.until(lambda: len(other.events()) == 2)
-            there.always = None
-        told = other.events()[1]
-        assert (told["type"], told["payload"]["eventId"], told["payload"]["seq"]) == (
-            "webhook.delivery_failed",
-            third,
-            None,
-        )
-        assert [each.type for each in await _log(pool, wallet)][1:] == [EventType.DELIVERY_FAILED]
-
-
-async def test_a_tests_failures_are_its_own_and_no_event_behind_it_loses_or_gains_a_try(
-    pool: ConnectionPool, fresh_database_url: str
-) -> None:
-    wallet = b"\x2d" * 20
-    async with receiver() as broken, receiver() as well:
-        broken.always = 500
-        hook = await _hook(pool, wallet, broken.url)
-        await _hook(pool, wallet, well.url)
-        await _tell(pool, wallet, "first")
-        async with pool.connection() as connection:  # its last try is hours away
-            await connection.execute(
-                "UPDATE agent_webhook SET attempts = 3, failing_since = now(), attempt_at = now() + interval '7 hours'"
-                " WHERE id = %s",
-                (hook,),
-            )
-        test = await _test(pool, hook)
-        async with dispatching(fresh_database_url, retries=(0.05,) * 3):
-            await broken.until(lambda: len(broken.events()) >= 5)
-            await well.until(lambda: len(well.events()) >= 3)
-        sent = [each["eventId"] for each in broken.events()]
-        assert sent == [test] * 4 + [(await _log(pool, wallet))[0].id]
-        told = [orjson.loads(each.payload) for each in (await _log(pool, wallet))[1:]]
-        assert [(each["eventId"], each["attempts"]) for each in told] == [(test, 4), (sent[-1], 4)]
-
-
-async def test_tests_asked_for_in_a_row_of_a_dead_endpoint_use_up_no_tries(
-    pool: ConnectionPool, fresh_database_url: str
-) -> None:
-    """Each wakes the endpoint, and what waits first is sent at once: not one try of those it has over a day."""
-    wallet = b"\x2e" * 20
-    async with receiver() as there:
-        there.always = 500
-        hook = await _hook(pool, wallet, there.url)
-        async with dispatching(fresh_database_url, retries=(3_600.0,) * 3):
-            for count in range(1, 8):
-                await _test(pool, hook)
-                await there.until(lambda count=count: len(there.events()) >= count)
-                await _let_go(pool, hook)
-            assert len({each["eventId"] for each in there.events()}) == 1
-            assert await _log(pool, wallet) == []
-            row = await _row(pool, hook)
-            assert (row.attempts, row.kind) == (0, webhook_store.Kind.HAMPERED)  # in no place of those that work
-            async with pool.connection() as connection:
-                tries = "SELECT attempts FROM agent_webhook_test ORDER BY id"
-                assert await (await connection.execute(tries)).fetchall() == [(1,)] + [(0,)] * 6
-                away = "SELECT attempt_at > now() + interval '59 minutes' FROM agent_webhook WHERE id = %s"
-                assert await (await connection.execute(away, (hook,))).fetchall() == [(True,)]
-            there.always = None  # mended: one more has all of them sent
-            await _test(pool, hook)
-            await there.until(lambda: len(there.events()) == 7 + 8)
-
-
-async def test_one_that_was_switched_off_with_tests_waiting_comes_back_by_a_test(
-    pool: ConnectionPool, fresh_database_url: str
-) -> None:
-    """Else nothing but a new signature of the wallet would bring it back."""
-    wallet = b"\x2c" * 20
-    async with receiver() as there:
-        hook = await _hook(pool, wallet, there.url, status="pending_verification")
-        for _ in range(webhook_store.MAX_TESTS_WAITING):
-            await _test(pool, hook)
-        async with pool.connection() as connection:  # as an hour without the challenge leaves it
-            await connection.execute("UPDATE agent_webhook SET status = 'disabled' WHERE id = %s", (hook,))
-        asked = await _test(pool, hook)
-        async with dispatching(fresh_database_url):
-            await there.until(lambda: len(there.events()) > 0)
-        assert [each["eventId"] for each in there.events()] == [asked]
-        assert (await _row(pool, hook)).status == "active"
-
-
-async def test_who_is_switched_off_over_a_test_is_told_the_first_event_it_did_not_get(
-    pool: ConnectionPool, fresh_database_url: str
-) -> None:
-    wallet = b"\x2d" * 20
-    async with receiver() as there:
-        hook = await _hook(pool, wallet, there.url)
-        async with dispatching(fresh_database_url, retries=(0.05,) * 8, disable_after_seconds=0.0):
-            await _tell(pool, wallet, "taken")
-            await there.until(lambda: _names(there) == ["taken"])
-            there.always = 500
-            asked = await _test(pool, hook)
-            await _tell(pool, wallet, "missed")
-            row = await _becomes(pool, hook, "disabled")
-        told = orjson.loads((await _log(pool, wallet))[-1].payload)
-        assert (told["eventId"], told["disabled"]) == (asked, True)
-        assert told["seq"] == row.next_seq == 1
 
 
 async def test_one_that_was_switched_off_comes_back_only_where_its_wallet_has_room(pool: ConnectionPool) -> None:
@@ -349,11 +228,11 @@ async def test_one_that_was_switched_off_comes_back_only_where_its_wallet_has_ro
     first = await _hook(pool, wallet, "https://example.org/first", status="disabled")
     hooks = [await _hook(pool, wallet, f"https://example.org/{n}") for n in range(webhook_store.MAX_PER_WALLET)]
     with pytest.raises(webhook_store.TooManyWebhooks):
-        await _test(pool, first)
+        await _wake(pool, first)
     assert (await _row(pool, first)).status == "disabled"
     async with pool.connection() as connection:
         await webhook_store.remove(connection, hooks[0])
-    await _test(pool, first)
+    await _wake(pool, first)
     assert (await _row(pool, first)).status == "pending_verification"
 
 
@@ -479,16 +358,7 @@ async def test_no_event_is_missed_by_a_webhook_that_just_came_to_rest(pool: Conn
                 await asyncio.sleep(0.3)
             assert await to_rest
             (taken,) = await webhook_store.claim(resting, 1, webhook_store.Kind.WORKING)
-            await webhook_store.moved_on(resting, taken, taken.next_seq + 1)
-            async with writing.transaction():  # as POST /webhooks/{id}/test
-                found = await webhook_store.find(writing, taken.id, lock=True)
-                assert found is not None
-                await webhook_store.add_test(writing, found)
-                await webhook_store.wake(writing, found, 0)
-                to_rest = asyncio.create_task(webhook_store.rest(resting, taken))
-                await asyncio.sleep(0.3)
-            assert await to_rest
-            assert len(await webhook_store.claim(resting, 1, webhook_store.Kind.WORKING)) == 1
+            assert await webhook_store.moved_on(resting, taken, taken.next_seq + 1)
 
 
 async def test_the_lease_of_a_process_that_died_ends(pool: ConnectionPool, fresh_database_url: str) -> None:

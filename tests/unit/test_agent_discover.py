@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.agent.discover.gate import silence
-from api.agent.discover.rank import BROWSE, EXACT, browsed, ranked, terms_of
+from api.agent.discover.rank import BROWSE, browsed, ranked, terms_of
 from api.agent.discover.words import folded, scanned, words_of
 from api.agent.trade.orders import check_open
 from api.http.problem import Problem
@@ -55,7 +55,7 @@ def test_posts(case: Mapping[str, Any]) -> None:
     quiet = silence(case["text"])
     assert (None if quiet is None else quiet.value) == case.get("silent")
     if quiet is None:
-        kind, wanted = case.get("kind", EXACT), case["matches"]
+        kind, wanted = case.get("kind", "exact"), case["matches"]
         first = ranked(MARKETS, words_of(case["text"]))
         assert [each.market.id for each in first if each.kind == kind] == wanted
         # Whatever shares only a word comes after.
@@ -67,13 +67,13 @@ def test_queries(case: Mapping[str, Any]) -> None:
     matches = ranked(MARKETS, words_of(case["text"]))
     shown = [f"{each.market.id} {ratio_text_down(each.score.numerator, each.score.denominator, 4)}" for each in matches]
     assert shown == case["matches"]
-    assert {each.kind for each in matches} <= {case.get("kind", EXACT)}
+    assert {each.kind for each in matches} <= {case.get("kind", "exact")}
 
 
 def test_a_cashtag_scores_1000_and_its_rank_by_pool() -> None:
     pools = sorted(each.book.net_pool for each in MARKETS)
     matches = ranked(MARKETS, words_of("$degen and $BNKR"))
-    assert {each.kind for each in matches} == {EXACT}
+    assert {each.kind for each in matches} == {"exact"}
     for each in matches:
         assert each.score == 1_000 + pools.index(each.market.book.net_pool)
         assert each.cashtags == (each.market.token_symbol,)

@@ -8,13 +8,13 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from api.agent import cursors as pages
-from api.agent import outlook, render
+from api.agent import outlook
+from api.agent.bodies import markets, parts, positions, quotes, research, results, trades
 from api.agent.facts import Ending, FeedRound, Holding, ListedMarket, Stake
 from api.agent.links import Links
 from api.agent.trade.orders import MAX_POINTS, check_impact, check_open, largest_size, max_unmoving
@@ -23,7 +23,7 @@ from core.agent.book import Book, Quote, fee_of
 from core.contracts.statuses import MarketKind
 from core.feeds.words import Computed
 from core.iso import iso
-from core.money import USD, loads, parts_of
+from core.money import USD, loads, parts_of, to_json
 from tests.support import agent_markets
 from tests.support.agent_markets import CAP, NOW, stake
 from tests.support.pool_feeds import pool_feed
@@ -48,7 +48,7 @@ def ending(winner: int | None) -> Ending:
 
 
 def quoted(made: ListedMarket, outcome: int, got: Quote) -> Any:
-    return render.quote(
+    return quotes.quote(
         made,
         outcome,
         got,
@@ -63,7 +63,7 @@ def quoted(made: ListedMarket, outcome: int, got: Quote) -> Any:
 
 
 def numbers(body: Any) -> Any:
-    return loads(orjson.dumps(body))
+    return loads(to_json(body))
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(USD, 10**12)), max_size=8))
@@ -71,7 +71,7 @@ def test_prices_of_two_sides_sum_to_a_hundred(stakes: list[tuple[int, int]]) -> 
     book = EMPTY
     for outcome, amount in stakes:
         book, _ = book.staked(outcome, amount)
-    odds = numbers(render.odds(market(book=book)))
+    odds = numbers(markets.odds(market(book=book)))
     total = Decimal(odds["yesPriceCents"]) + Decimal(odds["noPriceCents"])
     assert total == 100
 
@@ -87,25 +87,25 @@ def test_parts_sum_to_the_whole_and_none_is_a_unit_off(whole: int, weights: list
 def test_a_market_that_ended_shows_its_result_and_no_odds() -> None:
     book, _ = EMPTY.staked(0, 10 * USD)
     over, live = market(book=book, ending=ending(0)), market(book=book)
-    assert numbers(render.odds(over)) == {"yesPriceCents": None, "noPriceCents": None}
-    assert numbers(render.ended(over, ending(0))) == {
+    assert numbers(markets.odds(over)) == {"yesPriceCents": None, "noPriceCents": None}
+    assert numbers(markets.ended(over, ending(0))) == {
         "outcome": "yes",
         "label": "Yes",
         "resolvedAt": "1970-01-01T00:00:01Z",
         "refunded": True,
     }
-    assert render.ended(over, ending(None))["outcome"] == "void"
-    assert numbers(render.odds(live))["yesPriceCents"] > 50
+    assert markets.ended(over, ending(None)).outcome == "void"
+    assert numbers(markets.odds(live))["yesPriceCents"] > 50
     for kind in MarketKind:
         made = market(kind)
-        shown = numbers(render.market_ref(replace(made, ending=ending(0)), agent_markets.venue(made), LINKS))
+        shown = numbers(markets.market_ref(replace(made, ending=ending(0)), agent_markets.venue(made), LINKS))
         assert (shown["odds"], {each["impliedPct"] for each in shown["outcomes"]}) == (None, {None})
         assert shown["result"]["outcome"] == shown["outcomes"][0]["key"]
-        shown = numbers(render.market_ref(made, agent_markets.venue(made), LINKS))
+        shown = numbers(markets.market_ref(made, agent_markets.venue(made), LINKS))
         assert shown["result"] is None
         assert sum(each["impliedPct"] for each in shown["outcomes"]) == 100
     answered = Ending(0, 120 * 10**8, 7, 100 * 10**8, 5, 9, bytes(32))
-    result = numbers(render.result(market(book=book, ending=answered), LINKS))
+    result = numbers(results.result(market(book=book, ending=answered), LINKS))
     assert (result["startReadingUsd"], result["endReadingUsd"]) == (100, 120)
 
 
@@ -118,8 +118,8 @@ def test_suggested_limits_bear_a_small_bet_that_comes_first(stakes: tuple[tuple[
         got = book.quote(0, size)
         then = book.staked(0, USD)[0].quote(0, size)
         assert then.shares < got.shares
-        assert then.shares >= render.least_shares(got)
-        dearest = render.dearest_cents(got)
+        assert then.shares >= quotes.least_shares(got)
+        dearest = quotes.dearest_cents(got)
         assert dearest is not None
         assert then.net * 100 <= dearest * then.shares
 
@@ -128,24 +128,24 @@ def test_a_position_through_its_life() -> None:
     book, first = EMPTY.staked(0, 10 * USD)
     book, second = book.staked(1, 30 * USD)
     mine = held(0, first)
-    live = numbers(render.position(market(book=book), mine, LINKS))
+    live = numbers(positions.position(market(book=book), mine, LINKS))
     price, most = book.price(0), book.projected(0, mine.amount, mine.shares)
     assert most == first.net + second.net  # the only holder of its side takes the pool
     assert live["maxPayoutUsd"] == live["projectedPayoutUsd"] == Decimal(most) / USD
     assert live["payoutUsd"] is None
     assert live["pnlUsd"] == Decimal(most * price // 10**18 - 10 * USD) / USD
-    assert live["currentCents"] == numbers(render.odds(market(book=book)))["yesPriceCents"]
+    assert live["currentCents"] == numbers(markets.odds(market(book=book)))["yesPriceCents"]
     assert abs(live["currentCents"] - Decimal(price) / 10**16) < Decimal("0.0001")
     assert live["status"] == "open"
-    won = numbers(render.position(market(book=book, ending=ending(0)), mine, LINKS))
+    won = numbers(positions.position(market(book=book, ending=ending(0)), mine, LINKS))
     assert (won["status"], won["currentCents"], won["pnlUsd"]) == ("resolved-won", 100, Decimal(most) / USD - 10)
     assert won["payoutUsd"] == Decimal(most) / USD
-    lost = numbers(render.position(market(book=book, ending=ending(1)), mine, LINKS))
+    lost = numbers(positions.position(market(book=book, ending=ending(1)), mine, LINKS))
     assert (lost["status"], lost["currentCents"], lost["pnlUsd"]) == ("resolved-lost", 0, -10)
     assert lost["payoutUsd"] == 0
-    void = numbers(render.position(market(book=book, ending=ending(None)), mine, LINKS))
+    void = numbers(positions.position(market(book=book, ending=ending(None)), mine, LINKS))
     assert (void["status"], void["pnlUsd"], void["maxPayoutUsd"]) == ("resolved-refunded", 0, 10)
-    late = numbers(render.position(market(book=book), stake(None, 5 * USD, 0, 0), LINKS))
+    late = numbers(positions.position(market(book=book), stake(None, 5 * USD, 0, 0), LINKS))
     assert (late["status"], late["pnlUsd"], late["side"], late["proofUrl"]) == ("resolved-refunded", 0, "refund", None)
     assert (late["payoutUsd"], late["projectedPayoutPerShareUsd"]) == (5, None)
 
@@ -159,25 +159,25 @@ def test_the_sums_of_a_wallet_are_those_of_its_positions() -> None:
     open_ones = Holding(live.key, 0, stakes=2, amount=17 * USD, shares=first.shares + third.shares, worth=0)
     settled = Holding(None, 0, stakes=2, amount=40 * USD, shares=0, worth=36 * USD)
     unknown = replace(open_ones, market_key=bytes(32))
-    body = numbers(render.summary([open_ones, settled, unknown], {live.key: live}))
+    body = numbers(positions.summary([open_ones, settled, unknown], {live.key: live}))
     assert (body["openCount"], body["resolvedCount"], body["totalStakedUsd"]) == (2, 2, 57)
-    each = [numbers(render.position(live, held(0, got), LINKS))["pnlUsd"] for got in (first, third)]
+    each = [numbers(positions.position(live, held(0, got), LINKS))["pnlUsd"] for got in (first, third)]
     assert 0 <= body["totalPnlUsd"] - (sum(each) - 4) < Decimal(2) / USD, "rounded down once, not for each"
 
 
 def test_a_range_shows_the_price_and_the_stakes_of_each_outcome() -> None:
     book = market(MarketKind.RANGE).book.staked(0, 10 * USD)[0].staked(2, 30 * USD)[0]
     made = market(MarketKind.RANGE, book, volume=40 * USD, bets=2)
-    shown = numbers(render.market_ref(made, agent_markets.venue(made), LINKS))
+    shown = numbers(markets.market_ref(made, agent_markets.venue(made), LINKS))
     prices = [each["impliedPct"] for each in shown["outcomes"]]
     assert sum(prices) == 100
     assert all(abs(price - Decimal(book.price(at)) / 10**16) < Decimal("0.0001") for at, price in enumerate(prices))
-    ladder = numbers(render.ladder(made, None))
+    ladder = numbers(markets.ladder(made, None))
     assert [each["impliedPct"] for each in ladder["outcomes"]] == prices
     assert [each["backedUsd"] for each in ladder["outcomes"]] == [Decimal("9.8"), 0, Decimal("29.4")]
     assert ladder["totalBackedUsd"] == Decimal("39.2")
     pools = ("totalPoolUsd", "yesPoolUsd", "noPoolUsd", "feeUsd")
-    stats = numbers(render.stats(made))
+    stats = numbers(markets.stats(made))
     assert [stats[each] for each in pools] == [Decimal(each) for each in ("39.2", "29.4", "9.8", "0.8")]
 
 
@@ -186,10 +186,10 @@ def test_a_market_held_on_one_side_alone_gives_every_stake_back(winner: int) -> 
     """Whether nobody backed what won, or nobody backed anything else: the fee goes back, too."""
     book, got = EMPTY.staked(0, 10 * USD)
     ended = market(book=book, ending=ending(winner))
-    shown = numbers(render.position(ended, held(0, got), LINKS))
+    shown = numbers(positions.position(ended, held(0, got), LINKS))
     assert (shown["status"], shown["pnlUsd"], shown["payoutUsd"]) == ("resolved-refunded", 0, 10)
-    result = render.result(ended, LINKS)
-    assert (result["payoutPerShareUsd"], result["refunded"]) == (None, True)
+    result = results.result(ended, LINKS)
+    assert (result.payout_per_share_usd, result.refunded) == (None, True)
 
 
 def many_against_few() -> tuple[Book, Quote, Quote, Quote]:
@@ -204,16 +204,16 @@ def many_against_few() -> tuple[Book, Quote, Quote, Quote]:
 def test_where_shares_are_not_paid_alike_there_is_no_payout_per_share_and_positions_have_the_exact_one() -> None:
     book, early, late, other = many_against_few()
     ended = market(book=book, ending=ending(0))
-    result = numbers(render.result(ended, LINKS))
+    result = numbers(results.result(ended, LINKS))
     assert (result["payoutPerShareUsd"], result["refunded"]) == (None, False)
-    paid = [numbers(render.position(ended, held(0, got), LINKS))["payoutUsd"] for got in (early, late)]
+    paid = [numbers(positions.position(ended, held(0, got), LINKS))["payoutUsd"] for got in (early, late)]
     per_share = [payout / (Decimal(got.shares) / USD) for payout, got in zip(paid, (early, late), strict=True)]
     assert per_share[0] != per_share[1]
     for payout, got in zip(paid, (early, late), strict=True):
         assert payout * USD == book.payout(0, got.amount, got.shares) >= got.net  # never less than stake less fee
     assert sum(paid) * USD <= book.net_pool
     # The other side is paid alike: a dollar a share is there.
-    alike = numbers(render.result(market(book=book, ending=ending(1)), LINKS))
+    alike = numbers(results.result(market(book=book, ending=ending(1)), LINKS))
     assert alike["payoutPerShareUsd"] == Decimal(book.net_pool * 10**6 // other.shares) / 10**6
 
 
@@ -245,14 +245,14 @@ def test_every_body_that_shows_a_market_names_its_times_to_the_second(kind: Mark
     assert made.closes_at == NOW + 86_400
     got = made.book.quote(0, USD)
     bodies = [
-        render.market_facts(made, LINKS, NOW),
-        render.market_ref(made, agent_markets.venue(made), LINKS),
-        render.rules(made, LINKS),
-        render.result(made, LINKS),
-        render.position(made, held(0, got), LINKS),
+        trades.ProofMarket(**markets.market_facts(made, LINKS, NOW)),
+        markets.market_ref(made, agent_markets.venue(made), LINKS),
+        research.rules(made, LINKS),
+        results.result(made, LINKS),
+        positions.position(made, held(0, got), LINKS),
         quoted(made, 0, got),
     ]
-    for body in bodies:
+    for body in map(numbers, bodies):
         assert {name: body[name] for name in times} == times
 
 
@@ -270,14 +270,14 @@ def test_a_quote_is_projected_with_its_own_stake_in_the_book() -> None:
     ahead = outlook.of_quote(made, 0, got)
     assert ahead.payout == book.net_pool + got.net  # the only holder of its side takes the pool
     assert codes(ahead) == ["first_on_its_side"]
-    body = numbers(ahead.body())
+    body = numbers(parts.Projected(**ahead.fields()))
     assert body["projectedPayoutUsd"] == Decimal(ahead.payout) / USD
     assert body["projectedPayoutPerShareUsd"] == Decimal(ahead.payout * 10**6 // got.shares) / 10**6
     body = numbers(quoted(made, 0, got))
     assert (body["sizeUsd"], body["feeUsd"], body["netStakeUsd"]) == (10, Decimal("0.2"), Decimal("9.8"))
     assert body["estimatedShares"] == Decimal(got.shares) / USD
     assert body["priceCents"] == Decimal(got.net * 10**6 // got.shares) / 10**4
-    assert body["postTradeOdds"] == numbers(render.odds(market(book=book.staked(0, 10 * USD)[0])))
+    assert body["postTradeOdds"] == numbers(markets.odds(market(book=book.staked(0, 10 * USD)[0])))
 
 
 def test_a_bet_that_would_be_paid_less_than_its_stake_is_warned_about() -> None:
@@ -310,10 +310,10 @@ def test_a_receipt_says_what_stood_when_its_stake_was_made() -> None:
     totals = {0: (book.net[0], book.shares[0], book.excess[0], 1)}
     later, _ = book.staked(1, 500 * USD)
     placed = held(0, got)
-    bodies = [render.receipt(market(book=each), placed, totals, LINKS) for each in (book, later)]
-    assert orjson.dumps(bodies[0]) == orjson.dumps(bodies[1])
+    bodies = [trades.receipt(market(book=each), placed, totals, LINKS) for each in (book, later)]
+    assert to_json(bodies[0]) == to_json(bodies[1])
     assert numbers(bodies[0])["projectedPayoutUsd"] == 10  # alone in the market: given back whole
-    assert [each["code"] for each in bodies[0]["warnings"]] == ["first_on_its_side"]
+    assert [each.code for each in bodies[0].warnings] == ["first_on_its_side"]
 
 
 # ---------------------------------------------------------------- the largest bet
@@ -377,7 +377,7 @@ def pooled(kind: MarketKind = MarketKind.DIRECTION, **changes: Any) -> ListedMar
 
 
 def decided(made: ListedMarket, now: int, readings: Mapping[int, FeedRound]) -> Any:
-    return numbers(render.decided_by(made, now, readings, LINKS))
+    return numbers(research.decided_by(made, now, readings, LINKS))
 
 
 def test_the_readings_that_decide_are_named_with_their_transactions() -> None:
@@ -407,13 +407,13 @@ def test_of_a_settled_market_those_are_named_that_did_decide() -> None:
 
 
 def test_rules_say_what_kind_of_feed_decides() -> None:
-    rules = numbers(render.rules(pooled(), LINKS))
+    rules = numbers(research.rules(pooled(), LINKS))
     assert (rules["feedKind"], len(rules["computedFrom"]["pools"])) == ("pool", 2)
     assert rules["computedFrom"]["supply"] == "100,000,000,000"
-    posted = numbers(render.rules(market(), LINKS))
+    posted = numbers(research.rules(market(), LINKS))
     assert (posted["feedKind"], posted["computedFrom"]) == ("published", None)
     other = market()
-    rounds = numbers(render.rules(replace(other, spec=replace(other.spec, published=False)), LINKS))
+    rounds = numbers(research.rules(replace(other, spec=replace(other.spec, published=False)), LINKS))
     assert rounds["feedKind"] == "rounds"
 
 

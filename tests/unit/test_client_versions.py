@@ -38,8 +38,8 @@ from vpm_client.models import AgentHealthAnswer
 from vpm_client.operations import Operations
 from vpm_client.wallets import ORDER, Wallet, ask_signature, at_once, checked
 
+from api.agent.bodies.parts import VERSION as SPOKEN
 from api.agent.notices.sending import DeliverySigner
-from api.agent.reply import VERSION as SPOKEN
 from api.http.openapi import VERSION
 from core import eip3009
 from core.agent.attestation import RECEIPT, TYPES, domain_of

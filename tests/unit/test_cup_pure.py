@@ -9,7 +9,6 @@ from collections import Counter
 from datetime import UTC, datetime
 from decimal import Decimal
 
-import orjson
 import pytest
 from eth_account import Account
 from eth_account.messages import encode_defunct
@@ -28,6 +27,7 @@ from core.cup.amounts import cents_of, percent, text_of
 from core.cup.board import is_week, week_of
 from core.cup.books import FEE_BPS, paper_book
 from core.cup.listing import is_slug, listing_of
+from core.money import to_json
 from tests.support.cup_rig import specification
 
 SIGNER = Account.create()
@@ -274,7 +274,7 @@ def test_weeks() -> None:
 
 
 def test_percentages_round_to_the_nearest() -> None:
-    assert [orjson.dumps(percent(*each)) for each in ((1, 3), (2, 3), (0, 0), (1, 1), (18, 37))] == [
+    assert [to_json(percent(*each)) for each in ((1, 3), (2, 3), (0, 0), (1, 1), (18, 37))] == [
         b"33.33",
         b"66.67",
         b"0",

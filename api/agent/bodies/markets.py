@@ -2,58 +2,101 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from decimal import Decimal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
-from api.agent.bodies.parts import AgentBody, AgentMarketTimes, ChainAnswer
+from api.agent.bodies.numbers import feed_usd, pct, percents, prices, usd
+from api.agent.bodies.parts import NETWORK, AgentMarketTimes, ChainAnswer, times
+from api.agent.facts import Ending, FeedRound, ListedMarket, Venue
+from api.agent.links import Links
+from api.http.body import Body
+from core.agent.document import Category
+from core.contracts.statuses import MarketKind
+from core.hexadecimal import hex_of
+from core.iso import iso
+from core.money import USD
+
+DEFAULT_TICKET = 5 * USD
+FEE_RECIPIENT = "Service treasury"
 
 
-class OutcomeRef(AgentBody):
+class OutcomeRef(Body):
     key: str
     label: str
     short_label: str
-    lower_usd: float | None
-    upper_usd: float | None
-    prior_pct: float = Field(description="Where its price stood before the first bet.")
-    start_at: str | None = None
-    end_at: str | None = None
+    lower_usd: Decimal | None
+    upper_usd: Decimal | None
+    prior_pct: Annotated[Decimal, Meta(description="Where its price stood before the first bet.")]
+    start_at: str | UnsetType = UNSET
+    end_at: str | UnsetType = UNSET
 
 
-class Odds(AgentBody):
-    yes_price_cents: float | None
-    no_price_cents: float | None
+def outcome_refs(market: ListedMarket) -> list[OutcomeRef]:
+    window: dict[str, Any] = {}
+    if market.kind is MarketKind.DIRECTION:
+        window = {"start_at": iso(market.spec.start_at), "end_at": iso(market.spec.ends_at)}
+    return [
+        OutcomeRef(
+            key=each.key,
+            label=each.label,
+            short_label=each.short_label,
+            lower_usd=None if each.lower is None else feed_usd(each.lower),
+            upper_usd=None if each.upper is None else feed_usd(each.upper),
+            prior_pct=prior,
+            **window,
+        )
+        for each, prior in zip(market.outcomes, percents(market.book.weights), strict=True)
+    ]
 
 
-class MarketLinks(AgentBody):
+class Odds(Body):
+    yes_price_cents: Decimal | None
+    no_price_cents: Decimal | None
+
+
+def odds(market: ListedMarket) -> Odds:
+    """Prices of the two sides. A market of more outcomes has none, its outcomes show them; nor has one that is over,
+    its result stands instead."""
+    if market.kind is MarketKind.RANGE or market.ending is not None:
+        return Odds(yes_price_cents=None, no_price_cents=None)
+    yes, no = prices(market.book)
+    return Odds(yes_price_cents=yes, no_price_cents=no)
+
+
+class MarketLinks(Body):
     app: str
     quote: str
     trade: str
     research: str
 
 
-class SettlementRef(AgentBody):
+class SettlementRef(Body):
     contract: str
     market_key: str
 
 
-class MarketFacts(AgentMarketTimes):
+class MarketFacts(AgentMarketTimes, kw_only=True):
+    """The fields of a market reference that a proof shows too: nothing that moves with every bet."""
+
     id: str
     slug: str
     question: str
     short_title: str
     summary: str
-    category: Literal["market_cap", "market_cap_range", "price_direction"]
+    category: Category
     token_symbol: str
-    chain_id: str
+    chain_id: Literal["base"]
     deadline_label: str
     status: Literal["open", "closed", "resolved", "void"]
     fee_bps: int
     fee_recipient_label: str
-    default_ticket_usd: float
-    virtual_liquidity_usd: float
-    pot_cap_usd: float
-    target_market_cap_usd: float | None
+    default_ticket_usd: Decimal
+    virtual_liquidity_usd: Decimal
+    pot_cap_usd: Decimal
+    target_market_cap_usd: Decimal | None
     outcomes: list[OutcomeRef] | None
     headline: str | None
     links: MarketLinks
@@ -62,11 +105,47 @@ class MarketFacts(AgentMarketTimes):
     settlement: SettlementRef
 
 
-class PricedOutcome(OutcomeRef):
-    implied_pct: float | None = Field(description="Its price; those of all outcomes are 100 together. null once ended.")
+def market_facts(market: ListedMarket, links: Links, now: int) -> dict[str, Any]:
+    metadata = market.metadata if market.supported else None
+    return {
+        **times(market),
+        "id": market.id,
+        "slug": market.slug,
+        "question": market.words.question,
+        "short_title": market.words.short_title,
+        "summary": market.words.summary,
+        "category": market.metric,
+        "token_symbol": market.token_symbol,
+        "chain_id": NETWORK,
+        "deadline_label": market.words.deadline_label,
+        "status": market.status(now),
+        "fee_bps": market.book.fee_bps,
+        "fee_recipient_label": FEE_RECIPIENT,
+        "default_ticket_usd": usd(DEFAULT_TICKET),
+        "virtual_liquidity_usd": usd(sum(market.book.weights)),
+        "pot_cap_usd": usd(market.pot_cap),
+        "target_market_cap_usd": feed_usd(market.spec.target) if market.kind is MarketKind.THRESHOLD else None,
+        "outcomes": outcome_refs(market),
+        "headline": None,
+        "links": MarketLinks(
+            app=links.app(market),
+            quote=f"{links.api}/quote?marketId={market.id}",
+            trade=f"{links.api}/trade",
+            research=f"{links.api}/markets/{market.id}/research",
+        ),
+        "series": None if metadata is None else metadata.series or None,
+        "references": {} if metadata is None else dict(metadata.links),
+        "settlement": SettlementRef(contract=links.settlement, market_key=hex_of(market.key)),
+    }
 
 
-class Ended(AgentBody):
+class PricedOutcome(OutcomeRef, kw_only=True):
+    implied_pct: Annotated[
+        Decimal | None, Meta(description="Its price; those of all outcomes are 100 together. null once ended.")
+    ]
+
+
+class Ended(Body):
     """How a market ended, in short: `outcome` is a key, or `void`."""
 
     outcome: str
@@ -75,28 +154,78 @@ class Ended(AgentBody):
     refunded: bool
 
 
-class AgentMarketRef(MarketFacts):
-    outcomes: list[PricedOutcome] | None  # type: ignore[assignment]
-    volume_usd: float
-    total_bets: int
-    volume24h_usd: float = Field(alias="volume24hUsd")
-    odds: Odds | None = Field(description="null once it has ended: then `result` stands instead.")
-    result: Ended | None
-    opens_at: str | None = Field(
-        description="When bets begin, of a market that is `closed` because they have not begun; else null."
+def ended(market: ListedMarket, ending: Ending) -> Ended:
+    won = None if ending.winner is None else market.outcomes[ending.winner]
+    return Ended(
+        outcome="void" if won is None else won.key,
+        label="Void, stakes refunded" if won is None else won.label,
+        resolved_at=iso(ending.at),
+        refunded=market.refunded(),
     )
 
 
-class BookStats(AgentBody):
+class AgentMarketRef(MarketFacts, kw_only=True):
+    outcomes: list[PricedOutcome] | None  # type: ignore[assignment]
+    volume_usd: Decimal
     total_bets: int
-    total_pool_usd: float
-    yes_pool_usd: float
-    no_pool_usd: float
-    fee_usd: float
+    volume24h_usd: Decimal
+    odds: Annotated[Odds | None, Meta(description="null once it has ended: then `result` stands instead.")]
+    result: Ended | None
+    opens_at: Annotated[
+        str | None,
+        Meta(description="When bets begin, of a market that is `closed` because they have not begun; else null."),
+    ]
 
 
-class AgentMarketDetail(AgentMarketRef):
+def market_ref(market: ListedMarket, venue: Venue, links: Links) -> AgentMarketRef:
+    return AgentMarketRef(**_ref(market, venue, links))
+
+
+def _ref(market: ListedMarket, venue: Venue, links: Links) -> dict[str, Any]:
+    is_over = market.ending is not None
+    facts = market_facts(market, links, venue.now)
+    facts["outcomes"] = [
+        PricedOutcome(**msgspec.structs.asdict(each), implied_pct=None if is_over else price)
+        for each, price in zip(facts["outcomes"], prices(market.book), strict=True)
+    ]
+    return {
+        **facts,
+        "volume_usd": usd(market.volume),
+        "total_bets": market.bets,
+        "volume24h_usd": usd(venue.volume_24h.get(market.key, 0)),
+        "odds": None if is_over else odds(market),
+        "result": None if market.ending is None else ended(market, market.ending),
+        "opens_at": iso(market.spec.opens_at) if market.opens_later(venue.now) else None,
+    }
+
+
+class BookStats(Body):
+    total_bets: int
+    total_pool_usd: Decimal
+    yes_pool_usd: Decimal
+    no_pool_usd: Decimal
+    fee_usd: Decimal
+
+
+def stats(market: ListedMarket) -> BookStats:
+    """Pools are net of fees. On a market of more than two outcomes `yes` is the leading one and `no` all others."""
+    net = market.book.net
+    yes = max(net) if market.kind is MarketKind.RANGE else net[0]
+    return BookStats(
+        total_bets=market.bets,
+        total_pool_usd=usd(sum(net)),
+        yes_pool_usd=usd(yes),
+        no_pool_usd=usd(sum(net) - yes),
+        fee_usd=usd(market.volume - sum(net)),
+    )
+
+
+class AgentMarketDetail(AgentMarketRef, kw_only=True):
     stats: BookStats
+
+
+def market_detail(market: ListedMarket, venue: Venue, links: Links) -> AgentMarketDetail:
+    return AgentMarketDetail(**_ref(market, venue, links), stats=stats(market))
 
 
 class Markets(ChainAnswer):
@@ -109,34 +238,73 @@ class OneMarket(ChainAnswer):
     market: AgentMarketDetail
 
 
-class Rung(AgentBody):
+class Rung(Body):
     key: str
     label: str
     short_label: str
-    lower_usd: float | None
-    upper_usd: float | None
-    prior_pct: float
+    lower_usd: Decimal | None
+    upper_usd: Decimal | None
+    prior_pct: Decimal
     start_at: str | None
     end_at: str | None
-    implied_pct: float
-    backed_usd: float
+    implied_pct: Decimal
+    backed_usd: Decimal
     is_current: bool
 
 
-class Ladder(AgentBody):
+class Ladder(Body):
     outcomes: list[Rung]
     current_bucket_key: str | None
-    current_market_cap_usd: float | None
-    total_backed_usd: float
+    current_market_cap_usd: Decimal | None
+    total_backed_usd: Decimal
 
 
-class TokenSnapshot(AgentBody):
+def ladder(market: ListedMarket, latest: FeedRound | None) -> Ladder | None:
+    if market.kind is not MarketKind.RANGE:
+        return None
+    current = None if latest is None else sum(latest.value >= bound for bound in market.spec.bounds)
+    rungs = [
+        Rung(
+            **{**msgspec.structs.asdict(each), "start_at": None, "end_at": None},
+            implied_pct=price,
+            backed_usd=usd(market.book.net[at]),
+            is_current=at == current,
+        )
+        for at, (each, price) in enumerate(zip(outcome_refs(market), prices(market.book), strict=True))
+    ]
+    return Ladder(
+        outcomes=rungs,
+        current_bucket_key=None if current is None else market.outcomes[current].key,
+        current_market_cap_usd=None if latest is None else feed_usd(latest.value),
+        total_backed_usd=usd(market.book.net_pool),
+    )
+
+
+class TokenSnapshot(Body):
     token_symbol: str
-    current_market_cap_usd: float
-    current_price_usd: float | None
-    target_market_cap_usd: float
-    distance_to_target_pct: float
+    current_market_cap_usd: Decimal
+    current_price_usd: Decimal | None
+    target_market_cap_usd: Decimal
+    distance_to_target_pct: Decimal
     reached_target: bool
     source: str
     source_url: str
     observed_at: str
+
+
+def token_snapshot(market: ListedMarket, latest: FeedRound | None, links: Links) -> TokenSnapshot | None:
+    """Where the token stands against the target; only markets with one target have it."""
+    if market.kind is not MarketKind.THRESHOLD or latest is None or latest.value <= 0:
+        return None
+    return TokenSnapshot(
+        token_symbol=market.token_symbol,
+        current_market_cap_usd=feed_usd(latest.value),
+        current_price_usd=None,
+        target_market_cap_usd=feed_usd(market.spec.target),
+        # How far it still has to rise, in percent of where it is; negative once it is above.
+        distance_to_target_pct=pct(market.spec.target - latest.value, latest.value),
+        reached_target=latest.value >= market.spec.target,
+        source=market.words.source,
+        source_url=links.address(market.feed) or links.app(market),
+        observed_at=iso(latest.updated_at),
+    )

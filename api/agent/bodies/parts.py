@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from decimal import Decimal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+import msgspec
+from msgspec import Meta as Described
+from pydantic import BaseModel, ConfigDict, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
 from api.agent.errors import CATALOGUE, RESERVED
-from api.agent.outlook import CautionCode
+from api.agent.facts import ListedMarket, Venue
+from api.agent.links import Links
+from api.agent.outlook import BetWarning
+from api.http.body import Body
 from api.http.operation import DocumentedAnswer
+from core.contracts.statuses import MarketKind
+from core.iso import iso, now_iso
+
+NAME = "VPM agent API"
+VERSION: Final = "service-agent-api-v1"
+NETWORK: Final = "base"
 
 
-class AgentBody(BaseModel):
-    """An answer's body, or a part of one, with names in camel case on the wire."""
+class ErrorBody(BaseModel):
+    """The body of every refusal but the 402. 400 adds `issues`; a trade that may have been sent adds `txHash`."""
 
     model_config = ConfigDict(alias_generator=to_camel, validate_by_name=True)
-
-
-class ErrorBody(AgentBody):
-    """The body of every refusal but the 402. 400 adds `issues`; a trade that may have been sent adds `txHash`."""
 
     error: Annotated[str, WithJsonSchema({"type": "string", "enum": sorted(CATALOGUE.keys() - RESERVED)})]
     message: str
@@ -40,26 +48,39 @@ NO_DATABASE = refusal("`internal_error`: retry shortly.")
 RATE = DocumentedAnswer("`rate_limited`", ErrorBody, {"Retry-After": "Seconds until there is room again."})
 
 
-class Meta(AgentBody):
+class Meta(Body):
     name: str
     version: Literal["service-agent-api-v1"]
     generated_at: str
     docs_url: str
 
 
-class Freshness(AgentBody):
+class Freshness(Body):
     """The block a body was made from."""
 
-    block: int = Field(ge=0)
+    block: Annotated[int, Described(ge=0)]
     block_at: str
-    lag_blocks: int = Field(ge=0, description="Blocks the index is behind the chain.")
+    lag_blocks: Annotated[int, Described(ge=0, description="Blocks the index is behind the chain.")]
 
 
 class ChainMeta(Meta):
     freshness: Freshness
 
 
-class AgentMarketTimes(AgentBody):
+def meta(links: Links) -> Meta:
+    return Meta(name=NAME, version=VERSION, generated_at=now_iso(), docs_url=links.docs)
+
+
+def chain_meta(links: Links, venue: Venue) -> ChainMeta:
+    """`venue`: the state of the index that a body was made from."""
+    return ChainMeta(**msgspec.structs.asdict(meta(links)), freshness=freshness(venue))
+
+
+def freshness(venue: Venue) -> Freshness:
+    return Freshness(block=venue.head.number, block_at=iso(venue.head.timestamp), lag_blocks=venue.head.lag)
+
+
+class AgentMarketTimes(Body):
     """A market's times: when stakes end (`deadlineAt`, to the second), what is measured when, and when it is
     settled."""
 
@@ -69,26 +90,39 @@ class AgentMarketTimes(AgentBody):
     settles_after: str
 
 
-class BetWarning(AgentBody):
-    code: CautionCode
-    message: str
+def times(market: ListedMarket) -> dict[str, Any]:
+    """The fields of a market's times, wherever it is shown."""
+    return {
+        "deadline_at": iso(market.closes_at),
+        "start_at": iso(market.spec.start_at) if market.kind is MarketKind.DIRECTION else None,
+        "ends_at": iso(market.spec.ends_at),
+        "settles_after": iso(market.spec.settles_after),
+    }
 
 
-class Projected(AgentBody):
+class Projected(Body):
     """What a stake would be paid if its side won with the book as it then stands, and what is unwise about it."""
 
-    projected_payout_usd: float
-    projected_payout_per_share_usd: float | None
+    projected_payout_usd: Decimal
+    projected_payout_per_share_usd: Decimal | None
     warnings: list[BetWarning]
 
 
-class AgentAnswer(AgentBody):
+class ProjectedBet(AgentMarketTimes):
+    """A bet on a market, made or not, with the market's times and what it would be paid."""
+
+    projected_payout_usd: Decimal
+    projected_payout_per_share_usd: Decimal | None
+    warnings: list[BetWarning]
+
+
+class AgentAnswer(Body):
     """An answer, with what it says of itself."""
 
     meta: Meta
 
 
-class ChainAnswer(AgentBody):
+class ChainAnswer(Body):
     """An answer made of what the chain says."""
 
     meta: ChainMeta

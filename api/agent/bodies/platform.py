@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Annotated, Literal
 
-from pydantic import Field
+from msgspec import Meta
 
-from api.agent.bodies.parts import AgentAnswer, AgentBody, ChainAnswer
+from api.agent.bodies.parts import AgentAnswer, ChainAnswer
+from api.http.body import Body
 
 
-class Funding(AgentBody):
+class Funding(Body):
     network: Literal["base"]
     usdc_address: str
     docs_url: str
 
 
-class AgentReadiness(AgentBody):
+class AgentReadiness(Body):
     wallet: str
-    usdc_balance_usd: float | None
+    usdc_balance_usd: Decimal | None
     can_bet_min: bool | None
-    min_bet_usd: float
-    simple_tier_max_usd: float
-    gas_needed: Literal[False]
+    min_bet_usd: Decimal
+    simple_tier_max_usd: Decimal
+    gas_needed: Annotated[bool, Meta(extra_json_schema={"const": False})]
     reason: str
     funding: Funding
     hint: str | None
@@ -31,20 +33,20 @@ class ReadinessBody(AgentAnswer):
     readiness: AgentReadiness
 
 
-class MarketCounts(AgentBody):
+class MarketCounts(Body):
     open: int
     resolved: int
 
 
-class AgentStats(AgentBody):
+class AgentStats(Body):
     markets: MarketCounts
     total_bets: int
-    total_volume_usd: float
-    total_paid_out_usd: float
+    total_volume_usd: Decimal
+    total_paid_out_usd: Decimal
     median_payout_delay_sec: float | None
     auto_payout_rate: Annotated[
         float | None,
-        Field(
+        Meta(
             description="Of the winning stakes of a week's markets, the newest, the share that the service itself paid"
             " within 10 minutes of resolution. Stakes given back are not counted."
         ),
@@ -58,7 +60,7 @@ class StatsBody(ChainAnswer):
     stats: AgentStats
 
 
-class AgentHealth(AgentBody):
+class AgentHealth(Body):
     """The state of the agent markets: `reason` says why `ok` is false; `attester` is the address that signs offers,
     receipts and callbacks."""
 
@@ -77,7 +79,7 @@ class HealthBody(AgentAnswer):
     health: AgentHealth
 
 
-class GuideStep(AgentBody):
+class GuideStep(Body, kw_only=False):
     step: int
     title: str
     method: Literal["GET", "POST"]

@@ -1,43 +1,57 @@
-"""A wallet's positions, how their markets resolved, and the proof of a trade."""
+"""A wallet's positions: how each stands, and their sums."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from msgspec import Meta
 
-from api.agent.bodies.markets import MarketFacts
-from api.agent.bodies.parts import AgentBody, AgentMarketTimes, ChainAnswer, Projected
+from api.agent import outlook
+from api.agent.bodies.numbers import average_cents, prices, usd
+from api.agent.bodies.parts import ChainAnswer, ProjectedBet, times
+from api.agent.facts import Holding, ListedMarket, Stake
+from api.agent.links import Links
+from api.agent.outlook import Outlook
+from api.http.body import Body
+from core.agent.fixed import WAD
+from core.hexadecimal import hex_of
+from core.iso import iso
+
+PositionStatus = Literal["open", "resolved-won", "resolved-lost", "resolved-refunded"]
 
 
-class AgentPosition(AgentMarketTimes, Projected):
+class AgentPosition(ProjectedBet):
     market_id: str
     slug: str
     question: str
     side: str
     outcome_label: str
-    shares: float
-    staked_usd: float
-    avg_entry_cents: float
-    current_cents: float
-    pnl_usd: float
-    max_payout_usd: float
-    payout_usd: float | None
-    status: Literal["open", "resolved-won", "resolved-lost", "resolved-refunded"]
+    shares: Decimal
+    staked_usd: Decimal
+    avg_entry_cents: Decimal
+    current_cents: Decimal
+    pnl_usd: Decimal
+    max_payout_usd: Decimal
+    payout_usd: Decimal | None
+    status: PositionStatus
     app_url: str
     proof_url: str | None
     filled_at: str | None
-    payout_tx: str | None = Field(description="The transaction that paid it out or gave it back; null until then.")
+    payout_tx: Annotated[
+        str | None, Meta(description="The transaction that paid it out or gave it back; null until then.")
+    ]
     trade_id: str
 
 
-class PositionSummary(AgentBody):
+class PositionSummary(Body):
     """The sums over all the wallet's positions, whatever the page shows."""
 
     open_count: int
     resolved_count: int
-    total_staked_usd: float
-    total_pnl_usd: float
+    total_staked_usd: Decimal
+    total_pnl_usd: Decimal
 
 
 class PositionsBody(ChainAnswer):
@@ -45,67 +59,80 @@ class PositionsBody(ChainAnswer):
     count: int
     summary: PositionSummary
     positions: list[AgentPosition]
-    next_cursor: str | None = Field(description="Of the older positions; null on the last page.")
+    next_cursor: Annotated[str | None, Meta(description="Of the older positions; null on the last page.")]
 
 
-class AgentResult(AgentMarketTimes):
-    market_id: str
-    status: Literal["resolved", "pending"]
-    resolved_outcome: str | None
-    resolved_outcome_label: str | None
-    resolved_at: str | None
-    source: str
-    source_url: str | None
-    observed_market_cap_usd: float | None
-    start_reading_usd: float | None = Field(description="Of an up or down market: what its end was compared with.")
-    end_reading_usd: float | None = Field(description="The reading that decided.")
-    payout_per_share_usd: float | None
-    pool_usd: float
-    winning_shares: float
-    proof_url: str | None
-    refunded: bool
-    tx_hash: str | None
+def position_status(market: ListedMarket, stake: Stake) -> PositionStatus:
+    if stake.outcome is None:
+        return "resolved-refunded"
+    if market.ending is None:
+        return "open"
+    if market.refunded():
+        return "resolved-refunded"
+    return "resolved-won" if stake.outcome == market.winner else "resolved-lost"
 
 
-class ResultBody(ChainAnswer):
-    result: AgentResult
+def position(market: ListedMarket, stake: Stake, links: Links) -> AgentPosition:
+    """One trade is one position."""
+    status, ahead, worth = _standing(market, stake)
+    if status == "resolved-won":
+        now = usd(100 * 10**6)
+    elif stake.outcome is None or status == "resolved-lost":
+        now = usd(0)
+    else:
+        now = prices(market.book)[stake.outcome]
+    side = None if stake.outcome is None else market.outcomes[stake.outcome]
+    return AgentPosition(
+        **times(market),
+        **ahead.fields(),
+        market_id=market.id,
+        slug=market.slug,
+        question=market.words.question,
+        side="refund" if side is None else side.key,
+        outcome_label="Refund" if side is None else side.label,
+        shares=usd(stake.shares),
+        staked_usd=usd(stake.amount),
+        avg_entry_cents=average_cents(stake.net, stake.shares),
+        current_cents=now,
+        pnl_usd=usd(worth - stake.amount),
+        max_payout_usd=usd(ahead.payout),
+        payout_usd=None if status == "open" else usd(worth),
+        status=status,
+        app_url=links.app(market),
+        proof_url=None if side is None else links.proof(stake.bet_hash),
+        filled_at=iso(stake.at),
+        payout_tx=None if stake.paid_tx is None else hex_of(stake.paid_tx),
+        trade_id=hex_of(stake.bet_hash),
+    )
 
 
-class ProofMarket(MarketFacts):
-    """A market as a proof shows it."""
+def _standing(market: ListedMarket, stake: Stake) -> tuple[PositionStatus, Outlook, int]:
+    """Its status, what it would be or is paid, and what it is worth in units."""
+    status = position_status(market, stake)
+    if stake.outcome is None:  # a payment that came too late: given back whole, never in the book
+        return status, Outlook(stake.amount, 0), stake.amount
+    ahead = outlook.of_position(market, stake, stake.outcome)
+    if status == "open":
+        return status, ahead, ahead.payout * market.book.price(stake.outcome) // WAD  # down
+    worth = market.book.owed(market.winner, stake.outcome, stake.amount, stake.shares)
+    return status, Outlook(worth, stake.shares) if status == "resolved-refunded" else ahead, worth
 
 
-class ProofPosition(AgentBody):
-    user_id: str
-    wallet_address: str
-    side: str
-    shares: float
-    price_cents: float
-    size_usd: float
-    fee_usd: float
-
-
-class ProofSettlement(AgentBody):
-    tx_hash: str
-    explorer_url: str
-    status: Literal["submitted", "confirmed", "final"]
-    network: Literal["base"]
-    settled_at: str | None
-    contract: str
-    stake_id: str
-    block_number: int
-
-
-class Attribution(AgentBody):
-    source: str | None
-    mention_id: str | None
-    ref: str | None
-    builder_code: str | None
-
-
-class TradeProofBody(ChainAnswer):
-    trade_id: str
-    market: ProofMarket
-    position: ProofPosition
-    settlement: ProofSettlement
-    attribution: Attribution
+def summary(holdings: Iterable[Holding], markets: Mapping[bytes, ListedMarket]) -> PositionSummary:
+    """Return the sums over a wallet's positions. Open ones on one outcome are valued together, rounded down once."""
+    live = over = staked = profit = 0
+    for each in holdings:
+        if each.market_key is None:
+            worth = each.worth
+            over += each.stakes
+        elif (market := markets.get(each.market_key)) is not None:
+            payout = market.book.projected(each.outcome, each.amount, each.shares)
+            worth = payout * market.book.price(each.outcome) // WAD  # down
+            live += each.stakes
+        else:
+            continue  # listed in a block read after the markets were
+        staked += each.amount
+        profit += worth - each.amount
+    return PositionSummary(
+        open_count=live, resolved_count=over, total_staked_usd=usd(staked), total_pnl_usd=usd(profit)
+    )

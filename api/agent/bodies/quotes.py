@@ -1,31 +1,50 @@
-"""A quote."""
+"""A quote, and the limits that it suggests."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from decimal import Decimal
 from typing import Literal
 
-from api.agent.bodies.markets import BookStats, Ladder, Odds, TokenSnapshot
-from api.agent.bodies.parts import AgentMarketTimes, ChainAnswer, Projected
+from api.agent.bodies.markets import (
+    BookStats,
+    Ladder,
+    Odds,
+    TokenSnapshot,
+    ladder,
+    odds,
+    stats,
+    token_snapshot,
+)
+from api.agent.bodies.numbers import average_cents, pct, usd
+from api.agent.bodies.parts import ChainAnswer, ProjectedBet, times
+from api.agent.facts import ListedMarket, Venue
+from api.agent.links import Links
+from api.agent.outlook import Outlook
+from core.agent.book import Quote
+from core.agent.fixed import WAD
+
+Tier = Literal["simple", "locked"]
 
 
-class AgentQuote(AgentMarketTimes, Projected):
+class AgentQuote(ProjectedBet):
     market_id: str
     side: str
-    size_usd: float
-    tier: Literal["simple", "locked"]
+    size_usd: Decimal
+    tier: Tier
     quote_id: str
     expires_at: str
     book_version: str
-    price_cents: float
-    estimated_shares: float
-    suggested_min_shares_out: float
+    price_cents: Decimal
+    estimated_shares: Decimal
+    suggested_min_shares_out: Decimal
     suggested_max_price_cents: int | None
     fee_bps: int
-    fee_usd: float
-    net_stake_usd: float
+    fee_usd: Decimal
+    net_stake_usd: Decimal
     post_trade_odds: Odds
-    impact_pct: float | None
-    largest_size_usd: float
+    impact_pct: Decimal | None
+    largest_size_usd: Decimal
     ladder: Ladder | None
     token_snapshot: TokenSnapshot | None
     stats: BookStats | None
@@ -33,3 +52,62 @@ class AgentQuote(AgentMarketTimes, Projected):
 
 class QuoteBody(ChainAnswer):
     quote: AgentQuote
+
+
+def bought(market: ListedMarket, outcome: int, got: Quote) -> ListedMarket:
+    """The market after a stake, for showing what the odds would be."""
+    return replace(market, book=market.book.staked(outcome, got.amount)[0])
+
+
+def least_shares(got: Quote) -> int:
+    """What a bet may insist on and stand though a small one comes first: a hundredth under the quote, rounded down."""
+    return got.shares * 99 // 100
+
+
+def dearest_cents(got: Quote) -> int | None:
+    """The same as an average price in whole cents, a hundredth over the quote and rounded up; None where 99, the most
+    that a trade can name, would be less than that."""
+    if not got.shares:
+        return None
+    cents = -(-101 * got.net // got.shares)
+    return cents if cents <= 99 else None
+
+
+def quote(
+    market: ListedMarket,
+    outcome: int,
+    got: Quote,
+    *,
+    quote_id: str,
+    expires_at: str,
+    tier: Tier,
+    ahead: Outlook,
+    largest: int,
+    venue: Venue,
+    links: Links,
+) -> AgentQuote:
+    latest = venue.latest.get(market.feed)
+    return AgentQuote(
+        **times(market),
+        **ahead.fields(),
+        market_id=market.id,
+        side=market.outcomes[outcome].key,
+        size_usd=usd(got.amount),
+        tier=tier,
+        quote_id=quote_id,
+        expires_at=expires_at,
+        book_version=market.version,
+        price_cents=average_cents(got.net, got.shares),
+        estimated_shares=usd(got.shares),
+        suggested_min_shares_out=usd(least_shares(got)),
+        suggested_max_price_cents=dearest_cents(got),
+        fee_bps=market.book.fee_bps,
+        fee_usd=usd(got.fee),
+        net_stake_usd=usd(got.net),
+        post_trade_odds=odds(bought(market, outcome, got)),
+        impact_pct=pct(got.price_after - got.price_before, WAD),
+        largest_size_usd=usd(largest),
+        ladder=ladder(market, latest),
+        token_snapshot=token_snapshot(market, latest, links),
+        stats=stats(market),
+    )

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Final
+from typing import Final, Literal
 
 from api.agent.discover.words import Words, folded, words_of
 from api.agent.facts import ListedMarket, Venue
 
 CASHTAG_SCORE: Final = 1_000
-EXACT, RELATED = "exact", "related"
+MatchKind = Literal["exact", "related"]
 BROWSE: Final = "browse"
 
 
@@ -21,7 +21,7 @@ class Match:
     """A market a text is about. `score` is exact; `terms` are words of the text that the market has too."""
 
     market: ListedMarket
-    kind: str
+    kind: MatchKind
     score: Fraction
     cashtags: tuple[str, ...]
     terms: tuple[str, ...]
@@ -51,10 +51,10 @@ def ranked(markets: Sequence[ListedMarket], asked: Words) -> list[Match]:
         tag = folded(market.token_symbol).upper()
         if tag in asked.cashtags:
             score = Fraction(CASHTAG_SCORE + rank[market.book.net_pool])
-            matches.append(Match(market, EXACT, score, (tag,), terms, f"cashtag ${tag}"))
+            matches.append(Match(market, "exact", score, (tag,), terms, f"cashtag ${tag}"))
         elif terms:
             score = Fraction(len(terms), len(asked.terms | has))
-            matches.append(Match(market, RELATED, score, (), terms, f"shares {', '.join(terms)}"))
+            matches.append(Match(market, "related", score, (), terms, f"shares {', '.join(terms)}"))
     return sorted(matches, key=lambda each: (-each.score, each.market.closes_at, each.market.id))
 
 
@@ -63,4 +63,4 @@ def browsed(venue: Venue, markets: Iterable[ListedMarket]) -> list[Match]:
     busiest = sorted(
         markets, key=lambda each: (-venue.volume_24h.get(each.key, 0), -each.bets, each.closes_at, each.id)
     )
-    return [Match(each, RELATED, Fraction(0), (), (), BROWSE) for each in busiest]
+    return [Match(each, "related", Fraction(0), (), (), BROWSE) for each in busiest]

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from decimal import Decimal
+from typing import Annotated, Literal
 
 from aiohttp import web
+from msgspec import UNSET, Meta, UnsetType
 from pydantic import BaseModel, Field
 
-from api.agent import render
-from api.agent.bodies.markets import AgentMarketRef
-from api.agent.bodies.parts import BAD, AgentBody, ChainAnswer
+from api.agent.bodies.markets import AgentMarketRef, market_ref
+from api.agent.bodies.parts import BAD, ChainAnswer, chain_meta
 from api.agent.discover.gate import silence
 from api.agent.discover.rank import Match, browsed, ranked
 from api.agent.discover.words import words_of
+from api.agent.facts import Venue
 from api.agent.index import AgentIndex
 from api.agent.links import Links
-from api.agent.reply import reply
+from api.http.application import json_response
+from api.http.body import Body
 from api.http.operation import DocumentedAnswer, Operation
 from api.http.requests import read_query
 from core.money import json_ratio_down
@@ -38,26 +41,26 @@ class DiscoverQuery(BaseModel):
     limit: Annotated[int, Field(ge=1, le=MAX_LIMIT, description=f"How many, 1 to {MAX_LIMIT}.")] = DEFAULT_LIMIT
 
 
-class DiscoverMatch(AgentBody):
+class DiscoverMatch(Body):
     """A market that was found: `reason` says why it is here: `cashtag $SYM`, `shares word, word`, or `browse`."""
 
     market: AgentMarketRef
     match_kind: Literal["exact", "related"]
-    score: float
+    score: Decimal
     matched_cashtags: list[str]
     matched_terms: list[str]
     reason: str
 
 
-class DiscoverBody(ChainAnswer):
+class DiscoverBody(ChainAnswer, kw_only=True):
     """The markets a text is about. `reason` is there only when `silent` is true: `scam`, `greeting`, `settled_fact` or
     `no_claim`."""
 
     query: str | None
     silent: bool
-    reason: Literal["scam", "greeting", "settled_fact", "no_claim"] | None = Field(
-        default=None, description="Absent unless silent."
-    )
+    reason: Annotated[
+        Literal["scam", "greeting", "settled_fact", "no_claim"] | UnsetType, Meta(description="Absent unless silent.")
+    ] = UNSET
     count: int
     matches: list[DiscoverMatch]
 
@@ -74,24 +77,31 @@ class Discovery:
         asked, post = _said(query.q), _said(query.post)
         venue = self._index.required()
         quiet = None if post is None else silence(post)
-        if quiet is not None:
-            silent: dict[str, Any] = {"query": asked, "silent": True, "reason": quiet.value, "count": 0, "matches": []}
-            return reply(self._links, silent, venue=venue)
-        markets, text = venue.open_markets(), asked or post
-        hits = browsed(venue, markets) if text is None else ranked(markets, words_of(text))
-        matches = [self._match(each) for each in hits[: query.limit]]
-        body = {"query": asked, "silent": False, "count": len(matches), "matches": matches}
-        return reply(self._links, body, venue=venue)
+        hits: list[Match] = []
+        if quiet is None:
+            markets, text = venue.open_markets(), asked or post
+            hits = browsed(venue, markets) if text is None else ranked(markets, words_of(text))
+        matches = [self._match(each, venue) for each in hits[: query.limit]]
+        return json_response(
+            DiscoverBody(
+                meta=chain_meta(self._links, venue),
+                query=asked,
+                silent=quiet is not None,
+                reason=UNSET if quiet is None else quiet.value,
+                count=len(matches),
+                matches=matches,
+            )
+        )
 
-    def _match(self, match: Match) -> dict[str, Any]:
-        return {
-            "market": render.market_ref(match.market, self._index.required(), self._links),
-            "matchKind": match.kind,
-            "score": json_ratio_down(match.score.numerator, match.score.denominator, SCORE_DECIMALS),
-            "matchedCashtags": list(match.cashtags),
-            "matchedTerms": list(match.terms),
-            "reason": match.reason,
-        }
+    def _match(self, match: Match, venue: Venue) -> DiscoverMatch:
+        return DiscoverMatch(
+            market=market_ref(match.market, venue, self._links),
+            match_kind=match.kind,
+            score=json_ratio_down(match.score.numerator, match.score.denominator, SCORE_DECIMALS),
+            matched_cashtags=list(match.cashtags),
+            matched_terms=list(match.terms),
+            reason=match.reason,
+        )
 
     def operation(self, prefix: str) -> Operation:
         return Operation(

@@ -1,32 +1,94 @@
-"""Answers of the event channels, described as those in `api/agent/bodies/` are; `render.py` makes the events."""
+"""Answers of the event channels. An event is the same bytes on each of them."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any
 
-from pydantic import Field
+from msgspec import Meta, Raw
 
-from api.agent.bodies.parts import AgentAnswer, AgentBody
-from core.agent.notices.kinds import EventType
+from api.agent.bodies.parts import AgentAnswer
+from api.agent.links import Links
+from api.agent.notices.endpoints import Status
+from api.http.body import Body
+from core.agent.notices.kinds import EventType, event_id, source_of
+from core.agent.notices.reading import Notice
+from core.hexadecimal import hex_of
+from core.iso import iso_exact
+from core.money import to_json
+
+# What has a proof: a trade that is on the chain. A payment that came too late to be a stake names no side.
+PROVEN = frozenset(
+    {
+        EventType.BET_PLACED,
+        EventType.POSITION_WON,
+        EventType.POSITION_LOST,
+        EventType.PAYOUT_SUBMITTED,
+        EventType.PAYOUT_PAID,
+        EventType.PAYOUT_FAILED,
+    }
+)
+NO_SIDE = '"side":null'
 
 
-class AgentEvent(AgentBody):
+class AgentEvent(Body):
     """One event of a wallet. `payload` has the keys documented for its type; a correction has `undone` and `corrects`
     in it."""
 
     event_id: str
-    seq: int = Field(
-        ge=0,
-        description="Its number among the wallet's events. `webhook.verify` and `test`, which go to one endpoint, take "
-        "none: they carry that of the newest event, 0 where there is none.",
-    )
+    seq: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="Its number among the wallet's events. `webhook.verify` and `test`, which go to one endpoint, "
+            "take none: they carry that of the newest event, 0 where there is none.",
+        ),
+    ]
     type: EventType
     created_at: str
     wallet: str | None
     market_id: str | None
     trade_id: str | None
-    payload: dict[str, Any]
+    payload: Annotated[Raw, Meta(extra_json_schema={"type": "object", "additionalProperties": True})]
     proof_url: str | None
+
+
+def event_body(event: Notice, links: Links) -> AgentEvent:
+    """The payload is stored as it goes out: a correction's digits are those of the first."""
+    proven = event.trade_id is not None and event.type in PROVEN and NO_SIDE not in event.payload
+    return AgentEvent(
+        event_id=event.id,
+        seq=event.seq,
+        type=event.type,
+        created_at=iso_exact(event.at_micros),
+        wallet=hex_of(event.wallet),
+        market_id=event.market_id,
+        trade_id=None if event.trade_id is None else hex_of(event.trade_id),
+        payload=Raw(event.payload),
+        proof_url=links.proof(event.trade_id) if proven and event.trade_id is not None else None,
+    )
+
+
+def stream_frame(event: Notice, links: Links) -> bytes:
+    """One message of a stream: no `event:` line, so that every reader's default handler gets it."""
+    return b"id: %d\ndata: %b\n\n" % (event.seq, to_json(event_body(event, links)))
+
+
+def addressed(
+    kind: EventType, webhook_id: str, wallet: bytes, token: str, seq: int, at_micros: int, payload: dict[str, Any]
+) -> AgentEvent:
+    """Build an event for one endpoint alone, whose id `token` makes different from the endpoint's others of its kind.
+    It takes no number of its own: `seq` is that of the wallet's newest event."""
+    return AgentEvent(
+        event_id=event_id(source_of(kind, webhook_id, token), 0),
+        seq=seq,
+        type=kind,
+        created_at=iso_exact(at_micros),
+        wallet=hex_of(wallet),
+        market_id=None,
+        trade_id=None,
+        payload=Raw(to_json(payload)),
+        proof_url=None,
+    )
 
 
 class ReplayBody(AgentAnswer):
@@ -42,13 +104,13 @@ class ResolvedBody(AgentAnswer):
     next_since: str | None
 
 
-class AgentWebhookRegistration(AgentBody):
+class AgentWebhookRegistration(Body):
     """A registered webhook. `ref` names it in public events; its id, which allows to delete it, never is in one."""
 
     id: str
     wallet: str
     url: str
-    status: Literal["pending_verification", "active", "disabled"]
+    status: Status
     secret: str | None
     created_at: str
     ref: str
@@ -68,7 +130,7 @@ class DeletedBody(AgentAnswer):
 
 
 class TestBody(AgentAnswer):
-    """A test on its way. `note` says what it waits for: null for an active webhook."""
+    """A test event, and what came of sending it: `note` says why it was not sent or not taken, else null."""
 
     __test__ = False
 

@@ -45,8 +45,8 @@ HMAC-SHA256 under `secret` of `<Service-Event-Id>.<Service-Timestamp>.<raw body>
 up, which the event `webhook.delivery_failed` tells on the other channels; after 3 days of nothing but failures the
 webhook is `disabled`. What was missed is in `/events/replay`."""
 TEST = """\
-Pushes a `test` event to this webhook alone, in its turn; it has no `seq`. A webhook that was switched off begins again
-with the handshake."""
+Sends a `test` event to this webhook alone, now and once: `note` says why it was not sent or not taken. What waits for
+the webhook is tried again at once. One that was switched off begins again with the handshake."""
 
 _MANY_FILES = 65_536
 
@@ -61,9 +61,9 @@ class EventChannels:
         self._events = Events(settings, self._hub, window_seconds=settings.agent_stream_seconds)
         self._replay = Replay(context.pool, links)
         targets = TargetResolver(allow_private=settings.allow_private_webhooks)
-        self._webhooks = Webhooks(settings, context.pool, context.limits, client, links, targets)
         signer = DeliverySigner(None if key is None else key.get_secret_value())
         sender = WebhookSender(signer, targets)
+        self._webhooks = Webhooks(settings, context.pool, context.limits, client, links, targets, sender)
         self._dispatcher = Dispatcher(context.write_url, context.pool, sender, links)
 
     def run_beside(self, context: Context) -> None:
@@ -158,7 +158,7 @@ class EventChannels:
                 self._webhooks.test,
                 "Send a test event",
                 {
-                    200: DocumentedAnswer("The event.", bodies.TestBody),
+                    200: DocumentedAnswer("The event, and what came of it.", bodies.TestBody),
                     400: BAD,
                     404: gone,
                     429: RATE,

@@ -21,8 +21,8 @@ import orjson
 
 from api.agent.links import Links
 from api.agent.notices import endpoints as store
+from api.agent.notices.bodies import addressed, event_body
 from api.agent.notices.endpoints import Kind, WebhookEndpoint
-from api.agent.notices.render import Addressed, addressed, event_json
 from api.agent.notices.sending import MAX_SECONDS, Sent, TooManyThere, WebhookSender
 from api.database import DATABASE_ERRORS
 from core.agent.notices import log as event_log
@@ -32,15 +32,12 @@ from core.agent.notices.reading import Notice, newest_seq, notices_from
 from core.db.channels import AGENT_EVENT, Subscription
 from core.db.engine import Connection, ConnectionPool
 from core.log import get_logger
-from core.metrics import counter, gauge, histogram
+from core.metrics import counter, gauge
+from core.money import to_json
 from core.service.cancelling import end
 
 log = get_logger(__name__)
 
-DELIVERIES = counter(
-    "vpm_agent_webhook_deliveries", "Deliveries attempted, by what they were and what came of them", ("what", "outcome")
-)
-DELIVERY_SECONDS = histogram("vpm_agent_webhook_delivery_seconds", "Time one delivery attempt took")
 DEAD = counter("vpm_agent_webhook_dead_letters", "Events given up after the last attempt")
 DISABLED = counter("vpm_agent_webhook_disabled", "Webhooks switched off, by why", ("why",))
 QUEUE_AGE = gauge("vpm_agent_webhook_queue_age_seconds", "How long the endpoint that waits longest has been waiting")
@@ -161,10 +158,6 @@ class Dispatcher:
                     async with self._pool.connection() as connection:
                         await store.release(connection, endpoint)
                 return
-            works = await self._deliver_tests(endpoint)
-            if works is None:
-                return
-            endpoint = works
             seq = endpoint.next_seq
             for _ in range(IN_A_ROW // PAGE):
                 async with self._pool.connection() as connection:
@@ -185,32 +178,13 @@ class Dispatcher:
             async with self._pool.connection() as connection:
                 await store.release(connection, endpoint, after_seconds=random.uniform(0.5, 1.5))  # noqa: S311
 
-    async def _deliver_tests(self, endpoint: WebhookEndpoint) -> WebhookEndpoint | None:
-        """What was asked for goes before the log. None unless all was taken and the endpoint is still ours."""
-        if endpoint.trade_id is not None:
-            return endpoint
-        async with self._pool.connection() as connection:
-            waiting = await store.tests_of(connection, endpoint, IN_A_ROW)
-        for asked in waiting:
-            event = asked.event(endpoint)
-            sent = await self._send(endpoint, event.id, orjson.dumps(event.body()), "test")
-            if not sent.ok:
-                await self._failed(endpoint, event, sent, asked)
-                return None
-            async with self._pool.connection() as connection, connection.transaction():
-                await store.drop_test(connection, asked)
-                if not await self._moved_on(connection, endpoint, endpoint.next_seq, sent):
-                    return None
-            endpoint = replace(endpoint, attempts=0, failing_since=None)
-        return endpoint
-
     async def _deliver(self, endpoint: WebhookEndpoint, event: Notice) -> bool:
         """Whether it was taken and the endpoint is still ours."""
         if _is_about(event, endpoint):
             async with self._pool.connection() as connection:
                 return await store.passed_over(connection, endpoint, event.seq + 1)
         what = "callback" if endpoint.trade_id else "webhook"
-        sent = await self._send(endpoint, event.id, event_json(event, self._links), what)
+        sent = await self._send(endpoint, event.id, to_json(event_body(event, self._links)), what)
         if sent.ok:
             async with self._pool.connection() as connection:
                 return await self._moved_on(connection, endpoint, event.seq + 1, sent)
@@ -235,35 +209,21 @@ class Dispatcher:
             is_ours = await store.hold(connection, endpoint)
         if not is_ours or time.monotonic() - since > store.LEASE_SECONDS - MAX_SECONDS:
             raise _LeaseTooShort
-        with DELIVERY_SECONDS.time():
-            sent = await self._sender.send(endpoint.url, event, body, endpoint.secret, read_answer=read_answer)
-        DELIVERIES.labels(what, sent.outcome).inc()
-        return sent
+        return await self._sender.send(endpoint.url, event, body, endpoint.secret, what=what, read_answer=read_answer)
 
-    async def _failed(
-        self, endpoint: WebhookEndpoint, event: Notice | Addressed, sent: Sent, asked: store.AskedTest | None = None
-    ) -> None:
-        """`asked`: the test that the event is."""
-        since = endpoint.failing_since
-        attempts = endpoint.attempts if asked is None else asked.attempts
-        early = asked is not None and asked.early
-        if early or attempts < len(self._retries):
-            seconds = 0.0 if early else _jittered(self._retries[attempts])
+    async def _failed(self, endpoint: WebhookEndpoint, event: Notice, sent: Sent) -> None:
+        since, attempts = endpoint.failing_since, endpoint.attempts
+        if attempts < len(self._retries):
+            seconds = _jittered(self._retries[attempts])
             async with self._pool.connection() as connection:
-                if asked is None:
-                    await store.put_off(connection, endpoint, sent.error, seconds=seconds, slow=sent.slow)
-                else:
-                    await store.put_off_test(connection, endpoint, asked, sent.error, seconds=seconds, slow=sent.slow)
+                await store.put_off(connection, endpoint, sent.error, seconds=seconds, slow=sent.slow)
             return
         # Asked only here: after a quiet time `since` is of a former outage, and one failure says nothing of this one.
         disable = since is not None and datetime.now(UTC) - since >= self._disable_after
         draft = _failure(endpoint, event, attempts + 1, sent.error, disabled=disable)
         async with self._pool.connection() as connection, connection.transaction():
-            seq = event.seq if isinstance(event, Notice) else None
-            if not await store.given_up(connection, endpoint, seq, sent.error, disable=disable):
+            if not await store.given_up(connection, endpoint, event.seq, sent.error, disable=disable):
                 return
-            if asked is not None:
-                await store.drop_test(connection, asked)
             await event_log.append(connection, [draft])
         DEAD.inc()
         if disable:
@@ -280,8 +240,7 @@ class Dispatcher:
         async with self._pool.connection() as connection:
             seq = await newest_seq(connection, endpoint.wallet)
         event = addressed(kind, endpoint.id, endpoint.wallet, challenge, seq, at, payload)
-        body = orjson.dumps(event.body())
-        sent = await self._send(endpoint, event.id, body, "verification", read_answer=True)
+        sent = await self._send(endpoint, event.event_id, to_json(event), "verification", read_answer=True)
         if sent.ok and not _echoes(sent.answer, challenge):
             sent = Sent(False, "unproven", "It answered without the challenge.")
         async with self._pool.connection() as connection:
@@ -317,15 +276,11 @@ def _is_about(event: Notice, endpoint: WebhookEndpoint) -> bool:
     return event.type is EventType.DELIVERY_FAILED and f'"webhook":"{endpoint.ref}"' in event.payload
 
 
-def _failure(
-    endpoint: WebhookEndpoint, event: Notice | Addressed, attempts: int, error: str, *, disabled: bool
-) -> Draft:
-    # A test has no number of its own; but of what waited behind it nothing was sent to one that is switched off now.
-    test_seq = endpoint.next_seq if disabled else None
+def _failure(endpoint: WebhookEndpoint, event: Notice, attempts: int, error: str, *, disabled: bool) -> Draft:
     payload = {
         "webhook": endpoint.ref,
         "eventId": event.id,
-        "seq": event.seq if isinstance(event, Notice) else test_seq,
+        "seq": event.seq,
         "attempts": attempts,
         "error": error,
         "disabled": disabled,
@@ -334,7 +289,7 @@ def _failure(
         wallet=endpoint.wallet,
         type=EventType.DELIVERY_FAILED,
         source=source_of(EventType.DELIVERY_FAILED, endpoint.id, event.id),
-        payload=orjson.dumps(payload).decode(),
-        market_id=event.market_id if isinstance(event, Notice) else None,
+        payload=to_json(payload).decode(),
+        market_id=event.market_id,
         trade_id=endpoint.trade_id,
     )

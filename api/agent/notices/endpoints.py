@@ -14,16 +14,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final, Literal
 from uuid import UUID
 
-from api.agent.notices.render import Addressed, addressed
 from core.agent.notices import log as event_log
-from core.agent.notices.kinds import EventType
-from core.agent.notices.reading import newest_seq
 from core.db.engine import Connection
 
-PENDING, ACTIVE, DISABLED = "pending_verification", "active", "disabled"
+Status = Literal["pending_verification", "active", "disabled"]
+PENDING: Final = "pending_verification"
+ACTIVE: Final = "active"
+DISABLED: Final = "disabled"
 MAX_PER_WALLET = 10
 VERIFY_SECONDS = 3_600
 # Longer than sending one thing may take.
@@ -32,7 +32,6 @@ DISABLE_AFTER_SECONDS = 3 * 86_400
 CALLBACK_ENDS_AFTER_SECONDS = 86_400
 FORGET_DISABLED_AFTER_SECONDS = 30 * 86_400
 SLOW_FOR_SECONDS = 600
-MAX_TESTS_WAITING = 10
 
 
 class Kind(StrEnum):
@@ -46,14 +45,13 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WebhookEndpoint:
-    """A webhook's registration, or with `trade_id` a callback. `attempts`: failed ones of the event `next_seq`; tests
-    have their own."""
+    """A webhook's registration, or with `trade_id` a callback. `attempts`: failed ones of the event `next_seq`."""
 
     id: str
     wallet: bytes
     trade_id: bytes | None
     url: str
-    status: str
+    status: Status
     secret: str | None
     challenge: str | None
     next_seq: int
@@ -83,31 +81,9 @@ _KIND = (
 _COLUMNS = ", ".join(_KIND if each.name == "kind" else f"w.{each.name}" for each in fields(WebhookEndpoint))
 
 
-@dataclass(frozen=True, slots=True)
-class AskedTest:
-    """A requested test. `seq`: the wallet's newest event at that moment; `attempts`: those that failed in their turn;
-    `early`: its next turn is yet to come, and it would be tried only because its endpoint was woken."""
-
-    id: int
-    token: str
-    seq: int
-    at: datetime
-    attempts: int = 0
-    early: bool = False
-
-    def event(self, endpoint: WebhookEndpoint) -> Addressed:
-        at_micros = round(self.at.timestamp() * 1000) * 1000
-        payload = {"webhook": endpoint.ref, "message": "This is a test."}
-        return addressed(EventType.TEST, endpoint.id, endpoint.wallet, self.token, self.seq, at_micros, payload)
-
-
 def _endpoint(row: Sequence[Any]) -> WebhookEndpoint:
     endpoint = WebhookEndpoint(*row)
     return replace(endpoint, kind=Kind(endpoint.kind))
-
-
-class TooManyTests(Exception):
-    """The refusal of one more test to a webhook that has not taken those before."""
 
 
 class TooManyWebhooks(Exception):
@@ -195,35 +171,6 @@ async def remove(connection: Connection, webhook_id: str) -> bool:
     return done.rowcount == 1
 
 
-async def add_test(connection: Connection, endpoint: WebhookEndpoint) -> AskedTest:
-    """`endpoint` is locked: nobody else adds one meanwhile. What waited for one that was switched off is forgotten:
-    else it would stand in the way of the test that has it begin again."""
-    if endpoint.status == DISABLED:
-        await connection.execute("DELETE FROM agent_webhook_test WHERE webhook_id = %s", (endpoint.id,))
-    if len(await tests_of(connection, endpoint, MAX_TESTS_WAITING)) == MAX_TESTS_WAITING:
-        raise TooManyTests
-    rows = await connection.execute(
-        "INSERT INTO agent_webhook_test (webhook_id, token, seq) VALUES (%s, %s, %s) RETURNING id, token, seq, at",
-        (endpoint.id, secrets.token_hex(16), await newest_seq(connection, endpoint.wallet)),
-    )
-    row = await rows.fetchone()
-    assert row is not None
-    return AskedTest(*row)
-
-
-async def tests_of(connection: Connection, endpoint: WebhookEndpoint, limit: int) -> list[AskedTest]:
-    """Those that wait, oldest first."""
-    query = (
-        "SELECT id, token, seq, at, attempts, attempt_at > now() FROM agent_webhook_test WHERE webhook_id = %s"
-        " ORDER BY id LIMIT %s"
-    )
-    return [AskedTest(*row) for row in await (await connection.execute(query, (endpoint.id, limit))).fetchall()]
-
-
-async def drop_test(connection: Connection, asked: AskedTest) -> None:
-    await connection.execute("DELETE FROM agent_webhook_test WHERE id = %s", (asked.id,))
-
-
 async def wake(connection: Connection, endpoint: WebhookEndpoint, next_seq: int) -> None:
     """Tries at once what it gets next. One that was switched off takes a place of its wallet's again, has to show that
     it listens, and goes on with `next_seq`. `endpoint` is locked."""
@@ -308,27 +255,20 @@ async def release(connection: Connection, endpoint: WebhookEndpoint, *, after_se
 
 
 async def rest(connection: Connection, endpoint: WebhookEndpoint) -> bool:
-    """It has all there is. Whoever adds to its wallet's events, or asks for a test, wakes it, and does so before this
-    or after it."""
+    """Let an endpoint that has all there is wait for more. What adds to its wallet's events wakes it, before this or
+    after it."""
     async with connection.transaction():
         next_seq = await event_log.hold(connection, endpoint.wallet)
-        # Of its own: what waits for a row sees of other tables what was there before it waited.
-        await _lock(connection, endpoint)
+        # A statement of its own: one that waits for a row sees of other tables what was there before it waited.
+        await connection.execute("SELECT FROM agent_webhook WHERE id = %s FOR UPDATE", (endpoint.id,))
         return await _mine(
             connection,
             endpoint,
-            "lease = NULL, lease_until = NULL, attempt_at = CASE WHEN"
-            " EXISTS (SELECT FROM agent_webhook_test t WHERE t.webhook_id = agent_webhook.id)"
-            " OR (trade_id IS NULL AND next_seq < %s)"
+            "lease = NULL, lease_until = NULL, attempt_at = CASE WHEN (trade_id IS NULL AND next_seq < %s)"
             " OR EXISTS (SELECT FROM agent_event e WHERE e.trade_id = agent_webhook.trade_id"
             " AND e.seq >= agent_webhook.next_seq) THEN now() ELSE 'infinity' END",
             (next_seq,),
         )
-
-
-async def _lock(connection: Connection, endpoint: WebhookEndpoint) -> None:
-    """Before rows of its tests, in the order in which whoever removes it locks them."""
-    await connection.execute("SELECT FROM agent_webhook WHERE id = %s FOR UPDATE", (endpoint.id,))
 
 
 async def put_off(
@@ -343,40 +283,15 @@ async def put_off(
     )
 
 
-async def put_off_test(
-    connection: Connection, endpoint: WebhookEndpoint, asked: AskedTest, error: str, *, seconds: float, slow: bool
-) -> bool:
-    """A test failed; its next turn is after so long. One that was tried early keeps its turn and its count: else
-    whoever asks for a few in a row uses up the tries of a day. What waits behind it keeps its count as well."""
-    async with connection.transaction():
-        await _lock(connection, endpoint)
-        if not asked.early:
-            await connection.execute(
-                "UPDATE agent_webhook_test SET attempts = attempts + 1, attempt_at = now() + make_interval(secs => %s)"
-                " WHERE id = %s AND EXISTS (SELECT FROM agent_webhook w WHERE w.id = webhook_id AND w.lease = %s)",
-                (seconds, asked.id, endpoint.lease),
-            )
-        return await _mine(
-            connection,
-            endpoint,
-            f"attempt_at = (SELECT t.attempt_at FROM agent_webhook_test t WHERE t.id = %s), {_FAILED}, {_SLOW}",  # noqa: S608
-            (asked.id, error, slow, SLOW_FOR_SECONDS),
-        )
-
-
-async def given_up(
-    connection: Connection, endpoint: WebhookEndpoint, seq: int | None, error: str, *, disable: bool
-) -> bool:
-    """It failed for the last time: the event is a dead letter, and the next one is tried, unless it is disabled. `seq`
-    is None for what is in no log: it leaves the event behind it the attempts that it has."""
-    next_seq, attempts = (endpoint.next_seq, endpoint.attempts) if seq is None else (seq + 1, 0)
+async def given_up(connection: Connection, endpoint: WebhookEndpoint, seq: int, error: str, *, disable: bool) -> bool:
+    """It failed for the last time: the event is a dead letter, and the next one is tried, unless it is disabled."""
     done = await _mine(
         connection,
         endpoint,
-        f"next_seq = %s, attempts = %s, attempt_at = now(), status = %s, {_FAILED}",
-        (next_seq, attempts, DISABLED if disable else endpoint.status, error),
+        f"next_seq = %s, attempts = 0, attempt_at = now(), status = %s, {_FAILED}",
+        (seq + 1, DISABLED if disable else endpoint.status, error),
     )
-    if done and seq is not None:
+    if done:
         await connection.execute(
             "INSERT INTO agent_webhook_dead (webhook_id, wallet, seq, attempts, error) VALUES (%s, %s, %s, %s, %s)",
             (endpoint.id, endpoint.wallet, seq, endpoint.attempts + 1, error),
@@ -419,12 +334,10 @@ async def tidy(connection: Connection) -> None:
 
 
 async def oldest_due_seconds(connection: Connection) -> float:
-    """How long the endpoint that waits longest has been waiting for its turn, for an event or for a test."""
+    """Return how long the endpoint that waits longest has been waiting for its turn."""
     rows = await connection.execute(
-        "SELECT coalesce(max(extract(epoch FROM now() - greatest(w.attempt_at, due.at))), 0)::float8"
-        " FROM agent_webhook w CROSS JOIN LATERAL ("
-        "SELECT e.recorded_at AS at FROM agent_event e WHERE e.wallet = w.wallet AND e.seq = w.next_seq"
-        " UNION ALL (SELECT t.at FROM agent_webhook_test t WHERE t.webhook_id = w.id ORDER BY t.id LIMIT 1)) due"
+        "SELECT coalesce(max(extract(epoch FROM now() - greatest(w.attempt_at, e.recorded_at))), 0)::float8"
+        " FROM agent_webhook w JOIN agent_event e ON e.wallet = w.wallet AND e.seq = w.next_seq"
         " WHERE w.status = 'active' AND w.trade_id IS NULL AND w.attempt_at <= now()"
     )
     row = await rows.fetchone()

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 
 from api.agent.errors import problem
 from api.agent.links import Links
-from api.agent.notices.render import stream_frame
+from api.agent.notices.bodies import stream_frame
 from api.http.limits import ConcurrencyLimiter, NoPlace
 from core.agent.notices.reading import notices_from
 from core.db.channels import AGENT_EVENT, Resync, listen

@@ -21,6 +21,12 @@ from eth_account.signers.local import LocalAccount
 from yarl import URL
 
 from api.agent.notices.targets import RESOLVE_SECONDS, Pinned, Target, TargetRefused, TargetResolver, checked_url
+from core.metrics import counter, histogram
+
+DELIVERIES = counter(
+    "vpm_agent_webhook_deliveries", "Deliveries attempted, by what they were and what came of them", ("what", "outcome")
+)
+DELIVERY_SECONDS = histogram("vpm_agent_webhook_delivery_seconds", "Time one delivery attempt took")
 
 CONNECT_SECONDS = 3.0
 TOTAL_SECONDS = 8.0
@@ -88,9 +94,22 @@ class WebhookSender:
         """By address, and by the name in the URL: that is known before anybody is asked what it resolves to."""
 
     async def send(
-        self, url: str, event_id: str, body: bytes, secret: str | None, *, read_answer: bool = False
+        self,
+        url: str,
+        event_id: str,
+        body: bytes,
+        secret: str | None,
+        *,
+        what: str = "webhook",
+        read_answer: bool = False,
     ) -> Sent:
-        """TooManyThere is no failure of the endpoint's."""
+        """Deliver one event. TooManyThere is no failure of the endpoint's. `what`: a word for the metric."""
+        with DELIVERY_SECONDS.time():
+            sent = await self._sent(url, event_id, body, secret, read_answer)
+        DELIVERIES.labels(what, sent.outcome).inc()
+        return sent
+
+    async def _sent(self, url: str, event_id: str, body: bytes, secret: str | None, read_answer: bool) -> Sent:
         began = time.monotonic()
         try:
             address = checked_url(url, allow_private=self._targets.allow_private)

@@ -2,36 +2,41 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
+import secrets
+import time
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
 
 from aiohttp import web
 from limits import parse
 
+from api.agent.bodies.parts import meta
 from api.agent.errors import problem
 from api.agent.links import Links
 from api.agent.notices import endpoints as store
+from api.agent.notices.bodies import AgentEvent, AgentWebhookRegistration, DeletedBody, TestBody, WebhookBody, addressed
 from api.agent.notices.endpoints import WebhookEndpoint
 from api.agent.notices.ownership import Registration, digest_of
 from api.agent.notices.requests import BODY_LIMIT, WebhookPath, WebhookRequest
+from api.agent.notices.sending import TooManyThere, WebhookSender
 from api.agent.notices.targets import TargetRefused, TargetResolver, checked_url
-from api.agent.reply import reply
 from api.agent.requests import checked_wallet
 from api.agent.storage import storage
+from api.http.application import json_response
 from api.http.caller import caller_ip
 from api.http.limits import RateLimits
 from api.http.problem import Problem
 from api.http.requests import read_json, read_path, validated_body
-from core.agent.notices.reading import next_seq
+from core.agent.notices.kinds import EventType
+from core.agent.notices.reading import newest_seq, next_seq
 from core.chain import ChainClient
 from core.config import Settings
 from core.db.channels import AGENT_EVENT, notify
 from core.db.engine import ConnectionPool
 from core.hexadecimal import bytes_of, hex_of
 from core.iso import iso_of
+from core.money import to_json
 
 REGISTRATIONS = parse("10/minute")
 REGISTRATIONS_A_DAY = parse("200/day")  # wallets cost nothing, and each registration is tried for an hour
@@ -39,7 +44,7 @@ TESTS = parse("10/minute")
 TESTS_EACH_CALLER = parse("30/minute")
 _webhooks = partial(storage, "The webhooks", seconds=5.0)
 _WAITS_FOR_THE_HANDSHAKE = (
-    "The URL has not answered webhook.verify with its challenge yet. The test is sent once it has, and not before."
+    "The URL has not answered webhook.verify with its challenge yet; that is tried again now. The test was not sent."
 )
 _ID = re.compile(r"wh_[0-9a-f]{32}")
 
@@ -56,6 +61,7 @@ class Webhooks:
         client: ChainClient | None,
         links: Links,
         targets: TargetResolver,
+        sender: WebhookSender,
     ) -> None:
         self._settings = settings
         self._pool = pool
@@ -63,6 +69,7 @@ class Webhooks:
         self._client = client
         self._links = links
         self._targets = targets
+        self._sender = sender
 
     async def register(self, request: web.Request) -> web.StreamResponse:
         asked = validated_body(WebhookRequest, await read_json(request, limit=BODY_LIMIT))
@@ -90,7 +97,7 @@ class Webhooks:
                 await notify(connection, AGENT_EVENT, [owner])
         except store.TooManyWebhooks:
             raise _no_room() from None
-        return reply(self._links, {"webhook": registration(made, made.secret)}, status=201)
+        return json_response(WebhookBody(meta=meta(self._links), webhook=registration(made, made.secret)), 201)
 
     async def look(self, request: web.Request) -> web.StreamResponse:
         webhook_id = _known_form(request)
@@ -98,7 +105,7 @@ class Webhooks:
             endpoint = await store.find(connection, webhook_id)
         if endpoint is None:
             raise _unknown()
-        return reply(self._links, {"webhook": registration(endpoint, None)})
+        return json_response(WebhookBody(meta=meta(self._links), webhook=registration(endpoint, None)))
 
     async def remove(self, request: web.Request) -> web.StreamResponse:
         webhook_id = _known_form(request)
@@ -106,7 +113,7 @@ class Webhooks:
             removed = await store.remove(connection, webhook_id)
         if not removed:
             raise _unknown()
-        return reply(self._links, {"id": webhook_id, "deleted": True})
+        return json_response(DeletedBody(meta=meta(self._links), id=webhook_id, deleted=True))
 
     async def test(self, request: web.Request) -> web.StreamResponse:
         webhook_id = _known_form(request)
@@ -117,24 +124,28 @@ class Webhooks:
             endpoint = await store.find(connection, webhook_id, lock=True)
             if endpoint is None:
                 raise _unknown()
-            asked = None
-            with contextlib.suppress(store.TooManyTests):
-                asked = await store.add_test(connection, endpoint)
             try:
                 await store.wake(connection, endpoint, await next_seq(connection, endpoint.wallet))
             except store.TooManyWebhooks:
                 raise _no_room() from None
             await notify(connection, AGENT_EVENT, [endpoint.wallet])
             woken = await store.find(connection, webhook_id) or endpoint
-        if asked is None:  # what waits is tried now all the same: its turn may be hours away
-            message = f"{store.MAX_TESTS_WAITING} tests wait already for this webhook to take them; they are sent now."
-            raise problem("rate_limited", message, retry_after=60)
-        body = {
-            "event": asked.event(endpoint).body(),
-            "webhook": registration(woken, None),
-            "note": None if woken.status == store.ACTIVE else _WAITS_FOR_THE_HANDSHAKE,
-        }
-        return reply(self._links, body)
+            seq = await newest_seq(connection, endpoint.wallet)
+        now = round(time.time() * 1_000) * 1_000
+        payload = {"webhook": endpoint.ref, "message": "This is a test."}
+        event = addressed(EventType.TEST, webhook_id, endpoint.wallet, secrets.token_hex(16), seq, now, payload)
+        note = await self._send(woken, event) if woken.status == store.ACTIVE else _WAITS_FOR_THE_HANDSHAKE
+        return json_response(
+            TestBody(meta=meta(self._links), event=event, webhook=registration(woken, None), note=note)
+        )
+
+    async def _send(self, endpoint: WebhookEndpoint, event: AgentEvent) -> str | None:
+        """Send a test event once; return why it was not taken, or None."""
+        try:
+            sent = await self._sender.send(endpoint.url, event.event_id, to_json(event), endpoint.secret, what="test")
+        except TooManyThere:
+            raise problem("rate_limited", "Other deliveries to this URL are under way.", retry_after=1) from None
+        return None if sent.ok else sent.error
 
 
 def _no_room() -> Problem:
@@ -142,21 +153,21 @@ def _no_room() -> Problem:
     return problem("invalid_request", message, issues=[{"field": "wallet", "problem": "has its webhooks already"}])
 
 
-def registration(endpoint: WebhookEndpoint, secret: str | None) -> dict[str, Any]:
+def registration(endpoint: WebhookEndpoint, secret: str | None) -> AgentWebhookRegistration:
     """The secret only when it was just made."""
-    return {
-        "id": endpoint.id,
-        "wallet": hex_of(endpoint.wallet),
-        "url": endpoint.url,
-        "status": endpoint.status,
-        "secret": secret,
-        "createdAt": iso_of(endpoint.created_at),
-        "ref": endpoint.ref,
-        "nextSeq": endpoint.next_seq,
-        "failedAttempts": endpoint.attempts,
-        "failingSince": None if endpoint.failing_since is None else iso_of(endpoint.failing_since),
-        "lastError": endpoint.last_error,
-    }
+    return AgentWebhookRegistration(
+        id=endpoint.id,
+        wallet=hex_of(endpoint.wallet),
+        url=endpoint.url,
+        status=endpoint.status,
+        secret=secret,
+        created_at=iso_of(endpoint.created_at),
+        ref=endpoint.ref,
+        next_seq=endpoint.next_seq,
+        failed_attempts=endpoint.attempts,
+        failing_since=None if endpoint.failing_since is None else iso_of(endpoint.failing_since),
+        last_error=endpoint.last_error,
+    )
 
 
 def _known_form(request: web.Request) -> str:

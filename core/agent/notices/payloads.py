@@ -7,15 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
 from core.agent.book import Book
 from core.agent.document import Specification
 from core.agent.words import FEED_DECIMALS, OutcomeWords
 from core.contracts.statuses import MarketKind
 from core.hexadecimal import hex_of
 from core.iso import iso
-from core.money import json_number, json_ratio_down
+from core.money import json_number, json_ratio_down, to_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +40,7 @@ class Named:
 
 
 def text(payload: Mapping[str, Any]) -> str:
-    return orjson.dumps(payload).decode()
+    return to_json(payload).decode()
 
 
 def undone(event_id: str, payload: str) -> str:

@@ -11,7 +11,6 @@ from sqlalchemy import (
     BigInteger,
     CheckConstraint,
     Column,
-    ForeignKey,
     Identity,
     Index,
     Integer,
@@ -92,27 +91,6 @@ agent_webhook = Table(
     Index("uq_agent_webhook_callback", "trade_id", "url", unique=True, postgresql_where=text("trade_id IS NOT NULL")),
     Index("ix_agent_webhook_wallet", "wallet"),
     Index("ix_agent_webhook_attempt_at", "attempt_at", postgresql_where=text("status <> 'disabled'")),
-)
-
-# Tests that were asked for and not taken yet: each is for one endpoint alone, before the events of the log. `attempts`
-# failed in their turn; the next turn is at `attempt_at`. Asking for a test has the oldest tried before its turn.
-# `seq` is the number of the wallet's newest event when it was asked for, 0 where there was none.
-agent_webhook_test = Table(
-    "agent_webhook_test",
-    metadata,
-    Column("id", BigInteger, Identity(always=True), primary_key=True),
-    Column(
-        "webhook_id",
-        Text,
-        ForeignKey("agent_webhook.id", name="fk_agent_webhook_test_webhook_id", onupdate="CASCADE", ondelete="CASCADE"),
-        nullable=False,
-    ),
-    Column("token", Text, nullable=False),
-    Column("seq", BigInteger, nullable=False),
-    Column("at", UtcDateTime, nullable=False, server_default=func.now()),
-    Column("attempts", Integer, nullable=False, server_default="0"),
-    Column("attempt_at", UtcDateTime, nullable=False, server_default=func.now()),
-    Index("ix_agent_webhook_test_webhook_id", "webhook_id", "id"),
 )
 
 # Registration messages that were used: each of a wallet's is accepted once. They expire after ten minutes anyway.

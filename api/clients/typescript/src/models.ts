@@ -37,8 +37,9 @@ export interface AgentAttribution {
   builderCode: string | null;
 }
 
+/** A reason to think again before a bet. */
 export interface AgentBetWarning {
-  code: Known<"pays_less_than_stake" | "first_on_its_side" | "wallet_underfunded" | "closes_soon">;
+  code: Known<"closes_soon" | "first_on_its_side" | "pays_less_than_stake" | "wallet_underfunded">;
   message: string;
 }
 
@@ -59,13 +60,13 @@ the signed offer. */
 export interface AgentChallenge {
   x402Version: number;
   error: string | null;
-  accepts: Array<AgentPaymentOffer>;
-  extensions?: Record<string, unknown> | null;
+  accepts: AgentPaymentOffer[];
+  extensions?: Record<string, unknown>;
 }
 
 export interface AgentComputedFrom {
   description: string;
-  pools: Array<AgentSourcePool>;
+  pools: AgentSourcePool[];
   windowSeconds: number;
   stepSeconds: number;
   supply: string;
@@ -77,6 +78,7 @@ export interface AgentDataFreshness {
   observationsAt: string | null;
 }
 
+/** A reading that decides a market, with the transaction that brought it to the chain, or none yet. */
 export interface AgentDecidingReading {
   moment: string;
   readAt: string;
@@ -99,9 +101,9 @@ export interface AgentDiscoverAnswer {
   query: string | null;
   silent: boolean;
   /** Absent unless silent. */
-  reason?: Known<"scam" | "greeting" | "settled_fact" | "no_claim"> | null;
+  reason?: Known<"greeting" | "no_claim" | "scam" | "settled_fact">;
   count: number;
-  matches: Array<AgentDiscoverMatch>;
+  matches: AgentDiscoverMatch[];
 }
 
 /** A market that was found: `reason` says why it is here: `cashtag $SYM`, `shares word, word`, or `browse`. */
@@ -109,8 +111,8 @@ export interface AgentDiscoverMatch {
   market: AgentMarketRef;
   matchKind: Known<"exact" | "related">;
   score: number;
-  matchedCashtags: Array<string>;
-  matchedTerms: Array<string>;
+  matchedCashtags: string[];
+  matchedTerms: string[];
   reason: string;
 }
 
@@ -137,7 +139,7 @@ export interface AgentEvent {
   eventId: string;
   /** Its number among the wallet's events. `webhook.verify` and `test`, which go to one endpoint, take none: they carry that of the newest event, 0 where there is none. */
   seq: number;
-  type: Known<"bet.settlement_submitted" | "bet.placed" | "market.resolved" | "position.won" | "position.lost" | "payout.submitted" | "payout.paid" | "payout.failed" | "webhook.verify" | "webhook.delivery_failed" | "test">;
+  type: Known<"bet.placed" | "bet.settlement_submitted" | "market.resolved" | "payout.failed" | "payout.paid" | "payout.submitted" | "position.lost" | "position.won" | "test" | "webhook.delivery_failed" | "webhook.verify">;
   createdAt: string;
   wallet: string | null;
   marketId: string | null;
@@ -164,7 +166,7 @@ export interface AgentGettingStarted {
   meta: AgentMeta;
   intro: string;
   autoPayoutNote: string;
-  steps: Array<AgentGuideStep>;
+  steps: AgentGuideStep[];
 }
 
 export interface AgentGuideStep {
@@ -199,14 +201,14 @@ export interface AgentHealthAnswer {
 export interface AgentImpactRow {
   projectedPayoutUsd: number;
   projectedPayoutPerShareUsd: number | null;
-  warnings: Array<AgentBetWarning>;
+  warnings: AgentBetWarning[];
   sizeUsd: number;
   priceCents: number | null;
   impactPct: number | null;
 }
 
 export interface AgentLadder {
-  outcomes: Array<AgentRung>;
+  outcomes: AgentRung[];
   currentBucketKey: string | null;
   currentMarketCapUsd: number | null;
   totalBackedUsd: number;
@@ -242,14 +244,14 @@ export interface AgentMarketRef {
   tokenSymbol: string;
   chainId: string;
   deadlineLabel: string;
-  status: Known<"open" | "closed" | "resolved" | "void">;
+  status: Known<"closed" | "open" | "resolved" | "void">;
   feeBps: number;
   feeRecipientLabel: string;
   defaultTicketUsd: number;
   virtualLiquidityUsd: number;
   potCapUsd: number;
   targetMarketCapUsd: number | null;
-  outcomes: Array<AgentPricedOutcome> | null;
+  outcomes: AgentPricedOutcome[] | null;
   headline: string | null;
   links: AgentMarketLinks;
   series: string | null;
@@ -268,7 +270,7 @@ export interface AgentMarketRef {
 export interface AgentMarkets {
   meta: AgentChainMeta;
   count: number;
-  markets: Array<AgentMarketRef>;
+  markets: AgentMarketRef[];
   nextCursor: string | null;
 }
 
@@ -293,6 +295,7 @@ export interface AgentOdds {
   noPriceCents: number | null;
 }
 
+/** The price that a bet left behind; `yesPct` is the first outcome's on a two-sided market. */
 export interface AgentOddsPoint {
   at: string;
   yesPct: number | null;
@@ -313,8 +316,8 @@ export interface AgentOutcomeRef {
   upperUsd: number | null;
   /** Where its price stood before the first bet. */
   priorPct: number;
-  startAt?: string | null;
-  endAt?: string | null;
+  startAt?: string;
+  endAt?: string;
 }
 
 export interface AgentPaymentOffer {
@@ -331,13 +334,13 @@ export interface AgentPaymentOffer {
 }
 
 export interface AgentPosition {
-  projectedPayoutUsd: number;
-  projectedPayoutPerShareUsd: number | null;
-  warnings: Array<AgentBetWarning>;
   deadlineAt: string;
   startAt: string | null;
   endsAt: string;
   settlesAfter: string;
+  projectedPayoutUsd: number;
+  projectedPayoutPerShareUsd: number | null;
+  warnings: AgentBetWarning[];
   marketId: string;
   slug: string;
   question: string;
@@ -350,7 +353,7 @@ export interface AgentPosition {
   pnlUsd: number;
   maxPayoutUsd: number;
   payoutUsd: number | null;
-  status: Known<"open" | "resolved-won" | "resolved-lost" | "resolved-refunded">;
+  status: Known<"open" | "resolved-lost" | "resolved-refunded" | "resolved-won">;
   appUrl: string;
   proofUrl: string | null;
   filledAt: string | null;
@@ -372,7 +375,7 @@ export interface AgentPositionsAnswer {
   wallet: string;
   count: number;
   summary: AgentPositionSummary;
-  positions: Array<AgentPosition>;
+  positions: AgentPosition[];
   /** Of the older positions; null on the last page. */
   nextCursor: string | null;
 }
@@ -397,14 +400,14 @@ export interface AgentProofMarket {
   tokenSymbol: string;
   chainId: string;
   deadlineLabel: string;
-  status: Known<"open" | "closed" | "resolved" | "void">;
+  status: Known<"closed" | "open" | "resolved" | "void">;
   feeBps: number;
   feeRecipientLabel: string;
   defaultTicketUsd: number;
   virtualLiquidityUsd: number;
   potCapUsd: number;
   targetMarketCapUsd: number | null;
-  outcomes: Array<AgentOutcomeRef> | null;
+  outcomes: AgentOutcomeRef[] | null;
   headline: string | null;
   links: AgentMarketLinks;
   series: string | null;
@@ -425,7 +428,7 @@ export interface AgentProofPosition {
 export interface AgentProofSettlement {
   txHash: string;
   explorerUrl: string;
-  status: Known<"submitted" | "confirmed" | "final">;
+  status: Known<"confirmed" | "final" | "submitted">;
   network: string;
   settledAt: string | null;
   contract: string;
@@ -434,17 +437,17 @@ export interface AgentProofSettlement {
 }
 
 export interface AgentQuote {
-  projectedPayoutUsd: number;
-  projectedPayoutPerShareUsd: number | null;
-  warnings: Array<AgentBetWarning>;
   deadlineAt: string;
   startAt: string | null;
   endsAt: string;
   settlesAfter: string;
+  projectedPayoutUsd: number;
+  projectedPayoutPerShareUsd: number | null;
+  warnings: AgentBetWarning[];
   marketId: string;
   side: string;
   sizeUsd: number;
-  tier: Known<"simple" | "locked">;
+  tier: Known<"locked" | "simple">;
   quoteId: string;
   expiresAt: string;
   bookVersion: string;
@@ -498,13 +501,13 @@ export interface AgentRelatedMarket {
   id: string;
   slug: string;
   question: string;
-  category: string;
+  category: Known<"market_cap" | "market_cap_range" | "price_direction">;
 }
 
 /** A page of a wallet's events. `lastSeq`: the wallet's newest event, null before the first. */
 export interface AgentReplayAnswer {
   meta: AgentMeta;
-  events: Array<AgentEvent>;
+  events: AgentEvent[];
   nextSeq: number | null;
   lastSeq: number | null;
 }
@@ -516,11 +519,11 @@ export interface AgentResearch {
   stats: AgentBookStats | null;
   ladder: AgentLadder | null;
   tokenSnapshot: AgentTokenSnapshot | null;
-  oddsHistory: Array<AgentOddsPoint>;
-  observations: Array<AgentObservationPoint>;
-  decidedBy: Array<AgentDecidingReading>;
-  related: Array<AgentRelatedMarket>;
-  impact: Array<AgentImpactRow>;
+  oddsHistory: AgentOddsPoint[];
+  observations: AgentObservationPoint[];
+  decidedBy: AgentDecidingReading[];
+  related: AgentRelatedMarket[];
+  impact: AgentImpactRow[];
   advisory: string | null;
   disclaimer: string;
   dataFreshness: AgentDataFreshness;
@@ -531,6 +534,8 @@ export interface AgentResearchAnswer {
   research: AgentResearch;
 }
 
+/** `feedKind` is `pool` where readings are computed from pools, `published` where somebody posts them, `rounds`
+where another feed on the chain has them. */
 export interface AgentResolutionRules {
   deadlineAt: string;
   startAt: string | null;
@@ -538,7 +543,7 @@ export interface AgentResolutionRules {
   settlesAfter: string;
   source: string;
   sourceUrl: string | null;
-  metric: string;
+  metric: Known<"market_cap" | "market_cap_range" | "price_direction">;
   comparator: string | null;
   thresholdLabel: string | null;
   earlyResolvable: boolean;
@@ -549,7 +554,7 @@ export interface AgentResolutionRules {
 
 export interface AgentResolvedAnswer {
   meta: AgentMeta;
-  events: Array<AgentEvent>;
+  events: AgentEvent[];
   nextSince: string | null;
 }
 
@@ -559,7 +564,7 @@ export interface AgentResult {
   endsAt: string;
   settlesAfter: string;
   marketId: string;
-  status: Known<"resolved" | "pending">;
+  status: Known<"pending" | "resolved">;
   resolvedOutcome: string | null;
   resolvedOutcomeLabel: string | null;
   resolvedAt: string | null;
@@ -617,7 +622,7 @@ export interface AgentSentimentIntel {
   quality: AgentSentimentQuality;
   activity: AgentSentimentActivity;
   topMarket: AgentSentimentMarket | null;
-  markets: Array<AgentSentimentMarket>;
+  markets: AgentSentimentMarket[];
   summary: string;
   asOf: string;
 }
@@ -644,15 +649,15 @@ export interface AgentSentimentMarket {
 export interface AgentSentimentQuality {
   distinctBettors: number;
   topWalletPct: number;
-  label: Known<"broad" | "mixed" | "concentrated" | "none">;
+  label: Known<"broad" | "concentrated" | "mixed" | "none">;
 }
 
 export interface AgentSentimentScore {
   score: number;
   lean: number;
-  label: Known<"strongly_bullish" | "bullish" | "neutral" | "bearish" | "strongly_bearish">;
-  basis: Known<"pool_weighted" | "equal_weight" | "none">;
-  confidence: Known<"high" | "medium" | "low" | "none">;
+  label: Known<"bearish" | "bullish" | "neutral" | "strongly_bearish" | "strongly_bullish">;
+  basis: Known<"equal_weight" | "none" | "pool_weighted">;
+  confidence: Known<"high" | "low" | "medium" | "none">;
   directionalMarketCount: number;
   directionalPoolUsd: number;
   directionalBettors: number;
@@ -677,7 +682,7 @@ export interface AgentStats {
   medianPayoutDelaySec: number | null;
   /** Of the winning stakes of a week's markets, the newest, the share that the service itself paid within 10 minutes of resolution. Stakes given back are not counted. */
   autoPayoutRate: number | null;
-  proofSamples: Array<string>;
+  proofSamples: string[];
   custody: string;
   asOf: string;
 }
@@ -696,12 +701,12 @@ export interface AgentSuggestedBet {
   slug: string;
   shortTitle: string;
   side: string;
-  sideLabel: Known<"UP" | "DOWN" | "YES" | "NO">;
+  sideLabel: Known<"DOWN" | "NO" | "UP" | "YES">;
   impliedCents: number;
   betUrl: string;
 }
 
-/** A test on its way. `note` says what it waits for: null for an active webhook. */
+/** A test event, and what came of sending it: `note` says why it was not sent or not taken, else null. */
 export interface AgentTestAnswer {
   meta: AgentMeta;
   event: AgentEvent;
@@ -736,7 +741,7 @@ export interface AgentTradeAnswer {
   meta: AgentMeta;
   replay: boolean;
   receipt: AgentTradeReceipt;
-  extensions?: Record<string, unknown> | null;
+  extensions?: Record<string, unknown>;
   escapeKit?: AgentEscapeKit | null;
 }
 
@@ -750,13 +755,13 @@ export interface AgentTradeProofAnswer {
 }
 
 export interface AgentTradeReceipt {
-  projectedPayoutUsd: number;
-  projectedPayoutPerShareUsd: number | null;
-  warnings: Array<AgentBetWarning>;
   deadlineAt: string;
   startAt: string | null;
   endsAt: string;
   settlesAfter: string;
+  projectedPayoutUsd: number;
+  projectedPayoutPerShareUsd: number | null;
+  warnings: AgentBetWarning[];
   tradeId: string;
   marketId: string;
   side: string;
@@ -781,7 +786,7 @@ export interface AgentWebhookRegistration {
   id: string;
   wallet: string;
   url: string;
-  status: Known<"pending_verification" | "active" | "disabled">;
+  status: Known<"active" | "disabled" | "pending_verification">;
   secret: string | null;
   createdAt: string;
   ref: string;

@@ -854,19 +854,6 @@ CREATE TABLE token_authorization (
 );
 CREATE INDEX ix_token_authorization_block_number ON token_authorization (chain_id, block_number, log_index);
 
-CREATE TABLE agent_webhook_test (
-    id BIGINT GENERATED ALWAYS AS IDENTITY,
-    webhook_id TEXT NOT NULL,
-    token TEXT NOT NULL,
-    seq BIGINT NOT NULL,
-    at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-    attempts INTEGER DEFAULT '0' NOT NULL,
-    attempt_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-    CONSTRAINT pk_agent_webhook_test PRIMARY KEY (id),
-    CONSTRAINT fk_agent_webhook_test_webhook_id FOREIGN KEY(webhook_id) REFERENCES agent_webhook (id) ON DELETE CASCADE ON UPDATE CASCADE
-);
-CREATE INDEX ix_agent_webhook_test_webhook_id ON agent_webhook_test (webhook_id, id);
-
 CREATE TABLE cup_bet (
     round_no BIGINT NOT NULL,
     wallet TEXT NOT NULL,

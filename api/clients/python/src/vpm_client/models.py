@@ -23,7 +23,9 @@ class AgentAttribution(Body, frozen=True, kw_only=True):
 
 
 class AgentBetWarning(Body, frozen=True, kw_only=True):
-    # pays_less_than_stake, first_on_its_side, wallet_underfunded, closes_soon
+    """A reason to think again before a bet."""
+
+    # closes_soon, first_on_its_side, pays_less_than_stake, wallet_underfunded
     code: str
     message: str
 
@@ -61,6 +63,8 @@ class AgentDataFreshness(Body, frozen=True, kw_only=True):
 
 
 class AgentDecidingReading(Body, frozen=True, kw_only=True):
+    """A reading that decides a market, with the transaction that brought it to the chain, or none yet."""
+
     moment: str
     read_at: str
     value: Decimal | None
@@ -82,7 +86,7 @@ class AgentDiscoverAnswer(Body, frozen=True, kw_only=True):
     meta: AgentChainMeta
     query: str | None
     silent: bool
-    # scam, greeting, settled_fact, no_claim
+    # greeting, no_claim, scam, settled_fact
     reason: str | None = None
     count: int
     matches: list[AgentDiscoverMatch]
@@ -124,8 +128,8 @@ class AgentEvent(Body, frozen=True, kw_only=True):
 
     event_id: str
     seq: int
-    # bet.settlement_submitted, bet.placed, market.resolved, position.won, position.lost, payout.submitted,
-    # payout.paid, payout.failed, webhook.verify, webhook.delivery_failed, test
+    # bet.placed, bet.settlement_submitted, market.resolved, payout.failed, payout.paid, payout.submitted,
+    # position.lost, position.won, test, webhook.delivery_failed, webhook.verify
     type: str
     created_at: str
     wallet: str | None
@@ -230,7 +234,7 @@ class AgentMarketRef(Body, frozen=True, kw_only=True):
     token_symbol: str
     chain_id: str
     deadline_label: str
-    # open, closed, resolved, void
+    # closed, open, resolved, void
     status: str
     fee_bps: int
     fee_recipient_label: str
@@ -281,6 +285,8 @@ class AgentOdds(Body, frozen=True, kw_only=True):
 
 
 class AgentOddsPoint(Body, frozen=True, kw_only=True):
+    """The price that a bet left behind; `yesPct` is the first outcome's on a two-sided market."""
+
     at: str
     yes_pct: Decimal | None
     outcome_key: str | None
@@ -317,13 +323,13 @@ class AgentPaymentOffer(Body, frozen=True, kw_only=True):
 
 
 class AgentPosition(Body, frozen=True, kw_only=True):
-    projected_payout_usd: Decimal
-    projected_payout_per_share_usd: Decimal | None
-    warnings: list[AgentBetWarning]
     deadline_at: str
     start_at: str | None
     ends_at: str
     settles_after: str
+    projected_payout_usd: Decimal
+    projected_payout_per_share_usd: Decimal | None
+    warnings: list[AgentBetWarning]
     market_id: str
     slug: str
     question: str
@@ -336,7 +342,7 @@ class AgentPosition(Body, frozen=True, kw_only=True):
     pnl_usd: Decimal
     max_payout_usd: Decimal
     payout_usd: Decimal | None
-    # open, resolved-won, resolved-lost, resolved-refunded
+    # open, resolved-lost, resolved-refunded, resolved-won
     status: str
     app_url: str
     proof_url: str | None
@@ -380,7 +386,7 @@ class AgentProofMarket(Body, frozen=True, kw_only=True):
     token_symbol: str
     chain_id: str
     deadline_label: str
-    # open, closed, resolved, void
+    # closed, open, resolved, void
     status: str
     fee_bps: int
     fee_recipient_label: str
@@ -409,7 +415,7 @@ class AgentProofPosition(Body, frozen=True, kw_only=True):
 class AgentProofSettlement(Body, frozen=True, kw_only=True):
     tx_hash: str
     explorer_url: str
-    # submitted, confirmed, final
+    # confirmed, final, submitted
     status: str
     network: str
     settled_at: str | None
@@ -419,17 +425,17 @@ class AgentProofSettlement(Body, frozen=True, kw_only=True):
 
 
 class AgentQuote(Body, frozen=True, kw_only=True):
-    projected_payout_usd: Decimal
-    projected_payout_per_share_usd: Decimal | None
-    warnings: list[AgentBetWarning]
     deadline_at: str
     start_at: str | None
     ends_at: str
     settles_after: str
+    projected_payout_usd: Decimal
+    projected_payout_per_share_usd: Decimal | None
+    warnings: list[AgentBetWarning]
     market_id: str
     side: str
     size_usd: Decimal
-    # simple, locked
+    # locked, simple
     tier: str
     quote_id: str
     expires_at: str
@@ -484,6 +490,7 @@ class AgentRelatedMarket(Body, frozen=True, kw_only=True):
     id: str
     slug: str
     question: str
+    # market_cap, market_cap_range, price_direction
     category: str
 
 
@@ -519,12 +526,16 @@ class AgentResearchAnswer(Body, frozen=True, kw_only=True):
 
 
 class AgentResolutionRules(Body, frozen=True, kw_only=True):
+    """`feedKind` is `pool` where readings are computed from pools, `published` where somebody posts them, `rounds`
+    where another feed on the chain has them."""
+
     deadline_at: str
     start_at: str | None
     ends_at: str
     settles_after: str
     source: str
     source_url: str | None
+    # market_cap, market_cap_range, price_direction
     metric: str
     comparator: str | None
     threshold_label: str | None
@@ -547,7 +558,7 @@ class AgentResult(Body, frozen=True, kw_only=True):
     ends_at: str
     settles_after: str
     market_id: str
-    # resolved, pending
+    # pending, resolved
     status: str
     resolved_outcome: str | None
     resolved_outcome_label: str | None
@@ -633,18 +644,18 @@ class AgentSentimentMarket(Body, frozen=True, kw_only=True):
 class AgentSentimentQuality(Body, frozen=True, kw_only=True):
     distinct_bettors: int
     top_wallet_pct: Decimal
-    # broad, mixed, concentrated, none
+    # broad, concentrated, mixed, none
     label: str
 
 
 class AgentSentimentScore(Body, frozen=True, kw_only=True):
     score: Decimal
     lean: Decimal
-    # strongly_bullish, bullish, neutral, bearish, strongly_bearish
+    # bearish, bullish, neutral, strongly_bearish, strongly_bullish
     label: str
-    # pool_weighted, equal_weight, none
+    # equal_weight, none, pool_weighted
     basis: str
-    # high, medium, low, none
+    # high, low, medium, none
     confidence: str
     directional_market_count: int
     directional_pool_usd: Decimal
@@ -688,14 +699,14 @@ class AgentSuggestedBet(Body, frozen=True, kw_only=True):
     slug: str
     short_title: str
     side: str
-    # UP, DOWN, YES, NO
+    # DOWN, NO, UP, YES
     side_label: str
     implied_cents: int
     bet_url: str
 
 
 class AgentTestAnswer(Body, frozen=True, kw_only=True):
-    """A test on its way. `note` says what it waits for: null for an active webhook."""
+    """A test event, and what came of sending it: `note` says why it was not sent or not taken, else null."""
 
     meta: AgentMeta
     event: AgentEvent
@@ -745,13 +756,13 @@ class AgentTradeProofAnswer(Body, frozen=True, kw_only=True):
 
 
 class AgentTradeReceipt(Body, frozen=True, kw_only=True):
-    projected_payout_usd: Decimal
-    projected_payout_per_share_usd: Decimal | None
-    warnings: list[AgentBetWarning]
     deadline_at: str
     start_at: str | None
     ends_at: str
     settles_after: str
+    projected_payout_usd: Decimal
+    projected_payout_per_share_usd: Decimal | None
+    warnings: list[AgentBetWarning]
     trade_id: str
     market_id: str
     side: str
@@ -777,7 +788,7 @@ class AgentWebhookRegistration(Body, frozen=True, kw_only=True):
     id: str
     wallet: str
     url: str
-    # pending_verification, active, disabled
+    # active, disabled, pending_verification
     status: str
     secret: str | None
     created_at: str
