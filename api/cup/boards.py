@@ -9,7 +9,7 @@ from cachetools import LRUCache
 from msgspec import Raw
 
 from api.cache import TimedValue
-from api.cup import render
+from api.cup import bodies
 from core.cup import board
 from core.cup.board import Board
 from core.db.engine import ConnectionPool
@@ -34,7 +34,7 @@ class ShownBoard:
 
     def first(self, limit: int) -> Raw:
         if limit not in self.written:
-            self.written[limit] = Raw(to_json(render.board_entries(self.board, limit)))
+            self.written[limit] = Raw(to_json(bodies.board_entries(self.board, limit)))
         return self.written[limit]
 
 

@@ -1,47 +1,35 @@
-"""Answers of the tournament, as the documentation describes them.
-
-Nothing makes one of these: `render.py` builds each answer as a dictionary. Tests hold the two together: they read
-answers by these models (`tests/integration/test_cup_rest.py`, `test_cup_roulette.py`), and hold what generated calls
-are answered to the schema that is made of them (`test_cup_schema.py`). Decision 14 says why.
-"""
+"""Answers of the tournament: each is a struct and the function that fills it. Amounts are exact JSON numbers, times are
+ISO-8601 in UTC."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Annotated, Any, Final, Literal
 
+import msgspec
+from msgspec import UNSET, UnsetType
+from msgspec import Meta as Described
 from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
 
-Number = int | float
-Paper = Annotated[Number, Field(description="pUSDC.")]
+from api.http.body import Body
+from core.agent.book import Book
+from core.cup import PaperStatus, betting, wheel
+from core.cup.amounts import number_of, percent
+from core.cup.betting import BetReceipt, PlacedBet, RoundTotals
+from core.cup.board import Board
+from core.cup.books import PaperMarket
+from core.cup.outlook import PaperCaution, PaperCautionCode
+from core.cup.rounds import Phase, RouletteRound
+from core.cup.trading import PaperReceipt
+from core.cup.wallets import PaperPosition, Summary
+from core.hexadecimal import hex_of
+from core.iso import iso_of
+from core.money import json_number, json_ratio_down, parts_of
 
-
-def _further_fields(schema: dict[str, Any]) -> None:
-    """Published, an answer may have more fields: they are added, and whoever holds one to its schema must not be thrown
-    by them."""
-    schema.pop("additionalProperties", None)
-
-
-class _Body(BaseModel):
-    """An answer's body, or a part of one, with names in camel case on the wire."""
-
-    model_config = ConfigDict(
-        alias_generator=to_camel,
-        validate_by_alias=True,
-        validate_by_name=True,
-        extra="forbid",  # by the tests, which hold every answer to these
-        strict=True,
-        json_schema_extra=_further_fields,
-    )
-
-
-class Meta(_Body):
-    name: str
-    version: Literal["service-cup-api-v1"]
-    currency: Literal["pUSDC"]
-    paper: Literal[True]
-    generated_at: str
-    docs_url: str
+VERSION: Final = "service-cup-api-v1"
+Paper = Annotated[Decimal, Described(description="pUSDC.")]
 
 
 class CupError(BaseModel):
@@ -54,7 +42,16 @@ class CupError(BaseModel):
     message: str
 
 
-class Answered(_Body):
+class Meta(Body):
+    name: str
+    version: Literal["service-cup-api-v1"]
+    currency: Literal["pUSDC"]
+    paper: Annotated[bool, Described(extra_json_schema={"const": True})]
+    generated_at: str
+    docs_url: str
+
+
+class Answered(Body):
     meta: Meta
 
 
@@ -64,46 +61,58 @@ class ClaimBody(Answered):
     minted: bool
 
 
-class MarketTimes(_Body):
+class EnrolBody(Answered):
+    wallet_address: str
+    enrolled: bool
+    created: bool
+    trading_halted: bool
+
+
+# ---------------------------------------------------------------- markets
+
+
+class MarketTimes(Body):
     """A market's times, wherever one is shown."""
 
-    deadline_at: Annotated[str, Field(description="Trades end here, as stakes on the listed market do.")]
-    start_at: Annotated[str | None, Field(description="Of an up/down round: what its end is compared with.")]
-    ends_at: Annotated[str, Field(description="The moment that decides.")]
+    deadline_at: Annotated[str, Described(description="Trades end here, as stakes on the listed market do.")]
+    start_at: Annotated[str | None, Described(description="Of an up/down round: what its end is compared with.")]
+    ends_at: Annotated[str, Described(description="The moment that decides.")]
     settles_after: Annotated[
         str | None,
-        Field(
+        Described(
             description="When the listed market's result counts; what is owed here is paid once no reorganization can "
             "change it. null only while the chain, reorganized, has the listing no longer."
         ),
     ]
 
 
-class PositionBody(MarketTimes):
-    market_id: str
-    slug: str
-    side: str
-    side_label: str
-    cost_paper: Paper
-    shares: Number
-    status: Literal["open", "won", "lost", "refunded"]
-    realized_pnl_paper: Paper
-    projected_payout_paper: Annotated[Paper, Field(description="If its side won now; once settled, what it was paid.")]
+def _times(market: PaperMarket | PaperPosition) -> dict[str, Any]:
+    after = market.settles_after
+    return {
+        "deadline_at": iso_of(market.closes_at),
+        "start_at": None if market.start_at is None else iso_of(market.start_at),
+        "ends_at": iso_of(market.ends_at),
+        "settles_after": None if after is None else iso_of(after),
+    }
 
 
-class WalletBody(Answered):
-    wallet_address: str
-    balance_paper: Paper
-    realized_pnl_paper: Paper
-    open_count: int
-    positions: list[PositionBody]
-
-
-class OutcomeBody(_Body):
+class OutcomeBody(Body):
     key: str
     label: str
     short_label: str
-    implied_pct: Number
+    implied_pct: Decimal
+
+
+def _outcomes(market: PaperMarket) -> list[OutcomeBody]:
+    return [
+        OutcomeBody(key=side.key, label=side.label, short_label=side.short_label, implied_pct=json_number(price, 2))
+        for side, price in zip(market.sides, _prices(market.book), strict=True)
+    ]
+
+
+def _prices(book: Book) -> list[int]:
+    """Return the price of each outcome in hundredths of a percent: together they are 100%."""
+    return parts_of(10_000, [book.weight(at) for at in range(book.outcomes)])
 
 
 class MarketBody(MarketTimes):
@@ -114,16 +123,11 @@ class MarketBody(MarketTimes):
     token_symbol: str
     binary: bool
     direction: bool
-    yes_cents: Number
-    no_cents: Number
+    yes_cents: Decimal
+    no_cents: Decimal
     pool_paper: Paper
     trade_count: int
-    settles_after: Annotated[
-        str,
-        Field(
-            description="When the listed market's result counts; this one is paid once no reorganization can change it."
-        ),
-    ]
+    settles_after: str  # type: ignore[assignment]  # a market that takes trades is listed
     outcomes: list[OutcomeBody]
 
 
@@ -132,29 +136,67 @@ class MarketsBody(Answered):
     markets: list[MarketBody]
 
 
-class WarningBody(_Body):
-    code: Literal[
-        "first_on_its_side",
-        "closes_soon",
-        "insufficient_funds",
-        "cup_agent_trades_halted",
-        "stake_out_of_bounds",
-        "bet_conflict",
-    ]
+def market_body(market: PaperMarket) -> MarketBody:
+    """A market that takes trades."""
+    book = market.book
+    # On an N-way market the leading outcome stands for yes.
+    shown = 0 if market.binary else max(range(book.outcomes), key=book.weight)
+    yes = _prices(book)[shown]
+    return MarketBody(
+        **_times(market),
+        slug=market.slug,
+        market_id=market.market_id,
+        question=market.question,
+        short_title=market.short_title,
+        token_symbol=market.token_symbol,
+        binary=market.binary,
+        direction=market.direction,
+        yes_cents=json_number(yes, 2),
+        no_cents=json_number(10_000 - yes, 2),
+        pool_paper=number_of(book.net_pool),
+        trade_count=market.trades,
+        outcomes=_outcomes(market),
+    )
+
+
+class WarningBody(Body):
+    code: PaperCautionCode
     message: str
 
 
-class QuoteBody(Answered, MarketTimes):
+def _warnings(cautions: Sequence[PaperCaution]) -> list[WarningBody]:
+    return [WarningBody(code=each.code, message=each.message) for each in cautions]
+
+
+class QuoteBody(MarketTimes):
+    meta: Meta
     slug: str
     market_id: str
     side: str
     size_paper: Paper
-    shares: Number
-    projected_payout_paper: Annotated[Paper, Field(description="If its side won with this trade in the book.")]
-    projected_payout_per_share_paper: Annotated[Paper, Field(description="Rounded down.")]
-    warnings: Annotated[list[WarningBody], Field(description="What is allowed but unwise about it.")]
+    shares: Decimal
+    projected_payout_paper: Annotated[Decimal, Described(description="If its side won with this trade in the book.")]
+    projected_payout_per_share_paper: Annotated[Decimal, Described(description="Rounded down.")]
+    warnings: Annotated[list[WarningBody], Described(description="What is allowed but unwise about it.")]
     pool_paper: Paper
     outcomes: list[OutcomeBody]
+
+
+def quote_body(meta: Meta, market: PaperMarket, receipt: PaperReceipt, cautions: Sequence[PaperCaution]) -> QuoteBody:
+    return QuoteBody(
+        **_times(market),
+        meta=meta,
+        slug=market.slug,
+        market_id=market.market_id,
+        side=receipt.side,
+        size_paper=number_of(receipt.size_cents),
+        shares=number_of(receipt.shares_cents),
+        projected_payout_paper=number_of(receipt.projected_cents),
+        projected_payout_per_share_paper=json_ratio_down(receipt.projected_cents, receipt.shares_cents, 6),
+        warnings=_warnings(cautions),
+        pool_paper=number_of(market.book.net_pool),
+        outcomes=_outcomes(market),
+    )
 
 
 class TradeReceipt(MarketTimes):
@@ -164,13 +206,13 @@ class TradeReceipt(MarketTimes):
     slug: str
     side: str
     size_paper: Paper
-    shares: Number
-    balance_paper: Annotated[Paper | None, Field(description="null only in a simulation without a wallet.")]
+    shares: Decimal
+    balance_paper: Annotated[Decimal | None, Described(description="null only in a simulation without a wallet.")]
     projected_payout_paper: Paper
-    pool_paper: Annotated[Paper, Field(description="With this trade in it.")]
+    pool_paper: Annotated[Decimal, Described(description="With this trade in it.")]
     warnings: Annotated[
         list[WarningBody],
-        Field(description="Of a simulation: what is unwise about it, and what the wallet would be refused for."),
+        Described(description="Of a simulation: what is unwise about it, and what the wallet would be refused for."),
     ]
     replay: bool
 
@@ -179,14 +221,89 @@ class TradeBody(Answered):
     receipt: TradeReceipt
 
 
-class BoardEntry(_Body):
+def trade_receipt(receipt: PaperReceipt, cautions: Sequence[PaperCaution] = ()) -> TradeReceipt:
+    return TradeReceipt(
+        **_times(receipt.market),
+        simulated=receipt.trade_id is None,
+        trade_id=receipt.trade_id,
+        market_id=receipt.market.market_id,
+        slug=receipt.market.slug,
+        side=receipt.side,
+        size_paper=number_of(receipt.size_cents),
+        shares=number_of(receipt.shares_cents),
+        balance_paper=None if receipt.balance_cents is None else number_of(receipt.balance_cents),
+        projected_payout_paper=number_of(receipt.projected_cents),
+        pool_paper=number_of(receipt.pool_cents),
+        warnings=_warnings(cautions),
+        replay=receipt.replay,
+    )
+
+
+# ---------------------------------------------------------------- wallets and boards
+
+
+class PositionBody(MarketTimes):
+    market_id: str
+    slug: str
+    side: str
+    side_label: str
+    cost_paper: Paper
+    shares: Decimal
+    status: PaperStatus
+    realized_pnl_paper: Paper
+    projected_payout_paper: Annotated[
+        Decimal, Described(description="If its side won now; once settled, what it was paid.")
+    ]
+
+
+class WalletBody(Answered):
+    wallet_address: str
+    balance_paper: Paper
+    realized_pnl_paper: Paper
+    open_count: int
+    positions: list[PositionBody]
+
+
+def wallet_body(meta: Meta, wallet: str, summary: Summary) -> WalletBody:
+    return WalletBody(
+        meta=meta,
+        wallet_address=wallet,
+        balance_paper=number_of(summary.balance_cents),
+        realized_pnl_paper=number_of(summary.realized_cents),
+        open_count=summary.open_count,
+        positions=[
+            PositionBody(
+                **_times(each),
+                market_id=each.market_id,
+                slug=each.slug,
+                side=each.side,
+                side_label=each.label,
+                cost_paper=number_of(each.cost_cents),
+                shares=number_of(each.shares_cents),
+                status=each.status,
+                realized_pnl_paper=number_of(each.realized_cents),
+                projected_payout_paper=number_of(each.projected_cents),
+            )
+            for each in summary.positions
+        ],
+    )
+
+
+class BoardEntry(Body):
     wallet: str
     score: Paper
     is_agent: bool
 
 
-class You(_Body):
-    rank: Annotated[int | None, Field(description="From 1; null for a wallet that has realized nothing yet.")]
+def board_entries(board: Board, limit: int) -> list[BoardEntry]:
+    return [
+        BoardEntry(wallet=each.wallet, score=number_of(each.score_cents), is_agent=each.is_agent)
+        for each in board.entries[:limit]
+    ]
+
+
+class You(Body):
+    rank: Annotated[int | None, Described(description="From 1; null for a wallet that has realized nothing yet.")]
     total: int
 
 
@@ -195,45 +312,28 @@ class BoardBody(Answered):
     total: int
     week: str | None
     agents: bool
-    rule: Annotated[str, Field(description="What of a profit counts in `score`.")]
-    you: You | None = None
+    rule: Annotated[str, Described(description="What of a profit counts in `score`.")]
+    you: You | UnsetType = UNSET
 
 
-class GuideStep(_Body):
-    step: int
-    title: str
-    text: str
-    request: dict[str, Any] | None = None
-    message: str | None = None
+# ---------------------------------------------------------------- roulette
 
 
-class GuideBody(Answered):
-    title: str
-    base_url: str
-    mcp_url: str
-    export_url: str
-    steps: list[GuideStep]
-    signing: dict[str, Any]
-    limits: dict[str, Any]
-    errors: dict[str, str]
-    roulette: dict[str, Any]
-
-
-class BoundsBody(_Body):
+class BoundsBody(Body):
     min_bet: Paper
     max_bet: Paper
     max_round_total: Paper
 
 
-class WheelOutcomeBody(_Body):
+class WheelOutcomeBody(Body):
     key: str
     label: str
-    true_pct: Number
+    true_pct: Decimal
     pool_paper: Paper
-    crowd_pct: Number
+    crowd_pct: Decimal
 
 
-class WheelMarketBody(_Body):
+class WheelMarketBody(Body):
     id: str
     question: str
     short: str
@@ -241,7 +341,27 @@ class WheelMarketBody(_Body):
     outcomes: list[WheelOutcomeBody]
 
 
-class SpinBody(_Body):
+def _wheel_market(market: wheel.WheelMarket, crowd: RoundTotals) -> WheelMarketBody:
+    pool = crowd.market_pool(market)
+    return WheelMarketBody(
+        id=market.id,
+        question=market.question,
+        short=market.short,
+        pool_paper=number_of(pool),
+        outcomes=[
+            WheelOutcomeBody(
+                key=outcome.key,
+                label=outcome.label,
+                true_pct=json_number(outcome.true_pct_hundredths, 2),
+                pool_paper=number_of(crowd.pools.get(outcome.key, 0)),
+                crowd_pct=percent(crowd.pools.get(outcome.key, 0), pool),
+            )
+            for outcome in market.outcomes
+        ],
+    )
+
+
+class SpinBody(Body):
     round_no: int
     pocket: int
     commitment: str
@@ -252,26 +372,46 @@ class SpinBody(_Body):
     settled_at: str
 
 
-class PlacedBetBody(_Body):
+def _spin(past: RouletteRound) -> SpinBody:
+    assert past.pocket is not None
+    assert past.beacon_number is not None
+    assert past.beacon_hash is not None
+    assert past.settled_at is not None
+    assert past.bets_hash is not None
+    return SpinBody(
+        round_no=past.round_no,
+        pocket=past.pocket,
+        commitment=hex_of(past.commitment),
+        bets_hash=hex_of(past.bets_hash),
+        seed=hex_of(past.seed),
+        beacon_block=past.beacon_number,
+        beacon_hash=hex_of(past.beacon_hash),
+        settled_at=iso_of(past.settled_at),
+    )
+
+
+class PlacedBetBody(Body):
     bet_key: str
     stake_paper: Paper
-    status: Literal["open", "won", "lost", "refunded"]
+    status: PaperStatus
     payout_paper: Paper
 
 
 class RouletteRoundBody(Answered):
     round_no: int
-    phase: Literal["bet", "spin", "settled"]
-    seconds_to_close: Number
+    phase: Phase
+    seconds_to_close: Decimal
     opens_at: str
     closes_at: str
     ends_at: str
     pocket: int | None
     commitment: str
-    bets_hash: Annotated[str | None, Field(description="Of the round's bets, published at its close. Null until then.")]
+    bets_hash: Annotated[
+        str | None, Described(description="Of the round's bets, published at its close. Null until then.")
+    ]
     seed: str | None
     chain_id: int
-    beacon_after: Annotated[int, Field(description="The beacon is the first block at or after this Unix second.")]
+    beacon_after: Annotated[int, Described(description="The beacon is the first block at or after this Unix second.")]
     beacon_block: int | None
     beacon_hash: str | None
     bounds: BoundsBody
@@ -279,10 +419,57 @@ class RouletteRoundBody(Answered):
     staked_paper: Paper
     markets: list[WheelMarketBody]
     history: list[SpinBody]
-    bets: Annotated[list[PlacedBetBody] | None, Field(description="Present when a wallet was passed.")] = None
+    bets: Annotated[list[PlacedBetBody] | UnsetType, Described(description="Present when a wallet was passed.")] = UNSET
 
 
-class BetReceiptBody(_Body):
+def round_body(
+    meta: Meta,
+    live: RouletteRound,
+    crowd: RoundTotals,
+    history: Sequence[RouletteRound],
+    bets: Sequence[PlacedBet] | None,
+    now: datetime,
+) -> RouletteRoundBody:
+    """The live round; its seed only once it is settled. `bets`: of the wallet that was passed."""
+    left = max(0, round((live.closes_at - now).total_seconds() * 10))
+    return RouletteRoundBody(
+        meta=meta,
+        round_no=live.round_no,
+        phase=live.phase(now),
+        seconds_to_close=json_number(left, 1),
+        opens_at=iso_of(live.opens_at),
+        closes_at=iso_of(live.closes_at),
+        ends_at=iso_of(live.ends_at),
+        pocket=live.pocket,
+        commitment=hex_of(live.commitment),
+        bets_hash=None if live.bets_hash is None else hex_of(live.bets_hash),
+        seed=None if live.settled_at is None else hex_of(live.seed),
+        chain_id=live.chain_id,
+        beacon_after=live.beacon_after,
+        beacon_block=live.beacon_number,
+        beacon_hash=None if live.beacon_hash is None else hex_of(live.beacon_hash),
+        bounds=msgspec.convert(betting.bounds(), BoundsBody),
+        bettors=crowd.bettors,
+        staked_paper=number_of(crowd.staked_cents),
+        markets=[_wheel_market(each, crowd) for each in wheel.MARKETS],
+        history=[_spin(each) for each in history],
+        bets=UNSET
+        if bets is None
+        else [
+            PlacedBetBody(
+                bet_key=each.bet_key,
+                stake_paper=number_of(each.stake_cents),
+                status=each.status,
+                payout_paper=number_of(each.paid_cents),
+            )
+            for each in bets
+        ],
+    )
+
+
+class BetReceiptBody(Body):
+    """The last seven fields are of a simulation."""
+
     simulated: bool
     round_no: int
     bet_key: str
@@ -290,25 +477,82 @@ class BetReceiptBody(_Body):
     balance_paper: Paper | None
     replay: bool
     warnings: Annotated[
-        list[WarningBody] | None,
-        Field(description="Of a simulation: what the wallet would be refused for now."),
-    ] = None
-    true_pct: Number | None = None
-    crowd_pct: Number | None = None
-    crowd_pct_after: Number | None = None
-    pool_paper: Paper | None = None
-    pool_paper_after: Paper | None = None
+        list[WarningBody] | UnsetType, Described(description="What the wallet would be refused for now.")
+    ] = UNSET
+    true_pct: Decimal | UnsetType = UNSET
+    crowd_pct: Decimal | UnsetType = UNSET
+    crowd_pct_after: Decimal | UnsetType = UNSET
+    pool_paper: Paper | UnsetType = UNSET
+    pool_paper_after: Paper | UnsetType = UNSET
     pay_if_win_paper: Annotated[
-        Paper | None, Field(description="What a win would pay with this stake in the pool and nobody else's after it.")
-    ] = None
+        Decimal | UnsetType,
+        Described(description="What a win would pay with this stake in the pool and no other stake after it."),
+    ] = UNSET
 
 
 class BetBody(Answered):
     receipt: BetReceiptBody
 
 
-class EnrolBody(Answered):
-    wallet_address: str
-    enrolled: bool
-    created: bool
-    trading_halted: bool
+def bet_receipt(receipt: BetReceipt) -> BetReceiptBody:
+    return BetReceiptBody(
+        simulated=False,
+        round_no=receipt.round_no,
+        bet_key=receipt.bet_key,
+        stake_paper=number_of(receipt.stake_cents),
+        balance_paper=number_of(receipt.balance_cents),
+        replay=receipt.replay,
+    )
+
+
+def simulated_bet(
+    live: RouletteRound,
+    crowd: RoundTotals,
+    bet_key: str,
+    stake_cents: int,
+    balance_cents: int | None,
+    cautions: Sequence[PaperCaution],
+) -> BetReceiptBody:
+    """What the pool says of this stake. A win would pay the whole pool, this stake in it, by share of the key."""
+    market, outcome = wheel.MARKET_OF_KEY[bet_key], wheel.OUTCOMES[bet_key]
+    pool, on_key = crowd.market_pool(market), crowd.pools.get(bet_key, 0)
+    after, key_after = pool + stake_cents, on_key + stake_cents
+    return BetReceiptBody(
+        simulated=True,
+        round_no=live.round_no,
+        bet_key=bet_key,
+        stake_paper=number_of(stake_cents),
+        balance_paper=None if balance_cents is None else number_of(balance_cents),
+        replay=False,
+        warnings=_warnings(cautions),
+        true_pct=json_number(outcome.true_pct_hundredths, 2),
+        crowd_pct=percent(on_key, pool),
+        crowd_pct_after=percent(key_after, after),
+        pool_paper=number_of(pool),
+        pool_paper_after=number_of(after),
+        pay_if_win_paper=number_of(stake_cents * after // key_after),  # down, as it would be paid
+    )
+
+
+# ---------------------------------------------------------------- the guide
+
+
+class GuideStep(Body):
+    step: int
+    title: str
+    text: str
+    request: dict[str, Any] | UnsetType = UNSET
+    message: str | UnsetType = UNSET
+
+
+class GuideBody(Answered):
+    title: str
+    base_url: str
+    mcp_url: str
+    export_url: str
+    export_url: str
+    steps: list[GuideStep]
+    signing: dict[str, Any]
+    limits: dict[str, Any]
+    errors: dict[str, str]
+    roulette: dict[str, Any]

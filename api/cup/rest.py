@@ -10,6 +10,7 @@ from aiohttp import web
 from api.cup import requests
 from api.cup.service import Answering, CupService
 from api.http.application import json_response
+from api.http.body import Body
 from api.http.caller import caller_ip
 from api.http.operation import Handler
 from api.http.rendered import NO_STORE
@@ -17,6 +18,7 @@ from api.http.requests import read_json, read_path, read_query, validated_body
 from core.config import Settings
 
 R = TypeVar("R")
+B = TypeVar("B", bound=Body)
 M = TypeVar("M", bound=requests.Request)
 
 FOR_READS = "public, max-age=2, s-maxage=2"
@@ -33,7 +35,7 @@ class RestDoor:
         self._settings = settings
         self._service = service
 
-    def get(self, answering: Answering[R], read: Callable[[web.Request], R], cache: str = FOR_READS) -> Handler:
+    def get(self, answering: Answering[R, B], read: Callable[[web.Request], R], cache: str = FOR_READS) -> Handler:
         """`read`: what a request asks for."""
 
         async def handle(request: web.Request) -> web.StreamResponse:
@@ -42,10 +44,10 @@ class RestDoor:
 
         return handle
 
-    def query(self, answering: Answering[M], model: type[M], cache: str = FOR_READS) -> Handler:
+    def query(self, answering: Answering[M, B], model: type[M], cache: str = FOR_READS) -> Handler:
         return self.get(answering, lambda request: read_query(request, model), cache)
 
-    def post(self, answering: Answering[M], model: type[M]) -> Handler:
+    def post(self, answering: Answering[M, B], model: type[M]) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             self._service.require_open()
             asked = validated_body(model, await read_json(request, limit=BODY_LIMIT, exact=True))

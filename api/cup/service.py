@@ -1,6 +1,6 @@
 """Requests that were read, answered: the one path that both doors, REST and MCP, lead to.
 
-Every method takes a validated request and returns the body beside `meta`. What is refused is a `Problem` with the
+Every method takes a validated request and returns the answer's body. What is refused is a `Problem` with the
 status and code of the contract.
 """
 
@@ -12,18 +12,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 from limits import RateLimitItemPerDay, RateLimitItemPerHour, RateLimitItemPerMinute, RateLimitItemPerSecond
+from msgspec import UNSET
 
 from api.cache import TimedValue
-from api.cup import guide, render, requests
+from api.cup import bodies, guide, requests
 from api.cup.batches import Batches
 from api.cup.boards import Boards
 from api.cup.intake import Intake, SignedTrade
 from api.http.application import unavailable
-from api.http.body import Json
+from api.http.body import Body, Json
 from api.http.caller import network
 from api.http.limits import RateLimits
 from api.http.problem import Problem, invalid_part
@@ -75,8 +76,9 @@ _BUSY_PAUSES = (0.01,) * 10 + (0.1,) * 99
 
 R = TypeVar("R")
 T = TypeVar("T")
+B = TypeVar("B", bound=Body)
 # What answers a request; the second argument is who asks, for rate limits.
-Answering = Callable[[R, str], Awaitable[Json]]
+Answering = Callable[[R, str], Awaitable[B]]
 
 
 def now_utc() -> datetime:
@@ -113,15 +115,15 @@ class CupService:
         self._intake = Intake(pool)
         self._trades: Batches[None, PaperOrder, PaperReceipt] = Batches(self._place_trades)
 
-    def meta(self) -> Json:
-        return {
-            "name": "Service Cup",
-            "version": "service-cup-api-v1",
-            "currency": "pUSDC",
-            "paper": True,
-            "generatedAt": iso_of(now_utc()),
-            "docsUrl": f"{self._settings.public_url}/api/cup/v1/getting-started",
-        }
+    def meta(self) -> bodies.Meta:
+        return bodies.Meta(
+            name="Service Cup",
+            version=bodies.VERSION,
+            currency="pUSDC",
+            paper=True,
+            generated_at=iso_of(now_utc()),
+            docs_url=f"{self._settings.public_url}/api/cup/v1/getting-started",
+        )
 
     def error(self, problem: Problem) -> Json:
         """An error's body, the same at both doors."""
@@ -144,62 +146,61 @@ class CupService:
         except Refusal as refusal:
             raise _problem(refusal) from None
 
-    async def answer(self, answering: Answering[R], request: R, caller: str) -> Json:
-        """The whole body, by one of the methods below. Dormancy comes before anything else."""
+    async def answer(self, answering: Answering[R, B], request: R, caller: str) -> B:
+        """The body, by one of the methods below. Dormancy comes before anything else."""
         try:
             self.open_time()
-            body = await answering(request, caller)
+            return await answering(request, caller)
         except Refusal as refusal:
             raise _problem(refusal) from None
         except psycopg.OperationalError as error:
             log.warning("the database could not be used", action="cup.no_database", asked=answering.__name__, why=error)
             raise unavailable() from None
-        return {"meta": self.meta(), **body}
 
     # ---------------------------------------------------------------- reads
 
-    async def getting_started(self, _request: None, _caller: str) -> Json:
-        return guide.body(self._settings.public_url)
+    async def getting_started(self, _request: None, _caller: str) -> bodies.GuideBody:
+        return guide.body(self.meta(), self._settings.public_url)
 
-    async def wallet(self, request: requests.WalletRequest, _caller: str) -> Json:
+    async def wallet(self, request: requests.WalletRequest, _caller: str) -> bodies.WalletBody:
         async with self._pool.connection() as connection:
             summary = await wallets.summary(connection, request.wallet_address)
-        return render.wallet_body(request.wallet_address, summary)
+        return bodies.wallet_body(self.meta(), request.wallet_address, summary)
 
-    async def markets(self, request: requests.MarketsQuery, _caller: str) -> Json:
+    async def markets(self, request: requests.MarketsQuery, _caller: str) -> bodies.MarketsBody:
         async with self._pool.connection() as connection:
             markets = await books.open_markets(connection, now_utc(), request.limit)
-        return {"count": len(markets), "markets": [render.market_body(each) for each in markets]}
+        shown = [bodies.market_body(each) for each in markets]
+        return bodies.MarketsBody(meta=self.meta(), count=len(shown), markets=shown)
 
-    async def quote(self, request: tuple[str, requests.QuoteQuery], _caller: str) -> Json:
+    async def quote(self, request: tuple[str, requests.QuoteQuery], _caller: str) -> bodies.QuoteBody:
         slug, stake = request
         async with self._pool.connection() as connection:
             market = await books.find(connection, slug)
         now = now_utc()
         receipt = trading.simulate(market, stake.side, stake.size_paper, None, now)
-        return render.quote_body(market, receipt, outlook.warnings(market, market.outcome(stake.side), now))
+        warnings = outlook.warnings(market, market.outcome(stake.side), now)
+        return bodies.quote_body(self.meta(), market, receipt, warnings)
 
-    async def board(self, request: requests.BoardQuery, _caller: str) -> Json:
+    async def board(self, request: requests.BoardQuery, _caller: str) -> bodies.BoardBody:
         period = request.week or board.ALL_TIME
         shown = await self._boards.get(period, agents=request.agents)
         total = shown.board.total
-        body: Json = {
-            "entries": shown.first(request.limit),
-            "total": total,
-            "week": request.week,
-            "agents": request.agents,
-            "rule": scoring.RULE,
-        }
-        if request.wallet is not None:
-            body["you"] = {"rank": shown.board.rank(request.wallet), "total": total}
-        return body
+        written: Any = shown.first(request.limit)
+        return bodies.BoardBody(
+            meta=self.meta(),
+            entries=written,
+            total=total,
+            week=request.week,
+            agents=request.agents,
+            rule=scoring.RULE,
+            you=UNSET if request.wallet is None else bodies.You(rank=shown.board.rank(request.wallet), total=total),
+        )
 
-    async def round(self, request: requests.RoundQuery, _caller: str) -> Json:
+    async def round(self, request: requests.RoundQuery, _caller: str) -> bodies.RouletteRoundBody:
         shown, player = await self._wheel_for(request.wallet)
-        body = render.round_body(shown.live, shown.crowd, shown.history, now_utc())
-        if player is not None:
-            body["bets"] = render.bets_body(player.bets)
-        return body
+        bets = None if player is None else player.bets
+        return bodies.round_body(self.meta(), shown.live, shown.crowd, shown.history, bets, now_utc())
 
     async def _wheel_for(self, wallet: str | None) -> tuple[ShownWheel, Player | None]:
         """The wheel and who is at it. The reading that all share will do where it is of the round as it is now and has
@@ -233,7 +234,7 @@ class CupService:
                     f"It is not known whether {what} was stored. Send the same request again: it is never stored twice."
                 ) from None
 
-    async def claim(self, request: requests.WalletRequest, caller: str) -> Json:
+    async def claim(self, request: requests.WalletRequest, caller: str) -> bodies.ClaimBody:
         async with self._pool.connection() as connection:
             balance = await _balance(connection, request.wallet_address)
         if balance is None:
@@ -242,13 +243,14 @@ class CupService:
                 claimed = await wallets.claim(connection, request.wallet_address)
         else:
             claimed = wallets.ClaimResult(balance, minted=False)
-        return {
-            "walletAddress": request.wallet_address,
-            "balancePaper": number_of(claimed.balance_cents),
-            "minted": claimed.minted,
-        }
+        return bodies.ClaimBody(
+            meta=self.meta(),
+            wallet_address=request.wallet_address,
+            balance_paper=number_of(claimed.balance_cents),
+            minted=claimed.minted,
+        )
 
-    async def trade(self, request: requests.TradeRequest, caller: str) -> Json:
+    async def trade(self, request: requests.TradeRequest, caller: str) -> bodies.TradeBody:
         signed = _signed_trade(request)
         if request.simulate or signed is None:
             return await self._unsigned_trade(request)
@@ -262,17 +264,20 @@ class CupService:
         if seen.earlier is not None:
             receipt = seen.earlier.receipt(order, seen.market)
             await self._take_replay(caller)
-            return {"receipt": render.trade_receipt(receipt)}
+            return self._traded(receipt)
         self._require_in_window(order.issued_at)
         await self._take_write("cup_trade", order.wallet, caller)
         # What waits for others' locks below would keep everybody behind it waiting as well.
         seen.market.require_open(now_utc())
-        return {"receipt": render.trade_receipt(await self._place_trade(order))}
+        return self._traded(await self._place_trade(order))
 
     async def _place_trade(self, order: PaperOrder) -> PaperReceipt:
         return await _once_free(lambda: self._trades.ask(None, order))
 
-    async def _unsigned_trade(self, request: requests.TradeRequest) -> Json:
+    def _traded(self, receipt: PaperReceipt, warnings: Sequence[outlook.PaperCaution] = ()) -> bodies.TradeBody:
+        return bodies.TradeBody(meta=self.meta(), receipt=bodies.trade_receipt(receipt, warnings))
+
+    async def _unsigned_trade(self, request: requests.TradeRequest) -> bodies.TradeBody:
         """A simulation, or what a real trade lacks."""
         async with self._pool.connection() as connection:
             market = await books.find(connection, request.slug)
@@ -287,7 +292,7 @@ class CupService:
                 if wallet is not None:
                     check = trading.require_allowed(connection, wallet, size, balance or 0)
                     warnings += await outlook.hindrance(check)
-                return {"receipt": render.trade_receipt(receipt, warnings)}
+                return self._traded(receipt, warnings)
         if request.wallet_address is None:
             raise invalid_part("field", "walletAddress", "a real trade names its wallet")
         trade_id, issued_at = request.trade_id or str(uuid.uuid4()), request.issued_at or iso_of(now_utc())
@@ -300,7 +305,7 @@ class CupService:
         async with self._writing("the trade") as connection:
             return await trading.place(connection, orders, self.open_time)
 
-    async def bet(self, request: requests.BetRequest, caller: str) -> Json:
+    async def bet(self, request: requests.BetRequest, caller: str) -> bodies.BetBody:
         betting.require_key(request.bet_key)
         betting.require_bounds(request.stake_paper)
         if request.simulate:
@@ -325,10 +330,11 @@ class CupService:
             done = await betting.replayed(connection, bet)
         if done is not None:
             await self._take_replay(caller)
-            return {"receipt": render.bet_receipt(done)}
+            return bodies.BetBody(meta=self.meta(), receipt=bodies.bet_receipt(done))
         self._require_in_window(request.issued_at)
         await self._take_write("cup_bet", request.wallet_address, caller)
-        return {"receipt": render.bet_receipt(await _once_free(lambda: self._place_bet(bet)))}
+        placed = await _once_free(lambda: self._place_bet(bet))
+        return bodies.BetBody(meta=self.meta(), receipt=bodies.bet_receipt(placed))
 
     async def _unsigned_bet(self, wallet: str, request: requests.BetRequest) -> Problem:
         """What a real bet lacks: it would be one on the live round, now, where it does not say otherwise."""
@@ -343,7 +349,7 @@ class CupService:
         async with self._writing("the bet") as connection:
             return await betting.place(connection, bet, self.open_time)
 
-    async def enrol(self, request: requests.EnrolRequest, caller: str) -> Json:
+    async def enrol(self, request: requests.EnrolRequest, caller: str) -> bodies.EnrolBody:
         message = messages.enrolment_message(request.wallet_address, request.issued_at)
         signature = _verified(request.wallet_address, message, request.signature)
         self._require_in_window(request.issued_at)
@@ -356,14 +362,15 @@ class CupService:
                 connection, request.wallet_address, request.note, request.issued_at, signature
             )
             halted = await enrolment.trading_halted(connection)
-        return {
-            "walletAddress": request.wallet_address,
-            "enrolled": True,
-            "created": created,
-            "tradingHalted": halted,
-        }
+        return bodies.EnrolBody(
+            meta=self.meta(),
+            wallet_address=request.wallet_address,
+            enrolled=True,
+            created=created,
+            trading_halted=halted,
+        )
 
-    async def _simulated_bet(self, request: requests.BetRequest) -> Json:
+    async def _simulated_bet(self, request: requests.BetRequest) -> bodies.BetBody:
         shown, player = await self._wheel_for(request.wallet_address)
         live, crowd = shown.live, shown.crowd
         if not live.takes_bets(now_utc()) or request.round_no not in (None, live.round_no):
@@ -374,7 +381,8 @@ class CupService:
             bet = betting.RouletteBet(player.wallet, live.round_no, request.bet_key, request.stake_paper, "", b"")
             async with self._pool.connection() as connection, one_moment(connection):
                 warnings = await outlook.hindrance(betting.require_allowed(connection, bet, balance))
-        return {"receipt": render.simulated_bet(live, crowd, request.bet_key, request.stake_paper, balance, warnings)}
+        receipt = bodies.simulated_bet(live, crowd, request.bet_key, request.stake_paper, balance, warnings)
+        return bodies.BetBody(meta=self.meta(), receipt=receipt)
 
     async def _take_claim(self, caller: str) -> None:
         """The narrower first: what it is refused takes no room from the others."""

@@ -12,6 +12,7 @@ from api.cup.download import Download
 from api.cup.mcp import cup_mcp
 from api.cup.rest import RestDoor, read_quote, read_wallet
 from api.cup.service import Answering, CupService
+from api.http.body import Body
 from api.http.limits import RequestQuota
 from api.http.mcp_door import CORS
 from api.http.operation import DocumentedAnswer, Handler, Operation, Surface
@@ -26,6 +27,7 @@ DESCRIPTION = (
 BASE = "/api/cup/v1"
 
 M = TypeVar("M", bound=requests.Request)
+B = TypeVar("B", bound=Body)
 
 
 @asynccontextmanager
@@ -86,7 +88,7 @@ def _get(
     path: str,
     handler: Handler,
     summary: str,
-    model: type[bodies.Answered],
+    model: type[Body],
     errors: Mapping[int, DocumentedAnswer] | None = None,
     **more: Any,
 ) -> Operation:
@@ -97,10 +99,10 @@ def _get(
 def _post(
     rest: RestDoor,
     path: str,
-    answering: Answering[M],
+    answering: Answering[M, B],
     asked: type[M],
     summary: str,
-    model: type[bodies.Answered],
+    model: type[Body],
     errors: Mapping[int, DocumentedAnswer] | None = None,
     description: str = "",
 ) -> Operation:

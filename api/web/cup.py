@@ -12,7 +12,7 @@ from aiohttp import web
 
 from api.cup import requests
 from api.cup.service import Answering, CupService
-from api.http.body import Json
+from api.http.body import Body, Json
 from api.http.problem import Problem
 from api.web.answers import PRIVATE, REVALIDATE, exact, owner_of
 from api.web.templating import Pages
@@ -20,6 +20,7 @@ from core.cup.board import is_week
 from core.cup.wheel import REDS
 
 R = TypeVar("R")
+B = TypeVar("B", bound=Body)
 
 BOARD_SHOWN = 100
 # How the pockets lie on a wheel with one zero, clockwise.
@@ -108,7 +109,7 @@ class CupPages:
         return await self._pages.answer(request, page, stamp, render, REVALIDATE if owner is None else PRIVATE)
 
 
-async def read(service: CupService, answering: Answering[R], asked: R) -> Json:
+async def read(service: CupService, answering: Answering[R, B], asked: R) -> Json:
     """As the API answers it, with its exact numbers."""
     body: Json = exact(await service.answer(answering, asked, "pages"))
     return body

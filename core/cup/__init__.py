@@ -11,7 +11,10 @@ Amounts are integer cents of pUSDC. A `Refusal` is what a caller did wrong, with
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
+
+# Of a position, or a bet on a round.
+PaperStatus = Literal["open", "won", "lost", "refunded"]
 
 
 class Refusal(Exception):

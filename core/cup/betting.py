@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from psycopg.errors import UniqueViolation
 
-from core.cup import Refusal, ledger, rounds, wheel
+from core.cup import PaperStatus, Refusal, ledger, rounds, wheel
 from core.cup.amounts import number_of, text_of
 from core.cup.enrolment import require_may_trade
 from core.cup.ledger import round_account, wallet_account
@@ -58,7 +58,7 @@ class PlacedBet:
 
     bet_key: str
     stake_cents: int
-    status: str
+    status: PaperStatus
     paid_cents: int
 
 

@@ -31,9 +31,6 @@ class PaperCaution:
     code: PaperCautionCode
     message: str
 
-    def body(self) -> dict[str, str]:
-        return {"code": self.code, "message": self.message}
-
 
 async def hindrance(check: Awaitable[None]) -> list[PaperCaution]:
     """Of what would not be done for real: `check` refuses it."""

@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Literal
 
 from core.cup import board, ledger, scoring, wheel
 from core.cup.ledger import open_account, round_account
@@ -30,6 +30,9 @@ _COLUMNS = (
     "round_no, seed, commitment, opens_at, closes_at, ends_at, chain_id, head_number, beacon_after, beacon_number, "
     "beacon_hash, pocket, settled_at, bets_hash"
 )
+
+
+Phase = Literal["bet", "spin", "settled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ class RouletteRound:
     bets_hash: bytes | None
     """Published at the close; no bet is taken from then on."""
 
-    def phase(self, now: datetime) -> str:
+    def phase(self, now: datetime) -> Phase:
         """`bet`, then `spin` (in which the pocket shows as soon as it is drawn), then `settled` until the next."""
         if self.settled_at is None and now < self.closes_at:
             return "bet"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from core.cup import PaperStatus
 from core.cup.amounts import CLAIM_CENTS
 from core.cup.books import paper_book
 from core.cup.ledger import MINT, balance, one_moment, open_account, post, wallet_account
@@ -30,7 +31,7 @@ class PaperPosition:
     label: str
     cost_cents: int
     shares_cents: int
-    status: str
+    status: PaperStatus
     realized_cents: int
     projected_cents: int
     closes_at: datetime

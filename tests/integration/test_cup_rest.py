@@ -12,7 +12,6 @@ import psycopg
 import pytest
 import pytest_asyncio
 
-from api.cup import bodies
 from core.contracts.statuses import MarketKind
 from core.cup import settling
 from core.db.engine import connect
@@ -39,7 +38,6 @@ async def test_claim_mints_once(cup: Cup) -> None:
     assert before.body["positions"] == []
     first = await cup.post("/wallet", {"walletAddress": signer.account.address})
     assert first.status == 200
-    bodies.ClaimBody.model_validate(first.body)
     assert first.body["walletAddress"] == signer.address
     assert (first.body["balancePaper"], first.body["minted"]) == (10_000, True)
     again = await cup.post("/wallet", {"walletAddress": signer.address})
@@ -53,7 +51,6 @@ async def test_meta_stands_in_answers_and_errors(cup: Cup) -> None:
     asked_at = now().replace(microsecond=0)
     for answer in (await cup.get("/markets"), await cup.get("/markets/none/quote", side="yes", sizePaper=1)):
         meta = answer.body["meta"]
-        bodies.Meta.model_validate(meta)
         assert asked_at <= datetime.fromisoformat(meta["generatedAt"]) <= now()  # ISO-8601 with an offset
         assert meta["version"] == "service-cup-api-v1"
         assert meta["currency"] == "pUSDC"
@@ -72,7 +69,6 @@ async def test_markets_are_listed(cup: Cup) -> None:
     for _ in range(26):
         await cup.market()
     listed = await cup.get("/markets")
-    bodies.MarketsBody.model_validate(listed.body)
     assert listed.body["count"] == len(listed.body["markets"]) == 25
     assert (await cup.get("/markets", limit=3)).body["count"] == 3
     everything = await cup.get("/markets", limit=100)
@@ -125,7 +121,6 @@ async def test_whatever_number_a_limit_is_it_clamps(cup: Cup) -> None:
 async def test_quote(cup: Cup) -> None:
     slug = await cup.market()
     quote = await cup.get(f"/markets/{slug}/quote", side="yes", sizePaper="25.50")
-    bodies.QuoteBody.model_validate(quote.body)
     assert quote.status == 200
     assert quote.body["sizePaper"] == 25.5
     assert 25.5 < quote.body["shares"] < 51
@@ -147,13 +142,11 @@ async def test_a_signed_trade_and_its_replay(cup: Cup) -> None:
     dry = await cup.post(
         "/trade", {"walletAddress": signer.address, "slug": slug, "side": "yes", "sizePaper": 25, "simulate": True}
     )
-    bodies.TradeBody.model_validate(dry.body)
     assert (dry.body["receipt"]["simulated"], dry.body["receipt"]["tradeId"]) == (True, None)
     assert await cup.balance(signer) == 10_000
     body = signer.trade(slug, "yes", 2505)
     placed = await cup.post("/trade", body)
     assert placed.status == 200, placed.body
-    bodies.TradeBody.model_validate(placed.body)
     receipt = placed.body["receipt"]
     assert receipt["simulated"] is False
     assert receipt["tradeId"] == body["tradeId"]
@@ -167,7 +160,6 @@ async def test_a_signed_trade_and_its_replay(cup: Cup) -> None:
     stolen = await cup.post("/trade", stranger.trade(slug, "yes", 2505, body["tradeId"]))
     assert (stolen.status, stolen.body["error"]) == (409, "trade_conflict")
     summary = (await cup.get(f"/wallet/{signer.address}")).body
-    bodies.WalletBody.model_validate(summary)
     assert summary["openCount"] == 1
     assert summary["positions"][0]["costPaper"] == 25.05
     (market,) = [each for each in (await cup.get("/markets", limit=100)).body["markets"] if each["slug"] == slug]
@@ -362,7 +354,6 @@ async def warned(cup: Cup, path: str, body: dict[str, Any]) -> list[str]:
     """The codes that a simulation of this warns of."""
     answer = await cup.post(path, {**body, "simulate": True})
     assert answer.status == 200, answer.body
-    (bodies.TradeBody if path == "/trade" else bodies.BetBody).model_validate(answer.body)
     return [each["code"] for each in answer.body["receipt"]["warnings"]]
 
 
@@ -470,7 +461,6 @@ async def test_a_halt_and_enrolment(cup: Cup) -> None:
         assert (await cup.post("/agent/enroll", stale)).body["reason"] == "issued_at_out_of_window"
         assert (await cup.post("/agent/enroll", signer.enrolment(note="x" * 281))).status == 400
         enrolled = await cup.post("/agent/enroll", signer.enrolment(note="x" * 280))
-        bodies.EnrolBody.model_validate(enrolled.body)
         assert (enrolled.body["enrolled"], enrolled.body["created"], enrolled.body["tradingHalted"]) == (True,) * 3
         assert (await cup.post("/agent/enroll", signer.enrolment())).body["created"] is False
         refused = await cup.post("/agent/enroll", house.enrolment())
@@ -496,7 +486,6 @@ async def test_a_market_is_won_and_the_board_shows_it(cup: Cup) -> None:
     await settle(cup, void, None)
     await settle(cup, empty, 0)
     won = (await cup.get(f"/wallet/{winner.address}")).body
-    bodies.WalletBody.model_validate(won)
     assert (won["balancePaper"], won["realizedPnlPaper"], won["openCount"]) == (10_300, 300, 0)
     assert won["positions"][0]["status"] == "won"
     assert won["positions"][0]["realizedPnlPaper"] == 300
@@ -509,7 +498,6 @@ async def test_a_market_is_won_and_the_board_shows_it(cup: Cup) -> None:
     year, week, _ = now().isocalendar()
     for query in ({}, {"week": f"{year}-W{week:02d}"}):
         board = (await cup.get("/leaderboard", wallet=loser.address, **query)).body
-        bodies.BoardBody.model_validate(board)
         # Won from one new wallet: as much counts as was staked.
         assert board["entries"][0] == {"wallet": winner.address, "score": 100, "isAgent": False}
         assert board["entries"][-1]["wallet"] == loser.address

@@ -13,7 +13,6 @@ import orjson
 import pytest
 import pytest_asyncio
 
-from api.cup import bodies
 from api.cup.service import WHEEL_SECONDS
 from core.chain import ChainClient, ChainProvider
 from core.contracts.statuses import MarketKind
@@ -38,7 +37,6 @@ async def test_a_round_from_bet_to_payout(cup: Cup) -> None:
     live = await cup.open_round()
     red, black = await cup.claimed(), await cup.claimed()
     view = (await cup.get("/roulette")).body
-    bodies.RouletteRoundBody.model_validate(view)
     assert (view["roundNo"], view["phase"], view["pocket"], view["seed"]) == (live.round_no, "bet", None, None)
     assert view["commitment"] == "0x" + wheel.commitment_of(live.seed).hex()
     assert live.seed.hex() not in json.dumps(view)
@@ -47,7 +45,6 @@ async def test_a_round_from_bet_to_payout(cup: Cup) -> None:
     assert len(view["markets"]) == 42
     placed = await cup.post("/roulette/bet", red.bet(live.round_no, "colour:red", 100_00))
     assert placed.status == 200, placed.body
-    bodies.BetBody.model_validate(placed.body)
     assert placed.body["receipt"]["balancePaper"] == 9_900
     again = await cup.post("/roulette/bet", red.bet(live.round_no, "colour:red", 100_00))
     assert again.body["receipt"] == {**placed.body["receipt"], "replay": True}
@@ -56,14 +53,12 @@ async def test_a_round_from_bet_to_payout(cup: Cup) -> None:
     dry = {"walletAddress": black.address, "betKey": "colour:black", "stakePaper": 300, "simulate": True}
     await asyncio.sleep(WHEEL_SECONDS)  # for so long others may be shown what was before
     estimate = (await cup.post("/roulette/bet", dry)).body
-    bodies.BetBody.model_validate(estimate)
     receipt = estimate["receipt"]
     assert (receipt["truePct"], receipt["crowdPct"], receipt["crowdPctAfter"]) == (48.65, 0, 75)
     assert (receipt["payIfWinPaper"], receipt["balancePaper"]) == (400, 10_000)
     for bet in (("colour:black", 300_00), ("num:17:yes", 10_00)):
         assert (await cup.post("/roulette/bet", black.bet(live.round_no, *bet))).status == 200
     view = (await cup.get("/roulette", wallet=black.address)).body
-    bodies.RouletteRoundBody.model_validate(view)
     assert (view["bettors"], view["stakedPaper"]) == (2, 410)
     colour = view["markets"][0]
     assert (colour["id"], colour["poolPaper"]) == ("colour", 400)
@@ -84,7 +79,6 @@ async def test_a_round_from_bet_to_payout(cup: Cup) -> None:
     )
     done = await cup.finish_round(live.round_no, beacon)
     view = (await cup.get("/roulette", wallet=black.address)).body
-    bodies.RouletteRoundBody.model_validate(view)
     assert (view["phase"], view["pocket"]) == ("settled", done.pocket)
     assert view["history"][0]["roundNo"] == live.round_no
     seed, hashed = (bytes.fromhex(view["history"][0][name][2:]) for name in ("seed", "beaconHash"))

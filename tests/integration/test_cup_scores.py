@@ -10,7 +10,6 @@ import psycopg
 import pytest
 import pytest_asyncio
 
-from api.cup import bodies
 from core.cup import board, scoring, wheel
 from core.cup.rounds import RouletteRound
 from core.db.engine import connect, conninfo
@@ -132,7 +131,6 @@ async def test_enrolled_agents_have_a_board_of_their_own_and_the_rule_is_shown(c
     assert (await cup.post("/agent/enroll", agent.enrolment(note="plays by itself"))).status == 200
     await _lost_to(cup, agent, [person, late])
     shown = (await cup.get("/leaderboard", agents="true", wallet=agent.address, limit=200)).body
-    bodies.BoardBody.model_validate(shown)
     assert [(each["wallet"], each["score"], each["isAgent"]) for each in shown["entries"]] == [
         (agent.address, 10, True)
     ]

@@ -60,13 +60,13 @@ the signed offer. */
 export interface AgentChallenge {
   x402Version: number;
   error: string | null;
-  accepts: AgentPaymentOffer[];
+  accepts: Array<AgentPaymentOffer>;
   extensions?: Record<string, unknown>;
 }
 
 export interface AgentComputedFrom {
   description: string;
-  pools: AgentSourcePool[];
+  pools: Array<AgentSourcePool>;
   windowSeconds: number;
   stepSeconds: number;
   supply: string;
@@ -103,7 +103,7 @@ export interface AgentDiscoverAnswer {
   /** Absent unless silent. */
   reason?: Known<"greeting" | "no_claim" | "scam" | "settled_fact">;
   count: number;
-  matches: AgentDiscoverMatch[];
+  matches: Array<AgentDiscoverMatch>;
 }
 
 /** A market that was found: `reason` says why it is here: `cashtag $SYM`, `shares word, word`, or `browse`. */
@@ -111,8 +111,8 @@ export interface AgentDiscoverMatch {
   market: AgentMarketRef;
   matchKind: Known<"exact" | "related">;
   score: number;
-  matchedCashtags: string[];
-  matchedTerms: string[];
+  matchedCashtags: Array<string>;
+  matchedTerms: Array<string>;
   reason: string;
 }
 
@@ -166,7 +166,7 @@ export interface AgentGettingStarted {
   meta: AgentMeta;
   intro: string;
   autoPayoutNote: string;
-  steps: AgentGuideStep[];
+  steps: Array<AgentGuideStep>;
 }
 
 export interface AgentGuideStep {
@@ -201,14 +201,14 @@ export interface AgentHealthAnswer {
 export interface AgentImpactRow {
   projectedPayoutUsd: number;
   projectedPayoutPerShareUsd: number | null;
-  warnings: AgentBetWarning[];
+  warnings: Array<AgentBetWarning>;
   sizeUsd: number;
   priceCents: number | null;
   impactPct: number | null;
 }
 
 export interface AgentLadder {
-  outcomes: AgentRung[];
+  outcomes: Array<AgentRung>;
   currentBucketKey: string | null;
   currentMarketCapUsd: number | null;
   totalBackedUsd: number;
@@ -251,7 +251,7 @@ export interface AgentMarketRef {
   virtualLiquidityUsd: number;
   potCapUsd: number;
   targetMarketCapUsd: number | null;
-  outcomes: AgentPricedOutcome[] | null;
+  outcomes: Array<AgentPricedOutcome> | null;
   headline: string | null;
   links: AgentMarketLinks;
   series: string | null;
@@ -270,7 +270,7 @@ export interface AgentMarketRef {
 export interface AgentMarkets {
   meta: AgentChainMeta;
   count: number;
-  markets: AgentMarketRef[];
+  markets: Array<AgentMarketRef>;
   nextCursor: string | null;
 }
 
@@ -340,7 +340,7 @@ export interface AgentPosition {
   settlesAfter: string;
   projectedPayoutUsd: number;
   projectedPayoutPerShareUsd: number | null;
-  warnings: AgentBetWarning[];
+  warnings: Array<AgentBetWarning>;
   marketId: string;
   slug: string;
   question: string;
@@ -375,7 +375,7 @@ export interface AgentPositionsAnswer {
   wallet: string;
   count: number;
   summary: AgentPositionSummary;
-  positions: AgentPosition[];
+  positions: Array<AgentPosition>;
   /** Of the older positions; null on the last page. */
   nextCursor: string | null;
 }
@@ -407,7 +407,7 @@ export interface AgentProofMarket {
   virtualLiquidityUsd: number;
   potCapUsd: number;
   targetMarketCapUsd: number | null;
-  outcomes: AgentOutcomeRef[] | null;
+  outcomes: Array<AgentOutcomeRef> | null;
   headline: string | null;
   links: AgentMarketLinks;
   series: string | null;
@@ -443,7 +443,7 @@ export interface AgentQuote {
   settlesAfter: string;
   projectedPayoutUsd: number;
   projectedPayoutPerShareUsd: number | null;
-  warnings: AgentBetWarning[];
+  warnings: Array<AgentBetWarning>;
   marketId: string;
   side: string;
   sizeUsd: number;
@@ -507,7 +507,7 @@ export interface AgentRelatedMarket {
 /** A page of a wallet's events. `lastSeq`: the wallet's newest event, null before the first. */
 export interface AgentReplayAnswer {
   meta: AgentMeta;
-  events: AgentEvent[];
+  events: Array<AgentEvent>;
   nextSeq: number | null;
   lastSeq: number | null;
 }
@@ -519,11 +519,11 @@ export interface AgentResearch {
   stats: AgentBookStats | null;
   ladder: AgentLadder | null;
   tokenSnapshot: AgentTokenSnapshot | null;
-  oddsHistory: AgentOddsPoint[];
-  observations: AgentObservationPoint[];
-  decidedBy: AgentDecidingReading[];
-  related: AgentRelatedMarket[];
-  impact: AgentImpactRow[];
+  oddsHistory: Array<AgentOddsPoint>;
+  observations: Array<AgentObservationPoint>;
+  decidedBy: Array<AgentDecidingReading>;
+  related: Array<AgentRelatedMarket>;
+  impact: Array<AgentImpactRow>;
   advisory: string | null;
   disclaimer: string;
   dataFreshness: AgentDataFreshness;
@@ -554,7 +554,7 @@ export interface AgentResolutionRules {
 
 export interface AgentResolvedAnswer {
   meta: AgentMeta;
-  events: AgentEvent[];
+  events: Array<AgentEvent>;
   nextSince: string | null;
 }
 
@@ -622,7 +622,7 @@ export interface AgentSentimentIntel {
   quality: AgentSentimentQuality;
   activity: AgentSentimentActivity;
   topMarket: AgentSentimentMarket | null;
-  markets: AgentSentimentMarket[];
+  markets: Array<AgentSentimentMarket>;
   summary: string;
   asOf: string;
 }
@@ -682,7 +682,7 @@ export interface AgentStats {
   medianPayoutDelaySec: number | null;
   /** Of the winning stakes of a week's markets, the newest, the share that the service itself paid within 10 minutes of resolution. Stakes given back are not counted. */
   autoPayoutRate: number | null;
-  proofSamples: string[];
+  proofSamples: Array<string>;
   custody: string;
   asOf: string;
 }
@@ -761,7 +761,7 @@ export interface AgentTradeReceipt {
   settlesAfter: string;
   projectedPayoutUsd: number;
   projectedPayoutPerShareUsd: number | null;
-  warnings: AgentBetWarning[];
+  warnings: Array<AgentBetWarning>;
   tradeId: string;
   marketId: string;
   side: string;
