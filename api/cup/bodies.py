@@ -127,7 +127,7 @@ class MarketBody(MarketTimes):
     no_cents: Decimal
     pool_paper: Paper
     trade_count: int
-    settles_after: str  # type: ignore[assignment]  # a market that takes trades is listed
+    settles_after: str  # a market that takes trades is listed
     outcomes: list[OutcomeBody]
 
 
