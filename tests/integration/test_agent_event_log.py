@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from api.agent.notices.render import event_body
+from api.agent.notices.bodies import event_body
 
 from api.agent.links import Links
 from api.agent.notices.requests import ResolvedQuery
@@ -258,7 +258,7 @@ async def test_who_polls_for_resolutions_misses_none_that_a_fork_or_a_node_made_
             query = ResolvedQuery.model_validate({"since": since})
             for each in await resolutions_after(connection, wallet, query.since, 10):
                 seen.append((each.market_id, "undone" in each.payload))
-                since = event_body(each, links)["createdAt"]
+                since = event_body(each, links).created_at
 
         async with pool.connection() as connection:
             steps: list[Draft | int] = [
