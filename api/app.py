@@ -59,7 +59,7 @@ def bounded(app: web.Application, settings: Settings) -> web.Application:
 
 @asynccontextmanager
 async def serve(
-    app: web.Application, host: str, port: int, *, reuse_port: bool = False, idle_seconds: float = IDLE_SECONDS
+    app: web.Application, host: str, port: int, *, idle_seconds: float = IDLE_SECONDS
 ) -> AsyncIterator[int]:
     """Serve until the context exits; yield the port, which matters when 0 was asked for. Connections without a request
     for `idle_seconds` are closed, including those that never sent one."""
@@ -75,7 +75,7 @@ async def serve(
     )
     await runner.setup()
     try:
-        site = web.TCPSite(runner, host, port, reuse_port=reuse_port, backlog=BACKLOG)
+        site = web.TCPSite(runner, host, port, backlog=BACKLOG)
         try:
             await site.start()
         except OSError as error:

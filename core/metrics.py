@@ -1,19 +1,17 @@
 """Prometheus metrics: one registry for the process, names under `vpm_`, and their text form.
 
 Modules declare their metrics at import time with `counter`, `gauge` and `histogram`; the registry refuses a name that
-is declared twice. With `PROMETHEUS_MULTIPROC_DIR` set, workers of one daemon are added up.
+is declared twice.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.metrics import MetricWrapperBase
-from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
@@ -46,8 +44,8 @@ def counter(name: str, documentation: str, labels: Sequence[str] = ()) -> Counte
 
 
 def gauge(name: str, documentation: str, labels: Sequence[str] = ()) -> Gauge:
-    """A value that goes up and down. Across workers the live ones are summed."""
-    return _declared(Gauge, name, documentation, labels, multiprocess_mode="livesum")
+    """A value that goes up and down."""
+    return _declared(Gauge, name, documentation, labels)
 
 
 def histogram(
@@ -59,11 +57,6 @@ def histogram(
 
 def render() -> bytes:
     """Everything measured, in Prometheus text format."""
-    if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
-        registry = CollectorRegistry()
-        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-        ProcessCollector(registry=registry)  # of the process that is asked: when it started
-        return generate_latest(registry)
     return generate_latest(REGISTRY)
 
 

@@ -1,7 +1,7 @@
 """Limits for callers: request rates by the `limits` library (a moving window, in memory or in Redis), and how much long
 work runs at once.
 
-In memory each process counts on its own; without a Redis each of several workers allows the full rate. A Redis that is
+In memory each process counts on its own; without a Redis each of several allows the full rate. A Redis that is
 down or hangs neither refuses nor delays requests.
 """
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from api.agent.notices.bodies import event_body
 
 from api.agent.links import Links
+from api.agent.notices.bodies import event_body
 from api.agent.notices.requests import ResolvedQuery
 from core.agent.notices import submitted
 from core.agent.notices.kinds import EventType, source_of

@@ -24,12 +24,11 @@ def service(tmp_path: Path) -> Iterator[Service[None]]:
         yield made
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_a_port_that_is_taken_is_named(service: Service[None], workers: str) -> None:
+def test_a_port_that_is_taken_is_named(service: Service[None]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as holder:
         port = holder.getsockname()[1]
         ended = subprocess.run(
-            (sys.executable, "-m", "api", "--workers", workers),
+            (sys.executable, "-m", "api"),
             env={**service.env, "VPM_PORT": str(port)},
             cwd=REPOSITORY,
             capture_output=True,

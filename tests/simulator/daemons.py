@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from api.__main__ import _serving
+from api.__main__ import serving
 from core.config import Settings, load
 from core.errors import EXIT_CONFIG
 from core.service.daemon import Setup, serve
@@ -22,7 +22,7 @@ SETUPS: dict[str, Callable[[], Setup]] = {
     "indexer": lambda: indexer_setup,
     "relayer": lambda: relayer_setup,
     "keeper": lambda: keeper_setup,
-    "api": lambda: _serving(reuse_port=False),
+    "api": lambda: serving,
 }
 RESTART_SECONDS = (0.2, 5.0)
 
