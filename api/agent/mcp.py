@@ -38,7 +38,7 @@ class AgentMcp:
 
     def described(self) -> list[types.Tool]:
         """What `trade` gives is a receipt, or what it asks for: clients hold either to what is declared."""
-        asked = tool_schemas.gives(PaymentRequired)
+        asked = tool_schemas.untitled(PaymentRequired.model_json_schema(by_alias=True, mode="serialization"))
         return self._tools.described(**{PAID: tool_schemas.gives_either(self._tools[PAID].gives(), asked)})
 
     async def _call(self, request: web.Request, params: types.CallToolRequestParams) -> types.CallToolResult:

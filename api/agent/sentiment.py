@@ -26,9 +26,9 @@ from api.agent.sentiment_score import (
     Basis,
     Confidence,
     Crowd,
+    CrowdQuality,
     CrowdReading,
     Label,
-    Quality,
     Score,
     SideLabel,
     quality_of,
@@ -97,7 +97,7 @@ class SuggestedBet(AgentMarketTimes):
 class SentimentQuality(Body):
     distinct_bettors: int
     top_wallet_pct: Percent
-    label: Quality
+    label: CrowdQuality
 
 
 class SentimentActivity(Body):

@@ -19,7 +19,7 @@ from core.money import USD
 Label = Literal["strongly_bullish", "bullish", "neutral", "bearish", "strongly_bearish"]
 Basis = Literal["pool_weighted", "equal_weight", "none"]
 Confidence = Literal["high", "medium", "low", "none"]
-Quality = Literal["broad", "mixed", "concentrated", "none"]
+CrowdQuality = Literal["broad", "mixed", "concentrated", "none"]
 SideLabel = Literal["UP", "DOWN", "YES", "NO"]
 
 POINT: Final = 100
@@ -128,7 +128,7 @@ def _confidence(bettors: int, pool: int) -> Confidence:
     return "low" if bettors else "none"
 
 
-def quality_of(crowd: Crowd) -> Quality:
+def quality_of(crowd: Crowd) -> CrowdQuality:
     """How widely the stakes are spread."""
     if crowd.bettors == 0:
         return "none"

@@ -11,7 +11,6 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 from msgspec import Meta as Described
-from pydantic import BaseModel, ConfigDict, Field
 
 from api.http.body import Body
 from core.agent.book import Book
@@ -21,7 +20,7 @@ from core.cup.betting import BetReceipt, PlacedBet, RoundTotals
 from core.cup.board import Board
 from core.cup.books import PaperMarket
 from core.cup.outlook import PaperCaution, PaperCautionCode
-from core.cup.rounds import Phase, RouletteRound
+from core.cup.rounds import RouletteRound, RoundPhase
 from core.cup.trading import PaperReceipt
 from core.cup.wallets import PaperPosition, Summary
 from core.hexadecimal import hex_of
@@ -32,13 +31,11 @@ VERSION: Final = "service-cup-api-v1"
 Paper = Annotated[Decimal, Described(description="pUSDC.")]
 
 
-class CupError(BaseModel):
+class CupError(Body):
     """The body of every error: a stable code and a sentence. Some carry more fields, such as `validSides` or
     `balance`."""
 
-    model_config = ConfigDict(extra="allow")
-
-    error: Annotated[str, Field(examples=["market_closed"])]
+    error: Annotated[str, Described(examples=["market_closed"])]
     message: str
 
 
@@ -399,7 +396,7 @@ class PlacedBetBody(Body):
 
 class RouletteRoundBody(Answered):
     round_no: int
-    phase: Phase
+    phase: RoundPhase
     seconds_to_close: Decimal
     opens_at: str
     closes_at: str

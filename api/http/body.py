@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from inspect import cleandoc
-from typing import Any, TypeGuard
+from typing import Any
 
 import msgspec
-from pydantic import BaseModel
 
 Json = dict[str, Any]
 Schema = dict[str, Any]
@@ -16,15 +15,7 @@ Schema = dict[str, Any]
 
 class Body(msgspec.Struct, kw_only=True, rename="camel", gc=False):
     """An answer's body, or a part of one, with camel-case names on the wire. Bodies have no reference cycles, so the
-    garbage collector skips them."""
-
-
-# The description of an answer. Bodies whose fields depend on the case, such as errors, have pydantic models.
-AnswerModel = type[Body] | type[BaseModel]
-
-
-def is_body(model: type[Any]) -> TypeGuard[type[Body]]:
-    return issubclass(model, Body)
+    garbage collector skips them. That of an error describes the fields that all errors have; it may carry more."""
 
 
 def schemas_of(bodies: Iterable[type[Body]], reference: Callable[[str], str]) -> dict[str, Schema]:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from pydantic import BaseModel
-from pydantic.json_schema import CoreModeRef, CoreRef, DefsRef, GenerateJsonSchema, JsonSchemaMode, models_json_schema
+from pydantic.json_schema import CoreModeRef, CoreRef, DefsRef, GenerateJsonSchema, models_json_schema
 
-from api.http.body import AnswerModel, Body, is_body, schemas_of
+from api.http.body import Body, schemas_of
 from api.http.operation import DocumentedAnswer, Operation, Surface
 
 VERSION = "1.0.0"
 _REF = "#/components/schemas/{model}"
 
 
-class CommonError(BaseModel):
+class CommonError(Body):
     """The error that any path can return: a code and a sentence."""
 
     error: str
@@ -75,26 +75,23 @@ def _reference(surface: str, name: str) -> str:
 
 def document(surfaces: Sequence[Surface], *, title: str, server: str) -> dict[str, Any]:
     """Build one document for these surfaces, each operation tagged with its surface."""
-    models: dict[tuple[type[BaseModel], JsonSchemaMode], None] = {}
-    definitions: dict[str, Any] = {}
-    names: dict[tuple[AnswerModel, JsonSchemaMode], dict[str, Any]] = {}
+    requests: dict[type[BaseModel], None] = {}
+    definitions = schemas_of([CommonError], lambda name: _REF.format(model=name))
+    names: dict[type[Any], dict[str, Any]] = {CommonError: {"$ref": _REF.format(model=CommonError.__name__)}}
     for surface in surfaces:
         bodies: dict[type[Body], None] = {}
         for operation in _shown(surface):
             for model in (operation.query, operation.path_parameters, operation.headers, operation.body):
                 if model is not None:
-                    models[model, "validation"] = None
-            for answer in operation.answers.values():
-                if answer.model is not None and is_body(answer.model):
-                    bodies[answer.model] = None
-                elif answer.model is not None:
-                    models[cast("type[BaseModel]", answer.model), "serialization"] = None
+                    requests[model] = None
+            bodies |= {answer.model: None for answer in operation.answers.values() if answer.model is not None}
         reference = partial(_reference, surface.name)
         definitions |= {schema_name(surface.name, name): made for name, made in schemas_of(bodies, reference).items()}
-        names |= {(body, "serialization"): {"$ref": reference(body.__name__)} for body in bodies}
-    models[CommonError, "serialization"] = None
-    made, schemas = models_json_schema(list(models), ref_template=_REF, schema_generator=_Naming)
-    names |= cast("Names", made)
+        names |= {body: {"$ref": reference(body.__name__)} for body in bodies}
+    made, schemas = models_json_schema(
+        [(model, "validation") for model in requests], ref_template=_REF, schema_generator=_Naming
+    )
+    names |= {model: schema for (model, _), schema in made.items()}
     definitions |= schemas.get("$defs", {})
     paths: dict[str, dict[str, Any]] = {}
     security: dict[str, Any] = {}
@@ -118,7 +115,7 @@ def document(surfaces: Sequence[Surface], *, title: str, server: str) -> dict[st
     }
 
 
-Names = Mapping[tuple[AnswerModel, JsonSchemaMode], dict[str, Any]]
+Names = Mapping[type[Any], dict[str, Any]]
 
 
 def _shown(surface: Surface) -> Iterable[Operation]:
@@ -152,7 +149,7 @@ def _operation(surface: Surface, operation: Operation, names: Names, definitions
     if parameters:
         described["parameters"] = parameters
     if operation.body is not None:
-        schema = names[operation.body, "validation"]
+        schema = names[operation.body]
         described["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
         for status, what in (
             (408, "The body did not arrive in time."),
@@ -185,7 +182,7 @@ def _exemplified(operation: dict[str, Any], examples: Mapping[str, Mapping[str, 
 def _answer(answer: DocumentedAnswer, names: Names) -> dict[str, Any]:
     described: dict[str, Any] = {"description": answer.description}
     if answer.model is not None:
-        described["content"] = {answer.content_type: {"schema": names[answer.model, "serialization"]}}
+        described["content"] = {answer.content_type: {"schema": names[answer.model]}}
     headers = {"X-Request-Id": "This request's id in our logs.", **answer.headers}
     described["headers"] = {name: {"description": text, "schema": {"type": "string"}} for name, text in headers.items()}
     return described
@@ -196,7 +193,7 @@ def _parameters(
 ) -> list[dict[str, Any]]:
     if model is None:
         return []
-    schema = definitions[names[model, "validation"]["$ref"].rpartition("/")[2]]
+    schema = definitions[names[model]["$ref"].rpartition("/")[2]]
     required = set(schema.get("required", ()))
     parameters = []
     for name, field in schema["properties"].items():

@@ -9,7 +9,7 @@ from typing import Any
 from aiohttp import web
 from pydantic import BaseModel
 
-from api.http.body import AnswerModel
+from api.http.body import Body
 from api.http.problem import Problem
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -26,7 +26,7 @@ class DocumentedAnswer:
     """A documented answer. `model` describes its JSON body; None if it has no body, or is not JSON."""
 
     description: str
-    model: AnswerModel | None = None
+    model: type[Body] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     content_type: str = "application/json"
 

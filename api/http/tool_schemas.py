@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import Any
 
 from pydantic import BaseModel
 
-from api.http.body import AnswerModel, Schema, is_body, schemas_of
+from api.http.body import Body, Schema, schemas_of
 
 
 def takes(models: Iterable[type[BaseModel]]) -> Schema:
@@ -22,15 +22,11 @@ def takes(models: Iterable[type[BaseModel]]) -> Schema:
     return {**plain, "required": required} if required else plain
 
 
-def gives(model: AnswerModel) -> Schema:
+def gives(model: type[Body]) -> Schema:
     """Return the schema of an answer, which may have further fields."""
-    if is_body(model):
-        definitions = schemas_of([model], lambda name: f"#/$defs/{name}")
-        made = {**definitions.pop(model.__name__), "$defs": definitions}
-    else:
-        made = cast("type[BaseModel]", model).model_json_schema(by_alias=True, mode="serialization")
-    untitled: Schema = _untitled(made)
-    return untitled
+    definitions = schemas_of([model], lambda name: f"#/$defs/{name}")
+    made: Schema = untitled({**definitions.pop(model.__name__), "$defs": definitions})
+    return made
 
 
 def gives_either(*schemas: Schema) -> Schema:
@@ -54,15 +50,15 @@ def _plain(field: Schema) -> Schema:
     return merged
 
 
-def _untitled(schema: Any) -> Any:
+def untitled(schema: Any) -> Any:
     if isinstance(schema, list):
-        return [_untitled(each) for each in schema]
+        return [untitled(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
     return {
-        key: {name: _untitled(each) for name, each in value.items()}
+        key: {name: untitled(each) for name, each in value.items()}
         if key in ("properties", "$defs")
-        else _untitled(value)
+        else untitled(value)
         for key, value in schema.items()
         if key != "title"
     }

@@ -32,7 +32,7 @@ _COLUMNS = (
 )
 
 
-Phase = Literal["bet", "spin", "settled"]
+RoundPhase = Literal["bet", "spin", "settled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class RouletteRound:
     bets_hash: bytes | None
     """Published at the close; no bet is taken from then on."""
 
-    def phase(self, now: datetime) -> Phase:
+    def phase(self, now: datetime) -> RoundPhase:
         """`bet`, then `spin` (in which the pocket shows as soon as it is drawn), then `settled` until the next."""
         if self.settled_at is None and now < self.closes_at:
             return "bet"

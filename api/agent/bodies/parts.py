@@ -7,8 +7,6 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta as Described
-from pydantic import BaseModel, ConfigDict, WithJsonSchema
-from pydantic.alias_generators import to_camel
 
 from api.agent.errors import CATALOGUE, RESERVED
 from api.agent.facts import ListedMarket, Venue
@@ -24,12 +22,10 @@ VERSION: Final = "service-agent-api-v1"
 NETWORK: Final = "base"
 
 
-class ErrorBody(BaseModel):
+class ErrorBody(Body):
     """The body of every refusal but the 402. 400 adds `issues`; a trade that may have been sent adds `txHash`."""
 
-    model_config = ConfigDict(alias_generator=to_camel, validate_by_name=True)
-
-    error: Annotated[str, WithJsonSchema({"type": "string", "enum": sorted(CATALOGUE.keys() - RESERVED)})]
+    error: Annotated[str, Described(extra_json_schema={"enum": sorted(CATALOGUE.keys() - RESERVED)})]
     message: str
     hint: str
     docs_url: str

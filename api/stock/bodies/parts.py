@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from msgspec import Meta
-from pydantic import BaseModel, ConfigDict, Field
 
 from api.http.body import Body
 
@@ -33,13 +32,11 @@ Stale = Annotated[
 ]
 
 
-class ErrorBody(BaseModel):
+class ErrorBody(Body):
     """The body of every error: a stable code and a sentence. Some carry more fields, such as `retryAfter` or
     `escapeKit`."""
 
-    model_config = ConfigDict(extra="allow")
-
-    error: Annotated[str, Field(examples=["invalid_request"])]
+    error: Annotated[str, Meta(examples=["invalid_request"])]
     message: str
 
 
