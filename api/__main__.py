@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import gc
 import sys
 from collections.abc import AsyncIterator
@@ -22,6 +23,7 @@ log = get_logger("api")
 
 
 def main() -> int:
+    argparse.ArgumentParser(prog="api", description="Serve the public HTTP API.").parse_args()
     return run_daemon("api", serving, metrics_port=lambda settings: settings.api_metrics_port)
 
 

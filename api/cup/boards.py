@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from weakref import WeakValueDictionary
 
 from cachetools import LRUCache
 from msgspec import Raw
@@ -20,14 +19,14 @@ BOARD_SECONDS = 1.0
 # A board older than the first is read again while it is still given; older than the second it is waited for.
 BOARD_OLDEST_SECONDS = 4.0
 # Each is kept with 24 bytes for every wallet on it.
-MAX_WEEKS = 16
+MAX_BOARDS = 32
 
 LeaderboardQuestion = tuple[str, bool]  # the period; whether of enrolled agents alone
 
 
 @dataclass(frozen=True, slots=True)
 class ShownBoard:
-    """A board as it was read, and its entries as they were written for whoever asked for so many."""
+    """A board as it was read, and its entries as they were written for each number of them that was asked for."""
 
     board: Board
     written: dict[int, Raw] = field(default_factory=dict)
@@ -39,34 +38,22 @@ class ShownBoard:
 
 
 class Boards:
-    """Boards as last read, by period. That of all time is always kept; of the weeks that anybody played, the one
-    asked for least lately is forgotten first. An empty one is read again for nearly nothing."""
+    """Boards as last read, by period; the one that was asked for least lately is forgotten first."""
 
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
-        # Every board that somebody waits for or that is kept.
-        self._boards: WeakValueDictionary[LeaderboardQuestion, TimedValue[ShownBoard]] = WeakValueDictionary()
-        self._whole = self._board((board.ALL_TIME, False))
-        self._weeks: LRUCache[LeaderboardQuestion, TimedValue[ShownBoard]] = LRUCache(MAX_WEEKS)
+        self._boards: LRUCache[LeaderboardQuestion, TimedValue[ShownBoard]] = LRUCache(MAX_BOARDS)
 
     async def get(self, period: str, *, agents: bool = False) -> ShownBoard:
         asked = (period, agents)
-        kept = self._boards.get(asked) or self._board(asked)
-        shown = await kept.get()
-        if kept is not self._whole and shown.board.total:
-            self._weeks[asked] = kept
-        return shown
+        kept = self._boards.get(asked)
+        if kept is None:
+            kept = self._boards[asked] = TimedValue(lambda: self._read(asked), BOARD_SECONDS, BOARD_OLDEST_SECONDS)
+        return await kept.get()
 
-    def _board(self, asked: LeaderboardQuestion) -> TimedValue[ShownBoard]:
-        made: TimedValue[ShownBoard] = TimedValue(
-            lambda: self._read(asked, made.value), BOARD_SECONDS, BOARD_OLDEST_SECONDS
-        )
-        self._boards[asked] = made
-        return made
-
-    async def _read(self, asked: LeaderboardQuestion, before: ShownBoard | None) -> ShownBoard:
+    async def _read(self, asked: LeaderboardQuestion) -> ShownBoard:
         period, agents = asked
-        last = None if before is None else before.board
+        kept = self._boards.get(asked)
+        last = None if kept is None or kept.value is None else kept.value.board
         async with self._pool.connection() as connection:
-            read = await board.top(connection, period, MAX_ENTRIES, last, agents=agents)
-        return ShownBoard(read)
+            return ShownBoard(await board.top(connection, period, MAX_ENTRIES, last, agents=agents))
