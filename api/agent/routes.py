@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from api.agent import requests as models
 from api.agent.bodies.markets import Markets, OneMarket
-from api.agent.bodies.parts import BAD, NO_DATABASE, NO_WALLET, RATE, refusal
+from api.agent.bodies.parts import BAD, NO_DATABASE, RATE, answers, refusal
 from api.agent.bodies.platform import GettingStarted, HealthBody, ReadinessBody, StatsBody
 from api.agent.bodies.positions import PositionsBody
 from api.agent.bodies.quotes import QuoteBody
@@ -60,7 +60,7 @@ def _markets(reads: Reads, discovery: Discovery, sentiment: Sentiment) -> tuple[
             f"{PREFIX}/markets",
             reads.markets,
             "List tradeable markets",
-            {200: DocumentedAnswer("A page of markets, soonest deadline first.", Markets), 400: BAD},
+            answers("A page of markets, soonest deadline first.", Markets, 400),
             query=models.MarketsQuery,
         ),
         Operation(
@@ -68,7 +68,7 @@ def _markets(reads: Reads, discovery: Discovery, sentiment: Sentiment) -> tuple[
             f"{PREFIX}/markets/{{id}}",
             reads.market,
             "One market",
-            {200: DocumentedAnswer("The market, with live odds and stats.", OneMarket), 404: _NOT_FOUND},
+            answers("The market, with live odds and stats.", OneMarket) | {404: _NOT_FOUND},
             path_parameters=models.MarketPath,
         ),
         Operation(
@@ -76,7 +76,7 @@ def _markets(reads: Reads, discovery: Discovery, sentiment: Sentiment) -> tuple[
             f"{PREFIX}/markets/{{id}}/research",
             reads.research,
             "Research bundle",
-            {200: DocumentedAnswer("Everything known of the market.", ResearchBody), 404: _NOT_FOUND},
+            answers("Everything known of the market.", ResearchBody) | {404: _NOT_FOUND},
             path_parameters=models.MarketPath,
         ),
         discovery.operation(PREFIX),
@@ -91,14 +91,11 @@ def _trading(reads: Reads, handler: TradeHandler | NotDeployedHandler) -> tuple[
             f"{PREFIX}/quote",
             reads.quote,
             "Price a bet",
-            {
-                200: DocumentedAnswer("The quote.", QuoteBody),
-                400: BAD,
+            answers("The quote.", QuoteBody, 400, 429, 500)
+            | {
                 404: _NOT_FOUND,
                 409: refusal("`market_closed`"),
                 422: refusal("`size_below_min`, `invalid_side`, `invalid_wallet`, `unsupported_market`"),
-                429: RATE,
-                500: NO_DATABASE,
             },
             description=QUOTE,
             query=models.QuoteQuery,
@@ -150,13 +147,7 @@ def _positions(reads: Reads) -> tuple[Operation, ...]:
             f"{PREFIX}/positions",
             reads.positions,
             "A wallet's positions, newest first",
-            {
-                200: DocumentedAnswer("The positions.", PositionsBody),
-                400: BAD,
-                422: NO_WALLET,
-                429: RATE,
-                500: NO_DATABASE,
-            },
+            answers("The positions.", PositionsBody, 400, 422, 429, 500),
             query=models.PositionsQuery,
         ),
         Operation(
@@ -164,7 +155,7 @@ def _positions(reads: Reads) -> tuple[Operation, ...]:
             f"{PREFIX}/result",
             reads.result,
             "How a market resolved",
-            {200: DocumentedAnswer("The result.", ResultBody), 400: BAD, 404: _NOT_FOUND},
+            answers("The result.", ResultBody, 400) | {404: _NOT_FOUND},
             query=models.ResultQuery,
         ),
         Operation(
@@ -172,11 +163,8 @@ def _positions(reads: Reads) -> tuple[Operation, ...]:
             f"{PREFIX}/proof/{{tradeId}}",
             reads.proof,
             "Settlement proof of a trade",
-            {
-                200: DocumentedAnswer("The proof.", TradeProofBody),
-                404: refusal("`not_found`: no settled trade has this id."),
-                503: NO_DATABASE,
-            },
+            answers("The proof.", TradeProofBody)
+            | {404: refusal("`not_found`: no settled trade has this id."), 503: NO_DATABASE},
             path_parameters=models.TradePath,
         ),
         Operation(
@@ -184,11 +172,7 @@ def _positions(reads: Reads) -> tuple[Operation, ...]:
             f"{PREFIX}/wallet/{{address}}/readiness",
             reads.readiness,
             "Can this wallet bet?",
-            {
-                200: DocumentedAnswer("Its balance and what is missing.", ReadinessBody),
-                422: NO_WALLET,
-                429: RATE,
-            },
+            answers("Its balance and what is missing.", ReadinessBody, 422, 429),
             path_parameters=models.AddressPath,
         ),
     )
@@ -201,20 +185,20 @@ def _platform(platform: Platform) -> tuple[Operation, ...]:
             f"{PREFIX}/stats",
             platform.stats,
             "Platform statistics",
-            {200: DocumentedAnswer("Cached for 60 s.", StatsBody), 500: NO_DATABASE},
+            answers("Cached for 60 s.", StatsBody, 500),
         ),
         Operation(
             "GET",
             f"{PREFIX}/health",
             platform.health,
             "Liveness and trading status",
-            {200: DocumentedAnswer("Also when degraded: branch on `health.ok`.", HealthBody)},
+            answers("Also when degraded: branch on `health.ok`.", HealthBody),
         ),
         Operation(
             "GET",
             f"{PREFIX}/getting-started",
             platform.getting_started,
             "Onboarding in six steps",
-            {200: DocumentedAnswer("The script.", GettingStarted)},
+            answers("The script.", GettingStarted),
         ),
     )

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from api.agent.bodies.markets import odds
 from api.agent.bodies.numbers import usd
-from api.agent.bodies.parts import NO_DATABASE, AgentMarketTimes, ChainAnswer, chain_meta, refusal, times
+from api.agent.bodies.parts import AgentMarketTimes, ChainAnswer, answers, chain_meta, refusal, times
 from api.agent.errors import problem
 from api.agent.facts import Venue
 from api.agent.index import AgentIndex
@@ -41,7 +41,7 @@ from api.cache import VersionedCache
 from api.http.application import json_response
 from api.http.body import Body
 from api.http.openapi import required
-from api.http.operation import DocumentedAnswer, Operation
+from api.http.operation import Operation
 from api.http.requests import read_query
 from core.agent.document import Category
 from core.agent.fixed import WAD
@@ -197,11 +197,10 @@ class Sentiment:
             f"{prefix}/sentiment",
             self.sentiment,
             "What the crowd thinks of a token",
-            {
-                200: DocumentedAnswer("The signal, also for a token without markets.", SentimentBody),
+            answers("The signal, also for a token without markets.", SentimentBody, 500)
+            | {
                 400: refusal("`invalid_request`: a parameter is given twice."),
                 422: refusal("`invalid_request`: `token` is missing or no symbol."),
-                500: NO_DATABASE,
             },
             description=SENTIMENT,
             query=SentimentQuery,

@@ -42,6 +42,12 @@ BAD = refusal("`invalid_request`, with `issues`")
 NO_WALLET = refusal("`invalid_wallet`")
 NO_DATABASE = refusal("`internal_error`: retry shortly.")
 RATE = DocumentedAnswer("`rate_limited`", ErrorBody, {"Retry-After": "Seconds until there is room again."})
+_USUAL = {400: BAD, 422: NO_WALLET, 429: RATE, 500: NO_DATABASE}
+
+
+def answers(description: str, model: type[Body], *refusals: int) -> dict[int, DocumentedAnswer]:
+    """Return the answers of an operation: 200, and those of the usual refusals that it can make."""
+    return {200: DocumentedAnswer(description, model), **{status: _USUAL[status] for status in refusals}}
 
 
 class Meta(Body):

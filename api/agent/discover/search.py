@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 from pydantic import BaseModel, Field
 
 from api.agent.bodies.markets import AgentMarketRef, market_ref
-from api.agent.bodies.parts import BAD, ChainAnswer, chain_meta
+from api.agent.bodies.parts import ChainAnswer, answers, chain_meta
 from api.agent.discover.gate import silence
 from api.agent.discover.rank import Match, browsed, ranked
 from api.agent.discover.words import words_of
@@ -19,7 +19,7 @@ from api.agent.index import AgentIndex
 from api.agent.links import Links
 from api.http.application import json_response
 from api.http.body import Body
-from api.http.operation import DocumentedAnswer, Operation
+from api.http.operation import Operation
 from api.http.requests import read_query
 from core.money import json_ratio_down
 
@@ -109,7 +109,7 @@ class Discovery:
             f"{prefix}/discover",
             self.discover,
             "Find markets by free text or by a social post",
-            {200: DocumentedAnswer("The matches, best first.", DiscoverBody), 400: BAD},
+            answers("The matches, best first.", DiscoverBody, 400),
             description=DISCOVER,
             query=DiscoverQuery,
         )

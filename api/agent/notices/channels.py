@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 
-from api.agent.bodies.parts import BAD, NO_DATABASE, NO_WALLET, RATE, refusal
+from api.agent.bodies.parts import BAD, NO_DATABASE, NO_WALLET, RATE, answers, refusal
 from api.agent.links import Links
 from api.agent.notices import bodies, requests
 from api.agent.notices.dispatcher import Dispatcher
@@ -94,12 +94,7 @@ class EventChannels:
                 f"{prefix}/events/replay",
                 self._replay.replay,
                 "A wallet's events in order",
-                {
-                    200: DocumentedAnswer("A page of events.", bodies.ReplayBody),
-                    400: BAD,
-                    422: NO_WALLET,
-                    500: NO_DATABASE,
-                },
+                answers("A page of events.", bodies.ReplayBody, 400, 422, 500),
                 description=REPLAY,
                 query=requests.ReplayQuery,
             ),
@@ -108,12 +103,7 @@ class EventChannels:
                 f"{prefix}/resolved",
                 self._replay.resolved,
                 "How a wallet's markets ended",
-                {
-                    200: DocumentedAnswer("A page of events.", bodies.ResolvedBody),
-                    400: BAD,
-                    422: NO_WALLET,
-                    500: NO_DATABASE,
-                },
+                answers("A page of events.", bodies.ResolvedBody, 400, 422, 500),
                 description=RESOLVED,
                 query=requests.ResolvedQuery,
             ),
@@ -137,11 +127,7 @@ class EventChannels:
                 f"{prefix}/webhooks/{{id}}",
                 self._webhooks.look,
                 "How a webhook stands",
-                {
-                    200: DocumentedAnswer("The registration, without its secret.", bodies.WebhookBody),
-                    404: gone,
-                    500: NO_DATABASE,
-                },
+                answers("The registration, without its secret.", bodies.WebhookBody, 500) | {404: gone},
                 path_parameters=requests.WebhookPath,
             ),
             Operation(
@@ -149,7 +135,7 @@ class EventChannels:
                 f"{prefix}/webhooks/{{id}}",
                 self._webhooks.remove,
                 "Remove a webhook",
-                {200: DocumentedAnswer("It gets nothing any more.", bodies.DeletedBody), 404: gone, 500: NO_DATABASE},
+                answers("It gets nothing any more.", bodies.DeletedBody, 500) | {404: gone},
                 path_parameters=requests.WebhookPath,
             ),
             Operation(
@@ -157,13 +143,7 @@ class EventChannels:
                 f"{prefix}/webhooks/{{id}}/test",
                 self._webhooks.test,
                 "Send a test event",
-                {
-                    200: DocumentedAnswer("The event, and what came of it.", bodies.TestBody),
-                    400: BAD,
-                    404: gone,
-                    429: RATE,
-                    500: NO_DATABASE,
-                },
+                answers("The event, and what came of it.", bodies.TestBody, 400, 429, 500) | {404: gone},
                 description=TEST,
                 path_parameters=requests.WebhookPath,
             ),
