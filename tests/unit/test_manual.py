@@ -11,7 +11,6 @@ from scripts._stack import found
 from scripts._vpm import manual
 
 PROGRAMS = {
-    "api": ("api/__main__.py",),
     "audit": ("indexer/cli.py",),
     "bench": ("scripts/_vpm/cli.py",),
     "config": ("core/config/__main__.py",),
