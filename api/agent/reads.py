@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 from aiohttp import web
@@ -16,7 +17,7 @@ from msgspec import Raw
 from api.agent import outlook
 from api.agent.bodies import markets as shown
 from api.agent.bodies.numbers import usd
-from api.agent.bodies.parts import NETWORK, chain_meta, freshness, meta
+from api.agent.bodies.parts import NETWORK, Freshness, chain_meta, freshness, meta
 from api.agent.bodies.platform import AgentReadiness, Funding, ReadinessBody
 from api.agent.bodies.positions import PositionsBody, position, summary
 from api.agent.bodies.quotes import QuoteBody, quote
@@ -63,6 +64,7 @@ from api.agent.trade.orders import MAX_POINTS, SIMPLE_MAX, check_open, largest_s
 from api.context import Context
 from api.head import chain_now
 from api.http.application import json_response
+from api.http.body import Body
 from api.http.caller import caller_ip
 from api.http.rendered import OWN_REVALIDATED, REVALIDATED, RenderedCache
 from api.http.requests import read_query
@@ -90,6 +92,25 @@ DISCLAIMER = (
     "Data only, no advice. Winners split the pool, so what a share pays moves until the market closes; a bet can lose "
     "its whole stake."
 )
+
+
+class OpenMarket(Body, kw_only=False):
+    market: shown.AgentMarketRef
+    example_paid: list[Decimal | None] | None
+
+
+class ClosedMarket(Body, kw_only=False):
+    market: shown.AgentMarketRef
+    result: AgentResult
+
+
+class Overview(Body):
+    """The markets as the home page lists them."""
+
+    open: list[OpenMarket]
+    later: list[shown.AgentMarketRef]
+    closed: list[ClosedMarket]
+    freshness: Freshness
 
 
 class Reads:
@@ -231,7 +252,7 @@ class Reads:
         """Changes whenever anything read here may have."""
         return self._index.tick
 
-    def overview(self, closed: int) -> dict[str, Any]:
+    def overview(self, closed: int) -> Overview:
         """Every open market, soonest deadline first, each with what a bet of `EXAMPLE_SIZE` would be paid; those that
         open later, soonest first; and the last `closed` of the others that are present."""
         venue = self._index.required()
@@ -239,18 +260,15 @@ class Reads:
         others = [each for each in venue.markets.values() if each.supported and each.status(venue.now) != "open"]
         later = sorted((each for each in others if each.opens_later(venue.now)), key=lambda each: each.spec.opens_at)
         over = sorted((each for each in others if not each.opens_later(venue.now)), key=list_place, reverse=True)
-        return {
-            "open": [
-                {"market": shown.market_ref(each, venue, self._links), "examplePaid": _example_paid(each)}
-                for each in open_now
-            ],
-            "later": [shown.market_ref(each, venue, self._links) for each in later],
-            "closed": [
-                {"market": shown.market_ref(each, venue, self._links), "result": result(each, self._links)}
-                for each in over[:closed]
-            ],
-            "freshness": freshness(venue),
-        }
+        return Overview(
+            open=[OpenMarket(self._shown(each, venue), _example_paid(each)) for each in open_now],
+            later=[self._shown(each, venue) for each in later],
+            closed=[ClosedMarket(self._shown(each, venue), result(each, self._links)) for each in over[:closed]],
+            freshness=freshness(venue),
+        )
+
+    def _shown(self, market: ListedMarket, venue: Venue) -> shown.AgentMarketRef:
+        return shown.market_ref(market, venue, self._links)
 
     async def listed(self, keys: Iterable[bytes]) -> dict[bytes, ListedMarket]:
         """Those of these markets that this service knows, of whatever age."""
@@ -469,12 +487,12 @@ def _no_proof() -> Exception:
     return problem("not_found", "There is no settled trade with this id.")
 
 
-def _example_paid(market: ListedMarket) -> list[Any] | None:
+def _example_paid(market: ListedMarket) -> list[Decimal | None] | None:
     """What `EXAMPLE_SIZE` on either of two sides would be paid if it won with the book as it stands; None for a side
     that does not take so much now."""
     if market.kind is MarketKind.RANGE:
         return None
-    paid: list[Any] = []
+    paid: list[Decimal | None] = []
     for outcome in (0, 1):
         got = market.book.quote(outcome, EXAMPLE_SIZE)
         room = market.book.room(outcome, market.pot_cap) >= EXAMPLE_SIZE

@@ -70,5 +70,6 @@ class Sitemap:
         if self._stock is not None and (stock := or_none(partial(self._stock.overview, MAX_SETTLED))):
             addresses += [each.href for each in stock[0].markets]
         if self._agent is not None and (agent := or_none(partial(self._agent.overview, MAX_SETTLED))):
-            addresses += [f"/markets/{each['slug']}" for each in (*agent["open"], *agent["later"], *agent["closed"])]
+            markets = [*(each.market for each in agent.open), *agent.later, *(each.market for each in agent.closed)]
+            addresses += [f"/markets/{each.slug}" for each in markets]
         return addresses

@@ -33,7 +33,7 @@ from typing import IO
 from core.paths import REPOSITORY
 
 PR_SET_PDEATHSIG, PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 1, 15, 36
-READ_AT_START = ("PYTHON", "PROMETHEUS_MULTIPROC_DIR", "LD_", "TZ", "LC_", "LANG")
+READ_AT_START = ("PYTHON", "LD_", "TZ", "LC_", "LANG")
 """What Python or a library reads while it starts: a fork cannot be given other values than its server had."""
 
 
@@ -65,8 +65,7 @@ class ForkServer:
         """Return whether a fork does the same as the command."""
         if cwd != str(REPOSITORY) or argv[0] != self._python or argv[1] != "-m" or argv[2] not in self._imports:
             return False
-        same = all(os.environ.get(name) == value for name, value in env.items() if name.startswith(READ_AT_START))
-        return same and "--workers" not in argv
+        return all(os.environ.get(name) == value for name, value in env.items() if name.startswith(READ_AT_START))
 
     def fork(
         self, argv: Sequence[str], env: Mapping[str, str], files: Sequence[IO[bytes]], orphan_signal: int

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from pydantic import BaseModel
 
 from api.agent.discover.search import DiscoverBody
 from api.agent.sentiment import SentimentBody
+from api.http.body import Body
 from core.money import loads
 from scripts._stack import wallets
 from tests.support.agent_service import AgentService
@@ -33,7 +33,7 @@ def service(base_service: AgentService) -> AgentService:
     return base_service
 
 
-async def asked(buyer: Buyer, path: str, model: type[BaseModel], **query: str) -> Any:
+async def asked(buyer: Buyer, path: str, model: type[Body], **query: str) -> Any:
     """The body with exact numbers, after it fitted its model strictly; only `reason` may be left out."""
     async with buyer.session.get(buyer.service.api + path, params=query) as response:
         raw = await response.read()
@@ -42,7 +42,7 @@ async def asked(buyer: Buyer, path: str, model: type[BaseModel], **query: str) -
         assert response.headers["X-Content-Type-Options"] == "nosniff"
     body = loads(raw)
     msgspec.json.decode(raw, type=model)
-    required = {field.alias or name for name, field in model.model_fields.items()} - {"reason"}
+    required = set(model.__struct_encode_fields__) - {"reason"}
     assert required <= set(body)
     return body
 

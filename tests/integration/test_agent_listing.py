@@ -94,7 +94,7 @@ async def test_open_markets_unless_all_are_asked_for(buyer: Buyer, service: Agen
     assert {each["chainId"] for each in every} == {"base"}
     async with buyer.session.get(f"{service.url}/openapi/agent.json") as response:
         schema = (await response.json())["components"]["schemas"]["AgentMarketRef"]["properties"]["status"]
-    assert schema["enum"] == ["open", "closed", "resolved", "void"]
+    assert schema["enum"] == ["closed", "open", "resolved", "void"]
 
 
 async def test_odds_and_stats_move_with_a_bet(buyer: Buyer) -> None:

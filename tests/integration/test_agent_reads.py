@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from pydantic import BaseModel
 
 from api.agent.bodies.markets import Markets, OneMarket
 from api.agent.bodies.platform import GettingStarted, HealthBody, ReadinessBody, StatsBody
 from api.agent.bodies.quotes import QuoteBody
 from api.agent.bodies.research import ResearchBody
+from api.http.body import Body
 from core.agent.bet import market_key
 from core.iso import iso
 from core.money import loads
@@ -37,14 +37,14 @@ def service(base_service: AgentService) -> AgentService:
     return base_service
 
 
-async def exact(buyer: Buyer, path: str, model: type[BaseModel]) -> Any:
+async def exact(buyer: Buyer, path: str, model: type[Body]) -> Any:
     """The body with exact numbers, after it fitted its model: every key there, of its type, null only where allowed."""
     async with buyer.session.get(buyer.service.api + buyer.named(path)) as response:
         raw = await response.read()
         assert response.status == 200, raw
     body = loads(raw)
     msgspec.json.decode(raw, type=model)
-    required = {field.alias or name for name, field in model.model_fields.items()}
+    required = set(model.__struct_encode_fields__)
     assert required <= set(body)
     assert body["meta"]["version"] == "service-agent-api-v1"
     return body

@@ -15,7 +15,7 @@ from scripts._local.process import Program, spawn
 from scripts._stack import ape
 
 DAEMONS = {
-    "api": ["api.app", "api.context", "api.workers", "api.__main__"],
+    "api": ["api.app", "api.context", "api.__main__"],
     "indexer": ["indexer.cli"],
     "keeper": ["keeper.__main__", "exchange_calendars"],  # which it imports when it first asks for sessions
     "relayer": ["relayer.service"],

@@ -25,6 +25,7 @@ from vpm_client import (
     DerSigner,
     Payment,
     UnexpectedAnswer,
+    Unreachable,
     WebhookRefused,
     WebhookVerifier,
     WrongVersion,
@@ -283,24 +284,33 @@ def event(seq: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_a_cursor_takes_each_event_once_and_sees_a_gap() -> None:
-    frames, cursor, had = Frames(), Cursor(next_seq=1), []
-    text = "retry: 1000\n: hello\n\n" + "".join(
-        f"id: {seq}\ndata: {json.dumps(event(seq))}\n\n" for seq in (0, 1, 2, 2, 1, 5)
-    )
-    for line in text.split("\n"):
-        found = frames.line(line)
-        if found is not None and not cursor.misses(found) and cursor.take(found):
-            had.append(found.seq)
-        elif found is not None and found.seq == 5:
-            assert cursor.misses(found)
-    assert had == [1, 2]
+def lines(*seqs: int) -> list[str]:
+    frames = (f"id: {seq}\ndata: {json.dumps(event(seq))}\n\n" for seq in seqs)
+    return ("retry: 1000\n: hello\n\n" + "".join(frames)).split("\n")
+
+
+def read(frames: Frames, *seqs: int) -> list[int]:
+    found = [frames.line(line) for line in lines(*seqs)]
+    return [each.seq for each in found if each is not None]
+
+
+def test_each_event_comes_once_and_a_gap_ends_the_stream() -> None:
+    cursor = Cursor(next_seq=1)
+    frames = Frames(cursor, whole=True)
+    assert read(frames, 0, 1, 2, 2, 1) == [1, 2]
+    with pytest.raises(Unreachable, match="before 5"):
+        read(frames, 5)
     assert (cursor.next_seq, cursor.headers) == (3, {"Last-Event-ID": "2"})
     assert Cursor().headers == {}
 
 
+@pytest.mark.parametrize(("whole", "seqs"), [(True, (5, 6)), (False, (5, 9))])
+def test_a_stream_begins_with_what_there_is_and_that_of_one_trade_has_gaps(whole: bool, seqs: tuple[int, ...]) -> None:
+    assert read(Frames(Cursor(next_seq=3), whole=whole), *seqs) == [*seqs]
+
+
 def test_an_event_that_a_break_cut_off_is_dropped() -> None:
-    frames = Frames()
+    frames = Frames(Cursor(), whole=True)
     assert [frames.line(line) for line in (f"data: {json.dumps(event(0))}", "id: 0")] == [None, None]
 
 
@@ -364,25 +374,18 @@ def test_a_callback_is_the_attestation_keys() -> None:
 
 
 class Missing:
-    """A service whose stream leaves out an event, and which is too busy when that one is asked for the first time."""
+    """A service whose first stream leaves an event out, and that is too busy when it is asked for another."""
 
     def __init__(self) -> None:
-        self.refused = 0
+        self.asked: list[str | None] = []
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
-        if request.url.path.endswith("/replay"):
-            if not self.refused:
-                self.refused += 1
-                busy = {"error": "rate_limited", "message": "Too many requests.", "retriable": True}
-                return httpx.Response(429, headers={"Retry-After": "600"}, json=busy)
-            return httpx.Response(200, json={**META, "events": [told(1), told(2)], "nextSeq": None, "lastSeq": 2})
-        text = "".join(f"id: {each}\ndata: {json.dumps(told(each))}\n\n" for each in (0, 2))
-        return httpx.Response(200, text=text)
-
-
-META = {
-    "meta": {"name": "n", "version": SPOKEN, "generatedAt": "2026-11-22T00:00:00Z", "docsUrl": "http://127.0.0.1/docs"}
-}
+        self.asked.append(request.headers.get("Last-Event-ID"))
+        if len(self.asked) == 2:
+            busy = {"error": "rate_limited", "message": "Too many requests.", "retriable": True}
+            return httpx.Response(429, headers={"Retry-After": "600"}, json=busy)
+        seqs = (0, 2) if len(self.asked) == 1 else (1, 2)
+        return httpx.Response(200, text="".join(f"id: {each}\ndata: {json.dumps(told(each))}\n\n" for each in seqs))
 
 
 def told(seq: int) -> dict[str, Any]:
@@ -393,7 +396,7 @@ def told(seq: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
-async def test_a_stream_outlives_a_service_too_busy_to_tell_what_it_left_out(
+async def test_a_stream_that_leaves_an_event_out_is_opened_anew(
     kind: type[Client] | type[AsyncClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("client", "aio"):
@@ -413,4 +416,4 @@ async def test_a_stream_outlives_a_service_too_busy_to_tell_what_it_left_out(
                 seen.append(event.seq)
                 if len(seen) == 3:
                     break
-    assert (seen, service.refused) == ([0, 1, 2], 1)
+    assert (seen, service.asked) == ([0, 1, 2], [None, "0", "0"])

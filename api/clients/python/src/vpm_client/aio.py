@@ -64,25 +64,11 @@ class AsyncClient(Configured[httpx.AsyncClient], Operations):
             if response.status_code != 200:
                 await response.aread()
                 raise refused(response)
-            frames = Frames()
+            frames = Frames(cursor, whole=trade_id is None)
             async for line in response.aiter_lines():
                 event = frames.line(line)
-                if event is None:
-                    continue
-                if trade_id is None and cursor.misses(event):
-                    async for missed in self._between(wallet, cursor, event):
-                        yield missed
-                if cursor.take(event):
+                if event is not None:
                     yield event
-
-    async def _between(self, wallet: str, cursor: Cursor, event: AgentEvent) -> AsyncIterator[AgentEvent]:
-        while cursor.misses(event):
-            page = (await self.replay(wallet=wallet, from_seq=cursor.next_seq)).events
-            for each in page:
-                if cursor.take(each):
-                    yield each
-            if not page:
-                return
 
     # ------------------------------------------------------------ doing
 

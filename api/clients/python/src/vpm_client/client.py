@@ -62,22 +62,11 @@ class Client(Configured[httpx.Client], Operations):
             if response.status_code != 200:
                 response.read()
                 raise refused(response)
-            frames = Frames()
+            frames = Frames(cursor, whole=trade_id is None)
             for line in response.iter_lines():
                 event = frames.line(line)
-                if event is None:
-                    continue
-                if trade_id is None and cursor.misses(event):
-                    yield from self._between(wallet, cursor, event)
-                if cursor.take(event):
+                if event is not None:
                     yield event
-
-    def _between(self, wallet: str, cursor: Cursor, event: AgentEvent) -> Iterator[AgentEvent]:
-        while cursor.misses(event):
-            page = self.replay(wallet=wallet, from_seq=cursor.next_seq).events
-            yield from filter(cursor.take, page)
-            if not page:
-                return
 
     # ------------------------------------------------------------ doing
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from vpm_client.call import PREFIX, Call, decoder, texts
+from vpm_client.errors import Unreachable
 from vpm_client.models import AgentEvent
 
 SILENCE_SECONDS = 40.0
@@ -31,28 +32,35 @@ class Cursor:
         self.next_seq = event.seq + 1
         return True
 
-    def misses(self, event: AgentEvent) -> bool:
-        """Whether events lie between what was had and this one."""
-        return event.seq > self.next_seq
-
 
 def streaming(wallet: str, trade_id: str | None, cursor: Cursor) -> Call[AgentEvent]:
     query = texts(wallet=wallet, tradeId=trade_id)
     return Call("GET", f"{PREFIX}/events", AgentEvent, query, headers=cursor.headers, seconds=SILENCE_SECONDS)
 
 
-@dataclass(slots=True)
 class Frames:
-    """A stream's lines put together to events, as the HTML standard has it. What a break cut off is dropped."""
+    """A stream's lines put together to events, as the HTML standard has it. What a break cut off is dropped. `whole`:
+    the stream is of all the wallet's events, whose numbers have no gap."""
 
-    _data: list[str] = field(default_factory=list)
+    def __init__(self, cursor: Cursor, *, whole: bool) -> None:
+        self._cursor = cursor
+        self._whole = whole
+        self._data: list[str] = []
+        self._has_begun = False
 
     def line(self, line: str) -> AgentEvent | None:
-        """The event that this line ends, if it does."""
+        """The event that this line ends, if it does and the event is new. Unreachable where some before it are missing:
+        a stream that is opened anew begins with them."""
         if line:
             name, _, value = line.partition(":")
             if name == "data":
                 self._data.append(value.removeprefix(" "))
             return None
         text, self._data = "\n".join(self._data), []
-        return decoder(AgentEvent).decode(text) if text else None
+        if not text:
+            return None
+        event = decoder(AgentEvent).decode(text)
+        if self._whole and self._has_begun and event.seq > self._cursor.next_seq:
+            raise Unreachable(f"The stream left out the events before {event.seq}.")
+        self._has_begun = True
+        return event if self._cursor.take(event) else None
