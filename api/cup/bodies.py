@@ -547,7 +547,6 @@ class GuideBody(Answered):
     base_url: str
     mcp_url: str
     export_url: str
-    export_url: str
     steps: list[GuideStep]
     signing: dict[str, Any]
     limits: dict[str, Any]
