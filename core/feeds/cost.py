@@ -42,7 +42,6 @@ from core.feeds.uniswap.pool import FEE_ONE
 from core.feeds.uniswap.ticks import MAX_SQRT_PRICE, MIN_SQRT_PRICE, sqrt_price_at
 
 MOVES: Final = (0.005, 0.01, 0.05, 0.2)
-BLOCK_SECONDS: Final = 2
 REACH_TICKS: Final = 25_000
 """How far to both sides liquidity is looked at: prices between a twelfth and twelve times the present one."""
 THIN: Final = 3
@@ -99,25 +98,8 @@ class PricedPool:
         kept = self.lost(there.amount0, there.amount1)
         return min(kept, self.lost(there.amount0 + back.amount0, there.amount1 + back.amount1))
 
-    def repeated(self, move: float, blocks: int) -> float:
-        """The same where every block is arbitraged back to the edge of the fee band."""
-        pool = self.pool.copy()
-        there = pool.swap_to(moved(pool.sqrt_price, move))
-        first = self.lost(there.amount0, there.amount1)
-        band = -math.log(1 - self.phi)
-        if abs(move) <= band:
-            return first
-        start = self.pool.copy()
-        start.swap_to(moved(self.pool.sqrt_price, math.copysign(band, move)))
-        again = start.swap_to(moved(self.pool.sqrt_price, move))
-        return first + (blocks - 1) * self.lost(again.amount0, again.amount1)
-
     def cheapest_unopposed(self, move: float) -> float:
         return min(self.unopposed(move), self.unopposed(-move))
-
-    def cheapest_repeated(self, move: float, window: int) -> float:
-        blocks = math.ceil(window / BLOCK_SECONDS)
-        return min(self.repeated(move, blocks), self.repeated(-move, blocks))
 
     # ---------------------------------------------------------------- Pushing the liquidity out of range
 
@@ -129,7 +111,7 @@ class PricedPool:
         """
         others = 1 - Fraction(own_share)
         if others < FLOOR:
-            return PushOut(self.pool.tick, 1, 0.0, 0.0)  # withdrawing his own is enough
+            return PushOut(self.pool.tick, 1, 0.0)  # withdrawing his own is enough
         usual = 1 / (others * max(1, self.pool.liquidity))
         bar = 1 / (FLOOR * max(1, self.pool.liquidity))
         ways = []
@@ -141,21 +123,17 @@ class PricedPool:
             if seconds > window:
                 continue
             move = 2 * math.log(sqrt_price_at(tick) / self.pool.sqrt_price)
-            unopposed = self.unopposed(move) * float(others)
-            blocks = math.ceil(seconds / BLOCK_SECONDS)
-            repeated = self.repeated(move, blocks) * float(others) if blocks > 1 else unopposed
-            ways.append(PushOut(tick, seconds, unopposed, repeated))
-        return min(ways, key=lambda way: way.unopposed, default=None)
+            ways.append(PushOut(tick, seconds, self.unopposed(move) * float(others)))
+        return min(ways, key=lambda way: way.cost, default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class PushOut:
-    """Where the liquidity ends, how long the price has to stay there, and what both cost."""
+    """Where the liquidity ends, how long the price has to stay there, and what that costs while nobody arbitrages."""
 
     tick: int
     seconds: int
-    unopposed: float
-    repeated: float
+    cost: float
 
 
 def moved(sqrt_price: int, move: float) -> int:
@@ -219,7 +197,7 @@ def feed_cap(
     reach = sum(each.phi for each in sources) / (sigma * math.sqrt(window))
     factor = cap_factor(reach, fee_bps)
     by_pushes = factor * resistance * sd
-    outs = [out.unopposed for each in sources if (out := each.push_out(window, own_share)) is not None]
+    outs = [out.cost for each in sources if (out := each.push_out(window, own_share)) is not None]
     by_push_out = min(outs, default=None)
     dollars = by_pushes if by_push_out is None else min(by_pushes, by_push_out)
     return Cap(dollars, by_pushes, by_push_out, sd, reach, factor, resistance)

@@ -72,10 +72,9 @@ class CostReport:
     sigma: Measured
     cap: Cap
 
-    def costs(self, move: float) -> tuple[float, float]:
-        """To move the reading: while nobody arbitrages, and where every block is. The cheaper pool counts."""
-        unopposed = min(each.cheapest_unopposed(move) for each in self.sources)
-        return unopposed, min(each.cheapest_repeated(move, self.asked.window) for each in self.sources)
+    def cost(self, move: float) -> float:
+        """Return what it costs to move the reading while nobody arbitrages. The cheaper pool counts."""
+        return min(each.cheapest_unopposed(move) for each in self.sources)
 
     @property
     def least_window(self) -> int:

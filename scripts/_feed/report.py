@@ -31,13 +31,10 @@ def lines(cost: CostReport) -> list[str]:
             shown.append(f"  liquidity: no push leaves less than {float(FLOOR):.0%} of it in range")
         else:
             shown.append(
-                f"  liquidity: {out.unopposed:,.0f} USD push it under {float(FLOOR):.0%} (tick {out.tick},"
-                f" {out.seconds} s), or {out.repeated:,.0f} where every block is arbitraged"
+                f"  liquidity: {out.cost:,.0f} USD push it under {float(FLOOR):.0%} (tick {out.tick}, {out.seconds} s)"
             )
-    shown += ["", f"{'the reading moves by':>22} {'nobody arbitrages':>20} {'every block is':>20}"]
-    for move in MOVES:
-        unopposed, repeated = cost.costs(move)
-        shown.append(f"{move:>21.1%}  {unopposed:>16,.0f} USD {repeated:>16,.0f} USD")
+    shown += ["", f"{'the reading moves by':>22} {'while nobody arbitrages':>24}"]
+    shown += [f"{move:>21.1%}  {cost.cost(move):>20,.0f} USD" for move in MOVES]
     shown += [
         "",
         f"cap of a feed, all its unsettled markets together: {math.floor(cap.dollars):,} USD",

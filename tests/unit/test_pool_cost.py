@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.feeds.cost import (
-    BLOCK_SECONDS,
     FULL_REACH,
     SECONDS_PER_YEAR,
     PricedPool,
@@ -50,13 +49,6 @@ def test_a_push_is_taken_back_or_sold_elsewhere_whichever_is_cheaper() -> None:
     pool = everywhere(1_000_000, 10_000)
     assert pool.unopposed(0.005) == pytest.approx(100 * pool.depth() * 0.005 * (0.01 + 0.0025), rel=0.02)  # sold off
     assert pool.unopposed(0.2) == pytest.approx(2 * 0.01 * 500_000 * (math.exp(0.1) - 1), rel=0.1)  # two fees
-
-
-def test_inside_the_band_nobody_undoes_a_push_and_beyond_it_everybody_does() -> None:
-    source = everywhere(1_000_000)
-    blocks = HALF_HOUR // BLOCK_SECONDS
-    assert source.repeated(0.002, blocks) == source.repeated(0.002, 1)
-    assert source.repeated(0.006, blocks) > 100 * source.repeated(0.006, 1)
 
 
 def test_a_pools_fee_and_depth_make_its_cap_and_the_attackers_part_is_left_out() -> None:
@@ -111,11 +103,11 @@ def test_liquidity_that_ends_can_be_pushed_out_and_limits_the_cap() -> None:
     assert out is not None
     assert abs(out.tick) in (20, 21)
     assert out.seconds == 1  # one block with hardly any liquidity is enough
-    assert out.unopposed == out.repeated == pytest.approx(narrow.cheapest_unopposed(0.002), rel=0.02)
+    assert out.cost == pytest.approx(narrow.cheapest_unopposed(0.002), rel=0.02)
     cap = feed_cap([narrow], SIGMA, 80 * HALF_HOUR, own_share=0.0)
-    assert cap.by_push_out == pytest.approx(out.unopposed)
-    assert cap.dollars == pytest.approx(out.unopposed)
-    assert cap.by_pushes > out.unopposed
+    assert cap.by_push_out == pytest.approx(out.cost)
+    assert cap.dollars == pytest.approx(out.cost)
+    assert cap.by_pushes > out.cost
 
 
 def test_a_third_of_it_elsewhere_cannot_be_pushed_under_the_floor() -> None:
@@ -129,14 +121,13 @@ def test_unless_part_of_it_is_the_attackers_own_which_he_withdraws_first() -> No
     alone, half = (within(50_000_000, 120).push_out(HALF_HOUR, own_share=share) for share in (0.0, 0.5))
     assert alone is not None
     assert half is not None
-    assert half.unopposed == pytest.approx(alone.unopposed / 2)
+    assert half.cost == pytest.approx(alone.cost / 2)
 
 
 def test_a_twentieth_of_it_elsewhere_has_to_be_reached_for_a_part_of_the_window() -> None:
     out = within(19, 120, rest=1).push_out(HALF_HOUR)
     assert out is not None
     assert out.seconds == math.ceil(HALF_HOUR * 2 / 19)
-    assert out.repeated > 100 * out.unopposed
 
 
 def test_volatility_is_that_of_the_price_not_of_its_means() -> None:
