@@ -1,19 +1,19 @@
 """What a market's page looks like where it is shared: one picture per market, drawn here.
 
-A market's picture is drawn at most once in `FRESH_SECONDS`, one at a time and beside the event loop; the last hundreds
-are kept: whatever is asked for, drawing takes a part of one core.
+A market's picture is drawn once in `FRESH_SECONDS`, one at a time in a thread; the last hundreds are kept: whatever is
+asked for, drawing takes a part of one core.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
 
 from aiohttp import web
-from cachetools import TTLCache
 
 from api.agent.reads import Reads
+from api.cache import VersionedCache
 from api.http.body import Json
 from api.http.limits import ConcurrencyLimiter, NoPlace
 from api.http.rendered import Rendered
@@ -42,10 +42,7 @@ class SharePictures:
         self._stock = stock
         self._agent = agent
         self._caller = caller
-        self._pictures: TTLCache[str, Rendered] = TTLCache(
-            CACHED_BYTES, FRESH_SECONDS, getsizeof=lambda picture: picture.size
-        )
-        self._drawings: dict[str, asyncio.Task[Rendered]] = {}
+        self._pictures: VersionedCache[str, Rendered] = VersionedCache(CACHED_BYTES, lambda picture: picture.size)
         self._drawing = asyncio.Lock()
         self._places = ConcurrencyLimiter(MAX_WAITING, MAX_WAITING_EACH)
 
@@ -81,19 +78,17 @@ class SharePictures:
         return Rendered(draw_icon(int(request.match_info["size"])), ICON_CACHE, content_type=PNG).response(request)
 
     async def _picture(self, request: web.Request, name: str, card: Callable[[], Awaitable[ShareCard]]) -> Rendered:
-        if kept := self._pictures.get(name):
-            return kept
-        drawing = self._drawings.get(name) or self._begin(request, name, card)
-        return await asyncio.shield(drawing)
+        """Return the picture of this minute, drawn for all who ask meanwhile, in a place of the first who did. That is
+        held to the end, also when all have left."""
+        caller = self._caller(request)
 
-    def _begin(
-        self, request: web.Request, name: str, card: Callable[[], Awaitable[ShareCard]]
-    ) -> asyncio.Task[Rendered]:
-        """Draws it for whoever asks meanwhile, in a place of the first who did. That is held to the end, also when all
-        have left."""
-        place = ExitStack()
+        async def draw() -> Rendered:
+            with self._places.taken(caller):
+                async with self._drawing:
+                    return Rendered(await asyncio.to_thread(draw_card, await card()), CACHE, content_type=PNG)
+
         try:
-            place.enter_context(self._places.taken(self._caller(request)))
+            return await self._pictures.get(name, _minute, draw)
         except NoPlace as none:
             raise none.refusal(
                 f"At most {MAX_WAITING_EACH} pictures are drawn at once for an address, a third of all for a network.",
@@ -101,22 +96,9 @@ class SharePictures:
                 seconds=5,
             ) from None
 
-        def end(drawing: asyncio.Task[Rendered]) -> None:
-            place.close()
-            del self._drawings[name]
-            if not drawing.cancelled():
-                drawing.exception()  # whoever waited has it
 
-        drawing = self._drawings[name] = asyncio.create_task(self._drawn(name, card))
-        drawing.add_done_callback(end)
-        return drawing
-
-    async def _drawn(self, name: str, card: Callable[[], Awaitable[ShareCard]]) -> Rendered:
-        async with self._drawing:
-            drawn = await asyncio.to_thread(draw_card, await card())
-        picture = Rendered(drawn, CACHE, content_type=PNG)
-        self._pictures[name] = picture
-        return picture
+def _minute() -> int:
+    return int(time.monotonic() // FRESH_SECONDS)
 
 
 def stock_card(detail: MarketDetailBody) -> ShareCard:
