@@ -168,7 +168,7 @@ async def setup(daemon: Daemon) -> AsyncIterator[None]:
     await check_fit(settings)
     async with contextlib.AsyncExitStack() as stack:
         patience = KmsPatience(how.kms_at_once, how.kms_patience_seconds)
-        keys += await stack.enter_async_context(opened_keys(secrets.keystore_files, deployments, patience))
+        keys += await stack.enter_async_context(opened_keys(secrets.keystore_files, patience))
         specs = lane_specs(keys, {name: each.chain_id for name, each in deployments.items()})
         check_apart(specs, live=[name for name, each in deployments.items() if each.kind != "local"])
         errors = all_errors()

@@ -18,7 +18,7 @@ async def addresses(names: Sequence[str]) -> list[str]:
     keystores = load(RelayerSecrets, {"VPM_RELAYER_KEYSTORES": ",".join(names)}).keystore_files
     how = load(RelayerSettings)
     patience = KmsPatience(how.kms_at_once, how.kms_patience_seconds)
-    async with opened_keys(keystores, {}, patience) as keys:
+    async with opened_keys(keystores, patience) as keys:
         return [each.signer.label for each in keys]
 
 

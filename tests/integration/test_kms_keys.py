@@ -11,10 +11,8 @@ from dataclasses import dataclass
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from eth_account import Account
-from eth_utils.address import to_checksum_address
 
 from core.config import RelayerSecrets, load
-from core.contracts.deployments import Deployment
 from core.errors import ConfigError
 from core.service.cancelling import end
 from relayer.keys import NamedKey, opened_keys
@@ -39,19 +37,9 @@ class Opened:
         return f"aws-kms://{REGION}/alias/relay-{number}", key
 
     @contextlib.asynccontextmanager
-    async def keys(self, keystores: str, **wallets: str) -> AsyncIterator[list[NamedKey]]:
+    async def keys(self, keystores: str) -> AsyncIterator[list[NamedKey]]:
         named = load(RelayerSecrets, {"VPM_RELAYER_KEYSTORES": keystores}).keystore_files
-        base = Deployment(
-            network="base",
-            name="Base",
-            chain_id=8453,
-            kind="local",
-            status="not-deployed",
-            start_block=0,
-            tokens={},
-            operator_wallets={name.replace("_", " "): to_checksum_address(at) for name, at in wallets.items()},
-        )
-        async with opened_keys(named, {"base": base}, PATIENCE) as keys:
+        async with opened_keys(named, PATIENCE) as keys:
             yield keys
 
     @contextlib.asynccontextmanager
@@ -146,9 +134,9 @@ async def test_a_request_that_hangs_is_given_up(service: Opened) -> None:
 # ---------------------------------------------------------------- who it is, at start
 
 
-async def _refused(service: Opened, keystores: str, **wallets: str) -> str:
+async def _refused(service: Opened, keystores: str) -> str:
     with pytest.raises(ConfigError) as raised:
-        async with service.keys(keystores, **wallets):
+        async with service.keys(keystores):
             pass
     return raised.value.sentence()
 
@@ -163,18 +151,6 @@ async def test_a_command_tells_the_address_of_a_key(service: Opened) -> None:
         out, error = await asyncio.wait_for(process.communicate(), 60)
         assert process.returncode == code, error
         assert said in (error if code else out).decode()
-
-
-async def test_another_key_than_the_deployment_names_is_refused(service: Opened) -> None:
-    (name, key), other = service.add(), Key().address
-    said = await _refused(service, f"base:relay={name}", relay_0=other)
-    assert f"The key at {name} is {key.address}, the deployment file base.json says relay 0 is {other}." in said
-    assert "as another relay" in said
-    said = await _refused(service, f"base:relay+credit={name}", relay_0=key.address, creditor=other)
-    assert f"says creditor is {other}" in said
-    # Of several holders of a role it must be one; a role nobody is named for says nothing.
-    async with service.keys(f"base:relay+publisher={name}", relay_0=other, relay_1=key.address) as (opened,):
-        assert "0x" + opened.signer.address.hex() == key.address
 
 
 async def test_another_key_than_the_setting_says_is_refused(service: Opened) -> None:
@@ -221,8 +197,6 @@ async def test_a_service_that_is_away_at_start_stops_only_who_needs_its_answer(s
     with pytest.raises(KeyServiceAway, match="cannot be asked for its public key"):
         async with service.keys(f"base:relay={name}"):
             pass
-    async with service.keys(f"base:relay={name}", relay_0=key.address) as (opened,):
-        assert opened.signer.trouble is not None
     async with service.signer(f"{name}#{key.address}") as signer:
         assert signer.trouble is not None
         service.cloud.down = False

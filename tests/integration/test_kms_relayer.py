@@ -273,7 +273,7 @@ async def test_two_processes_do_not_have_the_same_intents_signed(kms: Kms) -> No
 @contextlib.asynccontextmanager
 async def _opened(kms: Kms) -> AsyncIterator[KmsSigner]:
     named = load(RelayerSecrets, {"VPM_RELAYER_KEYSTORES": kms.names[0]}).keystore_files
-    async with opened_keys(named, {}, KmsPatience(at_once=4, seconds=6.0)) as (key,):
+    async with opened_keys(named, KmsPatience(at_once=4, seconds=6.0)) as (key,):
         assert isinstance(key.signer, KmsSigner)
         yield key.signer
 
