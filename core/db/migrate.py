@@ -20,7 +20,6 @@ from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import Script, ScriptDirectory
-from alembic.util import to_list
 from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
@@ -73,19 +72,11 @@ def current(connection: Connection) -> tuple[str, ...]:
 def check_schema(connection: Connection) -> None:
     """SchemaOutdated unless the database has this code's revisions. One that is newer has them: migrations only add, so
     that the version before can be put back."""
-    revisions = _revisions()
-    applied: set[str] = set()
-    waiting = list(current(connection))
-    if newer := sorted(set(waiting) - revisions.keys()):
+    applied, script = current(connection), ScriptDirectory.from_config(_config())
+    if newer := sorted(set(applied) - _revisions().keys()):
         log.warning("the schema is newer than this code", action="migrate.newer", heads=newer)
         return
-    while waiting:
-        name = waiting.pop()
-        if name not in applied:
-            applied.add(name)
-            # Only the newest of each line is recorded; what it builds on is applied too.
-            waiting += to_list(revisions[name].down_revision, []) + to_list(revisions[name].dependencies, [])
-    missing = sorted(set(revisions) - applied)
+    missing = sorted(each.revision for each in script.iterate_revisions("heads", applied or "base"))
     if missing:
         raise SchemaOutdated(f"The database schema is older than this code: {', '.join(missing)} not applied.")
 
