@@ -46,7 +46,8 @@ async def beat_forever(
     detail: Callable[[], Mapping[str, Any]] = dict,
 ) -> None:
     """Write this process's row, and look for silent sessions, until cancelled; a database that is away is a warning,
-    not a crash. The row leaves with the process, so that one that stopped is not taken for the leader."""
+    not a crash. At the end the row says that the process no longer leads. It stays until it is old: a restart is no
+    silence."""
     started_at = datetime.now(UTC)
     try:
         while True:
@@ -74,7 +75,8 @@ async def beat_forever(
         with contextlib.suppress(psycopg.Error, TimeoutError):
             async with asyncio.timeout(LEAVING_SECONDS), pool.connection() as connection:
                 await connection.execute(
-                    "DELETE FROM daemon_heartbeat WHERE daemon = %s AND instance = %s", (daemon, INSTANCE)
+                    "UPDATE daemon_heartbeat SET is_leader = false WHERE daemon = %s AND instance = %s",
+                    (daemon, INSTANCE),
                 )
 
 
